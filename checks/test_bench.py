@@ -1,0 +1,65 @@
+"""Do collectives give the right result, as fast as the links allow?"""
+
+import pytest
+
+from preflight.errors import Blame, BlameMany
+
+
+def test_all_reduce_is_correct(bench):
+    """Every element that an all-reduce returned, on every rank, is the exact sum.
+
+    A wrong sum is silent: the loss is a little off, the model never gets good. Memory, a GPU or a NIC is broken.
+    Fix: leave the nodes named out, and test their GPUs (`dcgmi diag -r 3`) and memory.
+    """
+    result = bench.all_reduce()
+    if result.wrong:
+        ranks = ", ".join(map(str, result.wrong_ranks)) or "unknown"
+        message = f"all_reduce of {result.bytes} bytes: {result.wrong} wrong elements; wanted 0 (ranks {ranks})"
+        raise Blame(message, nodes=bench.nodes_of(result.wrong_ranks))
+
+
+def test_every_rank_maps_the_same_nccl(bench):
+    """The NCCL that each rank really loaded is the same everywhere.
+
+    LD_LIBRARY_PATH and LD_PRELOAD can put another library before the one that was installed with torch: ranks of
+    different versions refuse each other or hang.
+    Fix: `LD_DEBUG=libs python -c 'import torch' 2>&1 | grep nccl` on the nodes named; clear what leads astray.
+    """
+    bench.same_nccl()
+
+
+def test_no_node_is_slower_than_its_peers(bench):
+    """No node sends or receives much more slowly than the others do.
+
+    A ring is as fast as its slowest link: one bad cable, port or negotiated rate slows every rank of the job.
+    Fix: `ethtool <interface>`, `ethtool -S <interface> | grep -i -e err -e drop` on the nodes named; change the cable
+    or the port of the switch, or leave the nodes out.
+    """
+    slow = bench.slow_blames()
+    if slow:
+        raise BlameMany(slow)
+
+
+def test_all_reduce_reaches_the_expected_bandwidth(bench, settings):
+    """An all-reduce over all ranks is as fast as the links' rate lets it be.
+
+    What is missing here is missing in every step of the job, whatever its size.
+    Fix: `NCCL_DEBUG=INFO` shows which network NCCL took (NET/IB or NET/Socket); `ethtool <interface>` the link's rate.
+    """
+    bench.needs_rate()
+    reached, told = bench.reached(settings.bench.fail_below, impossible_above=settings.bench.impossible_above)
+    if not reached:
+        raise Blame(told, nodes=bench.names)
+
+
+@pytest.mark.advisory
+def test_all_reduce_is_near_the_expected_bandwidth(bench, settings):
+    """An all-reduce over all ranks loses next to nothing of what the links could give.
+
+    A small loss is often a setting: packet size, a missing GPUDirect, a firewall that looks at every packet.
+    Fix: compare with `preflight bench` on fewer nodes; look for the node or the step at which it drops.
+    """
+    share = bench.choose(known=settings.bench.warn_below, unknown=settings.bench.slow_below)
+    reached, told = bench.reached(share, impossible_above=settings.bench.impossible_above, straddling=True)
+    if not reached:
+        raise Blame(told, nodes=bench.names)

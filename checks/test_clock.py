@@ -1,0 +1,34 @@
+"""Do the nodes' clocks agree?"""
+
+import pytest
+
+from preflight.errors import Blame
+
+
+def test_clocks_agree(cluster, settings):
+    """No node's clock is so far from the others' that logins, certificates or rendezvous time-outs break.
+
+    torchrun's rendezvous compares the times that nodes wrote: one that is far ahead declares the others dead.
+    Fix: `timedatectl set-ntp true` (or `chronyc makestep`) on the nodes named.
+    """
+    cluster.needs_peers()
+    limit = settings.clock.fail_offset_seconds
+    late = {name: told for name, (apart, told) in cluster.clocks().items() if apart > limit}
+    if late:
+        told = ", ".join(f"{name} {words}" for name, words in late.items())
+        raise Blame(f"clock: {told} of the median; wanted within {limit:g} s", nodes=late)
+
+
+@pytest.mark.advisory
+def test_clocks_are_in_step(cluster, settings):
+    """The nodes' clocks agree to a second.
+
+    With less, lines of different logs cannot be put in order, and files written on one node look newer than they are.
+    Fix: `timedatectl set-ntp true` on the nodes named; `chronyc tracking` tells the offset.
+    """
+    cluster.needs_peers()
+    limit = settings.clock.max_offset_seconds
+    late = {name: told for name, (apart, told) in cluster.clocks().items() if apart > limit}
+    if late:
+        told = ", ".join(f"{name} {words}" for name, words in late.items())
+        raise Blame(f"clock: {told} of the median; wanted within {limit:g} s", nodes=late)

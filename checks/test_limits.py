@@ -1,0 +1,57 @@
+"""May the job's processes lock, open and share as much as they need?"""
+
+import pytest
+
+from preflight.errors import NotApplicable
+
+
+def test_memlock_is_enough_for_rdma(node, settings):
+    """Where RDMA is there, a process may lock as much memory as NCCL registers.
+
+    With the usual 64 KiB or 8 MiB, NCCL ends with "ibv_reg_mr failed: Cannot allocate memory" on this node.
+    Fix: `* soft memlock unlimited` and `* hard memlock unlimited` in /etc/security/limits.d, LimitMEMLOCK=infinity
+    for the service that starts the job, `--ulimit memlock=-1` for a container; log in again.
+    """
+    if not node.rdma.active_ports():
+        raise NotApplicable("no active RDMA port on this node")
+    limit, wanted = node.limits.memlock_soft_bytes, settings.limits.memlock_min_bytes
+    assert limit == "unlimited" or limit >= wanted, (
+        f"memlock: {limit} bytes in this {node.identity.context} session; wanted at least {wanted}"
+    )
+
+
+@pytest.mark.advisory
+def test_enough_files_may_be_open(node, settings):
+    """A process may open as many files as data loaders and connections to many ranks need.
+
+    With the usual 1024, a job of many ranks or workers ends with "Too many open files", often hours later.
+    Fix: `* soft nofile 65536` in /etc/security/limits.d, or `ulimit -n 65536` in the line that starts the job.
+    """
+    limit, wanted = node.limits.nofile_soft, settings.limits.nofile_min
+    assert limit == "unlimited" or limit >= wanted, (
+        f"open files: {limit} in this {node.identity.context} session; wanted at least {wanted}"
+    )
+
+
+@pytest.mark.advisory
+def test_shared_memory_is_enough(node, settings):
+    """/dev/shm has room for what ranks of one node and their data loaders share.
+
+    A container's usual 64 MiB ends NCCL with "No space left on device" and data loaders with a bus error.
+    Fix: `--shm-size=16g` or `--ipc=host` for a container; `mount -o remount,size=16g /dev/shm` elsewhere.
+    """
+    gpus = len(node.gpu.readable())
+    wanted = settings.limits.shm_min_bytes_per_gpu * gpus if gpus else settings.limits.shm_min_bytes
+    free = node.limits.free_shared_memory_bytes()
+    assert free >= wanted, f"/dev/shm: {free >> 20} MiB free; wanted at least {wanted >> 20} MiB for {gpus} GPUs"
+
+
+@pytest.mark.advisory
+def test_nothing_is_left_behind(node):
+    """No earlier run of preflight left anything in /dev/shm.
+
+    It holds memory of the node, and means that a run was cut off harder than it could clean up after.
+    Fix: `rm -r` of what is named, once no other preflight runs on the node.
+    """
+    left = node.limits.leftovers
+    assert not left, f"left by an earlier run: {', '.join(left)}"

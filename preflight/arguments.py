@@ -1,0 +1,49 @@
+"""Which options are there, alike for pytest and for every verb?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "hosts": {"metavar": "HOSTS", "help": "local, node[01-16],gpu7, user@host:port or @hostfile"},
+    "from": {"metavar": "RUN", "help": "judge what the run in this folder stored, and contact nobody"},
+    "python": {"metavar": "PATH", "help": "the job's interpreter on the nodes (python3; for local: this one)"},
+    "wrap": {"metavar": "CMD", "default": "", "help": "a prefix on the node inside which the job lives"},
+    "ssh-option": {"metavar": "WORDS", "default": "", "help": "further words for ssh"},
+    "env": {"metavar": "NAME=VALUE", "action": "append", "default": [], "help": "a variable of the job (repeatable)"},
+    "backend": {"metavar": "NAME", "default": "auto", "help": "auto, nccl or gloo"},
+    "ranks-per-node": {"metavar": "N", "default": "auto", "help": "auto: its GPUs; without GPUs 1, or 2 on one node"},
+    "launcher": {"metavar": "NAME", "default": "direct", "help": "how the reference job is started: direct"},
+    "profile": {"metavar": "NAME", "default": "standard", "help": "quick, standard or full"},
+    "deadline": {"metavar": "SECONDS", "type": float, "default": None, "help": "of the whole run (45/300/900)"},
+    "settings": {"metavar": "FILE", "default": None, "help": "thresholds: preflight.toml"},
+    "report-dir": {"metavar": "DIR", "default": None, "help": "where the report goes (reports/<run id>)"},
+    "json": {"metavar": "FILE", "nargs": "?", "const": "-", "default": None, "help": "the result as JSON, here or to FILE"},
+    "fail-on-warn": {"action": "store_true", "help": "a warning ends with exit code 1"},
+    "require-all": {"action": "store_true", "help": "what we may not read is an error"},
+    "full-mesh": {"action": "store_true", "help": "every ordered pair, at any number of nodes"},
+    "localize": {"action": "store_true", "help": "search for slow nodes even when the bandwidth is good"},
+    "dry-run": {"action": "store_true", "help": "print hosts and commands; contact nobody"},
+}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The options by their names with underscores, from whichever parser read them."""
+
+    values: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of an option, or its default."""
+        return self.values.get(name, OPTIONS[name.replace("_", "-")].get("default"))
+
+
+def canonical(name: str) -> str:
+    """The name that no other pytest plugin has."""
+    return f"--preflight-{name}"
+
+
+def destination(name: str) -> str:
+    """Where a parser keeps the canonical option."""
+    return f"preflight_{name.replace('-', '_')}"

@@ -1,0 +1,332 @@
+"""How does one pytest session judge one cluster, from collection to the exit code?"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from preflight import hosts, reporting, stored
+from preflight.arguments import Chosen
+from preflight.errors import Interrupted, NotApplicable, PreflightError
+from preflight.findings import EXIT_USAGE, SEVERITY, Finding, Ledger, Verdict
+from preflight.judge import KINDS, REACH_CHECK, Check, Judge
+from preflight.options import Options
+from preflight.run import Run
+from preflight.settings import Settings, load_settings
+
+OURS = (*KINDS, "settings")
+JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3}
+QUICK_KINDS = {"node", "cluster", "mesh"}
+INTERRUPT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+LEAVE = os._exit  # the real one: while a check runs, os._exit is refused
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
+
+
+def options_from(chosen: Chosen, command: list[str]) -> Options:
+    """The typed options. Raises UsageError for the first that cannot be."""
+    return Options(
+        hosts=chosen["hosts"] or "local",
+        python=chosen["python"],
+        wrap=chosen["wrap"],
+        ssh_option=chosen["ssh_option"],
+        env=tuple(chosen["env"]),
+        backend=chosen["backend"],
+        ranks_per_node=chosen["ranks_per_node"],
+        launcher=chosen["launcher"],
+        profile=chosen["profile"],
+        deadline=chosen["deadline"],
+        settings=load_settings(Path(chosen["settings"])) if chosen["settings"] else Settings(),
+        report_dir=Path(chosen["report_dir"]) if chosen["report_dir"] else None,
+        fail_on_warn=bool(chosen["fail_on_warn"]),
+        require_all=bool(chosen["require_all"]),
+        full_mesh=bool(chosen["full_mesh"]),
+        localize=bool(chosen["localize"]),
+        from_run=Path(chosen["from"]) if chosen["from"] else None,
+        subjects=tuple(filter(None, str(chosen.values.get("subjects", "")).split(","))),
+        command=tuple(command),
+    ).checked()
+
+
+class Checking:
+    """The hooks of a session with hosts; registered only then."""
+
+    def __init__(self, config: pytest.Config, options: Options, source: Run | stored.StoredRun) -> None:
+        self.config = config
+        self.options = options
+        self.source = source
+        self.ledger = Ledger()
+        self.judge = Judge(source, self.ledger, options.settings, require_all=options.require_all)
+        self.checks: dict[str, Check] = {}
+        self.collection_errors: list[str] = []
+        self.stopped_by = 0
+        self.trouble = ""
+        self.exit_code: int | None = None
+        self.text = ""
+        self._handlers: dict[int, Any] = {}
+
+    @classmethod
+    def configured(cls, config: pytest.Config, chosen: Chosen) -> Checking:
+        """The plugin for these options. Raises UsageError."""
+        options = options_from(chosen, ["pytest", *map(str, config.invocation_params.args)])
+        source: Run | stored.StoredRun
+        if options.from_run is not None:
+            source = stored.load(options.from_run, options.backend)
+        else:
+            source = Run(options, hosts.parse_hosts(options.hosts))
+        if chosen["dry_run"]:
+            assert isinstance(source, Run)
+            print(reporting.dry_run_text(options, source.hosts))
+            pytest.exit("dry run: nothing was contacted", returncode=0)
+        _quiet_pytest(config)
+        return cls(config, options, source)
+
+    # -- fixtures: markers of how a check runs; the judge puts the real objects in their place
+
+    @pytest.fixture
+    def node(self) -> None:
+        """Facts of one node; the check's body is evaluated for every node."""
+
+    @pytest.fixture
+    def cluster(self) -> None:
+        """All nodes that answered."""
+
+    @pytest.fixture
+    def mesh(self) -> None:
+        """The mesh of random ports."""
+
+    @pytest.fixture
+    def bench(self) -> None:
+        """The all-reduce benchmark and the streams."""
+
+    @pytest.fixture
+    def training(self) -> None:
+        """The reference training."""
+
+    @pytest.fixture
+    def settings(self) -> Settings:
+        """Thresholds."""
+        return self.options.settings
+
+    # -- collection
+
+    def pytest_report_header(self) -> str:
+        """What runs against which hosts, and the long names of options that others have taken."""
+        taken = self.config.stash.get(_taken_key(), ())
+        others = [f"use --preflight-{name} (another plugin has --{name})" for name in taken if name != "hosts"]
+        return f"preflight: {hosts.fold(self.source.names)}" + "".join(f"; {other}" for other in others)
+
+    def pytest_sessionstart(self) -> None:
+        """Catch the signals, and leave a report that says error until there is a better one."""
+        for number in SIGNALS:
+            self._handlers[number] = signal.signal(number, self._on_signal)
+        if not self.config.option.collectonly:
+            signal.setitimer(signal.ITIMER_REAL, self.options.deadline_seconds + 5.0)
+            reporting.write_started(self)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file that cannot be collected is a question that was never asked: error."""
+        if report.failed:
+            self.collection_errors.append(report.nodeid)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Order the checks by what they wait for, and refuse shapes that cannot be judged per node."""
+        for item in items:
+            check = _check_of(item)
+            if check.id in self.checks:
+                raise pytest.UsageError(f"two checks are called {check.id}: {item.nodeid} is the second")
+            self.checks[check.id] = check
+        wanted = self.options.subjects
+        dropped = [
+            item
+            for item in items
+            if (wanted and _id_of(item).split(".")[0] not in wanted)
+            or (self.options.profile == "quick" and self.checks[_id_of(item)].kind not in QUICK_KINDS)
+        ]
+        items[:] = [item for item in items if item not in dropped]
+        if dropped:
+            self.config.hook.pytest_deselected(items=dropped)
+        items.sort(key=lambda item: (JOB_ORDER.get(self.checks[_id_of(item)].kind, 0), _id_of(item) != REACH_CHECK))
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """What -k, a profile or a verb leaves out is counted and said."""
+        self.ledger.not_asked.update(_id_of(item) for item in items)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Write down every cell that must get a verdict, before anything runs."""
+        for item in session.items:
+            self.ledger.expect(_id_of(item), self.source.names)
+
+    # -- running
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Reach the nodes before the first check."""
+        if self.config.option.collectonly or not session.items or session.testsfailed:
+            return
+        try:
+            if isinstance(self.source, Run):
+                self.source.open()
+        except PreflightError as error:
+            self.trouble = str(error)
+            session.shouldstop = str(error)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
+        """Judge one check, write its findings down, and tell pytest in its own words."""
+        check = self.checks[_id_of(pyfuncitem)]
+        others = {name: value for name, value in pyfuncitem.funcargs.items() if name not in OURS}
+        contained = Check(
+            check.id, _contained(check.function), check.arguments, check.kind, check.is_advisory, check.needs, others
+        )
+        with _no_exit():
+            findings = self.judge.judge(contained)
+        for finding in findings:
+            self.ledger.record(finding)
+        worst = max(findings, key=lambda finding: SEVERITY[finding.verdict], default=None)
+        if worst is not None and worst.verdict in {Verdict.FAIL, Verdict.ERROR}:
+            pytest.fail(f"{worst.verdict}: {hosts.fold(worst.nodes)}: {worst.message}", pytrace=False)
+        if worst is not None and worst.verdict is Verdict.SKIP:
+            pytest.skip(worst.message)
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A check that pytest skipped or broke before its body gets its verdict here."""
+        name = _id_of_node(report.nodeid)
+        if report.when != "setup" or report.passed or name not in self.checks:
+            return
+        skipped = report.skipped and isinstance(report.longrepr, tuple)
+        words = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else report.longreprtext.splitlines()[-1]
+        verdict = Verdict.SKIP if skipped else Verdict.ERROR
+        self.ledger.record(Finding(name, verdict, self.source.names, words))
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        if self.stopped_by:
+            LEAVE(INTERRUPT_CODES.get(signal.Signals(number), 3))
+        self.stopped_by = number
+        raise Interrupted(number)
+
+    # -- the end
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        """End the nodes, close the ledger, write the report; then, last of all, set the exit code."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if isinstance(self.source, Run):
+            self.source.close()
+        if session.exitstatus == pytest.ExitCode.USAGE_ERROR:
+            self.exit_code = EXIT_USAGE
+        else:
+            self.ledger.close(self._why_unfinished(), self.source.names)
+            self.exit_code = self._code(session)
+            if not self.config.option.collectonly:
+                self.exit_code = reporting.write_finished(self)
+        try:
+            return (yield)
+        finally:
+            session.exitstatus = self.exit_code
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+
+    def _why_unfinished(self) -> str:
+        if self.stopped_by == signal.SIGALRM:
+            return f"the deadline of {self.options.deadline_seconds:g} s was reached"
+        if self.stopped_by:
+            return f"stopped by {signal.Signals(self.stopped_by).name}"
+        if self.collection_errors:
+            return f"{self.collection_errors[0]} could not be collected"
+        return self.trouble or "the run ended before this check"
+
+    def _code(self, session: pytest.Session) -> int:
+        if self.stopped_by and self.stopped_by != signal.SIGALRM:
+            return INTERRUPT_CODES[signal.Signals(self.stopped_by)]
+        code = self.ledger.exit_code(fail_on_warn=self.options.fail_on_warn)
+        broken = bool(self.collection_errors) or session.exitstatus == pytest.ExitCode.INTERNAL_ERROR or self.stopped_by
+        return 3 if broken and code in {0, 5} else code
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The verdict, what is wrong where, and what to do."""
+        terminalreporter.write_line("")
+        terminalreporter.write_line(self.text)
+
+
+def _quiet_pytest(config: pytest.Config) -> None:
+    """Our summary says what failed; pytest's own only when the user asked for it."""
+    if config.option.tbstyle == "auto":
+        config.option.tbstyle = "no"
+    if config.option.reportchars == "fE":
+        config.option.reportchars = "N"
+
+
+def _taken_key() -> Any:
+    from preflight.plugin import TAKEN
+
+    return TAKEN
+
+
+def _id_of(item: pytest.Item) -> str:
+    return f"{item.path.stem.removeprefix('test_')}.{item.name.removeprefix('test_')}"
+
+
+def _id_of_node(nodeid: str) -> str:
+    path, _, name = nodeid.partition("::")
+    return f"{Path(path).stem.removeprefix('test_')}.{name.removeprefix('test_')}"
+
+
+def _check_of(item: pytest.Item) -> Check:
+    """The check behind an item. Raises UsageError for a class, a parametrization or a fixture built on ours."""
+    if not isinstance(item, pytest.Function):
+        raise pytest.UsageError(f"{item.nodeid}: a check is a plain function")
+    if item.cls is not None:
+        raise pytest.UsageError(f"{item.nodeid}: a check is a plain function, not a method of a class")
+    if hasattr(item, "callspec"):
+        raise pytest.UsageError(f"{item.nodeid}: a check is not parametrized; its node fixture covers every node")
+    arguments = tuple(item._fixtureinfo.argnames)
+    for name, definitions in item._fixtureinfo.name2fixturedefs.items():
+        built_on = [argument for argument in definitions[-1].argnames if argument in KINDS]
+        if built_on:
+            raise pytest.UsageError(f"{item.nodeid}: fixture {name!r} is built on {built_on[0]!r}; use that in the check")
+    kind = next((kind for kind in reversed(KINDS) if kind in arguments), "cluster")
+    needs = frozenset(str(word) for mark in item.iter_markers("needs") for word in mark.args)
+    advisory = item.get_closest_marker("advisory") is not None
+    return Check(_id_of(item), item.obj, arguments, kind, advisory, needs)
+
+
+def _contained(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The check with pytest's outcomes and attempts to leave turned into plain exceptions."""
+
+    def call(**arguments: Any) -> None:
+        try:
+            function(**arguments)
+        except pytest.skip.Exception as skipped:
+            raise NotApplicable(str(skipped)) from None
+        except (pytest.fail.Exception, pytest.xfail.Exception) as failed:
+            raise AssertionError(str(failed)) from None
+        except SystemExit as leaving:
+            raise RuntimeError(f"it called sys.exit({leaving.code!r})") from None
+
+    call.__doc__ = function.__doc__
+    return call
+
+
+@contextlib.contextmanager
+def _no_exit() -> Iterator[None]:
+    """While a check runs, os._exit is an error of that check: it would end the run as green."""
+
+    def refuse(code: int) -> None:
+        raise RuntimeError(f"it called os._exit({code})")
+
+    leave = os._exit
+    os._exit = refuse  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        os._exit = leave
+
+

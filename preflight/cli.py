@@ -1,0 +1,121 @@
+"""Which verb was asked for, and what does it print?"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from preflight import __version__
+from preflight.arguments import OPTIONS, Chosen
+from preflight.errors import PreflightError, UsageError
+from preflight.findings import EXIT_USAGE
+
+LATER = ("launch", "diagnose")
+GATES = "reach,names,network,software,mesh"
+DESCRIPTION = "Will my multi-node PyTorch job start on these nodes, will it be fast, and if not, which node and why?"
+EXIT_CODES = "exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 nothing asked; 130/143/129 on INT/TERM/HUP"
+SIGPIPE_EXIT = 3
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with our exit code for usage errors, and one line instead of a page."""
+
+    def error(self, message: str) -> NoReturn:
+        """Leave with 4 and one line."""
+        self.exit(EXIT_USAGE, f"preflight: {message} (see preflight --help)\n")
+
+
+def run(argv: Sequence[str]) -> int:
+    """The exit code of a command line."""
+    try:
+        chosen = _parser().parse_args(list(argv))
+        if chosen.verb is None:
+            _parser().print_help()
+            return EXIT_USAGE
+        return int(VERBS[chosen.verb](chosen))
+    except UsageError as error:
+        print(f"preflight: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except PreflightError as error:
+        print(f"preflight: {error}", file=sys.stderr)
+        return 3
+    except BrokenPipeError:
+        # Whoever read our output has left; nothing more can be said to them.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return SIGPIPE_EXIT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="preflight", description=DESCRIPTION, epilog=EXIT_CODES)
+    parser.add_argument("--version", action="version", version=f"preflight {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
+    for name, text in (
+        ("run", "every check against the hosts (default --hosts=local)"),
+        ("bench", "all-reduce bandwidth of the hosts, and which node is slow"),
+        ("train", "the reference training job over the hosts"),
+    ):
+        verb = verbs.add_parser(name, help=text, description=text, epilog=EXIT_CODES)
+        _add_options(verb, OPTIONS)
+        if name == "run":
+            verb.add_argument("pytest", nargs="*", metavar="PYTEST", help="after --: further words for pytest")
+    verb = verbs.add_parser("facts", help="what each node is, as a table or JSON", epilog=EXIT_CODES)
+    names = ("hosts", "python", "wrap", "ssh-option", "env", "backend", "deadline", "json", "dry-run")
+    _add_options(verb, {name: OPTIONS[name] for name in names})
+    verb = verbs.add_parser("report", help="show a finished run again")
+    verb.add_argument("run", metavar="RUN", help="the folder of the run")
+    verb.add_argument("--json", **OPTIONS["json"])
+    verb = verbs.add_parser("explain", help="what a check asks, why it matters, how to fix it")
+    verb.add_argument("check", nargs="?", metavar="CHECK", help="a check's id, or a part of it")
+    return parser
+
+
+def _add_options(verb: argparse.ArgumentParser, options: dict[str, dict[str, Any]]) -> None:
+    for name, attributes in options.items():
+        verb.add_argument(f"--{name}", dest=name.replace("-", "_"), **attributes)
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    from preflight.verbs import run_checks
+
+    return run_checks(_options(chosen), extra=chosen.pytest)
+
+
+def _bench(chosen: argparse.Namespace) -> int:
+    from preflight.verbs import run_checks
+
+    return run_checks(_options(chosen), subjects=f"{GATES},bench", section="bench")
+
+
+def _train(chosen: argparse.Namespace) -> int:
+    from preflight.verbs import run_checks
+
+    return run_checks(_options(chosen), subjects=f"{GATES},training", section="training")
+
+
+def _facts(chosen: argparse.Namespace) -> int:
+    from preflight.verbs import show_facts
+
+    return show_facts(_options(chosen))
+
+
+def _report(chosen: argparse.Namespace) -> int:
+    from preflight.verbs import show_report
+
+    return show_report(Path(chosen.run), chosen.json)
+
+
+def _explain(chosen: argparse.Namespace) -> int:
+    from preflight.verbs import explain
+
+    return explain(chosen.check or "")
+
+
+def _options(chosen: argparse.Namespace) -> Chosen:
+    return Chosen({name: value for name, value in vars(chosen).items() if name not in {"verb", "pytest"}})
+
+
+VERBS = {"run": _run, "bench": _bench, "train": _train, "facts": _facts, "report": _report, "explain": _explain}

@@ -1,0 +1,138 @@
+"""What can go wrong, and which part of it is the user's, a host's or ours?
+
+    PreflightError
+      UsageError               the user's option or file; exit code 4
+      HostError(host)          one host failed; a value, the run goes on
+        Unreachable              no connection, or no login
+        TimedOut                 connected, then silent past the deadline
+        BadReply                 what came back is not our protocol
+        Busy                     another run holds the node
+      FactMissing              a check asked for what we do not know -> error, or skip if no node has it
+        BlockedBy                its answer hangs on another check that does not hold -> error "blocked by"
+      NotApplicable            the question does not arise here -> skip
+      NotMeasured              a job gave no figure for this check -> error
+      Blame                    measured, and it does not hold; names the nodes (an AssertionError)
+      BlameMany                several Blames of one check, each a finding of its own
+      Interrupted              INT, TERM or HUP (a KeyboardInterrupt)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+MissingKind = Literal["absent", "failed", "denied"]
+
+
+class PreflightError(Exception):
+    """The root: the command line prints it as one line, never as a traceback."""
+
+
+class UsageError(PreflightError):
+    """The user's option or input file is wrong; the message names it, what was wanted and what was got."""
+
+
+class HostError(PreflightError):
+    """One host failed; the run goes on with the others."""
+
+    def __init__(self, host: str, reason: str) -> None:
+        super().__init__(f"{host}: {reason}")
+        self.host = host
+        self.reason = reason
+
+
+class Unreachable(HostError):
+    """No connection or no login."""
+
+
+class TimedOut(HostError):
+    """The host was silent past a deadline."""
+
+
+class BadReply(HostError):
+    """The host answered something that is not our protocol."""
+
+
+class Busy(HostError):
+    """Another run of preflight holds the host."""
+
+
+class FactMissing(PreflightError):
+    """A check read a fact that a node does not have.
+
+    ``kind`` tells why: ``absent`` (the thing is not there), ``failed`` (the tool that tells broke or timed
+    out), ``denied`` (reading it needs a privilege we lack).
+    """
+
+    def __init__(self, fact: str, reason: str, kind: MissingKind = "failed") -> None:
+        super().__init__(f"{fact}: {reason}")
+        self.fact = fact
+        self.reason = reason
+        self.kind: MissingKind = kind
+
+
+class BlockedBy(FactMissing):
+    """What a check asks cannot be told while another check does not hold: its consequence, not a second cause.
+
+    ``check`` is the id of the cause. ``nodes`` are the nodes the cause lies on, where the message should say so.
+    """
+
+    def __init__(self, check: str, *, nodes: Iterable[str] = (), detail: str = "") -> None:
+        self.check = check
+        self.nodes = tuple(nodes)
+        place = f" on {','.join(self.nodes)}" if self.nodes else ""
+        super().__init__(f"blocked by {check}{place}", detail or "does not hold")
+
+
+class NotApplicable(PreflightError):
+    """The question of a check does not arise on these nodes."""
+
+
+class NotMeasured(PreflightError):
+    """A job ran, or was not started, and gave no figure for the question asked."""
+
+
+class Blame(PreflightError, AssertionError):
+    """What a check measured does not hold, because of the nodes named.
+
+    ``fix`` is one command or sentence; an empty one means the ``Fix:`` of the check's docstring.
+    """
+
+    def __init__(self, message: str, *, nodes: Iterable[str], fix: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.nodes = tuple(nodes)
+        self.fix = fix
+
+
+class BlameMany(PreflightError, AssertionError):
+    """Several things that one check measured do not hold, each a finding of its own.
+
+    A node gets one verdict of a check, so what several Blames say of one node becomes one Blame: after this
+    ``blames`` share no node.
+    """
+
+    def __init__(self, blames: Iterable[Blame]) -> None:
+        told: dict[str, list[Blame]] = {}
+        for blame in blames:
+            for node in blame.nodes:
+                told.setdefault(node, []).append(blame)
+        nodes_of: dict[tuple[int, ...], list[str]] = {}
+        for node, its_blames in told.items():
+            nodes_of.setdefault(tuple(map(id, its_blames)), []).append(node)
+        self.blames = tuple(_merged(told[nodes[0]], nodes) for nodes in nodes_of.values())
+        super().__init__("; ".join(blame.message for blame in self.blames))
+
+
+def _merged(blames: list[Blame], nodes: list[str]) -> Blame:
+    messages = dict.fromkeys(blame.message for blame in blames)
+    fixes = dict.fromkeys(blame.fix for blame in blames if blame.fix)
+    return Blame("; ".join(messages), nodes=nodes, fix="; ".join(fixes))
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asked us to stop; the report says how far the run came."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(f"signal {signal_number}")
+        self.signal_number = signal_number

@@ -1,0 +1,8 @@
+"""What we know about the nodes: typed, frozen, and strict about what a node said.
+
+``values``     one struct a subject, as it crosses the wire
+``decode``     a node's documents -> NodeFacts, or BadReply
+``selection``  which interface NCCL and Gloo choose, by their own rules
+``node``       NodeFacts: one node, as a check sees it
+``cluster``    Cluster: all nodes, and who differs
+"""

@@ -1,0 +1,71 @@
+"""Is what a node said well-formed, and what does it say?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from preflight.errors import UsageError
+from preflight.facts.node import NodeFacts
+from preflight.facts.values import SUBJECTS, Missing, Value
+
+SCHEMA = 1
+FACTS_FILE_LIMIT_BYTES = 64 << 20
+
+
+class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A node's facts as they are stored in facts/<node>.json, in the node's own words."""
+
+    schema: int
+    node: str
+    index: int
+    address: str
+    slots: int
+    subjects: dict[str, dict[str, Any]]
+    missing: dict[str, Missing]
+
+
+def decode(document: Document) -> NodeFacts:
+    """The typed facts of one node; a subject that is not of its type is missing, with the reason."""
+    subjects: dict[str, Value] = {}
+    missing = dict(document.missing)
+    for name, said in document.subjects.items():
+        if name not in SUBJECTS:
+            missing[name] = Missing("not a subject that anybody asked for")
+            continue
+        try:
+            subjects[name] = msgspec.convert(said, type=SUBJECTS[name], strict=True)
+        except (msgspec.ValidationError, UnicodeError) as error:
+            missing[name] = Missing(f"the node's answer is malformed: {error}")
+    for name in SUBJECTS.keys() - subjects.keys() - missing.keys():
+        missing[name] = Missing("the node did not answer")
+    return NodeFacts(document.node, document.index, document.address, subjects, missing, document.slots)
+
+
+def encode(document: Document) -> bytes:
+    """The bytes of facts/<node>.json; ASCII, so no control character of a node reaches a terminal."""
+    return json.dumps(msgspec.to_builtins(document), ensure_ascii=True, indent=1).encode() + b"\n"
+
+
+def read(path: Path) -> Document:
+    """A stored facts file. Raises UsageError when it is not one."""
+    try:
+        if path.stat().st_size > FACTS_FILE_LIMIT_BYTES:
+            raise UsageError(f"{path}: larger than {FACTS_FILE_LIMIT_BYTES >> 20} MiB")
+        document = msgspec.json.decode(path.read_bytes(), type=Document, strict=True)
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
+        raise UsageError(f"{path}: not a facts file: {error}") from None
+    if document.schema != SCHEMA:
+        raise UsageError(f"{path}: schema {document.schema}; this version reads {SCHEMA}")
+    return document
+
+
+def merge(document: Document, subjects: Mapping[str, dict[str, Any]], missing: Mapping[str, Missing]) -> Document:
+    """The document with the answers of a further round."""
+    return msgspec.structs.replace(
+        document, subjects={**document.subjects, **subjects}, missing={**document.missing, **missing}
+    )

@@ -1,0 +1,149 @@
+"""Which RDMA ports does NCCL_IB_HCA choose, and what is each row of a GID table good for?"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Literal
+
+from preflight.errors import FactMissing
+from preflight.facts.selection import parse_patterns
+from preflight.facts.values import Gid, Missing, Network, Rdma, RdmaPort
+
+Scope = Literal["empty", "link-local", "ipv4", "ipv6"]
+LINK_LAYERS = ("InfiniBand", "Ethernet")
+
+
+@dataclass(frozen=True)
+class Hca:
+    """One port of one device: what NCCL_IB_HCA chooses."""
+
+    device: str
+    port: RdmaPort
+
+    @property
+    def name(self) -> str:
+        """As it is written in NCCL_IB_HCA."""
+        return f"{self.device}:{self.port.number}"
+
+    @property
+    def is_active(self) -> bool:
+        """NCCL leaves out every port that is not ACTIVE, without a word."""
+        return self.port.state == "ACTIVE" and self.port.link_layer in LINK_LAYERS
+
+
+def hcas(rdma: Rdma) -> tuple[Hca, ...]:
+    """All ports of all devices, in the devices' order."""
+    return tuple(Hca(device.name, port) for device in rdma.devices for port in device.ports)
+
+
+def chosen_hcas(rdma: Rdma, value: str = "") -> tuple[Hca, ...]:
+    """The ports that NCCL_IB_HCA matches, active or not; all of them where `value` is empty.
+
+    Names are prefixes unless the list begins with ``=``: ``mlx5_1`` takes mlx5_10 too.
+    """
+    patterns = parse_patterns(value)
+    return tuple(hca for hca in hcas(rdma) if patterns.accepts(hca.device, hca.port.number))
+
+
+def unmatched(rdma: Rdma, value: str) -> tuple[str, ...]:
+    """The entries of NCCL_IB_HCA that match no port of this node."""
+    patterns = parse_patterns(value)
+    written = [entry.name if entry.port is None else f"{entry.name}:{entry.port}" for entry in patterns.entries]
+    return tuple(entry for entry in written if not chosen_hcas(rdma, "=" * patterns.is_exact + entry))
+
+
+def taken_by_prefix(rdma: Rdma, value: str) -> dict[str, tuple[str, ...]]:
+    """The prefix trap: an entry that is a device's full name -> further devices that it takes as a prefix."""
+    patterns = parse_patterns(value)
+    names = [device.name for device in rdma.devices]
+    if patterns.is_exact:
+        return {}
+    written = {entry.name for entry in patterns.entries}
+    trapped = {
+        entry: tuple(name for name in names if name.startswith(entry) and name not in written)
+        for entry in sorted(written)
+        if entry in names
+    }
+    return {entry: others for entry, others in trapped.items() if others}
+
+
+@dataclass(frozen=True)
+class GidClass:
+    """What a GID is: its RoCE version (None on InfiniBand or where it is not told), scope and address."""
+
+    index: int
+    roce_version: int | None
+    scope: Scope
+    address: str
+
+    @property
+    def is_routable(self) -> bool:
+        """Whether it can be used beyond its own layer 2 segment: RoCE v2 with a real IP address."""
+        return self.roce_version == 2 and self.scope in ("ipv4", "ipv6")
+
+    def __str__(self) -> str:
+        version = f"RoCE v{self.roce_version}" if self.roce_version else "no RoCE"
+        return f"{version} {self.scope} {self.address}".rstrip()
+
+
+def classify(gid: Gid) -> GidClass:
+    """A row of a GID table: version from its type, scope and address from its bytes."""
+    kind = "" if isinstance(gid.kind, Missing) else gid.kind.strip()
+    version = 2 if kind == "RoCE v2" else 1 if kind in ("IB/RoCE v1", "RoCE v1") else None
+    scope, address = _scope(gid.gid)
+    return GidClass(gid.index, version, scope, address)
+
+
+def gid_at(port: RdmaPort, index: int) -> GidClass:
+    """The GID at an index; FactMissing ("absent") where the table has no such row or it is empty."""
+    for gid in port.gids:
+        if gid.index == index:
+            found = classify(gid)
+            if found.scope != "empty":
+                return found
+    rows = sorted(gid.index for gid in port.gids if classify(gid).scope != "empty")
+    raise FactMissing(f"GID {index} of port {port.number}", f"not in the table (has {rows})", "absent")
+
+
+def best_gid(port: RdmaPort, network: Network) -> GidClass:
+    """The row to set as NCCL_IB_GID_INDEX: routable RoCE v2, best the IPv4 address that its netdev really has.
+
+    Raises FactMissing ("absent") where the port has no routable row.
+    """
+    rows = [(gid, classify(gid)) for gid in port.gids]
+    routable = [(gid, found) for gid, found in rows if found.is_routable]
+    if not routable:
+        kinds = ", ".join(f"{found.index}: {found}" for _, found in rows if found.scope != "empty") or "none"
+        raise FactMissing(
+            f"routable GID of port {port.number}", f"no RoCE v2 GID with an IP address ({kinds})", "absent"
+        )
+
+    def rank(row: tuple[Gid, GidClass]) -> tuple[bool, bool, int]:
+        gid, found = row
+        return (not _is_on_netdev(gid, found, network), found.scope != "ipv4", found.index)
+
+    return min(routable, key=rank)[1]
+
+
+def _is_on_netdev(gid: Gid, found: GidClass, network: Network) -> bool:
+    return not isinstance(gid.netdev, Missing) and any(
+        interface.name == gid.netdev and any(held.address == found.address for held in interface.addresses)
+        for interface in network.interfaces
+    )
+
+
+def _scope(text: str) -> tuple[Scope, str]:
+    try:
+        gid = ipaddress.IPv6Address(text.strip())
+    except ValueError:
+        return "empty", ""
+    # A port without a subnet manager has the default prefix and nothing else.
+    if int(gid) in (0, 0xFE80 << 112):
+        return "empty", ""
+    if gid.ipv4_mapped is not None:
+        if int(gid.ipv4_mapped) == 0:
+            return "empty", ""
+        scope: Scope = "link-local" if gid.ipv4_mapped.is_link_local else "ipv4"
+        return scope, str(gid.ipv4_mapped)
+    return ("link-local" if gid.is_link_local else "ipv6"), str(gid)

@@ -1,0 +1,170 @@
+"""What is known about one node, as a check sees it?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from preflight.errors import BlockedBy, FactMissing
+from preflight.facts import fabric, selection, values
+from preflight.facts.values import Missing, Value, Variable
+
+V = TypeVar("V", bound=Value)
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """One node: its name in HOSTS, its ranks, and a subject for every question we asked it.
+
+    Reading a subject that the node did not give raises FactMissing with the reason it gave.
+    """
+
+    name: str
+    index: int
+    address: str
+    subjects: dict[str, Value]
+    missing: dict[str, Missing]
+    slots: int = 0
+
+    def subject(self, name: str, kind: type[V]) -> V:
+        """A subject by name, or FactMissing."""
+        value = self.subjects.get(name)
+        if isinstance(value, kind):
+            return value
+        missing = self.missing.get(name, Missing("never collected"))
+        raise FactMissing(name, missing.missing, missing.kind)
+
+    @property
+    def identity(self) -> values.Identity:
+        """Names and machine."""
+        return self.subject("identity", values.Identity)
+
+    @property
+    def network(self) -> values.Network:
+        """Interfaces, gateways, port range."""
+        return self.subject("network", values.Network)
+
+    @property
+    def ports(self) -> values.Ports:
+        """Ports in use."""
+        return self.subject("ports", values.Ports)
+
+    @property
+    def software(self) -> values.Software:
+        """The job's interpreter and packages."""
+        return self.subject("software", values.Software)
+
+    @property
+    def gpu(self) -> values.Gpus:
+        """GPUs and driver."""
+        return self.subject("gpu", values.Gpus)
+
+    @property
+    def rdma(self) -> values.Rdma:
+        """RDMA devices."""
+        return self.subject("rdma", values.Rdma)
+
+    @property
+    def environment(self) -> values.Environment:
+        """The job's variables."""
+        return self.subject("environment", values.Environment)
+
+    @property
+    def limits(self) -> values.Limits:
+        """Limits and shared memory."""
+        return self.subject("limits", values.Limits)
+
+    @property
+    def peers(self) -> values.Peers:
+        """Routes to the peers and the port bound for MASTER_PORT."""
+        return self.subject("peers", values.Peers)
+
+    @property
+    def clock(self) -> values.Clock:
+        """Wall clock against the controller's."""
+        return self.subject("clock", values.Clock)
+
+    def interface_mismatches(self) -> tuple[str, ...]:
+        """What NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME name, by the rules of each, that is not on this node."""
+        nccl, gloo = self.value("NCCL_SOCKET_IFNAME"), self.value("GLOO_SOCKET_IFNAME")
+        found = []
+        if len(nccl) > 1 and not selection.nccl_interfaces(
+            self.network, nccl, socket_family=self.value("NCCL_SOCKET_FAMILY")
+        ):
+            has = ", ".join(interface.name for interface in self.network.interfaces if interface.is_up)
+            found.append(f"NCCL_SOCKET_IFNAME={nccl} matches no interface with an address; up are {has}")
+        if len(gloo) > 1:
+            try:
+                selection.gloo_interface(self.network, self.identity, gloo)
+            except FactMissing as missing:
+                found.append(missing.reason)
+        return tuple(found)
+
+    def hcas(self) -> tuple[fabric.Hca, ...]:
+        """The RDMA ports that the job may use, by NCCL_IB_HCA; FactMissing ("absent") where RDMA is not there."""
+        if self.value("NCCL_IB_DISABLE") == "1":
+            raise FactMissing("RDMA ports", "NCCL_IB_DISABLE=1", "absent")
+        if not fabric.hcas(self.rdma):
+            raise FactMissing("RDMA ports", "no RDMA device", "absent")
+        chosen = fabric.chosen_hcas(self.rdma, self.value("NCCL_IB_HCA"))
+        if not chosen:
+            raise BlockedBy("rdma.nccl_ib_hca_matches_a_port", detail="NCCL_IB_HCA matches no port")
+        return chosen
+
+    def active_hcas(self) -> tuple[fabric.Hca, ...]:
+        """Those of them that NCCL will take: the active ones."""
+        active = tuple(hca for hca in self.hcas() if hca.is_active)
+        if not active:
+            raise FactMissing("active RDMA port", "every port is down", "absent")
+        return active
+
+    def gid_index(self) -> int:
+        """NCCL_IB_GID_INDEX; FactMissing ("absent") where NCCL chooses by itself."""
+        text = self.variable("NCCL_IB_GID_INDEX").strip()
+        if text.startswith("-"):
+            raise FactMissing("NCCL_IB_GID_INDEX", f"{text}: NCCL chooses", "absent")
+        if not text.isdecimal():
+            raise FactMissing("NCCL_IB_GID_INDEX", f"{text!r} is not a number")
+        return int(text)
+
+    def chosen_gids(self) -> dict[str, fabric.GidClass | None]:
+        """Each active RoCE port -> the GID at NCCL_IB_GID_INDEX, None where its table has no such row."""
+        index = self.gid_index()
+        ports = [hca for hca in self.active_hcas() if hca.port.link_layer == "Ethernet"]
+        if not ports:  # on InfiniBand NCCL does not ask for the index
+            raise FactMissing("active RoCE port", "all RDMA ports are InfiniBand", "absent")
+        rows = {hca.name: {gid.index: fabric.classify(gid) for gid in hca.port.gids} for hca in ports}
+        return {
+            name: found[index] if index in found and found[index].scope != "empty" else None
+            for name, found in rows.items()
+        }
+
+    def best_address(self) -> str:
+        """The address that peers should use: the training interface's, or the one we reached the node by."""
+        try:
+            return self.network.training_interface.address()
+        except FactMissing:
+            return self.address
+
+    def told(self, name: str) -> str:
+        """A variable as a message says it: its value, or "not set"."""
+        return self.variable(name) if self.has_variable(name) else "not set"
+
+    def value(self, name: str) -> str:
+        """A variable as a library reads it: unset is the same as empty."""
+        return self.variable(name) if self.has_variable(name) else ""
+
+    def variable(self, name: str) -> str:
+        """The value of a variable of the job's environment; FactMissing ("absent") where it is not set."""
+        return self.setting(name).value
+
+    def setting(self, name: str) -> Variable:
+        """A variable with the layer that set it; FactMissing ("absent") where it is not set."""
+        variables = self.environment.variables
+        if name not in variables:
+            raise FactMissing(name, "not set", "absent")
+        return variables[name]
+
+    def has_variable(self, name: str) -> bool:
+        """Whether the job's environment sets the variable to something."""
+        return name in self.environment.variables and self.environment.variables[name].value != ""

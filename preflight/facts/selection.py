@@ -1,0 +1,238 @@
+"""Which interface do NCCL and Gloo choose on a node, by their own rules?
+
+NCCL's rules are those of ncclFindInterfaces, parseStringList and matchIfList in its sources; Gloo's are those of
+torch's ProcessGroupGloo: exact names in GLOO_SOCKET_IFNAME, else the address the node's own hostname gives.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from preflight.errors import FactMissing
+from preflight.facts.values import Environment, Identity, Interface, Missing, Network, present
+
+Backend = Literal["nccl", "gloo"]
+NCCL_INTERFACE_LIMIT = 16
+# Without a variable: InfiniBand's IP interfaces, then anything real, then what is left.
+NCCL_DEFAULT_ORDER = ("ib", "^docker,lo,virbr", "docker", "lo", "virbr")
+FAMILIES: dict[str, tuple[str, ...]] = {"AF_INET": ("inet",), "AF_INET6": ("inet6",)}
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One entry of NCCL_SOCKET_IFNAME or NCCL_IB_HCA; `port` is None where none is written."""
+
+    name: str
+    port: int | None
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """A whole list as NCCL reads it: prefixes, unless `is_exact`; what to leave out, if `is_exclusion`."""
+
+    entries: tuple[Pattern, ...]
+    is_exclusion: bool
+    is_exact: bool
+
+    def accepts(self, name: str, port: int | None = None) -> bool:
+        """Whether a name (and a port, for HCAs) is chosen by the list."""
+        # NCCL takes an empty list for "everything", so "^=" alone excludes everything.
+        matched = not self.entries or any(self._matches(entry, name, port) for entry in self.entries)
+        return matched != self.is_exclusion
+
+    def _matches(self, entry: Pattern, name: str, port: int | None) -> bool:
+        if entry.port is not None and port is not None and entry.port != port:
+            return False
+        return name == entry.name if self.is_exact else name.startswith(entry.name)
+
+
+def parse_patterns(value: str) -> Patterns:
+    """A value of NCCL_SOCKET_IFNAME or NCCL_IB_HCA: ``eth``, ``^docker,lo``, ``=eth0``, ``^=eth0``, ``mlx5_0:1``.
+
+    Blanks are kept, as NCCL keeps them: ``eth0, eth1`` names an interface that begins with a blank.
+    """
+    is_exclusion = value.startswith("^")
+    rest = value[1:] if is_exclusion else value
+    is_exact = rest.startswith("=")
+    rest = rest[1:] if is_exact else rest
+    entries = []
+    for word in rest.split(","):
+        name, colon, digits = word.partition(":")
+        if name:
+            entries.append(Pattern(name, _atoi(digits) if colon else None))
+    return Patterns(tuple(entries), is_exclusion, is_exact)
+
+
+def nccl_interfaces(network: Network, value: str = "", *, socket_family: str = "") -> tuple[Interface, ...]:
+    """The interfaces NCCL takes, the one of its bootstrap first; `value` is NCCL_SOCKET_IFNAME, "" where unset.
+
+    `socket_family` is NCCL_SOCKET_FAMILY. Empty when a set variable matches nothing: NCCL then fails.
+    """
+    families = FAMILIES.get(socket_family, ("inet", "inet6"))
+    # getifaddrs lists all IPv4 addresses before the first IPv6 one; within a family by index.
+    usable = sorted(
+        (interface for interface in network.interfaces if interface.is_up and _families(interface, families)),
+        key=lambda interface: ("inet" not in _families(interface, families), interface.index),
+    )
+    for text in (value,) if _is_set(value) else NCCL_DEFAULT_ORDER:
+        patterns = parse_patterns(text)
+        chosen = tuple(interface for interface in usable if patterns.accepts(interface.name))
+        if chosen:
+            return chosen[:NCCL_INTERFACE_LIMIT]
+    return ()
+
+
+def gloo_interface(network: Network, identity: Identity, value: str = "") -> Interface:
+    """The (first) interface Gloo takes; `value` is GLOO_SOCKET_IFNAME, "" where unset.
+
+    Raises FactMissing where Gloo would fail or fall back to loopback for want of an address.
+    """
+    if _is_set(value):
+        return _named(network, value)
+    address = present(identity.hostname_address, f"address of {identity.hostname}")
+    return _holder(network, address)
+
+
+def with_training_interface(
+    network: Network,
+    identity: Identity | Missing,
+    environment: Environment | Missing,
+    *,
+    backend: Backend,
+    reached_address: str,
+) -> Network:
+    """The network with `training` set to the interface that the job's collectives will use, or to why there is none.
+
+    The backend's variable decides where it is set. Else NCCL's default order, or for Gloo the interface of the
+    node's own hostname; `reached_address` (at which we reached the node) settles what these leave open.
+    """
+    try:
+        if isinstance(environment, Missing):
+            raise FactMissing("variables of the job", environment.missing, environment.kind)
+        variables = {name: variable.value for name, variable in environment.variables.items()}
+        if backend == "nccl":
+            chosen = _for_nccl(network, variables, reached_address)
+        else:
+            chosen = _for_gloo(network, identity, variables, reached_address)
+    except FactMissing as missing:
+        return msgspec.structs.replace(network, training=Missing(missing.reason, missing.kind))
+    return msgspec.structs.replace(network, training=chosen.name)
+
+
+def _for_nccl(network: Network, variables: dict[str, str], reached_address: str) -> Interface:
+    value = variables.get("NCCL_SOCKET_IFNAME", "")
+    matches = nccl_interfaces(network, value, socket_family=variables.get("NCCL_SOCKET_FAMILY", ""))
+    if not matches and _is_set(value):
+        raise FactMissing("training interface", _no_match("NCCL_SOCKET_IFNAME", value, network))
+    if not matches:
+        raise _none_usable(network)
+    if _is_set(value):
+        return matches[0]
+    # By default NCCL uses all of these; the one that is known to carry traffic stands for them.
+    reached = _holder_or_none(network, reached_address)
+    return reached if reached in matches else matches[0]
+
+
+def _for_gloo(
+    network: Network, identity: Identity | Missing, variables: dict[str, str], reached_address: str
+) -> Interface:
+    value = variables.get("GLOO_SOCKET_IFNAME", "")
+    if _is_set(value):
+        return _named(network, value)
+    own: Interface | None = None
+    if isinstance(identity, Identity) and not isinstance(identity.hostname_address, Missing):
+        own = _holder_or_none(network, identity.hostname_address)
+    # Whoever names an interface for NCCL means it for the job, and forgot Gloo's own variable: on nodes without
+    # GPUs it is the better guess. A value that matches nothing is left to the check on NCCL_SOCKET_IFNAME.
+    value = variables.get("NCCL_SOCKET_IFNAME", "")
+    if _is_set(value):
+        wanted = nccl_interfaces(network, value, socket_family=variables.get("NCCL_SOCKET_FAMILY", ""))
+        if wanted:
+            return own if own is not None and own in wanted else wanted[0]
+    # A hostname of 127.0.1.1 is the names check's to blame; Debian gives it to every fresh machine.
+    for candidate in (own, _holder_or_none(network, reached_address), *nccl_interfaces(network)[:1]):
+        if candidate is not None and not candidate.is_loopback:
+            return candidate
+    loopbacks = [interface for interface in network.interfaces if interface.is_loopback and interface.is_up]
+    if not loopbacks:
+        raise _none_usable(network)
+    return loopbacks[0]  # a machine without a network, as a cluster of one
+
+
+def _named(network: Network, value: str) -> Interface:
+    """The first of the interfaces that GLOO_SOCKET_IFNAME names; torch makes a device of each, so all must exist."""
+    # std::getline gives no empty word after a last comma.
+    names = value.removesuffix(",").split(",")
+    if not set(names) <= {interface.name for interface in network.interfaces}:
+        raise FactMissing("training interface", _no_match("GLOO_SOCKET_IFNAME", value, network))
+    return network.interface(names[0])
+
+
+def _holder_or_none(network: Network, address: str) -> Interface | None:
+    try:
+        return _holder(network, address)
+    except FactMissing:
+        return None
+
+
+def _holder(network: Network, address: str) -> Interface:
+    """The interface of an address; every 127.x.x.x is the loopback interface's though it lists one."""
+    wanted = _plain(address)
+    for interface in network.interfaces:
+        if any(_plain(held.address) == wanted for held in interface.addresses):
+            return interface
+        if interface.is_loopback and wanted is not None and wanted.is_loopback:
+            return interface
+    raise FactMissing(f"interface with address {address}", "no interface of this node has it")
+
+
+def _plain(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return mapped or parsed
+
+
+def _families(interface: Interface, families: tuple[str, ...]) -> set[str]:
+    """The families in which the interface has an address that peers can use."""
+    return {
+        held.family
+        for held in interface.addresses
+        if held.family in families
+        and (parsed := _plain(held.address)) is not None
+        and not parsed.is_link_local
+        and not (held.family == "inet6" and parsed.is_loopback)
+    }
+
+
+def _is_set(value: str) -> bool:
+    """NCCL and torch both ignore a value of one character."""
+    return len(value) > 1
+
+
+def _atoi(digits: str) -> int:
+    """C's atoi: the leading digits, else 0."""
+    taken = ""
+    for character in digits.strip():
+        if not (character.isascii() and character.isdigit()):
+            break
+        taken += character
+    return int(taken or "0")
+
+
+def _none_usable(network: Network) -> FactMissing:
+    return FactMissing("training interface", f"no interface is up with an address {_has(network)}", "absent")
+
+
+def _has(network: Network) -> str:
+    return f"(has {', '.join(interface.name for interface in network.interfaces) or 'none'})"
+
+
+def _no_match(variable: str, value: str, network: Network) -> str:
+    return f"{variable}={value} matches no interface {_has(network)}"

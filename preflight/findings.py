@@ -1,0 +1,147 @@
+"""What was judged, with which verdict, and which exit code follows?"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+class Verdict(enum.Enum):
+    """The five outcomes; the order of the members is from best to worst for a whole run."""
+
+    SKIP = "skip"
+    PASS = "pass"  # noqa: S105 -- no password
+    WARN = "warn"
+    ERROR = "error"
+    FAIL = "fail"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+SEVERITY = {verdict: rank for rank, verdict in enumerate(Verdict)}
+EXIT_CODES = {Verdict.PASS: 0, Verdict.WARN: 0, Verdict.FAIL: 1, Verdict.ERROR: 3, Verdict.SKIP: 5}
+EXIT_USAGE = 4
+EXIT_NOTHING = 5
+
+
+@dataclass(frozen=True)
+class Where:
+    """A line of a user's file."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One verdict of one check with one message, for all nodes that share them (in HOSTS order)."""
+
+    check: str
+    verdict: Verdict
+    nodes: tuple[str, ...]
+    message: str
+    fix: str = ""
+    where: tuple[Where, ...] = ()
+    seconds: float = 0.0
+    waived: bool = False
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One question for one node: the unit that must get exactly one verdict."""
+
+    check: str
+    node: str
+
+
+def worst(findings: Iterable[Finding]) -> Verdict:
+    """The verdict over all findings, fail > error > warn > pass > skip; a waived fail is a warn, no finding a skip."""
+    counted = (Verdict.WARN if f.waived and f.verdict is Verdict.FAIL else f.verdict for f in findings)
+    return max(counted, key=SEVERITY.__getitem__, default=Verdict.SKIP)
+
+
+@dataclass
+class Ledger:
+    """Every cell that must be judged, written before anything runs, and what was judged.
+
+    A cell may be judged once; the cells left over at the end are errors. Nothing but this decides the exit code.
+    """
+
+    expected: set[Cell] = field(default_factory=set)
+    not_asked: set[str] = field(default_factory=set)
+    _judged: dict[Cell, Finding] = field(default_factory=dict)
+    _recorded: list[Finding] = field(default_factory=list)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was recorded, in that order; a copy, for verdicts change by `record` alone."""
+        return list(self._recorded)
+
+    def expect(self, check: str, nodes: Iterable[str]) -> None:
+        """Write down that `check` must judge each of `nodes`."""
+        self.expected.update(Cell(check, node) for node in nodes)
+
+    def record(self, finding: Finding) -> None:
+        """Take a verdict in, whole or not at all.
+
+        A cell that nobody expected, one that already has a verdict, and good news about no node are bugs of ours.
+        """
+        if not isinstance(finding.verdict, Verdict):
+            raise TypeError(f"{finding.check}: {finding.verdict!r} is not a Verdict")
+        if not finding.nodes and finding.verdict in (Verdict.PASS, Verdict.SKIP):
+            raise ValueError(f"{finding.check}: {finding.verdict} of no node")
+        if len(set(finding.nodes)) != len(finding.nodes):
+            raise ValueError(f"{finding.check} names a node twice: {finding.nodes}")
+        cells = [Cell(finding.check, node) for node in finding.nodes]
+        for cell in cells:
+            if cell not in self.expected:
+                raise ValueError(f"nobody asked {cell.check} of {cell.node}")
+            if cell in self._judged:
+                raise ValueError(f"{cell.check} judged {cell.node} twice")
+        self._judged.update((cell, finding) for cell in cells)
+        self._recorded.append(finding)
+
+    def verdict_of(self, check: str, node: str) -> Verdict:
+        """The verdict of one cell; a cell without one reads as error."""
+        finding = self._judged.get(Cell(check, node))
+        return finding.verdict if finding else Verdict.ERROR
+
+    def is_judged(self, check: str, node: str) -> bool:
+        """Whether the cell has its verdict."""
+        return Cell(check, node) in self._judged
+
+    @property
+    def judged(self) -> int:
+        """How many cells have a verdict."""
+        return len(self._judged)
+
+    def missing(self) -> list[Cell]:
+        """The cells still without a verdict, sorted."""
+        return sorted(self.expected - self._judged.keys())
+
+    def close(self, reason: str, order: Iterable[str]) -> None:
+        """Turn every cell still missing into an error with `reason`, nodes in the given order."""
+        place = {node: index for index, node in enumerate(order)}
+        nodes_of: dict[str, list[str]] = {}
+        for cell in self.missing():
+            nodes_of.setdefault(cell.check, []).append(cell.node)
+        for check, nodes in nodes_of.items():
+            names = tuple(sorted(nodes, key=lambda node: place.get(node, len(place))))
+            self.record(Finding(check, Verdict.ERROR, names, f"not measured: {reason}"))
+
+    def verdict(self, *, fail_on_warn: bool = False) -> Verdict:
+        """The verdict of the whole run: fail > error > warn > pass; skip means that nothing was judged.
+
+        Every finding counts, and every cell: one without a finding, or whose finding was lost, is an error.
+        """
+        overall = worst(self._recorded)
+        held = {Cell(f.check, node) for f in self._recorded for node in f.nodes}
+        if (self.missing() or held != self.expected) and SEVERITY[overall] < SEVERITY[Verdict.ERROR]:
+            overall = Verdict.ERROR
+        return Verdict.FAIL if overall is Verdict.WARN and fail_on_warn else overall
+
+    def exit_code(self, *, fail_on_warn: bool = False) -> int:
+        """0 pass or warn, 1 fail, 3 error, 5 nothing asked or all skipped."""
+        return EXIT_CODES[self.verdict(fail_on_warn=fail_on_warn)]

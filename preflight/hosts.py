@@ -1,0 +1,246 @@
+"""Which hosts does HOSTS name, and how are their names folded back for people?"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import itertools
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from preflight.errors import UsageError
+
+HOST_LIMIT = 20_000
+TEXT_LIMIT = 1 << 18
+HOSTFILE_LIMIT_BYTES = 4 << 20
+# RFC 1123, and the underscore that real clusters use; never a leading "-", which ssh would take as an option.
+LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+NAME = re.compile(rf"(?=.{{1,253}}\Z){LABEL}(?:\.{LABEL})*")
+USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+ZONE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
+RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?:/([0-9]{1,9}))?)?")
+# A path that a shell on the node reads as one word.
+PYTHON = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./~+@:-]{0,1023}")
+LATER = re.compile(r"slurm|k8s:.*")
+
+
+@dataclass(frozen=True)
+class Host:
+    """An address we can try to reach; `name` is its key in findings, facts and reports."""
+
+    name: str
+    address: str
+    user: str | None = None
+    port: int | None = None
+    slots: int | None = None
+    python: str | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is this very machine, reached without ssh."""
+        return self.name == "local"
+
+
+def parse_hosts(text: str) -> tuple[Host, ...]:
+    """HOSTS as written -> the hosts in written order.
+
+    Accepts ``local``, ``node[01-16],gpu7``, ``user@host:2222``, ``[fe80::1]:22`` and ``@hostfile`` (one host a
+    line, ``slots=N`` and ``python=PATH`` after it, ``#`` comments).
+
+    Raises UsageError naming the culprit: an empty set, a duplicate, a name with characters no host has.
+    """
+    hosts: list[Host] = []
+    for piece in _split(text, "--hosts"):
+        if piece.startswith("@"):
+            hosts.extend(_read_hostfile(piece[1:]))
+        else:
+            hosts.extend(_expand(piece, "--hosts"))
+        if len(hosts) > HOST_LIMIT:
+            raise UsageError(f"--hosts: {_quoted(piece)} makes more than {HOST_LIMIT} hosts")
+    if not hosts:
+        raise UsageError(f"--hosts: {_quoted(text)} names no host")
+    hosts = _with_ports_where_shared(hosts)
+    seen: set[str] = set()
+    for host in hosts:
+        if host.name in seen:
+            raise UsageError(f"--hosts: {host.name!r} is named twice")
+        seen.add(host.name)
+    if "local" in seen and len(hosts) > 1:
+        raise UsageError("--hosts: 'local' stands alone; name this machine like its peers")
+    return tuple(hosts)
+
+
+def fold(names: Iterable[str]) -> str:
+    """Names as a person writes them: ``node[1-2],node7``, sorted; what is no plain name follows after commas."""
+    given = list(dict.fromkeys(names))
+    plain = [name for name in given if NAME.fullmatch(name)]
+    if len(plain) < 2:
+        return ",".join(given)
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet  # 30 ms to import: not for --help
+
+    # Without a resolver of groups: looking one up would run commands of the site's configuration.
+    folded = str(NodeSet.fromlist(plain, resolver=RESOLVER_NOGROUP))
+    return ",".join([folded, *(name for name in given if not NAME.fullmatch(name))])
+
+
+def _quoted(text: str) -> str:
+    """The user's text for a message of one line: escaped, look-alike letters shown as such, and not endless."""
+    return ascii(text if len(text) <= 80 else text[:80] + "...")
+
+
+def _split(text: str, where: str) -> list[str]:
+    """Commas outside brackets separate pieces."""
+    if len(text) > TEXT_LIMIT:
+        raise UsageError(f"{where}: {len(text)} characters; wanted at most {TEXT_LIMIT}: use @hostfile")
+    pieces: list[str] = []
+    start = depth = 0
+    for index, letter in enumerate(text):
+        if letter == "," and not depth:
+            pieces.append(text[start:index])
+            start = index + 1
+        elif letter in "[]":
+            depth = int(letter == "[")
+    pieces = [piece.strip(" ") for piece in (*pieces, text[start:])]
+    if not any(pieces):
+        return []
+    if not all(pieces):
+        raise UsageError(f"{where}: an empty name in {_quoted(text)}")
+    return pieces
+
+
+def _expand(piece: str, where: str) -> list[Host]:
+    if piece == "local":
+        return [Host("local", "127.0.0.1")]
+    if LATER.fullmatch(piece):
+        raise UsageError(f"{where}: {_quoted(piece)}: hosts of a scheduler are not supported; name the hosts")
+    user, at, address = piece.rpartition("@")
+    if at and not USER.fullmatch(user):
+        raise UsageError(f"{where}: {_quoted(user)} is not a user name (in {_quoted(piece)})")
+    address, port = _split_port(address, where)
+    return [Host(name, name, user or None, port) for name in _names(address, where)]
+
+
+def _split_port(address: str, where: str) -> tuple[str, int | None]:
+    bracketed = re.fullmatch(r"\[([^\[\]]*:[^\[\]]*)\](?::(.*))?", address)
+    if bracketed:
+        return bracketed[1], None if bracketed[2] is None else _port(bracketed[2], where)
+    if address.count(":") > 1:  # a bare IPv6 address
+        return address, None
+    name, colon, digits = address.partition(":")
+    return name, _port(digits, where) if colon else None
+
+
+def _port(digits: str, where: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", digits) or not 1 <= int(digits) <= 65535:
+        raise UsageError(f"{where}: {_quoted(digits)} is not a port (1-65535)")
+    return int(digits)
+
+
+def _names(address: str, where: str) -> list[str]:
+    """The names of one piece, the rightmost range running fastest."""
+    if ":" in address:
+        return [_checked_ipv6(address, where)]
+    parts = re.split(r"\[([^\[\]]*)\]", address)
+    if len(parts) > 15:
+        raise UsageError(f"{where}: {_quoted(address)} has more than 7 ranges")
+    ranges = [list(_ranges(part, address, where)) for part in parts[1::2]]
+    if math.prod(sum(len(numbers) for numbers, _ in each) for each in ranges) > HOST_LIMIT:
+        raise UsageError(f"{where}: {_quoted(address)} names more than {HOST_LIMIT} hosts")
+    choices = [[str(n).zfill(width) for numbers, width in each for n in numbers] for each in ranges]
+    return [
+        _checked(parts[0] + "".join(n + text for n, text in zip(picked, parts[2::2], strict=True)), where)
+        for picked in itertools.product(*choices)
+    ]
+
+
+def _ranges(text: str, address: str, where: str) -> Iterable[tuple[range, int]]:
+    """``1-3,07-09/2`` -> the numbers as ranges, each with its width, in written order."""
+    for piece in text.split(","):
+        match = RANGE.fullmatch(piece)
+        if not match:
+            raise UsageError(f"{where}: {_quoted(piece)} is not a number or range (in {_quoted(address)})")
+        first, last, step = match[1], match[2] or match[1], int(match[3] or 1)
+        if int(first) > int(last) or step < 1:
+            raise UsageError(f"{where}: {_quoted(piece)} runs backwards or not at all (in {_quoted(address)})")
+        padded = any(len(number) > 1 and number.startswith("0") for number in (first, last))
+        if padded and len(first) != len(last):
+            raise UsageError(f"{where}: {_quoted(piece)} is padded to two widths (in {_quoted(address)})")
+        yield range(int(first), int(last) + 1, step), len(first) if padded else 1
+
+
+def _checked(name: str, where: str) -> str:
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{where}: {_quoted(name)} is not a host name")
+    return name
+
+
+def _checked_ipv6(address: str, where: str) -> str:
+    bare, percent, zone = address.partition("%")
+    try:
+        ipaddress.IPv6Address(bare)
+    except ValueError:
+        raise UsageError(f"{where}: {_quoted(address)} is not a host name or address") from None
+    if percent and not ZONE.fullmatch(zone):
+        raise UsageError(f"{where}: {_quoted(zone)} is not an interface (in {_quoted(address)})")
+    return address
+
+
+def _with_ports_where_shared(hosts: list[Host]) -> list[Host]:
+    """The port becomes part of the name where two hosts share the name and differ in the port."""
+    ports: dict[str, set[int | None]] = {}
+    for host in hosts:
+        ports.setdefault(host.name, set()).add(host.port)
+    return [
+        dataclasses.replace(host, name=f"[{host.name}]:{host.port}" if ":" in host.name else f"{host.name}:{host.port}")
+        if len(ports[host.name]) > 1 and host.port is not None
+        else host
+        for host in hosts
+    ]
+
+
+def _read_hostfile(name: str) -> list[Host]:
+    path = Path(name)
+    try:
+        if not path.is_file():  # a FIFO would hang, a device never end
+            raise UsageError(f"--hosts: {name!r} is not a file that can be read")
+        with path.open("rb") as stream:
+            data = stream.read(HOSTFILE_LIMIT_BYTES + 1)
+        text = data.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"--hosts: {name!r} cannot be read: {reason}") from None
+    if len(data) > HOSTFILE_LIMIT_BYTES:
+        raise UsageError(f"--hosts: {name!r} has more than {HOSTFILE_LIMIT_BYTES >> 20} MiB")
+    hosts: list[Host] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        words = re.split(r"[ \t\r]+", line.split("#", 1)[0].strip(" \t\r"))
+        if words != [""]:
+            hosts.extend(_hostfile_line(words, f"{name if name.isprintable() else repr(name)}:{number}"))
+        if len(hosts) > HOST_LIMIT:
+            raise UsageError(f"--hosts: {name!r} names more than {HOST_LIMIT} hosts")
+    if not hosts:
+        raise UsageError(f"--hosts: {name!r} names no host")
+    return hosts
+
+
+def _hostfile_line(words: list[str], where: str) -> list[Host]:
+    slots: int | None = None
+    python: str | None = None
+    for word in words[1:]:
+        key, _, value = word.partition("=")
+        if key == "slots" and slots is None and re.fullmatch(r"[0-9]{1,4}", value) and int(value) > 0:
+            slots = int(value)
+        elif key == "python" and python is None and PYTHON.fullmatch(value):
+            python = value
+        else:
+            raise UsageError(f"{where}: {_quoted(word)} is not slots=N or python=PATH, each once")
+    if words[0] == "local" or words[0].startswith("@"):
+        raise UsageError(f"{where}: {_quoted(words[0])} has no place in a hostfile")
+    return [
+        dataclasses.replace(host, slots=slots, python=python)
+        for piece in _split(words[0], where)
+        for host in _expand(piece, where)
+    ]

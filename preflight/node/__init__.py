@@ -1,0 +1,1 @@
+"""What runs on every node: sent over the connection, loaded from memory, never installed."""

@@ -1,0 +1,47 @@
+"""How does one call on a node talk with the controller while it runs?"""
+
+import os
+import select
+import time
+
+from preflight.node import frames
+
+
+class Channel:
+    """Both directions of one call: events up, messages down, and the blob the call came with."""
+
+    def __init__(self, *, up: int, down: int, marker: bytes, blob: bytes, deadline: float, scratch: str) -> None:
+        self.up = up
+        self.down = down
+        self.marker = marker
+        self.blob = blob
+        self.deadline = deadline  # time.monotonic() by which this call must have ended
+        self.scratch = scratch  # the one folder a call may make; the keeper removes it
+        self._decoder = frames.Decoder(marker)
+        self._ready = []
+
+    def emit(self, event: dict) -> None:
+        """Send one event to the controller."""
+        self._write({"event": event})
+
+    def finish(self, outcome: dict) -> None:
+        """Send the result or the error that ends the call."""
+        self._write(outcome)
+
+    def receive(self, timeout_s: float) -> dict:
+        """The next message the controller sends into this call; TimeoutError after `timeout_s`, EOFError at its end."""
+        end = time.monotonic() + timeout_s
+        while not self._ready:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.down], [], [], left)[0]:
+                raise TimeoutError(f"no message from the controller within {timeout_s:.1f} s")
+            data = os.read(self.down, 1 << 16)
+            if not data:
+                raise EOFError("the controller ended the call")
+            self._ready.extend(message for message, _ in self._decoder.feed(data))
+        return self._ready.pop(0)
+
+    def _write(self, message: dict) -> None:
+        view = memoryview(frames.encode(self.marker, message))
+        while view:
+            view = view[os.write(self.up, view) :]

@@ -1,0 +1,68 @@
+"""How is a program started so that it cannot outlive us?"""
+
+import ctypes
+import os
+import signal
+import subprocess
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to SIGKILL this process when the thread that forked it ends."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent dies, so that none escapes a kill."""
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def start(argv: list, *, seconds: float, **options) -> subprocess.Popen:  # noqa: ANN003 - Popen's own
+    """Start a program that dies with us and, should we be killed in a way that spares it, by its own alarm.
+
+    ``seconds`` is the time left until that alarm; ``options`` go to Popen.
+    """
+    parent = os.getpid()
+    alarm = max(1, int(seconds) + 5)
+
+    def prepare() -> None:
+        die_with_parent()
+        signal.alarm(alarm)  # kept across exec, and a second deadline that needs nobody
+        if os.getppid() != parent:
+            os._exit(1)
+
+    options.setdefault("stdin", subprocess.DEVNULL)
+    # preexec_fn is safe here: keeper and workers have one thread each.
+    return subprocess.Popen(argv, preexec_fn=prepare, close_fds=True, **options)  # noqa: PLW1509
+
+
+def descendants(root: int) -> list:
+    """The pids of every living descendant of `root`, children before grandchildren."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", "rb") as stat:
+                    fields = stat.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            if fields[0] not in (b"Z", b"X"):
+                parents.setdefault(int(fields[1]), []).append(int(entry))
+    found = []
+    ring = [root]
+    while ring:
+        ring = [child for parent in ring for child in parents.get(parent, [])]
+        found.extend(ring)
+    return found
+
+
+def kill_all(pids: list, number: int) -> None:
+    """Signal each pid; one that is gone already is fine."""
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue

@@ -1,0 +1,117 @@
+"""Which variables steer the job here, and which layer does each come from?"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    Layer = tuple[str, Mapping[str, str]]
+
+PREFIXES = (
+    "NCCL_",
+    "GLOO_",
+    "MASTER_",
+    "TORCH_",
+    "PET_",
+    "TORCHELASTIC_",
+    "ACCELERATE_",
+    "SLURM_",
+    "OMPI_COMM_WORLD_",
+    "CUDA_",
+    "UCX_",
+    "FI_",
+    "OMP_",
+    "TP_SOCKET_IFNAME",
+)
+NAMES = frozenset(
+    (
+        *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK"),
+        *("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONNOUSERSITE"),
+        *("http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+    )
+)
+SECRETS = ("TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "AUTH", "JWT")
+SYSTEM_NCCL_CONF = "/etc/nccl.conf"
+
+
+def collect(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Facts of the subject environment."""
+    variables = job_variables(arguments)
+    return {
+        "variables": {
+            name: {"value": without_credentials(value), "layer": layer}
+            for name, (value, layer) in sorted(variables.items())
+            if is_told(name)
+        }
+    }
+
+
+def job_variables(arguments: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Every variable the job will see on this node as name -> (value, layer), secrets and all: not for the wire."""
+    layers: list[Layer] = [("node", os.environ), *arguments["environment"]]
+    return merged([*nccl_layers(merged(layers)), *layers])
+
+
+def merged(layers: Iterable[Layer]) -> dict[str, tuple[str, str]]:
+    """The variables of layers in rising precedence."""
+    return {name: (value, layer) for layer, variables in layers for name, value in variables.items()}
+
+
+def nccl_layers(variables: Mapping[str, tuple[str, str]]) -> list[Layer]:
+    """NCCL's own files, the weaker first: it sets from them what the environment does not set."""
+    if variables.get("NCCL_CONF_FILE", ("", ""))[0]:
+        path = variables["NCCL_CONF_FILE"][0]
+        files = [(SYSTEM_NCCL_CONF, SYSTEM_NCCL_CONF), (path, path)]
+    else:
+        files = [(SYSTEM_NCCL_CONF, SYSTEM_NCCL_CONF), ("~/.nccl.conf", f"{home()}/.nccl.conf")]
+    layers: list[Layer] = []
+    for layer, path in files:
+        try:
+            with open(path, encoding="utf-8", errors="backslashreplace") as file:
+                layers.append((layer, parse_nccl_conf(file.read())))
+        except OSError:  # NCCL goes on without a file it cannot read, and so will the job
+            continue
+    return layers
+
+
+def parse_nccl_conf(text: str) -> dict[str, str]:
+    """The variables of an nccl.conf; as in NCCL, the first line that sets a name holds and blanks belong to it."""
+    variables: dict[str, str] = {}
+    for line in text.split("\n"):
+        name, equals, value = line.partition("=")
+        if equals and not line.startswith("#") and name.startswith("NCCL_"):
+            variables.setdefault(name, value)
+    return variables
+
+
+def home() -> str:
+    """The home directory as NCCL finds it: from the user's account, not from HOME."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # a container's user without an account: NCCL then reads no such file
+        return "/nonexistent"
+
+
+def is_told(name: str) -> bool:
+    """Whether a variable may leave the node."""
+    if not (name in NAMES or name.startswith(PREFIXES)):
+        return False
+    upper = name.upper()
+    return not any(word in upper for word in SECRETS)
+
+
+def without_credentials(value: str) -> str:
+    """The value without the user:password@ of the addresses in it."""
+    if "@" not in value:
+        return value
+    import re
+
+    if "://" in value:  # up to the last @ before the next address: a password may hold any character
+        return re.sub(r"://(?:(?!,[\w.+-]+://)\S)*@", "://", value)
+    return re.sub(r"(^|\s)[^\s@/:]+:\S*@", r"\1", value)

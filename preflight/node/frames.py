@@ -1,0 +1,110 @@
+"""How do messages cross a pipe that other programs may scribble on?
+
+A frame is ``<marker> <json length> <blob length> <crc32>\n<json><blob>\n``: the marker is random for every run, so
+a banner, an rc file's echo or a frame of an earlier run is noise, and a cut or mangled frame is noticed.
+"""
+
+import json
+import zlib
+
+FRAME_LIMIT_BYTES = 32 << 20
+NOISE_KEPT_BYTES = 4096
+HEADER_BYTES = 3 * 9 + 1
+
+
+class FrameError(ValueError):
+    """A frame that does not keep its own promises: length, checksum, strict JSON."""
+
+
+def encode(marker: bytes, message: dict, blob: bytes = b"") -> bytes:
+    """One frame. Raises ValueError for NaN and infinities, which JSON does not have."""
+    text = json.dumps(message, allow_nan=False, separators=(",", ":")).encode()
+    return b"%s %08x %08x %08x\n%s%s\n" % (marker, len(text), len(blob), zlib.crc32(blob, zlib.crc32(text)), text, blob)
+
+
+def strict_json(text: bytes) -> dict:
+    """A JSON object without NaN, infinities, duplicate keys or endless nesting; FrameError otherwise."""
+    try:
+        message = json.loads(text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_unique)
+    except FrameError:
+        raise
+    except (ValueError, RecursionError) as error:  # RecursionError: the parser's own bound on depth
+        raise FrameError(f"not JSON: {error}") from None
+    if not isinstance(message, dict):
+        raise FrameError(f"wanted an object, got {type(message).__name__}")
+    return message
+
+
+def _refuse(name: str) -> None:
+    raise FrameError(f"{name} is not a number")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if value in (float("inf"), float("-inf")):
+        raise FrameError(f"{digits[:20]} is beyond a float")
+    return value
+
+
+def _unique(pairs: list) -> dict:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise FrameError("a key stands twice in one object")
+    return made
+
+
+class Decoder:
+    """Bytes in, messages out. Text outside frames is counted, and the first of it kept."""
+
+    def __init__(self, marker: bytes) -> None:
+        self.marker = marker
+        self.noise = b""
+        self.noise_bytes = 0
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list:
+        """The (message, blob) pairs that are complete now. Raises FrameError for a frame that is wrong."""
+        self._buffer += data
+        messages = []
+        while True:
+            start = self._buffer.find(self.marker)
+            if start < 0:
+                self._drop(max(0, len(self._buffer) - len(self.marker) + 1))
+                return messages
+            self._drop(start)
+            frame = self._complete()
+            if frame is None:
+                return messages
+            messages.append(frame)
+
+    def text(self) -> str:
+        """What came outside frames, the unfinished rest included, for people."""
+        return (self.noise + bytes(self._buffer))[:NOISE_KEPT_BYTES].decode("utf-8", "replace").strip()
+
+    def _drop(self, count: int) -> None:
+        dropped = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        if dropped.strip():
+            self.noise_bytes += len(dropped)
+            self.noise = (self.noise + dropped)[:NOISE_KEPT_BYTES]
+
+    def _complete(self):  # noqa: ANN202 - tuple or None, in 3.9's words
+        body = len(self.marker) + HEADER_BYTES
+        if len(self._buffer) < body:
+            return None
+        try:
+            words = self._buffer[len(self.marker) : body].decode("ascii").split(" ")
+            text_length, blob_length, checksum = (int(word, 16) for word in words[1:])
+        except ValueError:
+            raise FrameError("a frame's header is not three numbers") from None
+        if text_length + blob_length > FRAME_LIMIT_BYTES:
+            raise FrameError(f"a frame of {text_length + blob_length} bytes; wanted at most {FRAME_LIMIT_BYTES}")
+        end = body + text_length + blob_length
+        if len(self._buffer) < end + 1:
+            return None
+        text = bytes(self._buffer[body : body + text_length])
+        blob = bytes(self._buffer[body + text_length : end])
+        if zlib.crc32(blob, zlib.crc32(text)) != checksum:
+            raise FrameError("a frame's checksum does not match")
+        del self._buffer[: end + 1]
+        return strict_json(text), blob

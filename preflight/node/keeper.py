@@ -1,0 +1,361 @@
+"""What lives on a node for one run, serves its calls, and takes everything with it when it goes?
+
+The keeper has one thread. Each call runs in a process of its own, so a crash, a hang or a process stuck in the kernel
+costs that call and nothing else. The keeper ends, and kills all it started, when its input ends, when the lease is not
+renewed, at the absolute deadline, or on request.
+"""
+
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+
+from preflight.node import children, frames
+from preflight.node.channel import Channel
+
+LOCK_NAME = "\0torch-preflight-lock"
+CALLS = {
+    "facts": "collect",
+    "peers": "peers",
+    "mesh": "mesh",
+    "stream": "stream",
+    "ranks": "ranks",
+    "free_port": "ports_free",
+}
+TERM_SECONDS = 1.0
+KILL_SECONDS = 3.0
+
+
+class Call:
+    """A running call: its process and the two pipes."""
+
+    def __init__(self, number: int, pid: int, up: int, down: int, marker: bytes) -> None:
+        self.number = number
+        self.pid = pid
+        self.up = up
+        self.down = down
+        self.decoder = frames.Decoder(marker)
+        self.ended = False
+
+
+class Keeper:
+    """The loop: controller's messages in, calls' frames out, deadlines kept."""
+
+    def __init__(self, marker: bytes, finder) -> None:  # noqa: ANN001 - bootstrap's MemoryFinder
+        self.marker = marker
+        self.finder = finder
+        self.decoder = frames.Decoder(marker)
+        self.calls = {}
+        self.selector = selectors.DefaultSelector()
+        self.out = bytearray()
+        self.lock = None
+        self.run_id = ""
+        self.lease_seconds = 30.0
+        self.lease_until = time.monotonic() + self.lease_seconds
+        self.deadline = time.monotonic() + 60.0
+        self.ending = ""
+
+    def serve(self) -> None:
+        """Serve until there is a reason to end, then end everything."""
+        os.set_blocking(0, False)
+        os.set_blocking(1, False)
+        self.selector.register(0, selectors.EVENT_READ, self._read_controller)
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_read, False)
+        os.set_blocking(wake_write, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        self.selector.register(wake_read, selectors.EVENT_READ, lambda: os.read(wake_read, 512))
+        children.adopt_orphans()
+        self.send(self._hello())
+        while not self.ending:
+            now = time.monotonic()
+            if now >= self.deadline:
+                self.ending = "deadline"
+            elif now >= self.lease_until:
+                self.ending = "lease"
+            else:
+                self._wait(min(self.deadline, self.lease_until) - now)
+            self._reap()
+        self._end()
+
+    def send(self, message: dict) -> None:
+        """Queue a frame for the controller: a stalled connection must not stall the lease."""
+        self.out += frames.encode(self.marker, message)
+        self._flush()
+
+    def _hello(self) -> dict:
+        from importlib.machinery import EXTENSION_SUFFIXES
+        from importlib.util import MAGIC_NUMBER, find_spec
+
+        found = {name: find_spec(name) is not None for name in ("psutil", "netifaces")}
+        return {
+            "hello": {
+                "python": "%d.%d.%d" % sys.version_info[:3],
+                "magic": MAGIC_NUMBER.hex(),
+                "suffix": EXTENSION_SUFFIXES[0],
+                "machine": os.uname().machine,
+                "modules": found,
+                # "client port server port": the address of this node by which the controller reached it
+                "reached": os.environ.get("SSH_CONNECTION", "").split(" ")[2:3],
+                "pid": os.getpid(),
+            }
+        }
+
+    def _wait(self, seconds: float) -> None:
+        for key, _ in self.selector.select(max(0.0, seconds)):
+            key.data()
+
+    def _on_signal(self, number: int, _frame) -> None:  # noqa: ANN001
+        if number != signal.SIGCHLD:
+            self.ending = "signal %d" % number
+
+    def _read_controller(self) -> None:
+        try:
+            data = os.read(0, 1 << 18)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.ending = "connection"
+            return
+        try:
+            messages = self.decoder.feed(data)
+        except frames.FrameError as error:
+            self.ending = "protocol: %s" % error
+            return
+        self.lease_until = time.monotonic() + self.lease_seconds
+        for message, blob in messages:
+            self._obey(message, blob)
+
+    def _obey(self, message: dict, blob: bytes) -> None:
+        if "ping" in message:
+            self.send({"pong": message["ping"], "time": time.time()})
+        elif "open" in message:
+            self._open(message["open"], blob)
+        elif "call" in message:
+            self._start_call(message, blob)
+        elif "send" in message:
+            self._pass_down(message)
+        elif "cancel" in message:
+            self._cancel(message["cancel"])
+        elif "close" in message:
+            self.ending = "closed"
+
+    def _open(self, opening: dict, blob: bytes) -> None:
+        self.run_id = opening["run"]
+        self.lease_seconds = float(opening["lease_seconds"])
+        self.lease_until = time.monotonic() + self.lease_seconds
+        self.deadline = time.monotonic() + float(opening["deadline_seconds"])
+        self._take_modules(opening["modules"], blob)
+        holder = self._take_lock()
+        self.send({"busy": holder} if holder else {"opened": self.run_id})
+        if holder:
+            self.ending = "busy"
+
+    def _take_modules(self, modules: list, blob: bytes) -> None:
+        import marshal
+
+        for entry in modules:
+            data = blob[entry["start"] : entry["end"]]
+            if entry["kind"] == "extension":
+                self.finder.extensions[entry["name"]] = data
+            else:
+                self.finder.sources[entry["name"]] = data.decode() if entry["kind"] == "source" else marshal.loads(data)
+                if entry["package"]:
+                    self.finder.packages.add(entry["name"])
+
+    def _take_lock(self) -> str:
+        """Hold the node's lock, or give the id of the run that holds it.
+
+        An abstract socket belongs to the network namespace and vanishes with its holder: it cannot be left behind.
+        """
+        lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            lock.bind(LOCK_NAME)
+        except OSError:
+            return self._ask_holder(lock)
+        lock.listen(8)
+        lock.setblocking(False)
+        self.lock = lock
+        self.selector.register(lock, selectors.EVENT_READ, self._tell_holder)
+        return ""
+
+    def _ask_holder(self, lock: socket.socket) -> str:
+        lock.settimeout(2.0)
+        try:
+            lock.connect(LOCK_NAME)
+            return lock.recv(200).decode("ascii", "replace") or "unknown"
+        except OSError:
+            return "unknown"
+        finally:
+            lock.close()
+
+    def _tell_holder(self) -> None:
+        try:
+            asker, _ = self.lock.accept()
+            asker.send(self.run_id.encode())
+            asker.close()
+        except OSError:
+            return
+
+    def _start_call(self, message: dict, blob: bytes) -> None:
+        up_read, up_write = os.pipe()
+        down_read, down_write = os.pipe()
+        seconds = min(float(message["seconds"]), self.deadline - time.monotonic())
+        pid = os.fork()
+        if pid == 0:
+            os.close(up_read)
+            os.close(down_write)
+            self._work(message, blob, up_write, down_read, seconds)
+        os.close(up_write)
+        os.close(down_read)
+        call = Call(message["call"], pid, up_read, down_write, self.marker)
+        self.calls[call.number] = call
+        self.selector.register(up_read, selectors.EVENT_READ, lambda: self._read_call(call))
+
+    def _work(self, message: dict, blob: bytes, up: int, down: int, seconds: float) -> None:
+        """The life of a call's process; never returns."""
+        try:
+            children.die_with_parent()
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
+            signal.alarm(max(1, int(seconds) + 5))
+            self._leave_keeper(up, down)
+            deadline = time.monotonic() + seconds
+            channel = Channel(
+                up=up, down=down, marker=self.marker, blob=blob, deadline=deadline, scratch=scratch_of(self.run_id)
+            )
+            channel.finish(_outcome(message, channel))
+        finally:
+            os._exit(0)
+
+    def _leave_keeper(self, up: int, down: int) -> None:
+        """Drop what belongs to the keeper: its input, its output, its lock and the pipes of other calls."""
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(2, 1)  # a stray print becomes stderr, never a broken frame
+        kept = {0, 1, 2, up, down, *self.finder.memfds.values()}
+        for entry in os.listdir("/proc/self/fd"):
+            if int(entry) not in kept:
+                try:
+                    os.close(int(entry))
+                except OSError:
+                    continue
+
+    def _read_call(self, call: Call) -> None:
+        data = os.read(call.up, 1 << 18)
+        if not data:
+            self._finish_call(call, "the call's process ended without a result")
+            return
+        try:
+            for message, _ in call.decoder.feed(data):
+                call.ended = call.ended or "event" not in message
+                self.send({"call": call.number, **message})
+        except frames.FrameError as error:
+            self._finish_call(call, str(error))
+
+    def _finish_call(self, call: Call, reason: str) -> None:
+        self.selector.unregister(call.up)
+        os.close(call.up)
+        os.close(call.down)
+        del self.calls[call.number]
+        self._stop([call.pid, *children.descendants(call.pid)])
+        if not call.ended:
+            self.send({"call": call.number, "error": reason})
+
+    def _pass_down(self, message: dict) -> None:
+        call = self.calls.get(message["to"])
+        if call is None:
+            return
+        try:
+            os.write(call.down, frames.encode(self.marker, message["send"]))
+        except OSError:
+            return
+
+    def _cancel(self, number: int) -> None:
+        call = self.calls.get(number)
+        if call is not None:
+            self._finish_call(call, "cancelled")
+
+    def _reap(self) -> None:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+        except ChildProcessError:
+            return
+
+    def _stop(self, pids: list) -> None:
+        children.kill_all(pids, signal.SIGTERM)
+        end = time.monotonic() + TERM_SECONDS
+        while time.monotonic() < end:
+            self._reap()
+            if not any(os.path.exists("/proc/%d" % pid) for pid in pids):
+                return
+            time.sleep(0.02)
+        children.kill_all(pids, signal.SIGKILL)
+        self._reap()
+
+    def _end(self) -> None:
+        """Kill all descendants, remove the scratch folder, say what is left, leave."""
+        me = os.getpid()
+        self._stop(children.descendants(me))
+        end = time.monotonic() + KILL_SECONDS
+        left = children.descendants(me)
+        while left and time.monotonic() < end:
+            children.kill_all(left, signal.SIGKILL)
+            self._reap()
+            time.sleep(0.02)
+            left = children.descendants(me)
+        scratch = scratch_of(self.run_id)
+        if self.run_id and os.path.isdir(scratch):
+            import shutil
+
+            shutil.rmtree(scratch, ignore_errors=True)
+        self.send({"end": {"reason": self.ending, "residue": ["process %d" % pid for pid in left]}})
+        end = time.monotonic() + 1.0
+        while self.out and time.monotonic() < end:
+            time.sleep(0.01)
+            self._flush()
+        os._exit(0)
+
+    def _flush(self) -> None:
+        try:
+            while self.out:
+                del self.out[: os.write(1, self.out[: 1 << 16])]
+        except BlockingIOError:
+            if 1 not in self.selector.get_map():
+                self.selector.register(1, selectors.EVENT_WRITE, self._flush)
+            return
+        except OSError:
+            self.out.clear()
+            self.ending = self.ending or "connection"
+        if 1 in self.selector.get_map():
+            self.selector.unregister(1)
+
+
+def scratch_of(run_id: str) -> str:
+    """The folder where launchers may put their own files during a run."""
+    return "/dev/shm/preflight-" + run_id
+
+
+def _outcome(message: dict, channel: Channel) -> dict:
+    from importlib import import_module
+
+    try:
+        module = import_module("preflight.node." + CALLS[message["name"]])
+        return {"result": module.run(message["arguments"], channel)}
+    except Exception as error:
+        # Whatever a call's code raises is an answer about this node, told to the controller as the call's error.
+        return {"error": "%s: %s" % (type(error).__name__, error)}
+
+
+def main(marker: bytes, finder) -> None:  # noqa: ANN001
+    """Run the keeper of this node until it ends the process."""
+    Keeper(marker, finder).serve()

@@ -1,0 +1,39 @@
+"""How does a node say that it lacks a fact?"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Union
+
+    Missing = dict[str, str]
+    TextOrMissing = Union[str, Missing]
+
+
+def missing(reason: str, kind: str = "failed") -> Missing:
+    """What stands in the place of a value; ``kind`` is ``absent``, ``failed`` or ``denied``."""
+    return {"missing": reason, "kind": kind}
+
+
+def missing_because(error: OSError) -> Missing:
+    """The same for what the kernel refused."""
+    reason = error.strerror or str(error)
+    if isinstance(error, PermissionError):
+        return missing(reason, "denied")
+    if isinstance(error, FileNotFoundError):
+        return missing(reason, "absent")
+    return missing(reason)
+
+
+def read_text(path: str) -> str:
+    """A small file of /proc or /sys without its line end; bytes that are no text are shown as escapes."""
+    with open(path, encoding="utf-8", errors="backslashreplace") as file:
+        return file.read().strip()
+
+
+def read_text_or_missing(path: str) -> TextOrMissing:
+    """The same, or why it could not be read."""
+    try:
+        return read_text(path)
+    except OSError as error:
+        return missing_because(error)

@@ -1,0 +1,65 @@
+"""What does the node's own resolver say, within a time limit?"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeVar, Union
+
+    T = TypeVar("T")
+    Answer = Union[T, OSError]
+
+LIMIT_S = 5.0
+THREADS = 32
+NOT_KNOWN = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+
+
+def ask_all(questions: Mapping[str, Callable[[], T]], *, limit_s: float = LIMIT_S) -> dict[str, Answer[T]]:
+    """Ask every question in a thread; an answer is the value, or the OSError that stands for it.
+
+    A look-up blocks in libc and cannot be stopped. A question without an answer in time is a TimeoutError and its
+    thread is left behind: it is a daemon and ends with the process.
+    """
+    waiting = deque(questions.items())
+    answers: dict[str, Answer[T]] = {}
+
+    def work() -> None:
+        while True:
+            try:
+                key, question = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                answers[key] = question()
+            except OSError as error:
+                answers[key] = error
+            except UnicodeError as error:  # how getaddrinfo says "not a host name", say for an empty label
+                answers[key] = socket.gaierror(socket.EAI_NONAME, f"not a host name: {error}")
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(THREADS, len(questions)))]
+    end = time.monotonic() + limit_s
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    waiting.clear()
+    given = dict(answers)
+    silent = TimeoutError(f"the resolver gave no answer within {limit_s:g} s")
+    return {key: given.get(key, silent) for key in questions}
+
+
+def addresses_of(name: str) -> list[str]:
+    """Every address that getaddrinfo gives for a name, sorted; none if the resolver knows no such name."""
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        if error.errno in NOT_KNOWN:
+            return []
+        raise
+    return sorted({str(address[0]).partition("%")[0] for *_, address in found})

@@ -1,0 +1,110 @@
+"""What does the kernel of this network namespace say about addresses and routes?"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# linux/netlink.h and linux/rtnetlink.h
+NLMSG_ERROR, NLMSG_DONE = 2, 3
+NLM_F_REQUEST_DUMP = 0x301
+RTM_GETADDR, RTM_GETROUTE = 22, 26
+IFA_ADDRESS, IFA_LOCAL = 1, 2
+RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_VIA = 4, 5, 6, 9, 18
+RT_TABLE_MAIN, RTN_UNICAST, RTM_F_CLONED = 254, 1, 0x200
+
+FAMILIES = {socket.AF_INET: "inet", socket.AF_INET6: "inet6"}
+
+
+def addresses() -> list[tuple[int, str, str, int]]:
+    """Every address as (interface index, family, address, prefix length), in the kernel's order: primary first."""
+    found = []
+    for body in dump(RTM_GETADDR, family=socket.AF_UNSPEC):
+        family, prefix_length, _, _, index = struct.unpack_from("=BBBBI", body)
+        if family in FAMILIES:
+            told = dict(attributes(body[8:]))
+            # With a peer, IFA_ADDRESS is the peer's and IFA_LOCAL is ours; IPv6 without one has no IFA_LOCAL.
+            address = told[IFA_LOCAL] if IFA_LOCAL in told else told[IFA_ADDRESS]
+            found.append((index, FAMILIES[family], socket.inet_ntop(family, address), prefix_length))
+    return found
+
+
+def default_gateways(family: int) -> list[tuple[int, str]]:
+    """The main table's default gateways of a family as (interface index, address), the preferred first."""
+    return pick_gateways(dump(RTM_GETROUTE, family=family), family=family)
+
+
+def pick_gateways(bodies: list[bytes], *, family: int) -> list[tuple[int, str]]:
+    """The default gateways among routes: by metric; the hops of multipath routes only if there is no other."""
+    plain: list[tuple[int, int, str]] = []
+    several: list[tuple[int, int, str]] = []
+    for body in bodies:
+        found_family, length, source_length, _, table, _, _, kind, flags = struct.unpack_from("=BBBBBBBBI", body)
+        if found_family != family or length or source_length or table != RT_TABLE_MAIN or kind != RTN_UNICAST:
+            continue
+        if flags & RTM_F_CLONED:
+            continue
+        told = dict(attributes(body[12:]))
+        metric = struct.unpack("=I", told[RTA_PRIORITY])[0] if RTA_PRIORITY in told else 0
+        if RTA_GATEWAY in told and RTA_OIF in told:
+            index = struct.unpack("=I", told[RTA_OIF])[0]
+            plain.append((metric, index, socket.inet_ntop(family, told[RTA_GATEWAY])))
+        elif RTA_VIA in told and RTA_OIF in told:
+            several.append((metric, struct.unpack("=I", told[RTA_OIF])[0], via(told[RTA_VIA])))
+        elif RTA_MULTIPATH in told:
+            several.extend((metric, index, address) for index, address in hops(told[RTA_MULTIPATH], family=family))
+    chosen = sorted(plain or several, key=lambda route: route[0])
+    return list(dict.fromkeys((index, address) for _, index, address in chosen))
+
+
+def hops(data: bytes, *, family: int) -> Iterator[tuple[int, str]]:
+    """The next hops of a multipath route: a chain of struct rtnexthop."""
+    while len(data) >= 8:
+        length, _, _, index = struct.unpack_from("=HBBi", data)
+        if length < 8:
+            return
+        told = dict(attributes(data[8:length]))
+        if RTA_GATEWAY in told:
+            yield index, socket.inet_ntop(family, told[RTA_GATEWAY])
+        elif RTA_VIA in told:
+            yield index, via(told[RTA_VIA])
+        data = data[(length + 3) & ~3 :]
+
+
+def via(data: bytes) -> str:
+    """A gateway of the other family: struct rtvia."""
+    return socket.inet_ntop(struct.unpack_from("=H", data)[0], data[2:])
+
+
+def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The (type, value) pairs of a chain of struct rtattr."""
+    while len(data) >= 4:
+        length, kind = struct.unpack_from("=HH", data)
+        if length < 4:
+            return
+        yield kind & 0x3FFF, data[4:length]  # the two upper bits are flags
+        data = data[(length + 3) & ~3 :]
+
+
+def dump(kind: int, *, family: int) -> list[bytes]:
+    """The bodies of all messages that the kernel gives for a dump request."""
+    bodies: list[bytes] = []
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0) as kernel:
+        # One struct rtmsg, the longest header we need; the kernel takes the shorter ifaddrmsg as its beginning.
+        kernel.send(struct.pack("=IHHIIB11x", 28, kind, NLM_F_REQUEST_DUMP, 1, 0, family))
+        while True:
+            data = kernel.recv(1 << 17)
+            while len(data) >= 16:
+                length, message, _, _, _ = struct.unpack_from("=IHHII", data)
+                if message == NLMSG_DONE:
+                    return bodies
+                if message == NLMSG_ERROR:
+                    code = -struct.unpack_from("=i", data, 16)[0]
+                    raise OSError(code, f"netlink: {os.strerror(code)}")
+                bodies.append(data[16:length])
+                data = data[(length + 3) & ~3 :]

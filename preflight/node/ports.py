@@ -1,0 +1,101 @@
+"""Which TCP ports listen on this node, and who holds them?"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+
+from preflight.node.missing import missing, read_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
+    from typing import Any, Union
+
+    Holder = tuple[int, str]
+    Sockets = Iterator[tuple[str, int, str, int]]
+    Reason = dict[str, str]
+    Found = Union[Holder, Reason]
+
+LISTEN = "0A"
+SEARCH_LIMIT_S = 2.0
+
+
+def collect(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Facts of the subject ports."""
+    listening = {
+        (port, address, inode) for address, port, state, inode in sockets(arguments["proc"]) if state == LISTEN
+    }
+    holders, unknown = find_holders(arguments["proc"], {inode for _, _, inode in listening})
+    listeners: list[dict[str, Any]] = []
+    for port, address, inode in sorted(listening):
+        pid, program = holders.get(inode, (unknown, unknown))
+        listener = {"address": address, "port": port, "program": program, "pid": pid}
+        if listener not in listeners[-1:]:  # SO_REUSEPORT: one line for all sockets of one program
+            listeners.append(listener)
+    return {"listeners": listeners}
+
+
+def holder_of_port(proc: str, port: int) -> Holder | None:
+    """Who has a TCP socket on a local port, in whatever state; nothing where no process of ours to see has one."""
+    inodes = {inode for _, local, _, inode in sockets(proc) if local == port and inode}
+    holders, _ = find_holders(proc, inodes)
+    return min(holders.values()) if holders else None
+
+
+def sockets(proc: str) -> Sockets:
+    """Every TCP socket of the network namespace: (local address, local port, state, inode)."""
+    for family, name in ((socket.AF_INET, "tcp"), (socket.AF_INET6, "tcp6")):
+        try:
+            with open(f"{proc}/net/{name}", encoding="ascii", errors="replace") as table:
+                lines = table.read().splitlines()[1:]
+        except FileNotFoundError:  # tcp6 where IPv6 is off
+            if name == "tcp":
+                raise
+            continue
+        for line in lines:
+            fields = line.split()
+            if len(fields) > 9:
+                local, _, port = fields[1].partition(":")
+                yield address_text(local, family=family), int(port, 16), fields[3], int(fields[9])
+
+
+def address_text(digits: str, *, family: int) -> str:
+    """An address as /proc/net/tcp writes it: 32-bit words, each in the byte order of the machine."""
+    words = [int(digits[start : start + 8], 16) for start in range(0, len(digits), 8)]
+    return socket.inet_ntop(family, struct.pack(f"={len(words)}I", *words))
+
+
+def find_holders(proc: str, inodes: AbstractSet[int]) -> tuple[dict[int, Holder], Reason]:
+    """The process with the lowest pid that has each socket open, and why the others are unknown."""
+    wanted = {f"socket:[{inode}]": inode for inode in inodes}
+    found: dict[int, Holder] = {}
+    reason = missing("no process that we can see holds it")
+    end = time.monotonic() + SEARCH_LIMIT_S
+    for pid in sorted(int(entry) for entry in os.listdir(proc) if entry.isdigit()) if wanted else ():
+        if not wanted:
+            break
+        if time.monotonic() > end:
+            return found, missing(f"not found among the open files within {SEARCH_LIMIT_S:g} s")
+        try:
+            held = [wanted.pop(link) for link in open_files(f"{proc}/{pid}/fd") if link in wanted]
+            if held:
+                program = read_text(f"{proc}/{pid}/comm")
+                found.update((inode, (pid, program)) for inode in held)
+        except PermissionError:
+            reason = missing("held by a process whose files we may not see", "denied")
+        except OSError:  # the process has ended meanwhile
+            continue
+    return found, reason
+
+
+def open_files(folder: str) -> Iterator[str]:
+    """What the descriptors of a process point to; a descriptor closed meanwhile is left out."""
+    for number in os.listdir(folder):
+        try:
+            yield os.readlink(f"{folder}/{number}")
+        except FileNotFoundError:
+            continue

@@ -1,0 +1,187 @@
+"""How are the processes of a job started on a node, watched, and heard?
+
+``arguments``:
+  ``processes``    list of {"name", "argv", "environment"}; ``{python}`` and ``{script}`` in argv stand for this
+                   interpreter and for the program that came with the call
+  ``environment``  list of [layer, {NAME: value}] laid over the node's own environment
+  ``drop``         names and prefixes (ending in ``*``) of variables that must not be inherited
+  ``seconds``      time limit of the whole job
+
+Events: {"record": {...}, "rank": r}, {"exit": code, "name": n, "log": tail}. A message {"stop": true} ends the job.
+"""
+
+import os
+import secrets
+import selectors
+import signal
+import socket
+import sys
+import time
+
+from preflight.node import children, frames
+
+LOG_BYTES = 64 << 10
+RECORD_BYTES = 4 << 20
+DRAIN_SECONDS = 2.0
+
+
+class Job:
+    """The processes of one job on this node and the sockets they report through."""
+
+    def __init__(self, arguments: dict, channel) -> None:  # noqa: ANN001
+        self.arguments = arguments
+        self.channel = channel
+        self.deadline = min(channel.deadline, time.monotonic() + float(arguments["seconds"]))
+        self.selector = selectors.DefaultSelector()
+        self.running = {}
+        self.logs = {}
+        self.records = {}
+        self.script = self._keep_script(channel.blob)
+        self.address = "preflight-" + secrets.token_hex(16)
+        self.listener = self._listen()
+
+    def _keep_script(self, text: bytes) -> str:
+        if not text:
+            return ""
+        from preflight.node import bootstrap
+
+        create = getattr(os, "memfd_create", None) or bootstrap._memfd_create  # noqa: SLF001
+        descriptor = create("preflight-job", 0)
+        view = memoryview(text)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        # Opened anew by path, so a launcher that closes its children's descriptors is no obstacle.
+        return "/proc/%d/fd/%d" % (os.getpid(), descriptor)
+
+    def _listen(self) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind("\0" + self.address)
+        listener.listen(512)
+        listener.setblocking(False)
+        self.selector.register(listener, selectors.EVENT_READ, self._accept)
+        return listener
+
+    def environment(self, own: dict) -> dict:
+        """The environment of one process: the node's own, the layers, then what is particular to the process."""
+        drop = self.arguments["drop"]
+        prefixes = tuple(name[:-1] for name in drop if name.endswith("*"))
+        kept = {n: v for n, v in os.environ.items() if n not in drop and not (prefixes and n.startswith(prefixes))}
+        for _, layer in self.arguments["environment"]:
+            kept.update(layer)
+        kept.update(own)
+        kept["PREFLIGHT_RECORDS"] = self.address
+        kept["PYTHONDONTWRITEBYTECODE"] = "1"
+        kept["PYTHONUNBUFFERED"] = "1"
+        if self.arguments.get("scratch"):
+            os.makedirs(self.channel.scratch, mode=0o700, exist_ok=True)
+            kept["TMPDIR"] = self.channel.scratch
+        return kept
+
+    def start(self) -> None:
+        """Start every process of the job."""
+        for process in self.arguments["processes"]:
+            argv = [word.replace("{python}", sys.executable).replace("{script}", self.script) for word in process["argv"]]
+            child = children.start(
+                argv,
+                seconds=self.deadline - time.monotonic(),
+                env=self.environment(process["environment"]),
+                stdout=-1,
+                stderr=-2,
+                start_new_session=True,
+                cwd="/",
+            )
+            name = process["name"]
+            self.running[name] = child
+            self.logs[name] = b""
+            os.set_blocking(child.stdout.fileno(), False)
+            self.selector.register(child.stdout, selectors.EVENT_READ, self._reader(name, child.stdout))
+
+    def _reader(self, name: str, stream):  # noqa: ANN001, ANN202
+        def read() -> None:
+            data = stream.read(1 << 16)
+            if data:
+                self.logs[name] = (self.logs[name] + data)[-LOG_BYTES:]
+            elif data == b"":
+                self.selector.unregister(stream)
+
+        return read
+
+    def _accept(self) -> None:
+        connection, _ = self.listener.accept()
+        connection.setblocking(False)
+        self.records[connection] = b""
+        self.selector.register(connection, selectors.EVENT_READ, lambda: self._hear(connection))
+
+    def _hear(self, connection: socket.socket) -> None:
+        try:
+            data = connection.recv(1 << 18)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.selector.unregister(connection)
+            connection.close()
+            del self.records[connection]
+            return
+        *lines, rest = (self.records[connection] + data).split(b"\n")
+        if len(rest) > RECORD_BYTES:
+            raise ValueError("a rank sent a record of more than %d bytes" % RECORD_BYTES)
+        self.records[connection] = rest
+        for line in lines:
+            self.channel.emit({"record": frames.strict_json(line)})
+
+    def watch(self) -> None:
+        """Relay records until every process has ended, the time is up, or the controller says stop."""
+        self.selector.register(self.channel.down, selectors.EVENT_READ, lambda: None)
+        while self.running:
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                self._stop("time limit")
+                return
+            for key, _ in self.selector.select(min(left, 0.1)):
+                if key.fileobj == self.channel.down and "stop" in self.channel.receive(1.0):
+                    self._stop("stopped")
+                    return
+                key.data()
+            self._collect_ended()
+
+    def _collect_ended(self) -> None:
+        for name, child in list(self.running.items()):
+            if child.poll() is not None:
+                self._drain()
+                self._tell_end(name, str(child.returncode))
+
+    def _drain(self) -> None:
+        """Read what an ended process left in its pipes and sockets."""
+        end = time.monotonic() + DRAIN_SECONDS
+        while time.monotonic() < end:
+            ready = [key for key, _ in self.selector.select(0) if key.fileobj != self.channel.down]
+            if not ready:
+                return
+            for key in ready:
+                key.data()
+
+    def _tell_end(self, name: str, how: str) -> None:
+        del self.running[name]
+        log = self.logs[name].decode("utf-8", "replace")
+        self.channel.emit({"exit": how, "name": name, "log": log})
+
+    def _stop(self, how: str) -> None:
+        pids = children.descendants(os.getpid())
+        children.kill_all(pids, signal.SIGTERM)
+        end = time.monotonic() + 1.0
+        while time.monotonic() < end and any(child.poll() is None for child in self.running.values()):
+            time.sleep(0.02)
+        children.kill_all(pids, signal.SIGKILL)
+        self._drain()
+        for name in list(self.running):
+            self._tell_end(name, how)
+
+
+def run(arguments: dict, channel) -> dict:  # noqa: ANN001
+    """Run the job of this node; the result tells how many processes were started."""
+    job = Job(arguments, channel)
+    job.start()
+    job.watch()
+    return {"started": len(arguments["processes"])}

@@ -1,0 +1,102 @@
+"""What did the user ask for, on whichever command line?"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shlex
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from preflight.errors import UsageError
+from preflight.settings import Settings
+from preflight.transport import Reach
+
+PROFILES = {"quick": 45.0, "standard": 300.0, "full": 900.0}
+BACKENDS = ("auto", "nccl", "gloo")
+LAUNCHERS = ("direct",)
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def new_run_id() -> str:
+    """A name that sorts by time and that no other run has."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True)
+class Options:
+    """One run, as asked for; see README for the words."""
+
+    hosts: str = "local"
+    python: str | None = None
+    wrap: str = ""
+    ssh_option: str = ""
+    env: tuple[str, ...] = ()
+    backend: str = "auto"
+    ranks_per_node: str = "auto"
+    launcher: str = "direct"
+    profile: str = "standard"
+    deadline: float | None = None
+    settings: Settings = field(default_factory=Settings)
+    report_dir: Path | None = None
+    fail_on_warn: bool = False
+    require_all: bool = False
+    full_mesh: bool = False
+    localize: bool = False
+    from_run: Path | None = None
+    subjects: tuple[str, ...] = ()
+    run_id: str = field(default_factory=new_run_id)
+    command: tuple[str, ...] = ()
+
+    @property
+    def deadline_seconds(self) -> float:
+        """The limit of the whole run."""
+        return PROFILES[self.profile] if self.deadline is None else self.deadline
+
+    @property
+    def reach(self) -> Reach:
+        """How the nodes are reached. Raises UsageError for words that no shell could split."""
+        return Reach(self.python, _words("--wrap", self.wrap), _words("--ssh-option", self.ssh_option))
+
+    @property
+    def folder(self) -> Path:
+        """Where the report goes."""
+        return self.report_dir or Path("reports") / self.run_id
+
+    @property
+    def layers(self) -> list[tuple[str, dict[str, str]]]:
+        """The layers of the job's environment over the node's own. Raises UsageError for a malformed --env."""
+        variables: dict[str, str] = {}
+        for text in self.env:
+            name, equals, value = text.partition("=")
+            if not equals or not NAME.fullmatch(name) or "\0" in value:
+                raise UsageError(f"--env {text!r}: wanted NAME=VALUE")
+            variables[name] = value
+        return [("--env", variables)] if variables else []
+
+    def checked(self) -> Options:
+        """These options, or UsageError naming the first that cannot be."""
+        for name, value, known in (
+            ("--backend", self.backend, BACKENDS),
+            ("--launcher", self.launcher, LAUNCHERS),
+            ("--profile", self.profile, tuple(PROFILES)),
+        ):
+            if value not in known:
+                raise UsageError(f"{name} {value!r}: not supported; wanted one of {', '.join(known)}")
+        if self.ranks_per_node != "auto" and not re.fullmatch(r"[1-9][0-9]{0,3}", self.ranks_per_node):
+            raise UsageError(f"--ranks-per-node {self.ranks_per_node!r}: wanted a number from 1, or auto")
+        if not 5.0 <= self.deadline_seconds <= 86400.0:
+            raise UsageError(f"--deadline {self.deadline_seconds:g}: wanted 5 to 86400 seconds")
+        self.reach  # noqa: B018 - raises for words that cannot be split
+        self.layers  # noqa: B018
+        if self.report_dir is not None and self.report_dir.exists() and not self.report_dir.is_dir():
+            raise UsageError(f"--report-dir {self.report_dir}: is there, and is not a folder")
+        return self
+
+
+def _words(option: str, text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r}: {error}") from None

@@ -1,0 +1,74 @@
+"""Which findings does a reader take for one thing, and in which order?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from preflight.findings import Finding, Verdict
+from preflight.report.run import RunReport
+
+CONSEQUENCES = ("blocked by", "not started")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Findings with the same verdict, words and fix: of one check, or of many with the same cause."""
+
+    verdict: Verdict
+    checks: tuple[str, ...]
+    nodes: tuple[str, ...]
+    message: str
+    fix: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_consequence(self) -> bool:
+        """Whether another check is the cause, so that there is nothing to repair here."""
+        return self.message.startswith(CONSEQUENCES)
+
+    @property
+    def is_waived(self) -> bool:
+        """Whether someone decided to live with it."""
+        return all(finding.waived for finding in self.findings)
+
+
+def verdict_shown(finding: Finding) -> Verdict:
+    """A waived fail counts, and is shown, as a warn."""
+    return Verdict.WARN if finding.waived and finding.verdict is Verdict.FAIL else finding.verdict
+
+
+def groups(report: RunReport, verdict: Verdict) -> tuple[Group, ...]:
+    """The findings of one verdict, causes before consequences, else in the order they were made."""
+    alike: dict[tuple[str, str, bool], list[Finding]] = {}
+    for finding in report.findings:
+        if verdict_shown(finding) is verdict:
+            alike.setdefault((finding.message, finding.fix, finding.waived), []).append(finding)
+    made = [
+        Group(
+            verdict,
+            tuple(dict.fromkeys(finding.check for finding in findings)),
+            in_order(report, (node for finding in findings for node in finding.nodes)),
+            message,
+            fix,
+            tuple(findings),
+        )
+        for (message, fix, _), findings in alike.items()
+    ]
+    return tuple(sorted(made, key=lambda group: group.is_consequence))
+
+
+def checks_by_verdict(report: RunReport) -> dict[Verdict, tuple[str, ...]]:
+    """Every check under the worst verdict it gave; every verdict is a key."""
+    order = list(Verdict)
+    worst: dict[str, Verdict] = {}
+    for finding in report.findings:
+        shown = verdict_shown(finding)
+        worst[finding.check] = max(shown, worst.get(finding.check, shown), key=order.index)
+    return {verdict: tuple(check for check, its in worst.items() if its is verdict) for verdict in Verdict}
+
+
+def in_order(report: RunReport, names: Iterable[str]) -> tuple[str, ...]:
+    """Names once each, in HOSTS order; a name that is no node of the run comes last."""
+    wanted = dict.fromkeys(names)
+    return (*(name for name in report.nodes if name in wanted), *(name for name in wanted if name not in report.nodes))

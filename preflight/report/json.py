@@ -1,0 +1,61 @@
+"""How is a run stored as report.json, and read again?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from preflight.errors import UsageError
+from preflight.report.files import write_atomically
+from preflight.report.printable import printable, without_surrogates
+from preflight.report.run import RunReport, from_document, to_document
+
+SIZE_LIMIT_BYTES = 512 << 20
+
+
+def write_json(path: Path, report: RunReport) -> None:
+    """Replace `path` by the report, in one step. ASCII only: no control character reaches whoever prints it."""
+    document = _encodable(to_document(report))
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False, indent=1)
+    # DEL is the one control character that JSON leaves as it is.
+    write_atomically(path, (text.replace("\x7f", "\\u007f") + "\n").encode("ascii"))
+
+
+def read_json(path: Path) -> RunReport:
+    """The report at `path`; UsageError, one line that names it, for a file that is not one of ours."""
+    source = printable(str(path))
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(SIZE_LIMIT_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{source} cannot be read: {printable(str(error))}") from None
+    if len(data) > SIZE_LIMIT_BYTES:
+        raise UsageError(f"{source}: more than {SIZE_LIMIT_BYTES >> 20} MiB; that is no report of preflight")
+    try:
+        document = json.loads(data, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{source}: not a JSON document: {printable(str(error))}") from None
+    return from_document(document, source=source)
+
+
+def _encodable(value: Any) -> Any:
+    """The document without lone surrogates, which strict parsers refuse even when escaped."""
+    if isinstance(value, str):
+        return without_surrogates(value)
+    if isinstance(value, dict):
+        return {without_surrogates(key): _encodable(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_encodable(inner) for inner in value]
+    return value
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = dict(pairs)
+    if len(keys) != len(pairs):
+        raise ValueError(f"a key stands twice among {sorted(key for key, _ in pairs)}")
+    return keys
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number")

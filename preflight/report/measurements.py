@@ -1,0 +1,97 @@
+"""What did mesh, benchmark and training measure, in a few lines of text?"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from preflight.facts.measured import Bench, Mesh, Training
+from preflight.hosts import fold
+from preflight.report.printable import printable
+from preflight.report.run import RunReport
+
+ROWS = 8  # of the bench table: the largest size of each collective
+
+
+def measurement_lines(report: RunReport) -> Iterator[str]:
+    """One line for the mesh, a small table for the bench, one line for the training; nothing for what did not run."""
+    if report.mesh:
+        yield _mesh_line(report.mesh)
+    if report.bench:
+        yield from _bench_lines(report.bench)
+    if report.training:
+        yield _training_line(report.training)
+
+
+def _mesh_line(mesh: Mesh) -> str:
+    text = f"mesh      {mesh.ok} of {mesh.edges} connections on random ports ok"
+    if mesh.failed:
+        first = mesh.failed[0]
+        text += f"; first failed: {printable(first.source)} -> {printable(first.target)} ({first.reason})"
+    if mesh.unmeasured:
+        text += f"; not tried: {printable(fold(mesh.unmeasured))}"
+    return text
+
+
+def _bench_lines(bench: Bench) -> Iterator[str]:
+    who = f"{printable(bench.backend)}, {_ranks(bench.world_size)} on {bench.nodes} node{'s' * (bench.nodes != 1)}"
+    if not bench.results:
+        yield f"bench     {who}: not measured: {_why(bench.not_measured, bench.not_measured_nodes)}"
+        return
+    yield f"bench     {who}" + (
+        f", expected busbw {bench.expected.busbw_gbytes_per_s:.4g} GB/s" if bench.expected else ""
+    )
+    from tabulate import tabulate  # 40 ms to import: not for --help
+
+    largest = {result.op: result for result in sorted(bench.results, key=lambda result: result.bytes)}
+    rows = [
+        [
+            printable(result.op),
+            _size(result.bytes),
+            f"{result.seconds_median * 1e3:.1f}",
+            f"{result.algbw_gbytes_per_s:.4g}",
+            f"{result.busbw_gbytes_per_s:.4g}",
+            f"{result.cv:.1%}",
+            str(result.wrong),
+        ]
+        for result in list(largest.values())[:ROWS]
+    ]
+    headers = ["collective", "size", "time (ms)", "algbw (GB/s)", "busbw (GB/s)", "cv", "wrong"]
+    table = tabulate(
+        rows, headers, tablefmt="plain", disable_numparse=True, colalign=("left", *["right"] * (len(headers) - 1))
+    )
+    yield from (f"          {line}" for line in table.split("\n"))
+    for slow in bench.slow:
+        yield (
+            f"          slow: {printable(fold(slow.nodes))} ({slow.direction}): {slow.gbytes_per_s:.4g} GB/s,"
+            f" its peers {slow.peers_gbytes_per_s:.4g} GB/s"
+        )
+
+
+def _training_line(training: Training) -> str:
+    who = f"training  {printable(training.launcher)}, {_ranks(training.world_size)}"
+    if not training.ranks or not training.losses:
+        return f"{who}: not measured: {_why(training.not_measured, training.not_measured_nodes)}"
+    typical = statistics.median(rank.step_seconds_median for rank in training.ranks)
+    slowest = max(training.ranks, key=lambda rank: rank.step_seconds_median)
+    return (
+        f"{who}: loss {training.losses[0]:.3f} -> {training.losses[-1]:.3f} in {len(training.losses)} steps,"
+        f" {typical * 1e3:.0f} ms a step, slowest rank {slowest.rank} on {printable(slowest.node)}"
+        f" {slowest.step_seconds_median * 1e3:.0f} ms"
+    )
+
+
+def _why(reason: str, nodes: tuple[str, ...]) -> str:
+    text = printable(reason) or "no reason given"
+    return f"{text} ({printable(fold(nodes))})" if nodes else text
+
+
+def _ranks(count: int) -> str:
+    return f"{count} rank{'s' * (count != 1)}"
+
+
+def _size(size_bytes: int) -> str:
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.4g} {unit}"
+    return f"{size_bytes} B"

@@ -1,0 +1,88 @@
+"""How does a benchmark look in the columns of nccl-tests, which people and their parsers know?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.facts.measured import Bench, Result
+from preflight.hosts import fold
+from preflight.report.printable import printable
+
+# Widths as nccl-tests prints them: size count type redop root, then time algbw busbw #wrong out of place and in place.
+FRONT = "{:12d}  {:12d}  {:>8}  {:>6}  {:6d}"
+TIMED = "  {:7.2f}  {:6.2f}  {:6.2f}  {:6d}"
+UNTIMED = f"  {'N/A':>7}  {'N/A':>6}  {'N/A':>6}  {'N/A':>6}"
+TITLES = "#{:>11}  {:>12}  {:>8}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6}  {:>6}"
+HEADER = (
+    f"#{'':53}{'out-of-place':^31}{'in-place':^33}".rstrip(),
+    TITLES.format("size", "count", "type", "redop", "root", *("time", "algbw", "busbw", "#wrong") * 2),
+    TITLES.format("(B)", "(elements)", "", "", "", *("(us)", "(GB/s)", "(GB/s)", "") * 2).rstrip(),
+)
+TYPES = {"float32": "float", "float64": "double", "float16": "half"}
+BYTES = {"float64": 8, "int64": 8, "uint64": 8, "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1}
+REDUCING = ("all_reduce", "reduce", "reduce_scatter")
+ROOTED = ("broadcast", "reduce", "gather", "scatter")
+
+
+def bench_table(bench: Bench) -> str:
+    """The whole benchmark: ranks, one row a size, what was expected and who is slow. Ends in a newline."""
+    return "".join(f"{line}\n" for line in _lines(bench))
+
+
+def _lines(bench: Bench) -> Iterator[str]:
+    yield f"# backend {printable(bench.backend)}, {bench.world_size} ranks on {bench.nodes} nodes"
+    for rank in bench.ranks:
+        nccl = f" nccl {printable(rank.nccl)}" if rank.nccl else ""
+        yield f"#  Rank {rank.rank:2d} on {printable(rank.node)} device {printable(rank.device)}{nccl}"
+    if bench.not_measured:
+        on = f" ({printable(fold(bench.not_measured_nodes))})" if bench.not_measured_nodes else ""
+        yield f"# not measured: {printable(bench.not_measured)}{on}"
+    for op in dict.fromkeys(result.op for result in bench.results):
+        results = [result for result in bench.results if result.op == op]
+        yield "#"
+        yield f"# {printable(op)}"
+        yield from HEADER
+        for size, dtype in dict.fromkeys((result.bytes, result.dtype) for result in results):
+            yield _row([result for result in results if (result.bytes, result.dtype) == (size, dtype)])
+        yield from (_spread(result) for result in results)
+    yield "#"
+    if bench.results:
+        wrong = sum(result.wrong for result in bench.results)
+        mean = sum(result.busbw_gbytes_per_s for result in bench.results) / len(bench.results)
+        yield f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}"
+        yield f"# Avg bus bandwidth    : {mean:g}"
+    if bench.expected:
+        yield f"# Expected bus bandwidth : {bench.expected.busbw_gbytes_per_s:.4g} GB/s"
+        yield from (f"#   {printable(step)}" for step in bench.expected.derivation)
+    for slow in bench.slow:
+        yield (
+            f"# Slow : {printable(fold(slow.nodes))} {slow.direction}: "
+            f"{slow.gbytes_per_s:.4g} GB/s, its peers {slow.peers_gbytes_per_s:.4g} GB/s"
+        )
+
+
+def _row(results: list[Result]) -> str:
+    """One size: what was measured out of place and in place; what was not stands as N/A, never as 0."""
+    first = results[0]
+    redop = "sum" if first.op in REDUCING else "none"
+    root = 0 if first.op in ROOTED else -1
+    count = first.bytes // BYTES.get(first.dtype, 4)
+    text = FRONT.format(first.bytes, count, TYPES.get(first.dtype, printable(first.dtype)), redop, root)
+    for in_place in (False, True):
+        timed = [result for result in results if result.in_place is in_place]
+        text += _timed(timed[0]) if timed else UNTIMED
+    return text
+
+
+def _timed(result: Result) -> str:
+    microseconds = result.seconds_median * 1e6
+    return TIMED.format(microseconds, result.algbw_gbytes_per_s, result.busbw_gbytes_per_s, result.wrong)
+
+
+def _spread(result: Result) -> str:
+    """What the columns have no room for: how sure the median is."""
+    return (
+        f"#   {result.bytes} B: busbw {result.busbw_gbytes_per_s:.4f} GB/s (95 %: {result.busbw_low_gbytes_per_s:.4f}"
+        f" to {result.busbw_high_gbytes_per_s:.4f}), time p5 {result.seconds_p5:.4g} s, p95 {result.seconds_p95:.4g} s,"
+        f" cv {result.cv:.1%}, {result.iterations} iterations"
+    )

@@ -1,0 +1,155 @@
+"""When is what of a run written where, and what if it cannot be?"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import sys
+import time
+from datetime import timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from preflight import __version__
+from preflight.errors import PreflightError
+from preflight.facts import decode
+from preflight.facts.measured import Bench, Mesh, Training
+from preflight.findings import Verdict
+from preflight.hosts import Host
+from preflight.options import Options
+from preflight.report import FILES, WRITERS
+from preflight.report.files import write_atomically
+from preflight.report.run import Counts, NodeInfo, RunInfo, RunReport
+from preflight.report.text import summary
+from preflight.run import Run
+from preflight.stages.facts import training_address
+from preflight.transport import command
+
+if TYPE_CHECKING:
+    from preflight.checking import Checking
+
+EXIT_UNWRITABLE = 3
+
+
+def dry_run_text(options: Options, hosts: tuple[Host, ...]) -> str:
+    """What would be contacted and started, one line a host."""
+    lines = [f"would reach {len(hosts)} node{'s' * (len(hosts) != 1)}, deadline {options.deadline_seconds:g} s:"]
+    for host in hosts:
+        lines.append(f"  {host.name}: {shlex.join(command(host, options.reach))}")
+    lines.append("ports: random ones for the mesh and the jobs, picked by the nodes; MASTER_PORT is bound, never used")
+    lines.append(f"report: {options.folder}")
+    return "\n".join(lines)
+
+
+def write_started(checking: Checking) -> None:
+    """report.json as it stands should we be killed: error, unfinished. An unwritable folder is said at the end."""
+    with contextlib.suppress(OSError):
+        checking.options.folder.mkdir(parents=True, exist_ok=True)
+        WRITERS["json"](checking.options.folder / FILES["json"], _report(checking, finished=False))
+
+
+def write_finished(checking: Checking) -> int:
+    """Every file of the run, report.json first; the exit code, which an unwritable report raises to error."""
+    report = _report(checking, finished=True)
+    folder = checking.options.folder
+    unwritable = ""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, writer in WRITERS.items():
+            writer(folder / FILES[name], report)
+        if isinstance(checking.source, Run):
+            _write_facts(folder / "facts", checking.source)
+            _write_logs(folder / "logs", checking.source)
+    except OSError as error:
+        unwritable = f"the report could not be written to {folder}: {error.strerror or error}"
+    code = report.exit_code
+    if unwritable and code in {0, 5}:
+        code = EXIT_UNWRITABLE
+    width = shutil.get_terminal_size((100, 24)).columns
+    checking.text = summary(report, directory=str(folder), width=width, colour=_wants_colour())
+    if unwritable:
+        checking.text += f"\n{unwritable}"
+    return code
+
+
+def _wants_colour() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _write_facts(folder: Path, run: Run) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, document in run.documents.items():
+        write_atomically(folder / f"{_file_name(name)}.json", decode.encode(document))
+
+
+def _write_logs(folder: Path, run: Run) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, text in run.logs.items():
+        write_atomically(folder / _file_name(name), text.encode("utf-8", "replace"))
+
+
+def _file_name(name: str) -> str:
+    """A node's name as a file's: nothing in it leaves the folder."""
+    return name.replace("/", "_").replace("\0", "_").lstrip(".") or "_"
+
+
+def _report(checking: Checking, *, finished: bool) -> RunReport:
+    ledger, source, options = checking.ledger, checking.source, checking.options
+    verdict = ledger.verdict(fail_on_warn=options.fail_on_warn) if finished else Verdict.ERROR
+    code = (3 if checking.exit_code is None else checking.exit_code) if finished else 3
+    if code == 3 and verdict in {Verdict.PASS, Verdict.WARN, Verdict.SKIP}:
+        verdict = Verdict.ERROR  # a collection error, or a run that broke outside every check
+    if isinstance(source, Run):
+        started, stages, notes = source.started, source.stage_seconds, tuple(source.notes)
+        seconds = time.monotonic() - (source.deadline - options.deadline_seconds)
+        mesh, bench, training = source._mesh, source._bench, source._training  # noqa: SLF001 - measured, not to be started
+        nodes = {host.name: _node_info(source, host) for host in source.hosts}
+    else:
+        stored = source.report
+        started, stages, notes, seconds = None, {}, (f"judged from {options.from_run}",), 0.0
+        mesh, bench, training = stored.mesh, stored.bench, stored.training
+        nodes = dict(stored.nodes)
+    return RunReport(
+        finished=finished,
+        run=RunInfo(
+            id=options.run_id,
+            started=started.astimezone(timezone.utc).isoformat(timespec="seconds") if started else stored.run.started,
+            seconds=round(seconds, 3),
+            command=options.command,
+            version=__version__,
+        ),
+        verdict=verdict,
+        exit_code=code,
+        nodes=nodes,
+        ledger=Counts(expected=len(ledger.expected), judged=ledger.judged, not_asked=len(ledger.not_asked)),
+        findings=tuple(ledger.findings),
+        mesh=mesh,
+        bench=bench,
+        training=training,
+        stages=stages,
+        profile=options.profile,
+        notes=notes,
+    )
+
+
+def _node_info(run: Run, host: Host) -> NodeInfo:
+    try:
+        address = training_address(run.cluster[host.name])
+    except (KeyError, PreflightError):
+        address = host.address
+    return NodeInfo(host=_written(host), address=address, reached=host.name in run.documents)
+
+
+def _written(host: Host) -> str:
+    user = f"{host.user}@" if host.user else ""
+    port = f":{host.port}" if host.port else ""
+    return f"{user}{host.address}{port}"
+
+
+def section(value: Mesh | Bench | Training | None) -> object:
+    """A section of the report as plain JSON values."""
+    return msgspec.to_builtins(value)

@@ -1,0 +1,204 @@
+"""One run: open the sessions, collect the facts, start mesh, bench and training on first use, keep the deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Protocol, TypeVar
+
+from preflight.errors import HostError, NotMeasured, PreflightError
+from preflight.facts.cluster import Cluster
+from preflight.facts.decode import Document
+from preflight.facts.measured import Bench, Mesh, Training
+from preflight.facts.node import NodeFacts
+from preflight.hosts import Host
+from preflight.jobs import Job, Outcome, Placement
+from preflight.options import Options
+from preflight.session import Fleet
+from preflight.stages import bench, facts, mesh, training
+
+T = TypeVar("T")
+MESH_SECONDS = 30.0
+BENCH_SECONDS = 90.0
+TRAINING_SECONDS = 90.0
+CLOSING_SECONDS = 8.0  # kept back from the deadline for ending the nodes and writing the report
+
+
+class Source(Protocol):
+    """Where facts and measurements come from: the live nodes, or a stored run."""
+
+    names: tuple[str, ...]
+    cluster: Cluster
+    failures: dict[str, str]
+    stage_seconds: dict[str, float]
+
+    def mesh(self) -> Mesh: ...  # noqa: D102
+    def bench(self) -> Bench: ...  # noqa: D102
+    def training(self) -> Training: ...  # noqa: D102
+    def planned(self) -> tuple[str, ...]: ...  # noqa: D102
+
+
+@dataclass
+class Run:
+    """A live run. Create it, `open` it, ask it, `close` it; a stage that has no time left is NotMeasured."""
+
+    options: Options
+    hosts: tuple[Host, ...]
+    progress: Callable[[str], None] = lambda _text: None
+    started: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    stage_seconds: dict[str, float] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    documents: dict[str, Document] = field(default_factory=dict)
+    cluster: Cluster = field(default_factory=lambda: Cluster(()))
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.names = tuple(host.name for host in self.hosts)
+        self.deadline = time.monotonic() + self.options.deadline_seconds
+        self._fleet: Fleet | None = None
+        self._mesh: Mesh | None = None
+        self._bench: Bench | None = None
+        self._training: Training | None = None
+
+    @property
+    def fleet(self) -> Fleet:
+        """The sessions; only after `open`."""
+        if self._fleet is None:
+            raise PreflightError("the run was not opened")
+        return self._fleet
+
+    def open(self) -> None:
+        """Reach every node and collect its facts; nodes that fail are in `failures`."""
+        opts = self.options
+        self._fleet = Fleet(self.hosts, opts.reach, run_id=opts.run_id, deadline=self.deadline)
+        self.progress(f"reaching {len(self.hosts)} node{'s' * (len(self.hosts) > 1)}")
+        self._timed("reach", lambda: self.fleet.run(self.fleet.open(), seconds=self._left(60.0)))
+        self.progress("collecting facts")
+        collecting = facts.collect(self.fleet, opts.layers, opts.backend)
+        self.documents = self._timed("facts", lambda: self.fleet.run(collecting, seconds=self._left(60.0)))
+        self.failures = {name: error.reason for name, error in self.fleet.failures.items()}
+        self.cluster = facts.view(self.documents, opts.backend)
+        self.notes += [
+            f"{name}: text before our replies: {session.decoder.text()[:200]!r}"
+            for name, session in self.fleet.sessions.items()
+            if session.decoder.noise.strip()
+        ]
+
+    def close(self) -> None:
+        """End every keeper; what a node could not clean up is a note."""
+        if self._fleet is None:
+            return
+        self._timed("close", self._fleet.close)
+        for name, session in self._fleet.sessions.items():
+            self.notes += [f"{name}: left behind: {left}" for left in session.residue]
+            if not session.ended and name not in self.failures:
+                self.notes.append(f"{name}: the connection ended before the node confirmed that nothing is left")
+
+    def mesh(self) -> Mesh:
+        """The port mesh between the nodes that have a training interface."""
+        if self._mesh is None:
+            self.progress("connecting every pair of nodes on random ports")
+            addresses = {
+                node.name: facts.training_address(node) for node in self.cluster if self._has_training_interface(node)
+            }
+            seconds = self._left(MESH_SECONDS)
+            work = mesh.run(self.fleet.sessions, addresses, full=self.options.full_mesh, seconds=seconds)
+            self._mesh = self._timed("mesh", lambda: self.fleet.run(work, seconds=seconds + 5.0))
+        return self._mesh
+
+    def bench(self) -> Bench:
+        """The all-reduce and the streams beside it."""
+        if self._bench is None:
+            self.progress("measuring all-reduce bandwidth")
+            work = bench.run(
+                self.fleet.sessions,
+                self.cluster,
+                self.job("collectives", bench.settings(self.backend), BENCH_SECONDS),
+                launcher=self.options.launcher,
+                localize=self.options.localize,
+                thresholds=self.options.settings,
+            )
+            self._bench, outcome = self._timed("bench", lambda: self.fleet.run(work, seconds=self._left(150.0)))
+            self._keep_logs("bench", outcome)
+        return self._bench
+
+    def training(self) -> Training:
+        """The reference training through the launcher asked for."""
+        if self._training is None:
+            self.progress("running the reference training")
+            job = self.job("train", training.settings(self.backend), TRAINING_SECONDS)
+            work = training.run(self.fleet.sessions, job, launcher=self.options.launcher)
+            self._training, outcome = self._timed("training", lambda: self.fleet.run(work, seconds=self._left(120.0)))
+            self._keep_logs("training", outcome)
+        return self._training
+
+    @property
+    def backend(self) -> str:
+        """The backend the ranks use."""
+        asked = self.options.backend
+        return facts.automatic_backend(list(self.cluster)) if asked == "auto" else asked
+
+    def job(self, workload: str, settings: dict[str, object], seconds: float) -> Job:
+        """A job over all nodes that answered, rank 0 on the first."""
+        return Job(
+            workload=workload,
+            settings=settings,
+            placements=self.placements(),
+            master_address=facts.training_address(self.cluster.nodes[0]),
+            environment=tuple(self.options.layers),
+            seconds=self._left(seconds),
+        )
+
+    def planned(self) -> tuple[str, ...]:
+        """The node of every rank, by rank."""
+        return tuple(placement.node for placement in self.placements())
+
+    def placements(self) -> tuple[Placement, ...]:
+        """Every rank with its node, in HOSTS order."""
+        placed: list[Placement] = []
+        for node in self.cluster:
+            count = self.ranks_on(node)
+            for local_rank in range(count):
+                placed.append(Placement(len(placed), node.name, local_rank, count))
+        return tuple(placed)
+
+    def ranks_on(self, node: NodeFacts) -> int:
+        """--ranks-per-node, else slots=, else the GPUs, else 1; 2 where one node has no GPU."""
+        if self.options.ranks_per_node != "auto":
+            return int(self.options.ranks_per_node)
+        if node.slots:
+            return node.slots
+        if self.backend == "nccl":
+            return facts.gpu_count(node)
+        return 2 if len(self.hosts) == 1 else 1
+
+    def _has_training_interface(self, node: NodeFacts) -> bool:
+        try:
+            return bool(node.network.training_interface.name)
+        except PreflightError:
+            return False
+
+    def _left(self, wanted: float) -> float:
+        left = self.deadline - time.monotonic() - CLOSING_SECONDS
+        if left < 1.0:
+            raise NotMeasured(f"the deadline of {self.options.deadline_seconds:g} s was reached")
+        return min(wanted, left)
+
+    def _timed(self, stage: str, work: Callable[[], T]) -> T:
+        begun = time.monotonic()
+        try:
+            return work()
+        except HostError as error:
+            raise NotMeasured(str(error)) from None
+        finally:
+            self.stage_seconds[stage] = round(time.monotonic() - begun, 3)
+
+    def _keep_logs(self, stage: str, outcome: Outcome) -> None:
+        for story in outcome.stories:
+            placement = story.placement
+            self.logs[f"{stage}-rank{placement.rank}-{placement.node}.log"] = story.log
+
+

@@ -1,0 +1,158 @@
+"""Which thresholds judge this run: ours, or those of the user's preflight.toml?
+
+A file holds only what differs from the defaults::
+
+    [bench]
+    fail_below = 0.85
+
+    [limits]
+    nofile_min = 65536
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from preflight.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SIZE_LIMIT_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class BenchSettings:
+    """Bandwidth, as fractions of what is expected, or of the median over the peers."""
+
+    fail_below: float = 0.90
+    warn_below: float = 0.95
+    slow_below: float = 0.80  # of the median of the peers, where no rate is known
+    impossible_above: float = 1.02  # of the bound: the measurement is wrong, not the link
+
+
+@dataclass(frozen=True)
+class LimitSettings:
+    """What a node must grant the job's processes."""
+
+    memlock_min_bytes: int = 1 << 30  # where RDMA is present; unlimited always does
+    nofile_min: int = 4096  # the soft limit, which is what a process starts with
+    shm_min_bytes_per_gpu: int = 1 << 30
+    shm_min_bytes: int = 64 << 20  # without GPUs
+
+
+@dataclass(frozen=True)
+class ClockSettings:
+    """How far a node's clock may be from the controller's."""
+
+    max_offset_seconds: float = 1.0  # above: warn
+    fail_offset_seconds: float = 30.0  # above: fail; certificates, Kerberos and rendezvous time-outs break
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """What the reference training must show."""
+
+    loss_drop_fraction: float = 0.05  # of the first loss, over all steps
+    gradient_tolerance: float = 1e-3  # relative distance
+    parameters_tolerance: float = 1e-3
+    straggler_ratio: float = 1.5  # a rank's median step, over the median of all ranks
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All thresholds; ``Settings()`` gives the defaults."""
+
+    bench: BenchSettings = field(default_factory=BenchSettings)
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    clock: ClockSettings = field(default_factory=ClockSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+
+# Pairs where the first may not be above the second.
+ORDERED = (
+    ("bench.fail_below", "bench.warn_below"),
+    ("bench.warn_below", "bench.impossible_above"),
+    ("clock.max_offset_seconds", "clock.fail_offset_seconds"),
+)
+AT_MOST_ONE = ("bench.fail_below", "bench.warn_below", "bench.slow_below", "training.loss_drop_fraction")
+
+
+def load_settings(path: Path) -> Settings:
+    """The defaults with what preflight.toml at `path` changes.
+
+    Raises UsageError naming the file and the key: a key nobody reads is a threshold that silently does not hold.
+    """
+    name = str(path) if str(path).isprintable() else repr(str(path))
+    try:
+        if not path.is_file():
+            raise UsageError(f"{name} is not a file that can be read")
+        with path.open("rb") as stream:
+            data = stream.read(SIZE_LIMIT_BYTES + 1)
+        if len(data) > SIZE_LIMIT_BYTES:
+            raise UsageError(f"{name}: more than {SIZE_LIMIT_BYTES >> 10} KiB")
+        document = tomllib.loads(data.decode("utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{name} cannot be read: {reason}") from None
+    return parse_settings(document, source=name)
+
+
+def parse_settings(document: dict[str, Any], *, source: str) -> Settings:
+    """The defaults with what `document` (section -> key -> value) changes; UsageError names the key."""
+    defaults = Settings()
+    sections = {part.name: getattr(defaults, part.name) for part in dataclasses.fields(Settings)}
+    for section, keys in document.items():
+        _known(section, list(sections), source, "section")
+        if not isinstance(keys, dict):
+            raise UsageError(f"{source}: {section}: wanted a section [{section}], got {_told(keys)}")
+        wanted = {key.name: getattr(sections[section], key.name) for key in dataclasses.fields(sections[section])}
+        for key in keys:
+            _known(key, list(wanted), source, f"key in [{section}]")
+        values = {key: _number(value, wanted[key], f"{section}.{key}", source) for key, value in keys.items()}
+        sections[section] = dataclasses.replace(sections[section], **values)
+    settings = Settings(**sections)
+    _check_order(settings, source)
+    return settings
+
+
+def _known(name: str, names: list[str], source: str, what: str) -> None:
+    if name in names:
+        return
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    raise UsageError(f"{source}: unknown {what}: {name[:80]!r}; {hint}")
+
+
+def _number(value: object, default: float, key: str, source: str) -> float:
+    """`value` as the kind of number that `default` is; True is no number here, and 1 is a good 1.0."""
+    wanted = "a whole number above 0" if isinstance(default, int) else "a number above 0"
+    if type(value) is int and isinstance(default, float) and value.bit_length() < 64:
+        value = float(value)
+    if isinstance(value, (int, float)) and type(value) is type(default) and math.isfinite(value) and value > 0:
+        if key in AT_MOST_ONE and value > 1:
+            raise UsageError(f"{source}: {key}: wanted a fraction up to 1, got {_told(value)}")
+        return value
+    raise UsageError(f"{source}: {key}: wanted {wanted}, got {_told(value)}")
+
+
+def _told(value: object) -> str:
+    kind = {bool: "a boolean", str: "a string", dict: "a section", list: "a list"}.get(type(value), "")
+    # Cut before repr: a whole number may have more digits than Python agrees to write out.
+    text = repr(value)[:60] if not isinstance(value, int) or value.bit_length() < 256 else "a huge number"
+    return f"{kind} {text}".strip()
+
+
+def _check_order(settings: Settings, source: str) -> None:
+    for low, high in ORDERED:
+        values = [getattr(getattr(settings, key.split(".")[0]), key.split(".")[1]) for key in (low, high)]
+        if values[0] > values[1]:
+            raise UsageError(f"{source}: {low} ({values[0]}) is above {high} ({values[1]})")

@@ -1,0 +1,159 @@
+"""How are the facts of all nodes collected, and the second round that needs the first one's answers?"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any
+
+from preflight.errors import FactMissing, HostError
+from preflight.facts import decode, selection
+from preflight.facts.cluster import Cluster
+from preflight.facts.decode import Document
+from preflight.facts.node import NodeFacts
+from preflight.facts.values import Missing
+from preflight.session import Fleet, Session
+
+FACTS_SECONDS = 30.0
+PEERS_SECONDS = 15.0
+Layers = list[tuple[str, dict[str, str]]]
+
+
+async def collect(fleet: Fleet, layers: Layers, backend: str) -> dict[str, Document]:
+    """The documents of every node that answers; a node that fails here goes to fleet.failures."""
+    names = list(fleet.sessions)
+    answers = await asyncio.gather(*(_facts_of(fleet, name, layers) for name in names), return_exceptions=True)
+    documents: dict[str, Document] = {}
+    for name, answer in zip(names, answers, strict=True):
+        if isinstance(answer, HostError):
+            fleet.failures[name] = answer
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            documents[name] = answer
+    cluster = view(documents, backend)
+    if len(cluster) > 1 or any(node.has_variable("MASTER_PORT") for node in cluster):
+        rounds = await asyncio.gather(*(_peers_of(fleet.sessions[node.name], node, cluster) for node in cluster))
+        for node, (subjects, missing) in zip(cluster, rounds, strict=True):
+            documents[node.name] = decode.merge(documents[node.name], subjects, missing)
+    return documents
+
+
+async def _facts_of(fleet: Fleet, name: str, layers: Layers) -> Document:
+    session = fleet.sessions[name]
+    index = next(i for i, host in enumerate(fleet.hosts) if host.name == name)
+    subjects: dict[str, dict[str, Any]] = {}
+    missing: dict[str, Missing] = {}
+    arguments = {"environment": [list(layer) for layer in layers], "sysfs": "/sys", "proc": "/proc"}
+    try:
+        call = await session.start("facts", arguments, seconds=FACTS_SECONDS)
+        async for event in call.events():
+            _take(event, subjects, missing)
+    except HostError as error:
+        if session.failure or not subjects:
+            raise
+        # Some subjects came before the call broke or ran out of time: those count, the rest is missing.
+        for subject in {"identity", "network", "ports", "software", "gpu", "rdma", "environment", "limits"}:
+            if subject not in subjects:
+                missing.setdefault(subject, Missing(error.reason))
+    offset, uncertainty = session.clock
+    subjects["clock"] = {"offset_seconds": offset, "uncertainty_seconds": uncertainty}
+    reached = session.hello.get("reached") or [session.host.address]
+    slots = session.host.slots or 0
+    return Document(decode.SCHEMA, name, index, str(reached[0]), slots, subjects, missing)
+
+
+def _take(event: dict[str, Any], subjects: dict[str, dict[str, Any]], missing: dict[str, Missing]) -> None:
+    subject = str(event.get("subject"))
+    if isinstance(event.get("facts"), dict):
+        subjects[subject] = event["facts"]
+    else:
+        kind = event.get("kind")
+        missing[subject] = Missing(
+            str(event.get("missing"))[:4000], kind if kind in {"absent", "failed", "denied"} else "failed"
+        )
+
+
+async def _peers_of(
+    session: Session, node: NodeFacts, cluster: Cluster
+) -> tuple[dict[str, dict[str, Any]], dict[str, Missing]]:
+    peers = []
+    for peer in cluster:
+        if peer.name != node.name:
+            try:
+                names = {"hostname": peer.identity.hostname, "fqdn": peer.identity.fqdn}
+                peers.append({"name": peer.name, "address": training_address(peer), **names})
+            except FactMissing:
+                continue
+    arguments = {
+        "peers": peers,
+        "master_address": node.variable("MASTER_ADDR") if node.has_variable("MASTER_ADDR") else "",
+        "bind": _port_to_bind(node),
+    }
+    try:
+        call = await session.start("peers", arguments, seconds=PEERS_SECONDS)
+        async for _ in call.events():
+            continue
+        return {"peers": call.result}, {}
+    except HostError as error:
+        return {}, {"peers": Missing(error.reason)}
+
+
+def _port_to_bind(node: NodeFacts) -> dict[str, Any] | None:
+    """Rank 0's node proves that the job's MASTER_PORT is free by binding it."""
+    if node.index != 0 or not node.has_variable("MASTER_PORT"):
+        return None
+    text = node.variable("MASTER_PORT")
+    return {"address": "", "port": int(text)} if text.isdecimal() and 0 < int(text) < 65536 else None
+
+
+def training_address(node: NodeFacts) -> str:
+    """The address of the node on its training interface; the one we reached it by where there is none."""
+    try:
+        interface = node.network.training_interface
+        try:
+            return interface.address("inet")
+        except FactMissing:
+            return interface.address("inet6")
+    except FactMissing:
+        return node.address
+
+
+def view(documents: dict[str, Document], backend: str) -> Cluster:
+    """The documents as checks see them: decoded, and with the training interface chosen."""
+    nodes = [decode.decode(document) for document in documents.values()]
+    ordered = sorted(nodes, key=lambda node: node.index)
+    chosen = _backend(ordered, backend)
+    return Cluster(tuple(_with_training_interface(node, chosen) for node in ordered))
+
+
+def _with_training_interface(node: NodeFacts, backend: str) -> NodeFacts:
+    """The node with its training interface chosen, where it told enough to choose by."""
+    try:
+        network = selection.with_training_interface(
+            node.network,
+            _or_missing(node, "identity", Identity),
+            _or_missing(node, "environment", Environment),
+            backend=backend, reached_address=node.address
+        )
+    except FactMissing:
+        return node
+    return dataclasses.replace(node, subjects={**node.subjects, "network": network})
+
+
+def _backend(nodes: list[NodeFacts], backend: str) -> str:
+    return backend if backend != "auto" else automatic_backend(nodes)
+
+
+def automatic_backend(nodes: list[NodeFacts]) -> str:
+    """NCCL where every node has GPUs, else Gloo."""
+    return "nccl" if nodes and all(gpu_count(node) > 0 for node in nodes) else "gloo"
+
+
+def gpu_count(node: NodeFacts) -> int:
+    """How many GPUs the node shows; unreadable ones count as none, and their own check says so."""
+    try:
+        devices = node.gpu.devices
+    except FactMissing:
+        return 0
+    return 0 if isinstance(devices, Missing) else len(devices)

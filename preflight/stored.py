@@ -1,0 +1,67 @@
+"""What did a finished run store, so that it can be judged again without contacting anybody?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from preflight.errors import NotMeasured, UsageError
+from preflight.facts import decode
+from preflight.facts.cluster import Cluster
+from preflight.facts.measured import Bench, Mesh, Training
+from preflight.report.json import read_json
+from preflight.report.run import RunReport
+from preflight.stages import facts
+
+T = TypeVar("T")
+
+
+@dataclass
+class StoredRun:
+    """A run read from its folder: the same questions, the stored answers."""
+
+    names: tuple[str, ...]
+    cluster: Cluster
+    failures: dict[str, str]
+    report: RunReport
+    stage_seconds: dict[str, float] = field(default_factory=dict)
+
+    def mesh(self) -> Mesh:
+        """The stored mesh."""
+        return _present(self.report.mesh, "mesh")
+
+    def bench(self) -> Bench:
+        """The stored benchmark."""
+        return _present(self.report.bench, "bench")
+
+    def training(self) -> Training:
+        """The stored training."""
+        return _present(self.report.training, "training")
+
+
+    def planned(self) -> tuple[str, ...]:
+        """The node of every rank, as the stored training says."""
+        ranks = self.report.training.ranks if self.report.training is not None else ()
+        return tuple(rank.node for rank in sorted(ranks, key=lambda rank: rank.rank))
+
+
+def load(folder: Path, backend: str) -> StoredRun:
+    """The run stored in `folder`. Raises UsageError naming the file that is missing or malformed."""
+    if not folder.is_dir():
+        raise UsageError(f"--from {folder}: not a folder")
+    report = read_json(folder / "report.json")
+    documents: dict[str, decode.Document] = {}
+    for path in sorted((folder / "facts").glob("*.json")):
+        document = decode.read(path)
+        if document.node not in report.nodes:
+            raise UsageError(f"{path}: node {document.node!r} is not in report.json")
+        documents[document.node] = document
+    failures = {name: "not reached in the stored run" for name in report.nodes if name not in documents}
+    return StoredRun(tuple(report.nodes), facts.view(documents, backend), failures, report)
+
+
+def _present(section: T | None, name: str) -> T:
+    if section is None:
+        raise NotMeasured(f"the stored run has no {name}")
+    return section

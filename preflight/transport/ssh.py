@@ -1,0 +1,61 @@
+"""How is a Python on a node reached over ssh? By the user's own OpenSSH with the user's own configuration."""
+
+from __future__ import annotations
+
+import shlex
+
+from preflight.hosts import Host
+
+# Nothing that asks, forwards, multiplexes or weakens. Host keys are checked as the user's configuration says.
+OPTIONS = (
+    "-T",
+    "-oBatchMode=yes",
+    "-oServerAliveInterval=5",
+    "-oServerAliveCountMax=3",
+    "-oRemoteCommand=none",
+    "-oRequestTTY=no",
+    "-oControlMaster=no",
+    "-oControlPath=none",
+    "-oForwardAgent=no",
+    "-oForwardX11=no",
+    "-oClearAllForwardings=yes",
+    "-oPermitLocalCommand=no",
+    "-oEscapeChar=none",
+    "-oLogLevel=ERROR",
+)
+
+# What ssh prints when the connection was closed before we were asked who we are: a full MaxStartups, worth a retry.
+CLOSED_EARLY = ("kex_exchange_identification", "Connection closed by", "Connection reset by")
+
+# ssh's own words -> what is wrong, and what to do.
+CAUSES = (
+    ("Host key verification failed", "the host key is unknown or has changed", "log in once by hand: ssh {host}"),
+    ("Permission denied", "login refused", "install your key: ssh-copy-id {host}"),
+    ("Could not resolve hostname", "the name does not resolve", "check the spelling, DNS or /etc/hosts"),
+    ("Connection refused", "nothing listens on the ssh port", "start sshd on {host} or give user@host:port"),
+    ("Connection timed out", "no answer on the ssh port", "check that {host} is up and its firewall lets ssh in"),
+    ("No route to host", "no route, or a firewall prohibits it", "check that {host} is up and its firewall"),
+    ("Network is unreachable", "no route to its network", "check the routes of this machine"),
+    ("banner exchange", "sshd accepts but does not answer", "restart sshd on {host}"),
+    ("not responding", "the connection went silent", "check that {host} is up"),
+)
+
+
+def argv(host: Host, ssh_options: tuple[str, ...], connect_seconds: int, command: list[str]) -> list[str]:
+    """``ssh OPTIONS -- HOST COMMAND``; the ``--`` keeps a host's name from being an option."""
+    # ssh keeps the first value it sees of an option: what the user wrote out wins over our defaults.
+    words = ["ssh", *ssh_options, *OPTIONS, f"-oConnectTimeout={connect_seconds}"]
+    if host.port is not None:
+        words += ["-p", str(host.port)]
+    if host.user is not None:
+        words += ["-l", host.user]
+    return [*words, "--", host.address, shlex.join(command)]
+
+
+def explain(stderr: str, host: str) -> str:
+    """ssh's complaint in our words, with what to do; its last line where we know no better."""
+    for sign, cause, fix in CAUSES:
+        if sign in stderr:
+            return f"{cause} (ssh: {sign}); {fix.format(host=host)}"
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return lines[-1] if lines else "ssh ended without a word"

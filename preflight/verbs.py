@@ -1,0 +1,154 @@
+"""What does each verb of the command line do, once its options are known?"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from preflight import hosts
+from preflight.arguments import OPTIONS, Chosen, canonical
+from preflight.checking import options_from
+from preflight.errors import UsageError
+from preflight.facts import decode
+from preflight.facts.cluster import Cluster
+from preflight.plugin import checks_folder
+from preflight.report.json import read_json
+from preflight.report.printable import printable
+from preflight.report.run import RunReport, to_document
+from preflight.report.table import bench_table
+from preflight.report.text import summary
+from preflight.reporting import dry_run_text
+from preflight.run import Run
+
+PYTEST_INI = Path(__file__).parent / "pytest.ini"
+
+
+def run_checks(chosen: Chosen, *, subjects: str = "", section: str = "", extra: Sequence[str] = ()) -> int:
+    """The checks through pytest, away from whatever configuration and plugins lie around here."""
+    import pytest
+
+    options = options_from(chosen, ["preflight", *sys.argv[1:]])  # usage errors in our own words, before pytest starts
+    folder = options.folder.absolute()
+    words = ["-c", str(PYTEST_INI), "--rootdir", str(checks_folder()), "-p", "no:cacheprovider", "-p", "preflight.plugin"]
+    words += ["--import-mode=importlib", "-qq", "--no-header", *_forwarded(chosen)]
+    words += [f"{canonical('report-dir')}={folder}", f"--preflight-subjects={subjects}"]
+    if chosen["hosts"] is None and chosen["from"] is None:
+        words += [f"{canonical('hosts')}=local"]
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    os.environ.pop("PYTEST_ADDOPTS", None)
+    os.environ.pop("PYTEST_PLUGINS", None)
+    code = int(pytest.main([*words, *extra, str(checks_folder())]))
+    if section and not chosen["dry_run"] and (folder / "report.json").is_file():
+        _print_section(read_json(folder / "report.json"), section, chosen["json"])
+    elif chosen["json"] and (folder / "report.json").is_file():
+        _print_json(to_document(read_json(folder / "report.json")), chosen["json"])
+    return code
+
+
+def _forwarded(chosen: Chosen) -> Iterator[str]:
+    """The options again, under the names that no plugin of the user's can have."""
+    for name, attributes in OPTIONS.items():
+        value = chosen[name.replace("-", "_")]
+        if name in {"json", "report-dir"} or value in (None, False, [], ""):
+            continue
+        if attributes.get("action") == "store_true":
+            yield canonical(name)
+        elif isinstance(value, list):
+            yield from (f"{canonical(name)}={one}" for one in value)
+        else:
+            yield f"{canonical(name)}={value}"
+
+
+def _print_section(report: RunReport, section: str, target: str | None) -> None:
+    if target:
+        _print_json(to_document(report)[section], target)
+    elif section == "bench" and report.bench is not None:
+        print(bench_table(report.bench))
+
+
+def _print_json(document: Any, target: str) -> None:
+    text = json.dumps(document, indent=1, allow_nan=False)
+    if target == "-":
+        print(text)
+        return
+    try:
+        Path(target).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--json {target}: cannot be written: {error.strerror}") from None
+
+
+def show_facts(chosen: Chosen) -> int:
+    """Collect and print the facts of every node; 3 when one could not be reached."""
+    options = options_from(chosen, ["preflight", *sys.argv[1:]])
+    run = Run(options, hosts.parse_hosts(options.hosts))
+    if chosen["dry_run"]:
+        print(dry_run_text(options, run.hosts))
+        return 0
+    try:
+        run.open()
+    finally:
+        run.close()
+    if chosen["json"]:
+        documents = {name: json.loads(decode.encode(document)) for name, document in run.documents.items()}
+        _print_json(documents, chosen["json"])
+    else:
+        print(_facts_table(run.cluster))
+    for name, reason in run.failures.items():
+        print(f"{name}: not reached: {printable(reason)}", file=sys.stderr)
+    return 3 if run.failures else 0
+
+
+def _facts_table(cluster: Cluster) -> str:
+    from tabulate import tabulate
+
+    from preflight.report.facts import ROWS
+
+    names = [node.name for node in cluster]
+    rows = []
+    for title, read in ROWS.items():
+        values = [printable(read(node)) for node in cluster]
+        mark = "*" if len(set(values)) > 1 else ""
+        rows.append([title + mark, *values])
+    return str(tabulate(rows, headers=["fact (* differs)", *names], disable_numparse=True))
+
+
+def show_report(folder: Path, target: str | None) -> int:
+    """A finished run as its summary or its JSON, with the exit code it had."""
+    report = read_json(folder / "report.json" if folder.is_dir() else folder)
+    if target:
+        _print_json(to_document(report), target)
+    else:
+        width = shutil.get_terminal_size((100, 24)).columns
+        print(summary(report, directory=str(folder), width=width))
+    return report.exit_code
+
+
+def explain(wanted: str) -> int:
+    """The docstrings of the checks whose id holds `wanted`; a list of all without one."""
+    texts = dict(check_texts(checks_folder()))
+    found = {name: text for name, text in texts.items() if wanted in name}
+    if not found:
+        raise UsageError(f"explain: no check is called {wanted!r}; preflight explain lists them")
+    for name, text in sorted(found.items()):
+        if wanted:
+            print(f"{name}\n\n  {text}\n")
+        else:
+            print(f"{name:64} {text.splitlines()[0]}")
+    return 0
+
+
+def check_texts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Id and docstring of every check in a folder, read without running anything."""
+    for path in sorted(folder.glob("test_*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                text = ast.get_docstring(node) or ""
+                yield f"{path.stem.removeprefix('test_')}.{node.name.removeprefix('test_')}", text
+
+

@@ -1,0 +1,1 @@
+"""What runs on every rank: the only place that imports torch."""

@@ -1,0 +1,528 @@
+"""How fast do collectives run over these ranks, and is what they deliver right? Every rank times and checks.
+
+By hand, on CPU (gloo); every rank prints its records, one JSON object a line:
+
+    torchrun --nproc-per-node=2 collectives.py
+    torchrun --nnodes=2 --node-rank=N --nproc-per-node=1 --master-addr=HOST --master-port=29500 collectives.py
+    RANK=N WORLD_SIZE=2 MASTER_ADDR=HOST MASTER_PORT=29500 python collectives.py
+
+Settings are a JSON object: PREFLIGHT_SETTINGS='{"backend": "nccl", "operations": ["all_reduce", "broadcast"]}'.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable
+
+if TYPE_CHECKING:
+    import torch
+
+MIB = 1 << 20
+MOST_BYTES = {"gloo": 256 * MIB, "nccl": 4096 * MIB}  # no published curve rises beyond; checking more only takes time
+PERIOD = 1021  # a prime: data moved by any power of two does not fit
+TILE_PERIODS = {"cpu": 256, "cuda": 16384}  # a CPU tile of 1 MiB stays in its cache
+
+Layout = tuple[tuple[int, ...], ...]  # a buffer's segments; each holds the sum of the patterns of its keys
+
+
+# ---- settings and records --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to run. No `sizes` means one size per operation, found by probing."""
+
+    backend: str = "gloo"
+    operations: tuple[str, ...] = ("all_reduce",)
+    sizes: tuple[int, ...] = ()
+    target_seconds: float = 0.15  # of one operation at the size found; 16 MiB and more on a 1 Gbit link
+    cap_seconds: float = 6.0  # of one operation at one size, all iterations
+    warmup: int = 2
+    min_iterations: int = 8
+    max_iterations: int = 50
+    ci: float = 0.01  # stop once the median is known to +- this share
+    join_seconds: float = 30.0
+
+
+class Records:
+    """JSON lines to the local socket that PREFLIGHT_RECORDS names, or to stdout when started by hand."""
+
+    def __init__(self, *, rank: int) -> None:
+        self.rank = rank
+        self.at = "import"
+        self.socket = None
+        if "PREFLIGHT_RECORDS" in os.environ:
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self.socket.connect("\0" + os.environ["PREFLIGHT_RECORDS"])
+            self.socket.sendall(json.dumps({"rank": rank}).encode() + b"\n")
+
+    def send(self, record: dict[str, Any]) -> None:
+        """One record; a line is written whole, so that ranks sharing a terminal do not mix theirs."""
+        if self.socket:
+            self.socket.sendall(json.dumps(record, allow_nan=False).encode() + b"\n")
+        else:
+            os.write(1, json.dumps({"rank": self.rank, **record}).encode() + b"\n")
+
+    def stage(self, name: str, **what: Any) -> None:
+        """Where this rank is now: a rank that hangs is found by the last stage it sent."""
+        self.at = name
+        self.send({"record": "stage", "stage": name, **what})
+
+
+# ---- figures: plain arithmetic, no torch -----------------------------------------------------------------------------
+
+
+def quantile(values: list[float], share: float) -> float:
+    """The value below which `share` of the values lie, between neighbours in proportion."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def median_interval(values: list[float]) -> tuple[float, float]:
+    """The 95 % interval of the median from order statistics: no assumption about the distribution.
+
+    The median lies below the k-th of n ordered values with the chance that a fair coin shows fewer than k heads in
+    n throws. Six values are the fewest that give 95 %: with fewer the interval is their whole range.
+    """
+    ordered = sorted(values)
+    count, outside, rank = len(ordered), 0.5 ** len(ordered), 0
+    while True:
+        following = outside + math.comb(count, rank + 1) * 0.5**count
+        if following > 0.025 or 2 * (rank + 1) >= count:
+            return ordered[rank], ordered[count - 1 - rank]
+        outside, rank = following, rank + 1
+
+
+def is_settled(seconds: list[float], *, ci: float) -> bool:
+    """Whether the median of these is known to +- `ci` of itself."""
+    low, high = median_interval(seconds)
+    return len(seconds) >= 6 and high - low <= 2 * ci * quantile(seconds, 0.5)
+
+
+def automatic_bytes(*, probe_bytes: int, probe_seconds: float, target_seconds: float, most_bytes: int) -> int:
+    """The power of two, 1 MiB or more, whose operation should take nearest to `target_seconds`."""
+    wanted = probe_bytes * target_seconds / probe_seconds
+    nearest = 1 << max(20, round(math.log2(wanted)))
+    return min(nearest, max(MIB, 1 << (most_bytes.bit_length() - 1)))
+
+
+def pattern(index: int, key: int) -> int:
+    """Element `index` of the pattern `key`: whole numbers, so that sums over 16 000 ranks are exact in float32."""
+    return (index * 131 + key * 17) % PERIOD
+
+
+# ---- the collectives: one row each -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One operation. Its size in bytes is that of the longer of its two buffers, as nccl-tests counts it."""
+
+    name: str
+    run: Callable[[torch.Tensor, torch.Tensor, int, int], None]  # (send, receive, rank, ranks), blocking
+    sends: Callable[[int, int], Layout]  # (rank, ranks) -> what this rank puts in
+    receives: Callable[[int, int], Layout]  # ... and what must be there afterwards
+    bus_factor: Callable[[int], float]  # ranks -> busbw / algbw, as nccl-tests
+    in_place: bool
+
+
+def run_all_reduce(send: torch.Tensor, _receive: torch.Tensor, _rank: int, _ranks: int) -> None:
+    """The sum, everywhere."""
+    import torch.distributed as dist
+
+    dist.all_reduce(send)
+
+
+def run_broadcast(send: torch.Tensor, _receive: torch.Tensor, _rank: int, _ranks: int) -> None:
+    """From rank 0 to all."""
+    import torch.distributed as dist
+
+    dist.broadcast(send, src=0)
+
+
+def run_sendrecv(send: torch.Tensor, receive: torch.Tensor, rank: int, ranks: int) -> None:
+    """Each rank sends to the next and receives from the one before."""
+    import torch.distributed as dist
+
+    if ranks == 1:
+        receive.copy_(send)
+        return
+    # The receive first: on gloo its notice would otherwise queue behind our payload, which halves the rate.
+    receiving = dist.P2POp(dist.irecv, receive, (rank - 1) % ranks)
+    for work in dist.batch_isend_irecv([receiving, dist.P2POp(dist.isend, send, (rank + 1) % ranks)]):
+        work.wait()
+
+
+def run_reduce(send: torch.Tensor, _receive: torch.Tensor, _rank: int, _ranks: int) -> None:
+    """The sum, on rank 0."""
+    import torch.distributed as dist
+
+    dist.reduce(send, dst=0)
+
+
+def run_all_gather(send: torch.Tensor, receive: torch.Tensor, _rank: int, _ranks: int) -> None:
+    """Every rank's piece, everywhere."""
+    import torch.distributed as dist
+
+    # Newer versions of torch renamed it, and this one would warn there.
+    gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+    gather(receive, send)
+
+
+def run_reduce_scatter(send: torch.Tensor, receive: torch.Tensor, _rank: int, _ranks: int) -> None:
+    """Each rank's piece of the sum."""
+    import torch.distributed as dist
+
+    scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+    scatter(receive, send)
+
+
+def run_all_to_all(send: torch.Tensor, receive: torch.Tensor, _rank: int, _ranks: int) -> None:
+    """A piece from every rank to every rank."""
+    import torch.distributed as dist
+
+    dist.all_to_all_single(receive, send)
+
+
+def own(rank: int, _ranks: int) -> Layout:
+    """One segment, this rank's pattern."""
+    return ((rank,),)
+
+
+def everyones_sum(_rank: int, ranks: int) -> Layout:
+    """One segment, the sum of all patterns."""
+    return (tuple(range(ranks)),)
+
+
+def ring(ranks: int) -> float:
+    """The share of the data that must cross a rank's link."""
+    return (ranks - 1) / ranks
+
+
+COLLECTIVES = {
+    row.name: row
+    for row in (
+        Collective("all_reduce", run_all_reduce, own, everyones_sum, lambda n: 2 * ring(n), in_place=True),
+        Collective("broadcast", run_broadcast, own, lambda _r, _n: ((0,),), lambda _n: 1.0, in_place=True),
+        Collective("sendrecv", run_sendrecv, own, lambda r, n: (((r - 1) % n,),), lambda _n: 1.0, in_place=False),
+        Collective(
+            "reduce",
+            run_reduce,
+            own,
+            lambda r, n: everyones_sum(r, n) if r == 0 else (),
+            lambda _n: 1.0,
+            in_place=True,
+        ),
+        Collective(
+            "all_gather", run_all_gather, own, lambda _r, n: tuple((s,) for s in range(n)), ring, in_place=False
+        ),
+        Collective(
+            "reduce_scatter",
+            run_reduce_scatter,
+            lambda r, n: tuple((r * n + d,) for d in range(n)),
+            lambda r, n: (tuple(s * n + r for s in range(n)),),
+            ring,
+            in_place=False,
+        ),
+        Collective(
+            "all_to_all",
+            run_all_to_all,
+            lambda r, n: tuple((r * n + d,) for d in range(n)),
+            lambda r, n: tuple((s * n + r,) for s in range(n)),
+            ring,
+            in_place=False,
+        ),
+    )
+}
+
+
+# ---- one operation at one size, timed and checked --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """Who this rank is."""
+
+    rank: int
+    ranks: int
+    device: torch.device
+
+
+class Trial:
+    """The buffers of one collective at one size, refilled and checked outside the clock on every run."""
+
+    def __init__(self, collective: Collective, *, size_bytes: int, place: Place) -> None:
+        import torch
+
+        self.collective, self.place = collective, place
+        self.sends = collective.sends(place.rank, place.ranks)
+        self.receives = collective.receives(place.rank, place.ranks)
+        segments = max(len(self.sends), len(self.receives))
+        segment = max(1, size_bytes // 4 // segments)
+        self.bytes = segment * segments * 4
+        self.send = torch.empty(segment * len(self.sends), device=place.device)
+        self.receive = self.send if collective.in_place else self.send.new_empty(segment * len(self.receives))
+        self.tiles = {keys: tile(keys, device=place.device) for keys in {*self.sends, *self.receives}}
+        self.wrong = 0
+
+    def once(self) -> float:
+        """Seconds of one operation on this rank."""
+        for _ in self._pieces(self.send, self.sends, fill=True):
+            pass
+        seconds = self._timed_cuda() if self.place.device.type == "cuda" else self._timed_cpu()
+        self.wrong += int(sum(self._pieces(self.receive, self.receives, fill=False)))
+        return seconds
+
+    def _timed_cpu(self) -> float:
+        import torch.distributed as dist
+
+        dist.barrier()
+        started = time.perf_counter()
+        self.collective.run(self.send, self.receive, self.place.rank, self.place.ranks)
+        return time.perf_counter() - started
+
+    def _timed_cuda(self) -> float:
+        import torch
+        import torch.distributed as dist
+
+        event: Any = torch.cuda.Event
+        started, ended = event(enable_timing=True), event(enable_timing=True)
+        dist.all_reduce(torch.zeros(1, device=self.place.device))  # a barrier on the stream: no way through the host
+        started.record()
+        self.collective.run(self.send, self.receive, self.place.rank, self.place.ranks)
+        ended.record()
+        ended.synchronize()
+        return float(started.elapsed_time(ended)) / 1e3
+
+    def _pieces(self, buffer: torch.Tensor, layout: Layout, *, fill: bool) -> Any:
+        """Fill the buffer, or give the wrong elements of each piece: tile by tile, so no second buffer is needed."""
+        if not layout:
+            return
+        for segment, keys in zip(buffer.chunk(len(layout)), layout):
+            whole = self.tiles[keys]
+            for start in range(0, len(segment), len(whole)):
+                piece = segment[start : start + len(whole)]
+                wanted = whole[: len(piece)]
+                yield piece.copy_(wanted) if fill else piece.ne(wanted).count_nonzero()
+
+
+def tile(keys: tuple[int, ...], *, device: torch.device) -> torch.Tensor:
+    """Whole periods of the sum of these keys' patterns."""
+    import torch
+
+    index = torch.arange(PERIOD, device=device)
+    period = torch.zeros(PERIOD, dtype=torch.int64, device=device)
+    for key in keys:
+        period += (index * 131 + key * 17) % PERIOD
+    return period.float().repeat(TILE_PERIODS[device.type])
+
+
+def largest(values: list[float], *, place: Place) -> list[float]:
+    """The maximum over ranks of each value. All ranks get the same, so decisions taken on it agree everywhere."""
+    import torch
+    import torch.distributed as dist
+
+    vector = torch.tensor(values, dtype=torch.float64, device=place.device)
+    dist.all_reduce(vector, op=dist.ReduceOp.MAX)
+    return [float(value) for value in vector.tolist()]
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory a rank may count on: the GPU's, or its part of what the host and its control group have left."""
+    if device.type == "cuda":
+        import torch
+
+        return int(torch.cuda.mem_get_info(device)[0])
+    with open("/proc/meminfo", encoding="ascii") as file:
+        free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
+    for most, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        try:
+            with (
+                open(f"/sys/fs/cgroup/{most}", encoding="ascii") as limit,
+                open(f"/sys/fs/cgroup/{used}", encoding="ascii") as now,
+            ):
+                free = min(free, int(limit.read()) - int(now.read()))
+        except (OSError, ValueError):  # noqa: PERF203 - the other version of control groups, or "max"
+            continue
+    return max(0, free) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+def probed_bytes(collective: Collective, *, settings: Settings, place: Place) -> int:
+    """The size at which one operation takes about `target_seconds`.
+
+    Probed again at the size found, because a small operation fits into a shaper's burst, or shows latency only.
+    """
+    buffers = 1 if collective.in_place else 2
+    most = int(-largest([-free_bytes(place.device) / 4 / buffers], place=place)[0])
+    most = min(most, MOST_BYTES[settings.backend])
+    size = MIB
+    while True:
+        trial = Trial(collective, size_bytes=size, place=place)
+        trial.once()
+        seconds = largest([trial.once()], place=place)[0]
+        wanted = automatic_bytes(
+            probe_bytes=size, probe_seconds=seconds, target_seconds=settings.target_seconds, most_bytes=most
+        )
+        if wanted <= size or seconds >= settings.target_seconds / 4:
+            return wanted
+        size = min(wanted, 16 * size)
+
+
+def measure(collective: Collective, *, size_bytes: int, settings: Settings, place: Place, records: Records) -> None:
+    """Warm up, time in batches until the median is known or the cap is reached, and report."""
+    import torch
+    import torch.distributed as dist
+
+    records.stage("running", op=collective.name, bytes=size_bytes)
+    trial = Trial(collective, size_bytes=size_bytes, place=place)
+    began = time.perf_counter()
+    warm = largest([trial.once() for _ in range(max(1, settings.warmup))], place=place)
+    mine: list[float] = []
+    seconds: list[float] = []
+    batch = max(1, min(settings.min_iterations, settings.max_iterations, int(settings.cap_seconds / warm[-1])))
+    while True:
+        timed = [trial.once() for _ in range(batch)]
+        *slowest, elapsed = largest([*timed, time.perf_counter() - began], place=place)
+        mine += timed
+        seconds += slowest
+        left = min(
+            settings.max_iterations - len(seconds),
+            int((settings.cap_seconds - elapsed) / (elapsed / (len(seconds) + len(warm)))),
+        )
+        if left < 1 or is_settled(seconds, ci=settings.ci):
+            break
+        batch = min(4, left)
+
+    wrong = torch.zeros(place.ranks, dtype=torch.int64, device=place.device)
+    wrong[place.rank] = trial.wrong
+    dist.all_reduce(wrong)
+    records.send({"record": "matrix", "op": collective.name, "bytes": trial.bytes, "seconds": mine})
+    if place.rank == 0:
+        figures = summary(seconds, size_bytes=trial.bytes, bus_factor=collective.bus_factor(place.ranks))
+        records.send(
+            {
+                "record": "result",
+                "op": collective.name,
+                "bytes": trial.bytes,
+                "seconds_first": warm[0],
+                **figures,
+                "wrong": int(wrong.sum()),
+                "wrong_ranks": [rank for rank, count in enumerate(wrong.tolist()) if count],
+                "dtype": "float32",
+                "in_place": collective.in_place,
+            }
+        )
+
+
+def summary(seconds: list[float], *, size_bytes: int, bus_factor: float) -> dict[str, float]:
+    """The figures of one result: `seconds` holds the maximum over ranks of each iteration."""
+    median, (low, high) = quantile(seconds, 0.5), median_interval(seconds)
+    mean = sum(seconds) / len(seconds)
+    deviation = math.sqrt(sum((value - mean) ** 2 for value in seconds) / max(1, len(seconds) - 1))
+    return {
+        "iterations": len(seconds),
+        "seconds_median": median,
+        "seconds_p5": quantile(seconds, 0.05),
+        "seconds_p95": quantile(seconds, 0.95),
+        "seconds_low": low,
+        "seconds_high": high,
+        "cv": deviation / mean,
+        "algbw_gbytes_per_s": size_bytes / median / 1e9,
+        "busbw_gbytes_per_s": bus_factor * size_bytes / median / 1e9,
+        "busbw_low_gbytes_per_s": bus_factor * size_bytes / high / 1e9,
+        "busbw_high_gbytes_per_s": bus_factor * size_bytes / low / 1e9,
+    }
+
+
+# ---- one rank, from start to end -------------------------------------------------------------------------------------
+
+
+def nccl_in_use() -> str:
+    """The NCCL that this process has really mapped, and the version it says it is."""
+    import torch
+
+    with open("/proc/self/maps", encoding="utf-8") as file:
+        paths = {line.split(maxsplit=5)[5].strip() for line in file if "libnccl.so" in line}
+    nccl: Any = torch.cuda.nccl
+    return f"{'.'.join(str(part) for part in nccl.version())} {' '.join(sorted(paths)) or 'linked into torch'}"
+
+
+def join(*, settings: Settings, records: Records) -> Place:
+    """Import torch, meet the other ranks, and exchange a first word with them."""
+    from datetime import timedelta
+
+    records.stage("import")
+    started = time.perf_counter()
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.rendezvous import rendezvous
+
+    import_seconds = time.perf_counter() - started
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)  # as torchrun does: ranks on one host must not fight for its cores
+    cuda = settings.backend == "nccl"
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if cuda else torch.device("cpu")
+    if cuda:
+        torch.cuda.set_device(device)
+
+    records.stage("rendezvous")
+    started = time.perf_counter()
+    patience = timedelta(seconds=settings.join_seconds)
+    store, rank, ranks = next(rendezvous("env://", timeout=patience))
+    records.stage("communicator")
+    dist.init_process_group(settings.backend, store=store, rank=rank, world_size=ranks, timeout=patience)
+    place = Place(rank=rank, ranks=ranks, device=device)
+    largest([0.0], place=place)  # NCCL connects at the first operation only
+    records.send(
+        {
+            "record": "joined",
+            "rank": rank,
+            "hostname": socket.gethostname(),
+            "device": str(device),
+            "import_seconds": import_seconds,
+            "init_seconds": time.perf_counter() - started,
+            "nccl": nccl_in_use() if cuda else "",
+        }
+    )
+    return place
+
+
+def main() -> int:
+    """Run every operation at every size."""
+    lacking = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if lacking:
+        sys.exit(f"{', '.join(lacking)} not set: start it with one of the lines at the top of this file")
+    records = Records(rank=int(os.environ["RANK"]))
+    try:
+        settings = Settings(**json.loads(os.environ.get("PREFLIGHT_SETTINGS", "{}")))
+        place = join(settings=settings, records=records)
+        records.stage("running")
+        for name in settings.operations:
+            collective = COLLECTIVES[name]
+            sizes = settings.sizes or (probed_bytes(collective, settings=settings, place=place),)
+            for size_bytes in sizes:
+                measure(collective, size_bytes=size_bytes, settings=settings, place=place, records=records)
+        records.stage("done")
+        records.send({"record": "done"})
+    except Exception as error:  # whatever it is, the controller must hear where this rank stopped
+        why = f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0][:500]
+        records.send({"record": "failed", "stage": records.at, "error": why})
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    # No teardown: gloo can abort in it after all work is done, and the records are what counts.
+    os._exit(main())

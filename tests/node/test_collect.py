@@ -1,0 +1,65 @@
+"""Tests of preflight.node.collect."""
+
+import json
+import os
+
+import msgspec
+
+from preflight.facts.values import SUBJECTS
+from preflight.node import collect
+
+
+class Recorder:
+    """A channel that keeps what is emitted."""
+
+    scratch = "/dev/shm/preflight-test"
+
+    def __init__(self):
+        self.events = []
+
+    def emit(self, event):
+        """Keep what a real channel would send."""
+        self.events.append(json.loads(json.dumps(event, allow_nan=False)))
+
+
+def run(**arguments):
+    channel = Recorder()
+    collect.run({"environment": [], "sysfs": "/sys", "proc": "/proc", **arguments}, channel)
+    return {event["subject"]: event for event in channel.events}
+
+
+def test_every_subject_of_this_machine_decodes():
+    """Each collector gives facts of exactly the shape that the controller expects."""
+    events = run()
+    assert list(events) == list(collect.COLLECTORS)
+    for subject, event in events.items():
+        msgspec.convert(event["facts"], type=SUBJECTS[subject], strict=True)
+
+
+def test_one_broken_subject_leaves_the_others(tmp_path):
+    """A subject whose source is gone is emitted as missing with the reason, the others with their facts."""
+    events = run(proc=os.fspath(tmp_path))
+    assert events["ports"]["kind"] == "failed"
+    assert events["ports"]["missing"].startswith("FileNotFoundError: ")
+    assert "facts" not in events["ports"]
+    assert "facts" in events["limits"]
+
+
+def test_what_we_may_not_read_is_denied(tmp_path):
+    """A refusal of the kernel is told as one, not as a failure."""
+
+    class Closed(str):
+        __slots__ = ()
+
+        def __format__(self, specification):
+            raise PermissionError(13, "Permission denied")
+
+    assert run(proc=Closed(tmp_path))["ports"]["kind"] == "denied"
+
+
+def test_any_text_can_be_sent():
+    """Bytes that are no text and values without end arrive as bounded, valid text."""
+    long, odd = "x" * 100_000, "caf\u00e9 \udcff"
+    sent = collect.sendable({"a": [long, odd, 3, None, True]})
+    assert len(sent["a"][0]) == collect.LONGEST_TEXT
+    assert sent["a"][1:] == ["caf\u00e9 \\udcff", 3, None, True]

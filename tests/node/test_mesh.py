@@ -1,0 +1,320 @@
+"""Random ports between nodes on loopback addresses: honest peers, and everything else that may answer."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import struct
+import threading
+import time
+
+import pytest
+
+from preflight.node import greeting, mesh
+
+KEY = b"k" * 32
+
+
+class MemoryChannel:
+    """A channel whose other end is the test."""
+
+    def __init__(self) -> None:
+        self.events: queue.Queue = queue.Queue()
+        self.messages: queue.Queue = queue.Queue()
+
+    def emit(self, event):
+        """What the node tells."""
+        self.events.put(event)
+
+    def receive(self, timeout_s):
+        """What the test sends."""
+        try:
+            return self.messages.get(timeout=timeout_s)
+        except queue.Empty:
+            raise TimeoutError from None
+
+
+class RunningNode:
+    """`mesh.run` of one node in a thread."""
+
+    def __init__(self, name, address, *, key=KEY, connect_seconds=0.4, total_seconds=8.0, payload_bytes=65536):
+        self.name = name
+        self.channel = MemoryChannel()
+        arguments = {
+            "name": name,
+            "address": address,
+            "key": key.hex(),
+            "bytes": payload_bytes,
+            "connect_seconds": connect_seconds,
+            "total_seconds": total_seconds,
+        }
+        self.result = {}
+        self.thread = threading.Thread(target=lambda: self.result.update(mesh.run(arguments, self.channel)))
+        self.thread.start()
+        self.address, self.port = self.channel.events.get(timeout=5)["listening"]
+
+    @property
+    def peer(self):
+        """How others reach it."""
+        return {"name": self.name, "address": self.address, "port": self.port}
+
+    def order(self, peers, expect=()):
+        """Send it its orders."""
+        self.channel.messages.put({"peers": list(peers), "expect": list(expect)})
+
+    def end(self):
+        """Its result."""
+        self.thread.join(timeout=10)
+        assert not self.thread.is_alive()
+        return self.result
+
+    def edge(self, name):
+        """What it reports of one peer."""
+        return next(edge for edge in self.end()["edges"] if edge["to"] == name)
+
+
+class Rogue:
+    """A listener that is no peer: `answer(connection)` says what it does with whoever connects."""
+
+    def __init__(self, answer):
+        self.listener = socket.create_server(("127.0.0.2", 0))
+        self.answer = answer
+        self.held = []
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self):
+        try:
+            while True:
+                connection, _ = self.listener.accept()
+                self.held.append(connection)
+                self.answer(connection)
+        except OSError:
+            return
+
+    def peer(self, name="b"):
+        """How others reach it."""
+        return {"name": name, "address": "127.0.0.2", "port": self.listener.getsockname()[1]}
+
+    def close(self):
+        """Let everything go."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for connection in self.held:
+            connection.close()
+        self.thread.join(timeout=5)
+
+
+@pytest.fixture
+def rogue():
+    started = []
+
+    def start(answer):
+        started.append(Rogue(answer))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.close()
+
+
+def one_edge(peer, **options):
+    """The edge that node a reports when `peer` is all it has."""
+    node = RunningNode("a", "127.0.0.1", **options)
+    node.order([peer])
+    return node.edge(peer["name"])
+
+
+def test_three_honest_nodes_reach_and_hear_each_other():
+    """Every ordered pair is ok and attested by both ends, from the address under test, without strangers."""
+    nodes = [RunningNode(name, f"127.0.0.{index}") for index, name in enumerate("abc", start=1)]
+    for node in nodes:
+        others = [other for other in nodes if other is not node]
+        node.order([other.peer for other in others], [other.name for other in others])
+    for node in nodes:
+        result = node.end()
+        assert [edge["outcome"] for edge in result["edges"]] == ["ok", "ok"], result
+        assert {edge["source_address"] for edge in result["edges"]} == {node.address}
+        assert result["heard"] == sorted({"a", "b", "c"} - {node.name})
+        assert result["strangers"] == 0
+
+
+def test_the_listener_holds_this_address_only():
+    """A connection to the same port on another address of the machine is refused."""
+    node = RunningNode("a", "127.0.0.1")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.3", node.port), timeout=2)
+    node.order([])
+    assert node.end() == {"edges": [], "heard": [], "strangers": 0}
+
+
+def test_a_closed_port_is_refused():
+    """Nobody listening is `refused`, at once."""
+    with socket.create_server(("127.0.0.2", 0)) as closed:
+        port = closed.getsockname()[1]
+    edge = one_edge({"name": "b", "address": "127.0.0.2", "port": port})
+    assert (edge["outcome"], edge["port"]) == ("refused", port)
+
+
+def test_a_listener_that_accepts_and_says_nothing_is_no_echo(rogue):
+    """A connect proves nothing: silence is not ok."""
+    edge = one_edge(rogue(lambda connection: None).peer())
+    assert edge["outcome"] == "no_echo"
+    assert "within 0.8 s" in edge["detail"]
+
+
+def test_a_stopped_peer_that_never_reads_tells_how_much_was_lost():
+    """Data that was never taken is told, which separates lost large packets from a silent process."""
+    with socket.create_server(("127.0.0.2", 0)) as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        edge = one_edge({"name": "b", "address": "127.0.0.2", "port": deaf.getsockname()[1]}, payload_bytes=1 << 20)
+    assert edge["outcome"] == "no_echo"
+    assert "never acknowledged" in edge["detail"]
+
+
+def test_a_full_backlog_is_filtered():
+    """A connection request that gets no answer is `filtered` after connect_seconds."""
+    with socket.socket() as full:
+        full.bind(("127.0.0.2", 0))
+        full.listen(0)
+        address = full.getsockname()
+        fillers = [socket.socket() for _ in range(3)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(address)
+        time.sleep(0.05)
+        edge = one_edge({"name": "b", "address": address[0], "port": address[1]})
+        for filler in fillers:
+            filler.close()
+    assert edge["outcome"] == "filtered"
+
+
+def test_an_echo_server_is_the_wrong_peer(rogue):
+    """Our own words sent back are no answer."""
+    edge = one_edge(rogue(lambda connection: connection.sendall(connection.recv(4096))).peer())
+    assert edge["outcome"] == "wrong_peer"
+
+
+def test_a_server_that_speaks_first_is_the_wrong_peer(rogue):
+    """An ssh banner is not the peer, and the detail shows what it was."""
+    edge = one_edge(rogue(lambda connection: connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")).peer())
+    assert edge["outcome"] == "wrong_peer"
+    assert "SSH-2.0" in edge["detail"]
+
+
+def test_a_peer_of_another_run_is_never_ok():
+    """A listener with another key stays silent to us, and we are a stranger to it."""
+    other = RunningNode("b", "127.0.0.2", key=b"x" * 32, total_seconds=3.0)
+    other.order([], ["a"])
+    edge = one_edge(other.peer)
+    assert edge["outcome"] in ("reset", "no_echo")
+    other.channel.messages.put({"finish": True})
+    result = other.end()
+    assert (result["heard"], result["strangers"]) == ([], 1)
+
+
+def test_a_reset_after_the_connect_is_told(rogue):
+    """RST from a middlebox that accepts and throws away is `reset`."""
+
+    def reset(connection):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+
+    assert one_edge(rogue(reset).peer())["outcome"] == "reset"
+
+
+def test_an_early_close_is_no_echo(rogue):
+    """Half an answer, then the end, is `no_echo`."""
+
+    def half(connection):
+        received = 0
+        while received < 65536:
+            received += len(connection.recv(65536))
+        connection.sendall(greeting.MAGIC[:3])
+        connection.shutdown(socket.SHUT_WR)
+
+    edge = one_edge(rogue(half).peer())
+    assert (edge["outcome"], edge["detail"]) == ("no_echo", "closed after 3 of 40 bytes of the answer")
+
+
+def test_a_peer_whose_address_is_our_own_is_looped():
+    """A peer's name that leads back to this node is `looped`, not ok."""
+    node = RunningNode("a", "127.0.0.1")
+    node.order([{"name": "b", "address": node.address, "port": node.port}])
+    assert node.edge("b")["outcome"] == "looped"
+
+
+def test_a_self_connected_socket_is_recognised():
+    """TCP's simultaneous open with oneself is seen by equal ends."""
+    with socket.socket() as itself:
+        itself.bind(("127.0.0.1", 0))
+        itself.connect(itself.getsockname())
+        assert greeting.is_to_itself(itself)
+
+
+def test_an_own_address_that_does_not_exist_is_an_error_of_the_call():
+    """Binding an address this node does not have fails loudly."""
+    arguments = {"name": "a", "address": "203.0.113.9", "key": KEY.hex(), "bytes": 1, "connect_seconds": 1}
+    with pytest.raises(OSError, match="Cannot assign"):
+        mesh.run({**arguments, "total_seconds": 1}, MemoryChannel())
+
+
+def test_garbage_floods_and_silent_strangers_do_not_keep_a_peer_out():
+    """More strangers than the listener holds: the peer is still heard, and they are counted."""
+    target = RunningNode("b", "127.0.0.2")
+    strangers = [socket.create_connection((target.address, target.port)) for _ in range(20)]
+    for stranger in strangers[:5]:
+        stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    target.order([], ["a"])
+    assert one_edge(target.peer)["outcome"] == "ok"
+    result = target.end()
+    assert result["heard"] == ["a"]
+    assert result["strangers"] == 20
+    assert all(stranger.recv(64) == b"" for stranger in strangers[5:])
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_wrong_data_is_not_attested():
+    """A right header followed by other bytes than announced is a stranger: the listener says nothing."""
+    target = RunningNode("b", "127.0.0.2")
+    target.order([], ["a"])
+    edge = greeting.Edge(KEY, source="a", target="b", port=target.port)
+    with socket.create_connection((target.address, target.port)) as liar:
+        liar.sendall(edge.request() + bytes(65536))
+        liar.settimeout(5)
+        assert liar.recv(64) == b""
+    target.channel.messages.put({"finish": True})
+    result = target.end()
+    assert (result["heard"], result["strangers"]) == ([], 1)
+
+
+def test_a_header_for_another_port_or_name_is_refused():
+    """A header that was seen elsewhere cannot be used here."""
+    for target, port in (("c", 5000), ("b", 5001)):
+        header = greeting.Edge(KEY, source="a", target=target, port=port).request()
+        with pytest.raises(greeting.Stranger):
+            greeting.read_request(header, KEY, target="b", port=5000)
+    header = greeting.Edge(KEY, source="a", target="b", port=5000).request()
+    assert greeting.read_request(header[:-1], KEY, target="b", port=5000) is None
+    edge, length = greeting.read_request(header, KEY, target="b", port=5000)
+    assert (edge.source, length) == ("a", len(header))
+
+
+def test_the_call_ends_at_its_deadline_when_an_expected_peer_never_comes():
+    """An expected name that nobody brings costs total_seconds and is simply not heard."""
+    node = RunningNode("a", "127.0.0.1", total_seconds=0.6)
+    node.order([], ["b"])
+    assert node.channel.events.get(timeout=5) == {"tried": 0}
+    assert node.end()["heard"] == []
+
+
+def test_many_peers_at_once():
+    """Forty listeners in one round are all reached."""
+    nodes = [RunningNode(f"n{index}", f"127.0.1.{index}") for index in range(1, 41)]
+    hub = RunningNode("hub", "127.0.0.1", connect_seconds=2.0)
+    for node in nodes:
+        node.order([], ["hub"])
+    hub.order([node.peer for node in nodes])
+    assert {edge["outcome"] for edge in hub.end()["edges"]} == {"ok"}
+    assert all(node.end()["heard"] == ["hub"] for node in nodes)

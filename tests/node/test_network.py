@@ -1,0 +1,134 @@
+"""Tests of preflight.node.network."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from preflight.facts.values import Missing, Network
+from preflight.node import network
+
+ROOT = Path(__file__).resolve().parents[2]
+COLLECT = """
+import json, sys
+root, blocked = sys.argv[1:]
+if blocked == "blocked":
+    sys.modules["psutil"] = sys.modules["netifaces"] = None
+sys.path.insert(0, root)
+from preflight.node import network
+print(json.dumps(network.collect({"sysfs": "/sys", "proc": "/proc"})))
+"""
+# Two addresses and a label on one link, a bridge that is down, policy routing and two defaults with metrics.
+MANY_NICS = """
+set -e
+ip link set lo up
+ip link add left0 type veth peer name left1; ip link set left0 up mtu 1400; ip link set left1 up
+ip link add right0 type veth peer name right1; ip link set right0 up; ip link set right1 up
+ip link add bridge0 type bridge
+ip addr add 10.1.0.2/24 dev left0
+ip addr add 10.1.0.3/24 dev left0 label left0:1
+ip addr add 10.1.0.4/16 dev left0
+ip addr add fd01::2/64 dev left0 nodad
+ip addr add 10.2.0.2/24 dev right0
+ip route add default via 10.1.0.1 table 77
+ip route add default via 10.1.0.1 metric 200
+ip route add default via 10.2.0.1 metric 100
+ip -6 route add default via fd01::1 metric 50
+"""
+MULTIPATH = """
+set -e
+ip link set lo up
+ip link add left0 type veth peer name left1; ip link set left0 up; ip link set left1 up
+ip addr add 10.1.0.2/24 dev left0
+ip addr add 10.2.0.2/24 dev left0
+ip route add default nexthop via 10.1.0.1 dev left0 nexthop via 10.2.0.1 dev left0
+ip route add default via 10.1.0.9 table 5
+"""
+
+
+def collect(blocked, *prefix):
+    command = [*prefix, sys.executable, "-I", "-c", COLLECT, os.fspath(ROOT), blocked]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def in_a_namespace(commands, blocked):
+    tried = subprocess.run(["unshare", "-n", "sh", "-c", "ip link add a0 type veth"], capture_output=True, check=False)
+    if tried.returncode and os.environ.get("PREFLIGHT_LAB") != "required":
+        pytest.skip("needs root and network namespaces")
+    facts = collect(blocked, "unshare", "-n", "sh", "-c", f'{commands}\nexec "$@"', "sh")
+    for interface in facts["interfaces"]:  # link-local addresses come from random hardware addresses
+        interface["addresses"] = [held for held in interface["addresses"] if not held["address"].startswith("fe80:")]
+        interface["is_physical"] = None  # the sysfs here belongs to the namespace outside
+    return facts
+
+
+def test_facts_are_equal_with_and_without_the_libraries():
+    """Using psutil and netifaces changes nothing in what a node says, so a node without them can be compared."""
+    facts = collect("free")
+    assert facts == collect("blocked")
+    decoded = msgspec.convert(facts, type=Network, strict=True)
+    loopback = decoded.holder_of("127.0.0.1")
+    assert loopback.is_loopback
+    assert loopback.is_up
+    assert loopback.mtu > 0
+    assert decoded.ephemeral_ports[0] < decoded.ephemeral_ports[1]
+
+
+@pytest.mark.parametrize("blocked", ["free", "blocked"])
+def test_labels_and_policy_routing_mislead_nobody(blocked):
+    """A labelled address stays with its interface in the kernel's order; only the main table's defaults count."""
+    facts = in_a_namespace(MANY_NICS, blocked)
+    decoded = msgspec.convert(
+        {**facts, "interfaces": [{**item, "is_physical": False} for item in facts["interfaces"]]},
+        type=Network,
+        strict=True,
+    )
+    left = decoded.interface("left0")
+    assert [(held.address, held.prefix_length) for held in left.addresses] == [
+        ("10.1.0.2", 24),
+        ("10.1.0.4", 16),
+        ("10.1.0.3", 24),
+        ("fd01::2", 64),
+    ]
+    assert left.mtu == 1400
+    assert left.is_up
+    assert not decoded.interface("bridge0").is_up
+    assert [(gateway.interface, gateway.address) for gateway in decoded.gateways] == [
+        ("right0", "10.2.0.1"),
+        ("left0", "10.1.0.1"),
+        ("left0", "fd01::1"),
+    ]
+
+
+@pytest.mark.parametrize("blocked", ["free", "blocked"])
+def test_a_multipath_default_route_is_told(blocked):
+    """The gateways of a default route over several hops are found, which netifaces alone does not."""
+    facts = in_a_namespace(MULTIPATH, blocked)
+    assert [gateway["address"] for gateway in facts["gateways"]] == ["10.1.0.1", "10.2.0.1"]
+
+
+def test_a_foreign_sysfs_is_not_believed(tmp_path):
+    """The device of an interface is unknown where sysfs shows another namespace's interface of that name."""
+    folder = tmp_path / "class/net/eth0"
+    (folder / "device").mkdir(parents=True)
+    (folder / "ifindex").write_text("7\n")
+    sysfs = os.fspath(tmp_path)
+    assert network.is_physical("eth0", index=7, sysfs=sysfs) is True
+    for index, name in ((8, "eth0"), (7, "eth1")):
+        told = msgspec.convert(network.is_physical(name, index=index, sysfs=sysfs), type=Missing, strict=True)
+        assert told == Missing("sysfs of another network namespace", "failed")
+    (folder / "device").rmdir()
+    assert network.is_physical("eth0", index=7, sysfs=sysfs) is False
+
+
+def test_an_empty_netifaces_is_not_used(monkeypatch, tmp_path):
+    """The empty folder left by an uninstalled netifaces imports well and has no functions: the kernel is asked."""
+    (tmp_path / "netifaces").mkdir()
+    monkeypatch.setattr(sys, "path", [os.fspath(tmp_path)])
+    monkeypatch.delitem(sys.modules, "netifaces", raising=False)
+    assert network.gateways_by_netifaces() == {}
+    monkeypatch.delitem(sys.modules, "netifaces", raising=False)

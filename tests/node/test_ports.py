@@ -1,0 +1,86 @@
+"""Tests of preflight.node.ports."""
+
+import os
+import socket
+
+import msgspec
+import pytest
+
+from preflight.facts.values import Missing, Ports
+from preflight.node import ports
+
+HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+
+
+def line(local, state, inode):
+    return (
+        f"   0: {local} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000     0        0 {inode} 1 0 100\n"
+    )
+
+
+def tree(tmp_path, *, tcp, tcp6=None):
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net/tcp").write_text(HEADER + tcp)
+    if tcp6 is not None:
+        (tmp_path / "net/tcp6").write_text(HEADER + tcp6)
+    for pid, name, inode in ((300, "late", 11), (20, "sshd", 11), (7, "store", 22)):
+        (tmp_path / str(pid) / "fd").mkdir(parents=True)
+        (tmp_path / str(pid) / "comm").write_text(name + "\n")
+        (tmp_path / str(pid) / "fd/0").symlink_to("/dev/null")
+        (tmp_path / str(pid) / "fd/3").symlink_to(f"socket:[{inode}]")
+    return os.fspath(tmp_path)
+
+
+def decoded(proc):
+    return msgspec.convert(ports.collect({"proc": proc}), type=Ports, strict=True).listeners
+
+
+@pytest.mark.skipif("__import__('sys').byteorder != 'little'", reason="the tables are a little-endian machine's")
+def test_a_listener_is_named_with_its_program(tmp_path):
+    """Listening sockets of both families are told by port, with the lowest pid that has them open."""
+    proc = tree(
+        tmp_path,
+        tcp=line("0100007F:1F90", "0A", 11) + line("0200A8C0:C350", "01", 99),
+        tcp6=line("00000000000000000000000000000000:733C", "0A", 22),
+    )
+    told = [(entry.address, entry.port, entry.program, entry.pid) for entry in decoded(proc)]
+    assert told == [("127.0.0.1", 8080, "sshd", 20), ("::", 29500, "store", 7)]
+
+
+def test_a_node_without_ipv6_has_no_second_table(tmp_path):
+    """An absent tcp6 is no error, an absent tcp is."""
+    proc = tree(tmp_path, tcp=line("00000000:0016", "0A", 11))
+    assert [entry.port for entry in decoded(proc)] == [22]
+    with pytest.raises(FileNotFoundError):
+        ports.collect({"proc": os.fspath(tmp_path / "net")})
+
+
+def test_a_socket_without_a_process_has_an_unknown_holder(tmp_path):
+    """A port held by the kernel or another container is told, with the reason why nobody is named."""
+    (listener,) = decoded(tree(tmp_path, tcp=line("00000000:0801", "0A", 77)))
+    assert listener.port == 2049
+    assert isinstance(listener.program, Missing)
+    assert listener.program.kind == "failed"
+    assert listener.pid == listener.program
+
+
+def test_sockets_that_share_a_port_are_one_line(tmp_path):
+    """SO_REUSEPORT listeners that nobody can be named for do not fill the facts."""
+    proc = tree(tmp_path, tcp=line("00000000:0801", "0A", 77) + line("00000000:0801", "0A", 78))
+    assert len(decoded(proc)) == 1
+
+
+def test_our_own_listener_is_found():
+    """On the machine at hand a listening socket of this process is found with its pid."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        (mine,) = [entry for entry in decoded("/proc") if entry.port == port]
+        assert (mine.address, mine.pid) == ("127.0.0.1", os.getpid())
+        assert ports.holder_of_port("/proc", port) == (os.getpid(), mine.program)
+    assert ports.holder_of_port("/proc", port) is None
+
+
+def test_a_table_that_is_no_table_is_an_error(tmp_path):
+    """Text of another form raises, so that the subject is missing instead of empty."""
+    with pytest.raises(ValueError):
+        ports.collect({"proc": tree(tmp_path, tcp=line("nonsense", "0A", 11))})

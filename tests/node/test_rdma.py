@@ -1,0 +1,133 @@
+"""Tests of preflight.node.rdma."""
+
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from preflight.facts.values import Missing, Rdma
+from preflight.node import rdma
+
+FIELD_DATA = Path(__file__).resolve().parents[3] / "shared/field-data/infiniband"
+EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
+PREFIX_ONLY = "fe80:0000:0000:0000:0000:0000:0000:0000"
+LINK_LOCAL = "fe80:0000:0000:0000:0ac0:ebff:fe00:0001"
+ROUTABLE = "0000:0000:0000:0000:0000:ffff:0a00:0001"
+PORT = {
+    "state": "4: ACTIVE\n",
+    "phys_state": "5: LinkUp\n",
+    "rate": "200 Gb/sec (4X HDR)\n",
+    "link_layer": "Ethernet\n",
+    "lid": "0x0\n",
+    "sm_lid": "0x0\n",
+    "gids/0": LINK_LOCAL,
+    "gids/1": EMPTY_GID,
+    "gids/2": PREFIX_ONLY,
+    "gids/3": ROUTABLE,
+    "gids/10": ROUTABLE,
+    "gid_attrs/types/0": "IB/RoCE v1\n",
+    "gid_attrs/types/3": "RoCE v2\n",
+    "gid_attrs/ndevs/3": "eth2\n",
+    "counters/link_downed": "2\n",
+    "counters/port_xmit_wait": "N/A (no PMA)\n",
+    "counters/symbol_error": "18446744073709551615\n",
+    "hw_counters/out_of_sequence": "5\n",
+}
+
+
+def build(sysfs, files, *, device="mlx5_0"):
+    for path, text in files.items():
+        file = sysfs / "class/infiniband" / device / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return sysfs
+
+
+def roce(sysfs, **changes):
+    port = {**PORT, **changes}
+    files = {"fw_ver": "20.35.1012\n", "board_id": "MT_0000000223\n", "node_type": "1: CA\n"}
+    return build(sysfs, {**files, **{f"ports/1/{name}": text for name, text in port.items()}})
+
+
+def decoded(sysfs):
+    return msgspec.convert(rdma.collect({"sysfs": os.fspath(sysfs)}), type=Rdma, strict=True).devices
+
+
+def test_a_healthy_port_is_told_in_full(tmp_path):
+    """State, rate, GIDs in the order of their index and whole counters are read from the files."""
+    (device,) = decoded(roce(tmp_path))
+    assert (device.name, device.firmware, device.node_type) == ("mlx5_0", "20.35.1012", "CA")
+    (port,) = device.ports
+    assert (port.state, port.physical_state, port.rate_gbps) == ("ACTIVE", "LinkUp", 200.0)
+    assert [gid.index for gid in port.gids] == [0, 3, 10]
+    assert (port.gids[1].gid, port.gids[1].kind, port.gids[1].netdev) == (ROUTABLE, "RoCE v2", "eth2")
+    assert port.counters == {"link_downed": 2, "out_of_sequence": 5}
+
+
+def test_a_gid_type_that_cannot_be_read_is_missing(tmp_path):
+    """A row keeps its address when the kernel refuses its type; a row without an interface id is left out."""
+    sysfs = roce(tmp_path)
+    types = tmp_path / "class/infiniband/mlx5_0/ports/1/gid_attrs/types"
+    (types / "10").mkdir()  # reading it fails, as EINVAL does on a real port
+    gids = decoded(sysfs)[0].ports[0].gids
+    assert gids[2].kind == Missing("Is a directory", "failed")
+    assert gids[0].netdev == Missing("No such file or directory", "absent")
+
+
+@pytest.mark.parametrize("text", ["", "fast", "1e3 Gb/sec", "200 Mb/sec", "nan Gb/sec", "-1 Gb/sec"])
+def test_a_rate_of_another_form_is_missing(tmp_path, text):
+    """A rate is a figure in Gb/sec or missing, never 0."""
+    rate = decoded(roce(tmp_path, rate=text))[0].ports[0].rate_gbps
+    assert isinstance(rate, Missing)
+    assert rate.kind == "failed"
+
+
+def test_an_empty_device_still_counts(tmp_path):
+    """A device whose files have all gone, as behind a dangling link, is told without ports."""
+    (tmp_path / "class/infiniband").mkdir(parents=True)
+    (tmp_path / "class/infiniband/mlx5_9").symlink_to("../../devices/gone")
+    (device,) = decoded(tmp_path)
+    assert device.ports == ()
+    assert device.firmware == Missing("No such file or directory", "absent")
+
+
+def test_a_port_without_files_is_not_active(tmp_path):
+    """A port that tells nothing has an unknown state; nothing is assumed."""
+    (tmp_path / "class/infiniband/mlx5_0/ports/1").mkdir(parents=True)
+    (port,) = decoded(tmp_path)[0].ports
+    assert port.state == port.link_layer == "UNKNOWN"
+    assert isinstance(port.rate_gbps, Missing)
+
+
+def test_a_node_without_the_class_has_no_device(tmp_path):
+    """No /sys/class/infiniband means no RDMA, which is known and not missing."""
+    assert decoded(tmp_path) == ()
+
+
+def with_links(source, target):
+    """A copy of a tree in which the class entries, kept as text files, are links again."""
+    shutil.copytree(source, target)
+    for entry in (target / "class/infiniband").iterdir():
+        if entry.is_file():
+            text = entry.read_text()
+            entry.unlink()
+            entry.symlink_to(text)
+    return target
+
+
+@pytest.mark.skipif(not FIELD_DATA.is_dir(), reason="the recordings of real hosts are not beside this checkout")
+def test_the_trees_of_real_hosts_are_read(tmp_path):
+    """Every recorded tree gives devices with a port of a known state and rate."""
+    for source in sorted(FIELD_DATA.iterdir()):
+        devices = decoded(with_links(source / "sys", tmp_path / source.name))
+        assert devices, source.name
+        for device in devices:
+            for port in device.ports:
+                assert port.state in ("ACTIVE", "DOWN", "INIT"), source.name
+                assert isinstance(port.rate_gbps, float), source.name
+    mellanox = decoded(tmp_path / "hwloc-32em64t-2n8c_dax_nvme_mic_dimms")[0]
+    assert [(port.rate_gbps, port.lid, len(port.gids)) for port in mellanox.ports] == [(56.0, "0x3a4", 1)]
+    mixed = decoded(tmp_path / "procfs-mixed-hfi1-mlx4-mlx5")
+    assert [(device.name, len(device.ports)) for device in mixed] == [("hfi1_0", 1), ("mlx4_0", 2), ("mlx5_0", 1)]

@@ -1,0 +1,224 @@
+"""Does the reference training learn? The rank that spoils it must be told from the others."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from preflight.facts.measured import TrainedRank
+from preflight.workloads import train
+
+THREE_STEPS = {"steps": 3}
+
+# As a site customisation could: the model that DDP wraps gets a hook that spoils the gradient of one parameter.
+SPOIL_BEFORE = """
+import torch
+from torch.nn import parallel
+init = parallel.DistributedDataParallel.__init__
+def __init__(self, module, *args, **kwargs):
+    dict(module.named_parameters())["blocks.1.attended.weight"].register_hook(lambda gradient: gradient * {factor})
+    init(self, module, *args, **kwargs)
+parallel.DistributedDataParallel.__init__ = __init__
+"""
+SPOIL_AFTER = """
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+def spoil(optimizer, args, kwargs):
+    optimizer.param_groups[0]["params"][5].grad.mul_(1.5)
+register_optimizer_step_pre_hook(spoil)
+"""
+BROKEN_ARITHMETIC = """
+from torch.nn import functional
+right = functional.gelu
+functional.gelu = lambda x: right(x) * 1.1
+"""
+ANOTHERS_SHARD = """
+from torch.utils import data
+class Repeated(data.DistributedSampler):
+    def __init__(self, *args, rank, **kwargs):
+        super().__init__(*args, rank=0 if rank == 1 else rank, **kwargs)
+data.DistributedSampler = Repeated
+"""
+
+
+@pytest.fixture(scope="module")
+def healthy(ranks_by_variables):
+    """Records by rank of a healthy training of two separate processes, with the settings it has by itself."""
+    return ranks_by_variables("train.py", ranks=2, settings={})
+
+
+@pytest.fixture(scope="module")
+def played(forked_scenarios):
+    """Every scenario of this file, played once."""
+    before = SPOIL_BEFORE.format(factor=1.5)
+    return forked_scenarios(
+        "train.py",
+        {
+            "again": {"ranks": 2},
+            "alone": {"ranks": 1, "settings": THREE_STEPS},
+            "four": {"ranks": 4, "settings": THREE_STEPS},
+            "before 2": {"ranks": 2, "settings": THREE_STEPS, "plants": {"1": before}},
+            "before 3": {"ranks": 3, "settings": THREE_STEPS, "plants": {"0": before}},
+            "after 2": {"ranks": 2, "settings": THREE_STEPS, "plants": {"0": SPOIL_AFTER}},
+            "after 3": {"ranks": 3, "settings": THREE_STEPS, "plants": {"2": SPOIL_AFTER}},
+            "after, no reference": {
+                "ranks": 3,
+                "settings": {**THREE_STEPS, "reference_world": 2},
+                "plants": {"1": SPOIL_AFTER},
+            },
+            "arithmetic": {"ranks": 3, "settings": THREE_STEPS, "plants": {"1": BROKEN_ARITHMETIC}},
+            "infinite": {
+                "ranks": 3,
+                "settings": THREE_STEPS,
+                "plants": {"1": SPOIL_BEFORE.format(factor="float('nan')")},
+            },
+            "shard": {"ranks": 3, "settings": THREE_STEPS, "plants": {"1": ANOTHERS_SHARD}},
+        },
+    )
+
+
+def trained(records):
+    """The ranks of a run as the report holds them."""
+    found = [record for record in records if record["record"] == "trained"]
+    kept = [{key: value for key, value in record.items() if key not in ("record", "hostname")} for record in found]
+    return [msgspec.convert({"node": "node1", **record}, TrainedRank) for record in kept]
+
+
+def losses(records):
+    (found,) = [record["losses"] for record in records if record["record"] == "losses"]
+    return found
+
+
+def test_importing_the_program_does_not_import_torch():
+    """Judging fingerprints needs no torch: nothing at module level imports it."""
+    assert not hasattr(train, "torch")
+
+
+numbers = st.floats(-1e3, 1e3).filter(lambda value: abs(value) > 1e-3)
+fingerprints = st.lists(numbers, min_size=8, max_size=8)
+
+
+@given(fingerprints, st.floats(1e-3, 10))
+def test_distance_is_relative_to_the_reference(reference, share):
+    """A gradient of which every part is larger by a share is that share away, whatever its scale."""
+    assert train.distance([value * (1 + share) for value in reference], reference) <= share * 1.0001
+    assert train.distance([value * (1 + share) for value in reference], reference) >= share * 0.9999 / 100
+    assert train.distance(reference, reference) == 0
+
+
+def test_one_parameter_of_many_is_not_lost_in_the_whole():
+    """A small parameter spoilt by half is seen as half, one that is noise beside the whole is not."""
+    whole = [100.0] * train.PROJECTIONS + [5.0] * train.PROJECTIONS + [1e-7] * train.PROJECTIONS
+    small = [100.0] * train.PROJECTIONS + [7.5] * train.PROJECTIONS + [1e-7] * train.PROJECTIONS
+    noise = [100.0] * train.PROJECTIONS + [5.0] * train.PROJECTIONS + [9e-7] * train.PROJECTIONS
+    assert train.distance(small, whole) == pytest.approx(0.5)
+    assert train.distance(noise, whole) < 1e-6
+
+
+@pytest.mark.parametrize("spoilt", [math.nan, math.inf, 1e300])
+def test_a_distance_is_always_a_number(spoilt):
+    """What is infinite or no number is as far away as can be, in either place: JSON has no NaN."""
+    assert train.distance([spoilt] * 4, [1.0] * 4) == train.SPOILT
+    assert train.distance([spoilt] * 4, [0.0] * 4) == train.SPOILT
+    assert math.isfinite(train.distance([1.0] * 4, [spoilt] * 4))
+
+
+@given(fingerprints, fingerprints)
+def test_peers_that_agree_are_believed(right, wrong):
+    """Two peers that agree are the reference, whatever the rank itself says."""
+    found, agreed = train.consensus(wrong, [right, right])
+    assert found == right
+    assert agreed == (train.distance(wrong, right) < train.AGREEMENT and train.distance(right, wrong) < train.AGREEMENT)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_peers_that_disagree_the_one_is_believed_that_the_rank_confirms(order):
+    """One peer that computes wrongly does not accuse a healthy rank."""
+    right, wrong = [1.0, 2.0, 3.0, 4.0], [1.5, 2.5, 2.0, 4.0]
+    peers = [(right, wrong)[which] for which in order]
+    assert train.consensus(right, peers) == (right, False)
+
+
+def test_a_rank_alone_is_its_own_reference():
+    """Without peers there is nothing to disagree with."""
+    assert train.consensus([1.0] * 4, []) == ([1.0] * 4, True)
+
+
+def test_the_loss_falls(healthy):
+    """The generated data can be learnt: the loss falls by more than 1 from about the logarithm of the vocabulary."""
+    curve = losses(healthy[0])
+    assert len(curve) == 12
+    assert curve[0] == pytest.approx(math.log(128), abs=0.5)
+    assert curve[-1] < curve[0] - 1
+
+
+def test_the_same_seed_gives_the_same_curve_again(healthy, played):
+    """Nothing in the data, the model or the sharding is left to chance."""
+    assert losses(played["again"]["records"]) == losses(healthy[0])
+
+
+def test_each_rank_joins_and_ends(healthy):
+    """Every rank says where it is and that it is done."""
+    for records in healthy.values():
+        stages = [record["stage"] for record in records if record["record"] == "stage"]
+        assert stages == ["import", "rendezvous", "communicator", "running", "done"]
+        assert records[-1] == {"record": "done"}
+
+
+@pytest.mark.parametrize("scenario", ["again", "alone", "four"])
+def test_healthy_ranks_match_their_peers_and_a_single_process(played, scenario):
+    """Errors are rounding, parameters are equal to the last bit, times are positive, shards are different."""
+    ranks = trained(played[scenario]["records"])
+    assert max(rank.gradient_error for rank in ranks) < 1e-4
+    assert max(rank.parameters_error for rank in ranks) < 1e-4
+    assert all(rank.reference_agreed and rank.finite for rank in ranks)
+    assert len({rank.parameters_digest for rank in ranks}) == 1
+    assert len({rank.samples_digest for rank in ranks}) == len(ranks)
+    assert all(0 < rank.communication_seconds_median < rank.step_seconds_median for rank in ranks)
+    assert all(rank.step_seconds_median <= rank.step_seconds_p95 for rank in ranks)
+
+
+@pytest.mark.parametrize(("scenario", "culprit"), [("before 2", 1), ("before 3", 0)])
+def test_a_gradient_spoilt_before_the_all_reduce_names_its_rank(played, scenario, culprit):
+    """Every rank then holds the same parameters; the gradient that went in is wrong on one rank only."""
+    ranks = trained(played[scenario]["records"])
+    assert len({rank.parameters_digest for rank in ranks}) == 1
+    assert [rank.rank for rank in ranks if rank.gradient_error > 1e-2] == [culprit]
+    assert all(rank.gradient_error < 1e-4 for rank in ranks if rank.rank != culprit)
+    assert all(rank.reference_agreed for rank in ranks)
+
+
+@pytest.mark.parametrize(("scenario", "culprit"), [("after 2", 0), ("after 3", 2), ("after, no reference", 1)])
+def test_a_gradient_spoilt_after_the_all_reduce_names_its_rank(played, scenario, culprit):
+    """What went in is right everywhere; the parameters of one rank leave those of the single process."""
+    ranks = trained(played[scenario]["records"])
+    assert all(rank.gradient_error < 1e-4 for rank in ranks)
+    assert [rank.rank for rank in ranks if rank.parameters_error > 1e-2] == [culprit]
+    assert all(rank.parameters_error < 1e-4 for rank in ranks if rank.rank != culprit)
+    assert len({rank.parameters_digest for rank in ranks}) == 2
+
+
+def test_a_rank_that_computes_wrongly_everywhere_is_named_by_its_peers(played):
+    """Its plain copy is as wrong as its training: two peers outvote it, and it accuses no one."""
+    ranks = trained(played["arithmetic"]["records"])
+    assert [rank.rank for rank in ranks if rank.gradient_error > 1e-2] == [1]
+    assert all(rank.gradient_error < 1e-4 for rank in ranks if rank.rank != 1)
+    assert not any(rank.reference_agreed for rank in ranks)
+
+
+def test_the_rank_where_numbers_first_stop_being_finite_is_named(played):
+    """After one step all ranks are spoilt; only the one that began it is not finite, and every record is JSON."""
+    ranks = trained(played["infinite"]["records"])
+    assert [rank.rank for rank in ranks if not rank.finite] == [1]
+    assert [rank.rank for rank in ranks if rank.gradient_error > 1e-2] == [1]
+    assert len(losses(played["infinite"]["records"])) == 1
+
+
+def test_a_shard_used_twice_shows(played):
+    """The rank that took another's samples has that one's digest, and a gradient that is not of its own samples."""
+    ranks = trained(played["shard"]["records"])
+    assert ranks[0].samples_digest == ranks[1].samples_digest != ranks[2].samples_digest
+    assert [rank.rank for rank in ranks if rank.gradient_error > 1e-2] == [1]
