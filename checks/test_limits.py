@@ -35,7 +35,7 @@ def test_enough_files_may_be_open(node, settings):
 
 @pytest.mark.advisory
 def test_shared_memory_is_enough(node, settings):
-    """/dev/shm has room for what ranks of one node and their data loaders share.
+    """Shared memory has room for what the ranks of a node and their data loaders put there.
 
     A container's usual 64 MiB ends NCCL with "No space left on device" and data loaders with a bus error.
     Fix: `--shm-size=16g` or `--ipc=host` for a container; `mount -o remount,size=16g /dev/shm` elsewhere.
@@ -43,7 +43,9 @@ def test_shared_memory_is_enough(node, settings):
     gpus = len(node.gpu.readable())
     wanted = settings.limits.shm_min_bytes_per_gpu * gpus if gpus else settings.limits.shm_min_bytes
     free = node.limits.free_shared_memory_bytes()
-    assert free >= wanted, f"/dev/shm: {free >> 20} MiB free; wanted at least {wanted >> 20} MiB for {gpus} GPUs"
+    assert free >= wanted, (
+        f"shared memory: {free >> 20} MiB free in /dev/shm; wanted at least {wanted >> 20} MiB for {gpus} GPUs"
+    )
 
 
 @pytest.mark.advisory

@@ -4,8 +4,9 @@ import pytest
 
 from preflight.errors import Blame, BlockedBy, NotApplicable
 
-OWN_HOSTNAME = "names.own_hostname_is_not_loopback"
+SAME = "master.variables_are_the_same_on_every_node"
 BELONGS = "master.address_belongs_to_the_first_node"
+VARIABLES = ("MASTER_ADDR", "MASTER_PORT")
 
 
 def test_variables_are_the_same_on_every_node(cluster):
@@ -15,11 +16,9 @@ def test_variables_are_the_same_on_every_node(cluster):
     Fix: `export MASTER_ADDR=<address of the first node> MASTER_PORT=29500` alike on every node.
     """
     cluster.needs_peers()
-    if not any(node.has_variable("MASTER_ADDR") or node.has_variable("MASTER_PORT") for node in cluster):
+    if not any(node.value(name) for node in cluster for name in VARIABLES):
         raise NotApplicable("MASTER_ADDR and MASTER_PORT are set on no node")
-    cluster.same_rows(
-        (name, lambda node, name=name: node.told(name), "", "") for name in ("MASTER_ADDR", "MASTER_PORT")
-    )
+    cluster.same_rows((name, lambda node, name=name: node.value(name) or "not set", "", "") for name in VARIABLES)
 
 
 def test_address_belongs_to_the_first_node(cluster):
@@ -30,19 +29,16 @@ def test_address_belongs_to_the_first_node(cluster):
     Fix: `export MASTER_ADDR=<address of the first node>` on every node.
     """
     first = cluster.first
-    given, addresses = first.told("MASTER_ADDR"), first.peers.addresses_of_master()
-    if cluster.has_peers and given == first.identity.hostname and first.identity.is_named_loopback:
-        raise BlockedBy(OWN_HOSTNAME, nodes=[first.name])
+    given, addresses = _address(first), first.peers.addresses_of_master()
+    if cluster.has_peers and first.calls_itself(given) and first.identity.is_named_loopback:
+        raise BlockedBy("names.own_hostname_is_not_loopback", nodes=[first.name])
     if not first.network.holds_any(addresses, reachable=cluster.has_peers):
         owners = [node.name for node in cluster if node.network.holds_any(addresses, reachable=True)]
-        told = f"MASTER_ADDR {given} is {', '.join(addresses) or 'unknown'} on {first.name}"
         whose = f", an address of {', '.join(owners)}" if owners else ""
         right = first.best_address()
-        raise Blame(
-            f"{told}{whose}; rank 0 runs on {first.name}, whose address is {right}",
-            nodes=[first.name],
-            fix=f"`export MASTER_ADDR={right}` on every node",
-        )
+        told = f"MASTER_ADDR {given} is {', '.join(addresses) or 'unknown'} on {first.name}{whose}"
+        fix = f"`export MASTER_ADDR={right}` on every node"
+        raise Blame(f"{told}; rank 0 runs on {first.name}, whose address is {right}", nodes=[first.name], fix=fix)
 
 
 def test_address_leads_every_node_to_the_first(node, cluster):
@@ -53,16 +49,18 @@ def test_address_leads_every_node_to_the_first(node, cluster):
     """
     cluster.needs_peers()
     first = cluster.first
+    given = _address(first)
     if node.name == first.name:
-        raise NotApplicable("the first node is where MASTER_ADDR leads")
-    addresses = node.peers.addresses_of_master()
-    given, told = node.told("MASTER_ADDR"), ", ".join(addresses) or "unknown"
-    own = given == first.identity.hostname and first.identity.is_named_loopback
-    if not own and not first.network.holds_any(first.peers.addresses_of_master(), reachable=True):
+        return
+    if node.value("MASTER_ADDR") != given:
+        raise BlockedBy(SAME)
+    # The first node may take its own name for loopback: its peers find it all the same.
+    loopback_name = first.calls_itself(given) and first.identity.is_named_loopback
+    if not loopback_name and not first.network.holds_any(first.peers.addresses_of_master(), reachable=True):
         raise BlockedBy(BELONGS, nodes=[first.name])
-    assert first.network.holds_any(addresses, reachable=True), (
-        f"MASTER_ADDR {given} is {told} there; wanted {first.best_address()}, the first node"
-    )
+    addresses = node.peers.addresses_of_master()
+    told = f"MASTER_ADDR {given} is {', '.join(addresses) or 'unknown'} there"
+    assert first.network.holds_any(addresses, reachable=True), f"{told}; wanted {first.best_address()}, the first node"
 
 
 @pytest.mark.advisory
@@ -74,13 +72,13 @@ def test_address_is_on_the_training_interface(cluster):
     """
     cluster.needs_peers()
     first = cluster.first
-    addresses = first.peers.addresses_of_master()
+    given, addresses = _address(first), first.peers.addresses_of_master()
     if not first.network.holds_any(addresses, reachable=True):
         raise BlockedBy(BELONGS, nodes=[first.name])
     interface = first.network.training_interface
     if not interface.holds_any(addresses):
-        told = f"MASTER_ADDR is {', '.join(addresses)}; the training interface {interface.name} has {interface.address()}"
-        raise Blame(told, nodes=[first.name])
+        told = f"MASTER_ADDR {given} is {', '.join(addresses)}; the training interface {interface.name}"
+        raise Blame(f"{told} has {first.best_address()}", nodes=[first.name])
 
 
 def test_port_is_free_on_the_first_node(cluster):
@@ -91,9 +89,7 @@ def test_port_is_free_on_the_first_node(cluster):
     Fix: `ss -ltnp 'sport = :<port>'` on the first node; stop what listens there, or choose another MASTER_PORT.
     """
     first = cluster.first
-    port = first.master_port()
-    if not first.network.holds_any(first.peers.addresses_of_master()) and not first.peers.master_port_holder:
-        raise BlockedBy(BELONGS, nodes=[first.name])
+    port = _port(first)
     if first.peers.master_port_error:
         holder = first.peers.master_port_holder
         by = f", held by {holder}" if holder else ""
@@ -108,6 +104,23 @@ def test_port_is_outside_the_ephemeral_range(cluster):
     Fix: choose a MASTER_PORT below the range that `sysctl net.ipv4.ip_local_port_range` prints, 29500 for one.
     """
     first = cluster.first
-    port, (low, high) = first.master_port(), first.network.ephemeral_ports
+    port, (low, high) = _port(first), first.network.ephemeral_ports
     if low <= port <= high:
         raise Blame(f"MASTER_PORT {port} is in the ephemeral range {low}-{high} of {first.name}", nodes=[first.name])
+
+
+def _address(first):
+    """The MASTER_ADDR of the first node, which the whole job means."""
+    if not first.value("MASTER_ADDR"):
+        raise NotApplicable(f"MASTER_ADDR is not set on {first.name}")
+    return first.value("MASTER_ADDR")
+
+
+def _port(first):
+    """The MASTER_PORT of the first node as a number."""
+    text = first.value("MASTER_PORT")
+    if not text:
+        raise NotApplicable(f"MASTER_PORT is not set on {first.name}")
+    if not text.isdecimal() or not 0 < int(text) < 65536:
+        raise Blame(f"MASTER_PORT {text!r} is not a port; wanted 1-65535", nodes=[first.name])
+    return int(text)

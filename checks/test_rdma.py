@@ -57,21 +57,16 @@ def test_ports_are_active(cluster):
     NCCL leaves a port out that is not active, without a word: that node is slower than the rest, or falls back to TCP.
     Fix: `ibstat <device>` or `rdma link` on the nodes named; mend the cable, the switch's port or the subnet manager.
     """
-    used = {
-        hca.name
-        for hcas in cluster.gather(lambda node: node.hcas()).values()
-        for hca in hcas
-        if hca.is_active
-    }
-    blames = []
-    for node in (cluster[name] for name in cluster.gather(lambda node: node.hcas())):
-        wanted = {hca.name for hca in node.hcas()} if node.is_hca_list_explicit() else used
-        down = [hca for hca in node.hcas() if hca.name in wanted and not hca.is_active]
-        if down:
-            told = ", ".join(f"{hca.name} is {hca.state_told()}" for hca in down)
-            blames.append(Blame(f"{told}; wanted ACTIVE", nodes=[node.name]))
-    if blames:
-        raise BlameMany(blames)
+    ports = cluster.gather(lambda node: node.hcas())
+    used = {hca.name for name, hcas in ports.items() for hca in hcas if hca.is_active or cluster[name].names_hcas()}
+    down: dict[str, list[str]] = {}
+    for name, hcas in ports.items():
+        out = [hca for hca in hcas if hca.name in used and not hca.is_active]
+        if out:
+            told = ", ".join(f"{hca.name} is {hca.port.state_told()}" for hca in out)
+            down.setdefault(told, []).append(name)
+    if down:
+        raise BlameMany(Blame(f"{told}; wanted ACTIVE", nodes=nodes) for told, nodes in down.items())
     if not used:
         raise NotApplicable("no RDMA port is active on any node")
 
@@ -83,7 +78,7 @@ def test_ports_have_the_same_rate(cluster):
     Fix: `ibstat <device>` on the nodes named; reseat or replace the cable, or correct the port of the switch.
     """
     cluster.needs_peers()
-    rates = cluster.gather(lambda node: {hca.name: hca.rate_told() for hca in node.active_hcas()})
+    rates = cluster.gather(lambda node: {hca.name: hca.port.rate_told() for hca in node.active_hcas()})
     names = dict.fromkeys(name for of_node in rates.values() for name in of_node)
     blames = []
     for name in names:
@@ -118,7 +113,7 @@ def test_gid_index_is_routable_roce_v2(node):
     if None in gids.values():
         raise BlockedBy(GID_EXISTS)
     wrong = {name: gid for name, gid in gids.items() if not gid.is_routable}
-    told = ", ".join(f"{name} has {gid.told()}" for name, gid in wrong.items())
+    told = ", ".join(f"{name} has {gid}" for name, gid in wrong.items())
     assert not wrong, f"GID index {node.gid_index()}: {told}; wanted routable RoCE v2"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from preflight.errors import Blame
+from preflight.errors import BlameMany
 
 
 def test_every_rank_joined_where_planned(training):
@@ -11,9 +11,9 @@ def test_every_rank_joined_where_planned(training):
     A launch that gives a rank twice, or on another node, trains on part of the data or waits for ever.
     Fix: give every node its own node rank, and the same number of nodes and ranks (`preflight run --dry-run`).
     """
-    told, nodes = training.misplaced()
-    if told:
-        raise Blame(told, nodes=nodes)
+    misplaced = training.misplaced()
+    if misplaced:
+        raise BlameMany(misplaced)
 
 
 def test_first_step_gradients_are_right(training, settings):

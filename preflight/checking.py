@@ -206,6 +206,13 @@ class Checking:
         verdict = Verdict.SKIP if skipped else Verdict.ERROR
         self.ledger.record(Finding(name, verdict, self.source.names, words))
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """No dots: the summary says what there is to say; -v still names every check."""
+        if report.when == "call" or report.outcome != "passed":
+            return report.outcome, "", report.outcome.upper()
+        return None
+
     def _on_signal(self, number: int, _frame: object) -> None:
         if self.stopped_by:
             LEAVE(INTERRUPT_CODES.get(signal.Signals(number), 3))

@@ -120,6 +120,8 @@ def _expand(piece: str, where: str) -> list[Host]:
     if at and not USER.fullmatch(user):
         raise UsageError(f"{where}: {_quoted(user)} is not a user name (in {_quoted(piece)})")
     address, port = _split_port(address, where)
+    if address == "local":
+        raise UsageError(f"{where}: {_quoted(piece)}: 'local' is this machine without ssh and takes no user or port")
     return [Host(name, name, user or None, port) for name in _names(address, where)]
 
 

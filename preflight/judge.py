@@ -27,7 +27,8 @@ from preflight.hosts import fold
 from preflight.run import Source
 from preflight.settings import Settings
 
-KINDS = ("node", "cluster", "mesh", "bench", "training")
+# The last one that a check asks for says how it runs: `node` beside `cluster` is a body for every node.
+KINDS = ("cluster", "node", "mesh", "bench", "training")
 REACH_CHECK = "reach.every_node_answers"
 UNREACHED_FIX = "log in by hand the same way (`ssh <node> true`), then run again"
 # What must hold before a job is worth starting: one cause, told once, instead of a hang in every later stage.
@@ -139,7 +140,7 @@ class Judge:
 
     def _subject(self, kind: str) -> Any:
         """What the check's main fixture is; a job starts here, on its first use."""
-        cluster = Cluster(self.source.cluster.nodes)
+        cluster = Cluster(self.source.cluster.nodes, asked=len(self.source.names))
         if kind in {"node", "cluster"}:
             return cluster
         if kind == "mesh":
@@ -216,7 +217,7 @@ class Judge:
     def _missing(self, check: Check, missing: FactMissing) -> tuple[Verdict, str]:
         if missing.kind == "denied" and check.needs and not self.require_all:
             return Verdict.SKIP, f"not permitted: {missing}"
-        return Verdict.ERROR, f"not measured: {missing}"
+        return Verdict.ERROR, str(missing) if isinstance(missing, BlockedBy) else f"not measured: {missing}"
 
     def _told(self, check: Check, error: Exception) -> tuple[Verdict, str, str]:
         """An exception of a check's body -> verdict, message, fix."""

@@ -66,17 +66,18 @@ def combine(tried: Sequence[Pair], results: Mapping[str, Mapping[str, Any]], *, 
     )
 
 
-def blame(failed: Iterable[Edge], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+def blame(failed: Sequence[Edge], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """Node sets that explain the failed edges, each in the order of `names`.
 
-    A `local` failure is its source's alone. The others fall into connected groups: a group is blamed on the smallest
-    node set that covers all its edges if there is only one such set, else on both ends of each edge.
+    A `local` failure is its source's alone, and explains its other edges. The rest fall into connected groups: a
+    group is blamed on the smallest node set that covers all its edges if there is only one such set, else on both
+    ends of each edge.
     """
     place = {name: index for index, name in enumerate(names)}
     own = sorted({edge.source for edge in failed if edge.reason == "local"}, key=place.__getitem__)
     neighbours: dict[str, set[str]] = defaultdict(set)
     for edge in failed:
-        if edge.reason != "local" and edge.source not in own:
+        if edge.source not in own and edge.target not in own:
             neighbours[edge.source].add(edge.target)
             neighbours[edge.target].add(edge.source)
     sets: list[tuple[str, ...]] = [(name,) for name in own]

@@ -116,7 +116,7 @@ class Run:
             work = bench.run(
                 self.fleet.sessions,
                 self.cluster,
-                self.job("collectives", bench.settings(self.backend), BENCH_SECONDS),
+                self.job("collectives", bench.settings(self.backend, len(self.cluster)), BENCH_SECONDS),
                 launcher=self.options.launcher,
                 localize=self.options.localize,
                 thresholds=self.options.settings,

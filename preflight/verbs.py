@@ -36,7 +36,7 @@ def run_checks(chosen: Chosen, *, subjects: str = "", section: str = "", extra: 
     options = options_from(chosen, ["preflight", *sys.argv[1:]])  # usage errors in our own words, before pytest starts
     folder = options.folder.absolute()
     words = ["-c", str(PYTEST_INI), "--rootdir", str(checks_folder()), "-p", "no:cacheprovider", "-p", "preflight.plugin"]
-    words += ["--import-mode=importlib", "-qq", "--no-header", *_forwarded(chosen)]
+    words += ["--import-mode=importlib", "-qq", "--no-header", "-Wignore::pytest.PytestAssertRewriteWarning", "-oconsole_output_style=classic", *_forwarded(chosen)]
     words += [f"{canonical('report-dir')}={folder}", f"--preflight-subjects={subjects}"]
     if chosen["hosts"] is None and chosen["from"] is None:
         words += [f"{canonical('hosts')}=local"]

@@ -93,7 +93,9 @@ JUNK = st.recursive(
 SECTIONS = st.sampled_from(["bench", "limits", "clock", "training"]) | st.text(max_size=5)
 
 
-@given(st.dictionaries(SECTIONS, st.dictionaries(st.sampled_from(["fail_below", "nofile_min"]), JUNK) | JUNK, max_size=3))
+@given(
+    st.dictionaries(SECTIONS, st.dictionaries(st.sampled_from(["fail_below", "nofile_min"]), JUNK) | JUNK, max_size=3)
+)
 def test_any_document_gives_finite_thresholds_or_a_usage_error(document):
     """No content ends in another exception or in a threshold that compares with nothing."""
     try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any, NamedTuple
 
 from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
@@ -100,16 +101,35 @@ class Cluster:
 
     def same(self, key: Callable[[NodeFacts], Any], what: str, *, fix: str = "") -> None:
         """Every node has the same value of `key`; otherwise the minority is blamed, and all of them on a tie."""
-        groups = self.group_by(key)
+        for blame in self.differing(self.group_by(key), what, fix=fix):
+            raise blame
+
+    def differing(self, groups: Mapping[Any, Collection[str]], what: str, *, fix: str = "") -> list[Blame]:
+        """The Blame, if any, for values that should be one: of the minority, and of all nodes on a tie."""
         if len(groups) <= 1:
-            return
-        counts = [len(names) for names in groups.values()]
-        tie = counts[0] == counts[1]
-        odd = tuple(
-            node.name for node in self.nodes for names in list(groups.values())[0 if tie else 1 :] if node.name in names
-        )
-        told = ", ".join(f"{value} on {fold(names)}" for value, names in groups.items())
-        raise Blame(f"{what}: {told}", nodes=odd, fix=fix)
+            return []
+        ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+        is_tie = len(ordered[0][1]) == len(ordered[1][1])
+        odd = {name for _, names in ordered[0 if is_tie else 1 :] for name in names}
+        told = ", ".join(f"{value} on {fold(names)}" for value, names in ordered)
+        return [Blame(f"{what}: {told}", nodes=[node.name for node in self.nodes if node.name in odd], fix=fix)]
+
+    def clocks_off(self, *, limit_seconds: float) -> dict[str, str]:
+        """The nodes whose clock is certainly further than the limit from the median, with how far it is.
+
+        A node whose clock is less certain than the limit cannot be judged.
+        """
+        clocks = self.gather(lambda node: node.clock)
+        middle = median(clock.offset_seconds for clock in clocks.values()) if clocks else 0.0
+        off: dict[str, str] = {}
+        for name, clock in clocks.items():
+            apart, unsure = clock.offset_seconds - middle, clock.uncertainty_seconds
+            if unsure > limit_seconds:
+                reason = f"its offset is known to {unsure:.3g} s only; wanted {limit_seconds:g} s"
+                self.cannot_judge(name, FactMissing("clock", reason))
+            elif abs(apart) - unsure > limit_seconds:
+                off[name] = f"{apart:+.3g} s (known to {unsure:.2g} s)"
+        return off
 
     def same_rows(self, table: Iterable[Row | tuple[str, Callable[[NodeFacts], Any], str, str]]) -> None:
         """Every node has the same value in every row; each row that differs is a Blame with its own fix."""

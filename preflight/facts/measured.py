@@ -8,7 +8,9 @@ import msgspec
 
 from preflight.errors import NotMeasured
 
-Reason = Literal["refused", "filtered", "reset", "no_echo", "wrong_peer", "unreachable", "looped", "local", "not_attested"]
+Reason = Literal[
+    "refused", "filtered", "reset", "no_echo", "wrong_peer", "unreachable", "looped", "local", "not_attested"
+]
 Direction = Literal["egress", "ingress", "both", "path"]
 
 

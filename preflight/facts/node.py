@@ -111,6 +111,10 @@ class NodeFacts:
             raise BlockedBy("rdma.nccl_ib_hca_matches_a_port", detail="NCCL_IB_HCA matches no port")
         return chosen
 
+    def names_hcas(self) -> bool:
+        """Whether NCCL_IB_HCA says which ports to use, and not only which to leave out."""
+        return self.has_variable("NCCL_IB_HCA") and not self.value("NCCL_IB_HCA").startswith("^")
+
     def active_hcas(self) -> tuple[fabric.Hca, ...]:
         """Those of them that NCCL will take: the active ones."""
         active = tuple(hca for hca in self.hcas() if hca.is_active)
@@ -139,6 +143,15 @@ class NodeFacts:
             for name, found in rows.items()
         }
 
+    def gid_family(self) -> str:
+        """The address family of the chosen GIDs; blocked while the index does not lead to a routable one."""
+        found = self.chosen_gids().values()
+        if None in found:
+            raise BlockedBy("rdma.gid_index_exists_on_every_node")
+        if not all(gid is not None and gid.is_routable for gid in found):
+            raise BlockedBy("rdma.gid_index_is_routable_roce_v2")
+        return ", ".join(sorted({gid.scope for gid in found if gid is not None}))
+
     def best_address(self) -> str:
         """The address that peers should use: the training interface's, or the one we reached the node by."""
         try:
@@ -146,9 +159,9 @@ class NodeFacts:
         except FactMissing:
             return self.address
 
-    def told(self, name: str) -> str:
-        """A variable as a message says it: its value, or "not set"."""
-        return self.variable(name) if self.has_variable(name) else "not set"
+    def calls_itself(self, name: str) -> bool:
+        """Whether `name` is the node's own hostname or full name."""
+        return name in {self.identity.hostname, self.identity.fqdn}
 
     def value(self, name: str) -> str:
         """A variable as a library reads it: unset is the same as empty."""

@@ -27,8 +27,6 @@ class Missing(Value):
     kind: MissingKind = "failed"
 
 
-
-
 def present(value: T | Missing, fact: str) -> T:
     """The value itself, or FactMissing with the reason: a fact we lack is never None, 0 or the empty string."""
     if isinstance(value, Missing):
@@ -179,19 +177,18 @@ class Network(Value):
                 return interface
         raise FactMissing(f"interface with address {address}", "no interface of this node has it", "absent")
 
-
     def holds_any(self, addresses: Iterable[str], *, reachable: bool = False) -> bool:
         """Whether an interface of this node has one of `addresses`; `reachable` leaves loopback out."""
         held = {held.address.partition("%")[0] for interface in self.interfaces for held in interface.addresses}
         wanted = {address.partition("%")[0] for address in addresses}
-        return any(address in held and not (reachable and is_loopback(address)) for address in wanted)
+        # Every 127.x.x.x leads to the node itself, though its loopback interface lists one only.
+        return any(not reachable if is_loopback(address) else address in held for address in wanted)
 
     @property
     def reachable_addresses(self) -> frozenset[str]:
         """Every address of the node that is not loopback."""
-        return frozenset(
-            held.address for interface in self.interfaces for held in interface.addresses if not is_loopback(held.address)
-        )
+        every = {held.address for interface in self.interfaces for held in interface.addresses}
+        return frozenset(address for address in every if not is_loopback(address))
 
 
 class Listener(Value):
@@ -324,6 +321,14 @@ class RdmaPort(Value):
     lid: Text | Missing
     sm_lid: Text | Missing
     counters: dict[Text, Count]
+
+    def state_told(self) -> str:
+        """The state as a message says it: "DOWN (Polling)"."""
+        return self.state if isinstance(self.physical_state, Missing) else f"{self.state} ({self.physical_state})"
+
+    def rate_told(self) -> str:
+        """Rate and kind of the link as a message says them: "400 Gbit/s InfiniBand"."""
+        return f"{present(self.rate_gbps, 'rate'):g} Gbit/s {self.link_layer}"
 
 
 class RdmaDevice(Value):

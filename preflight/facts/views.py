@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from preflight.errors import Blame, BlockedBy, NotApplicable, NotMeasured
+from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable, NotMeasured
 from preflight.facts.cluster import Cluster
-from preflight.facts.measured import Bench, Edge, Mesh, Result, Slow, TrainedRank, Training
+from preflight.facts.measured import Bench, Expected, Mesh, Result, Slow, TrainedRank, Training
 from preflight.hosts import fold
 
 REASONS = {
@@ -45,22 +45,19 @@ class MeshView:
         """How many connections with these nodes failed in which direction, why, and one of them in full."""
         names = set(nodes)
         edges = [edge for edge in self.result.failed if names & {edge.source, edge.target}]
-        into = [edge for edge in edges if edge.target in names]
-        outof = [edge for edge in edges if edge.source in names and edge.target not in names]
-        folded = fold(self._ordered(names))
+        sources = [edge.source for edge in edges if edge.target in names]
+        targets = [edge.target for edge in edges if edge.source in names and edge.target not in names]
         parts = [
-            f"{len(some)} {direction} {folded} (peers {fold(self._ordered(peers(some)))})"
-            for some, direction, peers in (
-                (into, "to", lambda some: (edge.source for edge in some)),
-                (outof, "from", lambda some: (edge.target for edge in some)),
-            )
-            if some
+            f"{len(ends)} {direction} {fold(self._ordered(names))} (peers {fold(self._ordered(ends))})"
+            for direction, ends in (("to", sources), ("from", targets))
+            if ends
         ]
         reasons = ", ".join(sorted({REASONS[edge.reason] for edge in edges}))
         one = edges[0]
+        detail = f" ({one.detail})" if one.detail else ""
         return (
             f"connections to random ports failed: {'; '.join(parts)}: {reasons}; "
-            f"one of them: {one.source} to {one.target} port {one.port}{_detail(one)}"
+            f"one of them: {one.source} to {one.target} port {one.port}{detail}"
         )
 
     def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -91,43 +88,67 @@ class BenchView:
         """Every node that took part."""
         return tuple(node.name for node in self.cluster)
 
-    def slow(self) -> tuple[Slow, ...]:
-        """The slow places of the shift rounds; NotApplicable on one node, NotMeasured when no stream ran."""
-        if not self.cluster.has_peers:
-            raise NotApplicable("one node: no link to measure")
+    def same_nccl(self) -> None:
+        """Every rank loaded the same NCCL; otherwise the nodes of the minority are blamed, all of them on a tie."""
+        loaded = [report for report in self.result.ranks if report.nccl]
+        if not loaded:
+            raise NotApplicable(f"no rank loaded NCCL (backend {self.result.backend})")
+        groups: dict[str, tuple[str, ...]] = {}
+        for report in loaded:
+            groups[report.nccl] = tuple(dict.fromkeys((*groups.get(report.nccl, ()), report.node)))
+        blames = self.cluster.differing(groups, "NCCL that the ranks loaded")
+        if blames:
+            raise BlameMany(blames)
+
+    def slow_blames(self) -> list[Blame]:
+        """A Blame for each slow place; NotApplicable on one node, NotMeasured when no stream ran."""
+        self._needs_links()
         if not self.result.streams and not self.result.slow:
             raise NotMeasured(self.result.not_measured or "no stream was measured between the nodes")
-        return self.result.slow
+        return [Blame(_told_slow(place), nodes=self.ordered(place.nodes)) for place in self.result.slow]
 
-    def reached(self, *, share: float) -> tuple[bool, str]:
-        """Whether busbw reaches `share` of the expected, and the sentence that tells.
+    def expected(self) -> Expected:
+        """What the links should give; NotApplicable on one node, NotMeasured where nobody could tell."""
+        self._needs_links()
+        if self.result.expected is None:
+            raise NotMeasured(self.result.not_measured or "neither a link rate nor a raw stream is known")
+        return self.result.expected
 
-        The 95 % interval of the median is judged: wholly above the gate holds, wholly below does not, and one
-        that straddles it is NotMeasured. So is a figure above what the links can carry.
+    def needs_rate(self) -> None:
+        """Leave the check as not applicable where no link tells its rate: the nodes are judged against each other."""
+        if self.expected().bound_gbytes_per_s is None:
+            raise NotApplicable("no link tells its rate: the nodes are judged against each other")
+
+    def shortfall(self, *, share: float, impossible_above: float, needs_certainty: bool) -> str:
+        """What there is to say when busbw stays below `share` of the expected; "" when it does not.
+
+        The 95 % interval of the median is judged: wholly below the gate is a shortfall; one that straddles it is
+        NotMeasured where certainty is needed. So is a figure above what the links can carry.
         """
-        if not self.cluster.has_peers:
-            raise NotApplicable("one node: no link measured")
-        if self.slow():
-            cause = self.ordered({name for place in self.result.slow for name in place.nodes})
+        expected, measured = self.expected(), self.all_reduce()
+        if self.result.slow:
+            cause = self.ordered(name for place in self.result.slow for name in place.nodes)
             raise BlockedBy("bench.no_node_is_slower_than_its_peers", nodes=cause)
-        measured, expected = self.all_reduce(), self.result.expected
         if measured.wrong:
             raise BlockedBy("bench.all_reduce_is_correct", nodes=self.nodes_of(measured.wrong_ranks))
-        if expected is None:
-            raise NotMeasured("no expected bandwidth: neither a link rate nor a raw stream is known")
         low, high = measured.busbw_low_gbytes_per_s, measured.busbw_high_gbytes_per_s
-        bound = expected.bound_gbytes_per_s
         told = (
             f"all_reduce busbw {measured.busbw_gbytes_per_s:.4g} GB/s (95 % interval {low:.4g}-{high:.4g}) "
             f"at {measured.bytes} bytes over {self.result.world_size} ranks"
         )
-        if bound is not None and low > 1.02 * bound:
-            raise NotMeasured(f"{told} is more than the links can carry ({bound:.4g} GB/s): a fact or a figure is wrong")
+        bound = expected.bound_gbytes_per_s
+        if bound is not None and low > impossible_above * bound:
+            raise NotMeasured(f"{told}: more than the links can carry ({bound:.4g} GB/s), a fact or a figure is wrong")
         gate = share * expected.busbw_gbytes_per_s
-        wanted = f"wanted at least {gate:.4g} GB/s = {share:.0%} of {expected.busbw_gbytes_per_s:.4g}"
-        if low < gate <= high:
-            raise NotMeasured(f"{told} straddles the gate of {gate:.4g} GB/s: run it again, or longer")
-        return low >= gate, f"{told}; {wanted} ({'; '.join(expected.derivation)})"
+        if low < gate <= high and needs_certainty:
+            raise NotMeasured(f"{told}: straddles the gate of {gate:.4g} GB/s; run it again, or longer")
+        derivation = "; ".join(expected.derivation)
+        wanted = f"wanted at least {gate:.4g} GB/s, {share:.0%} of {expected.busbw_gbytes_per_s:.4g} ({derivation})"
+        return f"{told}; {wanted}" if high < gate else ""
+
+    def _needs_links(self) -> None:
+        if not self.cluster.has_peers:
+            raise NotApplicable("one node: no link measured")
 
     def ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         """Names in HOSTS order."""
@@ -137,15 +158,35 @@ class BenchView:
 
 @dataclass(frozen=True)
 class TrainingView:
-    """The reference training over the nodes of `cluster`; `planned[rank]` is the node that should run the rank."""
+    """The reference training over the nodes of `cluster`.
+
+    ``planned[rank]`` is the node that should run the rank; empty where the launcher may place ranks as it likes.
+    """
 
     result: Training
     cluster: Cluster
-    planned: tuple[str, ...]
+    planned: tuple[str, ...] = ()
 
     def ranks(self) -> tuple[TrainedRank, ...]:
         """Every rank that reported, or NotMeasured when the training gave none."""
         return self.result.joined()
+
+    def misplaced(self) -> list[Blame]:
+        """A Blame for ranks that never joined, joined twice, or joined on another node than planned."""
+        where: dict[int, list[str]] = {rank: [] for rank in range(self.result.world_size)}
+        for report in self.ranks():
+            where.setdefault(report.rank, []).append(report.node)
+        blames = []
+        for rank, nodes in where.items():
+            planned = self.planned[rank] if rank < len(self.planned) else ""
+            if len(nodes) == 1 and planned in {"", nodes[0]} and rank < self.result.world_size:
+                continue
+            seen = f"joined on {', '.join(nodes)}" if nodes else "never joined"
+            wanted = f"wanted once on {planned}" if planned else f"wanted each of {self.result.world_size} ranks once"
+            guilty = {planned, *nodes} - {""} or {node.name for node in self.cluster}
+            ordered = [node.name for node in self.cluster if node.name in guilty]
+            blames.append(Blame(f"rank {rank} {seen}; {wanted}", nodes=ordered))
+        return blames
 
     def losses(self) -> tuple[float, ...]:
         """The mean loss of each step, or NotMeasured when there are too few to compare."""
@@ -165,7 +206,7 @@ class TrainingView:
         return tuple(certain or off)
 
     def odd_parameters(self, *, tolerance: float) -> tuple[TrainedRank, ...]:
-        """The ranks whose parameters are not those of the others: the minority, or on a tie those off the reference."""
+        """The ranks whose parameters are not those of the rest: the minority, or on a tie those off the reference."""
         groups: dict[str, list[TrainedRank]] = {}
         for rank in self.ranks():
             groups.setdefault(rank.parameters_digest, []).append(rank)
@@ -214,5 +255,13 @@ class TrainingView:
             raise BlockedBy(check, nodes=dict.fromkeys(rank.node for rank in ranks))
 
 
-def _detail(edge: Edge) -> str:
-    return f" ({edge.detail})" if edge.detail else ""
+def _told_slow(place: Slow) -> str:
+    """A slow place as a message says it."""
+    names = " and ".join(place.nodes)
+    what = {
+        "egress": f"{names} sends",
+        "ingress": f"{names} receives",
+        "both": f"{names} sends and receives",
+        "path": f"the path between {names} carries",
+    }[place.direction]
+    return f"{what} {place.gbytes_per_s:.4g} GB/s where its peers reach {place.peers_gbytes_per_s:.4g} GB/s"

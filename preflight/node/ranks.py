@@ -7,7 +7,7 @@
   ``drop``         names and prefixes (ending in ``*``) of variables that must not be inherited
   ``seconds``      time limit of the whole job
 
-Events: {"record": {...}, "rank": r}, {"exit": code, "name": n, "log": tail}. A message {"stop": true} ends the job.
+Events: {"record": {..., "rank": r}}, {"exit": code, "name": n, "log": tail}. A message {"stop": true} ends the job.
 """
 
 import os
@@ -36,6 +36,7 @@ class Job:
         self.running = {}
         self.logs = {}
         self.records = {}
+        self.speakers = {}
         self.script = self._keep_script(channel.blob)
         self.address = "preflight-" + secrets.token_hex(16)
         self.listener = self._listen()
@@ -110,6 +111,7 @@ class Job:
         connection, _ = self.listener.accept()
         connection.setblocking(False)
         self.records[connection] = b""
+        self.speakers[connection] = -1
         self.selector.register(connection, selectors.EVENT_READ, lambda: self._hear(connection))
 
     def _hear(self, connection: socket.socket) -> None:
@@ -122,14 +124,21 @@ class Job:
         if not data:
             self.selector.unregister(connection)
             connection.close()
-            del self.records[connection]
+            del self.records[connection], self.speakers[connection]
             return
         *lines, rest = (self.records[connection] + data).split(b"\n")
         if len(rest) > RECORD_BYTES:
             raise ValueError("a rank sent a record of more than %d bytes" % RECORD_BYTES)
         self.records[connection] = rest
         for line in lines:
-            self.channel.emit({"record": frames.strict_json(line)})
+            self._relay(connection, frames.strict_json(line))
+
+    def _relay(self, connection: socket.socket, record: dict) -> None:
+        """The first line of a connection says whose it is; every record goes on under that name."""
+        if self.speakers[connection] < 0:
+            self.speakers[connection] = int(record["rank"])
+        else:
+            self.channel.emit({"record": {**record, "rank": self.speakers[connection]}})
 
     def watch(self) -> None:
         """Relay records until every process has ended, the time is up, or the controller says stop."""

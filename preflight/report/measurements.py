@@ -63,7 +63,7 @@ def _bench_lines(bench: Bench) -> Iterator[str]:
     yield from (f"          {line}" for line in table.split("\n"))
     for slow in bench.slow:
         yield (
-            f"          slow: {printable(fold(slow.nodes))} ({slow.direction}): {slow.gbytes_per_s:.4g} GB/s,"
+            f"slow      {printable(fold(slow.nodes))} ({slow.direction}): {slow.gbytes_per_s:.4g} GB/s,"
             f" its peers {slow.peers_gbytes_per_s:.4g} GB/s"
         )
 

@@ -10,11 +10,11 @@ from preflight.report.printable import printable
 
 # Widths as nccl-tests prints them: size count type redop root, then time algbw busbw #wrong out of place and in place.
 FRONT = "{:12d}  {:12d}  {:>8}  {:>6}  {:6d}"
-TIMED = "  {:7.2f}  {:6.2f}  {:6.2f}  {:6d}"
+TIMED = "  {:>7}  {:>6}  {:>6}  {:6d}"
 UNTIMED = f"  {'N/A':>7}  {'N/A':>6}  {'N/A':>6}  {'N/A':>6}"
 TITLES = "#{:>11}  {:>12}  {:>8}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6}  {:>6}"
 HEADER = (
-    f"#{'':53}{'out-of-place':^31}{'in-place':^33}".rstrip(),
+    f"#{'':51}{'out-of-place':^33}{'in-place':^33}".rstrip(),
     TITLES.format("size", "count", "type", "redop", "root", *("time", "algbw", "busbw", "#wrong") * 2),
     TITLES.format("(B)", "(elements)", "", "", "", *("(us)", "(GB/s)", "(GB/s)", "") * 2).rstrip(),
 )
@@ -75,8 +75,17 @@ def _row(results: list[Result]) -> str:
 
 
 def _timed(result: Result) -> str:
-    microseconds = result.seconds_median * 1e6
-    return TIMED.format(microseconds, result.algbw_gbytes_per_s, result.busbw_gbytes_per_s, result.wrong)
+    return TIMED.format(
+        _fitted(result.seconds_median * 1e6, 7),
+        _fitted(result.algbw_gbytes_per_s, 6),
+        _fitted(result.busbw_gbytes_per_s, 6),
+        result.wrong,
+    )
+
+
+def _fitted(value: float, width: int) -> str:
+    """As nccl-tests does it: two decimals, fewer where they would break the column."""
+    return next((text for digits in (2, 1) if len(text := f"{value:.{digits}f}") <= width), f"{value:.0f}")
 
 
 def _spread(result: Result) -> str:

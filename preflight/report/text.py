@@ -39,7 +39,7 @@ def summary(report: RunReport, *, directory: str = "", width: int = 80, colour: 
     for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN):
         lines += page.causes(verdict)
     lines += page.counts()
-    lines += measurement_lines(report)
+    lines += page.measurements()
     lines += page.footer(directory)
     return "\n".join(lines) + "\n"
 
@@ -104,6 +104,11 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
+def _is_folded(group: Group) -> bool:
+    """Whether a line is enough: there is nothing of its own to repair, or many checks say the same."""
+    return group.is_consequence or len(group.checks) > 1
+
+
 @dataclass(frozen=True)
 class _Page:
     """The report at one width, with or without colours."""
@@ -120,43 +125,53 @@ class _Page:
         return lines
 
     def causes(self, verdict: Verdict) -> Iterator[str]:
-        """Every group as: verdict, check, nodes; what was found; what to do."""
-        found = groups(self.report, verdict)
-        shown: dict[str, int] = {}
-        room = ROOM[verdict]
-        hidden: list[Group] = []
-        for group in found:
-            subject = group.checks[0] if len(group.checks) == 1 else group.message
-            shown[subject] = shown.get(subject, 0) + 1
-            if room == 0 or shown[subject] > MESSAGES_A_CHECK:
-                hidden.append(group)
-                continue
-            room -= 1
-            yield from self._cause(group)
+        """Each thing that is wrong as: verdict, check, nodes; what was found; what to do."""
+        alike: dict[str, list[Group]] = {}
+        for group in groups(self.report, verdict):
+            alike.setdefault(group.message if _is_folded(group) else group.checks[0], []).append(group)
+        shown, hidden = list(alike.values())[: ROOM[verdict]], list(alike.values())[ROOM[verdict] :]
+        for same in shown:
+            if _is_folded(same[0]):
+                for group in same:
+                    yield from self._consequence(group)
+            else:
+                yield from self._cause(same)
         if hidden:
-            nodes = _nodes(self.report, (node for group in hidden for node in group.nodes))
-            checks = len({check for group in hidden for check in group.checks})
-            more = f"and {len(hidden)} more of {_count(checks, 'check')} on {nodes}: see report.json"
-            yield from self._labelled(verdict, more)
-        if found:
+            nodes = _nodes(self.report, (node for same in hidden for group in same for node in group.nodes))
+            checks = {check for same in hidden for group in same for check in group.checks}
+            yield from self._labelled(verdict, f"{_count(len(checks), 'more check')} on {nodes}: see report.json")
+        if alike:
             yield ""
 
-    def _cause(self, group: Group) -> Iterator[str]:
+    def _consequence(self, group: Group) -> Iterator[str]:
+        """Many checks with the same words, on one line."""
+        subject = printable(group.checks[0]) if len(group.checks) == 1 else f"{len(group.checks)} checks"
         nodes = _nodes(self.report, group.nodes)
-        if len(group.checks) > 1 or group.is_consequence:
-            checks = printable(group.checks[0]) if len(group.checks) == 1 else f"{len(group.checks)} checks"
-            yield from self._labelled(group.verdict, f"{checks} on {nodes}: {printable(group.message)}")
-        else:
-            waived = " (waived)" if group.is_waived else ""
-            yield from self._labelled(group.verdict, f"{printable(group.checks[0])}  {nodes}{waived}")
-            lines = [
-                line
-                for text in printable(group.message, keep_newlines=True).split("\n")
-                for line in self._wrapped(text, first=INDENT, rest=INDENT)
-            ]
-            yield from lines[:MESSAGE_LINES]
-            if len(lines) > MESSAGE_LINES:
-                yield f"{'':{INDENT}}... (the whole message is in report.json)"
+        yield from self._labelled(group.verdict, f"{subject} on {nodes}: {printable(group.message)}")
+        yield from self._remedy(group)
+
+    def _cause(self, same: list[Group]) -> Iterator[str]:
+        """One check; its messages with their nodes where it gave several."""
+        nodes = _nodes(self.report, (node for group in same for node in group.nodes))
+        waived = " (waived)" if same[0].is_waived else ""
+        yield from self._labelled(same[0].verdict, f"{printable(same[0].checks[0])}  {nodes}{waived}")
+        remedies: dict[tuple[str, ...], None] = {}
+        for group in same[:MESSAGES_A_CHECK]:
+            who = f"{_nodes(self.report, group.nodes)}: " if len(same) > 1 else ""
+            yield from self._message(f"{who}{printable(group.message, keep_newlines=True)}")
+            remedies[tuple(self._remedy(group))] = None
+        if len(same) > MESSAGES_A_CHECK:
+            yield f"{'':{INDENT}}... and {_count(len(same) - MESSAGES_A_CHECK, 'more message')} in report.json"
+        for remedy in remedies:
+            yield from remedy
+
+    def _message(self, text: str) -> Iterator[str]:
+        lines = [line for part in text.split("\n") for line in self._wrapped(part, first=INDENT, rest=INDENT)]
+        yield from lines[:MESSAGE_LINES]
+        if len(lines) > MESSAGE_LINES:
+            yield f"{'':{INDENT}}... (more in report.json)"
+
+    def _remedy(self, group: Group) -> Iterator[str]:
         for where in dict.fromkeys(where for finding in group.findings for where in finding.where):
             yield f"{'':{INDENT}}at {printable(where.file)}:{where.line}"
         if group.fix:
@@ -181,6 +196,14 @@ class _Page:
                 f"{_count(self.report.ledger.not_asked, 'check')} not asked (profile {printable(self.report.profile)})"
             )
             yield f"{'':{INDENT}}{asked}"
+
+    def measurements(self) -> Iterator[str]:
+        """Mesh, bench and training, after a blank line; the rows of a table stay whole."""
+        lines = list(measurement_lines(self.report))
+        if lines:
+            yield ""
+        for line in lines:
+            yield from [line] if line.startswith(" ") else self._wrapped(line, first=0, rest=10)
 
     def footer(self, directory: str) -> Iterator[str]:
         """Time, notes, where the rest is, and the exit code."""

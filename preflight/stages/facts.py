@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import Any
+from typing import Any, TypeVar
 
 from preflight.errors import FactMissing, HostError
 from preflight.facts import decode, selection
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Document
 from preflight.facts.node import NodeFacts
-from preflight.facts.values import Missing
+from preflight.facts.values import Environment, Identity, Missing, Value
 from preflight.session import Fleet, Session
 
 FACTS_SECONDS = 30.0
 PEERS_SECONDS = 15.0
 Layers = list[tuple[str, dict[str, str]]]
+V = TypeVar("V", bound=Value)
 
 
 async def collect(fleet: Fleet, layers: Layers, backend: str) -> dict[str, Document]:
@@ -157,3 +158,10 @@ def gpu_count(node: NodeFacts) -> int:
     except FactMissing:
         return 0
     return 0 if isinstance(devices, Missing) else len(devices)
+
+
+def _or_missing(node: NodeFacts, subject: str, kind: type[V]) -> V | Missing:
+    try:
+        return node.subject(subject, kind)
+    except FactMissing as missing:
+        return Missing(missing.reason, missing.kind)

@@ -17,7 +17,7 @@ SLACK_SECONDS = 10.0
 async def run(sessions: dict[str, Session], addresses: dict[str, str]) -> tuple[Stream, ...]:
     """One stream per node and shift, timed at the receiver. Raises HostError when a node fails."""
     names = tuple(addresses)
-    shifts = bandwidth.shift_distances(len(names))
+    shifts = bandwidth.shifts(len(names))
     total = len(shifts) * (ROUND_SECONDS + 2.0) + SLACK_SECONDS
     key = secrets.token_hex(32)
     calls: dict[str, Call] = {}

@@ -16,17 +16,17 @@ from preflight.session import Call, Session
 
 CONNECT_SECONDS = 3.0
 PAYLOAD_BYTES = 65536
+ATTEST_SECONDS = 1.0  # for bytes still on their way when the last connection has its outcome
 
 
-async def run(
-    sessions: dict[str, Session], addresses: dict[str, str], *, full: bool, seconds: float
-) -> Mesh:
+async def run(sessions: dict[str, Session], addresses: dict[str, str], *, full: bool, seconds: float) -> Mesh:
     """The mesh over `addresses` (node -> training address); nodes that could not take part are in `unmeasured`."""
     started = time.monotonic()
-    key = secrets.token_hex(32)
     calls: dict[str, Call] = {}
-    ports: dict[str, int] = {}
-    left_out: dict[str, str] = {}
+    listening: dict[str, tuple[str, int]] = {}
+    results: dict[str, dict[str, Any]] = {}
+    unmeasured: dict[str, str] = {}
+    key = secrets.token_hex(32)
 
     async def listen(node: str) -> None:
         arguments = {
@@ -37,29 +37,37 @@ async def run(
             "connect_seconds": CONNECT_SECONDS,
             "total_seconds": seconds,
         }
-        try:
-            calls[node] = await sessions[node].start("mesh", arguments, seconds=seconds + 2.0)
-            _, ports[node] = await calls[node].first("listening")
-        except HostError as error:
-            left_out[node] = error.reason
+        calls[node] = await sessions[node].start("mesh", arguments, seconds=seconds + 2.0)
+        address, port = await calls[node].first("listening")
+        listening[node] = (str(address), int(port))
 
-    await asyncio.gather(*(listen(node) for node in addresses))
-    names = tuple(node for node in addresses if node in ports)
-    pairs = mesh.pairs(names, full=full)
-    outcomes: dict[str, dict[str, Any]] = {}
+    async def connect(node: str, order: dict[str, Any]) -> None:
+        await calls[node].send(order)
+        await calls[node].first("tried")
 
-    async def connect(node: str) -> None:
-        targets = [target for source, target in pairs if source == node]
-        peers = [{"name": name, "address": addresses[name], "port": ports[name]} for name in targets]
-        expect = [source for source, target in pairs if target == node]
-        try:
-            await calls[node].send({"peers": peers, "expect": expect})
-            async for _ in calls[node].events():
-                continue
-            outcomes[node] = calls[node].result
-        except HostError as error:
-            left_out[node] = error.reason
+    async def conclude(node: str) -> None:
+        await calls[node].send({"finish": True})
+        async for _ in calls[node].events():
+            continue
+        results[node] = calls[node].result
 
-    await asyncio.gather(*(connect(node) for node in names))
-    result = mesh.combine(pairs, outcomes, ports, seconds=time.monotonic() - started)
-    return msgspec.structs.replace(result, unmeasured=left_out)
+    await _for_each(listen, {node: () for node in addresses}, unmeasured)
+    tried = mesh.pairs(tuple(node for node in addresses if node in listening), is_full=full)
+    orders = mesh.orders(tried, listening)
+    await _for_each(connect, {node: (order,) for node, order in orders.items()}, unmeasured)
+    if any(name in unmeasured for name in listening):
+        await asyncio.sleep(ATTEST_SECONDS)
+    await _for_each(conclude, {node: () for node in listening if node not in unmeasured}, unmeasured)
+    judged = [pair for pair in tried if not unmeasured.keys() & set(pair)]
+    result = mesh.combine(judged, results, seconds=time.monotonic() - started)
+    return msgspec.structs.replace(result, unmeasured=unmeasured)
+
+
+async def _for_each(work: Any, arguments: dict[str, tuple[Any, ...]], unmeasured: dict[str, str]) -> None:
+    """Run `work` for every node at once; a node that fails is noted with its reason."""
+    answers = await asyncio.gather(*(work(node, *rest) for node, rest in arguments.items()), return_exceptions=True)
+    for node, answer in zip(arguments, answers, strict=True):
+        if isinstance(answer, HostError):
+            unmeasured[node] = answer.reason
+        elif isinstance(answer, BaseException):
+            raise answer

@@ -16,7 +16,7 @@ from .fixtures import why_not
 from .lab import Lab
 from .spaces import ENVIRONMENT, LabError
 
-STATE = Path("/run/preflight-lab/state.json")
+STATE = Path(os.environ.get("XDG_RUNTIME_DIR", "/run"), "preflight-lab/state.json")
 
 
 def up(hosts: int, rate: str | None) -> None:

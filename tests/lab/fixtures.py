@@ -49,10 +49,15 @@ def why_not() -> str:
 def lab_is_possible() -> None:
     """Skip where no lab can be made; fail there when PREFLIGHT_LAB=required."""
     reason = why_not()
-    if reason and os.environ.get("PREFLIGHT_LAB") == "required":
-        pytest.fail(f"PREFLIGHT_LAB=required, but {reason}")
     if reason:
-        pytest.skip(reason)
+        do_without(reason, required=os.environ.get("PREFLIGHT_LAB") == "required")
+
+
+def do_without(reason: str, *, required: bool) -> None:
+    """Skip, or fail where the lab was promised."""
+    if required:
+        pytest.fail(f"PREFLIGHT_LAB=required, but {reason}", pytrace=False)
+    pytest.skip(reason)
 
 
 @pytest.fixture(scope="module")

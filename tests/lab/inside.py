@@ -22,7 +22,7 @@ KERNEL_FILESYSTEMS = (
 
 
 def mount(source, target, filesystem="none", flags=0, data=""):
-    """Mount, as mount(2) does."""
+    """Put a file system, or what lies at `source`, at `target`."""
     libc = ctypes.CDLL(None, use_errno=True)
     arguments = [os.fsencode(text) for text in (source, target, filesystem)]
     if libc.mount(*arguments, ctypes.c_ulong(flags), os.fsencode(data)) != 0:

@@ -18,8 +18,6 @@ from .network import SUBNET, wire
 from .residue import Residue
 from .spaces import LabError, Space, await_holder, start_holder, stop_holder
 
-CONTROLLER_ADDRESS = f"{SUBNET}.254"
-
 
 class Lab:
     """Hosts node1..nodeN and a controller from which tests reach them; a context manager that ends them."""
@@ -150,7 +148,10 @@ class Lab:
         self._hold_namespaces(addresses)
         self._find_hosts(addresses)
         switch = self.spaces[0]
-        wire(switch, [(self.controller, CONTROLLER_ADDRESS), *((host.space, host.address) for host in self.hosts)])
+        wire(
+            switch,
+            [(self.controller, machine.CONTROLLER_ADDRESS), *((host.space, host.address) for host in self.hosts)],
+        )
         for host in self.hosts:
             if rate is not None:
                 host.shape(egress=rate, ingress=rate)

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from . import sshd
+from .network import SUBNET
 from .spaces import ENVIRONMENT
 
 HOST_NAMESPACES = ("net", "mount", "uts", "ipc", "pid")
 CONTROLLER_NAMESPACES = ("net", "mount", "uts")
 SWITCH_NAMESPACES = ("net",)
 PRIVATE = (("/tmp", "1777"), ("/var/tmp", "1777"), ("/dev/shm", "1777"), ("/run", "755"), (ENVIRONMENT["HOME"], "700"))
+CONTROLLER_ADDRESS = f"{SUBNET}.254"
 LOCALHOST = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 
 Files = dict[str, tuple[str, int]]
@@ -58,7 +60,8 @@ def common_files(scratch: str, addresses: Mapping[str, str], client_key: str, ho
 
     With one that does not answer, every reverse look-up of torch's rendezvous would cost seconds.
     """
-    names = "".join(f"{address} {name}\n" for name, address in addresses.items())
+    everyone = {**addresses, "controller": CONTROLLER_ADDRESS}
+    names = "".join(f"{address} {name}\n" for name, address in everyone.items())
     return {
         "/etc/hosts": (LOCALHOST + names, 0o644),
         "/etc/resolv.conf": ("", 0o644),

@@ -65,8 +65,8 @@ def _processes(space: Space) -> Iterator[str]:
     for pid in space.members():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if pid not in ours:
-                argv = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-                yield f"process {pid}: {argv[:200] or Path(f'/proc/{pid}/comm').read_text().strip()}"
+                argv = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").split()
+                yield f"process {pid}: {' '.join(argv)[:200] or Path(f'/proc/{pid}/comm').read_text().strip()}"
 
 
 def _internet_sockets(space: Space, *, apart_from_port: int = 22) -> Iterator[str]:

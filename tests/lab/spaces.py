@@ -51,29 +51,34 @@ class Space:
         return _started_ticks(self.pid) == self.started_ticks
 
     def members(self) -> list[int]:
-        """The pids of all processes in this network namespace, as the machine counts them."""
-        if not self.is_alive:
-            return []
-        ours = os.stat(f"/proc/{self.pid}/ns/net").st_ino
+        """The pids of all processes in here, as the machine counts them."""
+        kind = "pid" if self.own_pids else "net"
         found = []
+        try:
+            ours = os.stat(f"/proc/{self.pid}/ns/{kind}").st_ino
+        except FileNotFoundError:
+            return found
+        if not self.is_alive:  # the pid belongs to another process by now
+            return found
         for name in filter(str.isdigit, os.listdir("/proc")):
             # It ended meanwhile, or belongs to someone whom even root may not look at: not ours.
             with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-                if os.stat(f"/proc/{name}/ns/net").st_ino == ours:
+                if os.stat(f"/proc/{name}/ns/{kind}").st_ino == ours:
                     found.append(int(name))
         return found
 
     def kill(self) -> None:
         """Kill everything inside and wait until it is gone."""
-        pids = {pid: _started_ticks(pid) for pid in self.members()}
         deadline = time.monotonic() + 10
-        for pid in sorted(pids, key=lambda pid: pid == self.pid):  # the holder last: it keeps the list valid
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        while any(started and _started_ticks(pid) == started for pid, started in pids.items()):
+        while self.is_alive:
             if time.monotonic() > deadline:
-                raise LabError(f"{self.name}: still running 10 s after SIGKILL: {sorted(pids)}")
-            time.sleep(0.01)
+                raise LabError(f"{self.name}: still running 10 s after SIGKILL: {self.members()}")
+            others = [pid for pid in self.members() if pid != self.pid]
+            # The holder last: by it the others are found, what they start meanwhile too. A host's takes all with it.
+            for pid in [self.pid] if self.own_pids else others or [self.pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.005)
 
 
 def call(argv: Sequence[str], *, text: str = "", timeout_s: float = 30) -> str:

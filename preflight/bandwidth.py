@@ -1,0 +1,209 @@
+"""What bandwidth should these nodes show, does the benchmark show it, and if not, which node is slow, and which way?
+
+Every figure is in GB/s (1e9 bytes a second) of one direction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from preflight.errors import FactMissing
+from preflight.facts.fabric import Hca, chosen_hcas
+from preflight.facts.measured import Direction, Expected, Result, Slow, Stream
+from preflight.facts.node import NodeFacts
+from preflight.facts.selection import Backend, nccl_interfaces
+from preflight.facts.values import Interface, Missing
+from preflight.hosts import fold
+
+Judgement = Literal["pass", "warn", "fail", "error"]
+SLOW_BELOW = 0.8
+FAIL_BELOW = 0.90
+WARN_BELOW = 0.95
+IMPOSSIBLE_ABOVE = 1.02
+# One TCP stream on one core carries this much anywhere; on faster links the processor may be the limit.
+TCP_STREAM_SURE_GBITS = 10.0
+ROCE_MTUS = (4096, 2048, 1024, 512, 256)
+
+
+def shifts(count: int) -> tuple[int, ...]:
+    """The distances of the shift rounds of `count` nodes: at most three, each prime to the others.
+
+    In round d every node sends to the one d places on, so each link carries one stream each way.
+    """
+    if count <= 3:
+        return tuple(range(1, count))
+    second = max(2, count // 3)
+    third = next(d for d in range(count // 2 + 1, count) if d != second and math.gcd(d, second) == 1)
+    return (1, second, third)
+
+
+def locate(streams: Sequence[Stream], names: Sequence[str], *, threshold: float = SLOW_BELOW) -> tuple[Slow, ...]:
+    """The slow nodes with their direction, and the slow paths between nodes that are not slow.
+
+    A stream is as fast as the least of its sender, its path and its receiver, so a node's best stream is what that
+    node can do. Slow is below `threshold` of the median of these. No node is named from one stream: with two nodes,
+    or where only one was measured, the pair is named.
+    """
+    egress = _best(streams, lambda stream: stream.source)
+    ingress = _best(streams, lambda stream: stream.target)
+    if not egress:
+        return ()
+    usual = _usual(streams)
+    limit = threshold * usual
+    found = []
+    slow_egress = {name for name, (best, count) in egress.items() if best < limit and count > 1}
+    slow_ingress = {name for name, (best, count) in ingress.items() if best < limit and count > 1}
+    for name in names:
+        ways = [table[name][0] for table, slow in ((egress, slow_egress), (ingress, slow_ingress)) if name in slow]
+        if ways:
+            direction: Direction = "both" if len(ways) > 1 else "egress" if name in slow_egress else "ingress"
+            found.append(Slow((name,), direction, min(ways), usual))
+    for stream in sorted(streams, key=lambda each: (names.index(each.source), names.index(each.target))):
+        explained = stream.source in slow_egress or stream.target in slow_ingress
+        # Two nodes: the median lies between their two directions, the faster of which shows what the link can do.
+        compared = max(each.gbytes_per_s for each in streams) if len(names) == 2 else usual
+        if not explained and stream.gbytes_per_s < threshold * compared:
+            found.append(Slow((stream.source, stream.target), "path", stream.gbytes_per_s, compared))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Nic:
+    """A network port that the job will use, with its rate and what protocol headers leave of it."""
+
+    name: str
+    rate_gbits: float
+    transport: Literal["InfiniBand", "RoCE", "TCP"]
+    mtu_bytes: int
+
+    @property
+    def efficiency(self) -> float:
+        """The share of the line rate that is payload."""
+        if self.transport == "InfiniBand":
+            return self.mtu_bytes / (self.mtu_bytes + 26)
+        if self.transport == "RoCE":
+            return self.mtu_bytes / (self.mtu_bytes + 82)
+        # 40 bytes of IP and TCP and 12 of time stamps within the MTU; 38 of Ethernet, preamble and gap around it.
+        return (self.mtu_bytes - 52) / (self.mtu_bytes + 38)
+
+    @property
+    def gbytes_per_s(self) -> float:
+        """What it can carry in one direction."""
+        return self.rate_gbits / 8 * self.efficiency
+
+    def __str__(self) -> str:
+        share = f"{self.efficiency:.4f} ({self.transport}, mtu {self.mtu_bytes})"
+        return f"{self.name} {self.rate_gbits:g} Gbit/s / 8 x {share} = {self.gbytes_per_s:.5g} GB/s"
+
+
+def nics_of(node: NodeFacts, *, backend: Backend) -> tuple[Nic, ...]:
+    """The ports the job's collectives will use on a node; empty where the rate of one of them is not known."""
+    try:
+        if backend == "gloo":
+            return (_tcp(node.network.training_interface),)
+        value = node.variable("NCCL_IB_HCA") if node.has_variable("NCCL_IB_HCA") else ""
+        is_disabled = node.has_variable("NCCL_IB_DISABLE") and node.variable("NCCL_IB_DISABLE") != "0"
+        hcas = [] if is_disabled else [hca for hca in chosen_hcas(node.rdma, value) if hca.is_active]
+        if hcas:
+            return tuple(_rdma(hca, node) for hca in hcas)
+        value = node.variable("NCCL_SOCKET_IFNAME") if node.has_variable("NCCL_SOCKET_IFNAME") else ""
+        return tuple(_tcp(interface) for interface in nccl_interfaces(node.network, value))
+    except FactMissing:
+        return ()
+
+
+def expected(
+    nics: Mapping[str, Sequence[Nic]], streams: Sequence[Stream], *, world_size: int, ranks_per_node: int
+) -> Expected | None:
+    """The bus bandwidth of a large all-reduce over these nodes, with its derivation; None where no link is used.
+
+    `nics` has every node of the job, with an empty tuple where no rate is known: then the raw streams stand in.
+    """
+    if len(nics) < 2:
+        return None
+    usual = _usual(streams) if streams else None
+    unknown = [name for name, ports in nics.items() if not ports]
+    if unknown:
+        if usual is None:
+            return None
+        derivation = f"raw TCP, median of each node's best: {usual:.5g} GB/s"
+        return Expected(usual, None, (f"no link rate is known on {fold(unknown)}", derivation))
+    per_node = {name: sum(nic.gbytes_per_s for nic in ports) for name, ports in nics.items()}
+    weakest = min(per_node, key=per_node.__getitem__)
+    ring = per_node[weakest]
+    lines = [f"{weakest}: {nic}" for nic in nics[weakest]]
+    if len(nics[weakest]) > 1:
+        lines.append(f"{weakest}: {len(nics[weakest])} ports together {ring:.5g} GB/s")
+    lines.append(f"a ring over {len(nics)} nodes runs at the least of them: {ring:.5g} GB/s")
+    # An algorithm that reduces within the node first sends less over the links than the ring that busbw supposes.
+    factor = (world_size - 1) / (world_size - ranks_per_node)
+    bound = ring * factor
+    lines.append(f"at most x (n-1)/(n-g) = {world_size - 1}/{world_size - ranks_per_node}: {bound:.5g} GB/s")
+    is_fast_tcp = any(nic.transport == "TCP" and nic.rate_gbits > TCP_STREAM_SURE_GBITS for nic in nics[weakest])
+    if is_fast_tcp and usual is not None and usual < ring:
+        lines.append(f"raw TCP, median of each node's best: {usual:.5g} GB/s is what a processor drives here")
+        ring = usual
+    return Expected(ring, bound, tuple(lines))
+
+
+def judge(
+    result: Result, wanted: Expected | None, *, fail_below: float = FAIL_BELOW, warn_below: float = WARN_BELOW
+) -> tuple[Judgement, str]:
+    """A verdict on a result and its reason; the gate is judged on the interval of the median."""
+    if result.wrong:
+        return "fail", f"{result.wrong} wrong elements on ranks {', '.join(map(str, result.wrong_ranks))}"
+    if wanted is None:
+        return "pass", "values are right; no link measured"
+    low, middle, high = result.busbw_low_gbytes_per_s, result.busbw_gbytes_per_s, result.busbw_high_gbytes_per_s
+    target = wanted.busbw_gbytes_per_s
+    told = f"{middle:.5g} GB/s [{low:.5g}, {high:.5g}], expected {target:.5g} ({middle / target:.0%})"
+    bound = wanted.bound_gbytes_per_s
+    if bound is not None and middle > IMPOSSIBLE_ABOVE * bound:
+        return "error", f"{told}: faster than the links can be ({bound:.5g}): the measurement or the facts are wrong"
+    if high < fail_below * target:
+        return "fail", f"{told}: below {fail_below:g} of it"
+    if low < fail_below * target:
+        return "error", f"{told}: unstable, the interval straddles {fail_below:g} of it"
+    if low < warn_below * target:
+        return "warn", f"{told}: below {warn_below:g} of it"
+    return "pass", told
+
+
+def _best(streams: Sequence[Stream], end: Callable[[Stream], str]) -> dict[str, tuple[float, int]]:
+    """Node -> its best stream and how many were measured, at one end."""
+    figures: dict[str, list[float]] = defaultdict(list)
+    for stream in streams:
+        figures[end(stream)].append(stream.gbytes_per_s)
+    return {name: (max(values), len(values)) for name, values in figures.items()}
+
+
+def _usual(streams: Sequence[Stream]) -> float:
+    """The median over nodes and directions of each one's best.
+
+    Not the median of streams: one slow node among three spoils four streams of six.
+    """
+    tables = (_best(streams, lambda stream: stream.source), _best(streams, lambda stream: stream.target))
+    return median(best for table in tables for best, _ in table.values())
+
+
+def _tcp(interface: Interface) -> Nic:
+    return Nic(interface.name, interface.rate_mbps() / 1000, "TCP", interface.mtu)
+
+
+def _rdma(hca: Hca, node: NodeFacts) -> Nic:
+    rate = hca.port.rate_gbps
+    if isinstance(rate, Missing):
+        raise FactMissing(f"rate of {hca.name}", rate.missing, rate.kind)
+    if hca.port.link_layer == "InfiniBand":
+        return Nic(hca.name, rate, "InfiniBand", 4096)
+    netdevs = [gid.netdev for gid in hca.port.gids if not isinstance(gid.netdev, Missing)]
+    if not netdevs:
+        raise FactMissing(f"MTU of {hca.name}", "no netdev in its GID table", "absent")
+    # RoCE's MTU is the largest power of two that fits the netdev's with its headers.
+    room = node.network.interface(netdevs[0]).mtu - 58
+    return Nic(hca.name, rate, "RoCE", next((mtu for mtu in ROCE_MTUS if mtu <= room), ROCE_MTUS[-1]))

@@ -1,0 +1,132 @@
+"""A report to start from; tests replace what they are about."""
+
+import msgspec
+import pytest
+
+from preflight.facts.measured import Bench, Edge, Expected, Mesh, Result, Slow, TrainedRank, Training
+from preflight.findings import Finding, Verdict, worst
+from preflight.report.run import Counts, NodeInfo, RunInfo, RunReport
+
+CODES = {Verdict.PASS: 0, Verdict.WARN: 0, Verdict.FAIL: 1, Verdict.ERROR: 3, Verdict.SKIP: 5}
+
+
+@pytest.fixture
+def make_report():
+    """Findings -> a consistent report over node1..nodeN."""
+
+    def make(*findings, size=3, **changes):
+        names = [f"node{number}" for number in range(1, size + 1)]
+        cells = sum(len(finding.nodes) for finding in findings)
+        verdict = worst(findings)
+        report = RunReport(
+            finished=True,
+            run=RunInfo(
+                id="20300102-030405-abcd",
+                started="2030-01-02T03:04:05.678+00:00",
+                seconds=41.2,
+                command=("preflight", "run", "--hosts", "node[1-3]"),
+                version="0.1.0",
+            ),
+            verdict=verdict,
+            exit_code=CODES[verdict],
+            nodes={name: NodeInfo(host=name, address=f"10.0.0.{i}", reached=True) for i, name in enumerate(names, 1)},
+            ledger=Counts(expected=cells, judged=cells, not_asked=0),
+            findings=tuple(findings),
+        )
+        return msgspec.structs.replace(report, **changes)
+
+    return make
+
+
+@pytest.fixture
+def full_report(make_report, bench, training):
+    """A report with every part filled."""
+    return make_report(
+        Finding(
+            "network.mtu_is_the_same", Verdict.FAIL, ("node3",), "mtu: 9000 on node[1-2], 1500 on node3", "raise it"
+        ),
+        Finding("network.mtu_is_the_same", Verdict.PASS, ("node1", "node2"), "The MTU is the same"),
+        Finding(
+            "bench.is_fast", Verdict.ERROR, ("node1", "node2", "node3"), "not started: network.mtu_is_the_same on node3"
+        ),
+        Finding("limits.nofile", Verdict.WARN, ("node2",), "nofile is 1024", "ulimit -n 65536", seconds=0.25),
+        Finding("gpu.driver", Verdict.SKIP, ("node1", "node2", "node3"), "no GPU on any node"),
+        mesh=Mesh(6, 5, (Edge("node1", "node3", 40001, "filtered"),)),
+        bench=bench,
+        training=training,
+        stages={"facts": 1.25, "mesh": 0.5},
+        notes=("node1: text before our replies",),
+    )
+
+
+@pytest.fixture
+def bench():
+    """An all-reduce of three ranks in two sizes."""
+    small, large = (
+        Result(
+            op="all_reduce", bytes=size, iterations=20, seconds_first=0.6, seconds_median=0.5, seconds_p5=0.49,
+            seconds_p95=0.52, seconds_low=0.498, seconds_high=0.502, cv=0.006, algbw_gbytes_per_s=0.0896,
+            busbw_gbytes_per_s=0.1194, busbw_low_gbytes_per_s=0.119, busbw_high_gbytes_per_s=0.12, wrong=0,
+        )
+        for size in (1 << 20, 1 << 26)
+    )  # fmt: skip
+    return Bench(
+        backend="gloo",
+        world_size=3,
+        nodes=3,
+        results=(small, large),
+        expected=Expected(0.1196, None, ("raw TCP stream 0.1196 GB/s",)),
+        slow=(Slow(("node3",), "egress", 0.02, 0.119),),
+    )
+
+
+@pytest.fixture
+def training():
+    """Three ranks, the last one slow."""
+    ranks = tuple(
+        TrainedRank(rank, f"node{rank + 1}", "cpu", 0.1 + 0.1 * (rank == 2), 0.2, "abc", 0.0, 0.0, 1.5, True)
+        for rank in range(3)
+    )
+    return Training("direct", 3, (4.17, 3.0, 2.31), ranks)
+
+
+HOSTILE = (
+    "\x1b[2J\x1b]0;owned\x07", "\rGO", "a\nb", "\x9b31m", "\x00", "\x7f", "\u202eevil", "\u2066x\u2069", "a\u200bb",
+    "\ufeff", "\ud800", "\udfff", "\ufffe", "\uffff", "\u2028", "\x85", "\U000e0041", "\u115f", "]]>", "<!--", "&amp;&bogus;",
+    "<script>alert(1)</script>", "</failure><x/>", '" onload="', "'", "::error::x", "  ::set-env name=A::b", "##vso[task]",
+    "##[error]x", "##teamcity[x]", "x\n::stop-commands::t", "{0.__class__}", "{{7*7}}", "%s%n", "[red]x[/red]",
+    "\x1b[31m", "a\tb", "x" * 5000, "-" * 300, "=cmd()", "|", "%0A::error::x", "\\x1b",
+)  # fmt: skip
+
+
+@pytest.fixture(params=range(len(HOSTILE)), ids=[f"payload{number}" for number in range(len(HOSTILE))])
+def hostile_report(request, make_report, bench, training):
+    """The same hostile text in every string that a node, a user or a file can fill."""
+    text = HOSTILE[request.param]
+    replace = msgspec.structs.replace
+    findings = tuple(
+        Finding(f"{text}.{verdict}{text}", verdict, ("node1", text), f"{verdict} {text}", f"do {text}")
+        for verdict in Verdict
+    )
+    return make_report(
+        *findings,
+        run=RunInfo(id=text, started=text, seconds=1.0, command=(text,), version=text),
+        nodes={
+            text: NodeInfo(host=text, address=text, reached=True),
+            "node1": NodeInfo(host="h", address="a", reached=True),
+        },
+        mesh=Mesh(2, 0, (Edge(text, text, 1, "reset", text),), unmeasured={text: text}),
+        bench=replace(
+            bench,
+            backend=text,
+            results=tuple(replace(result, op=text, dtype=text) for result in bench.results),
+            expected=Expected(1.0, None, (text,)),
+            slow=(Slow((text,), "both", 1.0, 2.0),),
+            not_measured=text,
+            not_measured_nodes=(text,),
+        ),
+        training=replace(training, launcher=text, ranks=tuple(replace(rank, node=text) for rank in training.ranks)),
+        stages={text: 1.0},
+        profile=text,
+        notes=(text,),
+    )

@@ -1,0 +1,52 @@
+"""Is one cause told once?"""
+
+from preflight.findings import Finding, Verdict
+from preflight.report.groups import checks_by_verdict, groups, in_order
+
+
+def test_findings_of_one_message_are_one_group(make_report):
+    """Sixty checks blocked by one host are one thing to a reader; nodes come in HOSTS order."""
+    report = make_report(
+        Finding("a.a", Verdict.ERROR, ("node3",), "blocked by x"),
+        Finding("b.b", Verdict.ERROR, ("node1", "node3"), "blocked by x"),
+        Finding("c.c", Verdict.ERROR, ("node2",), "not measured: nvidia-smi timed out"),
+    )
+    cause, consequence = groups(report, Verdict.ERROR)
+    assert (cause.checks, cause.is_consequence) == (("c.c",), False)
+    assert (consequence.checks, consequence.nodes, consequence.is_consequence) == (
+        ("a.a", "b.b"),
+        ("node1", "node3"),
+        True,
+    )
+
+
+def test_a_different_fix_is_a_different_thing_to_do(make_report):
+    """Two commands are never merged into one."""
+    report = make_report(
+        Finding("a.a", Verdict.FAIL, ("node1",), "m", "do x"), Finding("a.b", Verdict.FAIL, ("node1",), "m", "do y")
+    )
+    assert [group.fix for group in groups(report, Verdict.FAIL)] == ["do x", "do y"]
+
+
+def test_a_waived_fail_is_among_the_warnings(make_report):
+    """It is shown where it counts, and marked."""
+    report = make_report(Finding("a.a", Verdict.FAIL, ("node1",), "m", waived=True))
+    assert groups(report, Verdict.FAIL) == ()
+    assert groups(report, Verdict.WARN)[0].is_waived
+
+
+def test_a_check_is_counted_once_under_its_worst_verdict(make_report):
+    """A check that passes on two nodes and fails on the third has failed."""
+    report = make_report(
+        Finding("a.a", Verdict.PASS, ("node1", "node2"), "m"),
+        Finding("a.a", Verdict.FAIL, ("node3",), "n"),
+        Finding("a.b", Verdict.PASS, ("node1",), "m"),
+        Finding("a.b", Verdict.SKIP, ("node2",), "s"),
+    )
+    counted = checks_by_verdict(report)
+    assert (counted[Verdict.FAIL], counted[Verdict.PASS], counted[Verdict.SKIP]) == (("a.a",), ("a.b",), ())
+
+
+def test_names_come_in_the_order_of_the_hosts(make_report):
+    """A stranger comes last."""
+    assert in_order(make_report(size=12), ["x", "node10", "node2", "node2"]) == ("node2", "node10", "x")

@@ -1,0 +1,52 @@
+"""Are mesh, bench and training told in a few lines, and what was not measured as such?"""
+
+import msgspec
+
+from preflight.facts.measured import Mesh
+from preflight.report.measurements import measurement_lines
+
+replace = msgspec.structs.replace
+
+
+def test_what_did_not_run_takes_no_line(make_report):
+    """A run of facts alone says nothing of bandwidth."""
+    assert list(measurement_lines(make_report())) == []
+
+
+def test_the_mesh_is_a_count_and_the_first_failure(full_report, make_report):
+    """How many of how many, and where to look."""
+    line = next(measurement_lines(full_report))
+    assert "5 of 6 connections" in line
+    assert "node1 -> node3 (filtered)" in line
+    line = next(measurement_lines(make_report(mesh=Mesh(2, 2, (), unmeasured={"node3": "no interface"}))))
+    assert line == "mesh      2 of 2 connections on random ports ok; not tried: node3"
+
+
+def test_the_bench_is_a_table_of_the_largest_size_of_each_collective(full_report):
+    """Two sizes of one collective give one row; the slow node follows."""
+    lines = [line for line in measurement_lines(full_report) if not line.startswith(("mesh", "training"))]
+    assert lines[0] == "bench     gloo, 3 ranks on 3 nodes, expected busbw 0.1196 GB/s"
+    assert lines[2].split() == ["all_reduce", "64", "MiB", "500.0", "0.0896", "0.1194", "0.6%", "0"]
+    assert lines[3] == "slow      node3 (egress): 0.02 GB/s, its peers 0.119 GB/s"
+    assert len(lines) == 4
+
+
+def test_the_training_is_one_line_with_its_slowest_rank(full_report):
+    """Launcher, ranks, first and last loss, a step, and who is slow."""
+    line = list(measurement_lines(full_report))[-1]
+    assert line == (
+        "training  direct, 3 ranks: loss 4.170 -> 2.310 in 3 steps, 100 ms a step, slowest rank 2 on node3 200 ms"
+    )
+
+
+def test_what_gave_no_result_says_why(make_report, bench, training):
+    """No figure stands where nothing was measured."""
+    report = make_report(
+        bench=replace(bench, results=(), not_measured="rank 1 died", not_measured_nodes=("node2",)),
+        training=replace(training, ranks=(), losses=(), not_measured=""),
+    )
+    lines = list(measurement_lines(report))
+    assert lines == [
+        "bench     gloo, 3 ranks on 3 nodes: not measured: rank 1 died (node2)",
+        "training  direct, 3 ranks: not measured: no reason given",
+    ]
