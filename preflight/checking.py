@@ -31,7 +31,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 def options_from(chosen: Chosen, command: list[str]) -> Options:
     """The typed options. Raises UsageError for the first that cannot be."""
     return Options(
-        hosts=chosen["hosts"] or "local",
+        hosts="local" if chosen["hosts"] is None else chosen["hosts"],
         python=chosen["python"],
         wrap=chosen["wrap"],
         ssh_option=chosen["ssh_option"],
@@ -230,6 +230,8 @@ class Checking:
         if session.exitstatus == pytest.ExitCode.USAGE_ERROR:
             self.exit_code = EXIT_USAGE
         else:
+            if self.config.option.collectonly:
+                self.ledger.expected.clear()  # collecting judges nothing, so nothing was asked
             self.ledger.close(self._why_unfinished(), self.source.names)
             self.exit_code = self._code(session)
             if not self.config.option.collectonly:

@@ -67,7 +67,7 @@ def test_a_hostfile_gives_slots_and_python_for_each_line(tmp_path):
     """Comments, blank lines, CRLF and a byte order mark are no hosts; order is kept, also beside other pieces."""
     file = tmp_path / "hosts"
     file.write_bytes(
-        b"\xef\xbb\xbf# the job's nodes\r\n\r\nada@n2:22 slots=8 python=/opt/py/bin/python3 # odd\r\nn[3-4]\tslots=2\r\n"
+        b"\xef\xbb\xbf# nodes\r\n\r\nada@n2:22 slots=8 python=/opt/py/bin/python3 # odd\r\nn[3-4]\tslots=2\r\n"
     )
     assert parse_hosts(f"n9,@{file}") == (
         Host("n9", "n9"),
@@ -159,7 +159,8 @@ def hostile_names():
         "n[\u0661-\u0663]", "n[1-300]m[1-300]", "n[1-999999]m[1-999999]m[1-999999]", "n[1]" * 50, "n[1-2],n[2-3]",
         "a:0", "a:65536", "a:x", "a:", "a:-1", "a:\u0661", "a:22:b", "a:2 2", ":22", "::1%eth0;reboot", "::1%$(x)",
         "fe80::1%", "fe80::1%" + "e" * 40, "[::1]:x", "[::1]:", "[::1", "::1]", "[a]:22", "[]", "[:]", "::g", "1:2:3",
-        "slurm", "k8s:ns/app=x", "local,a", "local:22", "u@local", "u;x@h", "u x@h", "$(x)@h", "-l@h", "\0@h", "@\0", "@-x", "@/",
+        "slurm", "k8s:ns/app=x", "local,a", "local:22", "u@local", "u;x@h", "u x@h", "$(x)@h", "-l@h", "\0@h", "@\0",
+        "@-x", "@/",
         "@/dev/null", "@/proc/self/mem", "@" + "x" * 5000,
     ]  # fmt: skip
     chance = random.Random(7)

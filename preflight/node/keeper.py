@@ -26,6 +26,7 @@ CALLS = {
 }
 TERM_SECONDS = 1.0
 KILL_SECONDS = 3.0
+LOCK_ATTEMPTS = 6
 
 
 class Call:
@@ -175,19 +176,26 @@ class Keeper:
 
         An abstract socket belongs to the network namespace and vanishes with its holder: it cannot be left behind.
         """
-        lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            lock.bind(LOCK_NAME)
-        except OSError:
-            return self._ask_holder(lock)
-        lock.listen(8)
-        lock.setblocking(False)
-        self.lock = lock
-        self.selector.register(lock, selectors.EVENT_READ, self._tell_holder)
-        return ""
+        holder = ""
+        for _ in range(LOCK_ATTEMPTS):
+            lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                lock.bind(LOCK_NAME)
+            except OSError:
+                holder = self._ask_holder(lock)
+                if holder != "unknown":
+                    return holder
+                time.sleep(0.5)  # a holder that does not answer is on its way out
+                continue
+            lock.listen(8)
+            lock.setblocking(False)
+            self.lock = lock
+            self.selector.register(lock, selectors.EVENT_READ, self._tell_holder)
+            return ""
+        return holder
 
     def _ask_holder(self, lock: socket.socket) -> str:
-        lock.settimeout(2.0)
+        lock.settimeout(1.0)
         try:
             lock.connect(LOCK_NAME)
             return lock.recv(200).decode("ascii", "replace") or "unknown"

@@ -13,7 +13,7 @@ CONSEQUENCES = ("blocked by", "not started")
 
 @dataclass(frozen=True)
 class Group:
-    """Findings with the same verdict, words and fix: of one check, or of many with the same cause."""
+    """Findings with the same verdict, words and fix: of one check, or of many not measured for the same reason."""
 
     verdict: Verdict
     checks: tuple[str, ...]
@@ -40,10 +40,12 @@ def verdict_shown(finding: Finding) -> Verdict:
 
 def groups(report: RunReport, verdict: Verdict) -> tuple[Group, ...]:
     """The findings of one verdict, causes before consequences, else in the order they were made."""
-    alike: dict[tuple[str, str, bool], list[Finding]] = {}
+    alike: dict[tuple[str, str, str, bool], list[Finding]] = {}
     for finding in report.findings:
         if verdict_shown(finding) is verdict:
-            alike.setdefault((finding.message, finding.fix, finding.waived), []).append(finding)
+            # What is broken keeps its check's name; what was not measured, or skipped, has a reason in common.
+            check = finding.check if verdict in (Verdict.FAIL, Verdict.WARN) else ""
+            alike.setdefault((check, finding.message, finding.fix, finding.waived), []).append(finding)
     made = [
         Group(
             verdict,
@@ -53,7 +55,7 @@ def groups(report: RunReport, verdict: Verdict) -> tuple[Group, ...]:
             fix,
             tuple(findings),
         )
-        for (message, fix, _), findings in alike.items()
+        for (_, message, fix, _), findings in alike.items()
     ]
     return tuple(sorted(made, key=lambda group: group.is_consequence))
 

@@ -22,7 +22,7 @@ WORDS = {
 }
 COLOURS = {Verdict.PASS: 32, Verdict.WARN: 33, Verdict.FAIL: 31, Verdict.ERROR: 35, Verdict.SKIP: 2}
 # How many groups of each verdict a screen has room for; the rest is counted, and in report.json.
-ROOM = {Verdict.FAIL: 6, Verdict.ERROR: 4, Verdict.WARN: 4, Verdict.SKIP: 4}
+ROOM = {Verdict.FAIL: 5, Verdict.ERROR: 3, Verdict.WARN: 3, Verdict.SKIP: 3}
 MESSAGES_A_CHECK = 2
 MESSAGE_LINES = 4
 NODES_WIDTH = 60
@@ -158,17 +158,18 @@ class _Page:
         remedies: dict[tuple[str, ...], None] = {}
         for group in same[:MESSAGES_A_CHECK]:
             who = f"{_nodes(self.report, group.nodes)}: " if len(same) > 1 else ""
-            yield from self._message(f"{who}{printable(group.message, keep_newlines=True)}")
+            text = f"{who}{printable(group.message, keep_newlines=True)}"
+            yield from self._message(text, most=1 if len(same) > 1 else MESSAGE_LINES)
             remedies[tuple(self._remedy(group))] = None
         if len(same) > MESSAGES_A_CHECK:
             yield f"{'':{INDENT}}... and {_count(len(same) - MESSAGES_A_CHECK, 'more message')} in report.json"
         for remedy in remedies:
             yield from remedy
 
-    def _message(self, text: str) -> Iterator[str]:
+    def _message(self, text: str, *, most: int) -> Iterator[str]:
         lines = [line for part in text.split("\n") for line in self._wrapped(part, first=INDENT, rest=INDENT)]
-        yield from lines[:MESSAGE_LINES]
-        if len(lines) > MESSAGE_LINES:
+        yield from lines[:most]
+        if len(lines) > most > 1:
             yield f"{'':{INDENT}}... (more in report.json)"
 
     def _remedy(self, group: Group) -> Iterator[str]:

@@ -92,8 +92,10 @@ def training():
 
 HOSTILE = (
     "\x1b[2J\x1b]0;owned\x07", "\rGO", "a\nb", "\x9b31m", "\x00", "\x7f", "\u202eevil", "\u2066x\u2069", "a\u200bb",
-    "\ufeff", "\ud800", "\udfff", "\ufffe", "\uffff", "\u2028", "\x85", "\U000e0041", "\u115f", "]]>", "<!--", "&amp;&bogus;",
-    "<script>alert(1)</script>", "</failure><x/>", '" onload="', "'", "::error::x", "  ::set-env name=A::b", "##vso[task]",
+    "\ufeff", "\ud800", "\udfff", "\ufffe", "\uffff", "\u2028", "\x85", "\U000e0041", "\u115f",
+    "]]>", "<!--", "&amp;&bogus;",
+    "<script>alert(1)</script>", "</failure><x/>", '" onload="', "'", "::error::x", "  ::set-env name=A::b",
+    "##vso[task]",
     "##[error]x", "##teamcity[x]", "x\n::stop-commands::t", "{0.__class__}", "{{7*7}}", "%s%n", "[red]x[/red]",
     "\x1b[31m", "a\tb", "x" * 5000, "-" * 300, "=cmd()", "|", "%0A::error::x", "\\x1b",
 )  # fmt: skip

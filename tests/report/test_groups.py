@@ -28,6 +28,12 @@ def test_a_different_fix_is_a_different_thing_to_do(make_report):
     assert [group.fix for group in groups(report, Verdict.FAIL)] == ["do x", "do y"]
 
 
+def test_two_broken_checks_are_never_one_thing(make_report):
+    """Each keeps its name, whatever the words."""
+    report = make_report(Finding("a.a", Verdict.FAIL, ("node1",), "m"), Finding("a.b", Verdict.FAIL, ("node1",), "m"))
+    assert [group.checks for group in groups(report, Verdict.FAIL)] == [("a.a",), ("a.b",)]
+
+
 def test_a_waived_fail_is_among_the_warnings(make_report):
     """It is shown where it counts, and marked."""
     report = make_report(Finding("a.a", Verdict.FAIL, ("node1",), "m", waived=True))

@@ -42,8 +42,10 @@ def test_a_number_that_is_none_leaves_the_old_file(tmp_path, full_report):
 @pytest.mark.parametrize(
     "data",
     [
-        b"", b"{", b"[]", b"null", b"NaN", b"\xff\xfe", b"[" * 100_000, b'{"schema": 1, "schema": 1}', b'{"schema": NaN}',
-        b'{"schema": 1e999}', b'{"schema": ' + b"9" * 5000 + b"}", b'{"schema": "\\u001b[2J"}', b'{"schema": 1, "\\n": 0}',
+        b"", b"{", b"[]", b"null", b"NaN", b"\xff\xfe", b"[" * 100_000, b'{"schema": 1, "schema": 1}',
+        b'{"schema": NaN}',
+        b'{"schema": 1e999}', b'{"schema": ' + b"9" * 5000 + b"}", b'{"schema": "\\u001b[2J"}',
+        b'{"schema": 1, "\\n": 0}',
     ],
 )  # fmt: skip
 def test_a_file_that_is_not_ours_is_a_usage_error(tmp_path, data):

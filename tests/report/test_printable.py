@@ -30,7 +30,8 @@ def test_what_cannot_be_seen_is_written_out(text, expected):
 @pytest.mark.parametrize(
     "text",
     [
-        "mtu: 9000 on node[1-2], 1500 on node3", "größer, 节点, узел, 🚀", "c10::Error: at::native::add", "fe80::1 and ::1",
+        "mtu: 9000 on node[1-2], 1500 on node3", "größer, 节点, узел, 🚀", "c10::Error: at::native::add",
+        "fe80::1 and ::1",
         "::ffff:10.0.0.1", "fe80::a to fe80::b", "::dead:beef", "# not a command", "## heading", "C:\\dir",
     ],
 )  # fmt: skip
