@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from preflight.errors import FactMissing
 from preflight.facts.fabric import Hca, chosen_hcas
 from preflight.facts.measured import Direction, Expected, Result, Slow, Stream
-from preflight.facts.node import NodeFacts
 from preflight.facts.selection import Backend, nccl_interfaces
 from preflight.facts.values import Interface, Missing
 from preflight.hosts import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from preflight.facts.node import NodeFacts
 
 Judgement = Literal["pass", "warn", "fail", "error"]
 SLOW_BELOW = 0.8

@@ -139,6 +139,15 @@ class Mesh:
         for connection, visitor in [item for item in self.visitors.items() if item[1].deadline < now]:
             visitor.drop(connection)
 
+    def close(self) -> None:
+        """End whatever is still open."""
+        for attempt in list(self.under_way):
+            attempt.expire()
+        for connection, visitor in list(self.visitors.items()):
+            visitor.drop(connection)
+        self.release(self.listener)
+        self.selector.close()
+
 
 def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """Listen, connect to all peers at once, and answer those that connect to us; see the module's docstring."""
@@ -162,11 +171,7 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
             channel.emit({"tried": len(attempts)})
         if told and (expected <= mesh.heard or _is_finished(channel)):
             break
-    for attempt in list(mesh.under_way):
-        attempt.expire()
-    for connection, visitor in list(mesh.visitors.items()):
-        visitor.drop(connection)
-    mesh.release(mesh.listener)
+    mesh.close()
     return {
         "edges": [attempt.edge() for attempt in attempts],
         "heard": sorted(mesh.heard),

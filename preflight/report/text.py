@@ -71,6 +71,8 @@ def _detail(report: RunReport) -> str:
         told.append(
             f"{report.ledger.expected - report.ledger.judged} of {report.ledger.expected} cells have no verdict"
         )
+    if not told and report.verdict is Verdict.ERROR:
+        told.append("the run broke outside the checks")
     if not told:
         passed = len(checks[Verdict.PASS])
         told.append(f"{_count(passed, 'check')} passed" if passed else "no check applied")

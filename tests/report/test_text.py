@@ -65,6 +65,12 @@ def test_an_interrupted_run_and_one_without_end_say_so(make_report):
     assert headline(msgspec.structs.replace(cut, exit_code=3)).startswith("UNFINISHED  ")
 
 
+def test_a_run_that_broke_outside_the_checks_does_not_boast_of_those_that_passed(make_report):
+    """A file of checks that cannot be collected leaves no finding, and is no GO."""
+    report = make_report(*passing(), verdict=Verdict.ERROR, exit_code=3)
+    assert headline(report) == "NOT MEASURED  3 nodes, 41 s: the run broke outside the checks"
+
+
 def test_a_fail_shows_check_nodes_message_and_fix(full_report):
     """In this order, before anything else, each on its own line."""
     lines = summary(full_report, width=100).splitlines()
