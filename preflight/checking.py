@@ -21,6 +21,8 @@ from preflight.run import Run
 from preflight.settings import Settings, load_settings
 
 OURS = (*KINDS, "settings")
+# What a check waits for decides how it runs; with `node` beside `cluster` its body is evaluated for every node.
+BY_WEIGHT = ("training", "bench", "mesh", "node", "cluster")
 JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3}
 QUICK_KINDS = {"node", "cluster", "mesh"}
 INTERRUPT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
@@ -301,7 +303,7 @@ def _check_of(item: pytest.Item) -> Check:
         built_on = [argument for argument in definitions[-1].argnames if argument in KINDS]
         if built_on:
             raise pytest.UsageError(f"{item.nodeid}: fixture {name!r} is built on {built_on[0]!r}; use that in the check")
-    kind = next((kind for kind in reversed(KINDS) if kind in arguments), "cluster")
+    kind = next((kind for kind in BY_WEIGHT if kind in arguments), "cluster")
     needs = frozenset(str(word) for mark in item.iter_markers("needs") for word in mark.args)
     advisory = item.get_closest_marker("advisory") is not None
     return Check(_id_of(item), item.obj, arguments, kind, advisory, needs)

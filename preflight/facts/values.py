@@ -65,6 +65,8 @@ class Identity(Value):
     @property
     def own_address(self) -> str:
         """What gloo would offer to its peers: the address of the node's own hostname."""
+        if isinstance(self.hostname_address, Missing) and not self.hostname_addresses:
+            raise BlockedBy("names.own_hostname_is_an_address_of_the_node", detail=self.hostname_address.missing)
         return present(self.hostname_address, "address of the node's own hostname")
 
     @property

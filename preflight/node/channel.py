@@ -32,8 +32,7 @@ class Channel:
         """The next message the controller sends into this call; TimeoutError after `timeout_s`, EOFError at its end."""
         end = time.monotonic() + timeout_s
         while not self._ready:
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([self.down], [], [], left)[0]:
+            if not select.select([self.down], [], [], max(0.0, end - time.monotonic()))[0]:
                 raise TimeoutError(f"no message from the controller within {timeout_s:.1f} s")
             data = os.read(self.down, 1 << 16)
             if not data:

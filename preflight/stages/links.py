@@ -7,6 +7,7 @@ import secrets
 from typing import Any
 
 from preflight import bandwidth
+from preflight.errors import HostError
 from preflight.facts.measured import Stream
 from preflight.session import Call, Session
 
@@ -58,4 +59,6 @@ async def _one(
     }
     await calls[node].send({"round": order})
     told = await calls[node].first("round")
+    if "error" in told:
+        raise HostError(node, f"the raw stream from {source} gave no figure: {told['error']}")
     return Stream(source=source, target=node, shift=shift, gbytes_per_s=float(told["gbytes_per_s"]))

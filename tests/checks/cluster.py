@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,6 @@ from preflight.facts.measured import (
     Mesh,
     RankReport,
     Result,
-    Slow,
     Stream,
     TrainedRank,
     Training,
@@ -31,8 +30,6 @@ from preflight.facts.values import Missing
 from preflight.findings import Finding, Ledger, Verdict
 from preflight.judge import KINDS, Check, Judge
 from preflight.settings import Settings
-
-__all__ = ["Broken", "Edge", "FakeRun", "Slow", "check", "checks", "ethernet", "judge", "judge_all", "roce"]
 
 FOLDER = Path(__file__).parents[2] / "checks"
 ABSENT = Missing("not there", "absent")
@@ -324,7 +321,81 @@ class Broken:
         assert self.words in "; ".join(finding.message for finding in broken)
         assert all(finding.fix for finding in broken)
 
-    @staticmethod
-    def names(table: tuple[Broken, ...]) -> Iterator[str]:
-        """The checks of a table."""
-        return (broken.name for broken in table)
+
+def debian_name(run: FakeRun, node: str) -> FakeRun:
+    """The node's own hostname is 127.0.1.1 there, as Debian's installer writes it."""
+    return run.change(node, "identity", hostname_address="127.0.1.1", hostname_addresses=("127.0.1.1",))
+
+
+def resolves(run: FakeRun, node: str, peer: str, *addresses: str) -> FakeRun:
+    """What one node takes the hostname of a peer for."""
+    return _route(run, node, peer, resolved=addresses)
+
+
+def leaves_by(run: FakeRun, node: str, peer: str, interface: str) -> FakeRun:
+    """The interface that packets from a node to a peer take."""
+    return _route(run, node, peer, interface=interface)
+
+
+def leads_to(run: FakeRun, address: str, *nodes: str) -> FakeRun:
+    """What MASTER_ADDR resolves to on some nodes, on all where none is named; "" for nothing."""
+    for name in nodes or run.names:
+        run.change(name, "peers", master_addresses=(address,) if address else ())
+    return run
+
+
+def with_second_address(run: FakeRun, node: str, address: str) -> FakeRun:
+    """A second interface, with this address."""
+    network = run.subjects[node]["network"]
+    assert isinstance(network, values.Network)
+    second = msgspec.structs.replace(
+        network.interfaces[1], name="mgmt0", index=3, addresses=(values.Address(address, 24, "inet"),)
+    )
+    return run.change(node, "network", interfaces=(*network.interfaces, second))
+
+
+def gpus(count: int, **fields: Any) -> tuple[values.Gpu, ...]:
+    """GPUs of one node."""
+    return tuple(msgspec.structs.replace(_gpu(index), **fields) for index in range(count))
+
+
+def renamed(run: FakeRun, node: str, device: int, name: str) -> FakeRun:
+    """Another name for one RDMA device of a node."""
+    rdma = run.subjects[node]["rdma"]
+    assert isinstance(rdma, values.Rdma)
+    devices = list(rdma.devices)
+    devices[device] = msgspec.structs.replace(devices[device], name=name)
+    return run.change(node, "rdma", devices=tuple(devices))
+
+
+def without_gid(run: FakeRun, node: str, index: int) -> FakeRun:
+    """One row less in the GID table of the first RDMA device of a node."""
+    rdma = run.subjects[node]["rdma"]
+    assert isinstance(rdma, values.Rdma)
+    rows = rdma.devices[0].ports[0].gids
+    return run.rdma_port(node, gids=tuple(gid for gid in rows if gid.index != index))
+
+
+def ranks_with_nccl(*versions: str) -> tuple[RankReport, ...]:
+    """One rank a node, each with the NCCL it loaded."""
+    return tuple(RankReport(rank, f"node{rank + 1}", "cuda:0", 1.0, 0.1, text) for rank, text in enumerate(versions))
+
+
+def busbw(gbytes_per_s: float, *, spread: float = 0.01) -> FakeRun:
+    """Three nodes whose all-reduce reaches this bandwidth."""
+    low, high = gbytes_per_s - spread, gbytes_per_s + spread
+    return ethernet().all_reduce_has(
+        busbw_gbytes_per_s=gbytes_per_s, busbw_low_gbytes_per_s=low, busbw_high_gbytes_per_s=high
+    )
+
+
+def rate_unknown(run: FakeRun) -> FakeRun:
+    """No link tells its rate: the raw streams of the run are what is expected."""
+    return run.bench_has(expected=Expected(3.0, None, ("median of the raw TCP streams",)))
+
+
+def _route(run: FakeRun, node: str, peer: str, **fields: Any) -> FakeRun:
+    peers = run.subjects[node]["peers"]
+    assert isinstance(peers, values.Peers)
+    routes = [msgspec.structs.replace(r, **fields) if r.name == peer else r for r in peers.routes]
+    return run.change(node, "peers", routes=tuple(routes))

@@ -147,11 +147,9 @@ class Lab:
         addresses = {f"node{number}": f"{SUBNET}.{number}" for number in range(1, hosts + 1)}
         self._hold_namespaces(addresses)
         self._find_hosts(addresses)
-        switch = self.spaces[0]
-        wire(
-            switch,
-            [(self.controller, machine.CONTROLLER_ADDRESS), *((host.space, host.address) for host in self.hosts)],
-        )
+        at = {**addresses, "controller": machine.CONTROLLER_ADDRESS}
+        switch, *others = self.spaces
+        wire(switch, [(space, at[space.name]) for space in others])
         for host in self.hosts:
             if rate is not None:
                 host.shape(egress=rate, ingress=rate)

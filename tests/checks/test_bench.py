@@ -1,0 +1,91 @@
+"""Is a wrong sum, a slow node or a slow whole told as what it is?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.facts.measured import Slow
+from preflight.findings import Verdict
+from tests.checks.cluster import Broken, busbw, ethernet, judge, ranks_with_nccl, rate_unknown
+
+BROKEN = (
+    Broken(
+        "bench.all_reduce_is_correct",
+        ethernet().all_reduce_has(wrong=5, wrong_ranks=(1,)),
+        ("node2",),
+        "5 wrong elements; wanted 0 (ranks 1)",
+    ),
+    Broken(
+        "bench.every_rank_maps_the_same_nccl",
+        ethernet().bench_has(ranks=ranks_with_nccl("2.28.9", "2.28.9", "2.19.3")),
+        ("node3",),
+        "2.28.9 on node[1-2], 2.19.3 on node3",
+    ),
+    Broken(
+        "bench.no_node_is_slower_than_its_peers",
+        ethernet().bench_has(slow=(Slow(("node3",), "egress", 0.024, 0.119),)),
+        ("node3",),
+        "node3 sends 0.024 GB/s where its peers reach 0.119 GB/s",
+    ),
+    Broken(
+        "bench.no_node_is_slower_than_its_peers",
+        ethernet().bench_has(slow=(Slow(("node1", "node3"), "path", 0.024, 0.119),)),
+        ("node1", "node3"),
+        "the path between node1 and node3",
+    ),
+    Broken(
+        "bench.all_reduce_reaches_the_expected_bandwidth",
+        busbw(2.0),
+        ("node1", "node2", "node3"),
+        "wanted at least 2.745",
+    ),
+    Broken("bench.all_reduce_is_near_the_expected_bandwidth", busbw(2.8), ("node1", "node2", "node3"), "95% of 3.05"),
+)
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=str)
+def test_the_broken_nodes_are_named(broken):
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    broken.assert_named()
+
+
+GATE = "bench.all_reduce_reaches_the_expected_bandwidth"
+
+
+def test_an_interval_across_the_gate_is_not_measured():
+    """Neither pass nor fail: the figure is too uncertain."""
+    findings = judge(GATE, busbw(2.74, spread=0.1))
+    assert [finding.verdict for finding in findings] == [Verdict.ERROR]
+    assert "straddles the gate of 2.745 GB/s" in findings[0].message
+
+
+def test_more_than_the_links_carry_is_never_a_pass():
+    """A figure above the physical bound means that a fact or the figure is wrong."""
+    findings = judge(GATE, busbw(9.0))
+    assert [finding.verdict for finding in findings] == [Verdict.ERROR]
+    assert "more than the links can carry" in findings[0].message
+
+
+def test_a_slow_node_is_the_cause_of_a_slow_whole():
+    """With a slow node named, the missing bandwidth is its consequence."""
+    run = busbw(0.5).bench_has(slow=(Slow(("node3",), "both", 0.5, 3.0),))
+    (finding,) = judge(GATE, run)
+    assert finding.verdict is Verdict.ERROR
+    assert finding.message.startswith("blocked by bench.no_node_is_slower_than_its_peers on node3")
+
+
+def test_without_a_link_rate_the_peers_judge():
+    """Virtual interfaces tell no rate: no gate, and a warning only far below this run's own streams."""
+    assert {f.verdict for f in judge(GATE, rate_unknown(busbw(1.0)))} == {Verdict.SKIP}
+    near = "bench.all_reduce_is_near_the_expected_bandwidth"
+    assert {f.verdict for f in judge(near, rate_unknown(busbw(2.6)))} == {Verdict.PASS}
+    assert {f.verdict for f in judge(near, rate_unknown(busbw(1.0)))} == {Verdict.WARN}
+
+
+def test_without_figures_nothing_passes():
+    """A benchmark that ended without a result leaves its checks unmeasured, with the reason."""
+    run = ethernet().bench_has(results=(), streams=(), expected=None, not_measured="rank 2 on node3 stopped")
+    for name in ("bench.all_reduce_is_correct", "bench.no_node_is_slower_than_its_peers", GATE):
+        (finding,) = judge(name, run)
+        assert finding.verdict is Verdict.ERROR
+        assert "rank 2 on node3 stopped" in finding.message

@@ -1,0 +1,50 @@
+"""Is the node whose clock is off named?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.findings import Verdict
+from tests.checks.cluster import Broken, ethernet, judge
+
+BROKEN = (
+    Broken(
+        "clock.clocks_agree",
+        ethernet().change("node3", "clock", offset_seconds=3600.0),
+        ("node3",),
+        "+3.6e+03 s (known to 0.005 s) on node3; wanted within 30 s",
+    ),
+    Broken(
+        "clock.clocks_are_in_step",
+        ethernet().change("node3", "clock", offset_seconds=-5.0),
+        ("node3",),
+        "on node3; wanted within 1 s",
+    ),
+)
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=str)
+def test_the_broken_nodes_are_named(broken):
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    broken.assert_named()
+
+
+def test_an_offset_within_its_uncertainty_is_no_fault():
+    """What the round trip leaves open counts for the node."""
+    run = ethernet().change("node3", "clock", offset_seconds=1.5, uncertainty_seconds=0.9)
+    assert {f.verdict for f in judge("clock.clocks_are_in_step", run)} == {Verdict.PASS}
+
+
+def test_a_clock_that_is_hardly_known_is_not_measured():
+    """An uncertainty above the limit gives no verdict."""
+    run = ethernet().change("node3", "clock", uncertainty_seconds=2.0)
+    verdicts = {f.nodes: f.verdict for f in judge("clock.clocks_are_in_step", run)}
+    assert verdicts["node3",] is Verdict.ERROR
+
+
+def test_a_controller_with_a_wrong_clock_blames_nobody():
+    """The nodes are compared with each other: an offset they share is the controller's."""
+    run = ethernet()
+    for name in run.names:
+        run.change(name, "clock", offset_seconds=7200.0)
+    assert {f.verdict for f in judge("clock.clocks_agree", run)} == {Verdict.PASS}

@@ -1,0 +1,54 @@
+"""What holds for every check there is: explained, passed by healthy clusters, and able to fail?"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from preflight.findings import Verdict
+from preflight.judge import docstring_fix
+from tests.checks.cluster import checks, ethernet, judge_all, roce
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("name", sorted(checks()))
+def test_it_is_explained(name):
+    """The docstring says what must hold in one sentence, why a job breaks otherwise, and how to mend it."""
+    text = checks()[name].__doc__ or ""
+    first, _, rest = text.partition("\n\n")
+    why, _, _ = rest.partition("Fix:")
+    assert first.endswith(".")
+    assert len(why.split()) > 5
+    assert docstring_fix(text)
+
+
+def test_it_can_fail():
+    """Every check has a row with a broken cluster in the tests of its subject, and every row a check."""
+    rows = set()
+    for path in HERE.glob("test_*.py"):
+        module = importlib.import_module(f"tests.checks.{path.stem}") if path != Path(__file__) else None
+        rows |= {broken.name for broken in getattr(module, "BROKEN", ())}
+    assert rows == set(checks())
+
+
+def test_a_healthy_cluster_with_everything_passes_everything():
+    """Four nodes with GPUs, RoCE and a usual job's variables: every check asks, and is content."""
+    findings = judge_all(roce())
+    assert {finding.check for finding in findings} == set(checks())
+    assert {finding.verdict for finding in findings} == {Verdict.PASS}
+
+
+@pytest.mark.parametrize("run", [ethernet(3), ethernet(1), roce(1)], ids=["ethernet-3", "ethernet-1", "roce-1"])
+def test_what_is_not_there_is_not_asked(run):
+    """Without GPUs, RDMA, variables or peers a check passes or is skipped; nothing is an error."""
+    assert {finding.verdict for finding in judge_all(run)} == {Verdict.PASS, Verdict.SKIP}
+
+
+def test_a_plain_machine_alone_is_well():
+    """One fresh Debian machine, its own name 127.0.1.1, 1024 files, a small /dev/shm: warnings at most."""
+    run = ethernet(1).change("node1", "identity", hostname_address="127.0.1.1", hostname_addresses=("127.0.1.1",))
+    run.change("node1", "limits", nofile_soft=1024, memlock_soft_bytes=8 << 20, shm_free_bytes=63 << 20)
+    assert {finding.verdict for finding in judge_all(run)} == {Verdict.PASS, Verdict.SKIP, Verdict.WARN}

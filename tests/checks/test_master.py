@@ -1,0 +1,97 @@
+"""Is a MASTER_ADDR or MASTER_PORT that cannot work found, and its node named?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.findings import Verdict
+from tests.checks.cluster import Broken, debian_name, judge, leads_to, roce, with_second_address
+
+BROKEN = (
+    Broken(
+        "master.variables_are_the_same_on_every_node",
+        roce().environment("node3", MASTER_ADDR="10.0.0.3"),
+        ("node3",),
+        "MASTER_ADDR: node1 on node[1-2,4], 10.0.0.3 on node3",
+    ),
+    Broken(
+        "master.variables_are_the_same_on_every_node",
+        roce().environment("node3", MASTER_PORT=""),
+        ("node3",),
+        "MASTER_PORT: 29500 on node[1-2,4], not set on node3",
+    ),
+    Broken(
+        "master.address_belongs_to_the_first_node",
+        leads_to(roce(), "10.0.0.2"),
+        ("node1",),
+        "MASTER_ADDR node1 is 10.0.0.2 on node1, an address of node2",
+    ),
+    Broken("master.address_belongs_to_the_first_node", leads_to(roce(), "127.0.0.1"), ("node1",), "127.0.0.1"),
+    Broken(
+        "master.address_leads_every_node_to_the_first",
+        leads_to(roce(), "10.0.0.9", "node3"),
+        ("node3",),
+        "MASTER_ADDR node1 is 10.0.0.9 there; wanted 10.0.0.1",
+    ),
+    Broken(
+        "master.address_leads_every_node_to_the_first", leads_to(roce(), "", "node3"), ("node3",), "is unknown there"
+    ),
+    Broken(
+        "master.address_is_on_the_training_interface",
+        with_second_address(leads_to(roce(), "192.168.0.1"), "node1", "192.168.0.1"),
+        ("node1",),
+        "MASTER_ADDR node1 is 192.168.0.1; the training interface eth0 has 10.0.0.1",
+    ),
+    Broken(
+        "master.port_is_free_on_the_first_node",
+        roce().change(
+            "node1", "peers", master_port_error="Address already in use", master_port_holder="python (pid 7)"
+        ),
+        ("node1",),
+        "MASTER_PORT 29500 cannot be bound: Address already in use, held by python (pid 7)",
+    ),
+    Broken(
+        "master.port_is_free_on_the_first_node", roce().environment(MASTER_PORT="99999"), ("node1",), "wanted 1-65535"
+    ),
+    Broken(
+        "master.port_is_outside_the_ephemeral_range",
+        roce().environment(MASTER_PORT="40000"),
+        ("node1",),
+        "MASTER_PORT 40000 is in the ephemeral range 32768-60999",
+    ),
+)
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=str)
+def test_the_broken_nodes_are_named(broken):
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    broken.assert_named()
+
+
+def test_a_wrong_address_is_told_once():
+    """Where MASTER_ADDR leads to another node, the nodes that follow it there are not to blame."""
+    findings = judge("master.address_leads_every_node_to_the_first", leads_to(roce(), "10.0.0.2"))
+    assert Verdict.FAIL not in {finding.verdict for finding in findings}
+
+
+def test_the_first_nodes_own_name_may_be_loopback_there():
+    """Peers that find the first node by its name are well, whatever it takes its own name for."""
+    run = leads_to(debian_name(roce(), "node1"), "127.0.1.1", "node1")
+    findings = judge("master.address_leads_every_node_to_the_first", run)
+    assert {finding.verdict for finding in findings} == {Verdict.PASS}
+    (blocked,) = judge("master.address_belongs_to_the_first_node", run)
+    assert blocked.message.startswith("blocked by names.own_hostname_is_not_loopback on node1")
+
+
+def test_localhost_serves_a_cluster_of_one():
+    """On one node MASTER_ADDR may be any address of it, loopback included."""
+    run = leads_to(roce(1), "127.0.1.1")
+    assert {f.verdict for f in judge("master.address_belongs_to_the_first_node", run)} == {Verdict.PASS}
+
+
+def test_nobody_stands_in_for_a_first_host_that_did_not_answer():
+    """Rank 0's node is the first host: without it there is nothing to compare MASTER_ADDR with."""
+    run = roce()
+    run.failures["node1"] = "connection refused"
+    verdicts = {finding.verdict for finding in judge("master.address_belongs_to_the_first_node", run)}
+    assert verdicts == {Verdict.ERROR}

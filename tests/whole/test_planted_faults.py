@@ -1,0 +1,165 @@
+"""Three real hosts over ssh: a healthy cluster passes, and each planted fault is the only fail, on the right host."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+
+import pytest
+
+from tests.lab import faults, rdma
+
+GRADIENT_BEFORE = """
+import os
+if "RANK" in os.environ:
+    import torch
+    ddp = torch.nn.parallel.DistributedDataParallel
+    make = ddp.__init__
+    def spoilt(self, *words, **named):
+        make(self, *words, **named)
+        next(self.module.parameters()).register_hook(lambda gradient: gradient * 1.5)
+    ddp.__init__ = spoilt
+"""
+GRADIENT_AFTER = """
+import os
+if "RANK" in os.environ:
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+    register_optimizer_step_pre_hook(lambda optimizer, *_: optimizer.param_groups[0]["params"][0].grad.mul_(1.5))
+"""
+NO_MEMLOCK = "[limits]\nmemlock_min_bytes = 65536\n"
+
+
+class Judged:
+    """One finished run against the lab."""
+
+    def __init__(self, lab, folder, *words, hosts="node[1-3]"):
+        argv = [sys.executable, "-m", "pytest", f"--hosts={hosts}", f"--python={sys.executable}", "--color=no"]
+        done = lab.run([*argv, f"--report-dir={folder}", *words], timeout_s=200)
+        self.output = done.stdout + done.stderr
+        self.code = done.returncode
+        self.report = json.loads((folder / "report.json").read_text())
+
+    def of(self, verdict: str) -> list[tuple[str, tuple[str, ...]]]:
+        return [(f["check"], tuple(f["nodes"])) for f in self.report["findings"] if f["verdict"] == verdict]
+
+    def finding(self, check: str, verdict: str) -> dict:
+        return next(f for f in self.report["findings"] if (f["check"], f["verdict"]) == (check, verdict))
+
+    def told(self) -> str:
+        lines = [f"{f['verdict']} {f['check']} {f['nodes']} {f['message']}" for f in self.report["findings"]]
+        return "\n".join([self.output, *(line for line in lines if not line.startswith(("pass", "skip")))])
+
+
+def test_a_healthy_cluster_passes(lab3, tmp_path):
+    """Three hosts on 1 Gbit links: exit 0, nothing failed, warned or left unmeasured, and nothing left behind."""
+    before = lab3.residue()
+    run = Judged(lab3, tmp_path / "report")
+
+    assert run.code == 0, run.told()
+    assert run.of("fail") + run.of("warn") + run.of("error") == [], run.told()
+    assert run.report["verdict"] == "pass"
+    assert run.report["mesh"]["ok"] == run.report["mesh"]["edges"] == 6
+    assert run.report["bench"]["world_size"] == run.report["training"]["world_size"] == 3
+    assert sorted(path.name for path in (tmp_path / "report" / "facts").iterdir()) == [
+        "node1.json",
+        "node2.json",
+        "node3.json",
+    ]
+    assert lab3.left_since(before) == {}
+
+
+def slow_link(host):
+    host.shape(egress="200mbit", ingress="200mbit")
+    return faults.Planted(lambda: host.shape(egress="1gbit", ingress="1gbit"))
+
+
+# fault -> (how it is planted on the host, words of the command line, the check that must fail)
+FAULTS = {
+    "mtu": (lambda host: faults.mtu(host, 1400), (), "network.mtu_is_the_same_on_every_node"),
+    "hostname": (
+        lambda host: faults.hostname_resolves_to(host, "127.0.1.1"),
+        (),
+        "names.own_hostname_is_not_loopback",
+    ),
+    "firewall": (
+        faults.drop_incoming_high_ports,
+        (),
+        "mesh.every_node_reaches_every_other_on_random_ports",
+    ),
+    "torch": (lambda host: faults.torch_version(host, "2.12.0"), (), "software.versions_are_the_same_on_every_node"),
+    "slow link": (slow_link, (), "bench.no_node_is_slower_than_its_peers"),
+    "gradient before": (
+        lambda host: faults.python_site(host, GRADIENT_BEFORE),
+        (),
+        "training.first_step_gradients_are_right",
+    ),
+    "gradient after": (
+        lambda host: faults.python_site(host, GRADIENT_AFTER),
+        (),
+        "training.parameters_are_the_same_on_every_rank",
+    ),
+}
+
+
+def the_only_fail(run: Judged, check: str, node: str) -> None:
+    assert run.code == 1, run.told()
+    assert run.of("fail") == [(check, (node,))], run.told()
+    assert run.finding(check, "fail")["fix"], run.told()
+    for finding in run.report["findings"]:
+        if finding["verdict"] == "error":
+            assert finding["message"].startswith(("blocked by", "not started", "not measured")), run.told()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_on_one_host_is_the_only_fail(lab3, tmp_path, fault):
+    """Exit 1, one failed check, exactly the host it was planted on, and a fix."""
+    plant, words, check = FAULTS[fault]
+    with plant(lab3["node3"]):
+        run = Judged(lab3, tmp_path / "report", *words)
+
+    the_only_fail(run, check, "node3")
+
+
+def test_an_interface_only_the_others_have_is_named(lab3, tmp_path):
+    """NCCL_SOCKET_IFNAME that matches nothing on one host fails there, before any hang."""
+    with ExitStack() as planted:
+        for number, name in enumerate(("node1", "node2"), start=1):
+            planted.enter_context(faults.add_interface(lab3[name], "eth1", f"10.78.0.{number}/24"))
+        run = Judged(lab3, tmp_path / "report", "--env", "NCCL_SOCKET_IFNAME=eth1")
+
+    the_only_fail(run, "network.interface_variables_match_an_interface", "node3")
+
+
+def test_a_held_master_port_is_named_with_its_holder(lab3, tmp_path):
+    """MASTER_PORT taken on rank 0's node fails there and nowhere else."""
+    words = ("--env", f"MASTER_ADDR={lab3['node1'].address}", "--env", "MASTER_PORT=29500")
+    with faults.hold_port(lab3["node1"], 29500):
+        run = Judged(lab3, tmp_path / "report", *words)
+
+    the_only_fail(run, "master.port_is_free_on_the_first_node", "node1")
+    assert "29500" in run.finding("master.port_is_free_on_the_first_node", "fail")["message"]
+
+
+def test_a_missing_gid_index_is_named(lab3, tmp_path):
+    """Index 3 empty on one host of three RoCE hosts."""
+    settings = tmp_path / "preflight.toml"
+    settings.write_text(NO_MEMLOCK)
+    with ExitStack() as planted:
+        for name in ("node1", "node2", "node3"):
+            missing = {3} if name == "node2" else set()
+            planted.enter_context(faults.rdma_tree(lab3[name], [rdma.RdmaDevice()], missing_gids=missing))
+        run = Judged(lab3, tmp_path / "report", "--env", "NCCL_IB_GID_INDEX=3", f"--settings={settings}")
+
+    the_only_fail(run, "rdma.gid_index_exists_on_every_node", "node2")
+
+
+def test_an_unreachable_host_is_an_error_and_the_others_are_judged(lab3, tmp_path):
+    """Exit 3, the host as error, the rest of the facts judged."""
+    run = Judged(lab3, tmp_path / "report", hosts="node[1-2],10.77.255.250")
+
+    assert run.code == 3, run.told()
+    assert run.of("fail") == []
+    assert ("reach.every_node_answers", ("10.77.255.250",)) in run.of("error")
+    assert ("network.mtu_is_the_same_on_every_node", ("node1", "node2")) in run.of("pass")
+    assert run.report["nodes"]["10.77.255.250"]["reached"] is False
