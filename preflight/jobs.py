@@ -17,6 +17,19 @@ WORKLOADS = Path(__file__).parent / "workloads"
 STAGES = ("start", "import", "rendezvous", "communicator", "running", "done")
 GRACE_SECONDS = 4.0  # what the other ranks get to say their part once one has failed
 
+# How a rank's error reads when it is another rank that failed.
+PEER_IS_GONE = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "Socket closed",
+    "Timed out waiting",
+    "Socket Timeout",
+    "wait timeout",
+    "Connection refused",
+    "remote process exited",
+)
+
 # What a launcher, a scheduler or a shell may have left behind, and no rank of ours may inherit.
 INHERITED_NEVER = (
     "RANK",
@@ -138,6 +151,8 @@ async def run_job(sessions: dict[str, Session], job: Job, *, launcher: str) -> O
                 "environment": [list(layer) for layer in job.environment],
                 "drop": list(INHERITED_NEVER),
                 "seconds": job.seconds,
+                # torch and launchers keep files of their own; here the keeper finds and removes them
+                "scratch": True,
             }
             calls[node] = await sessions[node].start("ranks", arguments, seconds=job.seconds + 5.0, blob=script)
     except HostError as error:
@@ -222,10 +237,11 @@ def _conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str],
 
 
 def _first_to_fail(unfinished: list[RankStory]) -> list[RankStory]:
-    """Those that died by themselves; else those that said why; else those that came least far."""
+    """Those that died without a word; else those with a reason of their own; else those that came least far."""
     killed = [story for story in unfinished if story.exit not in {"", "stopped", "time limit"} and not story.error]
-    if killed:
-        return killed
+    own = [story for story in unfinished if story.error and not any(sign in story.error for sign in PEER_IS_GONE)]
+    if killed or own:
+        return killed or own
     least = min(STAGES.index(story.stage) for story in unfinished)
     behind = [story for story in unfinished if STAGES.index(story.stage) == least]
     silent = [story for story in behind if not story.error]

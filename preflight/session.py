@@ -208,7 +208,8 @@ class Session:
             await asyncio.wait_for(asyncio.shield(self._tasks[1]), 1.0)
         stderr = self.stderr.decode("utf-8", "replace")
         if self.hello:
-            self._fail(HostError(self.host.name, "the connection ended in mid-run"))
+            last = f" ({stderr.strip().splitlines()[-1]})" if stderr.strip() else ""
+            self._fail(HostError(self.host.name, f"the connection ended in mid-run{last}"))
         elif code == 97:
             found = self.decoder.text().split(" ")[0]
             self._fail(HostError(self.host.name, f"Python {found} is too old; wanted 3.9 or newer: give --python PATH"))

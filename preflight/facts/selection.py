@@ -147,12 +147,13 @@ def _for_gloo(
     if isinstance(identity, Identity) and not isinstance(identity.hostname_address, Missing):
         own = _holder_or_none(network, identity.hostname_address)
     # Whoever names an interface for NCCL means it for the job, and forgot Gloo's own variable: on nodes without
-    # GPUs it is the better guess. A value that matches nothing is left to the check on NCCL_SOCKET_IFNAME.
+    # GPUs it is the better guess, and a value that matches nothing leaves the node without a training interface.
     value = variables.get("NCCL_SOCKET_IFNAME", "")
     if _is_set(value):
         wanted = nccl_interfaces(network, value, socket_family=variables.get("NCCL_SOCKET_FAMILY", ""))
-        if wanted:
-            return own if own is not None and own in wanted else wanted[0]
+        if not wanted:
+            raise FactMissing("training interface", _no_match("NCCL_SOCKET_IFNAME", value, network))
+        return own if own is not None and own in wanted else wanted[0]
     # A hostname of 127.0.1.1 is the names check's to blame; Debian gives it to every fresh machine.
     for candidate in (own, _holder_or_none(network, reached_address), *nccl_interfaces(network)[:1]):
         if candidate is not None and not candidate.is_loopback:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
 
 from preflight.findings import Finding, Verdict, Where
@@ -12,7 +11,6 @@ from preflight.findings import Finding, Verdict, Where
 T = TypeVar("T")
 # "environment": the default in ${NAME:-value}, which whoever starts the script may replace.
 Origin = Literal["written", "tool", "environment"]
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ Launcher = Literal["accelerate", "torchrun", "env", "deepspeed", "srun", "llamaf
 class Slurm:
     """What the #SBATCH lines ask for, each option by its long name."""
 
-    options: Mapping[str, Field[str]] = NOTHING
+    options: Mapping[str, Field[str]] = field(default_factory=dict)
 
     def number(self, *names: str) -> Field[int]:
         """The first of these options that is there, as a number."""
@@ -120,9 +118,9 @@ class Plan:
     mixed_precision: Field[str] = None
     program: Field[str] = None
     arguments: tuple[Sourced[str] | Unknown, ...] = ()
-    environment: Mapping[str, Field[str]] = NOTHING
-    unexported: Mapping[str, Field[str]] = NOTHING
-    settings: Mapping[str, Field[Any]] = NOTHING
+    environment: Mapping[str, Field[str]] = field(default_factory=dict)
+    unexported: Mapping[str, Field[str]] = field(default_factory=dict)
+    settings: Mapping[str, Field[Any]] = field(default_factory=dict)
     wrapper: tuple[str, ...] = ()
     slurm: Slurm | None = None
     is_opaque: bool = False
@@ -199,7 +197,7 @@ class LaunchFiles:
     batches: tuple[BatchConfig, ...] = ()
     variables: tuple[tuple[str, Mapping[str, Field[str]]], ...] = ()
     skips: tuple[Skip, ...] = ()
-    problems: tuple[Finding, ...] = field(default=())
+    problems: tuple[Finding, ...] = ()
 
 
 def problem(

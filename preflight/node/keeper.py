@@ -73,6 +73,14 @@ class Keeper:
         self.selector.register(wake_read, selectors.EVENT_READ, lambda: os.read(wake_read, 512))
         children.adopt_orphans()
         self.send(self._hello())
+        try:
+            self._loop()
+        except Exception as error:
+            # A bug of ours must not leave anything on the node either.
+            self.ending = "%s: %s" % (type(error).__name__, error)
+        self._end()
+
+    def _loop(self) -> None:
         while not self.ending:
             now = time.monotonic()
             if now >= self.deadline:
@@ -82,7 +90,6 @@ class Keeper:
             else:
                 self._wait(min(self.deadline, self.lease_until) - now)
             self._reap()
-        self._end()
 
     def send(self, message: dict) -> None:
         """Queue a frame for the controller: a stalled connection must not stall the lease."""
@@ -109,7 +116,9 @@ class Keeper:
 
     def _wait(self, seconds: float) -> None:
         for key, _ in self.selector.select(max(0.0, seconds)):
-            key.data()
+            # A callback before this one may have closed it.
+            if self.selector.get_map().get(key.fd) is key:
+                key.data()
 
     def _on_signal(self, number: int, _frame) -> None:  # noqa: ANN001
         if number != signal.SIGCHLD:

@@ -33,7 +33,7 @@ async def collect(fleet: Fleet, layers: Layers, backend: str) -> dict[str, Docum
         else:
             documents[name] = answer
     cluster = view(documents, backend)
-    if len(cluster) > 1 or any(node.has_variable("MASTER_PORT") for node in cluster):
+    if len(cluster) > 1 or any(node.has_variable(name) for node in cluster for name in ("MASTER_ADDR", "MASTER_PORT")):
         rounds = await asyncio.gather(*(_peers_of(fleet.sessions[node.name], node, cluster) for node in cluster))
         for node, (subjects, missing) in zip(cluster, rounds, strict=True):
             documents[node.name] = decode.merge(documents[node.name], subjects, missing)

@@ -197,7 +197,6 @@ def training(backend, *, hostname="10.0.0.1", reached="10.0.0.1", nodes=NODE, **
         ("gloo", {"GLOO_SOCKET_IFNAME": "eth1", "NCCL_SOCKET_IFNAME": "eth0"}, "eth1"),
         ("gloo", {"NCCL_SOCKET_IFNAME": "=eth1"}, "eth1"),
         ("gloo", {"NCCL_SOCKET_IFNAME": "eth", "hostname": "10.1.0.1"}, "eth1"),
-        ("gloo", {"NCCL_SOCKET_IFNAME": "eth7"}, "eth0"),
         ("gloo", {"hostname": "10.1.0.1"}, "eth1"),
         ("gloo", {"hostname": "127.0.1.1", "reached": "10.1.0.1"}, "eth1"),
         ("gloo", {"hostname": "127.0.1.1", "reached": "::ffff:10.1.0.1"}, "eth1"),

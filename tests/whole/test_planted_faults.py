@@ -25,7 +25,9 @@ GRADIENT_AFTER = """
 import os
 if "RANK" in os.environ:
     from torch.optim.optimizer import register_optimizer_step_pre_hook
-    register_optimizer_step_pre_hook(lambda optimizer, *_: optimizer.param_groups[0]["params"][0].grad.mul_(1.5))
+    def spoil(optimizer, *_):
+        optimizer.param_groups[0]["params"][0].grad.mul_(1.5)
+    register_optimizer_step_pre_hook(spoil)
 """
 NO_MEMLOCK = "[limits]\nmemlock_min_bytes = 65536\n"
 
