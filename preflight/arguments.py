@@ -19,7 +19,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "deadline": {"metavar": "SECONDS", "type": float, "default": None, "help": "of the whole run (45/300/900)"},
     "settings": {"metavar": "FILE", "default": None, "help": "thresholds: preflight.toml"},
     "report-dir": {"metavar": "DIR", "default": None, "help": "where the report goes (reports/<run id>)"},
-    "json": {"metavar": "FILE", "nargs": "?", "const": "-", "default": None, "help": "the result as JSON, here or to FILE"},
+    "json": {"metavar": "FILE", "nargs": "?", "const": "-", "default": None, "help": "the result as JSON (to FILE)"},
     "fail-on-warn": {"action": "store_true", "help": "a warning ends with exit code 1"},
     "require-all": {"action": "store_true", "help": "what we may not read is an error"},
     "full-mesh": {"action": "store_true", "help": "every ordered pair, at any number of nodes"},

@@ -58,8 +58,11 @@ def options_from(chosen: Chosen, command: list[str]) -> Options:
 class Checking:
     """The hooks of a session with hosts; registered only then."""
 
-    def __init__(self, config: pytest.Config, options: Options, source: Run | stored.StoredRun) -> None:
+    def __init__(
+        self, config: pytest.Config, options: Options, source: Run | stored.StoredRun, *, taken: tuple[str, ...]
+    ) -> None:
         self.config = config
+        self.taken = taken  # the short options that another plugin has
         self.options = options
         self.source = source
         self.ledger = Ledger()
@@ -86,7 +89,7 @@ class Checking:
             print(reporting.dry_run_text(options, source.hosts))
             pytest.exit("dry run: nothing was contacted", returncode=0)
         _quiet_pytest(config)
-        return cls(config, options, source)
+        return cls(config, options, source, taken=chosen.values["taken"])
 
     # -- fixtures: markers of how a check runs; the judge puts the real objects in their place
 
@@ -119,8 +122,7 @@ class Checking:
 
     def pytest_report_header(self) -> str:
         """What runs against which hosts, and the long names of options that others have taken."""
-        taken = self.config.stash.get(_taken_key(), ())
-        others = [f"use --preflight-{name} (another plugin has --{name})" for name in taken if name != "hosts"]
+        others = [f"use --preflight-{name} (another plugin has --{name})" for name in self.taken if name != "hosts"]
         return f"preflight: {hosts.fold(self.source.names)}" + "".join(f"; {other}" for other in others)
 
     def pytest_sessionstart(self) -> None:
@@ -275,12 +277,6 @@ def _quiet_pytest(config: pytest.Config) -> None:
         config.option.reportchars = "N"
 
 
-def _taken_key() -> Any:
-    from preflight.plugin import TAKEN
-
-    return TAKEN
-
-
 def _id_of(item: pytest.Item) -> str:
     return f"{item.path.stem.removeprefix('test_')}.{item.name.removeprefix('test_')}"
 
@@ -298,11 +294,13 @@ def _check_of(item: pytest.Item) -> Check:
         raise pytest.UsageError(f"{item.nodeid}: a check is a plain function, not a method of a class")
     if hasattr(item, "callspec"):
         raise pytest.UsageError(f"{item.nodeid}: a check is not parametrized; its node fixture covers every node")
-    arguments = tuple(item._fixtureinfo.argnames)
-    for name, definitions in item._fixtureinfo.name2fixturedefs.items():
+    asked = item._fixtureinfo  # noqa: SLF001 - pytest has no public word for what a test asks for by itself
+    arguments = tuple(asked.argnames)
+    for name, definitions in asked.name2fixturedefs.items():
         built_on = [argument for argument in definitions[-1].argnames if argument in KINDS]
         if built_on:
-            raise pytest.UsageError(f"{item.nodeid}: fixture {name!r} is built on {built_on[0]!r}; use that in the check")
+            words = f"fixture {name!r} is built on {built_on[0]!r}; use that in the check"
+            raise pytest.UsageError(f"{item.nodeid}: {words}")
     kind = next((kind for kind in BY_WEIGHT if kind in arguments), "cluster")
     needs = frozenset(str(word) for mark in item.iter_markers("needs") for word in mark.args)
     advisory = item.get_closest_marker("advisory") is not None
@@ -339,5 +337,3 @@ def _no_exit() -> Iterator[None]:
         yield
     finally:
         os._exit = leave
-
-

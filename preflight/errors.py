@@ -1,19 +1,19 @@
 """What can go wrong, and which part of it is the user's, a host's or ours?
 
-    PreflightError
-      UsageError               the user's option or file; exit code 4
-      HostError(host)          one host failed; a value, the run goes on
-        Unreachable              no connection, or no login
-        TimedOut                 connected, then silent past the deadline
-        BadReply                 what came back is not our protocol
-        Busy                     another run holds the node
-      FactMissing              a check asked for what we do not know -> error, or skip if no node has it
-        BlockedBy                its answer hangs on another check that does not hold -> error "blocked by"
-      NotApplicable            the question does not arise here -> skip
-      NotMeasured              a job gave no figure for this check -> error
-      Blame                    measured, and it does not hold; names the nodes (an AssertionError)
-      BlameMany                several Blames of one check, each a finding of its own
-      Interrupted              INT, TERM or HUP (a KeyboardInterrupt)
+PreflightError
+|- UsageError         the user's option or file; exit code 4
+|- HostError(host)    one host failed; a value, the run goes on
+|  |- Unreachable       no connection, or no login
+|  |- TimedOut          connected, then silent past the deadline
+|  |- BadReply          what came back is not our protocol
+|  `- Busy              another run holds the node
+|- FactMissing        a check asked for what we do not know -> error, or skip if no node has it
+|  `- BlockedBy         its answer hangs on another check that does not hold -> error "blocked by"
+|- NotApplicable      the question does not arise here -> skip
+|- NotMeasured        a job gave no figure for this check -> error
+|- Blame              measured, and it does not hold; names the nodes (an AssertionError)
+`- BlameMany          several Blames of one check, each a finding of its own
+Interrupted           INT, TERM or HUP (a KeyboardInterrupt, so no handler of Exception meets it)
 """
 
 from __future__ import annotations

@@ -121,9 +121,10 @@ class Judge:
         """Which checks keep a job from starting, or nothing."""
         blockers: dict[str, list[str]] = {}
         for cell in sorted(self.ledger.expected):
-            if cell.check.startswith(GATES.get(kind, ())) and self.ledger.is_judged(cell.check, cell.node):
-                if self.ledger.verdict_of(cell.check, cell.node) not in OPEN:
-                    blockers.setdefault(cell.check, []).append(cell.node)
+            is_judged = self.ledger.is_judged(cell.check, cell.node)
+            is_open = self.ledger.verdict_of(cell.check, cell.node) in OPEN
+            if cell.check.startswith(GATES.get(kind, ())) and is_judged and not is_open:
+                blockers.setdefault(cell.check, []).append(cell.node)
         # An error that another check caused is no second reason.
         causes = {
             check: nodes
@@ -133,10 +134,8 @@ class Judge:
         return "; ".join(f"{check} on {fold(self._ordered(nodes))}" for check, nodes in (causes or blockers).items())
 
     def _is_consequence(self, check: str, node: str) -> bool:
-        return any(
-            finding.check == check and node in finding.nodes and finding.message.startswith(("blocked by", "not started"))
-            for finding in self.ledger.findings
-        )
+        told = [finding for finding in self.ledger.findings if finding.check == check and node in finding.nodes]
+        return any(finding.message.startswith(("blocked by", "not started")) for finding in told)
 
     def _subject(self, kind: str) -> Any:
         """What the check's main fixture is; a job starts here, on its first use."""
@@ -173,7 +172,8 @@ class Judge:
             reasons = "; ".join(sorted(set(absent.values())))
             return [Finding(check.id, Verdict.SKIP, tuple(absent), f"on no node: {reasons}")]
         return [
-            Finding(check.id, verdict, tuple(names), message, fix) for (verdict, message, fix), names in outcomes.items()
+            Finding(check.id, verdict, tuple(names), message, fix)
+            for (verdict, message, fix), names in outcomes.items()
         ]
 
     def _once(self, check: Check, subject: Any, cluster: Cluster) -> list[Finding]:

@@ -26,7 +26,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
     """The short names, late: only where no other plugin has taken them by now."""
     del args
     group = parser.getgroup("preflight")
-    taken = {name for others in parser._groups for option in others.options for name in option.names()}
+    groups = parser._groups  # noqa: SLF001 - the only list of what other plugins have registered
+    taken = {name for others in groups for option in others.options for name in option.names()}
     for name, attributes in OPTIONS.items():
         # The namespace of options known so far tells of those that a plugin added without a group.
         free = f"--{name}" not in taken and not hasattr(early_config.known_args_namespace, _short(name))

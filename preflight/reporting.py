@@ -38,8 +38,7 @@ EXIT_UNWRITABLE = 3
 def dry_run_text(options: Options, hosts: tuple[Host, ...]) -> str:
     """What would be contacted and started, one line a host."""
     lines = [f"would reach {len(hosts)} node{'s' * (len(hosts) != 1)}, deadline {options.deadline_seconds:g} s:"]
-    for host in hosts:
-        lines.append(f"  {host.name}: {shlex.join(command(host, options.reach))}")
+    lines += [f"  {host.name}: {shlex.join(command(host, options.reach))}" for host in hosts]
     lines.append("ports: random ones for the mesh and the jobs, picked by the nodes; MASTER_PORT is bound, never used")
     lines.append(f"report: {options.folder}")
     return "\n".join(lines)

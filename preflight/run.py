@@ -74,11 +74,9 @@ class Run:
         """Reach every node and collect its facts; nodes that fail are in `failures`."""
         opts = self.options
         self._fleet = Fleet(self.hosts, opts.reach, run_id=opts.run_id, deadline=self.deadline)
-        self.progress(f"reaching {len(self.hosts)} node{'s' * (len(self.hosts) > 1)}")
-        self._timed("reach", lambda: self.fleet.run(self.fleet.open(), seconds=self._left(60.0)))
-        self.progress("collecting facts")
+        self.progress(f"reaching {len(self.hosts)} node{'s' * (len(self.hosts) > 1)} and collecting facts")
         collecting = facts.collect(self.fleet, opts.layers, opts.backend)
-        self.documents = self._timed("facts", lambda: self.fleet.run(collecting, seconds=self._left(60.0)))
+        self.documents = self._timed("facts", lambda: self.fleet.run(collecting, seconds=self._left(90.0)))
         self.failures = {name: error.reason for name, error in self.fleet.failures.items()}
         self.cluster = facts.view(self.documents, opts.backend)
         self.notes += [
@@ -200,5 +198,3 @@ class Run:
         for story in outcome.stories:
             placement = story.placement
             self.logs[f"{stage}-rank{placement.rank}-{placement.node}.log"] = story.log
-
-

@@ -14,7 +14,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from preflight import payload
@@ -217,7 +217,8 @@ class Session:
             reason = ssh.explain(stderr, self.host.name)
             self._fail(HostError(self.host.name, f"no Python could be started ({reason}): give --python PATH"))
         elif self.host.is_local or code != 255:
-            self._fail(HostError(self.host.name, f"Python ended with code {code}: {ssh.explain(stderr, self.host.name)}"))
+            reason = ssh.explain(stderr, self.host.name)
+            self._fail(HostError(self.host.name, f"Python ended with code {code}: {reason}"))
         else:
             self._fail(Unreachable(self.host.name, ssh.explain(stderr, self.host.name)))
 
@@ -275,6 +276,10 @@ class Session:
             self.process.kill()
 
 
+async def _nothing(_session: Session) -> None:
+    return
+
+
 class Fleet:
     """Every session of a run, and the thread they live in."""
 
@@ -302,16 +307,20 @@ class Fleet:
             future.cancel()
             raise
 
-    async def open(self) -> None:
-        """Open a session to every host at once; those that fail are in `failures`."""
+    async def open(self, then: Callable[[Session], Awaitable[None]] = _nothing) -> None:
+        """Open a session to every host at once, and do `then` with each as soon as it is up.
+
+        Hosts that fail in either are in `failures`.
+        """
         gate = asyncio.Semaphore(CONCURRENT_CONNECTS)
 
         async def one(host: Host) -> None:
-            async with gate:
-                try:
+            try:
+                async with gate:
                     self.sessions[host.name] = await self._open_patiently(host)
-                except HostError as error:
-                    self.failures[host.name] = error
+                await then(self.sessions[host.name])
+            except HostError as error:
+                self.failures[host.name] = error
 
         await asyncio.gather(*(one(host) for host in self.hosts))
 

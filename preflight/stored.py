@@ -39,7 +39,6 @@ class StoredRun:
         """The stored training."""
         return _present(self.report.training, "training")
 
-
     def planned(self) -> tuple[str, ...]:
         """The node of every rank, as the stored training says."""
         ranks = self.report.training.ranks if self.report.training is not None else ()

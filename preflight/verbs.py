@@ -27,6 +27,15 @@ from preflight.reporting import dry_run_text
 from preflight.run import Run
 
 PYTEST_INI = Path(__file__).parent / "pytest.ini"
+PYTEST_WORDS = (
+    "-pno:cacheprovider",
+    "-ppreflight.plugin",
+    "--import-mode=importlib",
+    "-qq",
+    "--no-header",
+    "-Wignore::pytest.PytestAssertRewriteWarning",
+    "-oconsole_output_style=classic",
+)
 
 
 def run_checks(chosen: Chosen, *, subjects: str = "", section: str = "", extra: Sequence[str] = ()) -> int:
@@ -35,8 +44,7 @@ def run_checks(chosen: Chosen, *, subjects: str = "", section: str = "", extra: 
 
     options = options_from(chosen, ["preflight", *sys.argv[1:]])  # usage errors in our own words, before pytest starts
     folder = options.folder.absolute()
-    words = ["-c", str(PYTEST_INI), "--rootdir", str(checks_folder()), "-p", "no:cacheprovider", "-p", "preflight.plugin"]
-    words += ["--import-mode=importlib", "-qq", "--no-header", "-Wignore::pytest.PytestAssertRewriteWarning", "-oconsole_output_style=classic", *_forwarded(chosen)]
+    words = ["-c", str(PYTEST_INI), "--rootdir", str(checks_folder()), *PYTEST_WORDS, *_forwarded(chosen)]
     words += [f"{canonical('report-dir')}={folder}", f"--preflight-subjects={subjects}"]
     if chosen["hosts"] is None and chosen["from"] is None:
         words += [f"{canonical('hosts')}=local"]
@@ -150,5 +158,3 @@ def check_texts(folder: Path) -> Iterator[tuple[str, str]]:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 text = ast.get_docstring(node) or ""
                 yield f"{path.stem.removeprefix('test_')}.{node.name.removeprefix('test_')}", text
-
-

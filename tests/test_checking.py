@@ -180,7 +180,8 @@ def test_two_checks_of_one_id_are_refused(site):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_signal_leaves_a_report_and_its_own_code(site, number, code):
     """TERM, INT and HUP end with the partial report and 143, 130 or 129."""
-    site.write(PASSING + '\n\ndef test_slow(cluster):\n    """S.\n\n    Fix: f.\n    """\n    import time\n    open("in", "w").close()\n    time.sleep(60)\n')
+    slow = '"""S.\n\n    Fix: f.\n    """\n    import time\n    open("in", "w").close()\n    time.sleep(60)\n'
+    site.write(f"{PASSING}\n\ndef test_slow(cluster):\n    {slow}")
     process = site.start("--hosts=local", "test_site.py")
     end = time.monotonic() + 30
     while not (site.folder / "in").exists() and time.monotonic() < end:
@@ -210,7 +211,9 @@ def test_a_check_without_end_is_ended_by_the_deadline(site):
 
 def test_advisory_checks_warn(site):
     """A broken advisory check is a warning: exit 0, or 1 with --fail-on-warn."""
-    site.write("import pytest\n\n\n@pytest.mark.advisory\n" + PASSING.replace("assert node.name", 'assert 0, "slowish"'))
+    site.write(
+        "import pytest\n\n\n@pytest.mark.advisory\n" + PASSING.replace("assert node.name", 'assert 0, "slowish"')
+    )
 
     assert site.run("--hosts=local", "test_site.py")[0] == 0
     assert site.document()["verdict"] == "warn"

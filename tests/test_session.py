@@ -103,7 +103,14 @@ def test_a_job_past_its_limit_is_ended_on_the_node(opened):
 def test_a_call_that_never_answers_is_timed_out(opened):
     """A call without an answer within its seconds is TimedOut, and the session goes on."""
     session = opened.sessions["local"]
-    arguments = {"name": "a", "address": "127.0.0.1", "key": "00", "bytes": 1, "connect_seconds": 1, "total_seconds": 60}
+    arguments = {
+        "name": "a",
+        "address": "127.0.0.1",
+        "key": "00",
+        "bytes": 1,
+        "connect_seconds": 1,
+        "total_seconds": 60,
+    }
 
     with pytest.raises(HostError):
         opened.run(ask(session, "mesh", arguments, seconds=0.5), seconds=15)
@@ -128,7 +135,7 @@ def test_dropped_variables_do_not_reach_the_job(monkeypatch):
 def test_a_second_run_on_a_node_is_told_who_is_busy(opened):
     """The lock names the run that holds the node, and the second run ends with 3."""
     second = subprocess.run(
-        [sys.executable, "-m", "preflight", "facts"], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "preflight", "facts"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
 
     assert second.returncode == 3
@@ -251,11 +258,13 @@ def test_missing_modules_are_sent_and_load_from_memory(names):
     hello = {
         "modules": dict.fromkeys(names, False),
         "machine": os.uname().machine,
-        "suffix": ".cpython-%d%d-x86_64-linux-gnu.so" % sys.version_info[:2],
+        "suffix": ".cpython-{}{}-x86_64-linux-gnu.so".format(*sys.version_info[:2]),
         "magic": "",
     }
     modules = payload.missing_modules(hello)
-    entries = [(e["name"], e["kind"], e["package"], modules.blob[e["start"] : e["end"]].hex()) for e in modules.contents]
+    entries = [
+        (e["name"], e["kind"], e["package"], modules.blob[e["start"] : e["end"]].hex()) for e in modules.contents
+    ]
     program = (
         (ROOT / "preflight/node/bootstrap.py").read_text()
         + "\nimport json\nfinder = MemoryFinder({}, set(), {})\n"
@@ -269,7 +278,12 @@ def test_missing_modules_are_sent_and_load_from_memory(names):
     )
     # -S: no site-packages, so nothing but the memory can answer.
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", program], input=json.dumps(entries), capture_output=True, text=True, timeout=30
+        [sys.executable, "-I", "-S", "-c", program],
+        input=json.dumps(entries),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
     )
 
     assert done.returncode == 0, done.stderr
@@ -294,8 +308,12 @@ def test_coroutines_past_their_limit_are_an_error_of_ours():
 def test_hosts_answer_while_another_hangs():
     """A host that never answers costs its own time only."""
     both = (Host("local", "127.0.0.1"), Host("deaf", "127.0.0.1"))
-    made = Fleet(both, Reach(ssh_options=("-oProxyCommand=sleep 60",), connect_seconds=1), run_id="x",
-                 deadline=time.monotonic() + 4)
+    made = Fleet(
+        both,
+        Reach(ssh_options=("-oProxyCommand=sleep 60",), connect_seconds=1),
+        run_id="x",
+        deadline=time.monotonic() + 4,
+    )
     made.run(made.open(), seconds=20)
     made.close()
 

@@ -18,7 +18,7 @@ class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The base of every section: frozen, and strict when a stored run is read again."""
 
 
-class Edge(Measured, rename={"source": "from", "target": "to"}):
+class Edge(Measured, frozen=True, rename={"source": "from", "target": "to"}):
     """One ordered pair that failed: `source` connected (or tried) to a random port of `target`."""
 
     source: str
@@ -28,7 +28,7 @@ class Edge(Measured, rename={"source": "from", "target": "to"}):
     detail: str = ""
 
 
-class Mesh(Measured):
+class Mesh(Measured, frozen=True):
     """Connections on random ports over the training interface; an edge is ok when both ends hold the nonce."""
 
     edges: int
@@ -39,7 +39,7 @@ class Mesh(Measured):
     seconds: float = 0.0
 
 
-class Result(Measured):
+class Result(Measured, frozen=True):
     """One collective at one size. Seconds are of one operation, the maximum over ranks, over `iterations`."""
 
     op: str
@@ -62,7 +62,7 @@ class Result(Measured):
     in_place: bool = True
 
 
-class Expected(Measured):
+class Expected(Measured, frozen=True):
     """The bandwidth these nodes should show, and how the figure came about, one step a line."""
 
     busbw_gbytes_per_s: float
@@ -70,7 +70,7 @@ class Expected(Measured):
     derivation: tuple[str, ...]
 
 
-class Slow(Measured):
+class Slow(Measured, frozen=True):
     """A slow place that the shift rounds found."""
 
     nodes: tuple[str, ...]
@@ -79,7 +79,7 @@ class Slow(Measured):
     peers_gbytes_per_s: float
 
 
-class Stream(Measured, rename={"source": "from", "target": "to"}):
+class Stream(Measured, frozen=True, rename={"source": "from", "target": "to"}):
     """One raw TCP stream of one shift round, timed at the receiver."""
 
     source: str
@@ -88,7 +88,7 @@ class Stream(Measured, rename={"source": "from", "target": "to"}):
     gbytes_per_s: float
 
 
-class RankReport(Measured):
+class RankReport(Measured, frozen=True):
     """What one rank says of itself when it has joined."""
 
     rank: int
@@ -99,7 +99,7 @@ class RankReport(Measured):
     nccl: str = ""
 
 
-class Bench(Measured):
+class Bench(Measured, frozen=True):
     """All-reduce over all ranks, the raw streams beside it, and who is slow."""
 
     backend: str
@@ -121,7 +121,7 @@ class Bench(Measured):
         return max(found, key=lambda result: result.bytes)
 
 
-class TrainedRank(Measured):
+class TrainedRank(Measured, frozen=True):
     """One rank of the reference training.
 
     Fingerprints are projections of a gradient on fixed pseudo-random vectors: equal gradients give equal
@@ -145,7 +145,7 @@ class TrainedRank(Measured):
     communication_seconds_median: float = 0.0
 
 
-class Training(Measured):
+class Training(Measured, frozen=True):
     """The reference training: losses are the means over ranks, one a step."""
 
     launcher: str

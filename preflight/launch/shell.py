@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from preflight.errors import UsageError
 from preflight.launch.expansion import Assigned, Scope, source
-from preflight.launch.marks import Marks, clean, is_firm, plain, without_lines
+from preflight.launch.marks import Marks, is_firm, plain, without_lines
 
 SOURCE_LIMIT = 1 << 20
 NESTING_LIMIT = 5
@@ -382,12 +382,13 @@ def read_script(
     load: Callable[[str], str | None] = lambda _: None,
     variables: Mapping[str, Assigned] | None = None,
     first_line: int = 1,
+    marks: Marks | None = None,
 ) -> tuple[list[Command], Marks, dict[str, Assigned]]:
     """The commands that a script would run, the marks in their words, and the variables at its end."""
     if len(text) > SOURCE_LIMIT:
         raise UsageError(f"{file}: {len(text)} characters; wanted at most {SOURCE_LIMIT} in a launch file")
-    marks = Marks(file)
+    marks = marks or Marks(file)
     scope = Scope(marks, first_line, dict(variables or {}), None, per_node)
     script = Script(scope, load)
-    script.run(parse(clean(text)))
+    script.run(parse(text))
     return script.commands, marks, script.scope.variables

@@ -1,16 +1,23 @@
 """How does one call on a node talk with the controller while it runs?"""
 
+from __future__ import annotations
+
 import os
 import select
 import time
 
 from preflight.node import frames
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class Channel:
     """Both directions of one call: events up, messages down, and the blob the call came with."""
 
-    def __init__(self, *, up: int, down: int, marker: bytes, blob: bytes, deadline: float, scratch: str) -> None:
+    def __init__(self, *, call: int, up: int, down: int, marker: bytes, blob: bytes, deadline: float, scratch: str) -> None:
+        self.call = call
         self.up = up
         self.down = down
         self.marker = marker
@@ -18,17 +25,17 @@ class Channel:
         self.deadline = deadline  # time.monotonic() by which this call must have ended
         self.scratch = scratch  # the one folder a call may make; the keeper removes it
         self._decoder = frames.Decoder(marker)
-        self._ready = []
+        self._ready: list[dict[str, Any]] = []
 
-    def emit(self, event: dict) -> None:
+    def emit(self, event: dict[str, Any]) -> None:
         """Send one event to the controller."""
-        self._write({"event": event})
+        self._write({"call": self.call, "event": event})
 
-    def finish(self, outcome: dict) -> None:
+    def finish(self, outcome: dict[str, Any]) -> None:
         """Send the result or the error that ends the call."""
-        self._write(outcome)
+        self._write({"call": self.call, **outcome})
 
-    def receive(self, timeout_s: float) -> dict:
+    def receive(self, timeout_s: float) -> dict[str, Any]:
         """The next message the controller sends into this call; TimeoutError after `timeout_s`, EOFError at its end."""
         end = time.monotonic() + timeout_s
         while not self._ready:
@@ -40,7 +47,7 @@ class Channel:
             self._ready.extend(message for message, _ in self._decoder.feed(data))
         return self._ready.pop(0)
 
-    def _write(self, message: dict) -> None:
+    def _write(self, message: dict[str, Any]) -> None:
         view = memoryview(frames.encode(self.marker, message))
         while view:
             view = view[os.write(self.up, view) :]

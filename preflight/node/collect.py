@@ -24,8 +24,15 @@ COLLECTORS = {
 LONGEST_TEXT = 4096
 
 
+PEERS_SECONDS = 60.0  # the slowest node of a run holds up this question; the call's own limit bounds it too
+
+
 def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
-    """Emit each subject as soon as it is known; one that fails is emitted as missing, with the reason."""
+    """Emit each subject as soon as it is known; one that fails is emitted as missing, with the reason.
+
+    Then {"collected": true}, and the second round in the same process: a message {"peers": {...}} asks what only a
+    node that knows its peers can tell, {"finish": true} ends the call without it.
+    """
     arguments = {**arguments, "scratch": channel.scratch}
     for subject, module in COLLECTORS.items():
         try:
@@ -35,6 +42,12 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
             kind = "denied" if isinstance(error, PermissionError) else "failed"
             event = {"subject": subject, "missing": f"{type(error).__name__}: {error}", "kind": kind}
         channel.emit(sendable(event))
+    channel.emit({"collected": True})
+    order = channel.receive(PEERS_SECONDS)
+    if "peers" in order:
+        from preflight.node import peers
+
+        channel.emit({"subject": "peers", "facts": sendable(peers.run(order["peers"], channel))})
     return {}
 
 

@@ -1,11 +1,20 @@
-"""How do messages cross a pipe that other programs may scribble on?
+r"""How do messages cross a pipe that other programs may scribble on?
 
 A frame is ``<marker> <json length> <blob length> <crc32>\n<json><blob>\n``: the marker is random for every run, so
 a banner, an rc file's echo or a frame of an earlier run is noise, and a cut or mangled frame is noticed.
 """
 
+from __future__ import annotations
+
 import json
 import zlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Message = dict[str, Any]
+    Frame = tuple[Message, bytes]
 
 FRAME_LIMIT_BYTES = 32 << 20
 NOISE_KEPT_BYTES = 4096
@@ -16,13 +25,13 @@ class FrameError(ValueError):
     """A frame that does not keep its own promises: length, checksum, strict JSON."""
 
 
-def encode(marker: bytes, message: dict, blob: bytes = b"") -> bytes:
+def encode(marker: bytes, message: Message, blob: bytes = b"") -> bytes:
     """One frame. Raises ValueError for NaN and infinities, which JSON does not have."""
     text = json.dumps(message, allow_nan=False, separators=(",", ":")).encode()
     return b"%s %08x %08x %08x\n%s%s\n" % (marker, len(text), len(blob), zlib.crc32(blob, zlib.crc32(text)), text, blob)
 
 
-def strict_json(text: bytes) -> dict:
+def strict_json(text: bytes) -> Message:
     """A JSON object without NaN, infinities, duplicate keys or endless nesting; FrameError otherwise."""
     try:
         message = json.loads(text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_unique)
@@ -46,7 +55,7 @@ def _finite(digits: str) -> float:
     return value
 
 
-def _unique(pairs: list) -> dict:
+def _unique(pairs: list[tuple[str, Any]]) -> Message:
     made = dict(pairs)
     if len(made) != len(pairs):
         raise FrameError("a key stands twice in one object")
@@ -62,20 +71,25 @@ class Decoder:
         self.noise_bytes = 0
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> list:
+    def feed(self, data: bytes) -> list[Frame]:
         """The (message, blob) pairs that are complete now. Raises FrameError for a frame that is wrong."""
+        return [self._open(frame) for frame in self.cut(data)]
+
+    def cut(self, data: bytes) -> list[bytes]:
+        """The frames that are complete now, unopened. Raises FrameError for a header that is wrong."""
         self._buffer += data
-        messages = []
+        whole: list[bytes] = []
         while True:
             start = self._buffer.find(self.marker)
             if start < 0:
                 self._drop(max(0, len(self._buffer) - len(self.marker) + 1))
-                return messages
+                return whole
             self._drop(start)
-            frame = self._complete()
-            if frame is None:
-                return messages
-            messages.append(frame)
+            length = self._frame_bytes()
+            if not length or len(self._buffer) < length:
+                return whole
+            whole.append(bytes(self._buffer[:length]))
+            del self._buffer[:length]
 
     def text(self) -> str:
         """What came outside frames, the unfinished rest included, for people."""
@@ -88,23 +102,30 @@ class Decoder:
             self.noise_bytes += len(dropped)
             self.noise = (self.noise + dropped)[:NOISE_KEPT_BYTES]
 
-    def _complete(self):  # noqa: ANN202 - tuple or None, in 3.9's words
+    def _frame_bytes(self) -> int:
+        """How long the frame at the start of the buffer is; 0 while its header is not here."""
         body = len(self.marker) + HEADER_BYTES
         if len(self._buffer) < body:
-            return None
-        try:
-            words = self._buffer[len(self.marker) : body].decode("ascii").split(" ")
-            text_length, blob_length, checksum = (int(word, 16) for word in words[1:])
-        except ValueError:
-            raise FrameError("a frame's header is not three numbers") from None
+            return 0
+        text_length, blob_length, _ = self._header(bytes(self._buffer[:body]))
         if text_length + blob_length > FRAME_LIMIT_BYTES:
             raise FrameError(f"a frame of {text_length + blob_length} bytes; wanted at most {FRAME_LIMIT_BYTES}")
-        end = body + text_length + blob_length
-        if len(self._buffer) < end + 1:
-            return None
-        text = bytes(self._buffer[body : body + text_length])
-        blob = bytes(self._buffer[body + text_length : end])
+        return body + text_length + blob_length + 1
+
+    def _header(self, frame: bytes) -> tuple[int, int, int]:
+        try:
+            words = frame[len(self.marker) : len(self.marker) + HEADER_BYTES].decode("ascii").split(" ")
+            text_length, blob_length, checksum = (int(word, 16) for word in words[1:])
+            if text_length < 0 or blob_length < 0:  # a frame that never leaves the buffer would be read for ever
+                raise ValueError("a length below 0")
+        except ValueError:
+            raise FrameError("a frame's header is not three numbers") from None
+        return text_length, blob_length, checksum
+
+    def _open(self, frame: bytes) -> Frame:
+        text_length, _, checksum = self._header(frame)
+        body = len(self.marker) + HEADER_BYTES
+        text, blob = frame[body : body + text_length], frame[body + text_length : -1]
         if zlib.crc32(blob, zlib.crc32(text)) != checksum:
             raise FrameError("a frame's checksum does not match")
-        del self._buffer[: end + 1]
         return strict_json(text), blob

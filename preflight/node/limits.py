@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Limit = Union[int, str]
 
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the place itself is the subject
+SHARED_MEMORY = "/dev/shm"
 LEFT_BY_US = "preflight-"
 UNLIMITED_FROM = 1 << 62  # some container runtimes write the largest integer instead of RLIM_INFINITY
 

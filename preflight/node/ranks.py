@@ -10,6 +10,8 @@
 Events: {"record": {..., "rank": r}}, {"exit": code, "name": n, "log": tail}. A message {"stop": true} ends the job.
 """
 
+from __future__ import annotations
+
 import os
 import secrets
 import selectors
@@ -20,6 +22,14 @@ import time
 
 from preflight.node import children, frames
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from typing import IO, Any
+
+    from preflight.node.channel import Channel
+
 LOG_BYTES = 64 << 10
 RECORD_BYTES = 4 << 20
 DRAIN_SECONDS = 2.0
@@ -28,15 +38,15 @@ DRAIN_SECONDS = 2.0
 class Job:
     """The processes of one job on this node and the sockets they report through."""
 
-    def __init__(self, arguments: dict, channel) -> None:  # noqa: ANN001
+    def __init__(self, arguments: dict[str, Any], channel: Channel) -> None:
         self.arguments = arguments
         self.channel = channel
         self.deadline = min(channel.deadline, time.monotonic() + float(arguments["seconds"]))
         self.selector = selectors.DefaultSelector()
-        self.running = {}
-        self.logs = {}
-        self.records = {}
-        self.speakers = {}
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.logs: dict[str, bytes] = {}
+        self.records: dict[socket.socket, bytes] = {}
+        self.speakers: dict[socket.socket, int] = {}
         self.script = self._keep_script(channel.blob)
         self.address = "preflight-" + secrets.token_hex(16)
         self.listener = self._listen()
@@ -52,7 +62,7 @@ class Job:
         while view:
             view = view[os.write(descriptor, view) :]
         # Opened anew by path, so a launcher that closes its children's descriptors is no obstacle.
-        return "/proc/%d/fd/%d" % (os.getpid(), descriptor)
+        return f"/proc/{os.getpid()}/fd/{descriptor}"
 
     def _listen(self) -> socket.socket:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -62,7 +72,7 @@ class Job:
         self.selector.register(listener, selectors.EVENT_READ, self._accept)
         return listener
 
-    def environment(self, own: dict) -> dict:
+    def environment(self, own: dict[str, str]) -> dict[str, str]:
         """The environment of one process: the node's own, the layers, then what is particular to the process."""
         drop = self.arguments["drop"]
         prefixes = tuple(name[:-1] for name in drop if name.endswith("*"))
@@ -81,7 +91,9 @@ class Job:
     def start(self) -> None:
         """Start every process of the job."""
         for process in self.arguments["processes"]:
-            argv = [word.replace("{python}", sys.executable).replace("{script}", self.script) for word in process["argv"]]
+            argv = [
+                word.replace("{python}", sys.executable).replace("{script}", self.script) for word in process["argv"]
+            ]
             child = children.start(
                 argv,
                 seconds=self.deadline - time.monotonic(),
@@ -94,10 +106,11 @@ class Job:
             name = process["name"]
             self.running[name] = child
             self.logs[name] = b""
+            assert child.stdout is not None
             os.set_blocking(child.stdout.fileno(), False)
             self.selector.register(child.stdout, selectors.EVENT_READ, self._reader(name, child.stdout))
 
-    def _reader(self, name: str, stream):  # noqa: ANN001, ANN202
+    def _reader(self, name: str, stream: IO[bytes]) -> Callable[[], None]:
         def read() -> None:
             data = stream.read(1 << 16)
             if data:
@@ -128,12 +141,12 @@ class Job:
             return
         *lines, rest = (self.records[connection] + data).split(b"\n")
         if len(rest) > RECORD_BYTES:
-            raise ValueError("a rank sent a record of more than %d bytes" % RECORD_BYTES)
+            raise ValueError(f"a rank sent a record of more than {RECORD_BYTES} bytes")
         self.records[connection] = rest
         for line in lines:
             self._relay(connection, frames.strict_json(line))
 
-    def _relay(self, connection: socket.socket, record: dict) -> None:
+    def _relay(self, connection: socket.socket, record: dict[str, Any]) -> None:
         """The first line of a connection says whose it is; every record goes on under that name."""
         if self.speakers[connection] < 0:
             self.speakers[connection] = int(record["rank"])
@@ -188,7 +201,7 @@ class Job:
             self._tell_end(name, how)
 
 
-def run(arguments: dict, channel) -> dict:  # noqa: ANN001
+def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """Run the job of this node; the result tells how many processes were started."""
     job = Job(arguments, channel)
     job.start()

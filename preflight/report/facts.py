@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
@@ -80,3 +81,46 @@ READERS: dict[str, Callable[[NodeFacts], str]] = {
     "variables": _variables,
 }
 ROWS: dict[str, Callable[[NodeFacts], str]] = {title: _or_reason(read) for title, read in READERS.items()}
+
+# Rows that differ from node to node by nature: there, a difference is nothing to look at.
+OWN = ("hostname", "FQDN", "own name resolves to", "training interface", "memory", "/dev/shm", "clock offset")
+
+
+def told(node: NodeFacts) -> dict[str, str]:
+    """Every row of one node."""
+    return {title: read(node) for title, read in ROWS.items()}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One row over all nodes: each value with the nodes that have it, the most frequent first."""
+
+    title: str
+    values: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether each node has its own by nature."""
+        return self.title in OWN
+
+    @property
+    def differs(self) -> bool:
+        """Whether nodes that should be alike are not."""
+        return len(self.values) > 1 and not self.is_own
+
+
+def compared(facts: Mapping[str, Mapping[str, str]]) -> tuple[Compared, ...]:
+    """Node -> title -> value, as `told` makes them, turned into rows; those that differ come first."""
+    rows: dict[str, dict[str, list[str]]] = {}
+    for node, values in facts.items():
+        for title, value in values.items():
+            rows.setdefault(title, {}).setdefault(value, []).append(node)
+    made = [
+        Compared(title, tuple((value, tuple(nodes)) for value, nodes in sorted(values.items(), key=_frequent_first)))
+        for title, values in rows.items()
+    ]
+    return tuple(sorted(made, key=lambda row: not row.differs))
+
+
+def _frequent_first(item: tuple[str, list[str]]) -> int:
+    return -len(item[1])

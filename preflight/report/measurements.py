@@ -47,7 +47,7 @@ def _bench_lines(bench: Bench) -> Iterator[str]:
     rows = [
         [
             printable(result.op),
-            _size(result.bytes),
+            size_told(result.bytes),
             f"{result.seconds_median * 1e3:.1f}",
             f"{result.algbw_gbytes_per_s:.4g}",
             f"{result.busbw_gbytes_per_s:.4g}",
@@ -90,7 +90,8 @@ def _ranks(count: int) -> str:
     return f"{count} rank{'s' * (count != 1)}"
 
 
-def _size(size_bytes: int) -> str:
+def size_told(size_bytes: int) -> str:
+    """A number of bytes with its unit, as people say it."""
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size_bytes >= factor:
             return f"{size_bytes / factor:.4g} {unit}"

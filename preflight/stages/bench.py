@@ -107,5 +107,3 @@ def _rank(record: dict[str, Any], node_of: dict[int, str]) -> RankReport:
         init_seconds=record["init_seconds"],
         nccl=record["nccl"],
     )
-
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from typing import Any, TypeVar
 
 from preflight.errors import FactMissing, HostError
@@ -12,56 +13,94 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Document
 from preflight.facts.node import NodeFacts
 from preflight.facts.values import Environment, Identity, Missing, Value
-from preflight.session import Fleet, Session
+from preflight.session import Call, Fleet, Session
 
 FACTS_SECONDS = 30.0
 PEERS_SECONDS = 15.0
+COLLECTED = {"identity", "network", "ports", "software", "gpu", "rdma", "environment", "limits"}
 Layers = list[tuple[str, dict[str, str]]]
 V = TypeVar("V", bound=Value)
 
 
 async def collect(fleet: Fleet, layers: Layers, backend: str) -> dict[str, Document]:
-    """The documents of every node that answers; a node that fails here goes to fleet.failures."""
-    names = list(fleet.sessions)
-    answers = await asyncio.gather(*(_facts_of(fleet, name, layers) for name in names), return_exceptions=True)
-    documents: dict[str, Document] = {}
-    for name, answer in zip(names, answers, strict=True):
-        if isinstance(answer, HostError):
-            fleet.failures[name] = answer
-        elif isinstance(answer, BaseException):
-            raise answer
-        else:
-            documents[name] = answer
+    """Open every session and ask it for its facts as soon as it is up; nodes that fail are in fleet.failures.
+
+    When all have answered, each is asked about its peers. Gives the documents of the nodes that answered, in HOSTS
+    order.
+    """
+    answers: dict[str, Document] = {}
+    calls: dict[str, Call] = {}
+
+    async def ask(session: Session) -> None:
+        answers[session.host.name] = await _facts_of(fleet, session, layers, calls)
+
+    await fleet.open(then=ask)
+    documents = {host.name: answers[host.name] for host in fleet.hosts if host.name in answers}
     cluster = view(documents, backend)
-    if len(cluster) > 1 or any(node.has_variable(name) for node in cluster for name in ("MASTER_ADDR", "MASTER_PORT")):
-        rounds = await asyncio.gather(*(_peers_of(fleet.sessions[node.name], node, cluster) for node in cluster))
-        for node, (subjects, missing) in zip(cluster, rounds, strict=True):
-            documents[node.name] = decode.merge(documents[node.name], subjects, missing)
+    rounds = await asyncio.gather(*(_peers_of(calls[node.name], node, cluster) for node in cluster if node.name in calls))
+    for name, subjects, missing in rounds:
+        documents[name] = decode.merge(documents[name], subjects, missing)
     return documents
 
 
-async def _facts_of(fleet: Fleet, name: str, layers: Layers) -> Document:
-    session = fleet.sessions[name]
+async def _facts_of(fleet: Fleet, session: Session, layers: Layers, calls: dict[str, Call]) -> Document:
+    name = session.host.name
     index = next(i for i, host in enumerate(fleet.hosts) if host.name == name)
     subjects: dict[str, dict[str, Any]] = {}
     missing: dict[str, Missing] = {}
     arguments = {"environment": [list(layer) for layer in layers], "sysfs": "/sys", "proc": "/proc"}
     try:
-        call = await session.start("facts", arguments, seconds=FACTS_SECONDS)
+        call = await session.start("facts", arguments, seconds=FACTS_SECONDS + PEERS_SECONDS)
+        call.deadline = time.monotonic() + FACTS_SECONDS  # a node that hangs must not use up its peers' second round
         async for event in call.events():
+            if "collected" in event:
+                call.deadline += PEERS_SECONDS
+                calls[name] = call
+                break
             _take(event, subjects, missing)
     except HostError as error:
         if session.failure or not subjects:
             raise
         # Some subjects came before the call broke or ran out of time: those count, the rest is missing.
-        for subject in {"identity", "network", "ports", "software", "gpu", "rdma", "environment", "limits"}:
-            if subject not in subjects:
-                missing.setdefault(subject, Missing(error.reason))
+        for subject in COLLECTED - subjects.keys():
+            missing.setdefault(subject, Missing(error.reason))
     offset, uncertainty = session.clock
     subjects["clock"] = {"offset_seconds": offset, "uncertainty_seconds": uncertainty}
     reached = session.hello.get("reached") or [session.host.address]
     slots = session.host.slots or 0
     return Document(decode.SCHEMA, name, index, str(reached[0]), slots, subjects, missing)
+
+
+async def _peers_of(
+    call: Call, node: NodeFacts, cluster: Cluster
+) -> tuple[str, dict[str, dict[str, Any]], dict[str, Missing]]:
+    """The second round of one node: its name, and the subject that came or is missing."""
+    subjects: dict[str, dict[str, Any]] = {}
+    missing: dict[str, Missing] = {}
+    is_asked = len(cluster) > 1 or any(node.has_variable(name) for name in ("MASTER_ADDR", "MASTER_PORT"))
+    try:
+        await call.send({"peers": _about_peers(node, cluster)} if is_asked else {"finish": True})
+        async for event in call.events():
+            _take(event, subjects, missing)
+    except HostError as error:
+        missing["peers"] = Missing(error.reason)
+    return node.name, subjects, missing
+
+
+def _about_peers(node: NodeFacts, cluster: Cluster) -> dict[str, Any]:
+    peers = []
+    for peer in cluster:
+        if peer.name != node.name:
+            try:
+                names = {"hostname": peer.identity.hostname, "fqdn": peer.identity.fqdn}
+                peers.append({"name": peer.name, "address": training_address(peer), **names})
+            except FactMissing:
+                continue
+    return {
+        "peers": peers,
+        "master_address": node.variable("MASTER_ADDR") if node.has_variable("MASTER_ADDR") else "",
+        "bind": _port_to_bind(node),
+    }
 
 
 def _take(event: dict[str, Any], subjects: dict[str, dict[str, Any]], missing: dict[str, Missing]) -> None:
@@ -73,31 +112,6 @@ def _take(event: dict[str, Any], subjects: dict[str, dict[str, Any]], missing: d
         missing[subject] = Missing(
             str(event.get("missing"))[:4000], kind if kind in {"absent", "failed", "denied"} else "failed"
         )
-
-
-async def _peers_of(
-    session: Session, node: NodeFacts, cluster: Cluster
-) -> tuple[dict[str, dict[str, Any]], dict[str, Missing]]:
-    peers = []
-    for peer in cluster:
-        if peer.name != node.name:
-            try:
-                names = {"hostname": peer.identity.hostname, "fqdn": peer.identity.fqdn}
-                peers.append({"name": peer.name, "address": training_address(peer), **names})
-            except FactMissing:
-                continue
-    arguments = {
-        "peers": peers,
-        "master_address": node.variable("MASTER_ADDR") if node.has_variable("MASTER_ADDR") else "",
-        "bind": _port_to_bind(node),
-    }
-    try:
-        call = await session.start("peers", arguments, seconds=PEERS_SECONDS)
-        async for _ in call.events():
-            continue
-        return {"peers": call.result}, {}
-    except HostError as error:
-        return {}, {"peers": Missing(error.reason)}
 
 
 def _port_to_bind(node: NodeFacts) -> dict[str, Any] | None:
@@ -128,25 +142,28 @@ def view(documents: dict[str, Document], backend: str) -> Cluster:
     return Cluster(tuple(_with_training_interface(node, chosen) for node in ordered))
 
 
-def _with_training_interface(node: NodeFacts, backend: str) -> NodeFacts:
+def _with_training_interface(node: NodeFacts, backend: selection.Backend) -> NodeFacts:
     """The node with its training interface chosen, where it told enough to choose by."""
     try:
         network = selection.with_training_interface(
             node.network,
             _or_missing(node, "identity", Identity),
             _or_missing(node, "environment", Environment),
-            backend=backend, reached_address=node.address
+            backend=backend,
+            reached_address=node.address,
         )
     except FactMissing:
         return node
     return dataclasses.replace(node, subjects={**node.subjects, "network": network})
 
 
-def _backend(nodes: list[NodeFacts], backend: str) -> str:
-    return backend if backend != "auto" else automatic_backend(nodes)
+def _backend(nodes: list[NodeFacts], backend: str) -> selection.Backend:
+    if backend == "auto":
+        return automatic_backend(nodes)
+    return "nccl" if backend == "nccl" else "gloo"
 
 
-def automatic_backend(nodes: list[NodeFacts]) -> str:
+def automatic_backend(nodes: list[NodeFacts]) -> selection.Backend:
     """NCCL where every node has GPUs, else Gloo."""
     return "nccl" if nodes and all(gpu_count(node) > 0 for node in nodes) else "gloo"
 

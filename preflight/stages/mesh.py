@@ -51,7 +51,7 @@ async def run(sessions: dict[str, Session], addresses: dict[str, str], *, full: 
             continue
         results[node] = calls[node].result
 
-    await _for_each(listen, {node: () for node in addresses}, unmeasured)
+    await _for_each(listen, dict.fromkeys(addresses, ()), unmeasured)
     tried = mesh.pairs(tuple(node for node in addresses if node in listening), is_full=full)
     orders = mesh.orders(tried, listening)
     await _for_each(connect, {node: (order,) for node, order in orders.items()}, unmeasured)

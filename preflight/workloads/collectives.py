@@ -354,7 +354,7 @@ def free_bytes(device: torch.device) -> int:
                 open(f"/sys/fs/cgroup/{used}", encoding="ascii") as now,
             ):
                 free = min(free, int(limit.read()) - int(now.read()))
-        except (OSError, ValueError):  # noqa: PERF203 - the other version of control groups, or "max"
+        except (OSError, ValueError):  # the other version of control groups, or "max"
             continue
     return max(0, free) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 

@@ -14,18 +14,24 @@ class Recorder:
 
     scratch = "/dev/shm/preflight-test"
 
-    def __init__(self):
+    def __init__(self, order):
         self.events = []
+        self.order = order
+
+    def receive(self, _timeout_s):
+        """What the controller sends when all nodes have answered."""
+        return self.order
 
     def emit(self, event):
         """Keep what a real channel would send."""
         self.events.append(json.loads(json.dumps(event, allow_nan=False)))
 
 
-def run(**arguments):
-    channel = Recorder()
+def run(order=None, **arguments):
+    channel = Recorder(order or {"finish": True})
     collect.run({"environment": [], "sysfs": "/sys", "proc": "/proc", **arguments}, channel)
-    return {event["subject"]: event for event in channel.events}
+    assert {"collected": True} in channel.events
+    return {event["subject"]: event for event in channel.events if "subject" in event}
 
 
 def test_every_subject_of_this_machine_decodes():
@@ -34,6 +40,14 @@ def test_every_subject_of_this_machine_decodes():
     assert list(events) == list(collect.COLLECTORS)
     for subject, event in events.items():
         msgspec.convert(event["facts"], type=SUBJECTS[subject], strict=True)
+
+
+def test_the_second_round_tells_of_the_peers():
+    """Asked about its peers, the node answers in the same call with the routes to them."""
+    peer = {"name": "a", "address": "127.0.0.1", "hostname": "localhost", "fqdn": "localhost"}
+    events = run(order={"peers": {"peers": [peer], "master_address": "", "bind": None}})
+
+    assert msgspec.convert(events["peers"]["facts"], type=SUBJECTS["peers"], strict=True).routes[0].source == "127.0.0.1"
 
 
 def test_one_broken_subject_leaves_the_others(tmp_path):

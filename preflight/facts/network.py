@@ -1,0 +1,176 @@
+"""What does a node tell of its interfaces, its ports and its ways to the others?"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from typing import Literal
+
+from preflight.errors import BlockedBy, FactMissing
+from preflight.facts.missing import Count, Missing, Port, Text, Value, present
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address leads back to the machine that asks."""
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
+class Address(Value, frozen=True):
+    """An address of an interface."""
+
+    address: Text
+    prefix_length: Count
+    family: Literal["inet", "inet6"]
+
+
+class Interface(Value, frozen=True):
+    """A network interface as the kernel of the node's own network namespace tells it."""
+
+    name: Text
+    index: Count
+    addresses: tuple[Address, ...]
+    mtu: Count
+    speed_mbps: Count  # 0 where the driver tells none
+    is_up: bool
+    is_loopback: bool
+    is_physical: bool | Missing  # has a /sys/class/net/<name>/device
+
+    def holds_any(self, addresses: Iterable[str]) -> bool:
+        """Whether the interface has one of `addresses`."""
+        return bool({held.address for held in self.addresses} & set(addresses))
+
+    def subnet(self) -> str:
+        """The subnet of the address that peers connect to: "10.0.0.0/24"."""
+        try:
+            wanted = self.address("inet")
+        except FactMissing:
+            wanted = self.address("inet6")
+        (prefix,) = {held.prefix_length for held in self.addresses if held.address == wanted}
+        return str(ipaddress.ip_interface(f"{wanted.partition('%')[0]}/{prefix}").network)
+
+    def rate_told(self) -> str:
+        """The link rate as a message says it; a port that tells none differs from one that does."""
+        try:
+            return f"{self.rate_mbps()} Mbit/s"
+        except FactMissing as missing:
+            if missing.kind != "absent":
+                raise
+            return "no rate told"
+
+    def address(self, family: Literal["inet", "inet6"] = "inet") -> str:
+        """The first address of a family that is not link-local."""
+        for address in self.addresses:
+            if address.family == family and not address.address.lower().startswith(("fe80:", "169.254.")):
+                return address.address
+        raise FactMissing(f"{family} address of {self.name}", "the interface has none", "absent")
+
+    def rate_mbps(self) -> int:
+        """The link rate: only a real device's figure above 0 is one (veth says 10000 and means nothing)."""
+        if not present(self.is_physical, f"device of {self.name}"):
+            raise FactMissing(f"rate of {self.name}", "not a hardware interface", "absent")
+        if self.speed_mbps == 0:
+            raise FactMissing(f"rate of {self.name}", "the driver tells no speed", "absent")
+        return self.speed_mbps
+
+
+class Gateway(Value, frozen=True):
+    """A default route."""
+
+    interface: Text
+    address: Text
+    family: Literal["inet", "inet6"]
+
+
+class Network(Value, frozen=True):
+    """Interfaces, default gateways and the ephemeral port range (inclusive)."""
+
+    interfaces: tuple[Interface, ...]
+    gateways: tuple[Gateway, ...]
+    ephemeral_ports: tuple[Port, Port]
+    # Filled in by the controller from the job's variables (facts.selection), never sent by a node.
+    training: Text | Missing = Missing("not chosen yet")
+
+    def interface(self, name: str) -> Interface:
+        """The interface of that name."""
+        for interface in self.interfaces:
+            if interface.name == name:
+                return interface
+        raise FactMissing(f"interface {name}", "not on this node", "absent")
+
+    @property
+    def training_interface(self) -> Interface:
+        """The interface that the job's collectives will use."""
+        if isinstance(self.training, Missing):
+            raise BlockedBy("network.training_interface_exists", detail=self.training.missing)
+        return self.interface(self.training)
+
+    def training_trouble(self) -> str:
+        """Why peers cannot reach this node on its training interface, "" where nothing is known against it."""
+        if isinstance(self.training, Missing):
+            return self.training.missing
+        if self.interface(self.training).is_loopback:
+            return f"the training interface is {self.training}: no peer can reach it"
+        return ""
+
+    def holder_of(self, address: str) -> Interface:
+        """The interface that has `address`."""
+        for interface in self.interfaces:
+            if any(held.address == address for held in interface.addresses):
+                return interface
+        raise FactMissing(f"interface with address {address}", "no interface of this node has it", "absent")
+
+    def holds_any(self, addresses: Iterable[str], *, reachable: bool = False) -> bool:
+        """Whether an interface of this node has one of `addresses`; `reachable` leaves loopback out."""
+        held = {held.address.partition("%")[0] for interface in self.interfaces for held in interface.addresses}
+        wanted = {address.partition("%")[0] for address in addresses}
+        # Every 127.x.x.x leads to the node itself, though its loopback interface lists one only.
+        return any(not reachable if is_loopback(address) else address in held for address in wanted)
+
+    @property
+    def reachable_addresses(self) -> frozenset[str]:
+        """Every address of the node that is not loopback."""
+        every = {held.address for interface in self.interfaces for held in interface.addresses}
+        return frozenset(address for address in every if not is_loopback(address))
+
+
+class Listener(Value, frozen=True):
+    """A TCP port in use, and by whom where the kernel tells us."""
+
+    address: Text
+    port: Port
+    program: Text | Missing
+    pid: Count | Missing
+
+
+class Ports(Value, frozen=True):
+    """The listening TCP sockets of the node."""
+
+    listeners: tuple[Listener, ...]
+
+
+class Route(Value, frozen=True):
+    """How one peer is reached from the node: what its name gives here and where packets leave."""
+
+    name: Text
+    address: Text  # the peer's training address, as the controller told it
+    resolved: tuple[Text, ...]  # what the peer's own hostname resolves to here
+    resolved_fqdn: tuple[Text, ...]
+    interface: Text | Missing
+    source: Text | Missing
+
+    def leaves_by(self) -> str:
+        """The interface that packets to the peer leave by."""
+        return present(self.interface, f"route to {self.name}")
+
+
+class Peers(Value, frozen=True):
+    """The routes to every other node, and the ports this node was asked to bind."""
+
+    routes: tuple[Route, ...]
+    master_addresses: tuple[Text, ...] | Missing  # what MASTER_ADDR resolves to here
+    master_port_error: Text  # "" when the bind succeeded or was not asked
+    master_port_holder: Text  # program and pid that hold it, "" when free or unknown
+
+    def addresses_of_master(self) -> tuple[str, ...]:
+        """What MASTER_ADDR resolves to on this node; empty where it knows no such name."""
+        return present(self.master_addresses, "address of MASTER_ADDR")

@@ -1,0 +1,55 @@
+"""Of which kind is a file, and is it one that a launcher has yet to fill in?"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Kind = Literal["shell", "yaml", "batch config", "hostfile", "variables", "json", "other"]
+SHELL_SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".zsh", ".batch", ".run", ".cmd")
+YAML_SUFFIXES = (".yaml", ".yml", ".yaml-template", ".yml-template", ".yaml.template", ".yaml.tmpl", ".yml.j2", ".yaml.j2", ".tpl")
+SHEBANG = re.compile(r"#!.*\b(bash|sh|zsh|dash|ksh)\b")
+LAUNCHER = re.compile(
+    r"(?m)^[^#\n]*\b(torchrun|torch\.distributed\.(run|launch)|accelerate +launch|accelerate-launch|deepspeed\s|llamafactory-cli|srun\s)"
+)
+ASSIGNS = re.compile(r"(?m)^\s*(export\s+)?(RANK|WORLD_SIZE|MASTER_ADDR|NODE_RANK|LOCAL_RANK)=")
+HOST_LINE = re.compile(r"[A-Za-z0-9_.:\[\]-]+(\s+slots=\S+.*)?")
+VARIABLE_LINE = re.compile(r"(export\s+)?[A-Za-z_][A-Za-z0-9_]*\s*=.*")
+# {{ .Values.x }}, {{- if, {{ name }}, {% for %}, <% %>; not docker's --format '{{.Names}}'
+TEMPLATE = re.compile(r"\{\{-?\s*(\.Values|\.Release|include\b|if\b|with\b|range\b|toYaml\b|[A-Za-z_][\w.]*(\s*\|[^}]*)?\s*-?\}\})|\{%-?\s*\w")
+
+
+def kind_of(name: str, text: str) -> Kind:
+    """The kind of a file by its name and content."""
+    lower = name.lower()
+    lines = [line.strip() for line in text.split("\n")]
+    telling = [line for line in lines if line and not line.startswith("#")]
+    if lower.endswith(SHELL_SUFFIXES) or SHEBANG.match(text):
+        return "shell"
+    if lower.endswith(YAML_SUFFIXES):
+        return "yaml"
+    if lower.endswith(".json") or (telling and telling[0].startswith("{")):
+        return "json"
+    if lower.endswith((".py", ".md", ".ipynb", ".toml", ".rst", ".html")):
+        return "other"
+    base = lower.rpartition("/")[2]
+    if any("slots=" in line for line in telling) or ("host" in base and telling):
+        if all(HOST_LINE.fullmatch(line) or "slots=" in line for line in telling):
+            return "hostfile"
+    if base.endswith((".deepspeed_env", "deepspeed_env", "nccl.conf", ".env")):
+        return "variables"
+    if LAUNCHER.search(text) or ASSIGNS.search(text):
+        return "shell"
+    if telling and all(VARIABLE_LINE.fullmatch(line) for line in telling):
+        return "variables"
+    if telling and re.match(r"[\w\"']+\s*:(\s|$)|---|- ", telling[0]):
+        return "yaml"
+    return "other"
+
+
+def template_line(text: str) -> int:
+    """The line of the first part that a template engine has yet to fill in, 0 where there is none."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if TEMPLATE.search(line) and not line.lstrip().startswith("#"):
+            return number
+    return 0

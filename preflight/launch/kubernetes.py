@@ -1,0 +1,225 @@
+"""What do the job manifests of Kubernetes ask for: PyTorchJob, TrainJob, JobSet and Indexed Job?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from preflight.findings import Finding, Where
+from preflight.launch import pods
+from preflight.launch.located import Located
+from preflight.launch.plan import Field, Plan, Skip, Sourced, fail, firm, told, warn
+from preflight.launch.pods import Group
+
+Answer = tuple[list[Plan], list[Finding]]
+# Filled in by whoever starts the pods' programs; what a file says of them is no template.
+RUN_BY_A_SHELL = frozenset({"command", "args", "env", "annotations", "labels", "description", "data", "stringData"})
+UNFILLED = re.compile(r"\$\{?[A-Za-z_]\w*\}?")
+OPERATOR_TORCH = tuple(f"PET_{name}" for name in "NNODES NPROC_PER_NODE NODE_RANK MASTER_ADDR MASTER_PORT".split())
+OPERATOR_JOB = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "PET_NODE_RANK", "PET_NNODES", "PET_NPROC_PER_NODE")
+OPERATOR_ELASTIC = (
+    "PET_RDZV_BACKEND PET_RDZV_ENDPOINT PET_RDZV_ID PET_NNODES PET_NPROC_PER_NODE PET_MAX_RESTARTS PET_RDZV_CONF".split()
+)
+
+
+def read(documents: list[Located], file: str) -> tuple[list[Plan], list[Skip], list[Finding]]:
+    """The plans of a manifest, or one skip that says why it has none."""
+    unfilled = next((found for document in documents for found in _unfilled(document)), None)
+    if unfilled is not None:
+        return [], [Skip(file, unfilled.line, f"an unrendered template: {unfilled.text[:60]} is not filled in")], []
+    plans: list[Plan] = []
+    problems: list[Finding] = []
+    seen: list[str] = []
+    for document in documents:
+        kind = document.get("kind")
+        name = str(kind.value) if kind is not None else "no kind"
+        seen.append(name)
+        if name in KINDS:
+            found, told_of = KINDS[name](document, documents, file)
+            plans.extend(found)
+            problems.extend(told_of)
+    if not any(name in KINDS for name in seen):
+        wanted = ", ".join(KINDS)
+        kinds = ", ".join(dict.fromkeys(seen))
+        return [], [Skip(file, documents[0].line, f"kind {kinds}: not one of {wanted}")], []
+    return plans, [], problems
+
+
+def _unfilled(held: Located) -> list[Located]:
+    """Values of a manifest's own fields that a template engine has yet to fill in."""
+    if isinstance(held.value, dict):
+        return [
+            found for key, inner in held.items() if key not in RUN_BY_A_SHELL for found in _unfilled(inner)
+        ]
+    if isinstance(held.value, list):
+        return [found for inner in held.each() for found in _unfilled(inner)]
+    return [held] if isinstance(held.value, str) and UNFILLED.fullmatch(held.value.strip()) else []
+
+
+def number(held: Located | None, file: str, default: int | None = None) -> Field[int]:
+    """A count of a manifest; `default` is what Kubernetes takes where it is absent."""
+    if held is None or held.value is None:
+        return None if default is None else Sourced(default, file, 1, "tool")
+    value = held.value
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 9:
+        value = int(value)
+    return Sourced(value, file, held.line) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _pytorchjob(document: Located, documents: list[Located], file: str) -> Answer:
+    del documents
+    problems: list[Finding] = []
+    groups: list[Group] = []
+    elastic = document.get("spec", "elasticPolicy")
+    specs = document.get("spec", "pytorchReplicaSpecs")
+    for role, spec in specs.items() if specs else ():
+        count = number(spec.get("replicas"), file, 1)
+        pod = spec.get("template", "spec")
+        if role == "Master" and (firm(count) or 1) != 1:
+            where = Where(file, spec.get("replicas").line if spec.get("replicas") else spec.line)  # type: ignore[union-attr]
+            problems.append(fail("master_is_one_pod", f"Master has {told(count)} replicas; the operator wants 1", where, fix="replicas: 1"))
+        if pod is not None:
+            groups.append(Group(pod, count, role))
+    given = OPERATOR_ELASTIC if elastic is not None else OPERATOR_JOB
+    plans, more = pods.plans(groups, document, file, operator=tuple(given))
+    total = pods.total(groups)
+    least = document.get("spec", "runPolicy", "schedulingPolicy", "minAvailable")
+    problems.extend([*more, *_gang(least, total, file)])
+    low, high = (number(document.get("spec", "elasticPolicy", key), file) for key in ("minReplicas", "maxReplicas"))
+    if isinstance(low, Sourced) and isinstance(high, Sourced) and low.value > high.value:
+        problems.append(fail("gang_is_the_whole_job", f"minReplicas {low.value} is more than maxReplicas {high.value}", low.where, high.where))
+    nproc = number(document.get("spec", "nprocPerNode"), file)
+    if nproc is not None:
+        plans = [replace(plan, processes_per_node=nproc) if plan.processes_per_node is None else plan for plan in plans]
+    return plans, [*problems, *pods.against_gpus(plans, groups)]
+
+
+def _gang(least: Located | None, total: Field[int], file: str) -> list[Finding]:
+    """The pods that must be there together are all of them."""
+    wanted = number(least, file)
+    if not isinstance(wanted, Sourced) or not isinstance(total, Sourced) or wanted.value == total.value:
+        return []
+    if wanted.value > total.value:
+        message = f"minAvailable {wanted.value} is more than the {total.value} pods of the job: it never starts"
+        return [fail("gang_is_the_whole_job", message, wanted.where, fix=f"minAvailable: {total.value}")]
+    message = f"minAvailable {wanted.value} of {total.value} pods: a part may start and wait for the rest"
+    return [warn("gang_is_the_whole_job", message, wanted.where, fix=f"minAvailable: {total.value}")]
+
+
+def _trainjob(document: Located, documents: list[Located], file: str) -> Answer:
+    del documents
+    trainer = document.get("spec", "trainer")
+    if trainer is None:
+        return [], []
+    count = number(trainer.get("numNodes"), file, None)
+    container = Located({**trainer.mapping(), "resources": trainer.mapping().get("resourcesPerNode", Located({}, trainer.line))}, trainer.line)
+    pod = Located({"containers": Located([container], trainer.line)}, trainer.line)
+    # the runtime that it refers to brings the volumes
+    group = Group(pod, count, "trainer", knows_volumes=False)
+    plans, problems = pods.plans([group], document, file, operator=OPERATOR_TORCH)
+    nproc = number(trainer.get("numProcPerNode"), file)
+    if nproc is not None:
+        plans = [replace(plan, processes_per_node=nproc) for plan in plans]
+    return plans, [*problems, *pods.against_gpus(plans, [group])]
+
+
+def _jobset(document: Located, documents: list[Located], file: str) -> Answer:
+    del documents
+    problems: list[Finding] = []
+    groups: list[Group] = []
+    jobs = document.get("spec", "replicatedJobs")
+    names: list[str] = []
+    for job in jobs.each() if jobs else []:
+        inner = job.get("template", "spec")
+        pod = job.get("template", "spec", "template", "spec")
+        replicas, parallel = number(job.get("replicas"), file, 1), number(inner.get("parallelism") if inner else None, file, 1)
+        name = job.get("name")
+        names.append(str(name.value) if name else "")
+        if inner is not None:
+            problems.extend(_completions(inner, file))
+        if pod is not None and isinstance(replicas, Sourced) and isinstance(parallel, Sourced):
+            place = parallel if parallel.origin == "written" else replicas
+            groups.append(Group(pod, Sourced(replicas.value * parallel.value, file, place.line), names[-1]))
+    plans, more = pods.plans(groups, document, file)
+    problems.extend([*more, *_jobset_names(document, plans, names), *pods.against_gpus(plans, groups)])
+    return plans, problems
+
+
+def _jobset_names(document: Located, plans: list[Plan], names: list[str]) -> list[Finding]:
+    """MASTER_ADDR is a name that the JobSet's headless service gives to a pod."""
+    own = document.get("metadata", "name")
+    given = document.get("spec", "network", "subdomain")
+    on = document.get("spec", "network", "enableDNSHostnames")
+    problems = []
+    for plan in plans:
+        address = plan.master_address
+        if own is None or not isinstance(address, Sourced) or not address.value.startswith(f"{own.value}-"):
+            continue
+        subdomain = str(given.value) if given else str(own.value)
+        wanted = [f"{own.value}-{name}-0-0.{subdomain}" for name in names]
+        if on is not None and on.value is False:
+            message = "enableDNSHostnames is false: no pod of the JobSet has a name that MASTER_ADDR could lead to"
+            problems.append(fail("headless_service_is_there", message, address.where, fix="enableDNSHostnames: true"))
+        elif ".".join(address.value.split(".")[:2]) not in wanted:
+            message = f"MASTER_ADDR {address.value} is no pod of this JobSet; the first ones are {', '.join(wanted)}"
+            problems.append(fail("headless_service_is_there", message, address.where, fix=f"MASTER_ADDR: {wanted[0]}"))
+    return problems
+
+
+def _completions(job: Located, file: str) -> list[Finding]:
+    """All pods of a job run at once."""
+    wanted, parallel = number(job.get("completions"), file), number(job.get("parallelism"), file, 1)
+    if isinstance(wanted, Sourced) and isinstance(parallel, Sourced) and wanted.value > parallel.value:
+        message = f"parallelism {parallel.value} of {wanted.value} completions: the ranks of the last pods never start"
+        return [fail("gang_is_the_whole_job", message, wanted.where, fix=f"parallelism: {wanted.value}")]
+    return []
+
+
+def _job(document: Located, documents: list[Located], file: str) -> Answer:
+    spec = document.get("spec")
+    pod = document.get("spec", "template", "spec")
+    if spec is None or pod is None:
+        return [], []
+    count = number(spec.get("parallelism"), file, 1)
+    groups = [Group(pod, count, "job")]
+    plans, problems = pods.plans(groups, document, file)
+    problems.extend(_completions(spec, file))
+    mode = spec.get("completionMode")
+    if plans and (firm(count) or 1) > 1 and (mode is None or mode.value != "Indexed"):
+        message = f"{told(count)} pods without completionMode: Indexed: none of them learns its rank"
+        problems.append(fail("pods_know_their_rank", message, Where(file, spec.line), fix="completionMode: Indexed"))
+    problems.extend(_headless(pod, plans, documents, file))
+    return plans, [*problems, *pods.against_gpus(plans, groups)]
+
+
+def _headless(pod: Located, plans: list[Plan], documents: list[Located], file: str) -> list[Finding]:
+    """Pods of an Indexed Job find each other by name only through a headless service that they name."""
+    addresses = [plan.master_address for plan in plans if isinstance(plan.master_address, Sourced)]
+    named = [address for address in addresses if "." in address.value and not re.fullmatch(r"[\d.]+", address.value)]
+    if not named:
+        return []
+    subdomain = pod.get("subdomain")
+    if subdomain is None:
+        message = f"MASTER_ADDR {named[0].value} is a pod's name, and the pods have no subdomain: it resolves nowhere"
+        return [fail("headless_service_is_there", message, named[0].where, fix=f"subdomain: {named[0].value.split('.')[1]}")]
+    services = [found for found in documents if (kind := found.get("kind")) and kind.value == "Service"]
+    ours = [found for found in services if (name := found.get("metadata", "name")) and name.value == subdomain.value]
+    where = Where(file, subdomain.line)
+    if not ours:
+        message = f"no Service {subdomain.value} in this file: without a headless one the pods find no rank 0"
+        fix = f"kind: Service, metadata.name: {subdomain.value}, spec.clusterIP: None"
+        return [warn("headless_service_is_there", message, where, fix=fix)]
+    address = ours[0].get("spec", "clusterIP")
+    if address is None or address.value != "None":
+        message = f"Service {subdomain.value} is not headless: the names of single pods do not resolve"
+        return [fail("headless_service_is_there", message, Where(file, ours[0].line), where, fix="clusterIP: None")]
+    return []
+
+
+KINDS: dict[str, Callable[[Located, list[Located], str], Answer]] = {
+    "PyTorchJob": _pytorchjob,
+    "TrainJob": _trainjob,
+    "JobSet": _jobset,
+    "Job": _job,
+}

@@ -1,0 +1,209 @@
+"""What does a group of pods ask for: its programs, variables, GPUs, shared memory and network?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from preflight.findings import Finding, Where
+from preflight.launch.commands import Context, plan_of
+from preflight.launch.expansion import Assigned
+from preflight.launch.located import Located
+from preflight.launch.marks import Marks
+from preflight.launch.plan import Field, Plan, Sourced, fail, firm, told, warn
+from preflight.launch.shell import SHELLS, Command, Word, read_script
+
+GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Pods made from one template; `count` is how many. A TrainJob's volumes stand in its runtime, not here."""
+
+    pod: Located
+    count: Field[int]
+    role: str
+    knows_volumes: bool = True
+
+    @property
+    def containers(self) -> list[Located]:
+        """The pod's containers."""
+        held = self.pod.get("containers")
+        return held.each() if held else []
+
+    def gpus(self, file: str) -> Field[int]:
+        """The GPUs of one pod."""
+        found: Field[int] = None
+        for container in self.containers:
+            for name in GPU_RESOURCES:
+                for part in ("limits", "requests"):
+                    held = container.get("resources", part, name)
+                    text = str(held.value) if held else ""
+                    if held and found is None and text.isascii() and text.isdigit() and len(text) < 6:
+                        found = Sourced(int(text), file, held.line)
+        return found
+
+
+def total(groups: Iterable[Group]) -> Field[int]:
+    """How many pods there are in all groups."""
+    counts = [group.count for group in groups]
+    known = [count for count in counts if isinstance(count, Sourced)]
+    if not known or len(known) < len(counts):
+        return None
+    place = next((count for count in reversed(known) if count.origin == "written"), known[0])
+    return Sourced(sum(count.value for count in known), place.file, place.line)
+
+
+def plans(
+    groups: list[Group], document: Located, file: str, *, operator: tuple[str, ...] = ()
+) -> tuple[list[Plan], list[Finding]]:
+    """The plans of the groups' commands; variables that the operator sets are unknown, not absent."""
+    found: list[Plan] = []
+    problems: list[Finding] = []
+    pods = total(groups)
+    several = (firm(pods) or 1) > 1
+    for group in groups:
+        problems.extend(_pod_problems(group, file, several=several))
+        for container in group.containers:
+            context = Context(Marks(file))
+            for command in _commands(container, context.marks, file, operator):
+                plan = plan_of(command, context)
+                if plan is not None:
+                    found.append(_placed(plan, pods, operator))
+            problems.extend(context.problems)
+    if not found and groups and pods is not None:
+        found.append(Plan("kubernetes", Where(file, document.line), "all nodes", nodes=pods))
+    problems.extend(_counted(found, pods, operator))
+    return found, list(dict.fromkeys(problems))
+
+
+def _placed(plan: Plan, pods: Field[int], operator: tuple[str, ...]) -> Plan:
+    nodes = plan.nodes
+    if nodes is None or (isinstance(nodes, Sourced) and nodes.origin == "tool" and "PET_NNODES" in operator):
+        nodes = pods
+    return replace(plan, start="all nodes", nodes=nodes, wrapper=("kubernetes", *plan.wrapper))
+
+
+def _counted(found: list[Plan], pods: Field[int], operator: tuple[str, ...]) -> list[Finding]:
+    """The number of nodes that a command names is the number of pods."""
+    problems = []
+    count = firm(pods)
+    for plan in found:
+        nodes = plan.nodes
+        if count is None or not isinstance(nodes, Sourced) or not isinstance(pods, Sourced) or plan.launcher != "torchrun":
+            continue
+        fewest = firm(plan.fewest_nodes) or nodes.value
+        if nodes.origin == "tool" and "PET_NNODES" not in operator and count > 1:
+            message = f"torchrun without --nnodes: each of the {count} pods becomes a world of its own"
+            problems.append(fail("nodes_are_counted_right", message, plan.where, pods.where, fix=f"--nnodes={count}"))
+        elif nodes.origin == "written" and not fewest <= count <= max(nodes.value, fewest):
+            message = f"--nnodes {nodes.value}, and the manifest starts {count} pods"
+            problems.append(fail("nodes_are_counted_right", message, nodes.where, pods.where, fix=f"--nnodes={count}"))
+    return problems
+
+
+def _commands(container: Located, marks: Marks, file: str, operator: tuple[str, ...]) -> list[Command]:
+    """The commands of a container: its words, or the script that a shell among them reads."""
+    variables = {name: Assigned((marks.unknown(f"${name}", container.line),), container.line, True) for name in operator}
+    env = container.get("env")
+    for entry in env.each() if env else []:
+        name, value = entry.get("name"), entry.get("value")
+        if name is not None:
+            text = str(value.text) if value is not None else marks.unknown(f"valueFrom of {name.value}", name.line)
+            line = value.line if value is not None else name.line
+            variables[str(name.value)] = Assigned((_referred(text, variables, marks, line),), line, True)
+    words: list[Word] = []
+    for part in ("command", "args"):
+        held = container.get(part)
+        for item in held.each() if held else []:
+            line = item.line + 1 if "\n" in item.text else item.line
+            words.append(Word(_referred(item.text, variables, marks, item.line), line))
+    if not words:
+        return []
+    names = [word.plain.rpartition("/")[2] for word in words]
+    if names[0] in SHELLS:
+        for place, name in enumerate(names[1:-1], start=1):
+            if name.startswith("-") and "c" in name:
+                script = words[place + 1]
+                found, _, _ = read_script(
+                    script.text, file, per_node=True, variables=variables, first_line=script.line, marks=marks
+                )
+                return found
+    return [Command(tuple(words), words[0].line, variables, {}, (), False, True)]
+
+
+def _referred(text: str, variables: dict[str, Assigned], marks: Marks, line: int) -> str:
+    """Kubernetes' own ``$(NAME)``."""
+
+    def value(match: re.Match[str]) -> str:
+        held = variables.get(match[1])
+        return held.text if held else marks.unknown(match[0], line)
+
+    return REFERENCE.sub(value, text) if len(text) < 200 else text
+
+
+def _pod_problems(group: Group, file: str, *, several: bool) -> list[Finding]:
+    problems = []
+    gpus = group.gpus(file)
+    if group.knows_volumes and (firm(gpus) or 0) > 1:
+        problems.extend(_shared_memory(group, file, gpus))
+    host, policy = group.pod.get("hostNetwork"), group.pod.get("dnsPolicy")
+    if several and host is not None and host.value is True and (policy is None or policy.value != "ClusterFirstWithHostNet"):
+        message = "hostNetwork without dnsPolicy ClusterFirstWithHostNet: the pods cannot resolve the name of rank 0's service"
+        problems.append(fail("host_network_resolves_names", message, Where(file, host.line), fix="dnsPolicy: ClusterFirstWithHostNet"))
+    for container in group.containers:
+        for name in GPU_RESOURCES:
+            limit, request = container.get("resources", "limits", name), container.get("resources", "requests", name)
+            if limit is not None and request is not None and str(limit.value) != str(request.value):
+                message = f"{name}: requests {request.value}, limits {limit.value}; Kubernetes wants them equal"
+                problems.append(fail("gpu_requests_equal_limits", message, Where(file, request.line), Where(file, limit.line)))
+    return problems
+
+
+def _shared_memory(group: Group, file: str, gpus: Field[int]) -> list[Finding]:
+    """NCCL passes data between the GPUs of a pod through /dev/shm, of which a container has 64 MiB."""
+    ipc = group.pod.get("hostIPC")
+    if ipc is not None and ipc.value is True:
+        return []
+    held = group.pod.get("volumes")
+    volumes = {str(name.value): volume for volume in (held.each() if held else []) if (name := volume.get("name"))}
+    where = gpus.where if isinstance(gpus, Sourced) else Where(file, group.pod.line)
+    fix = (
+        "volumes:\n- name: shm\n  emptyDir:\n    medium: Memory\nvolumeMounts:\n- name: shm\n  mountPath: /dev/shm"
+    )
+    for container in group.containers:
+        mounts = container.get("volumeMounts")
+        for mount in mounts.each() if mounts else []:
+            path, name = mount.get("mountPath"), mount.get("name")
+            if path is not None and str(path.value).rstrip("/") == "/dev/shm" and name is not None:
+                volume = volumes.get(str(name.value))
+                if volume is not None and volume.get("emptyDir") is not None and volume.get("emptyDir", "medium") is None:
+                    message = f"the volume {name.value} at /dev/shm lies on the node's disk: medium: Memory is missing"
+                    return [warn("pods_have_shared_memory", message, Where(file, volume.line), fix=fix)]
+                return []
+    message = f"{told(gpus)} GPUs in a pod and no volume at /dev/shm: a container has 64 MiB there, NCCL and data loaders need more"
+    return [warn("pods_have_shared_memory", message, where, fix=fix)]
+
+
+def against_gpus(found: list[Plan], groups: list[Group]) -> list[Finding]:
+    """As many processes in a pod as it has GPUs."""
+    problems = []
+    for plan in found:
+        gpus = [group.gpus(plan.where.file) for group in groups]
+        known = {told(count) for count in gpus if count is not None}
+        processes = plan.processes_per_node
+        if len(known) != 1 or len(gpus) != sum(count is not None for count in gpus):
+            continue
+        (have,) = known
+        place = gpus[0]
+        if not isinstance(processes, Sourced) or not isinstance(place, Sourced) or have is None:
+            continue
+        if processes.value > have:
+            message = f"{processes.value} processes in a pod with {have} GPUs"
+            problems.append(fail("processes_match_devices", message, processes.where, place.where, fix=f"--nproc_per_node={have}"))
+        elif processes.value < have:
+            message = f"{processes.value} processes in a pod with {have} GPUs: {have - processes.value} stay idle"
+            problems.append(warn("processes_match_devices", message, processes.where, place.where, fix=f"--nproc_per_node={have}"))
+    return problems

@@ -1,0 +1,250 @@
+"""What do the given launch files say? Every file is read, what it names beside it too, and nothing is run."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from preflight.errors import UsageError
+from preflight.findings import Finding, Where
+from preflight.launch import accelerate, deepspeed, kubernetes, located
+from preflight.launch.commands import Context, plan_of
+from preflight.launch.detect import kind_of, template_line
+from preflight.launch.expansion import Assigned
+from preflight.launch.marks import Marks, clean, plain
+from preflight.launch.plan import BatchConfig, Field, Hostfile, LaunchFiles, Plan, Skip, told
+from preflight.launch.shell import Command, read_script
+from preflight.launch.slurm import read_directives
+from preflight.launch.starting import script_problems
+
+FILE_LIMIT_BYTES = 4 << 20
+FILES_LIMIT = 4096
+ACCELERATE_KEYS = ("distributed_type", "compute_environment", "num_machines", "num_processes", "deepspeed_config")
+
+
+@dataclass
+class Bundle:
+    """The files read so far, by the name they were given with or found under."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    configs: dict[str, dict[str, Field[Any]]] = field(default_factory=dict)
+    config_lines: dict[str, Where] = field(default_factory=dict)
+    used_configs: set[str] = field(default_factory=set)
+    hostfiles: dict[str, Hostfile] = field(default_factory=dict)
+    batches: dict[str, BatchConfig] = field(default_factory=dict)
+    variables: dict[str, Mapping[str, Field[str]]] = field(default_factory=dict)
+    plans: list[Plan] = field(default_factory=list)
+    skips: list[Skip] = field(default_factory=list)
+    problems: list[Finding] = field(default_factory=list)
+
+
+def read_files(patterns: Iterable[str]) -> LaunchFiles:
+    """Read every file; UsageError for one that cannot be read or is broken, a Skip for one of a kind not judged."""
+    files = _expanded(patterns)
+    return read_texts({name: _read(name) for name in files}, look_beside=True)
+
+
+def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> LaunchFiles:
+    """The same from texts by file name; `look_beside` also reads what a script names and was not given."""
+    texts = {name: clean(text) for name, text in texts.items()}
+    bundle = Bundle(dict(texts))
+    scripts: list[str] = []
+    for name, text in texts.items():
+        if _take(bundle, name, text) == "shell":
+            scripts.append(name)
+    for name in scripts:
+        _script(bundle, name, texts[name], look_beside=look_beside)
+    for name, settings in bundle.configs.items():
+        if name in texts and name not in bundle.used_configs:
+            bundle.plans.append(accelerate.config_plan(settings, bundle.config_lines[name]))
+    order = {name: place for place, name in enumerate(texts)}
+    plans = sorted(bundle.plans, key=lambda plan: order.get(plan.where.file, len(order)))
+    return LaunchFiles(
+        tuple(texts),
+        tuple(plans),
+        tuple(bundle.hostfiles.values()),
+        tuple(bundle.batches.values()),
+        tuple(bundle.variables.items()),
+        tuple(bundle.skips),
+        tuple(dict.fromkeys(bundle.problems)),
+    )
+
+
+def _expanded(patterns: Iterable[str]) -> list[str]:
+    files: list[str] = []
+    for pattern in patterns:
+        is_glob = any(letter in pattern for letter in "*?[") and not os.path.exists(pattern)
+        found = sorted(path for path in glob.glob(pattern) if os.path.isfile(path)) if is_glob else [pattern]
+        if not found:
+            raise UsageError(f"{pattern!r} matches no file")
+        files.extend(found)
+    if len(files) > FILES_LIMIT:
+        raise UsageError(f"{len(files)} launch files; wanted at most {FILES_LIMIT}")
+    return list(dict.fromkeys(files))
+
+
+def _read(name: str) -> str:
+    try:
+        if not os.path.isfile(name):
+            raise UsageError(f"{name!r} is not a file that can be read")
+        with open(name, "rb") as stream:
+            data = stream.read(FILE_LIMIT_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{name!r} cannot be read: {reason}") from None
+    if len(data) > FILE_LIMIT_BYTES:
+        raise UsageError(f"{name!r} has more than {FILE_LIMIT_BYTES >> 20} MiB")
+    if b"\0" in data:
+        raise UsageError(f"{name!r} is no text file")
+    return data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+
+
+def _take(bundle: Bundle, name: str, text: str) -> str:
+    """Read a file of any kind but a script; returns its kind."""
+    kind = kind_of(name, text)
+    template = template_line(text) if kind in ("yaml", "shell", "json") else 0
+    if template:
+        bundle.skips.append(Skip(name, template, "an unrendered template: give the rendered file"))
+        return "template"
+    if not text.strip():
+        bundle.skips.append(Skip(name, 1, "empty"))
+        return "empty"
+    if kind == "yaml":
+        _yaml(bundle, name, text)
+    elif kind == "json":
+        _json(bundle, name, text)
+    elif kind == "hostfile":
+        hostfile, problems = deepspeed.read_hostfile(text, name)
+        bundle.hostfiles[name] = hostfile
+        bundle.problems.extend(problems)
+    elif kind == "variables":
+        values, problems = deepspeed.read_variables(text, name)
+        bundle.variables[name] = values
+        bundle.problems.extend(problems)
+    elif kind == "other":
+        bundle.skips.append(Skip(name, 1, "no launch file of a known kind"))
+    return kind
+
+
+def _yaml(bundle: Bundle, name: str, text: str) -> None:
+    documents = located.load(text, name)
+    if any("apiVersion" in document.mapping() and "kind" in document.mapping() for document in documents):
+        plans, skips, problems = kubernetes.read(documents, name)
+        bundle.plans.extend(plans)
+        bundle.skips.extend(skips)
+        bundle.problems.extend(problems)
+    elif documents and any(key in documents[0].mapping() for key in ACCELERATE_KEYS):
+        unfilled = [held for _, held in documents[0].items() if isinstance(held.value, str) and held.value.startswith("$")]
+        if unfilled:
+            bundle.skips.append(Skip(name, unfilled[0].line, f"an unrendered template: {unfilled[0].value} is not filled in"))
+            return
+        settings, problems = accelerate.read_config(documents[0], name)
+        bundle.configs[name] = settings
+        bundle.config_lines[name] = Where(name, documents[0].line)
+        bundle.problems.extend(problems)
+    else:
+        bundle.skips.append(Skip(name, 1, "YAML of no launcher that is known"))
+
+
+def _json(bundle: Bundle, name: str, text: str) -> None:
+    config = deepspeed.read_batches(text, name)
+    if any(key in config.values for key in ACCELERATE_KEYS[:4]):
+        documents = located.load(text, name)
+        settings, problems = accelerate.read_config(documents[0], name)
+        bundle.configs[name] = settings
+        bundle.config_lines[name] = Where(name, 1)
+        bundle.problems.extend(problems)
+    elif any(key in config.values for key in (*deepspeed.BATCH_KEYS, "zero_optimization", "fp16", "bf16", "optimizer")):
+        bundle.batches[name] = config
+    else:
+        bundle.skips.append(Skip(name, 1, "JSON of no launcher that is known"))
+
+
+def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
+    """The plans of a script, with the configurations and hostfiles that it names."""
+    slurm = read_directives(text, name)
+
+    def load(path: str) -> str | None:
+        return _beside(bundle, name, path, look_beside=look_beside)
+
+    commands, marks, variables = read_script(text, name, per_node=slurm is None, load=load)
+    context = Context(marks, slurm)
+    _named_files(bundle, context, commands, name, look_beside=look_beside)
+    plans = []
+    for command in commands:
+        plan = plan_of(command, context)
+        if plan is not None:
+            plans.append(plan)
+            config = told(plan.settings.get("config_file"))
+            if plan.launcher == "accelerate" and config in context.configs:
+                bundle.used_configs.add(_resolved(bundle, name, str(config)) or str(config))
+    bundle.problems.extend(context.problems)
+    bundle.problems.extend(script_problems(commands, plans, marks, slurm))
+    bundle.plans.extend(plans)
+    if not plans:
+        _bare(bundle, name, marks, variables)
+
+
+def _bare(bundle: Bundle, name: str, marks: Marks, variables: Mapping[str, Assigned]) -> None:
+    """A script that only sets variables speaks for the job all the same; one that does nothing else is skipped."""
+    exported = {key: marks.field(held.text, held.line) for key, held in variables.items() if held.exported}
+    if exported:
+        bundle.variables[name] = exported
+    else:
+        bundle.skips.append(Skip(name, 1, "no command of a known launcher"))
+
+
+def _named_files(bundle: Bundle, context: Context, commands: list[Command], name: str, *, look_beside: bool) -> None:
+    """Read the --config_file and --hostfile of a script's commands where they can be found."""
+    configs: dict[str, dict[str, Field[Any]]] = {}
+    hostfiles: dict[str, Hostfile] = {}
+    for command in commands:
+        for path in _values_of(command, ("--config_file", "--config-file", "--hostfile", "-H", "--deepspeed_hostfile")):
+            found = _resolved(bundle, name, path)
+            if found is None and look_beside and _beside(bundle, name, path, look_beside=True) is not None:
+                found = _resolved(bundle, name, path)
+            if found is not None and found not in bundle.configs and found not in bundle.hostfiles:
+                _take(bundle, found, bundle.texts[found])
+            if found in bundle.configs:
+                configs[path] = bundle.configs[found]
+            elif found in bundle.hostfiles:
+                hostfiles[path] = bundle.hostfiles[found]
+    context.configs, context.hostfiles = configs, hostfiles
+
+
+def _values_of(command: Command, options: tuple[str, ...]) -> list[str]:
+    values = []
+    for place, word in enumerate(command.words):
+        written, equals, value = word.plain.partition("=")
+        if written in options:
+            following = command.words[place + 1].plain if place + 1 < len(command.words) else ""
+            values.append(value if equals else following)
+    return [value for value in values if value]
+
+
+def _resolved(bundle: Bundle, script: str, path: str) -> str | None:
+    """The name under which a path that a script names was given: as written, beside the script, or by its end."""
+    path = plain(path)
+    candidates = (path, os.path.join(os.path.dirname(script), path), os.path.normpath(path))
+    for candidate in candidates:
+        if candidate in bundle.texts:
+            return candidate
+    ends = [name for name in bundle.texts if os.path.basename(name) == os.path.basename(path)]
+    return ends[0] if len(ends) == 1 else None
+
+
+def _beside(bundle: Bundle, script: str, path: str, *, look_beside: bool) -> str | None:
+    """The text of a file that a script names, given, or found beside it or from here."""
+    found = _resolved(bundle, script, path)
+    if found is not None:
+        return bundle.texts[found]
+    beside = os.path.join(os.path.dirname(script), path)
+    is_ours = path.endswith((".yaml", ".yml", ".json", ".sh", ".env")) or "host" in os.path.basename(path)
+    for candidate in (beside, path) if look_beside and is_ours else ():
+        if os.path.isfile(candidate):
+            bundle.texts[candidate] = clean(_read(candidate))
+            return bundle.texts[candidate]
+    return None

@@ -1,0 +1,93 @@
+"""What do the #SBATCH lines of a script and the options of srun ask Slurm for?"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from preflight.launch.options import Spec, parse_options
+from preflight.launch.marks import Marks
+from preflight.launch.plan import Field, Plan, Slurm, Sourced
+from preflight.launch.shell import Word
+
+LETTERS = {"-N": "nodes", "-n": "ntasks", "-c": "cpus_per_task", "-G": "gpus", "-w": "nodelist", "-J": "job_name", "-p": "partition"}
+LETTERS |= {"-t": "time", "-o": "output", "-e": "error", "-A": "account", "-l": "label"}
+VALUED = (
+    "nodes ntasks ntasks_per_node cpus_per_task gpus gpus_per_node gpus_per_task gres gpu_bind nodelist job_name partition"
+    " time output error account container_image container_mounts container_name export mem qos constraint exclude"
+    " distribution cpu_bind mpi jobid chdir mem_per_cpu mem_per_gpu array reservation kill_on_bad_exit signal tasks_per_node"
+    " ntasks_per_gpu cpus_per_gpu comment mail_type mail_user container_workdir network threads_per_core"
+).split()
+FLAGS = "exclusive label overlap unbuffered no_requeue requeue wait_all_nodes no_container_mount_home pty".split()
+SRUN = Spec(VALUED, FLAGS, LETTERS)
+DIRECTIVE = re.compile(r"#SBATCH\s+(.*)")
+
+
+def read_directives(text: str, file: str) -> Slurm | None:
+    """The #SBATCH lines before the first command, as sbatch reads them; None where there is none."""
+    options: dict[str, Field[str]] = {}
+    found = False
+    for number, line in enumerate(text.split("\n"), start=1):
+        stripped = line.strip()
+        if stripped and not stripped.startswith("#"):
+            break
+        match = DIRECTIVE.match(line)
+        if match:
+            found = True
+            try:
+                words = shlex.split(match[1], comments=True)
+            except ValueError:
+                words = match[1].split()
+            options.update(_options(words, file, number))
+    return Slurm(options) if found else None
+
+
+def _options(words: list[str], file: str, line: int) -> dict[str, Field[str]]:
+    joined: list[str] = []
+    for word in words:
+        if len(word) > 2 and word[:2] in LETTERS and not word.startswith("--"):  # -N2
+            joined.extend([word[:2], word[2:].removeprefix("=")])
+        else:
+            joined.append(word)
+    parsed = parse_options(tuple(Word(word, line) for word in joined), SRUN, Marks(file))
+    return {name: Sourced(word.text, file, line) for name, word in parsed.options.items()}
+
+
+def with_step(slurm: Slurm | None, wrapper: tuple[str, ...], marks: Marks, line: int) -> Slurm | None:
+    """The batch script's options with those of the srun around the command, which win."""
+    names = [word.rpartition("/")[2] for word in wrapper]
+    if "srun" not in names:
+        return slurm
+    after = wrapper[len(names) - names[::-1].index("srun") :]
+    parsed = parse_options(tuple(Word(word, line) for word in after), SRUN, marks)
+    step = {name: marks.field(word.text, line) for name, word in parsed.options.items()}
+    return Slurm({**(slurm.options if slurm else {}), **step})
+
+
+def gpus_of_node(slurm: Slurm) -> Field[int]:
+    """The GPUs that Slurm gives a node: --gpus-per-node, or the gpu entry of --gres."""
+    for name in ("gpus_per_node", "gres"):
+        value = slurm.options.get(name)
+        if isinstance(value, Sourced) and (name != "gres" or "gpu" in value.value):
+            for part in value.value.split(","):
+                digits = re.fullmatch(r"(?:gres/)?(?:[a-z]\S*:)?(\d{1,6})(?:\(.*\))?", part.strip(), re.IGNORECASE)
+                if digits and (name != "gres" or part.strip().startswith(("gpu", "gres/gpu"))):
+                    return Sourced(int(digits[1]), value.file, value.line)
+            if name == "gres":
+                return Sourced(1, value.file, value.line)  # --gres=gpu
+    return None
+
+
+def tasks_of_node(plan: Plan) -> Field[int]:
+    """The tasks that srun starts on a node, each of them the whole command; None where Slurm's default of one holds."""
+    if plan.slurm is None:
+        return None
+    given = plan.slurm.number("ntasks_per_node", "tasks_per_node")
+    if given is not None:
+        return given
+    tasks, nodes = plan.slurm.number("ntasks"), plan.slurm.number("nodes")
+    if isinstance(tasks, Sourced) and isinstance(nodes, Sourced) and nodes.value and tasks.value % nodes.value == 0:
+        return Sourced(tasks.value // nodes.value, tasks.file, tasks.line)
+    if isinstance(tasks, Sourced) and nodes is None:
+        return None
+    return None

@@ -1,0 +1,107 @@
+"""What does a person have to repair, one card for each thing, and which nodes does it concern?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from preflight.findings import SEVERITY, Verdict, Where
+from preflight.hosts import fold
+from preflight.report.groups import Group, groups, in_order, verdict_shown
+from preflight.report.printable import printable
+from preflight.report.run import RunReport
+
+BAD = (Verdict.FAIL, Verdict.ERROR)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One check that does not hold with all its messages, or many checks with the same words."""
+
+    verdict: Verdict
+    checks: tuple[str, ...]
+    nodes: tuple[str, ...]
+    parts: tuple[Group, ...]
+
+    @property
+    def title(self) -> str:
+        """The check's id, or how many there are."""
+        return self.checks[0] if len(self.checks) == 1 else f"{len(self.checks)} checks"
+
+    @property
+    def is_consequence(self) -> bool:
+        """Whether another check is the cause."""
+        return self.parts[0].is_consequence
+
+    @property
+    def is_waived(self) -> bool:
+        """Whether someone decided to live with it."""
+        return all(part.is_waived for part in self.parts)
+
+    @property
+    def fixes(self) -> tuple[str, ...]:
+        """What to do, each once."""
+        return tuple(dict.fromkeys(part.fix for part in self.parts if part.fix))
+
+    @property
+    def where(self) -> tuple[Where, ...]:
+        """The lines of the user's files, each once."""
+        return tuple(
+            dict.fromkeys(where for part in self.parts for finding in part.findings for where in finding.where)
+        )
+
+
+def causes(report: RunReport, verdict: Verdict) -> tuple[Cause, ...]:
+    """The causes of one verdict, consequences of others last."""
+    alike: dict[tuple[str, bool], list[Group]] = {}
+    for group in groups(report, verdict):
+        is_shared = group.is_consequence or len(group.checks) > 1
+        alike.setdefault((group.message if is_shared else group.checks[0], is_shared), []).append(group)
+    return tuple(
+        Cause(
+            verdict,
+            tuple(dict.fromkeys(check for part in parts for check in part.checks)),
+            in_order(report, (node for part in parts for node in part.nodes)),
+            tuple(parts),
+        )
+        for parts in alike.values()
+    )
+
+
+def nodes_told(report: RunReport, names: Iterable[str], *, most: int) -> str:
+    """The names folded and harmless, cut to about `most` letters with their number."""
+    named = list(dict.fromkeys(names))
+    if not named:
+        return "no node"
+    if len(named) > 2 and len(named) == len(report.nodes):
+        return f"all {len(named)} nodes"
+    folded = printable(fold(named))
+    return folded if len(folded) <= most else f"{folded[: max(most - 16, 8)]}… ({len(named)} nodes)"
+
+
+def worst_of_nodes(report: RunReport) -> dict[str, Verdict]:
+    """The worst verdict of each node, by itself: what only follows from another check is left out.
+
+    A node without any verdict of its own reads as skip; in a run that was cut short, as error.
+    """
+    is_whole = report.finished and report.ledger.judged == report.ledger.expected
+    start = Verdict.SKIP if is_whole else Verdict.ERROR
+    worst = dict.fromkeys(report.nodes, start)
+    for verdict in Verdict:
+        for group in groups(report, verdict):
+            if group.is_consequence and verdict is Verdict.ERROR:
+                continue
+            for node in group.nodes:
+                if node in worst:
+                    worst[node] = max(worst[node], verdict, key=SEVERITY.__getitem__)
+    return worst
+
+
+def counts_of_nodes(report: RunReport) -> dict[str, dict[Verdict, int]]:
+    """How many checks gave each node which verdict."""
+    counts: dict[str, dict[Verdict, int]] = {node: dict.fromkeys(Verdict, 0) for node in report.nodes}
+    for finding in report.findings:
+        for node in finding.nodes:
+            if node in counts:
+                counts[node][verdict_shown(finding)] += 1
+    return counts

@@ -1,0 +1,65 @@
+"""Which verdict did every check give every node?"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from preflight.findings import SEVERITY, Finding, Verdict
+from preflight.report.groups import verdict_shown
+from preflight.report.run import RunReport
+
+LETTERS = {
+    None: "n", Verdict.SKIP: "s", Verdict.PASS: "p", Verdict.WARN: "w", Verdict.ERROR: "e", Verdict.FAIL: "f",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """One check: its worst verdict, one cell a node in HOSTS order (None: not judged), and its findings."""
+
+    check: str
+    verdict: Verdict
+    cells: tuple[Verdict | None, ...]
+    findings: tuple[Finding, ...]
+
+    def runs(self) -> list[tuple[Verdict | None, int, int]]:
+        """Neighbouring cells of one verdict as (verdict, first index, how many)."""
+        runs = []
+        start = 0
+        for verdict, same in itertools.groupby(self.cells):
+            length = len(list(same))
+            runs.append((verdict, start, length))
+            start += length
+        return runs
+
+
+def rows(report: RunReport) -> tuple[Row, ...]:
+    """Every check once, the worst first, else in the order they were judged."""
+    index = {node: place for place, node in enumerate(report.nodes)}
+    by_check: dict[str, list[Finding]] = {}
+    for finding in report.findings:
+        by_check.setdefault(finding.check, []).append(finding)
+    made = [_row(check, findings, index) for check, findings in by_check.items()]
+    return tuple(sorted(made, key=lambda row: -SEVERITY[row.verdict]))
+
+
+def _row(check: str, findings: list[Finding], index: dict[str, int]) -> Row:
+    cells: list[Verdict | None] = [None] * len(index)
+    for finding in findings:
+        shown = verdict_shown(finding)
+        for node in finding.nodes:
+            if node in index:
+                cells[index[node]] = shown
+    worst = max((verdict_shown(finding) for finding in findings), key=SEVERITY.__getitem__)
+    findings.sort(key=lambda finding: -SEVERITY[verdict_shown(finding)])
+    return Row(check, worst, tuple(cells), tuple(findings))
+
+
+def packed(cells: tuple[Verdict | None, ...]) -> str:
+    """The cells as letters with run lengths, ``510pf1p`` without the ones: what the page's script reads."""
+    told = []
+    for verdict, same in itertools.groupby(cells):
+        length = len(list(same))
+        told.append(f"{length if length > 1 else ''}{LETTERS[verdict]}")
+    return "".join(told)

@@ -1,0 +1,40 @@
+"""How are the verdicts of one check on many nodes drawn in one narrow band?"""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from preflight.findings import Verdict
+from preflight.report.matrix import LETTERS, Row
+
+HEIGHT = 10
+# Top and height of each verdict: a fail stands out by its shape too, not by colour alone.
+SHAPES: dict[Verdict | None, tuple[float, float]] = {
+    Verdict.PASS: (3, 4),
+    Verdict.SKIP: (4.5, 1),
+    Verdict.WARN: (1.5, 7),
+    Verdict.ERROR: (1, 8),
+    Verdict.FAIL: (0, 10),
+}
+STANDING_OUT = (Verdict.WARN, Verdict.ERROR, Verdict.FAIL)
+NARROWEST = 160  # of the band's width: one node among thousands is still seen
+
+
+def strip(row: Row) -> Markup:
+    """One path a verdict, drawn in order of severity, so that a lonely fail lies on top."""
+    count = max(len(row.cells), 1)
+    parts = []
+    for verdict, (top, height) in SHAPES.items():
+        boxes = "".join(_box(start, length, top, height, count, verdict) for v, start, length in row.runs() if v is verdict)
+        parts.append(Markup('<path class="{}" d="{}"/>').format(LETTERS[verdict], boxes))
+    return Markup(
+        '<svg class="strip" aria-hidden="true" viewBox="0 0 {} {}" preserveAspectRatio="none">{}</svg>'
+    ).format(count, HEIGHT, Markup("").join(parts))
+
+
+def _box(start: int, length: int, top: float, height: float, count: int, verdict: Verdict | None) -> str:
+    left, wide = float(start), float(length)
+    least = count / NARROWEST
+    if verdict in STANDING_OUT and wide < least:
+        left, wide = min(max(left - (least - wide) / 2, 0.0), count - least), least
+    return f"M{left:.5g} {top:g}h{wide:.4g}v{height:g}h-{wide:.4g}z"

@@ -1,0 +1,78 @@
+"""What do the facts of 16 hosts cost beside 16 concurrent ``ssh host true``? ``python -m tests.bench.facts``
+
+Both are timed in turns in one run, in the lab's controller; the ratio of the medians is the figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import time
+
+from preflight import hosts
+from preflight.session import Fleet
+from preflight.stages import facts
+from preflight.transport import Reach
+from tests.lab.lab import Lab
+
+HOSTS = 16
+REPETITIONS = 5
+LIMIT = 1.5
+
+
+async def ssh_true(names: list[str]) -> None:
+    """The least that any tool over ssh can cost."""
+    processes = [await asyncio.create_subprocess_exec("ssh", "-oBatchMode=yes", name, "true") for name in names]
+    codes = await asyncio.gather(*(process.wait() for process in processes))
+    assert not any(codes), codes
+
+
+def collect(names: tuple[hosts.Host, ...]) -> float:
+    """Seconds until every node's facts are here, decoded; ending the keepers is not part of collecting."""
+    started = time.monotonic()
+    fleet = Fleet(names, Reach(python=sys.executable), run_id="bench", deadline=time.monotonic() + 60)
+    documents = fleet.run(facts.collect(fleet, [], "auto"), seconds=30)
+    seconds = time.monotonic() - started
+    assert not fleet.failures, fleet.failures
+    assert len(documents) == len(names)
+    fleet.close()
+    return seconds
+
+
+def measure(count: int) -> None:
+    """Inside the controller: both in turns, then the ratio."""
+    named = hosts.parse_hosts(f"node[1-{count}]")
+    plain: list[float] = []
+    ours: list[float] = []
+    for _ in range(REPETITIONS):
+        started = time.monotonic()
+        asyncio.run(ssh_true([host.name for host in named]))
+        plain.append(time.monotonic() - started)
+        ours.append(collect(named))
+    ratio = statistics.median(ours) / statistics.median(plain)
+    print(f"{count} hosts, {REPETITIONS} repetitions, medians")
+    print(f"ssh host true   {statistics.median(plain):.2f} s   ({', '.join(f'{s:.2f}' for s in plain)})")
+    print(f"facts           {statistics.median(ours):.2f} s   ({', '.join(f'{s:.2f}' for s in ours)})")
+    print(f"ratio           {ratio:.2f}, wanted at most {LIMIT}")
+
+
+def main() -> None:
+    """Build the lab and measure inside it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hosts", type=int, default=HOSTS)
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.inside:
+        measure(chosen.hosts)
+        return
+    with Lab.create(chosen.hosts, rate=None) as lab:
+        words = [sys.executable, "-m", "tests.bench.facts", "--inside", f"--hosts={chosen.hosts}"]
+        done = lab.run(words, timeout_s=300)
+        print(done.stdout + done.stderr, end="")
+        sys.exit(done.returncode)
+
+
+if __name__ == "__main__":
+    main()
