@@ -10,7 +10,7 @@ from typing import Any
 from preflight.findings import Finding, Where
 from preflight.launch.located import Located
 from preflight.launch.options import Reader, Spec, parse_options
-from preflight.launch.plan import Field, Plan, Sourced, Unknown, fail, firm, told, warn
+from preflight.launch.plan import Field, Plan, Sourced, Unknown, fail, firm, told, warn, words
 from preflight.launch.shell import Word
 from preflight.launch.torchrun import arguments
 
@@ -27,36 +27,51 @@ SECTIONS = {
 NUMBERS = ("machine_rank", "num_machines", "num_processes", "main_process_port")
 TEXTS = ("main_process_ip", "rdzv_backend", "gpu_ids", "distributed_type", "mixed_precision", "compute_environment")
 KEYS = frozenset(
-    (
-        "compute_environment distributed_type mixed_precision use_cpu debug num_processes machine_rank num_machines gpu_ids"
-        " main_process_ip main_process_port rdzv_backend same_network main_training_function enable_cpu_affinity"
-        " fp8_config deepspeed_config fsdp_config parallelism_config megatron_lm_config mpirun_config ipex_config"
-        " downcast_bf16 tpu_name tpu_zone tpu_use_cluster tpu_use_sudo command_file commands tpu_vm tpu_env"
-        " dynamo_config dynamo_backend fp16 tpu_cluster"
-    ).split()
+    words(
+        """
+    compute_environment distributed_type mixed_precision use_cpu debug num_processes
+    machine_rank num_machines gpu_ids main_process_ip main_process_port rdzv_backend
+    same_network main_training_function enable_cpu_affinity fp8_config deepspeed_config
+    fsdp_config parallelism_config megatron_lm_config mpirun_config ipex_config downcast_bf16
+    tpu_name tpu_zone tpu_use_cluster tpu_use_sudo command_file commands tpu_vm tpu_env
+    dynamo_config dynamo_backend fp16 tpu_cluster
+    """
+    )
 )
 TYPES = frozenset(
-    "NO MULTI_CPU MULTI_GPU MULTI_NPU MULTI_MLU MULTI_SDAA MULTI_MUSA MULTI_XPU MULTI_HPU MULTI_NEURON DEEPSPEED FSDP XLA TPU"
-    " MEGATRON_LM".split()
+    words(
+        """
+    NO MULTI_CPU MULTI_GPU MULTI_NPU MULTI_MLU MULTI_SDAA MULTI_MUSA MULTI_XPU MULTI_HPU
+    MULTI_NEURON DEEPSPEED FSDP XLA TPU MEGATRON_LM
+    """
+    )
 )
 SPEC = Spec(
-    valued=(
-        "config_file mixed_precision num_processes num_machines num_cpu_threads_per_process dynamo_backend dynamo_mode"
-        " gpu_ids machine_rank main_process_ip main_process_port tee log_dir role rdzv_backend rdzv_conf max_restarts"
-        " monitor_interval vm env main_training_function deepspeed_config_file zero_stage offload_optimizer_device"
-        " offload_param_device offload_optimizer_nvme_path offload_param_nvme_path gradient_accumulation_steps"
-        " gradient_clipping zero3_init_flag zero3_save_16bit_model deepspeed_hostfile deepspeed_exclusion_filter"
-        " deepspeed_inclusion_filter deepspeed_multinode_launcher deepspeed_moe_layer_cls_names fsdp_version"
-        " fsdp_offload_params fsdp_min_num_params fsdp_sharding_strategy fsdp_reshard_after_forward fsdp_auto_wrap_policy"
-        " fsdp_transformer_layer_cls_to_wrap fsdp_backward_prefetch fsdp_state_dict_type fsdp_forward_prefetch"
-        " fsdp_use_orig_params fsdp_cpu_ram_efficient_loading fsdp_sync_module_states fsdp_activation_checkpointing"
-        " mpirun_hostfile fp8_backend fp8_format aws_access_key_id aws_secret_access_key"
-    ).split(),
-    flags=(
-        "quiet cpu multi_gpu tpu enable_cpu_affinity dynamo_use_fullgraph dynamo_use_dynamic"
-        " dynamo_use_regional_compilation use_deepspeed use_fsdp use_parallelism_config use_megatron_lm same_network"
-        " module no_python tpu_cluster no_tpu_cluster tpu_use_sudo downcast_bf16 debug help"
-    ).split(),
+    valued=words(
+        """
+    config_file mixed_precision num_processes num_machines num_cpu_threads_per_process
+    dynamo_backend dynamo_mode gpu_ids machine_rank main_process_ip main_process_port tee
+    log_dir role rdzv_backend rdzv_conf max_restarts monitor_interval vm env
+    main_training_function deepspeed_config_file zero_stage offload_optimizer_device
+    offload_param_device offload_optimizer_nvme_path offload_param_nvme_path
+    gradient_accumulation_steps gradient_clipping zero3_init_flag zero3_save_16bit_model
+    deepspeed_hostfile deepspeed_exclusion_filter deepspeed_inclusion_filter
+    deepspeed_multinode_launcher deepspeed_moe_layer_cls_names fsdp_version fsdp_offload_params
+    fsdp_min_num_params fsdp_sharding_strategy fsdp_reshard_after_forward fsdp_auto_wrap_policy
+    fsdp_transformer_layer_cls_to_wrap fsdp_backward_prefetch fsdp_state_dict_type
+    fsdp_forward_prefetch fsdp_use_orig_params fsdp_cpu_ram_efficient_loading
+    fsdp_sync_module_states fsdp_activation_checkpointing mpirun_hostfile fp8_backend fp8_format
+    aws_access_key_id aws_secret_access_key
+    """
+    ),
+    flags=words(
+        """
+    quiet cpu multi_gpu tpu enable_cpu_affinity dynamo_use_fullgraph dynamo_use_dynamic
+    dynamo_use_regional_compilation use_deepspeed use_fsdp use_parallelism_config
+    use_megatron_lm same_network module no_python tpu_cluster no_tpu_cluster tpu_use_sudo
+    downcast_bf16 debug help
+    """
+    ),
     short={"-q": "quiet", "-m": "module", "-t": "tee", "-h": "help"},
     abbreviates=False,
 )
@@ -112,8 +127,17 @@ def _typed(key: str, held: Located, where: Where, problems: list[Finding]) -> Fi
     elif key == "distributed_type" and isinstance(value, str) and value not in TYPES and "$" not in value:
         close = difflib.get_close_matches(value.upper(), TYPES, 1, 0.6)
         hint = f"distributed_type: {close[0]}" if close else f"One of {', '.join(sorted(TYPES))}."
-        problems.append(fail("yaml_values_are_as_meant", f"distributed_type {value!r} is none that accelerate knows", where, fix=hint))
-    elif key == "mixed_precision" and value is not None and value is not False and str(value) not in ("no", "fp16", "bf16", "fp8"):
+        problems.append(
+            fail(
+                "yaml_values_are_as_meant", f"distributed_type {value!r} is none that accelerate knows", where, fix=hint
+            )
+        )
+    elif (
+        key == "mixed_precision"
+        and value is not None
+        and value is not False
+        and str(value) not in ("no", "fp16", "bf16", "fp8")
+    ):
         problems.append(
             fail("yaml_values_are_as_meant", f"mixed_precision {value!r}; wanted no, fp16, bf16 or fp8", where)
         )
@@ -121,7 +145,9 @@ def _typed(key: str, held: Located, where: Where, problems: list[Finding]) -> Fi
         return _number(key, held, where, problems)
     elif key == "main_process_ip" and value is not None and not isinstance(value, str):
         problems.append(
-            fail("yaml_values_are_as_meant", f"main_process_ip: {held.text} is {value!r} in YAML, not an address", where)
+            fail(
+                "yaml_values_are_as_meant", f"main_process_ip: {held.text} is {value!r} in YAML, not an address", where
+            )
         )
         return Unknown(held.text, where.file, where.line)
     elif key in TEXTS and value is not None and not isinstance(value, bool):
@@ -185,10 +211,12 @@ def read(
     )
 
 
-COPIED = (
-    "launcher where nodes node_rank processes_per_node world_size master_address master_port rendezvous device_ids"
-    " mixed_precision settings is_opaque"
-).split()
+COPIED = words(
+    """
+    launcher where nodes node_rank processes_per_node world_size master_address master_port
+    rendezvous device_ids mixed_precision settings is_opaque
+    """
+)
 
 
 def written_config(given: Mapping[str, Field[Any]]) -> bool:

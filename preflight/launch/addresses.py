@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from preflight.findings import Finding
 from preflight.launch.jobs import Job
-from preflight.launch.plan import Field, Plan, Sourced, Unknown, fail, firm, told, warn
+from preflight.launch.plan import Plan, Sourced, Unknown, fail, firm, told, warn
 
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 NAME = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?")
@@ -81,11 +81,20 @@ def address_is_given(plan: Plan) -> Iterable[Finding]:
         return
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
     if plan.launcher == "accelerate" and not starts_by_itself(plan):
-        message = f"{firm(plan.nodes)} machines and no main_process_ip: accelerate stops, or every machine waits for itself"
+        message = (
+            f"{firm(plan.nodes)} machines and no main_process_ip: accelerate stops, or every machine waits for itself"
+        )
         yield fail("master_address_is_given", message, nodes, fix="main_process_ip: <address of rank 0's node>")
     elif plan.launcher in ("torchrun", "llamafactory") and told(plan.rendezvous) in ("static", "c10d"):
-        option = "--rdzv_endpoint=<address of rank 0's node>:29500" if told(plan.rendezvous) == "c10d" else "--master_addr=<address of rank 0's node>"
-        message = f"{firm(plan.nodes)} nodes and no address of rank 0: every node takes itself for it and waits for the others"
+        option = (
+            "--rdzv_endpoint=<address of rank 0's node>:29500"
+            if told(plan.rendezvous) == "c10d"
+            else "--master_addr=<address of rank 0's node>"
+        )
+        message = (
+            f"{firm(plan.nodes)} nodes and no address of rank 0: every node takes itself for it and waits for"
+            " the others"
+        )
         yield fail("master_address_is_given", message, plan.where, nodes, fix=option)
 
 
@@ -96,7 +105,12 @@ def starts_by_itself(plan: Plan) -> bool:
 
 def hostfile_of(plan: Plan) -> str:
     """The hostfile that accelerate gives to DeepSpeed or mpirun."""
-    names = ("deepspeed_config.deepspeed_hostfile", "deepspeed_hostfile", "mpirun_config.mpirun_hostfile", "mpirun_hostfile")
+    names = (
+        "deepspeed_config.deepspeed_hostfile",
+        "deepspeed_hostfile",
+        "mpirun_config.mpirun_hostfile",
+        "mpirun_hostfile",
+    )
     return next((str(plan.setting(name)) for name in names if plan.setting(name)), "")
 
 
@@ -106,7 +120,10 @@ def address_leads_elsewhere(plan: Plan) -> Iterable[Finding]:
     if plan.is_standalone and plan.spans_nodes:
         where = plan.settings.get("standalone")
         message = f"--standalone with {firm(plan.nodes)} nodes: each waits on its own localhost for the others"
-        fix = "Replace --standalone by --rdzv_backend=c10d --rdzv_endpoint=<address of rank 0's node>:29500 --rdzv_id=<one id>"
+        fix = (
+            "Replace --standalone by --rdzv_backend=c10d --rdzv_endpoint=<address of rank 0's node>:29500"
+            " --rdzv_id=<one id>"
+        )
         yield fail("master_address_leads_to_rank_0", message, where.where if where is not None else plan.where, fix=fix)
         return
     if not isinstance(address, Sourced) or not is_loopback(address.value) or not plan.spans_nodes:
@@ -114,10 +131,16 @@ def address_leads_elsewhere(plan: Plan) -> Iterable[Finding]:
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
     fix = f"{OPTION.get(plan.launcher, 'MASTER_ADDR')}: <address of rank 0's node>"
     if starts_by_itself(plan):
-        message = f"{address.value} as the address of rank 0 of {firm(plan.nodes)} machines; mpirun may hand it to all of them"
+        message = (
+            f"{address.value} as the address of rank 0 of {firm(plan.nodes)} machines; mpirun may hand it to"
+            " all of them"
+        )
         yield warn("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
     elif address.origin == "environment":
-        message = f"{address.value} unless the environment says otherwise, with {firm(plan.nodes)} nodes: every node waits for itself"
+        message = (
+            f"{address.value} unless the environment says otherwise, with {firm(plan.nodes)} nodes: every node"
+            " waits for itself"
+        )
         yield warn("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
     else:
         message = f"{address.value} as the address of rank 0 of {firm(plan.nodes)} nodes: every node waits for itself"
@@ -132,7 +155,9 @@ def job_leads_elsewhere(job: Job) -> Iterable[Finding]:
         address = plan.master_address
         if isinstance(address, Sourced) and is_loopback(address.value) and address.origin == "written":
             message = f"{address.value} as MASTER_ADDR of {len(job.files)} nodes: every node waits for itself"
-            yield fail("master_address_leads_to_rank_0", message, address.where, fix="MASTER_ADDR=<address of rank 0's node>")
+            yield fail(
+                "master_address_leads_to_rank_0", message, address.where, fix="MASTER_ADDR=<address of rank 0's node>"
+            )
 
 
 def address_is_the_same_everywhere(plan: Plan) -> Iterable[Finding]:
@@ -140,8 +165,16 @@ def address_is_the_same_everywhere(plan: Plan) -> Iterable[Finding]:
     address = plan.master_address
     if not isinstance(address, Unknown) or not address.varies or not plan.spans_nodes or plan.is_conditional:
         return
-    message = f"{address.expression} is worked out on every node: each takes itself for rank 0. Right only where one node runs this line"
-    yield warn("master_address_is_the_same_everywhere", message, address.where, fix="The address of rank 0's node, spelled out.")
+    message = (
+        f"{address.expression} is worked out on every node: each takes itself for rank 0. Right only where"
+        " one node runs this line"
+    )
+    yield warn(
+        "master_address_is_the_same_everywhere",
+        message,
+        address.where,
+        fix="The address of rank 0's node, spelled out.",
+    )
 
 
 def rendezvous_id_is_one(plan: Plan) -> Iterable[Finding]:
@@ -155,18 +188,33 @@ def rendezvous_id_is_one(plan: Plan) -> Iterable[Finding]:
         message = f"--rdzv_id {name.expression} comes out different on every node: the nodes never meet"
         yield fail("rendezvous_id_is_the_same_everywhere", message, name.where, fix=fix)
     elif "RANDOM" in name.expression:
-        message = f"--rdzv_id {name.expression} holds only because one shell works it out for all nodes; run by hand on each, they never meet"
+        message = (
+            f"--rdzv_id {name.expression} holds only because one shell works it out for all nodes; run by hand"
+            " on each, they never meet"
+        )
         yield warn("rendezvous_id_is_the_same_everywhere", message, name.where, fix=fix)
 
 
 def same_network_has_an_endpoint(plan: Plan) -> Iterable[Finding]:
     """accelerate --same_network gives torchrun --master_addr, which a c10d rendezvous does not read."""
-    if plan.launcher == "accelerate" and plan.spans_nodes and told(plan.rendezvous) == "c10d" and "same_network" in plan.settings:
+    if (
+        plan.launcher == "accelerate"
+        and plan.spans_nodes
+        and told(plan.rendezvous) == "c10d"
+        and "same_network" in plan.settings
+    ):
         flag = plan.settings["same_network"]
         if isinstance(flag, Sourced) and flag.value == "true":
-            message = "--same_network with --rdzv_backend c10d leaves torchrun without an endpoint: every machine waits on its own localhost"
-            yield fail("same_network_fits_the_rendezvous", message, flag.where, fix="Leave --same_network out, or --rdzv_backend static.")
-
+            message = (
+                "--same_network with --rdzv_backend c10d leaves torchrun without an endpoint: every machine waits"
+                " on its own localhost"
+            )
+            yield fail(
+                "same_network_fits_the_rendezvous",
+                message,
+                flag.where,
+                fix="Leave --same_network out, or --rdzv_backend static.",
+            )
 
 
 PLAN_RULES = (

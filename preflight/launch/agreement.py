@@ -60,7 +60,9 @@ def _one_field(job: Job, name: str, pick: Callable[[Plan], Field[Any]]) -> Itera
     text = "; ".join(f"{value} in {', '.join(where[:4])}" for value, where in places.items())
     odd = [found.where for found in known if repr(found.value) != most] or [plan.where for plan in absent]
     rest = [found.where for found in known if repr(found.value) == most]
-    yield fail("fields_agree", f"{name} differs: {text}", *odd, *rest, fix=f"{name}: {most.strip(chr(39))} in every file")
+    yield fail(
+        "fields_agree", f"{name} differs: {text}", *odd, *rest, fix=f"{name}: {most.strip(chr(39))} in every file"
+    )
 
 
 def programs_agree(job: Job) -> Iterable[Finding]:

@@ -11,15 +11,20 @@ from preflight.findings import Finding
 from preflight.launch import accelerate, deepspeed, environment, torchrun
 from preflight.launch.marks import Marks
 from preflight.launch.options import Reader
-from preflight.launch.plan import Field, Hostfile, Plan, Slurm
+from preflight.launch.plan import Field, Hostfile, Plan, Slurm, words
 from preflight.launch.shell import Command
 from preflight.launch.slurm import with_step
 
 PYTHON = re.compile(r"python(\d(\.\d+)?)?")
 # Commands that only name a launcher.
 TALK = frozenset(
-    "echo printf pip pip3 pipx uv-pip which type command pkill killall kill pgrep grep egrep sed awk cat tee ls cp mv rm mkdir chmod"
-    " apt apt-get yum dnf brew git wget curl tar alias touch cd test [ [[ ps module rsync scp log info vim".split()
+    words(
+        """
+    echo printf pip pip3 pipx uv-pip which type command pkill killall kill pgrep grep egrep sed
+    awk cat tee ls cp mv rm mkdir chmod apt apt-get yum dnf brew git wget curl tar alias touch
+    cd test [ [[ ps module rsync scp log info vim
+    """
+    )
 )
 TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic.run")
 

@@ -30,19 +30,34 @@ def processes_divide(plan: Plan) -> Iterable[Finding]:
     world, nodes = plan.world_size, plan.nodes
     if plan.launcher != "accelerate" or not isinstance(world, Sourced) or not isinstance(nodes, Sourced):
         return
-    if world.value > 0 and nodes.value > 0 and world.value % nodes.value and "environment" not in (world.origin, nodes.origin):
+    if (
+        world.value > 0
+        and nodes.value > 0
+        and world.value % nodes.value
+        and "environment" not in (world.origin, nodes.origin)
+    ):
         each = world.value // nodes.value
         message = (
             f"num_processes {world.value} does not divide by num_machines {nodes.value}: accelerate starts"
             f" {each} on each machine, {each * nodes.value} in all, and the job waits for {world.value}"
         )
-        yield fail("num_processes_divides", message, world.where, nodes.where, fix=f"num_processes: {max(each, 1) * nodes.value}")
+        yield fail(
+            "num_processes_divides",
+            message,
+            world.where,
+            nodes.where,
+            fix=f"num_processes: {max(each, 1) * nodes.value}",
+        )
 
 
 def processes_fit_devices(plan: Plan) -> Iterable[Finding]:
     """As many processes on a node as devices are listed for it."""
     devices, processes = plan.device_ids, plan.processes_per_node
-    if not isinstance(devices, Sourced) or not isinstance(processes, Sourced) or "environment" in (devices.origin, processes.origin):
+    if (
+        not isinstance(devices, Sourced)
+        or not isinstance(processes, Sourced)
+        or "environment" in (devices.origin, processes.origin)
+    ):
         return
     listed = [device for device in str(devices.value).split(",") if device.strip()]
     if str(devices.value).strip() in ("all", "") or not listed or processes.value < 1:
@@ -51,9 +66,18 @@ def processes_fit_devices(plan: Plan) -> Iterable[Finding]:
         yield fail("processes_match_devices", f"devices {devices.value}: one is listed twice", devices.where)
     if processes.value > len(listed):
         message = f"{processes.value} processes on each node, and {len(listed)} devices ({devices.value})"
-        yield fail("processes_match_devices", message, processes.where, devices.where, fix=f"{len(listed)} processes on each node, or {processes.value} devices")
+        yield fail(
+            "processes_match_devices",
+            message,
+            processes.where,
+            devices.where,
+            fix=f"{len(listed)} processes on each node, or {processes.value} devices",
+        )
     elif processes.value < len(listed) and processes.origin != "tool":
-        message = f"{processes.value} processes on each node, and {len(listed)} devices ({devices.value}): {len(listed) - processes.value} stay idle"
+        message = (
+            f"{processes.value} processes on each node, and {len(listed)} devices ({devices.value}):"
+            f" {len(listed) - processes.value} stay idle"
+        )
         yield warn("processes_match_devices", message, processes.where, devices.where)
 
 
@@ -64,20 +88,26 @@ def machines_are_counted(plan: Plan) -> Iterable[Finding]:
         return
     signs = {
         "rdzv_backend": plan.setting("rdzv_backend") == "c10d",
-        "deepspeed_config.deepspeed_multinode_launcher": plan.setting("deepspeed_config.deepspeed_multinode_launcher") is not None,
+        "deepspeed_config.deepspeed_multinode_launcher": plan.setting("deepspeed_config.deepspeed_multinode_launcher")
+        is not None,
         "main_process_ip": plan.master_address is not None and not starts_by_itself(plan),
         "machine_rank": (firm(plan.node_rank) or 0) > 0,
     }
     shown = [(name, plan.settings.get(name)) for name, holds in signs.items() if holds]
     where = [held.where for _, held in shown if held is not None]
     if where:
-        message = f"num_machines is not set, so accelerate takes 1, and {', '.join(name for name, _ in shown)} is meant for several: every machine trains alone"
+        message = (
+            f"num_machines is not set, so accelerate takes 1, and {', '.join(name for name, _ in shown)} is"
+            " meant for several: every machine trains alone"
+        )
         yield fail("num_machines_is_given", message, *where, fix="num_machines: <number of machines>")
 
 
 def processes_are_given(plan: Plan) -> Iterable[Finding]:
     """accelerate refuses to start over a file without num_processes, unless the command line names them."""
-    is_command = plan.launcher == "accelerate" and plan.command and "config_file" in plan.settings and not plan.is_opaque
+    is_command = (
+        plan.launcher == "accelerate" and plan.command and "config_file" in plan.settings and not plan.is_opaque
+    )
     if is_command and plan.world_size is None and plan.setting("compute_environment") != "AMAZON_SAGEMAKER":
         message = "neither the configuration nor the command line has num_processes: accelerate refuses to start"
         yield fail("num_processes_is_given", message, plan.where, fix="--num_processes <all processes of all machines>")
@@ -93,7 +123,13 @@ def parallelism_fits(plan: Plan) -> Iterable[Finding]:
         return
     if math.prod(sizes) != world.value:
         message = f"the sizes of parallelism_config multiply to {math.prod(sizes)}, and num_processes is {world.value}"
-        yield fail("parallelism_fits_num_processes", message, first.where, world.where, fix=f"num_processes: {math.prod(sizes)}")
+        yield fail(
+            "parallelism_fits_num_processes",
+            message,
+            first.where,
+            world.where,
+            fix=f"num_processes: {math.prod(sizes)}",
+        )
 
 
 def cpu_is_no_world_of_one(plan: Plan) -> Iterable[Finding]:
@@ -108,10 +144,16 @@ def cpu_is_no_world_of_one(plan: Plan) -> Iterable[Finding]:
     if flag is None or not several:
         return
     message = (
-        f"on the CPU accelerate starts no launcher: {firm(plan.world_size) or 'all'} processes on {firm(plan.nodes) or 1} machines"
+        (
+            f"on the CPU accelerate starts no launcher: {firm(plan.world_size) or 'all'} processes on"
+            f" {firm(plan.nodes) or 1} machines"
+        )
         " become a world of one each, and every one trains alone"
     )
-    fix = "distributed_type: MULTI_GPU, use_cpu: false, and ACCELERATE_USE_CPU=true in the environment; or mpirun_config.mpirun_hostfile"
+    fix = (
+        "distributed_type: MULTI_GPU, use_cpu: false, and ACCELERATE_USE_CPU=true in the environment; or"
+        " mpirun_config.mpirun_hostfile"
+    )
     yield fail("cpu_ranks_form_one_world", message, flag.where, fix=fix)
 
 
@@ -119,12 +161,21 @@ def deepspeed_has_a_launcher(plan: Plan) -> Iterable[Finding]:
     """accelerate starts several machines with pdsh over a hostfile, unless the launcher is "standard"."""
     if plan.launcher != "accelerate" or plan.setting("distributed_type") != "DEEPSPEED" or not plan.spans_nodes:
         return
-    name = plan.setting("deepspeed_config.deepspeed_multinode_launcher") or plan.setting("deepspeed_multinode_launcher") or "pdsh"
+    name = (
+        plan.setting("deepspeed_config.deepspeed_multinode_launcher")
+        or plan.setting("deepspeed_multinode_launcher")
+        or "pdsh"
+    )
     if name not in ("standard", "nossh") and not hostfile_of(plan) and not plan.is_opaque:
         where = plan.settings.get("distributed_type")
-        message = f"deepspeed_multinode_launcher is {name} and there is no deepspeed_hostfile: DeepSpeed runs on one machine alone"
+        message = (
+            f"deepspeed_multinode_launcher is {name} and there is no deepspeed_hostfile: DeepSpeed runs on one"
+            " machine alone"
+        )
         fix = "deepspeed_config:\n  deepspeed_multinode_launcher: standard"
-        yield fail("deepspeed_reaches_every_machine", message, where.where if where is not None else plan.where, fix=fix)
+        yield fail(
+            "deepspeed_reaches_every_machine", message, where.where if where is not None else plan.where, fix=fix
+        )
 
 
 def batches(files: LaunchFiles) -> Iterable[Finding]:
@@ -147,7 +198,10 @@ def _names(plan: Plan, config: BatchConfig) -> bool:
 
 def _batch(config: BatchConfig, world: int | None, plan: Plan | None) -> Iterable[Finding]:
     held = [config.values.get(key) for key in BATCH_KEYS]
-    numbers = [None if is_auto(value) or not isinstance(told(value), int) or isinstance(told(value), bool) else told(value) for value in held]
+    numbers = [
+        None if is_auto(value) or not isinstance(told(value), int) or isinstance(told(value), bool) else told(value)
+        for value in held
+    ]
     where = [value.where for value in held if value is not None]
     if any(number is not None and number < 1 for number in numbers):
         yield fail("batch_sizes_multiply", "a batch figure is below 1", *where)
@@ -162,9 +216,19 @@ def _batch(config: BatchConfig, world: int | None, plan: Plan | None) -> Iterabl
     places = [*where, *([plan.world_size.where] if plan is not None and isinstance(plan.world_size, Sourced) else [])]
     fix = f"train_batch_size: {max(1, round(total / divisor)) * divisor}" if divisor else ""
     if len(known) == 3 and total != divisor:
-        yield fail("batch_sizes_multiply", f"train_batch_size {total} is not {spelled} = {divisor}: DeepSpeed stops", *places, fix=f"train_batch_size: {divisor}")
+        yield fail(
+            "batch_sizes_multiply",
+            f"train_batch_size {total} is not {spelled} = {divisor}: DeepSpeed stops",
+            *places,
+            fix=f"train_batch_size: {divisor}",
+        )
     elif len(known) < 3 and total % divisor:
-        yield fail("batch_sizes_multiply", f"train_batch_size {total} does not divide by {spelled} = {divisor}: DeepSpeed stops", *places, fix=fix)
+        yield fail(
+            "batch_sizes_multiply",
+            f"train_batch_size {total} does not divide by {spelled} = {divisor}: DeepSpeed stops",
+            *places,
+            fix=fix,
+        )
 
 
 PLAN_RULES = (

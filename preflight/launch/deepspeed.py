@@ -10,20 +10,24 @@ from typing import Any
 from preflight.errors import UsageError
 from preflight.findings import Finding, Where
 from preflight.launch.options import Reader, Spec, parse_options, product
-from preflight.launch.plan import BatchConfig, Field, Host, Hostfile, Plan, Sourced, Unknown, fail, told, warn
+from preflight.launch.plan import BatchConfig, Field, Host, Hostfile, Plan, Sourced, Unknown, fail, told, warn, words
 from preflight.launch.shell import Word
 from preflight.launch.torchrun import arguments
 
 SPEC = Spec(
-    valued=(
-        "hostfile include exclude num_nodes num_gpus num_accelerators min_elastic_nodes max_elastic_nodes master_port"
-        " master_addr node_rank launcher launcher_args enable_each_rank_log autotuning bind_core_list ssh_port"
-        " venv_script log_level"
-    ).split(),
-    flags=(
-        "module no_python no_local_rank no_ssh no_ssh_check force_multi save_pid bind_cores_to_rank quiet elastic_training"
-        " help"
-    ).split(),
+    valued=words(
+        """
+    hostfile include exclude num_nodes num_gpus num_accelerators min_elastic_nodes
+    max_elastic_nodes master_port master_addr node_rank launcher launcher_args
+    enable_each_rank_log autotuning bind_core_list ssh_port venv_script log_level
+    """
+    ),
+    flags=words(
+        """
+    module no_python no_local_rank no_ssh no_ssh_check force_multi save_pid bind_cores_to_rank
+    quiet elastic_training help
+    """
+    ),
     short={"-H": "hostfile", "-i": "include", "-e": "exclude", "-q": "quiet", "-h": "help"},
 )
 SLOTS = re.compile(r"(\S+)\s+slots=(\d{1,9})\b")
@@ -31,9 +35,7 @@ BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_ac
 JSON_LIMIT = 4 << 20
 
 
-def read(
-    reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...], hostfiles: Mapping[str, Hostfile]
-) -> Plan:
+def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...], hostfiles: Mapping[str, Hostfile]) -> Plan:
     """The plan of the words after ``deepspeed``: one command, run on one node, that starts all of them."""
     parsed = parse_options(words, SPEC, reader.marks)
     given = {name: reader.text(word) for name, word in parsed.options.items()}
@@ -189,7 +191,9 @@ def read_variables(text: str, file: str) -> tuple[dict[str, Field[str]], list[Fi
         if line and not line.startswith("#") and equals:
             values[name.removeprefix("export ").strip()] = Sourced(value.strip(), file, number)
         if is_deepspeed and (line.startswith("export ") or (line and not equals)):
-            message = f"{line[:60]!r}: DeepSpeed splits every line of {file} at its = and takes all before it as the name"
+            message = (
+                f"{line[:60]!r}: DeepSpeed splits every line of {file} at its = and takes all before it as the name"
+            )
             problems.append(
                 fail("environment_file_lines_are_read", message, Where(file, number), fix=line.removeprefix("export "))
             )

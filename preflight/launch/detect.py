@@ -7,7 +7,17 @@ from typing import Literal
 
 Kind = Literal["shell", "yaml", "batch config", "hostfile", "variables", "json", "other"]
 SHELL_SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".zsh", ".batch", ".run", ".cmd")
-YAML_SUFFIXES = (".yaml", ".yml", ".yaml-template", ".yml-template", ".yaml.template", ".yaml.tmpl", ".yml.j2", ".yaml.j2", ".tpl")
+YAML_SUFFIXES = (
+    ".yaml",
+    ".yml",
+    ".yaml-template",
+    ".yml-template",
+    ".yaml.template",
+    ".yaml.tmpl",
+    ".yml.j2",
+    ".yaml.j2",
+    ".tpl",
+)
 SHEBANG = re.compile(r"#!.*\b(bash|sh|zsh|dash|ksh)\b")
 LAUNCHER = re.compile(
     r"(?m)^[^#\n]*\b(torchrun|torch\.distributed\.(run|launch)|accelerate +launch|accelerate-launch|deepspeed\s|llamafactory-cli|srun\s)"
@@ -16,7 +26,9 @@ ASSIGNS = re.compile(r"(?m)^\s*(export\s+)?(RANK|WORLD_SIZE|MASTER_ADDR|NODE_RAN
 HOST_LINE = re.compile(r"[A-Za-z0-9_.:\[\]-]+(\s+slots=\S+.*)?")
 VARIABLE_LINE = re.compile(r"(export\s+)?[A-Za-z_][A-Za-z0-9_]*\s*=.*")
 # {{ .Values.x }}, {{- if, {{ name }}, {% for %}, <% %>; not docker's --format '{{.Names}}'
-TEMPLATE = re.compile(r"\{\{-?\s*(\.Values|\.Release|include\b|if\b|with\b|range\b|toYaml\b|[A-Za-z_][\w.]*(\s*\|[^}]*)?\s*-?\}\})|\{%-?\s*\w")
+TEMPLATE = re.compile(
+    r"\{\{-?\s*(\.Values|\.Release|include\b|if\b|with\b|range\b|toYaml\b|[A-Za-z_][\w.]*(\s*\|[^}]*)?\s*-?\}\})|\{%-?\s*\w"
+)
 
 
 def kind_of(name: str, text: str) -> Kind:

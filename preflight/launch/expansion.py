@@ -5,17 +5,16 @@ Nothing is executed: what only a run could tell stays an unknown part of the tex
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from preflight.launch.arithmetic import calculated, cut
 from preflight.launch.marks import VARIES, Marks, is_known, plain
 
 DEPTH_LIMIT = 60
 TEXT_LIMIT = 1 << 16
-NUMBER_LIMIT = 10**15
 ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
 ESCAPED_IN_QUOTES = re.compile(r'\\([$`"\\])|\\\n')
 SEQUENCE = re.compile(r"seq\s+(?:(\d{1,5})\s+)?(\d{1,5})")
@@ -46,6 +45,7 @@ class Scope:
     variables: dict[str, Assigned] = field(default_factory=dict)
     arguments: tuple[str, ...] | None = None
     per_node: bool = True
+    in_container: bool = False
 
     def line(self, node: Any) -> int:
         """The line of a node in the user's file."""
@@ -103,8 +103,8 @@ class Scope:
 
     def _unknown(self, node: Any) -> str:
         expression = self.marks.spelled(source(node))
-        line = self.line(node)
-        return self.marks.unknown(expression[:400], line, varies=self.per_node and bool(VARIES.search(expression)))
+        varies = self.per_node and bool(VARIES.search(expression))
+        return self.marks.unknown(expression[:400], self.line(node), varies=varies, in_container=self.in_container)
 
     def _string(self, node: Any, depth: int) -> list[str]:
         """A "..." text; what the grammar leaves out between its parts is blanks that count."""
@@ -157,7 +157,12 @@ class Scope:
             return list(self.arguments)
         if self.arguments is not None and name == "#":
             return [str(len(self.arguments))]
-        if self.arguments is not None and name.isascii() and name.isdigit() and 0 < int(name[:4]) <= len(self.arguments):
+        if (
+            self.arguments is not None
+            and name.isascii()
+            and name.isdigit()
+            and 0 < int(name[:4]) <= len(self.arguments)
+        ):
             return [self.arguments[int(name[:4]) - 1]]
         return [self._unknown(node)]
 
@@ -187,7 +192,7 @@ class Scope:
         if operator in ("", ":?", "?"):
             return self._element(name, index, node)
         if operator in ("%", "%%", "#", "##") and held and is_known(held.text) and len(held.text) < 512 and rest:
-            return [_cut(plain(held.text), operator, source(rest[0]))]
+            return [cut(plain(held.text), operator, source(rest[0]))]
         return [self._unknown(node)]
 
     def _is_argument(self, name: str) -> bool:
@@ -225,7 +230,7 @@ class Scope:
             return self._number(node.named_children[0], depth + 1, marks)
         if node.type == "binary_expression" and node.child_count == 3:
             left, right = (self._number(node.children[place], depth + 1, marks) for place in (0, 2))
-            return None if left is None or right is None else _calculated(left, source(node.children[1]), right)
+            return None if left is None or right is None else calculated(left, source(node.children[1]), right)
         if node.type in ("variable_name", "word"):
             held = self.variables.get(source(node))
             text = held.text if held else source(node)
@@ -258,30 +263,3 @@ def _subscript(node: Any) -> tuple[str, str]:
         return source(node), ""
     name, _, index = source(node).partition("[")
     return name, index.removesuffix("]").strip("\"'")
-
-
-def _cut(text: str, operator: str, pattern: str) -> str:
-    """``${NAME%%pattern}`` and its three relatives."""
-    lengths = range(len(text) + 1)
-    if operator in ("%%", "##"):
-        lengths = range(len(text), -1, -1)
-    for length in lengths:
-        if operator[0] == "%" and fnmatch.fnmatchcase(text[len(text) - length :], pattern):
-            return text[: len(text) - length]
-        if operator[0] == "#" and fnmatch.fnmatchcase(text[:length], pattern):
-            return text[length:]
-    return text
-
-
-def _calculated(left: int, operator: str, right: int) -> int | None:
-    if operator in ("/", "%") and right == 0:
-        return None
-    results = {
-        "+": lambda: left + right,
-        "-": lambda: left - right,
-        "*": lambda: left * right,
-        "/": lambda: left // right,
-        "%": lambda: left % right,
-    }
-    value = results[operator]() if operator in results else None
-    return value if value is not None and abs(value) < NUMBER_LIMIT else None

@@ -55,8 +55,10 @@ def jobs(files: LaunchFiles) -> tuple[Job, ...]:
         if plan.start == "each node" and plan.launcher in ("accelerate", "torchrun", "env", "llamafactory"):
             by_file.setdefault(plan.where.file, []).append(plan)
     names = list(by_file)
+    if not names:
+        return ()
     largest = max((firm(plan.nodes) or firm(plan.world_size) or 1 for plan in files.plans), default=1)
-    groups = [names] if len(names) <= max(largest, 1) else _by_evidence(names, by_file)
+    groups = [names] if len(names) <= largest else _by_evidence(names, by_file)
     found: list[Job] = []
     for group in groups:
         found.extend(_staged(group, by_file))
@@ -80,7 +82,15 @@ def _by_evidence(names: list[str], by_file: dict[str, list[Plan]]) -> list[list[
             groups.remove(group)
         merged[1].append(name)
         groups.append(merged)
-    return [sorted(group[1], key=names.index) for group in groups]
+    found: list[list[str]] = []
+    for _, members in groups:
+        several = any(_is_several(plan) for name in members for plan in by_file[name])
+        found.extend([sorted(members, key=names.index)] if several else [[name] for name in members])
+    return found
+
+
+def _is_several(plan: Plan) -> bool:
+    return (firm(plan.nodes) or 1) > 1 or (plan.launcher == "env" and (firm(plan.world_size) or 1) > 1)
 
 
 def _staged(group: list[str], by_file: dict[str, list[Plan]]) -> Iterable[Job]:

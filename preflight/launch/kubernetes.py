@@ -9,17 +9,22 @@ from dataclasses import replace
 from preflight.findings import Finding, Where
 from preflight.launch import pods
 from preflight.launch.located import Located
-from preflight.launch.plan import Field, Plan, Skip, Sourced, fail, firm, told, warn
+from preflight.launch.plan import Field, Plan, Skip, Sourced, fail, firm, told, warn, words
 from preflight.launch.pods import Group
 
 Answer = tuple[list[Plan], list[Finding]]
 # Filled in by whoever starts the pods' programs; what a file says of them is no template.
 RUN_BY_A_SHELL = frozenset({"command", "args", "env", "annotations", "labels", "description", "data", "stringData"})
 UNFILLED = re.compile(r"\$\{?[A-Za-z_]\w*\}?")
-OPERATOR_TORCH = tuple(f"PET_{name}" for name in "NNODES NPROC_PER_NODE NODE_RANK MASTER_ADDR MASTER_PORT".split())
+OPERATOR_TORCH = tuple(
+    f"PET_{name}" for name in ["NNODES", "NPROC_PER_NODE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"]
+)
 OPERATOR_JOB = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "PET_NODE_RANK", "PET_NNODES", "PET_NPROC_PER_NODE")
-OPERATOR_ELASTIC = (
-    "PET_RDZV_BACKEND PET_RDZV_ENDPOINT PET_RDZV_ID PET_NNODES PET_NPROC_PER_NODE PET_MAX_RESTARTS PET_RDZV_CONF".split()
+OPERATOR_ELASTIC = words(
+    """
+    PET_RDZV_BACKEND PET_RDZV_ENDPOINT PET_RDZV_ID PET_NNODES PET_NPROC_PER_NODE
+    PET_MAX_RESTARTS PET_RDZV_CONF
+    """
 )
 
 
@@ -49,9 +54,7 @@ def read(documents: list[Located], file: str) -> tuple[list[Plan], list[Skip], l
 def _unfilled(held: Located) -> list[Located]:
     """Values of a manifest's own fields that a template engine has yet to fill in."""
     if isinstance(held.value, dict):
-        return [
-            found for key, inner in held.items() if key not in RUN_BY_A_SHELL for found in _unfilled(inner)
-        ]
+        return [found for key, inner in held.items() if key not in RUN_BY_A_SHELL for found in _unfilled(inner)]
     if isinstance(held.value, list):
         return [found for inner in held.each() for found in _unfilled(inner)]
     return [held] if isinstance(held.value, str) and UNFILLED.fullmatch(held.value.strip()) else []
@@ -78,7 +81,14 @@ def _pytorchjob(document: Located, documents: list[Located], file: str) -> Answe
         pod = spec.get("template", "spec")
         if role == "Master" and (firm(count) or 1) != 1:
             where = Where(file, spec.get("replicas").line if spec.get("replicas") else spec.line)  # type: ignore[union-attr]
-            problems.append(fail("master_is_one_pod", f"Master has {told(count)} replicas; the operator wants 1", where, fix="replicas: 1"))
+            problems.append(
+                fail(
+                    "master_is_one_pod",
+                    f"Master has {told(count)} replicas; the operator wants 1",
+                    where,
+                    fix="replicas: 1",
+                )
+            )
         if pod is not None:
             groups.append(Group(pod, count, role))
     given = OPERATOR_ELASTIC if elastic is not None else OPERATOR_JOB
@@ -88,7 +98,14 @@ def _pytorchjob(document: Located, documents: list[Located], file: str) -> Answe
     problems.extend([*more, *_gang(least, total, file)])
     low, high = (number(document.get("spec", "elasticPolicy", key), file) for key in ("minReplicas", "maxReplicas"))
     if isinstance(low, Sourced) and isinstance(high, Sourced) and low.value > high.value:
-        problems.append(fail("gang_is_the_whole_job", f"minReplicas {low.value} is more than maxReplicas {high.value}", low.where, high.where))
+        problems.append(
+            fail(
+                "gang_is_the_whole_job",
+                f"minReplicas {low.value} is more than maxReplicas {high.value}",
+                low.where,
+                high.where,
+            )
+        )
     nproc = number(document.get("spec", "nprocPerNode"), file)
     if nproc is not None:
         plans = [replace(plan, processes_per_node=nproc) if plan.processes_per_node is None else plan for plan in plans]
@@ -113,7 +130,10 @@ def _trainjob(document: Located, documents: list[Located], file: str) -> Answer:
     if trainer is None:
         return [], []
     count = number(trainer.get("numNodes"), file, None)
-    container = Located({**trainer.mapping(), "resources": trainer.mapping().get("resourcesPerNode", Located({}, trainer.line))}, trainer.line)
+    container = Located(
+        {**trainer.mapping(), "resources": trainer.mapping().get("resourcesPerNode", Located({}, trainer.line))},
+        trainer.line,
+    )
     pod = Located({"containers": Located([container], trainer.line)}, trainer.line)
     # the runtime that it refers to brings the volumes
     group = Group(pod, count, "trainer", knows_volumes=False)
@@ -133,7 +153,10 @@ def _jobset(document: Located, documents: list[Located], file: str) -> Answer:
     for job in jobs.each() if jobs else []:
         inner = job.get("template", "spec")
         pod = job.get("template", "spec", "template", "spec")
-        replicas, parallel = number(job.get("replicas"), file, 1), number(inner.get("parallelism") if inner else None, file, 1)
+        replicas, parallel = (
+            number(job.get("replicas"), file, 1),
+            number(inner.get("parallelism") if inner else None, file, 1),
+        )
         name = job.get("name")
         names.append(str(name.value) if name else "")
         if inner is not None:
@@ -202,7 +225,9 @@ def _headless(pod: Located, plans: list[Plan], documents: list[Located], file: s
     subdomain = pod.get("subdomain")
     if subdomain is None:
         message = f"MASTER_ADDR {named[0].value} is a pod's name, and the pods have no subdomain: it resolves nowhere"
-        return [fail("headless_service_is_there", message, named[0].where, fix=f"subdomain: {named[0].value.split('.')[1]}")]
+        return [
+            fail("headless_service_is_there", message, named[0].where, fix=f"subdomain: {named[0].value.split('.')[1]}")
+        ]
     services = [found for found in documents if (kind := found.get("kind")) and kind.value == "Service"]
     ours = [found for found in services if (name := found.get("metadata", "name")) and name.value == subdomain.value]
     where = Where(file, subdomain.line)

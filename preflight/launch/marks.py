@@ -56,9 +56,9 @@ class Marks:
     file: str
     unknowns: list[Unknown] = field(default_factory=list)
 
-    def unknown(self, expression: str, line: int, *, varies: bool = False) -> str:
+    def unknown(self, expression: str, line: int, *, varies: bool = False, in_container: bool = False) -> str:
         """The character that stands for an unknown part."""
-        found = Unknown(expression, self.file, line, varies)
+        found = Unknown(expression, self.file, line, varies, in_container)
         if self.unknowns and self.unknowns[-1] == found:
             return chr(UNKNOWN_BASE + len(self.unknowns) - 1)
         if len(self.unknowns) >= DEFAULT_BASE - UNKNOWN_BASE:
@@ -84,9 +84,9 @@ class Marks:
         place = ord(lines[0]) - LINE_BASE if lines else line
         parts = [self._unknown_of(mark) for mark in UNKNOWN_MARK.findall(text)]
         if parts:
-            return Unknown(self.spelled(text), self.file, place, any(part.varies for part in parts))
-        origin = "environment" if DEFAULT_MARK.search(text) else "written"
-        return Sourced(plain(text), self.file, place, "environment" if origin == "environment" else "written")
+            varies, inside = any(part.varies for part in parts), any(part.in_container for part in parts)
+            return Unknown(self.spelled(text), self.file, place, varies, inside)
+        return Sourced(plain(text), self.file, place, "environment" if DEFAULT_MARK.search(text) else "written")
 
     def _unknown_of(self, mark: str) -> Unknown:
         index = ord(mark) - UNKNOWN_BASE

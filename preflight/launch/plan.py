@@ -8,9 +8,14 @@ from typing import Any, Generic, Literal, TypeVar
 
 from preflight.findings import Finding, Verdict, Where
 
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)  # noqa: PLC0105 -- the short name reads better in Field[T]
 # "environment": the default in ${NAME:-value}, which whoever starts the script may replace.
 Origin = Literal["written", "tool", "environment"]
+
+
+def words(text: str) -> tuple[str, ...]:
+    """A table of names, as it is written here."""
+    return tuple(text.split())
 
 
 @dataclass(frozen=True)
@@ -32,13 +37,15 @@ class Sourced(Generic[T]):
 class Unknown:
     """A value that only running the script would tell: a command substitution, an argument, a foreign variable.
 
-    ``varies`` says that it is worked out on every node and comes out different there: ``$RANDOM``, ``$(hostname)``.
+    ``varies`` says that it is worked out on every node and comes out different there: ``$RANDOM``, ``$(hostname)``;
+    ``in_container`` that this happens inside a container.
     """
 
     expression: str
     file: str
     line: int
     varies: bool = False
+    in_container: bool = False
 
     @property
     def where(self) -> Where:
@@ -150,7 +157,9 @@ class Plan:
     @property
     def is_started_everywhere(self) -> bool:
         """Whether one command starts it on all nodes: srun, ssh in a loop, mpirun."""
-        return self.start == "all nodes" or bool(self.wraps & {"srun", "mpirun", "mpiexec", "pdsh", "clush", "parallel-ssh"})
+        return self.start == "all nodes" or bool(
+            self.wraps & {"srun", "mpirun", "mpiexec", "pdsh", "clush", "parallel-ssh"}
+        )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from preflight.launch.expansion import Assigned
 from preflight.launch.located import Located
 from preflight.launch.marks import Marks
 from preflight.launch.plan import Field, Plan, Sourced, fail, firm, told, warn
-from preflight.launch.shell import SHELLS, Command, Word, read_script
+from preflight.launch.shell import SHELLS, Command, Word
+from preflight.launch.statements import read_script
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
@@ -92,7 +93,12 @@ def _counted(found: list[Plan], pods: Field[int], operator: tuple[str, ...]) -> 
     count = firm(pods)
     for plan in found:
         nodes = plan.nodes
-        if count is None or not isinstance(nodes, Sourced) or not isinstance(pods, Sourced) or plan.launcher != "torchrun":
+        if (
+            count is None
+            or not isinstance(nodes, Sourced)
+            or not isinstance(pods, Sourced)
+            or plan.launcher != "torchrun"
+        ):
             continue
         fewest = firm(plan.fewest_nodes) or nodes.value
         if nodes.origin == "tool" and "PET_NNODES" not in operator and count > 1:
@@ -106,7 +112,9 @@ def _counted(found: list[Plan], pods: Field[int], operator: tuple[str, ...]) -> 
 
 def _commands(container: Located, marks: Marks, file: str, operator: tuple[str, ...]) -> list[Command]:
     """The commands of a container: its words, or the script that a shell among them reads."""
-    variables = {name: Assigned((marks.unknown(f"${name}", container.line),), container.line, True) for name in operator}
+    variables = {
+        name: Assigned((marks.unknown(f"${name}", container.line),), container.line, True) for name in operator
+    }
     env = container.get("env")
     for entry in env.each() if env else []:
         name, value = entry.get("name"), entry.get("value")
@@ -150,15 +158,29 @@ def _pod_problems(group: Group, file: str, *, several: bool) -> list[Finding]:
     if group.knows_volumes and (firm(gpus) or 0) > 1:
         problems.extend(_shared_memory(group, file, gpus))
     host, policy = group.pod.get("hostNetwork"), group.pod.get("dnsPolicy")
-    if several and host is not None and host.value is True and (policy is None or policy.value != "ClusterFirstWithHostNet"):
-        message = "hostNetwork without dnsPolicy ClusterFirstWithHostNet: the pods cannot resolve the name of rank 0's service"
-        problems.append(fail("host_network_resolves_names", message, Where(file, host.line), fix="dnsPolicy: ClusterFirstWithHostNet"))
+    if (
+        several
+        and host is not None
+        and host.value is True
+        and (policy is None or policy.value != "ClusterFirstWithHostNet")
+    ):
+        message = (
+            "hostNetwork without dnsPolicy ClusterFirstWithHostNet: the pods cannot resolve the name of rank"
+            " 0's service"
+        )
+        problems.append(
+            fail(
+                "host_network_resolves_names", message, Where(file, host.line), fix="dnsPolicy: ClusterFirstWithHostNet"
+            )
+        )
     for container in group.containers:
         for name in GPU_RESOURCES:
             limit, request = container.get("resources", "limits", name), container.get("resources", "requests", name)
             if limit is not None and request is not None and str(limit.value) != str(request.value):
                 message = f"{name}: requests {request.value}, limits {limit.value}; Kubernetes wants them equal"
-                problems.append(fail("gpu_requests_equal_limits", message, Where(file, request.line), Where(file, limit.line)))
+                problems.append(
+                    fail("gpu_requests_equal_limits", message, Where(file, request.line), Where(file, limit.line))
+                )
     return problems
 
 
@@ -170,20 +192,25 @@ def _shared_memory(group: Group, file: str, gpus: Field[int]) -> list[Finding]:
     held = group.pod.get("volumes")
     volumes = {str(name.value): volume for volume in (held.each() if held else []) if (name := volume.get("name"))}
     where = gpus.where if isinstance(gpus, Sourced) else Where(file, group.pod.line)
-    fix = (
-        "volumes:\n- name: shm\n  emptyDir:\n    medium: Memory\nvolumeMounts:\n- name: shm\n  mountPath: /dev/shm"
-    )
+    fix = "volumes:\n- name: shm\n  emptyDir:\n    medium: Memory\nvolumeMounts:\n- name: shm\n  mountPath: /dev/shm"
     for container in group.containers:
         mounts = container.get("volumeMounts")
         for mount in mounts.each() if mounts else []:
             path, name = mount.get("mountPath"), mount.get("name")
             if path is not None and str(path.value).rstrip("/") == "/dev/shm" and name is not None:
                 volume = volumes.get(str(name.value))
-                if volume is not None and volume.get("emptyDir") is not None and volume.get("emptyDir", "medium") is None:
+                if (
+                    volume is not None
+                    and volume.get("emptyDir") is not None
+                    and volume.get("emptyDir", "medium") is None
+                ):
                     message = f"the volume {name.value} at /dev/shm lies on the node's disk: medium: Memory is missing"
                     return [warn("pods_have_shared_memory", message, Where(file, volume.line), fix=fix)]
                 return []
-    message = f"{told(gpus)} GPUs in a pod and no volume at /dev/shm: a container has 64 MiB there, NCCL and data loaders need more"
+    message = (
+        f"{told(gpus)} GPUs in a pod and no volume at /dev/shm: a container has 64 MiB there, NCCL and"
+        " data loaders need more"
+    )
     return [warn("pods_have_shared_memory", message, where, fix=fix)]
 
 
@@ -202,8 +229,12 @@ def against_gpus(found: list[Plan], groups: list[Group]) -> list[Finding]:
             continue
         if processes.value > have:
             message = f"{processes.value} processes in a pod with {have} GPUs"
-            problems.append(fail("processes_match_devices", message, processes.where, place.where, fix=f"--nproc_per_node={have}"))
+            problems.append(
+                fail("processes_match_devices", message, processes.where, place.where, fix=f"--nproc_per_node={have}")
+            )
         elif processes.value < have:
             message = f"{processes.value} processes in a pod with {have} GPUs: {have - processes.value} stay idle"
-            problems.append(warn("processes_match_devices", message, processes.where, place.where, fix=f"--nproc_per_node={have}"))
+            problems.append(
+                warn("processes_match_devices", message, processes.where, place.where, fix=f"--nproc_per_node={have}")
+            )
     return problems

@@ -30,7 +30,10 @@ def port_is_valid(plan: Plan) -> Iterable[Finding]:
         message = f"{name} {port.value}: only root may listen on ports below {PRIVILEGED}"
         yield warn("master_port_is_valid", message, port.where, fix=f"{name}: 29500")
     elif EPHEMERAL[0] <= port.value <= EPHEMERAL[1] and plan.may_span_nodes:
-        message = f"{name} {port.value} lies among the ports that Linux hands out by itself ({EPHEMERAL[0]}-{EPHEMERAL[1]}): any connection may take it first"
+        message = (
+            f"{name} {port.value} lies among the ports that Linux hands out by itself"
+            f" ({EPHEMERAL[0]}-{EPHEMERAL[1]}): any connection may take it first"
+        )
         yield warn("master_port_is_not_ephemeral", message, port.where, fix=f"{name}: 29500")
 
 

@@ -31,7 +31,12 @@ def ranks_are_distinct(job: Job) -> Iterable[Finding]:
         if len(where) > 1 and len(set(where)) > 1:
             name = option_of(job)
             message = f"{name} {rank} stands {len(where)} times: {', '.join(f'{w.file}:{w.line}' for w in where[:6])}"
-            yield fail("ranks_are_distinct", message, *where, fix=f"{name}: {free[0]}" if free else f"a {name} of its own for every file")
+            yield fail(
+                "ranks_are_distinct",
+                message,
+                *where,
+                fix=f"{name}: {free[0]}" if free else f"a {name} of its own for every file",
+            )
 
 
 def every_rank_is_there(job: Job) -> Iterable[Finding]:
@@ -50,7 +55,12 @@ def every_rank_is_there(job: Job) -> Iterable[Finding]:
     elif missing and len(ranks) == len(job.plans):
         told_missing = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
         message = f"{name} {told_missing} of 0 to {size - 1} stands in no file"
-        yield fail("every_node_has_its_file", message, *where, fix=f"Give the files of all {size} {'processes' if job.reads_rank else 'nodes'}.")
+        yield fail(
+            "every_node_has_its_file",
+            message,
+            *where,
+            fix=f"Give the files of all {size} {'processes' if job.reads_rank else 'nodes'}.",
+        )
 
 
 def rank_is_in_range(plan: Plan) -> Iterable[Finding]:
@@ -76,10 +86,17 @@ def static_rendezvous_has_ranks(plan: Plan) -> Iterable[Finding]:
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
     if plan.node_rank is not None:
         rank = plan.node_rank
-        once = isinstance(rank, Sourced) and rank.origin == "written" and plan.wraps & {"srun", "mpirun", "pdsh", "clush"}
+        once = (
+            isinstance(rank, Sourced) and rank.origin == "written" and plan.wraps & {"srun", "mpirun", "pdsh", "clush"}
+        )
         if once and isinstance(rank, Sourced):
             message = f"--node_rank {rank.value} on every node: one command starts all {firm(plan.nodes)} of them"
-            yield fail("static_rendezvous_has_node_ranks", message, rank.where, fix="--node_rank=$SLURM_NODEID inside `bash -c '...'`")
+            yield fail(
+                "static_rendezvous_has_node_ranks",
+                message,
+                rank.where,
+                fix="--node_rank=$SLURM_NODEID inside `bash -c '...'`",
+            )
         return
     misled = [name for name in ("NODE_RANK", "RANK") if name in plan.environment]
     if misled:
@@ -89,7 +106,13 @@ def static_rendezvous_has_ranks(plan: Plan) -> Iterable[Finding]:
         yield fail("rank_is_read_where_it_is_set", message, plan.where, place, fix=f"--node_rank=${misled[0]}")
         return
     message = f"{firm(plan.nodes)} nodes with a static rendezvous and no --node_rank: every node becomes node 0"
-    yield fail("static_rendezvous_has_node_ranks", message, plan.where, nodes, fix="--node_rank=0 (1, 2, ... on the others), or --rdzv_backend=c10d")
+    yield fail(
+        "static_rendezvous_has_node_ranks",
+        message,
+        plan.where,
+        nodes,
+        fix="--node_rank=0 (1, 2, ... on the others), or --rdzv_backend=c10d",
+    )
 
 
 def llamafactory_reads_node_rank(plan: Plan) -> Iterable[Finding]:
@@ -108,11 +131,24 @@ def local_rank_is_free(job: Job) -> Iterable[Finding]:
     for plan in job.plans:
         by_file.setdefault(plan.where.file, []).append(plan)
     for plans in by_file.values():
-        fixed = [plan.local_rank for plan in plans if isinstance(plan.local_rank, Sourced) and plan.local_rank.origin == "written"]
-        if len(plans) > 1 and len(fixed) == len(plans) and len({rank.value for rank in fixed}) == 1 and not plans[0].wraps & {"ssh"}:
+        fixed = [
+            plan.local_rank
+            for plan in plans
+            if isinstance(plan.local_rank, Sourced) and plan.local_rank.origin == "written"
+        ]
+        if (
+            len(plans) > 1
+            and len(fixed) == len(plans)
+            and len({rank.value for rank in fixed}) == 1
+            and not plans[0].wraps & {"ssh"}
+        ):
             if len({told(plan.rank) for plan in plans}) == len(plans):
-                message = f"LOCAL_RANK {fixed[0].value} for {len(plans)} processes of one node: all of them take one GPU"
-                yield fail("local_rank_is_not_fixed", message, fixed[0].where, fix="LOCAL_RANK=$i, counted on each node from 0")
+                message = (
+                    f"LOCAL_RANK {fixed[0].value} for {len(plans)} processes of one node: all of them take one GPU"
+                )
+                yield fail(
+                    "local_rank_is_not_fixed", message, fixed[0].where, fix="LOCAL_RANK=$i, counted on each node from 0"
+                )
 
 
 def slurm_local_rank(plan: Plan) -> Iterable[Finding]:

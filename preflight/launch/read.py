@@ -16,9 +16,10 @@ from preflight.launch.detect import kind_of, template_line
 from preflight.launch.expansion import Assigned
 from preflight.launch.marks import Marks, clean, plain
 from preflight.launch.plan import BatchConfig, Field, Hostfile, LaunchFiles, Plan, Skip, told
-from preflight.launch.shell import Command, read_script
-from preflight.launch.slurm import read_directives
+from preflight.launch.shell import Command
+from preflight.launch.slurm import job_variables, read_directives
 from preflight.launch.starting import script_problems
+from preflight.launch.statements import read_script
 
 FILE_LIMIT_BYTES = 4 << 20
 FILES_LIMIT = 4096
@@ -137,9 +138,13 @@ def _yaml(bundle: Bundle, name: str, text: str) -> None:
         bundle.skips.extend(skips)
         bundle.problems.extend(problems)
     elif documents and any(key in documents[0].mapping() for key in ACCELERATE_KEYS):
-        unfilled = [held for _, held in documents[0].items() if isinstance(held.value, str) and held.value.startswith("$")]
+        unfilled = [
+            held for _, held in documents[0].items() if isinstance(held.value, str) and held.value.startswith("$")
+        ]
         if unfilled:
-            bundle.skips.append(Skip(name, unfilled[0].line, f"an unrendered template: {unfilled[0].value} is not filled in"))
+            bundle.skips.append(
+                Skip(name, unfilled[0].line, f"an unrendered template: {unfilled[0].value} is not filled in")
+            )
             return
         settings, problems = accelerate.read_config(documents[0], name)
         bundle.configs[name] = settings
@@ -170,7 +175,9 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
     def load(path: str) -> str | None:
         return _beside(bundle, name, path, look_beside=look_beside)
 
-    commands, marks, variables = read_script(text, name, per_node=slurm is None, load=load)
+    commands, marks, variables = read_script(
+        text, name, per_node=slurm is None, load=load, variables=job_variables(slurm) if slurm else {}
+    )
     context = Context(marks, slurm)
     _named_files(bundle, context, commands, name, look_beside=look_beside)
     plans = []

@@ -5,20 +5,38 @@ from __future__ import annotations
 import re
 import shlex
 
-from preflight.launch.options import Spec, parse_options
+from preflight.launch.expansion import Assigned
 from preflight.launch.marks import Marks
-from preflight.launch.plan import Field, Plan, Slurm, Sourced
+from preflight.launch.options import Spec, parse_options, product
+from preflight.launch.plan import Field, Plan, Slurm, Sourced, words
 from preflight.launch.shell import Word
 
-LETTERS = {"-N": "nodes", "-n": "ntasks", "-c": "cpus_per_task", "-G": "gpus", "-w": "nodelist", "-J": "job_name", "-p": "partition"}
+LETTERS = {
+    "-N": "nodes",
+    "-n": "ntasks",
+    "-c": "cpus_per_task",
+    "-G": "gpus",
+    "-w": "nodelist",
+    "-J": "job_name",
+    "-p": "partition",
+}
 LETTERS |= {"-t": "time", "-o": "output", "-e": "error", "-A": "account", "-l": "label"}
-VALUED = (
-    "nodes ntasks ntasks_per_node cpus_per_task gpus gpus_per_node gpus_per_task gres gpu_bind nodelist job_name partition"
-    " time output error account container_image container_mounts container_name export mem qos constraint exclude"
-    " distribution cpu_bind mpi jobid chdir mem_per_cpu mem_per_gpu array reservation kill_on_bad_exit signal tasks_per_node"
-    " ntasks_per_gpu cpus_per_gpu comment mail_type mail_user container_workdir network threads_per_core"
-).split()
-FLAGS = "exclusive label overlap unbuffered no_requeue requeue wait_all_nodes no_container_mount_home pty".split()
+VALUED = words(
+    """
+    nodes ntasks ntasks_per_node cpus_per_task gpus gpus_per_node gpus_per_task gres gpu_bind
+    nodelist job_name partition time output error account container_image container_mounts
+    container_name export mem qos constraint exclude distribution cpu_bind mpi jobid chdir
+    mem_per_cpu mem_per_gpu array reservation kill_on_bad_exit signal tasks_per_node
+    ntasks_per_gpu cpus_per_gpu comment mail_type mail_user container_workdir network
+    threads_per_core
+    """
+)
+FLAGS = words(
+    """
+    exclusive label overlap unbuffered no_requeue requeue wait_all_nodes no_container_mount_home
+    pty
+    """
+)
 SRUN = Spec(VALUED, FLAGS, LETTERS)
 DIRECTIVE = re.compile(r"#SBATCH\s+(.*)")
 
@@ -51,6 +69,27 @@ def _options(words: list[str], file: str, line: int) -> dict[str, Field[str]]:
             joined.append(word)
     parsed = parse_options(tuple(Word(word, line) for word in joined), SRUN, Marks(file))
     return {name: Sourced(word.text, file, line) for name, word in parsed.options.items()}
+
+
+def job_variables(slurm: Slurm) -> dict[str, Assigned]:
+    """The SLURM_ variables that follow from the #SBATCH lines."""
+    gpus = gpus_of_node(slurm)
+    found = {
+        "SLURM_NNODES": slurm.number("nodes"),
+        "SLURM_JOB_NUM_NODES": slurm.number("nodes"),
+        "SLURM_NTASKS": slurm.number("ntasks"),
+        "SLURM_NTASKS_PER_NODE": slurm.number("ntasks_per_node"),
+        "SLURM_CPUS_PER_TASK": slurm.number("cpus_per_task"),
+        "SLURM_GPUS_ON_NODE": gpus,
+        "SLURM_GPUS_PER_NODE": gpus,
+    }
+    if found["SLURM_NTASKS"] is None:
+        found["SLURM_NTASKS"] = product(slurm.number("nodes"), slurm.number("ntasks_per_node"))
+    return {
+        name: Assigned((str(value.value),), value.line, exported=True)
+        for name, value in found.items()
+        if isinstance(value, Sourced)
+    }
 
 
 def with_step(slurm: Slurm | None, wrapper: tuple[str, ...], marks: Marks, line: int) -> Slurm | None:

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 
 from preflight.findings import Finding, Where
 from preflight.launch.marks import Marks
-from preflight.launch.plan import Plan, Slurm, Sourced, fail, firm, told, warn
-from preflight.launch.shell import REMOTE, Command
+from preflight.launch.plan import Plan, Slurm, Sourced, Unknown, fail, firm, told, warn
+from preflight.launch.shell import REMOTE, Command, is_container
 from preflight.launch.slurm import gpus_of_node, tasks_of_node
 
-CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot", "udocker", "shifter"})
 STARTERS = ("torchrun", "accelerate")
 DOWNLOADS = (
     ("pip", "install"),
@@ -29,20 +28,17 @@ def script_problems(commands: list[Command], plans: list[Plan], marks: Marks, sl
     """What only the script as a whole tells."""
     return [
         *_downloads(commands, plans, marks),
-        *_scontrol(commands, plans, marks),
+        *_scontrol(plans),
         *_started(commands, plans, slurm),
         *_openrlhf(commands, marks),
     ]
 
 
-def _is_inside_container(outer: Iterable[str]) -> bool:
-    words = list(outer)
-    return bool(CONTAINERS & set(words)) or any(word.startswith("--container-image") for word in words)
-
-
 def _downloads(commands: list[Command], plans: list[Plan], marks: Marks) -> Iterable[Finding]:
     """Nodes that download before they start come minutes apart, later than the rendezvous waits."""
-    several = [plan for plan in plans if plan.spans_nodes or (plan.launcher == "env" and (firm(plan.world_size) or 1) > 1)]
+    several = [
+        plan for plan in plans if plan.spans_nodes or (plan.launcher == "env" and (firm(plan.world_size) or 1) > 1)
+    ]
     if not several:
         return
     last = max(plan.where.line for plan in several)
@@ -52,25 +48,39 @@ def _downloads(commands: list[Command], plans: list[Plan], marks: Marks) -> Iter
         fetches = any(pair in DOWNLOADS for pair in pairs) or names[0] in ("wget", "curl")
         local = {"-e", "--no-deps", "--no-index", "."} & {word.plain for word in command.words}
         if fetches and not local and command.per_node and command.line < last and not command.is_conditional:
-            message = f"every node runs `{' '.join(names[:4])}` before it starts: nodes come minutes apart, and the store times out after 10 to 15"
-            yield warn("nodes_start_together", message, Where(marks.file, command.line), fix="Install and download before the job, or into the image.")
+            message = (
+                f"every node runs `{' '.join(names[:4])}` before it starts: nodes come minutes apart, and the"
+                " store times out after 10 to 15"
+            )
+            yield warn(
+                "nodes_start_together",
+                message,
+                Where(marks.file, command.line),
+                fix="Install and download before the job, or into the image.",
+            )
             return
 
 
-def _scontrol(commands: list[Command], plans: list[Plan], marks: Marks) -> Iterable[Finding]:
+def _scontrol(plans: list[Plan]) -> Iterable[Finding]:
     """scontrol is the host's: in a container MASTER_ADDR becomes the text of an error."""
     for plan in plans:
-        if not _is_inside_container(plan.wrapper):
-            continue
         address = plan.master_address
-        if address is not None and not isinstance(address, Sourced) and "scontrol" in address.expression and address.varies_in_container:  # type: ignore[union-attr]
+        if isinstance(address, Unknown) and address.in_container and "scontrol" in address.expression:
             yield _scontrol_finding(address.where)
-    del commands, marks
+        words = [told(argument) or "" for argument in plan.arguments]
+        by_slurm = "--launcher=slurm" in words or ("--launcher", "slurm") in zip(words, words[1:], strict=False)
+        if by_slurm and address is None and is_container(plan.wrapper):
+            yield _scontrol_finding(plan.where)
 
 
 def _scontrol_finding(where: Where) -> Finding:
     message = "scontrol is called inside the container, which has none: MASTER_ADDR becomes empty or an error text"
-    return fail("scontrol_runs_outside_the_container", message, where, fix="export MASTER_ADDR=$(scontrol show hostnames | head -n 1) in the batch script, before srun")
+    return fail(
+        "scontrol_runs_outside_the_container",
+        message,
+        where,
+        fix="export MASTER_ADDR=$(scontrol show hostnames | head -n 1) in the batch script, before srun",
+    )
 
 
 def _started(commands: list[Command], plans: list[Plan], slurm: Slurm | None) -> Iterable[Finding]:
@@ -80,7 +90,12 @@ def _started(commands: list[Command], plans: list[Plan], slurm: Slurm | None) ->
     again = any("srun" in {word.plain for word in command.words} and "$0" in str(command.words) for command in commands)
     for plan in plans:
         nodes = slurm.number("nodes")
-        if plan.launcher not in (*STARTERS, "env", "llamafactory") or plan.wraps & REMOTE or plan.is_conditional or again:
+        if (
+            plan.launcher not in (*STARTERS, "env", "llamafactory")
+            or plan.wraps & REMOTE
+            or plan.is_conditional
+            or again
+        ):
             continue
         if isinstance(nodes, Sourced) and nodes.value > 1 and (plan.spans_nodes or plan.launcher == "env"):
             message = f"the batch script runs on the first of {nodes.value} nodes only, and no srun starts the others"
@@ -111,13 +126,26 @@ def tasks_see_their_gpus(plan: Plan) -> Iterable[Finding]:
     each = firm(plan.processes_per_node)
     if plan.launcher in STARTERS:
         if gpus is not None and each is not None and isinstance(gpus, Sourced) and gpus.value < each:
-            message = f"a task sees {gpus.value} GPUs (--gpus-per-task), and {plan.launcher} starts {each} processes in it"
-            yield fail("slurm_tasks_see_their_gpus", message, value.where, plan.where, fix=f"#SBATCH --gpus-per-node={each}")
+            message = (
+                f"a task sees {gpus.value} GPUs (--gpus-per-task), and {plan.launcher} starts {each} processes in it"
+            )
+            yield fail(
+                "slurm_tasks_see_their_gpus", message, value.where, plan.where, fix=f"#SBATCH --gpus-per-node={each}"
+            )
         return
     tasks = tasks_of_node(plan)
     if plan.launcher == "srun" and (firm(tasks) or 1) > 1:
-        message = "every task sees its own GPU only, as device 0: a program that takes its local rank as the device stops with invalid device ordinal"
-        yield fail("slurm_tasks_see_their_gpus", message, value.where, plan.where, fix="#SBATCH --gpus-per-node=N instead of --gpus-per-task")
+        message = (
+            "every task sees its own GPU only, as device 0: a program that takes its local rank as the device"
+            " stops with invalid device ordinal"
+        )
+        yield fail(
+            "slurm_tasks_see_their_gpus",
+            message,
+            value.where,
+            plan.where,
+            fix="#SBATCH --gpus-per-node=N instead of --gpus-per-task",
+        )
 
 
 def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
@@ -134,16 +162,40 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
     has_tasks = plan.slurm.options.get("ntasks") is not None or plan.slurm.options.get("nodelist") is not None
     if count is not None and have is not None and count != have and not (asked is None and has_tasks and named is None):
         if not (plan.launcher == "torchrun" and have > count and firm(plan.fewest_nodes) != count):
-            message = f"the job counts on {count} nodes, and the script asks Slurm for {have if asked is not None else 'none, which means 1'}"
+            message = (
+                f"the job counts on {count} nodes, and the script asks Slurm for"
+                f" {have if asked is not None else 'none, which means 1'}"
+            )
             yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"#SBATCH --nodes={count}")
     tasks = plan.slurm.number("ntasks_per_node")
-    if plan.launcher == "srun" and named is not None and devices is not None and (firm(tasks) if tasks is not None else 1) != devices:
-        message = f"{devices} devices on each node, and Slurm starts {firm(tasks) if tasks is not None else 1} tasks there"
-        yield fail("slurm_tasks_fit_the_job", message, plan.where, tasks.where if tasks is not None else where, fix=f"#SBATCH --ntasks-per-node={devices}")
+    if (
+        plan.launcher == "srun"
+        and named is not None
+        and devices is not None
+        and (firm(tasks) if tasks is not None else 1) != devices
+    ):
+        message = (
+            f"{devices} devices on each node, and Slurm starts {firm(tasks) if tasks is not None else 1} tasks there"
+        )
+        yield fail(
+            "slurm_tasks_fit_the_job",
+            message,
+            plan.where,
+            tasks.where if tasks is not None else where,
+            fix=f"#SBATCH --ntasks-per-node={devices}",
+        )
     gpus, each = gpus_of_node(plan.slurm), plan.processes_per_node
-    if isinstance(gpus, Sourced) and isinstance(each, Sourced) and plan.launcher in STARTERS and each.origin == "written" and each.value > gpus.value:
+    if (
+        isinstance(gpus, Sourced)
+        and isinstance(each, Sourced)
+        and plan.launcher in STARTERS
+        and each.origin == "written"
+        and each.value > gpus.value
+    ):
         message = f"{each.value} processes on each node, and Slurm gives it {gpus.value} GPUs"
-        yield fail("processes_match_devices", message, each.where, gpus.where, fix=f"#SBATCH --gpus-per-node={each.value}")
+        yield fail(
+            "processes_match_devices", message, each.where, gpus.where, fix=f"#SBATCH --gpus-per-node={each.value}"
+        )
 
 
 def tasks_have_cpus(plan: Plan) -> Iterable[Finding]:
@@ -152,7 +204,9 @@ def tasks_have_cpus(plan: Plan) -> Iterable[Finding]:
         return
     cpus, each = plan.slurm.number("cpus_per_task"), firm(plan.processes_per_node)
     if isinstance(cpus, Sourced) and each is not None and cpus.value < each:
-        message = f"--cpus-per-task={cpus.value} for {each} processes: they and their data loaders share {cpus.value} CPUs"
+        message = (
+            f"--cpus-per-task={cpus.value} for {each} processes: they and their data loaders share {cpus.value} CPUs"
+        )
         yield warn("slurm_tasks_have_cpus", message, cpus.where, plan.where, fix=f"#SBATCH --cpus-per-task={8 * each}")
 
 
@@ -160,7 +214,9 @@ def _argument(words: list[str], *names: str) -> int | None:
     """The number after an option of the program: ``--num_nodes 2``, ``--trainer.num_nodes=2``."""
     for place, word in enumerate(words):
         option, equals, value = word.partition("=")
-        if option.startswith("-") and option.lstrip("-").rpartition(".")[2] in names or (equals and option.rpartition(".")[2] in names):
+        if (option.startswith("-") and option.lstrip("-").rpartition(".")[2] in names) or (
+            equals and option.rpartition(".")[2] in names
+        ):
             text = value if equals else words[place + 1] if place + 1 < len(words) else ""
             if text.isascii() and text.isdigit() and len(text) < 7:
                 return int(text)
@@ -171,13 +227,21 @@ def _openrlhf(commands: list[Command], marks: Marks) -> Iterable[Finding]:
     """train_batch_size of an actor group divides by micro batch x its GPUs."""
     for command in commands:
         words = [word.plain for word in command.words]
-        figures = [_argument(words, name) for name in ("train_batch_size", "micro_train_batch_size", "actor_num_nodes", "actor_num_gpus_per_node")]
+        figures = [
+            _argument(words, name)
+            for name in ("train_batch_size", "micro_train_batch_size", "actor_num_nodes", "actor_num_gpus_per_node")
+        ]
         if all(figure is not None and figure > 0 for figure in figures):
             total, micro, nodes, gpus = (figure or 1 for figure in figures)
             world = nodes * gpus
             if total % (micro * world):
                 message = f"train_batch_size {total} does not divide by {micro} (micro batch) x {world} (world size)"
-                yield fail("batch_sizes_multiply", message, Where(marks.file, command.line), fix=f"--train_batch_size {max(1, total // (micro * world)) * micro * world}")
+                yield fail(
+                    "batch_sizes_multiply",
+                    message,
+                    Where(marks.file, command.line),
+                    fix=f"--train_batch_size {max(1, total // (micro * world)) * micro * world}",
+                )
 
 
 PLAN_RULES = (tasks_are_counted_once, tasks_see_their_gpus, slurm_nodes_fit, tasks_have_cpus)

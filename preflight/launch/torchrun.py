@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from preflight.launch.options import Reader, Spec, parse_options, product
-from preflight.launch.plan import Field, Plan, Sourced, Unknown
+from preflight.launch.plan import Field, Plan, Sourced, Unknown, words
 from preflight.launch.shell import Word
 
 SPEC = Spec(
-    valued=(
-        "nnodes nproc_per_node rdzv_backend rdzv_endpoint rdzv_id rdzv_conf max_restarts monitor_interval start_method"
-        " event_log_handler role log_dir redirects tee local_ranks_filter duplicate_stdout_filters"
-        " duplicate_stderr_filters node_rank master_addr master_port local_addr logs_specs numa_binding"
-        " signals_to_handle shutdown_timeout"
-    ).split(),
-    flags="standalone module no_python run_path virtual_local_rank use_env help".split(),
+    valued=words(
+        """
+    nnodes nproc_per_node rdzv_backend rdzv_endpoint rdzv_id rdzv_conf max_restarts
+    monitor_interval start_method event_log_handler role log_dir redirects tee
+    local_ranks_filter duplicate_stdout_filters duplicate_stderr_filters node_rank master_addr
+    master_port local_addr logs_specs numa_binding signals_to_handle shutdown_timeout
+    """
+    ),
+    flags=words("standalone module no_python run_path virtual_local_rank use_env help"),
     short={"-m": "module", "-r": "redirects", "-t": "tee", "-h": "help"},
 )
 COUNTED_ON_THE_NODE = ("auto", "gpu", "cpu", "xpu")

@@ -73,7 +73,7 @@ def test_a_message_in_pieces_is_received_whole(ends):
 def test_silence_ends_in_a_timeout(ends):
     """A call never waits longer than it says."""
     begun = time.monotonic()
-    with pytest.raises(TimeoutError, match="no message from the controller within 0.1 s"):
+    with pytest.raises(TimeoutError, match=r"no message from the controller within 0\.1 s"):
         ends.channel.receive(0.1)
     assert time.monotonic() - begun >= 0.1
 

@@ -47,7 +47,9 @@ def test_the_second_round_tells_of_the_peers():
     peer = {"name": "a", "address": "127.0.0.1", "hostname": "localhost", "fqdn": "localhost"}
     events = run(order={"peers": {"peers": [peer], "master_address": "", "bind": None}})
 
-    assert msgspec.convert(events["peers"]["facts"], type=SUBJECTS["peers"], strict=True).routes[0].source == "127.0.0.1"
+    assert (
+        msgspec.convert(events["peers"]["facts"], type=SUBJECTS["peers"], strict=True).routes[0].source == "127.0.0.1"
+    )
 
 
 def test_one_broken_subject_leaves_the_others(tmp_path):

@@ -50,13 +50,17 @@ class Wire:
         """One frame."""
         self.raw(frames.encode(self.marker, message, blob))
 
-    def open(self, *, lease_seconds: float = 20.0, deadline_seconds: float = 30.0) -> dict[str, Any]:
-        """Ask for the node; the answer."""
-        opening = {"lease_seconds": lease_seconds, "deadline_seconds": deadline_seconds, "modules": []}
-        self.send({"open": {"run": self.run_id, **opening}})
+    def open(self, *, lease_seconds: float = 20.0, deadline_seconds: float = 30.0, code: str = "") -> dict[str, Any]:
+        """Ask for the node; the answer. `code` stands in for what the call "free_port" runs."""
+        blob = code.encode()
+        entry = {"name": "preflight.node.ports_free", "kind": "source", "package": False, "start": 0, "end": len(blob)}
+        opening = {"lease_seconds": lease_seconds, "deadline_seconds": deadline_seconds}
+        self.send({"open": {"run": self.run_id, **opening, "modules": [entry] if code else []}}, blob)
         return self.next("opened", "busy", seconds=10.0)
 
-    def call(self, number: int, name: str, arguments: dict[str, Any], *, seconds: float = 20.0, blob: bytes = b"") -> None:
+    def call(
+        self, number: int, name: str, arguments: dict[str, Any], *, seconds: float = 20.0, blob: bytes = b""
+    ) -> None:
         """Start a call."""
         self.send({"call": number, "name": name, "arguments": arguments, "seconds": seconds}, blob)
 
@@ -97,7 +101,7 @@ class Wire:
 
     def close(self) -> None:
         """End the keeper, gently if it lets us."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             self.send({"close": True})
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             assert stream is not None
@@ -120,12 +124,12 @@ class Wire:
 
 
 @contextlib.contextmanager
-def opened(*, lease_seconds: float = 20.0, deadline_seconds: float = 30.0) -> Iterator[Wire]:
+def opened(*, lease_seconds: float = 20.0, deadline_seconds: float = 30.0, code: str = "") -> Iterator[Wire]:
     """A keeper that holds the node's lock; waits while another run of this machine holds it."""
     end = time.monotonic() + BUSY_SECONDS
     while True:
         wire = Wire()
-        answer = wire.open(lease_seconds=lease_seconds, deadline_seconds=deadline_seconds)
+        answer = wire.open(lease_seconds=lease_seconds, deadline_seconds=deadline_seconds, code=code)
         if "opened" in answer or time.monotonic() > end:
             break
         wire.close()

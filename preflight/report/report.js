@@ -1,0 +1,114 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const form = document.getElementById("filter");
+  const lines = [...document.querySelectorAll("#matrix .line")];
+  const words = document.getElementById("words");
+  const who = document.getElementById("who");
+  const boxes = [...form.querySelectorAll("input[type=checkbox]")];
+  const names = { f: "fail", e: "error", w: "warn", p: "pass", s: "skip", n: "not judged" };
+  // "510pf1p" -> one letter a node
+  const cells = data.rows.map(([, packed]) =>
+    [...packed.matchAll(/(\d*)(\D)/g)].map(([, count, letter]) => letter.repeat(count || 1)).join(""));
+  const texts = lines.map((line) => line.textContent.toLowerCase());
+  const told = lines.map((line) => line.querySelector(".told"));
+  const allTold = told.map((spot) => spot.textContent);
+  const bands = lines.map((line) => line.querySelector(".strip"));
+
+  const terms = (input, separator) => input.value.toLowerCase().split(separator).map((t) => t.trim()).filter(Boolean);
+
+  // The same band as report/strip.py draws, of the chosen nodes.
+  const draw = (band, letters) => {
+    const count = Math.max(letters.length, 1);
+    band.setAttribute("viewBox", `0 0 ${count} 10`);
+    for (const path of band.children) {
+      const letter = path.getAttribute("class");
+      const [top, height] = data.shapes[letter];
+      let shape = "";
+      for (const found of letters.matchAll(new RegExp(`${letter}+`, "g"))) {
+        let [left, wide] = [found.index, found[0].length];
+        const least = count / 160;
+        if (data.standingOut.includes(letter) && wide < least) {
+          left = Math.min(Math.max(left - (least - wide) / 2, 0), count - least);
+          wide = least;
+        }
+        shape += `M${left} ${top}h${wide}v${height}h-${wide}z`;
+      }
+      path.setAttribute("d", shape);
+    }
+  };
+
+  const inWords = (letters) => {
+    const counts = {};
+    for (const letter of letters) counts[letter] = (counts[letter] || 0) + 1;
+    return Object.keys(names).filter((l) => counts[l]).map((l) => `${names[l]} ${counts[l]}`).join(" · ") || "no node";
+  };
+
+  let before = "";
+  const apply = () => {
+    const wanted = terms(words, /\s+/);
+    const nodes = terms(who, ",");
+    const verdicts = new Set(boxes.filter((box) => box.checked).map((box) => box.value));
+    const chosen = [];
+    data.nodes.forEach((node, place) => { if (!nodes.length || nodes.some((n) => node.includes(n))) chosen.push(place); });
+    const nodesChanged = before !== who.value;
+    before = who.value;
+    let shown = 0;
+    lines.forEach((line, place) => {
+      const [worst] = data.rows[place];
+      const all = cells[place];
+      const letters = nodes.length ? chosen.map((node) => all[node]).join("") : all;
+      const seen = nodes.length || letters ? letters : worst;
+      const fits = wanted.every((word) => texts[place].includes(word))
+        && ([...verdicts].some((letter) => seen.includes(letter)) || (!nodes.length && verdicts.has(worst)));
+      line.hidden = !fits;
+      shown += fits;
+      if (nodesChanged) {
+        told[place].textContent = nodes.length ? inWords(letters) : allTold[place];
+        if (bands[place]) draw(bands[place], letters);
+      }
+    });
+    if (nodesChanged) {
+      const kept = new Set(chosen);
+      for (const cell of document.querySelectorAll("#matrix [data-node]")) cell.hidden = !kept.has(Number(cell.dataset.node));
+      for (const ends of document.querySelectorAll("#matrix span.ends")) ends.hidden = nodes.length > 0;
+      for (const row of document.querySelectorAll("#nodes [data-name]")) {
+        row.hidden = nodes.length > 0 && !nodes.some((n) => row.dataset.name.toLowerCase().includes(n));
+      }
+    }
+    document.getElementById("none").hidden = shown > 0;
+    const some = nodes.length ? ` on ${chosen.length} of ${data.nodes.length} nodes` : "";
+    document.getElementById("count").textContent = `${shown} of ${lines.length} checks${some}`;
+  };
+
+  form.hidden = !lines.length;
+  form.addEventListener("input", apply);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  apply();
+
+  // A command is there to be pasted.
+  const copy = async (text, button) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Select it by hand";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  };
+  for (const fix of document.querySelectorAll(".cause .fix")) {
+    const paragraph = fix.querySelector("p");
+    const command = (paragraph.querySelector("code") || paragraph).textContent;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Copy";
+    button.setAttribute("aria-label", `Copy ${command.slice(0, 80)}`);
+    button.addEventListener("click", () => copy(command, button));
+    fix.append(button);
+  }
+
+  // On paper, what is wrong stands open.
+  addEventListener("beforeprint", () => lines.forEach((line, place) => {
+    if ("few".includes(data.rows[place][0])) line.open = true;
+  }));
+})();

@@ -1,0 +1,51 @@
+"""The wheel is complete: it runs its checks away from any checkout, and brings no top-level package but its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """The wheel of this checkout, unpacked as pip would install it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    words = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT)]
+    subprocess.run(words, check=True, timeout=300, capture_output=True)
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+        wheel.extractall(folder / "site")
+    return folder / "site"
+
+
+def test_the_wheel_holds_one_package(unpacked):
+    """preflight and its metadata; the checks live inside it."""
+    names = sorted(path.name for path in unpacked.iterdir())
+
+    assert names[0] == "preflight"
+    assert [name for name in names[1:] if not name.endswith(".dist-info")] == []
+    assert len(list((unpacked / "preflight" / "checks").glob("test_*.py"))) >= 12
+    assert (unpacked / "preflight" / "pytest.ini").is_file()
+
+
+def test_the_wheel_runs_away_from_a_checkout(unpacked, tmp_path):
+    """`preflight run` from an unrelated folder judges this machine with the checks of the wheel."""
+    done = subprocess.run(
+        [sys.executable, "-m", "preflight", "run", "--profile=quick", "--report-dir=report"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(unpacked)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / "report" / "report.json").read_text())["verdict"] == "pass"
