@@ -68,6 +68,7 @@ def write_finished(checking: Checking) -> int:
     code = report.exit_code
     if unwritable and code in {0, 5}:
         code = EXIT_UNWRITABLE
+        report = msgspec.structs.replace(report, verdict=Verdict.ERROR, exit_code=code)
     width = shutil.get_terminal_size((100, 24)).columns
     checking.text = summary(report, directory=str(folder), width=width, colour=_wants_colour())
     if unwritable:

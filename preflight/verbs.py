@@ -43,6 +43,8 @@ def run_checks(chosen: Chosen, *, subjects: str = "", section: str = "", extra: 
     import pytest
 
     options = options_from(chosen, ["preflight", *sys.argv[1:]])  # usage errors in our own words, before pytest starts
+    if options.from_run is None:
+        hosts.parse_hosts(options.hosts)
     folder = options.folder.absolute()
     words = ["-c", str(PYTEST_INI), "--rootdir", str(checks_folder()), *PYTEST_WORDS, *_forwarded(chosen)]
     words += [f"{canonical('report-dir')}={folder}", f"--preflight-subjects={subjects}"]

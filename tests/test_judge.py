@@ -24,9 +24,9 @@ from tests.checks.cluster import FakeRun, ethernet
 ALL = ("node1", "node2", "node3")
 
 
-def check(function, *, kind: str = "node", id: str = "site.subject", **more) -> Check:
+def check(function, *, kind: str = "node", name: str = "site.subject", **more) -> Check:
     """A check of one argument, the fixture of its kind."""
-    return Check(id, function, (kind,), kind, **more)
+    return Check(name, function, (kind,), kind, **more)
 
 
 def raising(error: BaseException, *, on: tuple[str, ...] = ALL):
@@ -243,7 +243,7 @@ def test_nodes_that_were_not_reached_are_errors_of_every_check():
     """Once with the reason, elsewhere as blocked by that; the others are judged."""
     run = ethernet()
     run.failures = {"node2": "login refused"}
-    reach = findings(check(raising(ValueError(), on=()), id=REACH_CHECK), run)
+    reach = findings(check(raising(ValueError(), on=()), name=REACH_CHECK), run)
     assert told(reach)[0] == ("error", ("node2",), "not reached: login refused")
     assert reach[0].fix
     other = findings(check(raising(ValueError(), on=())), run)

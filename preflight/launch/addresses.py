@@ -13,7 +13,8 @@ from preflight.launch.plan import Plan, Sourced, Unknown, fail, firm, told, warn
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 NAME = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?")
 PLACEHOLDER = re.compile(
-    r"<.*>|\{.*\}|\[[^:\]]*\]|.*\b[xX]{1,4}\b.*|.*\.[xX]+(\..*)?|(your|my|the|insert|replace|put|fill)[-_ ].*|(change|fill)[-_]?me|todo|fixme|tbd|none|null"
+    r"<.*>|\{.*\}|\[[^:\]]*\]|.*\b[xX]{1,4}\b.*|.*\.[xX]+(\..*)?"
+    r"|(your|my|the|insert|replace|put|fill)[-_ ].*|(change|fill)[-_]?me|todo|fixme|tbd|none|null"
     r"|.*[-_]?(here)|[A-Z][A-Z0-9]*_[A-Z0-9_]*|(MASTER|HEAD|NODE|HOST|MAIN|IP|ADDR|ADDRESS)",
     re.DOTALL,
 )

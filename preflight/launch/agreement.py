@@ -48,9 +48,10 @@ def _one_field(job: Job, name: str, pick: Callable[[Plan], Field[Any]]) -> Itera
     known = [found for plan in job.plans if isinstance(found := pick(plan), Sourced) and found.origin != "environment"]
     absent = [plan for plan in job.plans if pick(plan) is None and not plan.is_opaque]
     values = Counter(repr(found.value) for found in known)
-    if len(values) + bool(absent) < 2 or not known or len(known) + len(absent) < len(job.plans):
-        if len(values) < 2:
-            return
+    is_default = all(found.value in (False, None, "no", "static", "") for found in known)
+    some_lack_it = bool(absent) and len(values) == 1 and len(known) + len(absent) == len(job.plans) and not is_default
+    if len(values) < 2 and not some_lack_it:
+        return
     most = values.most_common(1)[0][0]
     places: dict[str, list[str]] = {}
     for found in known:

@@ -21,6 +21,7 @@ def cut(text: str, operator: str, pattern: str) -> str:
 
 
 def calculated(left: int, operator: str, right: int) -> int | None:
+    """The result of one operator, None for one that is not calculated here."""
     if operator in ("/", "%") and right == 0:
         return None
     results = {

@@ -144,10 +144,8 @@ def cpu_is_no_world_of_one(plan: Plan) -> Iterable[Finding]:
     if flag is None or not several:
         return
     message = (
-        (
-            f"on the CPU accelerate starts no launcher: {firm(plan.world_size) or 'all'} processes on"
-            f" {firm(plan.nodes) or 1} machines"
-        )
+        f"on the CPU accelerate starts no launcher: {firm(plan.world_size) or 'all'} processes on"
+        f" {firm(plan.nodes) or 1} machines"
         " become a world of one each, and every one trains alone"
     )
     fix = (
@@ -181,10 +179,13 @@ def deepspeed_has_a_launcher(plan: Plan) -> Iterable[Finding]:
 def batches(files: LaunchFiles) -> Iterable[Finding]:
     """train_batch_size is micro batch x accumulation x world size, or DeepSpeed stops."""
     for config in files.batches:
-        worlds = {firm(plan.world_size): plan for plan in files.plans if _names(plan, config) and firm(plan.world_size)}
-        if not worlds and len(files.batches) == 1:
-            worlds = {firm(plan.world_size): plan for plan in files.plans if firm(plan.world_size)}
-        yield from _batch(config, *(next(iter(worlds.items())) if len(worlds) == 1 else (None, None)))
+        worlds: dict[int, Plan] = {}
+        for plan in files.plans:
+            size = firm(plan.world_size)
+            if size is not None and (_names(plan, config) or len(files.batches) == 1):
+                worlds[size] = plan
+        size, plan_of_size = next(iter(worlds.items())) if len(worlds) == 1 else (None, None)
+        yield from _batch(config, size, plan_of_size)
 
 
 def _names(plan: Plan, config: BatchConfig) -> bool:

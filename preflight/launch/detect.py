@@ -20,7 +20,8 @@ YAML_SUFFIXES = (
 )
 SHEBANG = re.compile(r"#!.*\b(bash|sh|zsh|dash|ksh)\b")
 LAUNCHER = re.compile(
-    r"(?m)^[^#\n]*\b(torchrun|torch\.distributed\.(run|launch)|accelerate +launch|accelerate-launch|deepspeed\s|llamafactory-cli|srun\s)"
+    r"(?m)^[^#\n]*\b(torchrun|torch\.distributed\.(run|launch)|accelerate +launch|accelerate-launch"
+    r"|deepspeed\s|llamafactory-cli|srun\s)"
 )
 ASSIGNS = re.compile(r"(?m)^\s*(export\s+)?(RANK|WORLD_SIZE|MASTER_ADDR|NODE_RANK|LOCAL_RANK)=")
 HOST_LINE = re.compile(r"[A-Za-z0-9_.:\[\]-]+(\s+slots=\S+.*)?")
@@ -45,9 +46,9 @@ def kind_of(name: str, text: str) -> Kind:
     if lower.endswith((".py", ".md", ".ipynb", ".toml", ".rst", ".html")):
         return "other"
     base = lower.rpartition("/")[2]
-    if any("slots=" in line for line in telling) or ("host" in base and telling):
-        if all(HOST_LINE.fullmatch(line) or "slots=" in line for line in telling):
-            return "hostfile"
+    is_called_so = any("slots=" in line for line in telling) or ("host" in base and bool(telling))
+    if is_called_so and all(HOST_LINE.fullmatch(line) or "slots=" in line for line in telling):
+        return "hostfile"
     if base.endswith((".deepspeed_env", "deepspeed_env", "nccl.conf", ".env")):
         return "variables"
     if LAUNCHER.search(text) or ASSIGNS.search(text):

@@ -12,11 +12,11 @@ from typing import Any
 
 from preflight.launch.arithmetic import calculated, cut
 from preflight.launch.marks import VARIES, Marks, is_known, plain
+from preflight.launch.syntax import is_all, source, subscript, unquoted
 
 DEPTH_LIMIT = 60
 TEXT_LIMIT = 1 << 16
 ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
-ESCAPED_IN_QUOTES = re.compile(r'\\([$`"\\])|\\\n')
 SEQUENCE = re.compile(r"seq\s+(?:(\d{1,5})\s+)?(\d{1,5})")
 BRACES = re.compile(r"\{(\d{1,5})\.\.(\d{1,5})\}")
 
@@ -121,7 +121,7 @@ class Scope:
                 parts.append(" ".join(self.words(child, depth + 1)))
             else:
                 found = self.words(child, depth + 1, quoted=True)
-                if len(node.named_children) == 1 and _is_all(child):
+                if len(node.named_children) == 1 and is_all(child):
                     return found
                 parts.append(" ".join(found))
             at = child.end_byte - start
@@ -173,7 +173,7 @@ class Scope:
         named = node.named_children
         if not named or named[0].type not in ("variable_name", "subscript", "special_variable_name"):
             return [self._unknown(node)]
-        name, index = _subscript(named[0])
+        name, index = subscript(named[0])
         held = self.variables.get(name)
         if operator == "#" and node.children[1].type == "#":
             return [str(len(held.texts))] if held and held.is_array and index in "@*" else [self._unknown(node)]
@@ -240,26 +240,3 @@ class Scope:
             marks.append(text[0])
         digits = plain(text)
         return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 16 else None
-
-
-def source(node: Any) -> str:
-    """The text of a node."""
-    text = str(node.text.decode("utf-8", "replace"))
-    return text.lstrip() if node.type in ("simple_expansion", "expansion", "command_substitution") else text
-
-
-def unquoted(text: bytes) -> str:
-    """The text between double quotes without its backslashes."""
-    return ESCAPED_IN_QUOTES.sub(lambda found: found[1] or "", text.decode("utf-8", "replace"))
-
-
-def _is_all(node: Any) -> bool:
-    return node.type == "expansion" and "[@]" in source(node)
-
-
-def _subscript(node: Any) -> tuple[str, str]:
-    """The name and index of ``NAME[INDEX]``."""
-    if node.type != "subscript":
-        return source(node), ""
-    name, _, index = source(node).partition("[")
-    return name, index.removesuffix("]").strip("\"'")

@@ -29,7 +29,7 @@ def variables_fit_the_nodes(files: LaunchFiles, cluster: Cluster) -> Iterable[Fi
             set(text.split(",")) <= {held.name for held in node.network.interfaces}
         ),
         "NCCL_IB_HCA": lambda node, text: bool(fabric.chosen_hcas(node.rdma, text)) or not node.rdma.devices,
-        "NCCL_IB_GID_INDEX": lambda node, text: _has_gid(node, text),
+        "NCCL_IB_GID_INDEX": _has_gid,
     }
     seen: set[tuple[str, str]] = set()
     for variables in sources:

@@ -132,8 +132,8 @@ def _commands(container: Located, marks: Marks, file: str, operator: tuple[str, 
         return []
     names = [word.plain.rpartition("/")[2] for word in words]
     if names[0] in SHELLS:
-        for place, name in enumerate(names[1:-1], start=1):
-            if name.startswith("-") and "c" in name:
+        for place, option in enumerate(names[1:-1], start=1):
+            if option.startswith("-") and "c" in option:
                 script = words[place + 1]
                 found, _, _ = read_script(
                     script.text, file, per_node=True, variables=variables, first_line=script.line, marks=marks

@@ -8,6 +8,7 @@ from preflight.findings import Finding, Where
 from preflight.launch.jobs import Job
 from preflight.launch.plan import Plan, Sourced, fail, firm, told, warn, written
 
+RANKS_LIMIT = 100_000
 OPTION = {"accelerate": "machine_rank", "torchrun": "--node_rank", "llamafactory": "NODE_RANK", "env": "RANK"}
 
 
@@ -26,11 +27,11 @@ def ranks_are_distinct(job: Job) -> Iterable[Finding]:
     if len(job.plans) < 2:
         return
     size = job.size
-    free = [rank for rank in range(min(size or 0, 100_000)) if rank not in places]
-    for rank, where in places.items():
+    free = [rank for rank in range(min(size or 0, RANKS_LIMIT)) if rank not in places]
+    for taken, where in places.items():
         if len(where) > 1 and len(set(where)) > 1:
             name = option_of(job)
-            message = f"{name} {rank} stands {len(where)} times: {', '.join(f'{w.file}:{w.line}' for w in where[:6])}"
+            message = f"{name} {taken} stands {len(where)} times: {', '.join(f'{w.file}:{w.line}' for w in where[:6])}"
             yield fail(
                 "ranks_are_distinct",
                 message,
@@ -44,7 +45,7 @@ def every_rank_is_there(job: Job) -> Iterable[Finding]:
     ranks = {told(job.rank(plan)) for plan in job.plans}
     size = job.size
     sure = all(firm(job.rank(plan)) is not None and not plan.is_conditional for plan in job.plans)
-    if not job.is_set or size is None or not sure or size > 100_000:
+    if not job.is_set or size is None or not sure or size > RANKS_LIMIT:
         return
     where = [plan.where for plan in job.plans]
     missing = [rank for rank in range(size) if rank not in ranks]
@@ -141,14 +142,11 @@ def local_rank_is_free(job: Job) -> Iterable[Finding]:
             and len(fixed) == len(plans)
             and len({rank.value for rank in fixed}) == 1
             and not plans[0].wraps & {"ssh"}
+            and len({told(plan.rank) for plan in plans}) == len(plans)
         ):
-            if len({told(plan.rank) for plan in plans}) == len(plans):
-                message = (
-                    f"LOCAL_RANK {fixed[0].value} for {len(plans)} processes of one node: all of them take one GPU"
-                )
-                yield fail(
-                    "local_rank_is_not_fixed", message, fixed[0].where, fix="LOCAL_RANK=$i, counted on each node from 0"
-                )
+            message = f"LOCAL_RANK {fixed[0].value} for {len(plans)} processes of one node: all of them take one GPU"
+            fix = "LOCAL_RANK=$i, counted on each node from 0"
+            yield fail("local_rank_is_not_fixed", message, fixed[0].where, fix=fix)
 
 
 def slurm_local_rank(plan: Plan) -> Iterable[Finding]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from preflight.errors import UsageError
 from preflight.findings import Finding, Where
-from preflight.launch import accelerate, deepspeed, kubernetes, located
+from preflight.launch import accelerate, accelerate_file, deepspeed, kubernetes, located
 from preflight.launch.commands import Context, plan_of
 from preflight.launch.detect import kind_of, template_line
 from preflight.launch.expansion import Assigned
+from preflight.launch.files import expanded, read_file
 from preflight.launch.marks import Marks, clean, plain
 from preflight.launch.plan import BatchConfig, Field, Hostfile, LaunchFiles, Plan, Skip, told
 from preflight.launch.shell import Command
@@ -21,8 +20,6 @@ from preflight.launch.slurm import job_variables, read_directives
 from preflight.launch.starting import script_problems
 from preflight.launch.statements import read_script
 
-FILE_LIMIT_BYTES = 4 << 20
-FILES_LIMIT = 4096
 ACCELERATE_KEYS = ("distributed_type", "compute_environment", "num_machines", "num_processes", "deepspeed_config")
 
 
@@ -44,8 +41,8 @@ class Bundle:
 
 def read_files(patterns: Iterable[str]) -> LaunchFiles:
     """Read every file; UsageError for one that cannot be read or is broken, a Skip for one of a kind not judged."""
-    files = _expanded(patterns)
-    return read_texts({name: _read(name) for name in files}, look_beside=True)
+    files = expanded(patterns)
+    return read_texts({name: read_file(name) for name in files}, look_beside=True)
 
 
 def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> LaunchFiles:
@@ -72,35 +69,6 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
         tuple(bundle.skips),
         tuple(dict.fromkeys(bundle.problems)),
     )
-
-
-def _expanded(patterns: Iterable[str]) -> list[str]:
-    files: list[str] = []
-    for pattern in patterns:
-        is_glob = any(letter in pattern for letter in "*?[") and not os.path.exists(pattern)
-        found = sorted(path for path in glob.glob(pattern) if os.path.isfile(path)) if is_glob else [pattern]
-        if not found:
-            raise UsageError(f"{pattern!r} matches no file")
-        files.extend(found)
-    if len(files) > FILES_LIMIT:
-        raise UsageError(f"{len(files)} launch files; wanted at most {FILES_LIMIT}")
-    return list(dict.fromkeys(files))
-
-
-def _read(name: str) -> str:
-    try:
-        if not os.path.isfile(name):
-            raise UsageError(f"{name!r} is not a file that can be read")
-        with open(name, "rb") as stream:
-            data = stream.read(FILE_LIMIT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{name!r} cannot be read: {reason}") from None
-    if len(data) > FILE_LIMIT_BYTES:
-        raise UsageError(f"{name!r} has more than {FILE_LIMIT_BYTES >> 20} MiB")
-    if b"\0" in data:
-        raise UsageError(f"{name!r} is no text file")
-    return data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
 
 
 def _take(bundle: Bundle, name: str, text: str) -> str:
@@ -146,7 +114,7 @@ def _yaml(bundle: Bundle, name: str, text: str) -> None:
                 Skip(name, unfilled[0].line, f"an unrendered template: {unfilled[0].value} is not filled in")
             )
             return
-        settings, problems = accelerate.read_config(documents[0], name)
+        settings, problems = accelerate_file.read_config(documents[0], name)
         bundle.configs[name] = settings
         bundle.config_lines[name] = Where(name, documents[0].line)
         bundle.problems.extend(problems)
@@ -158,7 +126,7 @@ def _json(bundle: Bundle, name: str, text: str) -> None:
     config = deepspeed.read_batches(text, name)
     if any(key in config.values for key in ACCELERATE_KEYS[:4]):
         documents = located.load(text, name)
-        settings, problems = accelerate.read_config(documents[0], name)
+        settings, problems = accelerate_file.read_config(documents[0], name)
         bundle.configs[name] = settings
         bundle.config_lines[name] = Where(name, 1)
         bundle.problems.extend(problems)
@@ -252,6 +220,6 @@ def _beside(bundle: Bundle, script: str, path: str, *, look_beside: bool) -> str
     is_ours = path.endswith((".yaml", ".yml", ".json", ".sh", ".env")) or "host" in os.path.basename(path)
     for candidate in (beside, path) if look_beside and is_ours else ():
         if os.path.isfile(candidate):
-            bundle.texts[candidate] = clean(_read(candidate))
+            bundle.texts[candidate] = clean(read_file(candidate))
             return bundle.texts[candidate]
     return None

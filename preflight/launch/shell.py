@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from preflight.launch.expansion import Assigned, Scope, source
+from preflight.launch.expansion import Assigned, Scope
 from preflight.launch.marks import Marks, plain, without_lines
+from preflight.launch.syntax import source
 
 NESTING_LIMIT = 5
 WALK_LIMIT = 120
@@ -167,9 +168,9 @@ class Script:
                     self.scope.per_node,
                 )
             )
-            self._inside(words, line, prefix)
+            self._inside(words, prefix)
 
-    def _inside(self, words: tuple[Word, ...], line: int, prefix: Mapping[str, Assigned]) -> None:
+    def _inside(self, words: tuple[Word, ...], prefix: Mapping[str, Assigned]) -> None:
         """``bash -c "..."``, ``ssh host "..."``: a script as a word of a command."""
         names = [word.plain.rpartition("/")[2] for word in words]
         for place, name in enumerate(names[:-2]):

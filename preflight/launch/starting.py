@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 from preflight.findings import Finding, Where
@@ -44,7 +45,7 @@ def _downloads(commands: list[Command], plans: list[Plan], marks: Marks) -> Iter
     last = max(plan.where.line for plan in several)
     for command in commands:
         names = [word.plain.rpartition("/")[2] for word in command.words[:5]]
-        pairs = list(zip(names, names[1:], strict=False))
+        pairs = list(itertools.pairwise(names))
         fetches = any(pair in DOWNLOADS for pair in pairs) or names[0] in ("wget", "curl")
         local = {"-e", "--no-deps", "--no-index", "."} & {word.plain for word in command.words}
         if fetches and not local and command.per_node and command.line < last and not command.is_conditional:
@@ -68,7 +69,7 @@ def _scontrol(plans: list[Plan]) -> Iterable[Finding]:
         if isinstance(address, Unknown) and address.in_container and "scontrol" in address.expression:
             yield _scontrol_finding(address.where)
         words = [told(argument) or "" for argument in plan.arguments]
-        by_slurm = "--launcher=slurm" in words or ("--launcher", "slurm") in zip(words, words[1:], strict=False)
+        by_slurm = "--launcher=slurm" in words or ("--launcher", "slurm") in itertools.pairwise(words)
         if by_slurm and address is None and is_container(plan.wrapper):
             yield _scontrol_finding(plan.where)
 
@@ -160,13 +161,12 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
     count = firm(wanted) if isinstance(wanted, Sourced) and wanted.origin == "written" else named
     have = firm(asked) if asked is not None else 1
     has_tasks = plan.slurm.options.get("ntasks") is not None or plan.slurm.options.get("nodelist") is not None
-    if count is not None and have is not None and count != have and not (asked is None and has_tasks and named is None):
-        if not (plan.launcher == "torchrun" and have > count and firm(plan.fewest_nodes) != count):
-            message = (
-                f"the job counts on {count} nodes, and the script asks Slurm for"
-                f" {have if asked is not None else 'none, which means 1'}"
-            )
-            yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"#SBATCH --nodes={count}")
+    left_to_tasks = asked is None and has_tasks and named is None
+    is_within = firm(plan.fewest_nodes) is not None and (firm(plan.fewest_nodes) or 0) <= (have or 0) <= (count or 0)
+    if count is not None and have is not None and not is_within and count != have and not left_to_tasks:
+        asks = have if asked is not None else "none, which means 1"
+        message = f"the job counts on {count} nodes, and the script asks Slurm for {asks}"
+        yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"#SBATCH --nodes={count}")
     tasks = plan.slurm.number("ntasks_per_node")
     if (
         plan.launcher == "srun"

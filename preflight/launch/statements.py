@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from preflight.errors import UsageError
-from preflight.launch.expansion import Assigned, Scope, source
+from preflight.launch.expansion import Assigned, Scope
 from preflight.launch.marks import Marks, is_firm, plain
 from preflight.launch.shell import SHELLS, Command, Handler, Script, parse
+from preflight.launch.syntax import source
 
 SOURCE_LIMIT = 1 << 20
 LOOP_LIMIT = 64
@@ -71,7 +72,7 @@ def _if(script: Script, node: Any, depth: int) -> None:
 
 
 def _case(script: Script, node: Any, depth: int) -> None:
-    bodies = [[part for part in item.named_children[1:]] for item in node.named_children if item.type == "case_item"]
+    bodies = [list(item.named_children[1:]) for item in node.named_children if item.type == "case_item"]
     script.branches(bodies, depth, may_skip=True)
 
 
@@ -144,6 +145,10 @@ def _unset(script: Script, node: Any, depth: int) -> None:
         script.scope.variables.pop(source(child), None)
 
 
+def _nothing(script: Script, node: Any, depth: int) -> None:
+    del script, node, depth
+
+
 HANDLERS: dict[str, Handler] = {
     "variable_assignment": Script.assignment,
     "declaration_command": Script.declaration,
@@ -157,7 +162,7 @@ HANDLERS: dict[str, Handler] = {
     "function_definition": _function,
     "redirected_statement": _redirected,
     "unset_command": _unset,
-    "comment": lambda script, node, depth: None,
+    "comment": _nothing,
 }
 
 

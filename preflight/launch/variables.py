@@ -1,4 +1,4 @@
-"""Are the NCCL, Gloo and CUDA variables of the job ones that exist, with values that mean something, and do they arrive?"""
+"""Do the NCCL, Gloo and CUDA variables of the job exist, mean something and arrive?"""
 
 from __future__ import annotations
 

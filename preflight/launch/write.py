@@ -8,49 +8,18 @@ gives the text of every file by its name; the caller puts them into `folder`, wh
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from preflight.errors import FactMissing, UsageError
-from preflight.facts import fabric
 from preflight.facts.cluster import Cluster
-from preflight.facts.node import NodeFacts
 from preflight.launch import located
+from preflight.launch.layout import Layout, layout_of, variables
 
-PORTS = range(29500, 29600)
 HEAD = "#!/bin/bash\n"
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What all the writers need: who is where, with how many processes, and where rank 0 listens."""
-
-    nodes: tuple[NodeFacts, ...]
-    processes: tuple[int, ...]
-    address: str
-    port: int
-    folder: str
-    program: tuple[str, ...]
-    like: str
-    has_gpus: bool
-
-    @property
-    def world(self) -> int:
-        """All processes."""
-        return sum(self.processes)
-
-    def first_rank(self, index: int) -> int:
-        """The rank of a node's first process."""
-        return sum(self.processes[:index])
-
-    def path(self, name: str) -> str:
-        """A file of ours as it is called on the nodes."""
-        return os.path.join(self.folder, name)
 
 
 def write_files(
@@ -61,70 +30,10 @@ def write_files(
         raise UsageError(f"--launcher {launcher}: launch files are written for {', '.join(WRITERS)}")
     if not cluster.nodes or len(cluster) < cluster.asked:
         raise UsageError(
-            (
-                f"{len(cluster)} of {max(cluster.asked, 1)} hosts answered: launch files are written for all of"
-                " them or none"
-            )
+            f"{len(cluster)} of {max(cluster.asked, 1)} hosts answered: launch files are written for all of"
+            " them or none"
         )
-    return WRITERS[launcher](_layout(cluster, launcher, folder, program, like))
-
-
-def _layout(cluster: Cluster, launcher: str, folder: str, program: tuple[str, ...], like: str) -> Layout:
-    gpus = tuple(_gpus(node) for node in cluster)
-    alone = 2 if len(cluster) == 1 else 1
-    processes = tuple(node.slots or count or alone for node, count in zip(cluster, gpus, strict=True))
-    if launcher in ("accelerate", "slurm"):  # both start the same number on every node
-        processes = (min(processes),) * len(processes)
-    first = cluster.nodes[0]
-    address = first.best_address() if len(cluster) > 1 else "127.0.0.1"
-    return Layout(
-        cluster.nodes, processes, address, _free_port(first), folder, program or ("train.py",), like, any(gpus)
-    )
-
-
-def _gpus(node: NodeFacts) -> int:
-    try:
-        return len(node.gpu.readable())
-    except FactMissing:
-        return 0
-
-
-def _free_port(node: NodeFacts) -> int:
-    try:
-        taken = {listener.port for listener in node.ports.listeners}
-        low, high = node.network.ephemeral_ports
-    except FactMissing:
-        return PORTS.start
-    for port in (*PORTS, *range(20000, 21000), *range(5000, 6000)):
-        if port not in taken and not low <= port <= high:
-            return port
-    raise UsageError(f"no free port for rank 0 on {node.name}: name one in the files yourself")
-
-
-def variables(node: NodeFacts) -> dict[str, str]:
-    """The NCCL and Gloo variables that this node needs."""
-    found: dict[str, str] = {}
-    try:
-        interface = node.network.training_interface
-    except FactMissing:
-        return found
-    if interface.is_loopback:
-        return found
-    found["NCCL_SOCKET_IFNAME"] = f"={interface.name}"  # exact: eth1 alone would take eth10 too
-    found["GLOO_SOCKET_IFNAME"] = interface.name
-    try:
-        active = [hca for hca in fabric.hcas(node.rdma) if hca.is_active]
-    except FactMissing:
-        return found
-    if active:
-        found["NCCL_IB_HCA"] = "=" + ",".join(hca.name for hca in active)
-    try:
-        rows = {fabric.best_gid(hca.port, node.network).index for hca in active if hca.port.link_layer == "Ethernet"}
-    except FactMissing:
-        return found
-    if len(rows) == 1:
-        found["NCCL_IB_GID_INDEX"] = str(rows.pop())
-    return found
+    return WRITERS[launcher](layout_of(cluster, launcher, folder, program, like))
 
 
 def _exports(values: Mapping[str, str]) -> str:
@@ -211,10 +120,8 @@ def _env(layout: Layout) -> dict[str, str]:
         else:
             locals_ = " ".join(map(str, range(count)))
             body = (
-                (
-                    f"status=0\nfor local in {locals_}; do\n  RANK=$(({first} + local)) LOCAL_RANK=$local {command}"
-                    " &\ndone\n"
-                )
+                f"status=0\nfor local in {locals_}; do\n  RANK=$(({first} + local)) LOCAL_RANK=$local {command}"
+                " &\ndone\n"
                 'for job in $(jobs -p); do\n  wait "$job" || status=$?\ndone\nexit "$status"\n'
             )
         files[f"{_name(layout, index)}.sh"] = HEAD + _exports(values) + body

@@ -204,6 +204,8 @@ class Keeper:
                 lock.bind(LOCK_NAME)
             except OSError:
                 holder = self._ask_holder(lock)
+                if holder == self.run_id:
+                    return ""  # this machine under another of its names: facts will show it, and a check says so
                 if holder != "unknown":
                     return holder
                 time.sleep(0.5)  # a holder that does not answer is on its way out

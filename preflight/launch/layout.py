@@ -1,0 +1,102 @@
+"""Who is where in a job on these nodes, with how many processes, and what does each node need to be told?"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from preflight.errors import FactMissing, UsageError
+from preflight.facts import fabric
+from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
+
+PORTS = range(29500, 29600)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What all the writers need: who is where, with how many processes, and where rank 0 listens."""
+
+    nodes: tuple[NodeFacts, ...]
+    processes: tuple[int, ...]
+    address: str
+    port: int
+    folder: str
+    program: tuple[str, ...]
+    like: str
+    has_gpus: bool
+
+    @property
+    def world(self) -> int:
+        """All processes."""
+        return sum(self.processes)
+
+    def first_rank(self, index: int) -> int:
+        """The rank of a node's first process."""
+        return sum(self.processes[:index])
+
+    def path(self, name: str) -> str:
+        """A file of ours as it is called on the nodes."""
+        return os.path.join(self.folder, name)
+
+
+def layout_of(cluster: Cluster, launcher: str, folder: str, program: tuple[str, ...], like: str) -> Layout:
+    """The layout of a job on the nodes of a cluster."""
+    gpus = tuple(_gpus(node) for node in cluster)
+    alone = 2 if len(cluster) == 1 else 1
+    processes = tuple(node.slots or count or alone for node, count in zip(cluster, gpus, strict=True))
+    if launcher in ("accelerate", "slurm"):  # both start the same number on every node
+        processes = (min(processes),) * len(processes)
+    first = cluster.nodes[0]
+    address = first.best_address() if len(cluster) > 1 else "127.0.0.1"
+    return Layout(
+        cluster.nodes, processes, address, _free_port(first), folder, program or ("train.py",), like, any(gpus)
+    )
+
+
+def _gpus(node: NodeFacts) -> int:
+    try:
+        return len(node.gpu.readable())
+    except FactMissing:
+        return 0
+
+
+def _free_port(node: NodeFacts) -> int:
+    low: int
+    high: int
+    try:
+        taken = {listener.port for listener in node.ports.listeners}
+        low, high = node.network.ephemeral_ports
+    except FactMissing:
+        return PORTS.start
+    candidates: tuple[int, ...] = (*PORTS, *range(20000, 21000), *range(5000, 6000))
+    for port in candidates:
+        if port not in taken and not low <= port <= high:
+            return port
+    raise UsageError(f"no free port for rank 0 on {node.name}: name one in the files yourself")
+
+
+def variables(node: NodeFacts) -> dict[str, str]:
+    """The NCCL and Gloo variables that this node needs."""
+    found: dict[str, str] = {}
+    try:
+        interface = node.network.training_interface
+    except FactMissing:
+        return found
+    if interface.is_loopback:
+        return found
+    found["NCCL_SOCKET_IFNAME"] = f"={interface.name}"  # exact: eth1 alone would take eth10 too
+    found["GLOO_SOCKET_IFNAME"] = interface.name
+    try:
+        active = [hca for hca in fabric.hcas(node.rdma) if hca.is_active]
+    except FactMissing:
+        return found
+    if active:
+        found["NCCL_IB_HCA"] = "=" + ",".join(hca.name for hca in active)
+    try:
+        rows = {fabric.best_gid(hca.port, node.network).index for hca in active if hca.port.link_layer == "Ethernet"}
+    except FactMissing:
+        return found
+    if len(rows) == 1:
+        found["NCCL_IB_GID_INDEX"] = str(rows.pop())
+    return found

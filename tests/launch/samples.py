@@ -1,0 +1,175 @@
+"""Right launch files of every format, to be broken in one place by the tests and mutated by the fuzz."""
+
+from __future__ import annotations
+
+import random
+
+CONFIG = {
+    "compute_environment": "LOCAL_MACHINE",
+    "debug": "false",
+    "distributed_type": "MULTI_GPU",
+    "downcast_bf16": "'no'",
+    "gpu_ids": "all",
+    "machine_rank": "0",
+    "main_process_ip": "10.0.0.1",
+    "main_process_port": "29500",
+    "main_training_function": "main",
+    "mixed_precision": "bf16",
+    "num_machines": "2",
+    "num_processes": "16",
+    "rdzv_backend": "static",
+    "same_network": "true",
+    "use_cpu": "false",
+}
+
+
+def config(machine_rank=0, **changes):
+    """An accelerate file of two machines with eight GPUs each; a change of None leaves the key out."""
+    held = {**CONFIG, "machine_rank": str(machine_rank), **changes}
+    return "".join(f"{key}: {value}\n" for key, value in held.items() if value is not None)
+
+
+def torchrun(node_rank=0, *, nodes=2, address="10.0.0.1", port=29500, more="", program="train.py --lr 1"):
+    """A start script of one node with a static rendezvous."""
+    return (
+        "#!/bin/bash\nexport NCCL_DEBUG=INFO\n"
+        f"torchrun --nnodes={nodes} --nproc_per_node=8 \\\n  --node_rank={node_rank} --master_addr={address} \\\n"
+        f"  --master_port={port} {more} {program}\n"
+    )
+
+
+def exports(rank=0, *, size=2, address="10.0.0.1", port=29500, local=0, program="train.py"):
+    """A script that sets the variables of one rank by hand."""
+    return (
+        f"export RANK={rank}\nexport MASTER_ADDR={address}\nexport MASTER_PORT={port}\n"
+        f"export WORLD_SIZE={size}\nexport LOCAL_RANK={local}\npython {program}\n"
+    )
+
+
+SBATCH = """#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=8
+#SBATCH --cpus-per-task=64
+export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+srun torchrun --nnodes=$SLURM_NNODES --nproc_per_node=8 --rdzv_id=$SLURM_JOB_ID \\
+  --rdzv_backend=c10d --rdzv_endpoint=$MASTER_ADDR:29500 train.py
+"""
+
+HOSTFILE = "worker-1 slots=8\nworker-2 slots=8\n"
+DEEPSPEED = "deepspeed --hostfile=hostfile --master_addr=10.0.0.1 --master_port=29500 train.py --deepspeed ds.json\n"
+BATCHES = """{
+  "train_batch_size": 64,
+  "train_micro_batch_size_per_gpu": 4,
+  "gradient_accumulation_steps": 1,
+  "zero_optimization": {"stage": 2}
+}
+"""
+
+PYTORCHJOB = """apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata:
+  name: train
+spec:
+  runPolicy:
+    schedulingPolicy:
+      minAvailable: 2
+  pytorchReplicaSpecs:
+    Master:
+      replicas: 1
+      template: &pod
+        spec:
+          containers:
+          - name: pytorch
+            image: pytorch/pytorch
+            command: [torchrun, --nnodes=2, --nproc_per_node=8, train.py]
+            resources:
+              requests:
+                nvidia.com/gpu: 8
+              limits:
+                nvidia.com/gpu: 8
+            volumeMounts:
+            - name: shm
+              mountPath: /dev/shm
+          volumes:
+          - name: shm
+            emptyDir:
+              medium: Memory
+    Worker:
+      replicas: 1
+      template: *pod
+"""
+
+INDEXED = """apiVersion: v1
+kind: Service
+metadata:
+  name: train
+spec:
+  clusterIP: None
+  selector:
+    job-name: train
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: train
+spec:
+  completions: 2
+  parallelism: 2
+  completionMode: Indexed
+  template:
+    spec:
+      subdomain: train
+      containers:
+      - name: train
+        image: pytorch/pytorch
+        env:
+        - name: MASTER_ADDR
+          value: train-0.train
+        command:
+        - bash
+        - -c
+        - |
+          torchrun --nnodes=2 --nproc_per_node=1 --node_rank=$JOB_COMPLETION_INDEX \\
+            --master_addr=$MASTER_ADDR --master_port=29500 train.py
+"""
+
+FORMATS = {
+    "accelerate": ("node0.yaml", config()),
+    "torchrun": ("node0.sh", torchrun()),
+    "environment": ("rank0.sh", exports()),
+    "slurm": ("job.sbatch", SBATCH),
+    "hostfile": ("hostfile", HOSTFILE),
+    "batches": ("ds.json", BATCHES),
+    "kubernetes": ("job.yaml", PYTORCHJOB + "---\n" + INDEXED),
+}
+SNIPPETS = (
+    "$RANDOM", "${A:-b}", "$(hostname)", "'", '"', "\\", "\n", "{{ x }}", ": [", "&a *a", "!!python/object:x", "-1",
+    "99999999999999999999", "\u00e9", "\x1b", "((", "<<EOF\n", "`", "| ", "<<: *x", "0x1F", "1:30", "{", "]", "\t", "#", "=",
+    "for i in 1 2; do\n", "\U000f0001", "--nnodes", "null", "1e999",
+)  # fmt: skip
+
+
+def mutated(text, seed):
+    """The text with a few characters, words or lines deleted, doubled, swapped or strewn in."""
+    chance = random.Random(seed)
+    for _ in range(chance.randint(1, 6)):
+        lines = text.split("\n")
+        at = chance.randrange(len(text) + 1)
+        kind = chance.randrange(6)
+        if kind == 0:
+            text = text[:at] + chance.choice(SNIPPETS) + text[at:]
+        elif kind == 1:
+            text = text[:at] + text[at + chance.randint(1, 12) :]
+        elif kind == 2 and lines:
+            del lines[chance.randrange(len(lines))]
+            text = "\n".join(lines)
+        elif kind == 3:
+            line = chance.randrange(len(lines))
+            text = "\n".join([*lines[:line], lines[line], *lines[line:]])
+        elif kind == 4:
+            chance.shuffle(lines)
+            text = "\n".join(lines)
+        else:
+            text = text[:at] + chr(chance.choice([chance.randrange(128), chance.randrange(0x3000)])) + text[at:]
+    return text
