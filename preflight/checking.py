@@ -83,7 +83,7 @@ class Checking:
         if options.from_run is not None:
             source = stored.load(options.from_run, options.backend)
         else:
-            source = Run(options, hosts.parse_hosts(options.hosts))
+            source = Run(options, hosts.parse_hosts(options.hosts), progress=reporting.progress())
         if chosen["dry_run"]:
             assert isinstance(source, Run)
             print(reporting.dry_run_text(options, source.hosts))
@@ -230,6 +230,7 @@ class Checking:
         """End the nodes, close the ledger, write the report; then, last of all, set the exit code."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         if isinstance(self.source, Run):
+            self.source.progress("")
             self.source.close()
         if session.exitstatus == pytest.ExitCode.USAGE_ERROR:
             self.exit_code = EXIT_USAGE

@@ -21,26 +21,12 @@ EXIT_CODES = "exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 not
 SIGPIPE_EXIT = 3
 
 
-class ParsingEnded(Exception):
-    """The command line asked for help or a version, or is wrong; all is said."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(f"exit code {code}")
-        self.code = code
-
-
 class Parser(argparse.ArgumentParser):
     """argparse with our exit code for usage errors, and one line instead of a page."""
 
     def error(self, message: str) -> NoReturn:
-        """End with 4 and one line."""
+        """Leave with 4 and one line."""
         self.exit(EXIT_USAGE, f"preflight: {message} (see preflight --help)\n")
-
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        """End without leaving the interpreter: what was printed is not yet written."""
-        if message:
-            print(message, end="", file=sys.stderr)
-        raise ParsingEnded(status)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -60,7 +46,10 @@ def _code(argv: list[str]) -> int:
     try:
         if argv and argv[0] in LATER:
             raise UsageError(f"{argv[0]}: not supported (see preflight --help)")
-        chosen = _parser().parse_args(argv)
+        try:
+            chosen = _parser().parse_args(argv)
+        except SystemExit as ended:  # help, a version or a usage error: all is said, but not yet written
+            return int(ended.code or 0)
         if chosen.verb is None:
             _parser().print_help()
             return EXIT_USAGE
@@ -71,8 +60,6 @@ def _code(argv: list[str]) -> int:
     except PreflightError as error:
         print(f"preflight: {error}", file=sys.stderr)
         return 3
-    except ParsingEnded as ended:
-        return ended.code
 
 
 def _parser() -> argparse.ArgumentParser:

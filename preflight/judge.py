@@ -98,7 +98,7 @@ class Judge:
             for name, reason in failures.items():
                 reasons.setdefault(reason, []).append(name)
             return [
-                Finding(check.id, Verdict.ERROR, tuple(names), f"not reached: {reason}", UNREACHED_FIX)
+                Finding(check.id, Verdict.ERROR, tuple(names), f"not reached: {reason}", _unreached_fix(names))
                 for reason, names in reasons.items()
             ]
         return [Finding(check.id, Verdict.ERROR, tuple(failures), f"blocked by {REACH_CHECK}")]
@@ -239,6 +239,10 @@ class Judge:
     def _ordered(self, names: Any) -> tuple[str, ...]:
         wanted = set(names)
         return tuple(name for name in self.source.names if name in wanted)
+
+
+def _unreached_fix(names: list[str]) -> str:
+    return "check --python and --wrap" if names == ["local"] else UNREACHED_FIX
 
 
 def _authors_words(error: AssertionError) -> str:

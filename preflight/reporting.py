@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from datetime import timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +43,18 @@ def dry_run_text(options: Options, hosts: tuple[Host, ...]) -> str:
     lines.append("ports: random ones for the mesh and the jobs, picked by the nodes; MASTER_PORT is bound, never used")
     lines.append(f"report: {options.folder}")
     return "\n".join(lines)
+
+
+def progress() -> Callable[[str], None]:
+    """Says the stage under way, on one line of a terminal that the next one overwrites; nothing elsewhere."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb" or os.environ.get("CI"):
+        return lambda _text: None
+
+    def say(text: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{text + ' ...' if text else ''}")
+        sys.stderr.flush()
+
+    return say
 
 
 def write_started(checking: Checking) -> None:

@@ -217,8 +217,7 @@ class Session:
             reason = ssh.explain(stderr, self.host.name)
             self._fail(HostError(self.host.name, f"no Python could be started ({reason}): give --python PATH"))
         elif self.host.is_local or code != 255:
-            reason = ssh.explain(stderr, self.host.name)
-            self._fail(HostError(self.host.name, f"Python ended with code {code}: {reason}"))
+            self._fail(HostError(self.host.name, f"Python ended with code {code}: {_last_line(stderr)}"))
         else:
             self._fail(Unreachable(self.host.name, ssh.explain(stderr, self.host.name)))
 
@@ -274,6 +273,11 @@ class Session:
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"
 
 
 async def _nothing(_session: Session) -> None:
