@@ -54,6 +54,9 @@ def test_hostnames_are_unique(cluster):
     """
     cluster.needs_peers()
     same = {name: nodes for name, nodes in cluster.group_by(lambda node: node.identity.hostname).items() if nodes[1:]}
+    machines = {node.identity.boot_id for nodes in same.values() for node in map(cluster.__getitem__, nodes)}
+    if same and len(machines) == len(same):
+        raise BlockedBy("reach.no_machine_is_named_twice", nodes=[node for nodes in same.values() for node in nodes])
     if same:
         raise BlameMany(Blame(f"several nodes call themselves {name}", nodes=nodes) for name, nodes in same.items())
 

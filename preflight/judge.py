@@ -33,7 +33,7 @@ REACH_CHECK = "reach.every_node_answers"
 UNREACHED_FIX = "log in by hand the same way (`ssh <node> true`), then run again"
 # What must hold before a job is worth starting: one cause, told once, instead of a hang in every later stage.
 GATES: dict[str, tuple[str, ...]] = {
-    "mesh": (),
+    "mesh": ("reach.no_machine_",),
     "bench": ("reach.", "names.", "mesh.", "software.", "network.interface_", "network.training_"),
     "training": ("reach.", "names.", "mesh.", "software.", "network.interface_", "network.training_"),
 }

@@ -101,8 +101,8 @@ def test_a_usage_error_is_one_line_and_4(words, told):
     done = preflight(*words)
     assert done.returncode == 4
     assert told in done.stderr
-    assert len(done.stderr.splitlines()) == 1, done.stderr
-    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert done.stdout.strip() == ""
 
 
 def test_no_verb_is_a_usage_error_that_shows_the_help(capsys):

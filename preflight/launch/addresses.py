@@ -15,7 +15,7 @@ NAME = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?\.
 PLACEHOLDER = re.compile(
     r"<.*>|\{.*\}|\[[^:\]]*\]|.*\b[xX]{1,4}\b.*|.*\.[xX]+(\..*)?"
     r"|(your|my|the|insert|replace|put|fill)[-_ ].*|(change|fill)[-_]?me|todo|fixme|tbd|none|null"
-    r"|.*[-_]?(here)|[A-Z][A-Z0-9]*_[A-Z0-9_]*|(MASTER|HEAD|NODE|HOST|MAIN|IP|ADDR|ADDRESS)",
+    r"|(master|head|main|first|server)[-_]?(node)?[-_]?(ip|addr|address)|.*[-_]?(here)|[A-Z][A-Z0-9]*_[A-Z0-9_]*|(MASTER|HEAD|NODE|HOST|MAIN|IP|ADDR|ADDRESS)",
     re.DOTALL,
 )
 OPTION = {"accelerate": "main_process_ip", "torchrun": "--master_addr", "deepspeed": "--master_addr"}
@@ -136,6 +136,9 @@ def address_leads_elsewhere(plan: Plan) -> Iterable[Finding]:
             f"{address.value} as the address of rank 0 of {firm(plan.nodes)} machines; mpirun may hand it to"
             " all of them"
         )
+        yield warn("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
+    elif firm(plan.fewest_nodes) == 1:
+        message = f"{address.value} as the endpoint: a second node never joins, each trains alone"
         yield warn("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
     elif address.origin == "environment":
         message = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from preflight.findings import Finding
@@ -50,7 +50,7 @@ def plan_of(command: Command, context: Context) -> Plan | None:
             return None
         plan = _plan_at(command, context, names, place, name)
         if plan is not None:
-            return plan
+            return replace(plan, is_opaque=True) if command.is_torn else plan
         if PYTHON.fullmatch(name):
             return None
     return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from preflight.launch.arithmetic import calculated, cut
-from preflight.launch.marks import VARIES, Marks, is_known, plain
+from preflight.launch.marks import Marks, is_known, plain, varies
 from preflight.launch.syntax import is_all, source, subscript, unquoted
 
 DEPTH_LIMIT = 60
@@ -103,8 +103,8 @@ class Scope:
 
     def _unknown(self, node: Any) -> str:
         expression = self.marks.spelled(source(node))
-        varies = self.per_node and bool(VARIES.search(expression))
-        return self.marks.unknown(expression[:400], self.line(node), varies=varies, in_container=self.in_container)
+        differs = self.per_node and varies(expression)
+        return self.marks.unknown(expression[:400], self.line(node), varies=differs, in_container=self.in_container)
 
     def _string(self, node: Any, depth: int) -> list[str]:
         """A "..." text; what the grammar leaves out between its parts is blanks that count."""

@@ -23,6 +23,16 @@ VARIES = re.compile(
     r"|\bmktemp\b|\buuid\b|\bopenssl rand\b|get_free_port|/dev/u?random|\bEPOCH"
 )
 
+# Asked of another node, or of Slurm: the same wherever it is worked out.
+ASKS_ELSEWHERE = re.compile(r"\b(scontrol|srun|ssh|sinfo|squeue)\b")
+
+
+def varies(expression: str) -> bool:
+    """Whether an expression comes out different on every node that works it out."""
+    if ASKS_ELSEWHERE.search(expression):
+        return "RANDOM" in expression
+    return bool(VARIES.search(expression))
+
 
 def clean(text: str) -> str:
     """A file's text without the characters that we use as marks."""

@@ -87,6 +87,7 @@ class Slurm:
     """What the #SBATCH lines ask for, each option by its long name."""
 
     options: Mapping[str, Field[str]] = field(default_factory=dict)
+    has_directives: bool = True
 
     def number(self, *names: str) -> Field[int]:
         """The first of these options that is there, as a number."""

@@ -28,8 +28,9 @@ def ranks_are_distinct(job: Job) -> Iterable[Finding]:
         return
     size = job.size
     free = [rank for rank in range(min(size or 0, RANKS_LIMIT)) if rank not in places]
+    remote = all("ssh" in plan.wraps and plan.spans_nodes for plan in job.plans)
     for taken, where in places.items():
-        if len(where) > 1 and len(set(where)) > 1:
+        if len(where) > 1 and (len(set(where)) > 1 or remote):
             name = option_of(job)
             message = f"{name} {taken} stands {len(where)} times: {', '.join(f'{w.file}:{w.line}' for w in where[:6])}"
             yield fail(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,8 @@ from preflight.launch.slurm import job_variables, read_directives
 from preflight.launch.starting import script_problems
 from preflight.launch.statements import read_script
 
+# A script with one of these runs on one node and starts the others.
+STARTS_ALL = re.compile(r"(?m)^[^#\n]*\b(srun|pdsh|clush)\b")
 ACCELERATE_KEYS = ("distributed_type", "compute_environment", "num_machines", "num_processes", "deepspeed_config")
 
 
@@ -144,7 +147,11 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
         return _beside(bundle, name, path, look_beside=look_beside)
 
     commands, marks, variables = read_script(
-        text, name, per_node=slurm is None, load=load, variables=job_variables(slurm) if slurm else {}
+        text,
+        name,
+        per_node=slurm is None and not STARTS_ALL.search(text),
+        load=load,
+        variables=job_variables(slurm) if slurm else {},
     )
     context = Context(marks, slurm)
     _named_files(bundle, context, commands, name, look_beside=look_beside)

@@ -52,6 +52,8 @@ class Command:
     is_conditional: bool
     # Whether this text is worked out on every node.
     per_node: bool
+    # Whether the grammar gave up inside it, so that some of its words may be missing.
+    is_torn: bool = False
 
 
 Handler = Callable[["Script", Any, int], None]
@@ -70,6 +72,7 @@ class Script:
     nesting: int = 0
     conditions: int = 0
     steps: list[int] = field(default_factory=lambda: [0])
+    is_torn: bool = False
 
     def run(self, node: Any, depth: int = 0) -> None:
         """Walk one node and what is below it."""
@@ -134,9 +137,13 @@ class Script:
                 target = child.named_children[0] if child.type == "command_name" and child.named_children else child
                 words.extend(Word(text, self.scope.line(child)) for text in self.scope.words(target))
         if words:
-            self.execute(tuple(words), self.scope.line(node), prefix)
+            near = (node, node.parent, node.next_sibling, node.prev_sibling)
+            torn = any(found is not None and found.type == "ERROR" for found in near) or node.has_error
+            self.execute(tuple(words), self.scope.line(node), prefix, is_torn=torn)
 
-    def execute(self, words: tuple[Word, ...], line: int, prefix: Mapping[str, Assigned]) -> None:
+    def execute(
+        self, words: tuple[Word, ...], line: int, prefix: Mapping[str, Assigned], *, is_torn: bool = False
+    ) -> None:
         """What a command does to the walk: a builtin, a function of the script, or a command to be noted."""
         name = words[0].plain
         rest = [word.text for word in words[1:]]
@@ -166,6 +173,7 @@ class Script:
                     self.outer,
                     self.conditions > 0,
                     self.scope.per_node,
+                    is_torn or self.is_torn,
                 )
             )
             self._inside(words, prefix)
@@ -191,7 +199,10 @@ class Script:
             inner = replace(scope, first_line=line)
             if scope is not self.scope:
                 inner.variables = dict(scope.variables)
-            self._child(inner, outer).run(parse(without_lines(text)))
+            child = self._child(inner, outer)
+            root = parse(without_lines(text))
+            child.is_torn = root.has_error
+            child.run(root)
 
     def _child(self, scope: Scope, outer: tuple[str, ...]) -> Script:
         return Script(

@@ -100,7 +100,7 @@ def with_step(slurm: Slurm | None, wrapper: tuple[str, ...], marks: Marks, line:
     after = wrapper[len(names) - names[::-1].index("srun") :]
     parsed = parse_options(tuple(Word(word, line) for word in after), SRUN, marks)
     step = {name: marks.field(word.text, line) for name, word in parsed.options.items()}
-    return Slurm({**(slurm.options if slurm else {}), **step})
+    return Slurm({**(slurm.options if slurm else {}), **step}, has_directives=slurm is not None)
 
 
 def gpus_of_node(slurm: Slurm) -> Field[int]:

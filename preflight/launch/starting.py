@@ -161,7 +161,13 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
     count = firm(wanted) if isinstance(wanted, Sourced) and wanted.origin == "written" else named
     have = firm(asked) if asked is not None else 1
     has_tasks = plan.slurm.options.get("ntasks") is not None or plan.slurm.options.get("nodelist") is not None
-    left_to_tasks = asked is None and has_tasks and named is None
+    if isinstance(plan.nodes, Sourced) and plan.nodes.origin == "tool" and "srun" in plan.wraps and (have or 1) > 1:
+        message = (
+            f"srun starts {plan.launcher} on {have} nodes, and it counts on 1: every node becomes a world of its own"
+        )
+        option = "--nnodes" if plan.launcher == "torchrun" else "--num_machines"
+        yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"{option}={have}")
+    left_to_tasks = asked is None and ((has_tasks and named is None) or not plan.slurm.has_directives)
     is_within = firm(plan.fewest_nodes) is not None and (firm(plan.fewest_nodes) or 0) <= (have or 0) <= (count or 0)
     if count is not None and have is not None and not is_within and count != have and not left_to_tasks:
         asks = have if asked is not None else "none, which means 1"

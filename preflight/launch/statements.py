@@ -15,6 +15,8 @@ from preflight.launch.syntax import source
 
 SOURCE_LIMIT = 1 << 20
 LOOP_LIMIT = 64
+# A guide's MASTER_ADDR=<address> is a redirection to bash; quoted it is the placeholder that was meant.
+PLACEHOLDER = re.compile(r"(=|--\w+ )((?:<[^<>\s&|;()$'\"]{1,40}>)(?::<[^<>\s&|;()$'\"]{1,40}>|:\d+)?)(?=\s|$)")
 
 
 def condition(script: Script, node: Any) -> bool | None:
@@ -182,5 +184,5 @@ def read_script(
     marks = marks or Marks(file)
     scope = Scope(marks, first_line, dict(variables or {}), None, per_node)
     script = Script(scope, load, HANDLERS)
-    script.run(parse(text))
+    script.run(parse(PLACEHOLDER.sub(r"\1'\2'", text)))
     return script.commands, marks, script.scope.variables
