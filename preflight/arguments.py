@@ -14,7 +14,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "env": {"metavar": "NAME=VALUE", "action": "append", "default": [], "help": "a variable of the job (repeatable)"},
     "backend": {"metavar": "NAME", "default": "auto", "help": "auto, nccl or gloo"},
     "ranks-per-node": {"metavar": "N", "default": "auto", "help": "auto: its GPUs; without GPUs 1, or 2 on one node"},
-    "launcher": {"metavar": "NAME", "default": "direct", "help": "how the reference job is started: direct"},
+    "launcher": {
+        "metavar": "NAME",
+        "default": "direct",
+        "help": "what starts the reference job: direct, torchrun, accelerate, env or deepspeed",
+    },
     "profile": {"metavar": "NAME", "default": "standard", "help": "quick, standard or full"},
     "deadline": {"metavar": "SECONDS", "type": float, "default": None, "help": "of the whole run (45/300/900)"},
     "settings": {"metavar": "FILE", "default": None, "help": "thresholds: preflight.toml"},

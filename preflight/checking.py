@@ -73,6 +73,7 @@ class Checking:
         self.trouble = ""
         self.exit_code: int | None = None
         self.text = ""
+        self.json_target = ""
         self._handlers: dict[int, Any] = {}
 
     @classmethod
@@ -89,7 +90,9 @@ class Checking:
             print(reporting.dry_run_text(options, source.hosts))
             pytest.exit("dry run: nothing was contacted", returncode=0)
         _quiet_pytest(config)
-        return cls(config, options, source, taken=chosen.values["taken"])
+        checking = cls(config, options, source, taken=chosen.values["taken"])
+        checking.json_target = chosen["json"] or ""
+        return checking
 
     # -- fixtures: markers of how a check runs; the judge puts the real objects in their place
 
@@ -130,7 +133,7 @@ class Checking:
         for number in SIGNALS:
             self._handlers[number] = signal.signal(number, self._on_signal)
         if not self.config.option.collectonly:
-            signal.setitimer(signal.ITIMER_REAL, self.options.deadline_seconds + 5.0)
+            signal.setitimer(signal.ITIMER_REAL, self.options.deadline_seconds)
             reporting.write_started(self)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -268,6 +271,8 @@ class Checking:
         """The verdict, what is wrong where, and what to do."""
         terminalreporter.write_line("")
         terminalreporter.write_line(self.text)
+        if self.json_target and self.exit_code != EXIT_USAGE:
+            terminalreporter.write_line(reporting.json_for(self, self.json_target))
 
 
 def _quiet_pytest(config: pytest.Config) -> None:

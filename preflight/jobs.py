@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from preflight.errors import HostError
+from preflight.launchers import LAUNCHERS, Job, Placement
 from preflight.session import Call, Session
 
 WORKLOADS = Path(__file__).parent / "workloads"
@@ -47,38 +46,6 @@ INHERITED_NEVER = (
 )
 
 
-@dataclass(frozen=True)
-class Placement:
-    """Where one rank runs."""
-
-    rank: int
-    node: str
-    local_rank: int
-    local_world_size: int
-
-
-@dataclass(frozen=True)
-class Job:
-    """A workload for a set of ranks."""
-
-    workload: str
-    settings: dict[str, Any]
-    placements: tuple[Placement, ...]
-    master_address: str
-    environment: tuple[tuple[str, dict[str, str]], ...]
-    seconds: float
-
-    @property
-    def world_size(self) -> int:
-        """How many ranks there are."""
-        return len(self.placements)
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """The nodes, in rank order."""
-        return tuple(dict.fromkeys(placement.node for placement in self.placements))
-
-
 @dataclass
 class RankStory:
     """What one rank told before it ended."""
@@ -108,31 +75,6 @@ class Outcome:
     def records(self, kind: str) -> list[dict[str, Any]]:
         """Every record of one kind, in rank order."""
         return [record for story in self.stories for record in story.records if record.get("record") == kind]
-
-
-def direct(job: Job, placements: list[Placement], master_port: int) -> list[dict[str, Any]]:
-    """One process a rank, with the variables that torch's env:// rendezvous reads."""
-    return [
-        {
-            "name": f"rank{placement.rank}",
-            "argv": ["{python}", "{script}"],
-            "environment": {
-                "RANK": str(placement.rank),
-                "WORLD_SIZE": str(job.world_size),
-                "LOCAL_RANK": str(placement.local_rank),
-                "LOCAL_WORLD_SIZE": str(placement.local_world_size),
-                "MASTER_ADDR": job.master_address,
-                "MASTER_PORT": str(master_port),
-                "PREFLIGHT_SETTINGS": json.dumps(job.settings),
-                # As torchrun does: ranks that share a machine must not each take all its cores.
-                "OMP_NUM_THREADS": "1",
-            },
-        }
-        for placement in placements
-    ]
-
-
-LAUNCHERS: dict[str, Callable[[Job, list[Placement], int], list[dict[str, Any]]]] = {"direct": direct}
 
 
 async def run_job(sessions: dict[str, Session], job: Job, *, launcher: str) -> Outcome:

@@ -15,7 +15,7 @@ from preflight.transport import Reach
 
 PROFILES = {"quick": 45.0, "standard": 300.0, "full": 900.0}
 BACKENDS = ("auto", "nccl", "gloo")
-LAUNCHERS = ("direct",)
+LAUNCHERS = ("direct", "torchrun", "accelerate", "env", "deepspeed")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

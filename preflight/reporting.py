@@ -89,6 +89,18 @@ def write_finished(checking: Checking) -> int:
     return code
 
 
+def json_for(checking: Checking, target: str) -> str:
+    """report.json as it was written: its text for ``-``, else a copy at `target` and a line that says so."""
+    try:
+        text = (checking.options.folder / FILES["json"]).read_text(encoding="utf-8")
+        if target == "-":
+            return text
+        Path(target).write_text(text, encoding="utf-8")
+    except OSError as error:
+        return f"--json {target}: {error.strerror or error}"
+    return f"json      {target}"
+
+
 def _wants_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 

@@ -14,7 +14,8 @@ from preflight.facts.decode import Document
 from preflight.facts.measured import Bench, Mesh, Training
 from preflight.facts.node import NodeFacts
 from preflight.hosts import Host
-from preflight.jobs import Job, Outcome, Placement
+from preflight.jobs import Outcome
+from preflight.launchers import Job, Placement
 from preflight.options import Options
 from preflight.session import Fleet
 from preflight.stages import bench, facts, mesh, training
@@ -23,7 +24,7 @@ T = TypeVar("T")
 MESH_SECONDS = 30.0
 BENCH_SECONDS = 90.0
 TRAINING_SECONDS = 90.0
-CLOSING_SECONDS = 8.0  # kept back from the deadline for ending the nodes and writing the report
+CLOSING_SECONDS = 8.0  # kept back from the deadline for ending the nodes and writing the report; of a short one a fifth
 
 
 class Source(Protocol):
@@ -180,7 +181,7 @@ class Run:
             return False
 
     def _left(self, wanted: float) -> float:
-        left = self.deadline - time.monotonic() - CLOSING_SECONDS
+        left = self.deadline - time.monotonic() - min(CLOSING_SECONDS, self.options.deadline_seconds / 5)
         if left < 1.0:
             raise NotMeasured(f"the deadline of {self.options.deadline_seconds:g} s was reached")
         return min(wanted, left)

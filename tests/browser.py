@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,7 +60,9 @@ class Browser:
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         """The window, or the whole page, as a PNG."""
-        taken = self.devtools("Page.captureScreenshot", {"format": "png", "captureBeyondViewport": whole} | self._clip(whole))
+        taken = self.devtools(
+            "Page.captureScreenshot", {"format": "png", "captureBeyondViewport": whole} | self._clip(whole)
+        )
         path.write_bytes(base64.b64decode(taken["data"]))
 
     def _clip(self, whole: bool) -> dict[str, Any]:
@@ -90,7 +93,7 @@ class Browser:
 @contextlib.contextmanager
 def browser() -> Iterator[Browser]:
     """A browser for as long as the block lasts."""
-    words = ["chromedriver", "--port=0", "--silent"]
+    words = ["chromedriver", "--port=0"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as driver:
         try:
             assert driver.stdout is not None

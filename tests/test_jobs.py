@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
 
 from preflight import jobs
 from preflight.errors import HostError
-from preflight.jobs import INHERITED_NEVER, PEER_IS_GONE, Job, Outcome, Placement, RankStory
+from preflight.jobs import INHERITED_NEVER, PEER_IS_GONE, Outcome, RankStory
+from preflight.launchers import Job, Placement
 
 
 def job(*nodes: str) -> Job:
@@ -195,25 +195,6 @@ def test_records_of_a_kind_come_in_rank_order():
         told[rank].records = [{"record": "joined", "rank": rank}, {"record": "other"}]
     outcome = concluded(told, THREE)
     assert outcome.records("joined") == [{"record": "joined", "rank": 0}, {"record": "joined", "rank": 2}]
-
-
-def test_the_direct_launcher_sets_what_torch_reads():
-    """One process a rank, the env:// variables, and no more threads than torchrun would give."""
-    asked = job("node1", "node1", "node2")
-    (second,) = jobs.direct(asked, [asked.placements[1]], 29511)
-    assert second["name"] == "rank1"
-    assert second["argv"] == ["{python}", "{script}"]
-    settings = second["environment"].pop("PREFLIGHT_SETTINGS")
-    assert json.loads(settings) == {"steps": 3}
-    assert second["environment"] == {
-        "RANK": "1",
-        "WORLD_SIZE": "3",
-        "LOCAL_RANK": "1",
-        "LOCAL_WORLD_SIZE": "2",
-        "MASTER_ADDR": "10.0.0.1",
-        "MASTER_PORT": "29511",
-        "OMP_NUM_THREADS": "1",
-    }
 
 
 def test_what_a_launcher_left_behind_is_not_inherited():

@@ -48,7 +48,20 @@ def decode(document: Document) -> NodeFacts:
 
 def encode(document: Document) -> bytes:
     """The bytes of facts/<node>.json; ASCII, so no control character of a node reaches a terminal."""
-    return json.dumps(msgspec.to_builtins(document), ensure_ascii=True, indent=1).encode() + b"\n"
+    text = json.dumps(_encodable(msgspec.to_builtins(document)), ensure_ascii=True, indent=1)
+    # DEL is the one control character that JSON leaves as it is.
+    return text.replace("\x7f", "\\u007f").encode() + b"\n"
+
+
+def _encodable(value: Any) -> Any:
+    """The same without lone surrogates, which strict parsers refuse: what we write we must be able to read."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_encodable(inner) for inner in value]
+    return value
 
 
 def read(path: Path) -> Document:

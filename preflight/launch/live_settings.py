@@ -12,6 +12,7 @@ from preflight.facts.node import NodeFacts
 from preflight.findings import Finding
 from preflight.hosts import fold
 from preflight.launch.plan import LaunchFiles, Sourced, fail, warn
+from preflight.launch.variables import RISKY
 
 # Compute capability: bf16 wants Ampere (8.0), fp8 wants Ada or Hopper (8.9).
 NO_BF16 = re.compile(
@@ -129,4 +130,48 @@ def precision_fits_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
             )
 
 
-RULES = (variables_fit_the_nodes, hostfile_is_the_hosts, precision_fits_gpus)
+def deepspeed_finds_python(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """DeepSpeed starts the other nodes with the path of its own interpreter."""
+    for plan in files.plans:
+        if plan.launcher != "deepspeed" or plan.start != "all nodes":
+            continue
+        paths: dict[str, list[str]] = {}
+        for node in cluster:
+            try:
+                paths.setdefault(node.software.executable, []).append(node.name)
+            except FactMissing:
+                continue
+        if len(paths) > 1:
+            told_paths = "; ".join(f"{path} on {fold(names)}" for path, names in paths.items())
+            first = next(iter(paths))
+            odd = tuple(name for path, names in paths.items() if path != first for name in names)
+            message = f"DeepSpeed repeats the launching node's interpreter path on every node: {told_paths}"
+            fix = "The same environment at the same path on every node."
+            yield fail("deepspeed_finds_its_python", message, plan.where, fix=fix, nodes=odd)
+
+
+def nccl_conf_is_clean(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """A left-over /etc/nccl.conf sets what no launch file shows."""
+    del files
+    for name, why in RISKY.items():
+        nodes = tuple(node.name for node in cluster if _from_conf(node, name))
+        if nodes:
+            layer = cluster[nodes[0]].setting(name).layer
+            message = f"{layer} sets {name} on {fold(nodes)}: {why}"
+            yield warn("nccl_variables_are_safe", message, fix=f"Delete {name} from {layer}.", nodes=nodes)
+
+
+def _from_conf(node: NodeFacts, name: str) -> bool:
+    try:
+        return node.value(name) not in ("", "0") and "nccl.conf" in node.setting(name).layer
+    except FactMissing:
+        return False
+
+
+RULES = (
+    variables_fit_the_nodes,
+    hostfile_is_the_hosts,
+    precision_fits_gpus,
+    deepspeed_finds_python,
+    nccl_conf_is_clean,
+)

@@ -1,8 +1,9 @@
 """How are the processes of a job started on a node, watched, and heard?
 
 ``arguments``:
-  ``processes``    list of {"name", "argv", "environment"}; ``{python}`` and ``{script}`` in argv stand for this
-                   interpreter and for the program that came with the call
+  ``processes``    list of {"name", "argv", "environment", "files"}; ``{python}`` and ``{script}`` in argv stand for
+                   this interpreter and for the program that came with the call, ``{file:NAME}`` for a file of
+                   "files" ({NAME: text}; left out where there is none)
   ``environment``  list of [layer, {NAME: value}] laid over the node's own environment
   ``drop``         names and prefixes (ending in ``*``) of variables that must not be inherited
   ``seconds``      time limit of the whole job
@@ -47,13 +48,12 @@ class Job:
         self.logs: dict[str, bytes] = {}
         self.records: dict[socket.socket, bytes] = {}
         self.speakers: dict[socket.socket, int] = {}
-        self.script = self._keep_script(channel.blob)
+        self.script = self._keep(channel.blob) if channel.blob else ""
         self.address = "preflight-" + secrets.token_hex(16)
         self.listener = self._listen()
 
-    def _keep_script(self, text: bytes) -> str:
-        if not text:
-            return ""
+    def _keep(self, text: bytes) -> str:
+        """The path of a file in memory that any process of the job may open."""
         from preflight.node import bootstrap
 
         create = getattr(os, "memfd_create", None) or bootstrap._memfd_create  # noqa: SLF001
@@ -91,9 +91,10 @@ class Job:
     def start(self) -> None:
         """Start every process of the job."""
         for process in self.arguments["processes"]:
-            argv = [
-                word.replace("{python}", sys.executable).replace("{script}", self.script) for word in process["argv"]
-            ]
+            meant = {"{python}": sys.executable, "{script}": self.script}
+            for name, text in process.get("files", {}).items():
+                meant["{file:" + name + "}"] = self._keep(text.encode())
+            argv = [_put_in(word, meant) for word in process["argv"]]
             child = children.start(
                 argv,
                 seconds=self.deadline - time.monotonic(),
@@ -199,6 +200,12 @@ class Job:
         self._drain()
         for name in list(self.running):
             self._tell_end(name, how)
+
+
+def _put_in(word: str, meant: dict[str, str]) -> str:
+    for placeholder, value in meant.items():
+        word = word.replace(placeholder, value)
+    return word
 
 
 def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from markupsafe import Markup
 from preflight.facts.measured import Bench, Edge, Mesh
 from preflight.report.plots import number, text
 
-SIDE = 460  # pixels of the square
+SIDE = 460  # pixels of the square, less for few nodes
+WIDEST = 64  # pixels of a cell
 NAMED = 32  # nodes up to which rows, columns and cells carry their names
 VALUED = 8  # nodes up to which a cell shows its figure
 # Share of the median stream below which a cell has that class; the last is for all the others.
@@ -55,7 +56,8 @@ def heat_map(nodes: Sequence[str], found: Sequence[Pair]) -> Markup:
     index = {node: place for place, node in enumerate(nodes)}
     shown = [pair for pair in found if pair.source in index and pair.target in index]
     margin = 96 if len(nodes) <= NAMED else 26
-    cell = SIDE / len(nodes)
+    side = min(SIDE, WIDEST * len(nodes))
+    cell = side / len(nodes)
     gap = 2.0 if cell > 10 else 0.0
     parts = []
     for kind, _ in LEGEND:
@@ -70,9 +72,9 @@ def heat_map(nodes: Sequence[str], found: Sequence[Pair]) -> Markup:
     if len(nodes) <= NAMED:
         parts += [_name(node, place, cell, margin) for node, place in index.items()]
         parts += [_cell(pair, index, cell, margin, gap, has_figure=len(nodes) <= VALUED) for pair in shown]
-    parts.append(_label("receives", margin + SIDE / 2, 12, turned=False))
-    parts.append(_label("sends", 12, margin + SIDE / 2, turned=True))
-    total = number(margin + SIDE)
+    parts.append(_label("receives", margin + side / 2, 12, turned=False))
+    parts.append(_label("sends", 12, margin + side / 2, turned=True))
+    total = number(margin + side)
     words = f"Streams between {len(nodes)} nodes: rows send, columns receive. The slowest pairs stand in the table."
     return Markup('<svg class="heat" role="img" aria-label="{}" viewBox="0 0 {} {}">{}</svg>').format(
         words, total, total, Markup("").join(parts)

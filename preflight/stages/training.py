@@ -6,7 +6,8 @@ from statistics import median
 from typing import Any
 
 from preflight.facts.measured import TrainedRank, Training
-from preflight.jobs import Job, Outcome, run_job
+from preflight.jobs import Outcome, run_job
+from preflight.launchers import Job
 from preflight.session import Session
 
 STEPS = 12

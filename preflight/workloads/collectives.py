@@ -26,6 +26,18 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 MOST_BYTES = {"gloo": 256 * MIB, "nccl": 4096 * MIB}  # no published curve rises beyond; checking more only takes time
 PERIOD = 1021  # a prime: data moved by any power of two does not fit
+# The whole numbers up to which a type holds every one, so that sums of them are exact in any order.
+EXACT = {
+    "float32": 1 << 24,
+    "float64": 1 << 53,
+    "float16": 1 << 11,
+    "bfloat16": 1 << 8,
+    "int64": 1 << 62,
+    "int32": (1 << 31) - 1,
+    "int8": 127,
+    "uint8": 255,
+}
+PIPELINED = 4  # operations of a train: enough for the next to start while the one before ends
 TILE_PERIODS = {"cpu": 256, "cuda": 16384}  # a CPU tile of 1 MiB stays in its cache
 
 Layout = tuple[tuple[int, ...], ...]  # a buffer's segments; each holds the sum of the patterns of its keys
@@ -41,6 +53,8 @@ class Settings:
     backend: str = "gloo"
     operations: tuple[str, ...] = ("all_reduce",)
     sizes: tuple[int, ...] = ()
+    dtype: str = "float32"
+    mode: str = "blocking"  # one operation at a time, its latency in it; or "pipelined", several on their way at once
     target_seconds: float = 0.15  # of one operation at the size found; 16 MiB and more on a 1 Gbit link
     cap_seconds: float = 6.0  # of one operation at one size, all iterations
     warmup: int = 2
@@ -48,6 +62,11 @@ class Settings:
     max_iterations: int = 50
     ci: float = 0.01  # stop once the median is known to +- this share
     join_seconds: float = 30.0
+
+    @property
+    def depth(self) -> int:
+        """How many operations are on their way at once."""
+        return PIPELINED if self.mode == "pipelined" else 1
 
 
 class Records:
@@ -115,9 +134,17 @@ def automatic_bytes(*, probe_bytes: int, probe_seconds: float, target_seconds: f
     return min(nearest, max(MIB, 1 << (most_bytes.bit_length() - 1)))
 
 
-def pattern(index: int, key: int) -> int:
-    """Element `index` of the pattern `key`: whole numbers, so that sums over 16 000 ranks are exact in float32."""
-    return (index * 131 + key * 17) % PERIOD
+def pattern(index: int, key: int, levels: int = PERIOD) -> int:
+    """Element `index` of the pattern `key`: one of `levels` whole numbers from 0."""
+    return (index * 131 + key * 17) % PERIOD % levels
+
+
+def levels_of(dtype: str, *, ranks: int) -> int:
+    """How many different values a pattern may have, that the sum over all ranks is exact in this type."""
+    levels = min(PERIOD, EXACT[dtype] // ranks + 1)
+    if levels < 2:
+        raise ValueError(f"sums over {ranks} ranks are not exact in {dtype}: take float32")
+    return levels
 
 
 # ---- the collectives: one row each -----------------------------------------------------------------------------------
@@ -128,69 +155,91 @@ class Collective:
     """One operation. Its size in bytes is that of the longer of its two buffers, as nccl-tests counts it."""
 
     name: str
-    run: Callable[[torch.Tensor, torch.Tensor, int, int], None]  # (send, receive, rank, ranks), blocking
+    run: Callable[[torch.Tensor, torch.Tensor, int, int, bool], Any]  # (send, receive, rank, ranks, is_async) -> works
     sends: Callable[[int, int], Layout]  # (rank, ranks) -> what this rank puts in
     receives: Callable[[int, int], Layout]  # ... and what must be there afterwards
     bus_factor: Callable[[int], float]  # ranks -> busbw / algbw, as nccl-tests
     in_place: bool
+    sums: bool = False  # adds up what the ranks put in
 
 
-def run_all_reduce(send: torch.Tensor, _receive: torch.Tensor, _rank: int, _ranks: int) -> None:
+def run_all_reduce(send: torch.Tensor, _receive: torch.Tensor, _rank: int, _ranks: int, is_async: bool) -> Any:
     """The sum, everywhere."""
     import torch.distributed as dist
 
-    dist.all_reduce(send)
+    return dist.all_reduce(send, async_op=is_async)
 
 
-def run_broadcast(send: torch.Tensor, _receive: torch.Tensor, _rank: int, _ranks: int) -> None:
+def run_broadcast(send: torch.Tensor, _receive: torch.Tensor, _rank: int, _ranks: int, is_async: bool) -> Any:
     """From rank 0 to all."""
     import torch.distributed as dist
 
-    dist.broadcast(send, src=0)
+    return dist.broadcast(send, src=0, async_op=is_async)
 
 
-def run_sendrecv(send: torch.Tensor, receive: torch.Tensor, rank: int, ranks: int) -> None:
+def run_sendrecv(send: torch.Tensor, receive: torch.Tensor, rank: int, ranks: int, is_async: bool) -> Any:
     """Each rank sends to the next and receives from the one before."""
     import torch.distributed as dist
 
     if ranks == 1:
         receive.copy_(send)
-        return
+        return None
     # The receive first: on gloo its notice would otherwise queue behind our payload, which halves the rate.
     receiving = dist.P2POp(dist.irecv, receive, (rank - 1) % ranks)
-    for work in dist.batch_isend_irecv([receiving, dist.P2POp(dist.isend, send, (rank + 1) % ranks)]):
-        work.wait()
+    works = dist.batch_isend_irecv([receiving, dist.P2POp(dist.isend, send, (rank + 1) % ranks)])
+    return works if is_async else finish(works)
 
 
-def run_reduce(send: torch.Tensor, _receive: torch.Tensor, _rank: int, _ranks: int) -> None:
+def run_reduce(send: torch.Tensor, _receive: torch.Tensor, _rank: int, _ranks: int, is_async: bool) -> Any:
     """The sum, on rank 0."""
     import torch.distributed as dist
 
-    dist.reduce(send, dst=0)
+    return dist.reduce(send, dst=0, async_op=is_async)
 
 
-def run_all_gather(send: torch.Tensor, receive: torch.Tensor, _rank: int, _ranks: int) -> None:
+def run_all_gather(send: torch.Tensor, receive: torch.Tensor, _rank: int, _ranks: int, is_async: bool) -> Any:
     """Every rank's piece, everywhere."""
     import torch.distributed as dist
 
     # Newer versions of torch renamed it, and this one would warn there.
     gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-    gather(receive, send)
+    return gather(receive, send, async_op=is_async)
 
 
-def run_reduce_scatter(send: torch.Tensor, receive: torch.Tensor, _rank: int, _ranks: int) -> None:
+def run_reduce_scatter(send: torch.Tensor, receive: torch.Tensor, _rank: int, _ranks: int, is_async: bool) -> Any:
     """Each rank's piece of the sum."""
     import torch.distributed as dist
 
     scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-    scatter(receive, send)
+    return scatter(receive, send, async_op=is_async)
 
 
-def run_all_to_all(send: torch.Tensor, receive: torch.Tensor, _rank: int, _ranks: int) -> None:
+def run_all_to_all(send: torch.Tensor, receive: torch.Tensor, _rank: int, _ranks: int, is_async: bool) -> Any:
     """A piece from every rank to every rank."""
     import torch.distributed as dist
 
-    dist.all_to_all_single(receive, send)
+    return dist.all_to_all_single(receive, send, async_op=is_async)
+
+
+def run_gather(send: torch.Tensor, receive: torch.Tensor, rank: int, ranks: int, is_async: bool) -> Any:
+    """Every rank's piece, on rank 0."""
+    import torch.distributed as dist
+
+    return dist.gather(send, list(receive.chunk(ranks)) if rank == 0 else None, dst=0, async_op=is_async)
+
+
+def run_scatter(send: torch.Tensor, receive: torch.Tensor, rank: int, ranks: int, is_async: bool) -> Any:
+    """A piece from rank 0 to every rank."""
+    import torch.distributed as dist
+
+    return dist.scatter(receive, list(send.chunk(ranks)) if rank == 0 else None, src=0, async_op=is_async)
+
+
+def finish(works: Any) -> None:
+    """Wait for what is on its way: one work, several, or none."""
+    for work in works if isinstance(works, list) else [works]:
+        if work is not None:
+            work.wait()
 
 
 def own(rank: int, _ranks: int) -> Layout:
@@ -211,7 +260,7 @@ def ring(ranks: int) -> float:
 COLLECTIVES = {
     row.name: row
     for row in (
-        Collective("all_reduce", run_all_reduce, own, everyones_sum, lambda n: 2 * ring(n), in_place=True),
+        Collective("all_reduce", run_all_reduce, own, everyones_sum, lambda n: 2 * ring(n), in_place=True, sums=True),
         Collective("broadcast", run_broadcast, own, lambda _r, _n: ((0,),), lambda _n: 1.0, in_place=True),
         Collective("sendrecv", run_sendrecv, own, lambda r, n: (((r - 1) % n,),), lambda _n: 1.0, in_place=False),
         Collective(
@@ -221,6 +270,7 @@ COLLECTIVES = {
             lambda r, n: everyones_sum(r, n) if r == 0 else (),
             lambda _n: 1.0,
             in_place=True,
+            sums=True,
         ),
         Collective(
             "all_gather", run_all_gather, own, lambda _r, n: tuple((s,) for s in range(n)), ring, in_place=False
@@ -232,12 +282,29 @@ COLLECTIVES = {
             lambda r, n: (tuple(s * n + r for s in range(n)),),
             ring,
             in_place=False,
+            sums=True,
         ),
         Collective(
             "all_to_all",
             run_all_to_all,
             lambda r, n: tuple((r * n + d,) for d in range(n)),
             lambda r, n: tuple((s * n + r,) for s in range(n)),
+            ring,
+            in_place=False,
+        ),
+        Collective(
+            "gather",
+            run_gather,
+            own,
+            lambda r, n: tuple((s,) for s in range(n)) if r == 0 else (),
+            ring,
+            in_place=False,
+        ),
+        Collective(
+            "scatter",
+            run_scatter,
+            lambda r, n: tuple((d,) for d in range(n)) if r == 0 else (),
+            lambda r, _n: ((r,),),
             ring,
             in_place=False,
         ),
@@ -258,36 +325,60 @@ class Place:
 
 
 class Trial:
-    """The buffers of one collective at one size, refilled and checked outside the clock on every run."""
+    """The buffers of one collective at one size, refilled and checked outside the clock on every run.
 
-    def __init__(self, collective: Collective, *, size_bytes: int, place: Place) -> None:
+    A train of several operations has buffers for each: a sum in place can be taken once only.
+    """
+
+    def __init__(
+        self, collective: Collective, *, size_bytes: int, place: Place, dtype: str = "float32", depth: int = 1
+    ) -> None:
         import torch
 
         self.collective, self.place = collective, place
         self.sends = collective.sends(place.rank, place.ranks)
         self.receives = collective.receives(place.rank, place.ranks)
-        segments = max(len(self.sends), len(self.receives))
-        segment = max(1, size_bytes // 4 // segments)
-        self.bytes = segment * segments * 4
-        self.send = torch.empty(segment * len(self.sends), device=place.device)
-        self.receive = self.send if collective.in_place else self.send.new_empty(segment * len(self.receives))
-        self.tiles = {keys: tile(keys, device=place.device) for keys in {*self.sends, *self.receives}}
+        kind = getattr(torch, dtype)
+        segments = max(
+            len(layout(r, place.ranks)) for layout in (collective.sends, collective.receives) for r in (0, 1)
+        )
+        segment = max(1, size_bytes // kind.itemsize // segments)
+        self.bytes = segment * segments * kind.itemsize
+        self.buffers = []
+        for _ in range(depth):
+            send = torch.empty(segment * len(self.sends), dtype=kind, device=place.device)
+            receive = send if collective.in_place else send.new_empty(segment * len(self.receives))
+            self.buffers.append((send, receive))
+        levels = levels_of(dtype, ranks=place.ranks if collective.sums else 1)
+        self.tiles = {
+            keys: tile(keys, device=place.device, levels=levels).to(kind) for keys in {*self.sends, *self.receives}
+        }
         self.wrong = 0
 
     def once(self) -> float:
-        """Seconds of one operation on this rank."""
-        for _ in self._pieces(self.send, self.sends, fill=True):
-            pass
+        """Seconds of one operation on this rank, of each on average where several are on their way at once."""
+        for send, _ in self.buffers:
+            for _ in self._pieces(send, self.sends, fill=True):
+                pass
         seconds = self._timed_cuda() if self.place.device.type == "cuda" else self._timed_cpu()
-        self.wrong += int(sum(self._pieces(self.receive, self.receives, fill=False)))
-        return seconds
+        for _, receive in self.buffers:
+            self.wrong += int(sum(self._pieces(receive, self.receives, fill=False)))
+        return seconds / len(self.buffers)
+
+    def _run(self) -> None:
+        place, is_async = self.place, len(self.buffers) > 1
+        works = [
+            self.collective.run(send, receive, place.rank, place.ranks, is_async) for send, receive in self.buffers
+        ]
+        for work in works if is_async else ():
+            finish(work)
 
     def _timed_cpu(self) -> float:
         import torch.distributed as dist
 
         dist.barrier()
         started = time.perf_counter()
-        self.collective.run(self.send, self.receive, self.place.rank, self.place.ranks)
+        self._run()
         return time.perf_counter() - started
 
     def _timed_cuda(self) -> float:
@@ -298,7 +389,7 @@ class Trial:
         started, ended = event(enable_timing=True), event(enable_timing=True)
         dist.all_reduce(torch.zeros(1, device=self.place.device))  # a barrier on the stream: no way through the host
         started.record()
-        self.collective.run(self.send, self.receive, self.place.rank, self.place.ranks)
+        self._run()
         ended.record()
         ended.synchronize()
         return float(started.elapsed_time(ended)) / 1e3
@@ -315,15 +406,15 @@ class Trial:
                 yield piece.copy_(wanted) if fill else piece.ne(wanted).count_nonzero()
 
 
-def tile(keys: tuple[int, ...], *, device: torch.device) -> torch.Tensor:
+def tile(keys: tuple[int, ...], *, device: torch.device, levels: int) -> torch.Tensor:
     """Whole periods of the sum of these keys' patterns."""
     import torch
 
     index = torch.arange(PERIOD, device=device)
     period = torch.zeros(PERIOD, dtype=torch.int64, device=device)
     for key in keys:
-        period += (index * 131 + key * 17) % PERIOD
-    return period.float().repeat(TILE_PERIODS[device.type])
+        period += (index * 131 + key * 17) % PERIOD % levels
+    return period.repeat(TILE_PERIODS[device.type])
 
 
 def largest(values: list[float], *, place: Place) -> list[float]:
@@ -359,17 +450,21 @@ def free_bytes(device: torch.device) -> int:
     return max(0, free) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
+def most_bytes_of(collective: Collective, *, settings: Settings, place: Place) -> int:
+    """The largest size whose buffers leave every rank most of its memory."""
+    buffers = (1 if collective.in_place else 2) * settings.depth
+    return int(-largest([-free_bytes(place.device) / 4 / buffers], place=place)[0])
+
+
 def probed_bytes(collective: Collective, *, settings: Settings, place: Place) -> int:
     """The size at which one operation takes about `target_seconds`.
 
     Probed again at the size found, because a small operation fits into a shaper's burst, or shows latency only.
     """
-    buffers = 1 if collective.in_place else 2
-    most = int(-largest([-free_bytes(place.device) / 4 / buffers], place=place)[0])
-    most = min(most, MOST_BYTES[settings.backend])
+    most = min(most_bytes_of(collective, settings=settings, place=place), MOST_BYTES[settings.backend])
     size = MIB
     while True:
-        trial = Trial(collective, size_bytes=size, place=place)
+        trial = Trial(collective, size_bytes=size, place=place, dtype=settings.dtype, depth=settings.depth)
         trial.once()
         seconds = largest([trial.once()], place=place)[0]
         wanted = automatic_bytes(
@@ -380,30 +475,72 @@ def probed_bytes(collective: Collective, *, settings: Settings, place: Place) ->
         size = min(wanted, 16 * size)
 
 
-def measure(collective: Collective, *, size_bytes: int, settings: Settings, place: Place, records: Records) -> None:
+def sizes_of(collective: Collective, *, settings: Settings, place: Place) -> tuple[int, ...]:
+    """The sizes asked for, refused where their buffers would take too much memory; else the one found by probing."""
+    if not settings.sizes:
+        return (probed_bytes(collective, settings=settings, place=place),)
+    most = most_bytes_of(collective, settings=settings, place=place)
+    if max(settings.sizes) > most:
+        raise MemoryError(f"{collective.name} of {max(settings.sizes)} bytes: the ranks have room for {most}")
+    return settings.sizes
+
+
+@dataclass
+class Ahead:
+    """How long all operations at all sizes will still take, as rank 0 tells it now and then."""
+
+    cells: int
+    cap_seconds: float
+    done: int = 0
+    spent_seconds: float = 0.0
+    told_at: float = 0.0
+
+    def tell(self, records: Records, what: dict[str, Any], *, elapsed: float, left_seconds: float) -> None:
+        """Where we are, at most twice a second."""
+        now = time.monotonic()
+        if now - self.told_at < 0.5:
+            return
+        self.told_at = now
+        usual = self.spent_seconds / self.done if self.done else min(self.cap_seconds, elapsed + left_seconds)
+        left = left_seconds + usual * (self.cells - self.done - 1)
+        records.send({"record": "progress", **what, "seconds_left": max(0.0, left)})
+
+    def ended(self, seconds: float) -> None:
+        """One operation at one size is done."""
+        self.done += 1
+        self.spent_seconds += seconds
+
+
+def measure(
+    collective: Collective, *, size_bytes: int, settings: Settings, place: Place, records: Records, ahead: Ahead
+) -> None:
     """Warm up, time in batches until the median is known or the cap is reached, and report."""
     import torch
     import torch.distributed as dist
 
     records.stage("running", op=collective.name, bytes=size_bytes)
-    trial = Trial(collective, size_bytes=size_bytes, place=place)
     began = time.perf_counter()
+    trial = Trial(collective, size_bytes=size_bytes, place=place, dtype=settings.dtype, depth=settings.depth)
     warm = largest([trial.once() for _ in range(max(1, settings.warmup))], place=place)
     mine: list[float] = []
     seconds: list[float] = []
-    batch = max(1, min(settings.min_iterations, settings.max_iterations, int(settings.cap_seconds / warm[-1])))
+    fits = int(settings.cap_seconds / (warm[-1] * settings.depth))
+    batch = max(1, min(settings.min_iterations, settings.max_iterations, fits))
     while True:
         timed = [trial.once() for _ in range(batch)]
         *slowest, elapsed = largest([*timed, time.perf_counter() - began], place=place)
         mine += timed
         seconds += slowest
-        left = min(
-            settings.max_iterations - len(seconds),
-            int((settings.cap_seconds - elapsed) / (elapsed / (len(seconds) + len(warm)))),
-        )
+        usual = elapsed / (len(seconds) + len(warm))
+        left = min(settings.max_iterations - len(seconds), int((settings.cap_seconds - elapsed) / usual))
         if left < 1 or is_settled(seconds, ci=settings.ci):
             break
-        batch = min(4, left)
+        if place.rank == 0:
+            what = {"op": collective.name, "bytes": trial.bytes, "iterations": len(seconds)}
+            ahead.tell(records, what, elapsed=elapsed, left_seconds=left * usual)
+        # Few at a time where they are long, so that we stop soon; more where the counting would cost as much.
+        batch = min(max(4, int(0.25 / usual)), left)
+    ahead.ended(time.perf_counter() - began)
 
     wrong = torch.zeros(place.ranks, dtype=torch.int64, device=place.device)
     wrong[place.rank] = trial.wrong
@@ -420,7 +557,8 @@ def measure(collective: Collective, *, size_bytes: int, settings: Settings, plac
                 **figures,
                 "wrong": int(wrong.sum()),
                 "wrong_ranks": [rank for rank, count in enumerate(wrong.tolist()) if count],
-                "dtype": "float32",
+                "dtype": settings.dtype,
+                "mode": settings.mode,
                 "in_place": collective.in_place,
             }
         )
@@ -509,11 +647,11 @@ def main() -> int:
         settings = Settings(**json.loads(os.environ.get("PREFLIGHT_SETTINGS", "{}")))
         place = join(settings=settings, records=records)
         records.stage("running")
+        ahead = Ahead(len(settings.operations) * max(1, len(settings.sizes)), settings.cap_seconds)
         for name in settings.operations:
             collective = COLLECTIVES[name]
-            sizes = settings.sizes or (probed_bytes(collective, settings=settings, place=place),)
-            for size_bytes in sizes:
-                measure(collective, size_bytes=size_bytes, settings=settings, place=place, records=records)
+            for size in sizes_of(collective, settings=settings, place=place):
+                measure(collective, size_bytes=size, settings=settings, place=place, records=records, ahead=ahead)
         records.stage("done")
         records.send({"record": "done"})
     except Exception as error:  # whatever it is, the controller must hear where this rank stopped

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+from preflight.launch.check import check_texts
+
 CONFIG = {
     "compute_environment": "LOCAL_MACHINE",
     "debug": "false",
@@ -173,3 +175,24 @@ def mutated(text, seed):
         else:
             text = text[:at] + chr(chance.choice([chance.randrange(128), chance.randrange(0x3000)])) + text[at:]
     return text
+
+
+def judged(texts, cluster=None):
+    """The findings of launch files given as texts, pass over nothing."""
+    return check_texts(texts, cluster)[0]
+
+
+def rules(texts, cluster=None):
+    """The names of the rules that a set of files breaks."""
+    return sorted({found.check.removeprefix("launch.") for found in judged(texts, cluster)})
+
+
+def failed(texts, cluster=None):
+    """The names of the rules that fail, warnings left out."""
+    return sorted({found.check.removeprefix("launch.") for found in judged(texts, cluster) if str(found.verdict) == "fail"})
+
+
+def pair(make, **changes):
+    """The files of both nodes, made by `config`, `torchrun` or `exports`."""
+    suffix = "yaml" if make is config else "sh"
+    return {f"node{rank}.{suffix}": make(rank, **changes) for rank in (0, 1)}

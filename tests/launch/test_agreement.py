@@ -1,0 +1,46 @@
+"""What must be the same in every file of a job."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.samples import config, failed, judged, pair, rules, torchrun
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("num_machines", "3"),
+        ("num_processes", "8"),
+        ("main_process_ip", "10.0.0.2"),
+        ("main_process_port", "29501"),
+        ("mixed_precision", "fp16"),
+        ("distributed_type", "FSDP"),
+    ],
+)
+def test_a_field_that_differs_fails(field, value):
+    """Both places are named, the odd one first."""
+    assert "fields_agree" in failed({"n0.yaml": config(0), "n1.yaml": config(1, **{field: value})})
+
+
+def test_sections_must_agree():
+    """ZeRO stage 2 on one node and 3 on the other."""
+    section = "deepspeed_config:\n  deepspeed_multinode_launcher: standard\n  zero_stage: {}\n"
+    files = {f"n{rank}.yaml": config(rank, distributed_type="DEEPSPEED") + section.format(2 + rank) for rank in (0, 1)}
+    (found,) = judged(files)
+    assert "deepspeed_config.zero_stage differs: 2 in n0.yaml:18; 3 in n1.yaml:18" in found.message
+
+
+def test_different_arguments_warn():
+    """--lr 1 against --lr 2; a path with the node's number in it may differ."""
+    other = {"n0.sh": torchrun(0, program="train.py --lr 1"), "n1.sh": torchrun(1, program="train.py --lr 2")}
+    assert rules(other) == ["programs_agree"]
+    paths = {f"n{rank}.sh": torchrun(rank, program=f"train.py --out out/{rank}") for rank in (0, 1)}
+    assert rules(paths) == []
+
+
+def test_unrelated_single_node_files_are_no_set():
+    """Two files of one machine each, called alike, are two jobs."""
+    alone = {"num_machines": "1", "main_process_ip": None}
+    assert rules({"a_1.yaml": config(0, **alone), "a_2.yaml": config(0, **alone)}) == []
+    assert rules(pair(config)) == []

@@ -1,0 +1,77 @@
+"""Ranks 0 to N-1, each once, each where the launcher reads it."""
+
+from __future__ import annotations
+
+from tests.launch.samples import config, exports, failed, judged, pair, rules, torchrun
+
+
+def test_right_pairs_are_silent():
+    """Two files of ranks 0 and 1 that agree break no rule, in any format."""
+    assert rules(pair(config)) == []
+    assert rules(pair(torchrun)) == []
+    assert failed(pair(exports)) == []
+
+
+def test_two_files_of_one_rank_fail_on_both_lines():
+    """The finding points at the rank in both files and names the free one."""
+    (found,) = judged({"a0.yaml": config(0), "a1.yaml": config(0)})[:1]
+    assert found.check == "launch.ranks_are_distinct"
+    assert [(where.file, where.line) for where in found.where] == [("a0.yaml", 6), ("a1.yaml", 6)]
+    assert found.fix == "machine_rank: 1"
+    assert "ranks_are_distinct" in failed({"a0.sh": torchrun(1), "a1.sh": torchrun(1)})
+    assert "ranks_are_distinct" in failed({"a0.sh": exports(0), "a1.sh": exports(0)})
+
+
+def test_a_missing_rank_fails_with_two_files_only():
+    """Rank 2 of 3 stands nowhere; a single file is not judged for its siblings."""
+    changes = {"num_machines": "3", "num_processes": "24"}
+    assert failed(pair(config, **changes)) == ["every_node_has_its_file"]
+    assert failed({"node0.yaml": config(0, **changes)}) == []
+
+
+def test_a_rank_beyond_the_nodes_fails():
+    """machine_rank 2 of 2 machines."""
+    assert failed({"n.yaml": config(2)}) == ["rank_is_in_range"]
+    assert failed({"n.sh": exports(2)}) == ["rank_is_in_range"]
+
+
+def test_a_static_rendezvous_wants_node_ranks():
+    """Without --node_rank both nodes are node 0; c10d hands ranks out."""
+    without = torchrun().replace("--node_rank=0", "")
+    assert failed({"n.sh": without}) == ["static_rendezvous_has_node_ranks"]
+    c10d = without.replace("--master_addr=10.0.0.1", "--rdzv_backend=c10d --rdzv_endpoint=10.0.0.1 --rdzv_id=1")
+    assert rules({"n.sh": c10d}) == []
+
+
+def test_rank_where_node_rank_is_read():
+    """RANK in front of torchrun or llamafactory-cli is not read by them."""
+    assert failed({"n.sh": "export RANK=1\n" + torchrun().replace("--node_rank=0", "")}) == ["rank_is_read_where_it_is_set"]
+    line = "FORCE_TORCHRUN=1 NNODES=2 RANK=1 MASTER_ADDR=10.0.0.1 MASTER_PORT=29500 llamafactory-cli train x.yaml\n"
+    assert failed({"n.sh": line}) == ["rank_is_read_where_it_is_set"]
+    assert rules({"n.sh": line.replace("RANK=1", "NODE_RANK=1")}) == []
+
+
+def test_a_local_rank_for_all_processes_of_a_node():
+    """A loop that starts a process for each GPU counts LOCAL_RANK."""
+    loop = "export MASTER_ADDR=10.0.0.1 MASTER_PORT=29500 WORLD_SIZE=2\nfor i in 0 1; do\nRANK=$i LOCAL_RANK={} python t.py &\ndone\n"
+    assert failed({"n.sh": loop.replace("{}", "0")}) == ["local_rank_is_not_fixed"]
+    assert rules({"n.sh": loop.replace("{}", "$i")}) == []
+
+
+def test_world_size_as_the_number_of_machines_is_told():
+    """One process a node with LOCAL_RANK=0: a warning, for nodes may have one GPU."""
+    (found,) = [found for found in judged(pair(exports)) if found.check.endswith("world_size_counts_processes")]
+    assert str(found.verdict) == "warn"
+
+
+def test_ranks_handed_over_by_the_environment_are_left_alone():
+    """NODE_RANK=${NODE_RANK:-0} in two files is no clash."""
+    script = "NODE_RANK=${NODE_RANK:-0}\n" + torchrun().replace("--node_rank=0", "--node_rank=$NODE_RANK")
+    assert rules({"a0.sh": script, "a1.sh": script}) == []
+
+
+def test_one_loop_over_ssh_is_a_set():
+    """`ssh node$i "torchrun --node_rank $i"` is right, the same rank for both is not."""
+    loop = 'for i in 0 1; do ssh node$i "torchrun --nnodes 2 --node_rank {} --master_addr node0 --master_port 29500 t.py" & done\n'
+    assert rules({"n.sh": loop.replace("{}", "$i")}) == []
+    assert failed({"n.sh": loop.replace("{}", "0")}) == ["ranks_are_distinct"]
