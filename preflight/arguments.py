@@ -31,6 +31,19 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "dry-run": {"action": "store_true", "help": "print hosts and commands; contact nobody"},
 }
 
+# Of the verb bench; under their canonical names, with which --preflight-bench-end is nobody else's, of pytest too.
+BENCH_OPTIONS: dict[str, dict[str, Any]] = {
+    "bench-op": {"metavar": "NAMES", "default": None, "help": "all, or collectives: all_reduce,broadcast,..."},
+    "bench-begin": {"metavar": "SIZE", "default": None, "help": "the smallest size: 8, 512K, 32M, 1G"},
+    "bench-end": {"metavar": "SIZE", "default": None, "help": "the largest size"},
+    "bench-factor": {"metavar": "N", "default": None, "help": "from one size to the next (2)"},
+    "bench-iters": {"metavar": "N", "default": None, "help": "iterations (as many as the median needs)"},
+    "bench-warmup": {"metavar": "N", "default": None, "help": "untimed iterations of each size (2)"},
+    "bench-dtype": {"metavar": "NAME", "default": None, "help": "type of the elements (float32)"},
+    "bench-mode": {"metavar": "NAME", "default": None, "help": "blocking (latency) or pipelined (bandwidth)"},
+}
+BENCH_SHORT = {"begin": "-b", "end": "-e", "factor": "-f"}
+
 
 @dataclass(frozen=True)
 class Chosen:
@@ -40,7 +53,8 @@ class Chosen:
 
     def __getitem__(self, name: str) -> Any:
         """The value of an option, or its default."""
-        return self.values.get(name, OPTIONS[name.replace("_", "-")].get("default"))
+        option = name.replace("_", "-")
+        return self.values.get(name, {**OPTIONS, **BENCH_OPTIONS}[option].get("default"))
 
 
 def canonical(name: str) -> str:

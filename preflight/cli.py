@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from preflight import __version__
-from preflight.arguments import OPTIONS, Chosen
+from preflight.arguments import BENCH_OPTIONS, BENCH_SHORT, OPTIONS, Chosen
 from preflight.errors import PreflightError, UsageError
 from preflight.findings import EXIT_USAGE
 

@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from preflight.errors import HostError
-from preflight.launchers import LAUNCHERS, Job, Placement
+from preflight.launchers import LAUNCHERS, Job
+from preflight.outcome import STAGES, Outcome, RankStory, conclude, take_exit
 from preflight.session import Call, Session
 
 WORKLOADS = Path(__file__).parent / "workloads"
-STAGES = ("start", "import", "rendezvous", "communicator", "running", "done")
 GRACE_SECONDS = 4.0  # what the other ranks get to say their part once one has failed
-
-# How a rank's error reads when it is another rank that failed.
-PEER_IS_GONE = (
-    "Connection closed by peer",
-    "Connection reset by peer",
-    "Broken pipe",
-    "Socket closed",
-    "Timed out waiting",
-    "Socket Timeout",
-    "wait timeout",
-    "Connection refused",
-    "remote process exited",
-)
 
 # What a launcher, a scheduler or a shell may have left behind, and no rank of ours may inherit.
 INHERITED_NEVER = (
@@ -44,37 +30,6 @@ INHERITED_NEVER = (
     "PET_*",
     "ACCELERATE_*",
 )
-
-
-@dataclass
-class RankStory:
-    """What one rank told before it ended."""
-
-    placement: Placement
-    stage: str = "start"
-    records: list[dict[str, Any]] = field(default_factory=list)
-    error: str = ""
-    exit: str = ""
-    log: str = ""
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the rank said that its work is done; an exit code alone proves nothing."""
-        return self.stage == "done"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The end of a job: every rank's story, and why it failed, if it did."""
-
-    stories: tuple[RankStory, ...]
-    failure: str
-    guilty: tuple[str, ...]
-    seconds: float
-
-    def records(self, kind: str) -> list[dict[str, Any]]:
-        """Every record of one kind, in rank order."""
-        return [record for story in self.stories for record in story.records if record.get("record") == kind]
 
 
 async def run_job(sessions: dict[str, Session], job: Job, *, launcher: str) -> Outcome:
@@ -102,11 +57,11 @@ async def run_job(sessions: dict[str, Session], job: Job, *, launcher: str) -> O
     trouble = asyncio.Event()
     if failures:
         trouble.set()
-    followers = [asyncio.create_task(_follow(node, call, stories, failures, trouble)) for node, call in calls.items()]
+    followers = [asyncio.create_task(_follow(node, call, stories, failures, trouble, job)) for node, call in calls.items()]
     watcher = asyncio.create_task(_stop_after_trouble(trouble, calls))
     await asyncio.gather(*followers)
     watcher.cancel()
-    return _conclude(job, stories, failures, time.monotonic() - started)
+    return conclude(job, stories, failures, time.monotonic() - started)
 
 
 async def _free_port(session: Session, address: str) -> int:
@@ -117,42 +72,43 @@ async def _free_port(session: Session, address: str) -> int:
 
 
 async def _follow(
-    node: str, call: Call, stories: dict[int, RankStory], failures: dict[str, str], trouble: asyncio.Event
+    node: str, call: Call, stories: dict[int, RankStory], failures: dict[str, str], trouble: asyncio.Event, job: Job
 ) -> None:
     try:
         async for event in call.events():
             if "record" in event:
-                _note_record(event["record"], node, stories, trouble)
-            elif "exit" in event:
-                _note_exit(event, node, stories, trouble)
+                failed = note_record(event["record"], node, stories)
+                # An agent that may start its ranks again has the last word on them.
+                if failed and not job.restarts:
+                    trouble.set()
+            elif "exit" in event and not all(story.is_done for story in take_exit(event, node, stories)):
+                trouble.set()
     except HostError as error:
         failures[node] = error.reason
         trouble.set()
 
 
-def _note_record(record: dict[str, Any], node: str, stories: dict[int, RankStory], trouble: asyncio.Event) -> None:
+def note_record(record: dict[str, Any], node: str, stories: dict[int, RankStory]) -> bool:
+    """Write what a rank said into its story; gives whether it said that it failed."""
     story = stories.get(record.get("rank", -1))
-    if story is None or story.placement.node != node:
-        return  # a node speaks for its own ranks only
+    if story is None:
+        return False
+    if story.placement.node != node:  # a node speaks for its own ranks only
+        if node not in story.elsewhere:
+            story.elsewhere = (*story.elsewhere, node)
+        return False
     kind = record.get("record")
     if kind == "stage" and record.get("stage") in STAGES:
         story.stage = record["stage"]
+        story.error = ""  # of an attempt before this one
     elif kind == "done":
         story.stage = "done"
     elif kind == "failed":
         story.error = str(record.get("error", "failed without a word"))
-        trouble.set()
+        return True
     else:
         story.records.append(record)
-
-
-def _note_exit(event: dict[str, Any], node: str, stories: dict[int, RankStory], trouble: asyncio.Event) -> None:
-    for story in stories.values():
-        if story.placement.node == node and event["name"] in {f"rank{story.placement.rank}", node}:
-            story.exit = str(event["exit"])
-            story.log = str(event["log"])
-            if not story.is_done:
-                trouble.set()
+    return False
 
 
 async def _stop_after_trouble(trouble: asyncio.Event, calls: dict[str, Call]) -> None:
@@ -160,39 +116,3 @@ async def _stop_after_trouble(trouble: asyncio.Event, calls: dict[str, Call]) ->
     await asyncio.sleep(GRACE_SECONDS)
     for call in calls.values():
         await call.send({"stop": True})
-
-
-def _conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], seconds: float) -> Outcome:
-    ranks = tuple(stories[placement.rank] for placement in job.placements)
-    unfinished = [story for story in ranks if not story.is_done]
-    if not unfinished:
-        return Outcome(ranks, "", (), seconds)
-    if failures:
-        reason = "; ".join(f"{node}: {why}" for node, why in sorted(failures.items()))
-        return Outcome(ranks, reason, tuple(failures), seconds)
-    culprits = _first_to_fail(unfinished)
-    words = [_last_words(story) for story in culprits[:4]]
-    if len(culprits) > len(words):
-        words.append(f"and {len(culprits) - len(words)} more ranks")
-    guilty = tuple(dict.fromkeys(story.placement.node for story in culprits))
-    return Outcome(ranks, "; ".join(words), guilty, seconds)
-
-
-def _first_to_fail(unfinished: list[RankStory]) -> list[RankStory]:
-    """Those that died without a word; else those with a reason of their own; else those that came least far."""
-    killed = [story for story in unfinished if story.exit not in {"", "stopped", "time limit"} and not story.error]
-    own = [story for story in unfinished if story.error and not any(sign in story.error for sign in PEER_IS_GONE)]
-    if killed or own:
-        return killed or own
-    least = min(STAGES.index(story.stage) for story in unfinished)
-    behind = [story for story in unfinished if STAGES.index(story.stage) == least]
-    silent = [story for story in behind if not story.error]
-    return silent or behind
-
-
-def _last_words(story: RankStory) -> str:
-    where = f"rank {story.placement.rank} on {story.placement.node}"
-    lines = [line.strip() for line in story.log.splitlines() if line.strip()]
-    said = story.error or (lines[-1] if lines else "it said nothing")
-    how = f", ended with {story.exit}" if story.exit not in {"", "0"} else ""
-    return f"{where} stopped at stage {story.stage}{how}: {said[:300]}"

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from preflight.errors import UsageError
+from preflight.launchers import LAUNCHERS
 from preflight.settings import Settings
 from preflight.transport import Reach
 
 PROFILES = {"quick": 45.0, "standard": 300.0, "full": 900.0}
 BACKENDS = ("auto", "nccl", "gloo")
-LAUNCHERS = ("direct", "torchrun", "accelerate", "env", "deepspeed")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -79,7 +79,7 @@ class Options:
         """These options, or UsageError naming the first that cannot be."""
         for name, value, known in (
             ("--backend", self.backend, BACKENDS),
-            ("--launcher", self.launcher, LAUNCHERS),
+            ("--launcher", self.launcher, tuple(LAUNCHERS)),
             ("--profile", self.profile, tuple(PROFILES)),
         ):
             if value not in known:

@@ -14,9 +14,9 @@ from preflight.facts.decode import Document
 from preflight.facts.measured import Bench, Mesh, Training
 from preflight.facts.node import NodeFacts
 from preflight.hosts import Host
-from preflight.jobs import Outcome
 from preflight.launchers import Job, Placement
 from preflight.options import Options
+from preflight.outcome import Outcome
 from preflight.session import Fleet
 from preflight.stages import bench, facts, mesh, training
 

@@ -7,6 +7,7 @@ or a person sits in a debugger. Everything here is a coroutine on that loop; `Fl
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import random
 import resource
@@ -304,7 +305,7 @@ class Fleet:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(timeout=seconds)
-        except TimeoutError:
+        except concurrent.futures.TimeoutError:  # TimeoutError itself only from 3.11 on
             future.cancel()
             raise PreflightError(f"not finished within {seconds:.0f} s") from None
         except BaseException:

@@ -7,8 +7,9 @@ from typing import Any
 from preflight import bandwidth
 from preflight.facts.cluster import Cluster
 from preflight.facts.measured import Bench, Expected, RankReport, Result, Slow, Stream
-from preflight.jobs import Outcome, run_job
+from preflight.jobs import run_job
 from preflight.launchers import Job
+from preflight.outcome import Outcome
 from preflight.session import Session
 from preflight.settings import Settings
 from preflight.stages import links

@@ -6,8 +6,9 @@ from statistics import median
 from typing import Any
 
 from preflight.facts.measured import TrainedRank, Training
-from preflight.jobs import Outcome, run_job
+from preflight.jobs import run_job
 from preflight.launchers import Job
+from preflight.outcome import Outcome
 from preflight.session import Session
 
 STEPS = 12

@@ -597,6 +597,33 @@ def nccl_in_use() -> str:
     return f"{'.'.join(str(part) for part in nccl.version())} {' '.join(sorted(paths)) or 'linked into torch'}"
 
 
+NCCL_TELLS = (" via ", "Using network", " : Using ", "coll channels", "Bytes -> Algo", "NCCL WARN", "GPU Direct RDMA")
+NCCL_LINES = 400
+
+
+def keep_nccl_log(rank: int) -> str:
+    """Let NCCL write what it does to a file of ours; its name.
+
+    It says which network and which paths it took: nobody else knows. How it tunes each operation rank 0 alone writes.
+    """
+    path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"preflight-nccl-{os.getpid()}")
+    os.environ["NCCL_DEBUG"] = "INFO"
+    os.environ["NCCL_DEBUG_SUBSYS"] = "INIT,NET,GRAPH" + ",TUNING" * (rank == 0)
+    os.environ["NCCL_DEBUG_FILE"] = path
+    return path
+
+
+def nccl_lines(path: str) -> list[str]:
+    """What NCCL wrote about its network and its paths, each line once; the file is removed."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            told = [line.strip()[:300] for line in file if any(sign in line for sign in NCCL_TELLS)]
+        os.unlink(path)
+    except FileNotFoundError:  # it never came so far
+        return []
+    return list(dict.fromkeys(told))[:NCCL_LINES]
+
+
 def join(*, settings: Settings, records: Records) -> Place:
     """Import torch, meet the other ranks, and exchange a first word with them."""
     from datetime import timedelta
@@ -643,8 +670,11 @@ def main() -> int:
     if lacking:
         sys.exit(f"{', '.join(lacking)} not set: start it with one of the lines at the top of this file")
     records = Records(rank=int(os.environ["RANK"]))
+    nccl_log = ""
     try:
         settings = Settings(**json.loads(os.environ.get("PREFLIGHT_SETTINGS", "{}")))
+        if settings.backend == "nccl" and records.socket:
+            nccl_log = keep_nccl_log(records.rank)
         place = join(settings=settings, records=records)
         records.stage("running")
         ahead = Ahead(len(settings.operations) * max(1, len(settings.sizes)), settings.cap_seconds)
@@ -652,11 +682,15 @@ def main() -> int:
             collective = COLLECTIVES[name]
             for size in sizes_of(collective, settings=settings, place=place):
                 measure(collective, size_bytes=size, settings=settings, place=place, records=records, ahead=ahead)
+        if nccl_log:
+            records.send({"record": "nccl_log", "lines": nccl_lines(nccl_log)})
         records.stage("done")
         records.send({"record": "done"})
     except Exception as error:  # whatever it is, the controller must hear where this rank stopped
         why = f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0][:500]
         records.send({"record": "failed", "stage": records.at, "error": why})
+        if nccl_log:
+            print("\n".join(nccl_lines(nccl_log)[-40:]), flush=True)
         return 1
     return 0
 

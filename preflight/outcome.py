@@ -1,0 +1,170 @@
+"""What became of a job: did every rank end, and if not, who is to blame and why?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from preflight.launchers import Job, Placement
+from preflight.symptoms import Symptom, symptom
+
+STAGES = (
+    "start",
+    "import",
+    "rendezvous",
+    "communicator",
+    "first_step",
+    "running",
+    "checking",
+    "checkpoint",
+    "done",
+)
+ENDED_BY_US = frozenset({"", "stopped", "time limit"})
+# How a rank's error reads when it is another rank that failed.
+PEER_IS_GONE = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "Socket closed",
+    "Timed out waiting",
+    "Socket Timeout",
+    "wait timeout",
+    "Connection refused",
+    "remote process exited",
+)
+# What torchrun's agent, which accelerate and DeepSpeed use too, says of a rank, and how it marks a rank's output.
+AGENT_SAYS = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
+RANK_LINE = re.compile(r"\[\w*?(\d+)\]:")
+
+
+@dataclass
+class RankStory:
+    """What one rank told before it ended."""
+
+    placement: Placement
+    stage: str = "start"
+    records: list[dict[str, Any]] = field(default_factory=list)
+    error: str = ""
+    exit: str = ""
+    log: str = ""
+    elsewhere: tuple[str, ...] = ()  # other nodes that started a rank of this number
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the rank said that its work is done; an exit code alone proves nothing."""
+        return self.stage == "done"
+
+    @property
+    def last_lines(self) -> list[str]:
+        """What the rank printed last."""
+        lines = (RANK_LINE.sub("", line, count=1).strip() for line in self.log.splitlines())
+        return [line for line in lines if line][-5:]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a job: every rank's story, and why it failed, if it did.
+
+    ``is_proven`` tells whether the guilty nodes are (a rank died there, gave a reason of its own, or kept the others
+    waiting), or only the place where nothing more was heard.
+    """
+
+    stories: tuple[RankStory, ...]
+    failure: str
+    guilty: tuple[str, ...]
+    seconds: float
+    is_proven: bool = False
+    culprits: tuple[RankStory, ...] = ()
+    why: Symptom = Symptom("", "", "")
+
+    def records(self, kind: str) -> list[dict[str, Any]]:
+        """Every record of one kind, in rank order."""
+        return [record for story in self.stories for record in story.records if record.get("record") == kind]
+
+
+def take_exit(event: dict[str, Any], node: str, stories: dict[int, RankStory]) -> list[RankStory]:
+    """Write a process's end into the stories of the ranks it was, or was the agent of; gives those."""
+    taken = []
+    said = {local: code for code, local in AGENT_SAYS.findall(event["log"])}
+    for story in stories.values():
+        placement = story.placement
+        if placement.node != node or event["name"] not in {f"rank{placement.rank}", node}:
+            continue
+        story.exit, story.log = str(event["exit"]), str(event["log"])
+        if event["name"] == node:
+            story.log = of_rank(story.log, placement.local_rank)
+            if said:  # the agent names the rank that failed; the others of its node it has stopped itself
+                story.exit = said.get(str(placement.local_rank), "stopped")
+        taken.append(story)
+    return taken
+
+
+def of_rank(log: str, local_rank: int) -> str:
+    """An agent's log without the lines of other ranks."""
+    kept = []
+    for line in log.splitlines(keepends=True):
+        marked = RANK_LINE.match(line)
+        if not marked or int(marked[1]) == local_rank:
+            kept.append(line)
+    return "".join(kept)
+
+
+def conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], seconds: float) -> Outcome:
+    """The end of a job from its ranks' stories; ``failures`` are the nodes that were lost, with the reason."""
+    ranks = tuple(stories[placement.rank] for placement in job.placements)
+    unfinished = [story for story in ranks if not story.is_done]
+    if not unfinished:
+        return Outcome(ranks, "", (), seconds)
+    if failures:
+        reason = "; ".join(f"{node}: {why}" for node, why in sorted(failures.items()))
+        return Outcome(ranks, reason, tuple(failures), seconds)
+    doubles = _started_twice(ranks)
+    if doubles:
+        return Outcome(ranks, doubles[0], doubles[1], seconds, is_proven=True, why=symptom(text="same rank", exited=""))
+    culprits, is_proven = _first_to_fail(unfinished)
+    words = [_last_words(story) for story in culprits[:4]]
+    if len(culprits) > len(words):
+        words.append(f"and {len(culprits) - len(words)} more ranks")
+    guilty = tuple(dict.fromkeys(story.placement.node for story in culprits))
+    first = culprits[0]
+    why = symptom(text=first.error or _error_line(first), exited=first.exit)
+    return Outcome(ranks, "; ".join(words), guilty, seconds, is_proven=is_proven, culprits=tuple(culprits), why=why)
+
+
+def _started_twice(ranks: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]] | None:
+    """The nodes whose ranks took the numbers of others, while their own number is nobody's."""
+    wrong = {node: story for story in ranks for node in story.elsewhere}
+    if not wrong:
+        return None
+    told = [f"{node} started rank {story.placement.rank}, which is {story.placement.node}'s" for node, story in wrong.items()]
+    return "; ".join(told), tuple(wrong)
+
+
+def _first_to_fail(unfinished: list[RankStory]) -> tuple[list[RankStory], bool]:
+    """Those that died without a word; else those with a reason of their own; else those that came least far.
+
+    The second value tells whether that is proof: where all merely lost a peer, or ran out of time, it is none.
+    """
+    killed = [story for story in unfinished if story.exit not in ENDED_BY_US and not story.error]
+    own = [story for story in unfinished if story.error and not any(sign in story.error for sign in PEER_IS_GONE)]
+    if killed or own:
+        return killed or own, True
+    least = min(STAGES.index(story.stage) for story in unfinished)
+    behind = [story for story in unfinished if STAGES.index(story.stage) == least]
+    silent = [story for story in behind if not story.error]
+    culprits = silent or behind
+    return culprits, any(story.error for story in unfinished if story not in culprits)
+
+
+def _error_line(story: RankStory) -> str:
+    """The last line of the log that looks like an error."""
+    return next((line for line in reversed(story.last_lines) if re.search(r"error|fail|abort", line, re.I)), "")
+
+
+def _last_words(story: RankStory) -> str:
+    where = f"rank {story.placement.rank} on {story.placement.node}"
+    lines = story.last_lines
+    said = story.error or (lines[-1] if lines else "it said nothing")
+    how = f", ended with {story.exit}" if story.exit not in {"", "0"} else ""
+    return f"{where} stopped at stage {story.stage}{how}: {said[:300]}"

@@ -1,0 +1,107 @@
+"""Which collectives does the benchmark run, at which sizes and how, in the words of nccl-tests' options?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from preflight.errors import UsageError
+
+OPERATIONS = (
+    "all_reduce",
+    "broadcast",
+    "sendrecv",
+    "reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "gather",
+    "scatter",
+)
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "int8", "uint8")
+MODES = ("blocking", "pipelined")
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # as nccl-tests: 32M is 32 MiB
+SIZES_MOST = 64
+SIZE_MOST = 1 << 40
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What the ranks measure; no `sizes` means one that suits the links, found by probing, no `iterations` enough."""
+
+    operations: tuple[str, ...] = ("all_reduce",)
+    sizes: tuple[int, ...] = ()
+    iterations: int = 0
+    warmup: int = 2
+    dtype: str = "float32"
+    mode: str = "blocking"
+
+    @property
+    def cells(self) -> int:
+        """How many figures it gives."""
+        return len(self.operations) * max(1, len(self.sizes))
+
+
+def parse_sweep(words: dict[str, Any], *, is_full: bool = False) -> Sweep:
+    """The sweep that the options ask for; without --op all operations where the profile is full.
+
+    Raises UsageError for the first word that cannot be.
+    """
+    return Sweep(
+        operations=_operations(words["op"] or ("all" if is_full else "all_reduce")),
+        sizes=_sizes(words["begin"], words["end"], words["factor"]),
+        iterations=_count("--iters", words["iters"], least=6) if words["iters"] else 0,
+        warmup=_count("--warmup", words["warmup"], least=1) if words["warmup"] else Sweep.warmup,
+        dtype=_one_of("--dtype", words["dtype"] or Sweep.dtype, DTYPES),
+        mode=_one_of("--mode", words["mode"] or Sweep.mode, MODES),
+    )
+
+
+def parse_bytes(option: str, text: str) -> int:
+    """'8', '512K', '32M' or '1G' as bytes."""
+    found = re.fullmatch(r"([1-9][0-9]{0,14})([KMG]?)(i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
+    size = int(found[1]) * UNITS[found[2].upper()] if found else 0
+    if not 1 <= size <= SIZE_MOST:
+        raise UsageError(f"{option} {text!r}: wanted bytes, as 8, 512K, 32M or 1G")
+    return size
+
+
+def _operations(text: str) -> tuple[str, ...]:
+    names = OPERATIONS if text == "all" else tuple(dict.fromkeys(filter(None, text.split(","))))
+    for name in names or (text,):
+        if name not in OPERATIONS:
+            raise UsageError(f"--op {name!r}: not supported; wanted all, or some of {','.join(OPERATIONS)}")
+    return names
+
+
+def _sizes(begin: str | None, end: str | None, factor: str | None) -> tuple[int, ...]:
+    """From begin to end, each `factor` x the one before; one of the two alone is the only size."""
+    if begin is None and end is None:
+        if factor is not None:
+            raise UsageError(f"-f {factor}: wanted sizes beside it, -b and -e")
+        return ()
+    first = parse_bytes("-b", str(begin if begin is not None else end))
+    last = parse_bytes("-e", str(end if end is not None else begin))
+    step = _count("-f", factor, least=2) if factor is not None else 2
+    if first > last:
+        raise UsageError(f"-b {begin} -e {end}: the first size is larger than the last")
+    sizes = []
+    while first <= last:
+        sizes.append(first)
+        first *= step
+    if len(sizes) > SIZES_MOST:
+        raise UsageError(f"-b {begin} -e {end} -f {step}: {len(sizes)} sizes; wanted at most {SIZES_MOST}")
+    return tuple(sizes)
+
+
+def _count(option: str, text: str, *, least: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,6}", str(text), re.ASCII) or int(text) < least:
+        raise UsageError(f"{option} {text!r}: wanted a number from {least}")
+    return int(text)
+
+
+def _one_of(option: str, text: str, known: tuple[str, ...]) -> str:
+    if text not in known:
+        raise UsageError(f"{option} {text!r}: not supported; wanted one of {', '.join(known)}")
+    return text
