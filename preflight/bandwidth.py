@@ -1,78 +1,33 @@
-"""What bandwidth should these nodes show, does the benchmark show it, and if not, which node is slow, and which way?
+"""What bandwidth should these nodes show, and does the benchmark show it?
 
 Every figure is in GB/s (1e9 bytes a second) of one direction.
 """
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from preflight.errors import FactMissing
 from preflight.facts.fabric import Hca, chosen_hcas
-from preflight.facts.measured import Direction, Expected, Result, Slow, Stream
+from preflight.facts.measured import Expected, Result, Stream
 from preflight.facts.selection import Backend, nccl_interfaces
 from preflight.facts.values import Interface, Missing
 from preflight.hosts import fold
+from preflight.slow import usual as usual_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from preflight.facts.node import NodeFacts
 
 Judgement = Literal["pass", "warn", "fail", "error"]
-SLOW_BELOW = 0.8
 FAIL_BELOW = 0.90
 WARN_BELOW = 0.95
 IMPOSSIBLE_ABOVE = 1.02
 # One TCP stream on one core carries this much anywhere; on faster links the processor may be the limit.
 TCP_STREAM_SURE_GBITS = 10.0
 ROCE_MTUS = (4096, 2048, 1024, 512, 256)
-
-
-def shifts(count: int) -> tuple[int, ...]:
-    """The distances of the shift rounds of `count` nodes: at most three, each prime to the others.
-
-    In round d every node sends to the one d places on, so each link carries one stream each way.
-    """
-    if count <= 3:
-        return tuple(range(1, count))
-    second = max(2, count // 3)
-    third = next(d for d in range(count // 2 + 1, count) if d != second and math.gcd(d, second) == 1)
-    return (1, second, third)
-
-
-def locate(streams: Sequence[Stream], names: Sequence[str], *, threshold: float = SLOW_BELOW) -> tuple[Slow, ...]:
-    """The slow nodes with their direction, and the slow paths between nodes that are not slow.
-
-    A stream is as fast as the least of its sender, its path and its receiver, so a node's best stream is what that
-    node can do. Slow is below `threshold` of the median of these. No node is named from one stream: with two nodes,
-    or where only one was measured, the pair is named.
-    """
-    egress = _best(streams, lambda stream: stream.source)
-    ingress = _best(streams, lambda stream: stream.target)
-    if not egress:
-        return ()
-    usual = _usual(streams)
-    limit = threshold * usual
-    found = []
-    slow_egress = {name for name, (best, count) in egress.items() if best < limit and count > 1}
-    slow_ingress = {name for name, (best, count) in ingress.items() if best < limit and count > 1}
-    for name in names:
-        ways = [table[name][0] for table, slow in ((egress, slow_egress), (ingress, slow_ingress)) if name in slow]
-        if ways:
-            direction: Direction = "both" if len(ways) > 1 else "egress" if name in slow_egress else "ingress"
-            found.append(Slow((name,), direction, min(ways), usual))
-    for stream in sorted(streams, key=lambda each: (names.index(each.source), names.index(each.target))):
-        explained = stream.source in slow_egress or stream.target in slow_ingress
-        # Two nodes: the median lies between their two directions, the faster of which shows what the link can do.
-        compared = max(each.gbytes_per_s for each in streams) if len(names) == 2 else usual
-        if not explained and stream.gbytes_per_s < threshold * compared:
-            found.append(Slow((stream.source, stream.target), "path", stream.gbytes_per_s, compared))
-    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -129,7 +84,7 @@ def expected(
     """
     if len(nics) < 2:
         return None
-    usual = _usual(streams) if streams else None
+    usual = usual_stream(streams) if streams else None
     unknown = [name for name, ports in nics.items() if not ports]
     if unknown:
         if usual is None:
@@ -175,23 +130,6 @@ def judge(
     if low < warn_below * target:
         return "warn", f"{told}: below {warn_below:g} of it"
     return "pass", told
-
-
-def _best(streams: Sequence[Stream], end: Callable[[Stream], str]) -> dict[str, tuple[float, int]]:
-    """Node -> its best stream and how many were measured, at one end."""
-    figures: dict[str, list[float]] = defaultdict(list)
-    for stream in streams:
-        figures[end(stream)].append(stream.gbytes_per_s)
-    return {name: (max(values), len(values)) for name, values in figures.items()}
-
-
-def _usual(streams: Sequence[Stream]) -> float:
-    """The median over nodes and directions of each one's best.
-
-    Not the median of streams: one slow node among three spoils four streams of six.
-    """
-    tables = (_best(streams, lambda stream: stream.source), _best(streams, lambda stream: stream.target))
-    return median(best for table in tables for best, _ in table.values())
 
 
 def _tcp(interface: Interface) -> Nic:

@@ -19,6 +19,7 @@ from preflight.judge import KINDS, REACH_CHECK, Check, Judge
 from preflight.options import Options
 from preflight.run import Run
 from preflight.settings import Settings, load_settings
+from preflight.sweep import parse_sweep
 
 OURS = (*KINDS, "settings")
 # What a check waits for decides how it runs; with `node` beside `cluster` its body is evaluated for every node.
@@ -27,6 +28,7 @@ JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3}
 QUICK_KINDS = {"node", "cluster", "mesh"}
 INTERRUPT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 LEAVE = os._exit  # the real one: while a check runs, os._exit is refused
+SWEEP_WORDS = ("op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
@@ -41,6 +43,10 @@ def options_from(chosen: Chosen, command: list[str]) -> Options:
         backend=chosen["backend"],
         ranks_per_node=chosen["ranks_per_node"],
         launcher=chosen["launcher"],
+        model=chosen["model"],
+        strategy=chosen["strategy"],
+        checkpoint_dir=chosen["checkpoint_dir"],
+        drill=bool(chosen["drill"]),
         profile=chosen["profile"],
         deadline=chosen["deadline"],
         settings=load_settings(Path(chosen["settings"])) if chosen["settings"] else Settings(),
@@ -49,6 +55,7 @@ def options_from(chosen: Chosen, command: list[str]) -> Options:
         require_all=bool(chosen["require_all"]),
         full_mesh=bool(chosen["full_mesh"]),
         localize=bool(chosen["localize"]),
+        sweep=parse_sweep({name: chosen[f"bench_{name}"] for name in SWEEP_WORDS}, is_full=chosen["profile"] == "full"),
         from_run=Path(chosen["from"]) if chosen["from"] else None,
         subjects=tuple(filter(None, str(chosen.values.get("subjects", "")).split(","))),
         command=tuple(command),

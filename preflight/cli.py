@@ -18,6 +18,7 @@ LATER = ("launch", "diagnose")
 GATES = "reach,names,network,software,mesh"
 DESCRIPTION = "Will my multi-node PyTorch job start on these nodes, will it be fast, and if not, which node and why?"
 EXIT_CODES = "exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 nothing asked; 130/143/129 on INT/TERM/HUP"
+FORMATS = "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad, exclude or nodes"
 SIGPIPE_EXIT = 3
 
 
@@ -73,6 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     ):
         verb = verbs.add_parser(name, help=text, description=text, epilog=EXIT_CODES)
         _add_options(verb, OPTIONS)
+        if name == "bench":
+            _add_bench_options(verb)
         if name == "run":
             verb.add_argument("pytest", nargs="*", metavar="PYTEST", help="after --: further words for pytest")
     verb = verbs.add_parser("facts", help="what each node is, as a table or JSON", epilog=EXIT_CODES)
@@ -80,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_options(verb, {name: OPTIONS[name] for name in names})
     verb = verbs.add_parser("report", help="show a finished run again")
     verb.add_argument("run", metavar="RUN", help="the folder of the run")
+    verb.add_argument("--format", metavar="FORMAT", default="text", help=FORMATS)
     verb.add_argument("--json", **OPTIONS["json"])
     verb = verbs.add_parser("explain", help="what a check asks, why it matters, how to fix it")
     verb.add_argument("check", nargs="?", metavar="CHECK", help="a check's id, or a part of it")
@@ -89,6 +93,14 @@ def _parser() -> argparse.ArgumentParser:
 def _add_options(verb: argparse.ArgumentParser, options: dict[str, dict[str, Any]]) -> None:
     for name, attributes in options.items():
         verb.add_argument(f"--{name}", dest=name.replace("-", "_"), **attributes)
+
+
+def _add_bench_options(verb: argparse.ArgumentParser) -> None:
+    """By their plain names, which nothing else has here: --op, -b."""
+    for option, attributes in BENCH_OPTIONS.items():
+        name = option.removeprefix("bench-")
+        short = [BENCH_SHORT[name]] if name in BENCH_SHORT else []
+        verb.add_argument(*short, f"--{name}", dest=option.replace("-", "_"), **attributes)
 
 
 def _run(chosen: argparse.Namespace) -> int:
@@ -118,7 +130,7 @@ def _facts(chosen: argparse.Namespace) -> int:
 def _report(chosen: argparse.Namespace) -> int:
     from preflight.verbs import show_report
 
-    return show_report(Path(chosen.run), chosen.json)
+    return show_report(Path(chosen.run), chosen.json, chosen.format)
 
 
 def _explain(chosen: argparse.Namespace) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +34,68 @@ INHERITED_NEVER = (
 )
 
 
-async def run_job(sessions: dict[str, Session], job: Job, *, launcher: str) -> Outcome:
-    """Start the job on its nodes, follow every rank to its end, and say whose fault a failure is."""
+@dataclass
+class Watch:
+    """What is known of a running job: its ranks' stories, the nodes that were lost, and whether something is wrong."""
+
+    job: Job
+    stories: dict[int, RankStory]
+    failures: dict[str, str] = field(default_factory=dict)
+    trouble: asyncio.Event = field(default_factory=asyncio.Event)
+    hear: Callable[[dict[str, Any]], None] = lambda _record: None
+
+    def lose(self, node: str, reason: str) -> None:
+        """A node is gone, and with it all its ranks."""
+        self.failures[node] = reason
+        self.trouble.set()
+
+    def take(self, event: dict[str, Any], node: str) -> None:
+        """Write an event of a node into the stories."""
+        if "record" in event:
+            failed = self._note(event["record"], node)
+            # An agent that may start its ranks again has the last word on them.
+            if failed and not self.job.restarts:
+                self.trouble.set()
+        elif "exit" in event and not all(story.is_done for story in take_exit(event, node, self.stories)):
+            self.trouble.set()
+
+    def _note(self, record: dict[str, Any], node: str) -> bool:
+        """Write what a rank said into its story; gives whether it said that it failed."""
+        story = self.stories.get(record.get("rank", -1))
+        if story is None:
+            return False
+        if story.placement.node != node:  # a node speaks for its own ranks only
+            story.elsewhere = tuple(dict.fromkeys((*story.elsewhere, node)))
+            return False
+        kind = record.get("record")
+        if kind == "progress":
+            self.hear(record)
+        elif kind == "stage" and record.get("stage") in STAGES:
+            story.stage = record["stage"]
+        elif kind == "done":
+            story.stage, story.error = "done", ""
+        elif kind == "failed":
+            story.error = str(record.get("error", "failed without a word"))
+            return True
+        else:
+            story.records.append(record)
+        return False
+
+
+async def run_job(
+    sessions: dict[str, Session],
+    job: Job,
+    *,
+    launcher: str,
+    hear: Callable[[dict[str, Any]], None] = lambda _record: None,
+) -> Outcome:
+    """Start the job on its nodes, follow every rank to its end, and say whose fault a failure is.
+
+    `hear` is given each record of the kind progress as it comes; they are kept nowhere.
+    """
     started = time.monotonic()
-    stories = {placement.rank: RankStory(placement) for placement in job.placements}
+    watch = Watch(job, {placement.rank: RankStory(placement) for placement in job.placements}, hear=hear)
     calls: dict[str, Call] = {}
-    failures: dict[str, str] = {}
     script = (WORKLOADS / f"{job.workload}.py").read_bytes()
     try:
         port = await _free_port(sessions[job.nodes[0]], job.master_address)
@@ -53,15 +111,12 @@ async def run_job(sessions: dict[str, Session], job: Job, *, launcher: str) -> O
             }
             calls[node] = await sessions[node].start("ranks", arguments, seconds=job.seconds + 5.0, blob=script)
     except HostError as error:
-        failures[error.host] = error.reason
-    trouble = asyncio.Event()
-    if failures:
-        trouble.set()
-    followers = [asyncio.create_task(_follow(node, call, stories, failures, trouble, job)) for node, call in calls.items()]
-    watcher = asyncio.create_task(_stop_after_trouble(trouble, calls))
+        watch.lose(error.host, error.reason)
+    followers = [asyncio.create_task(_follow(node, call, watch)) for node, call in calls.items()]
+    watcher = asyncio.create_task(_stop_after_trouble(watch.trouble, calls))
     await asyncio.gather(*followers)
     watcher.cancel()
-    return conclude(job, stories, failures, time.monotonic() - started)
+    return conclude(job, watch.stories, watch.failures, time.monotonic() - started)
 
 
 async def _free_port(session: Session, address: str) -> int:
@@ -71,44 +126,12 @@ async def _free_port(session: Session, address: str) -> int:
     return int(call.result["port"])
 
 
-async def _follow(
-    node: str, call: Call, stories: dict[int, RankStory], failures: dict[str, str], trouble: asyncio.Event, job: Job
-) -> None:
+async def _follow(node: str, call: Call, watch: Watch) -> None:
     try:
         async for event in call.events():
-            if "record" in event:
-                failed = note_record(event["record"], node, stories)
-                # An agent that may start its ranks again has the last word on them.
-                if failed and not job.restarts:
-                    trouble.set()
-            elif "exit" in event and not all(story.is_done for story in take_exit(event, node, stories)):
-                trouble.set()
+            watch.take(event, node)
     except HostError as error:
-        failures[node] = error.reason
-        trouble.set()
-
-
-def note_record(record: dict[str, Any], node: str, stories: dict[int, RankStory]) -> bool:
-    """Write what a rank said into its story; gives whether it said that it failed."""
-    story = stories.get(record.get("rank", -1))
-    if story is None:
-        return False
-    if story.placement.node != node:  # a node speaks for its own ranks only
-        if node not in story.elsewhere:
-            story.elsewhere = (*story.elsewhere, node)
-        return False
-    kind = record.get("record")
-    if kind == "stage" and record.get("stage") in STAGES:
-        story.stage = record["stage"]
-        story.error = ""  # of an attempt before this one
-    elif kind == "done":
-        story.stage = "done"
-    elif kind == "failed":
-        story.error = str(record.get("error", "failed without a word"))
-        return True
-    else:
-        story.records.append(record)
-    return False
+        watch.lose(node, error.reason)
 
 
 async def _stop_after_trouble(trouble: asyncio.Event, calls: dict[str, Call]) -> None:

@@ -98,20 +98,6 @@ def env(job: Job, placements: list[Placement], master_port: int) -> list[Process
 def torchrun(job: Job, placements: list[Placement], master_port: int) -> list[Process]:
     """One agent a node, that meets the others at rank 0's address and starts the ranks of its node."""
     node = placements[0].node
-    # Without restarts the ranks are numbered as written (static); with them agents must agree anew who is there.
-    meeting = [
-        f"--rdzv-conf=timeout={AGENT_JOIN_SECONDS}",
-        f"--master-addr={job.master_address}",
-        f"--master-port={master_port}",
-    ]
-    if job.restarts:
-        is_host = str(int(node == job.nodes[0]))
-        meeting = [
-            "--rdzv-backend=c10d",
-            "--rdzv-id=preflight",
-            f"--rdzv-endpoint={_joined(job.master_address, master_port)}",
-            f"--rdzv-conf=join_timeout={AGENT_JOIN_SECONDS},is_host={is_host}",
-        ]
     argv = [
         "{python}",
         "-m",
@@ -122,7 +108,11 @@ def torchrun(job: Job, placements: list[Placement], master_port: int) -> list[Pr
         f"--max-restarts={job.restarts}",
         "--monitor-interval=0.2",
         "--tee=3",
-        *meeting,
+        # Without c10d's agreement on who comes: ranks are numbered as written, also after a restart.
+        "--rdzv-backend=static",
+        f"--rdzv-conf=timeout={AGENT_JOIN_SECONDS}",
+        f"--master-addr={job.master_address}",
+        f"--master-port={master_port}",
         "{script}",
     ]
     return [{"name": node, "argv": argv, "environment": shared_variables(job)}]
@@ -202,7 +192,3 @@ def why_not(launcher: str, job: Job, packages: Mapping[str, Mapping[str, str]]) 
         if job.world_size < 2:
             return "--launcher accelerate: with MULTI_GPU it wants two ranks or more (--ranks-per-node 2)"
     return ""
-
-
-def _joined(address: str, port: int) -> str:
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

@@ -12,9 +12,12 @@ from pathlib import Path
 from preflight.errors import UsageError
 from preflight.launchers import LAUNCHERS
 from preflight.settings import Settings
+from preflight.sweep import Sweep
 from preflight.transport import Reach
 
 PROFILES = {"quick": 45.0, "standard": 300.0, "full": 900.0}
+MODELS = ("tiny", "small", "medium")
+STRATEGIES = ("ddp", "fsdp")
 BACKENDS = ("auto", "nccl", "gloo")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -36,6 +39,10 @@ class Options:
     backend: str = "auto"
     ranks_per_node: str = "auto"
     launcher: str = "direct"
+    model: str = "tiny"
+    strategy: str = "ddp"
+    checkpoint_dir: str = ""
+    drill: bool = False
     profile: str = "standard"
     deadline: float | None = None
     settings: Settings = field(default_factory=Settings)
@@ -44,6 +51,7 @@ class Options:
     require_all: bool = False
     full_mesh: bool = False
     localize: bool = False
+    sweep: Sweep = field(default_factory=Sweep)
     from_run: Path | None = None
     subjects: tuple[str, ...] = ()
     run_id: str = field(default_factory=new_run_id)
@@ -80,6 +88,8 @@ class Options:
         for name, value, known in (
             ("--backend", self.backend, BACKENDS),
             ("--launcher", self.launcher, tuple(LAUNCHERS)),
+            ("--model", self.model, MODELS),
+            ("--strategy", self.strategy, STRATEGIES),
             ("--profile", self.profile, tuple(PROFILES)),
         ):
             if value not in known:
@@ -88,6 +98,10 @@ class Options:
             raise UsageError(f"--ranks-per-node {self.ranks_per_node!r}: wanted a number from 1, or auto")
         if not 5.0 <= self.deadline_seconds <= 86400.0:
             raise UsageError(f"--deadline {self.deadline_seconds:g}: wanted 5 to 86400 seconds")
+        if self.checkpoint_dir and not self.checkpoint_dir.startswith("/"):
+            raise UsageError(f"--checkpoint-dir {self.checkpoint_dir}: wanted a path from /, alike on every node")
+        if self.strategy != "ddp" and self.launcher == "deepspeed":
+            raise UsageError(f"--strategy {self.strategy}: --launcher deepspeed trains with ZeRO stage 2")
         self.reach  # noqa: B018 - raises for words that cannot be split
         self.layers  # noqa: B018
         if self.report_dir is not None and self.report_dir.exists() and not self.report_dir.is_dir():

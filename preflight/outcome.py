@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from preflight.launchers import Job, Placement
-from preflight.symptoms import Symptom, symptom
+from preflight.symptoms import UNKNOWN, Symptom, symptom
 
 STAGES = (
     "start",
@@ -76,7 +76,7 @@ class Outcome:
     seconds: float
     is_proven: bool = False
     culprits: tuple[RankStory, ...] = ()
-    why: Symptom = Symptom("", "", "")
+    why: Symptom = UNKNOWN
 
     def records(self, kind: str) -> list[dict[str, Any]]:
         """Every record of one kind, in rank order."""
@@ -137,8 +137,10 @@ def _started_twice(ranks: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]] 
     wrong = {node: story for story in ranks for node in story.elsewhere}
     if not wrong:
         return None
-    told = [f"{node} started rank {story.placement.rank}, which is {story.placement.node}'s" for node, story in wrong.items()]
-    return "; ".join(told), tuple(wrong)
+    told = "; ".join(
+        f"{node} started rank {s.placement.rank}, which is {s.placement.node}'s" for node, s in wrong.items()
+    )
+    return told, tuple(wrong)
 
 
 def _first_to_fail(unfinished: list[RankStory]) -> tuple[list[RankStory], bool]:
@@ -159,7 +161,8 @@ def _first_to_fail(unfinished: list[RankStory]) -> tuple[list[RankStory], bool]:
 
 def _error_line(story: RankStory) -> str:
     """The last line of the log that looks like an error."""
-    return next((line for line in reversed(story.last_lines) if re.search(r"error|fail|abort", line, re.I)), "")
+    looks_bad = re.compile(r"error|fail|abort", re.IGNORECASE)
+    return next((line for line in reversed(story.last_lines) if looks_bad.search(line)), "")
 
 
 def _last_words(story: RankStory) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from preflight.arguments import OPTIONS, Chosen, canonical, destination
+from preflight.arguments import BENCH_OPTIONS, OPTIONS, Chosen, canonical, destination
 from preflight.errors import UsageError
 
 SHARED = "hosts"  # the one short option that another plugin (pytest-testinfra) may own with the same meaning
@@ -16,7 +16,7 @@ SHARED = "hosts"  # the one short option that another plugin (pytest-testinfra) 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options under the names that nobody else has."""
     group = parser.getgroup("preflight", "preflight: multi-node checks")
-    for name, attributes in OPTIONS.items():
+    for name, attributes in {**OPTIONS, **BENCH_OPTIONS}.items():
         group.addoption(canonical(name), dest=destination(name), **attributes)
     group.addoption("--preflight-subjects", dest="preflight_subjects", default="", help="only these subjects (a,b)")
 
@@ -70,7 +70,7 @@ def chosen_options(config: pytest.Config) -> Chosen:
     """The options as given, under whichever of their two names."""
     taken = config.stash.get(TAKEN, ())
     values: dict[str, Any] = {}
-    for name, attributes in OPTIONS.items():
+    for name, attributes in {**OPTIONS, **BENCH_OPTIONS}.items():
         default = attributes.get("default", False if attributes.get("action") == "store_true" else None)
         value = config.getoption(destination(name), default)
         short = config.getoption(_short(name), None) if name not in taken or name == SHARED else None

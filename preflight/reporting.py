@@ -22,8 +22,11 @@ from preflight.facts.measured import Bench, Mesh, Training
 from preflight.findings import Verdict
 from preflight.hosts import Host
 from preflight.options import Options
-from preflight.report import FILES, WRITERS
+from preflight.report import FILES, FORMATS
+from preflight.report.facts import told
 from preflight.report.files import write_atomically
+from preflight.report.json import write_json
+from preflight.report.material import Material
 from preflight.report.run import Counts, NodeInfo, RunInfo, RunReport
 from preflight.report.text import summary
 from preflight.run import Run
@@ -61,7 +64,7 @@ def write_started(checking: Checking) -> None:
     """report.json as it stands should we be killed: error, unfinished. An unwritable folder is said at the end."""
     with contextlib.suppress(OSError):
         checking.options.folder.mkdir(parents=True, exist_ok=True)
-        WRITERS["json"](checking.options.folder / FILES["json"], _report(checking, finished=False))
+        write_json(checking.options.folder / FILES["json"], _report(checking, finished=False))
 
 
 def write_finished(checking: Checking) -> int:
@@ -71,11 +74,13 @@ def write_finished(checking: Checking) -> int:
     unwritable = ""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, writer in WRITERS.items():
-            writer(folder / FILES[name], report)
+        material = _material(checking, report)
+        for name, file_name in FILES.items():
+            write_atomically(folder / file_name, FORMATS[name](material).encode("utf-8"))
         if isinstance(checking.source, Run):
             _write_facts(folder / "facts", checking.source)
             _write_logs(folder / "logs", checking.source)
+        _append_step_summary(folder / FILES["markdown"])
     except OSError as error:
         unwritable = f"the report could not be written to {folder}: {error.strerror or error}"
     code = report.exit_code
@@ -99,6 +104,19 @@ def json_for(checking: Checking, target: str) -> str:
     except OSError as error:
         return f"--json {target}: {error.strerror or error}"
     return f"json      {target}"
+
+
+def _material(checking: Checking, report: RunReport) -> Material:
+    facts = {node.name: told(node) for node in checking.source.cluster}
+    return Material(report, facts, checking.source.logs if isinstance(checking.source, Run) else {})
+
+
+def _append_step_summary(markdown: Path) -> None:
+    """GitHub shows on the page of a job what its steps append to this file; the run stands without it."""
+    summary_file = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary_file:
+        with contextlib.suppress(OSError), open(summary_file, "a", encoding="utf-8") as stream:
+            stream.write(markdown.read_text(encoding="utf-8") + "\n")
 
 
 def _wants_colour() -> bool:

@@ -13,16 +13,17 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Document
 from preflight.facts.measured import Bench, Mesh, Training
 from preflight.facts.node import NodeFacts
+from preflight.fleet import Fleet
 from preflight.hosts import Host
 from preflight.launchers import Job, Placement
 from preflight.options import Options
 from preflight.outcome import Outcome
-from preflight.session import Fleet
-from preflight.stages import bench, facts, mesh, training
+from preflight.stages import bench, facts, links, mesh, training
 
 T = TypeVar("T")
 MESH_SECONDS = 30.0
 BENCH_SECONDS = 90.0
+SEARCH_SECONDS = 60.0
 TRAINING_SECONDS = 90.0
 CLOSING_SECONDS = 8.0  # kept back from the deadline for ending the nodes and writing the report; of a short one a fifth
 
@@ -111,16 +112,15 @@ class Run:
     def bench(self) -> Bench:
         """The all-reduce and the streams beside it."""
         if self._bench is None:
-            self.progress("measuring all-reduce bandwidth")
-            work = bench.run(
-                self.fleet.sessions,
-                self.cluster,
-                self.job("collectives", bench.settings(self.backend, len(self.cluster)), BENCH_SECONDS),
-                launcher=self.options.launcher,
-                localize=self.options.localize,
-                thresholds=self.options.settings,
-            )
-            self._bench, outcome = self._timed("bench", lambda: self.fleet.run(work, seconds=self._left(150.0)))
+            self.progress("measuring the bandwidth")
+            opts = self.options
+            searching = self._full_mesh_seconds() if opts.full_mesh else SEARCH_SECONDS
+            seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep)))
+            told = bench.settings(self.backend, len(self.cluster), opts.sweep, seconds=seconds)
+            plan = bench.Plan(opts.launcher, opts.localize, opts.full_mesh, opts.settings, self.progress)
+            work = bench.run(self.fleet.sessions, self.cluster, self.job("collectives", told, seconds), plan)
+            left = self._left(seconds + searching)
+            self._bench, outcome = self._timed("bench", lambda: self.fleet.run(work, seconds=left))
             self._keep_logs("bench", outcome)
         return self._bench
 
@@ -173,6 +173,16 @@ class Run:
         if self.backend == "nccl":
             return facts.gpu_count(node)
         return 2 if len(self.hosts) == 1 else 1
+
+    def _full_mesh_seconds(self) -> float:
+        """What the streams between all pairs will take, said before they start; refused where there is no time."""
+        seconds = links.full_mesh_seconds(len(self.cluster))
+        told = f"streams between all pairs of {len(self.cluster)} nodes: about {seconds:.0f} s"
+        if seconds > self._left(seconds):
+            raise NotMeasured(f"{told}, more than the deadline leaves: give a longer --deadline")
+        self.notes.append(told)
+        self.progress(told)
+        return 2 * seconds + SEARCH_SECONDS
 
     def _has_training_interface(self, node: NodeFacts) -> bool:
         try:

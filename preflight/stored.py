@@ -10,11 +10,14 @@ from preflight.errors import NotMeasured, UsageError
 from preflight.facts import decode
 from preflight.facts.cluster import Cluster
 from preflight.facts.measured import Bench, Mesh, Training
+from preflight.report.facts import told
 from preflight.report.json import read_json
+from preflight.report.material import Material
 from preflight.report.run import RunReport
 from preflight.stages import facts
 
 T = TypeVar("T")
+LOG_LIMIT_BYTES = 1 << 20
 
 
 @dataclass
@@ -58,6 +61,21 @@ def load(folder: Path, backend: str) -> StoredRun:
         documents[document.node] = document
     failures = {name: "not reached in the stored run" for name in report.nodes if name not in documents}
     return StoredRun(tuple(report.nodes), facts.view(documents, backend), failures, report)
+
+
+def material(folder: Path, report: RunReport) -> Material:
+    """What report.html draws from, as far as the folder holds it; `folder` may be report.json alone."""
+    if not folder.is_dir():
+        return Material(report)
+    told_facts = {node.name: told(node) for node in load(folder, "auto").cluster}
+    logs = {path.name: _end_of(path) for path in sorted((folder / "logs").glob("*.log"))}
+    return Material(report, told_facts, logs)
+
+
+def _end_of(path: Path) -> str:
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - LOG_LIMIT_BYTES))
+        return stream.read(LOG_LIMIT_BYTES).decode("utf-8", "replace")
 
 
 def _present(section: T | None, name: str) -> T:

@@ -85,6 +85,7 @@ KILLED = {
     "-7": Symptom("", "no room left in shared memory", "look at `df -h /dev/shm`; a container needs --shm-size"),
     "-6": Symptom("", "a library gave up (abort)", "read the rank's log; compare library versions with the others"),
 }
+UNKNOWN = Symptom("", "", "")
 SILENT = Symptom(
     "",
     "it hangs, is stopped, or was never started while the others waited for it",
@@ -100,5 +101,5 @@ def symptom(*, text: str, exited: str) -> Symptom:
     if exited in KILLED:
         return KILLED[exited]
     if text or exited not in {"", "stopped", "time limit"}:
-        return Symptom("", "", "")
+        return UNKNOWN
     return SILENT

@@ -11,14 +11,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from preflight import hosts
-from preflight.arguments import OPTIONS, Chosen, canonical
+from preflight import hosts, stored
+from preflight.arguments import BENCH_OPTIONS, OPTIONS, Chosen, canonical
 from preflight.checking import options_from
 from preflight.errors import UsageError
 from preflight.facts import decode
 from preflight.facts.cluster import Cluster
 from preflight.plugin import checks_folder
+from preflight.report import FORMATS
 from preflight.report.json import read_json
+from preflight.report.material import Material
+from preflight.report.nagios import nagios_code
 from preflight.report.printable import printable
 from preflight.report.run import RunReport, to_document
 from preflight.report.table import bench_table
@@ -63,7 +66,7 @@ def run_checks(chosen: Chosen, *, subjects: str = "", section: str = "", extra: 
 
 def _forwarded(chosen: Chosen) -> Iterator[str]:
     """The options again, under the names that no plugin of the user's can have."""
-    for name, attributes in OPTIONS.items():
+    for name, attributes in {**OPTIONS, **BENCH_OPTIONS}.items():
         value = chosen[name.replace("-", "_")]
         if name in {"json", "report-dir"} or value in (None, False, [], ""):
             continue
@@ -128,11 +131,19 @@ def _facts_table(cluster: Cluster) -> str:
     return str(tabulate(rows, headers=["fact (* differs)", *names], disable_numparse=True))
 
 
-def show_report(folder: Path, target: str | None) -> int:
-    """A finished run as its summary or its JSON, with the exit code it had."""
+def show_report(folder: Path, target: str | None, wanted: str = "text") -> int:
+    """A finished run in the format asked for, with the exit code it had; as nagios with that of its state."""
+    if wanted not in ("text", *FORMATS):
+        raise UsageError(f"report: --format {wanted!r} is none of text, {', '.join(FORMATS)}")
     report = read_json(folder / "report.json" if folder.is_dir() else folder)
     if target:
         _print_json(to_document(report), target)
+    elif wanted != "text":
+        material = stored.material(folder, report) if wanted == "html" else Material(report)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(FORMATS[wanted](material).encode("utf-8"))  # UTF-8 wherever it is piped to
+        if wanted == "nagios":
+            return nagios_code(report)
     else:
         width = shutil.get_terminal_size((100, 24)).columns
         print(summary(report, directory=str(folder), width=width))

@@ -1,4 +1,4 @@
-"""How does a test look at a page in a real browser? Debian's chromium, driven over WebDriver with the standard library."""
+"""How does a test look at a page in a real browser, Debian's chromium, with the standard library alone?"""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ import pytest
 
 from preflight import payload
 from preflight.errors import BadReply, HostError, Unreachable
+from preflight.fleet import Fleet
 from preflight.hosts import Host, parse_hosts
-from preflight.session import Fleet
 from preflight.transport import Reach
 
 ROOT = Path(__file__).parent.parent

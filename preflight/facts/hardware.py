@@ -6,8 +6,113 @@ from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.missing import Count, Missing, Text, Value, present
 
 
+NOT_TOLD = Missing("not told", "absent")
+
+
+class PciFunction(Value, frozen=True):
+    """Where a device sits: the bridges above it, its link, and what the IOMMU and ACS do with its traffic."""
+
+    path: Text  # "pci0000:80/0000:80:02.2/0000:82:00.0"
+    numa_node: Count | Missing
+    width: Count | Missing
+    width_max: Count | Missing  # what both the device and its slot can do
+    speed: float | Missing  # GT/s a lane
+    speed_max: float | Missing
+    iommu: Text | Missing  # "identity", "DMA", "DMA-FQ"; absent without an IOMMU
+    redirecting_bridges: tuple[Text, ...] | Missing  # whose ACS sends traffic between devices up to the root
+
+
+class GpuStatus(Value, frozen=True):
+    """How a GPU is; what its driver or model does not tell is absent."""
+
+    is_persistent: bool | Missing = NOT_TOLD
+    has_ecc: bool | Missing = NOT_TOLD
+    has_ecc_pending: bool | Missing = NOT_TOLD
+    mig_pending: Text | Missing = NOT_TOLD
+    uncorrected_errors: Count | Missing = NOT_TOLD  # since the driver was loaded
+    pages_retired: Count | Missing = NOT_TOLD  # for errors of two bits
+    is_retirement_pending: bool | Missing = NOT_TOLD
+    rows_remapped: Count | Missing = NOT_TOLD  # for errors that could not be corrected
+    is_remapping_pending: bool | Missing = NOT_TOLD
+    has_remapping_failed: bool | Missing = NOT_TOLD
+    is_memory_beyond_repair: bool | Missing = NOT_TOLD
+    is_repair_pending: bool | Missing = NOT_TOLD
+    is_sram_worn: bool | Missing = NOT_TOLD
+    recovery: Text | Missing = NOT_TOLD  # what the driver wants done: "None", "Reset", "Reboot", "Drain P2P"
+    needs_reset: bool | Missing = NOT_TOLD
+    slowdowns: tuple[Text, ...] | Missing = NOT_TOLD  # "hw_slowdown", "sw_power_cap", ...
+    performance_state: Text | Missing = NOT_TOLD  # "P0" at work, up to "P12"
+    pcie_generation: Count | Missing = NOT_TOLD
+    pcie_generation_max: Count | Missing = NOT_TOLD
+    pcie_width: Count | Missing = NOT_TOLD
+    pcie_width_max: Count | Missing = NOT_TOLD
+    power_limit_watts: float | Missing = NOT_TOLD
+    fabric_state: Text | Missing = NOT_TOLD  # "Completed", "In Progress", "Not Started"
+    fabric_status: Text | Missing = NOT_TOLD
+
+
+class Links(Value, frozen=True):
+    """The NVLinks of a GPU."""
+
+    active: Count
+    inactive: Count
+
+
+class TopologyRow(Value, frozen=True):
+    """What lies between one device and each of the others: "NV18", "PIX", "SYS"."""
+
+    device: Text
+    relations: tuple[Text, ...]
+    affinity: Text | Missing  # CPUs and NUMA node
+
+
+NEAR = ("X", "PIX", "PXB", "PHB", "NODE", "SYS")
+
+
+class Topology(Value, frozen=True):
+    """The matrix of `nvidia-smi topo -m`: GPU0, ... and NIC0, ... in the order of its columns."""
+
+    rows: tuple[TopologyRow, ...]
+    adapters: dict[Text, Text]  # "NIC0" -> "mlx5_0"
+
+    def nearest_adapters(self) -> dict[str, tuple[str, ...]]:
+        """GPU -> the adapters nearest to it, by PCIe."""
+        columns = [row.device for row in self.rows]
+        found: dict[str, tuple[str, ...]] = {}
+        for row in self.rows:
+            if not row.device.startswith("GPU"):
+                continue
+            distances = {
+                self.adapters.get(column, column): NEAR.index(relation)
+                for column, relation in zip(columns, row.relations, strict=True)
+                if not column.startswith("GPU") and relation in NEAR
+            }
+            if distances:
+                nearest = min(distances.values())
+                found[row.device] = tuple(name for name, far in distances.items() if far == nearest)
+        return found
+
+    def are_joined_by_nvlink(self) -> bool:
+        """Whether every pair of GPUs has NVLink between them."""
+        gpus = [row.device for row in self.rows if row.device.startswith("GPU")]
+        joined = ("NV", "X")
+        return all(
+            relation.startswith(joined)
+            for row in self.rows
+            if row.device.startswith("GPU")
+            for relation in row.relations[: len(gpus)]
+        )
+
+    def told(self) -> str:
+        """The whole as a message says it, alike for nodes that are built alike."""
+        near = self.nearest_adapters()
+        between = sorted({relation for row in self.rows for relation in row.relations if relation != "X"})
+        of_gpus = "; ".join(f"{gpu} {'/'.join(names)}" for gpu, names in near.items())
+        return of_gpus or f"GPUs joined by {', '.join(between)}"
+
+
 class Gpu(Value, frozen=True):
-    """One GPU as nvidia-smi tells it."""
+    """One GPU as its driver's tool tells it."""
 
     index: Count
     name: Text
@@ -17,6 +122,9 @@ class Gpu(Value, frozen=True):
     compute_mode: Text | Missing
     mig_mode: Text | Missing
     processes: Count | Missing
+    status: GpuStatus = GpuStatus()
+    links: Links | Missing = NOT_TOLD
+    pci: PciFunction | Missing = NOT_TOLD
 
     def is_busy(self) -> bool:
         """Whether a program holds memory of it; a GPU that does not tell is taken for free."""
@@ -34,6 +142,9 @@ class Gpus(Value, frozen=True):
     devices: tuple[Gpu, ...] | Missing
     driver: Text | Missing
     cuda_driver: Text | Missing
+    topology: Topology | Missing = NOT_TOLD
+    switches: Count = 0  # NVSwitches
+    fabric_manager: bool | Missing = NOT_TOLD
 
     def trouble(self) -> str:
         """Why the GPUs of this node cannot be told, "" where they can, none being an answer."""
@@ -65,6 +176,7 @@ class Gid(Value, frozen=True):
     gid: Text
     kind: Text | Missing  # "IB/RoCE v1" or "RoCE v2"
     netdev: Text | Missing
+    vlan: Count | Missing = NOT_TOLD  # of its netdev; absent where it is none
 
 
 class RdmaPort(Value, frozen=True):
@@ -79,6 +191,9 @@ class RdmaPort(Value, frozen=True):
     lid: Text | Missing
     sm_lid: Text | Missing
     counters: dict[Text, Count]
+    width: Count | Missing = NOT_TOLD  # lanes
+    active_mtu: Count | Missing = NOT_TOLD  # InfiniBand's own: 256 to 4096
+    pkeys: tuple[Text, ...] | Missing = NOT_TOLD  # partition keys in the order of the table
 
     def state_told(self) -> str:
         """The state as a message says it: "DOWN (Polling)"."""
@@ -97,6 +212,9 @@ class RdmaDevice(Value, frozen=True):
     board: Text | Missing
     node_type: Text | Missing
     ports: tuple[RdmaPort, ...]
+    model: Text | Missing = NOT_TOLD  # hca_type: "MT4129"
+    open_error: Text | Missing = NOT_TOLD  # why /dev/infiniband/uverbs* cannot be opened, "" where it can
+    pci: PciFunction | Missing = NOT_TOLD
 
 
 class Rdma(Value, frozen=True):

@@ -60,6 +60,7 @@ class Result(Measured, frozen=True):
     wrong_ranks: tuple[int, ...] = ()
     dtype: str = "float32"
     in_place: bool = True
+    mode: str = "blocking"  # or "pipelined": several operations on their way at once
 
 
 class Expected(Measured, frozen=True):
@@ -99,8 +100,21 @@ class RankReport(Measured, frozen=True):
     nccl: str = ""
 
 
+class Transport(Measured, frozen=True):
+    """What NCCL's own log says one rank used; empty where it says nothing."""
+
+    rank: int
+    node: str
+    network: str  # as NCCL calls it: IB, Socket, AWS Libfabric
+    ports: tuple[str, ...]  # mlx5_0:1/RoCE, eth0:10.0.0.1<0>
+    between_nodes: tuple[str, ...]  # NET/IB/GDRDMA, NET/Socket
+    within_node: tuple[str, ...]  # P2P/CUMEM, SHM/direct
+    channels: int
+    algorithm: str  # of the largest operation, which rank 0 alone tells: "RING SIMPLE"
+
+
 class Bench(Measured, frozen=True):
-    """All-reduce over all ranks, the raw streams beside it, and who is slow."""
+    """Collectives over all ranks, the raw streams beside them, and who is slow."""
 
     backend: str
     world_size: int
@@ -112,6 +126,7 @@ class Bench(Measured, frozen=True):
     ranks: tuple[RankReport, ...] = ()
     not_measured: str = ""  # why `results` is empty, with the node that is to blame
     not_measured_nodes: tuple[str, ...] = ()
+    transports: tuple[Transport, ...] = ()
 
     def result(self, op: str) -> Result:
         """The result of a collective at its largest size."""
@@ -127,7 +142,9 @@ class TrainedRank(Measured, frozen=True):
     Fingerprints are projections of a gradient on fixed pseudo-random vectors: equal gradients give equal
     fingerprints up to rounding. `gradient_error` is the relative distance of the gradient this rank put into its
     first all-reduce from what its peers computed for the same data; `parameters_error` that of its parameters
-    after the first step from a single process on the whole batch.
+    after the first step from a single process on the whole batch. `replay_error`, `accumulation_error` and
+    `resume_error` are relative distances of a second computation (the first steps again, a batch in two halves, the
+    steps after the checkpoint again) from the first; None where it was not made.
     """
 
     rank: int
@@ -143,6 +160,46 @@ class TrainedRank(Measured, frozen=True):
     reference_agreed: bool = True  # the peers that recomputed this rank's gradient agree with each other
     samples_digest: str = ""
     communication_seconds_median: float = 0.0
+    optimizer_digest: str = ""
+    samples_right: bool = True  # they are those that DistributedSampler should deal to this rank
+    samples_shared: int = 0  # how many of them another rank uses too
+    replay_error: float | None = None
+    accumulation_error: float | None = None
+    resume_error: float | None = None
+    checkpoint_error: str = ""  # why this rank could not read what rank 0 wrote
+    alone_step_seconds_median: float | None = None  # its node training by itself; None where there is one node
+    data_seconds_median: float = 0.0
+    memory_peak_bytes: int = 0
+
+
+class JobFailure(Measured, frozen=True):
+    """Where a job stopped, whose fault that is, and what may mend it.
+
+    ``is_proven`` tells whether the nodes are guilty (a rank died there, gave a reason of its own or kept the others
+    waiting), or only the place where nothing more was heard.
+    """
+
+    nodes: tuple[str, ...]
+    is_proven: bool
+    message: str
+    stage: str = ""
+    ranks: tuple[int, ...] = ()
+    cause: str = ""
+    fix: str = ""
+    last_lines: tuple[str, ...] = ()
+
+
+class Drill(Measured, frozen=True):
+    """What became of two trainings in which one rank killed itself: without restarts, and with torchrun's."""
+
+    rank: int
+    node: str
+    named: tuple[str, ...]  # the nodes that the failed job was blamed on
+    seconds_to_end: float  # from the start of the job to the end of its last rank
+    limit_seconds: float
+    restarted_losses: tuple[float, ...] = ()  # after the restart, from the checkpoint on
+    wanted_losses: tuple[float, ...] = ()  # of the training that nothing befell
+    not_restarted: str = ""
 
 
 class Training(Measured, frozen=True):
@@ -157,6 +214,14 @@ class Training(Measured, frozen=True):
     tokens_per_s: float = 0.0
     not_measured: str = ""
     not_measured_nodes: tuple[str, ...] = ()
+    model: str = "tiny"
+    strategy: str = "ddp"
+    samples_missing: int = 0  # how many samples no rank used
+    scaling_efficiency: float | None = None  # tokens/s of all nodes, over the sum of each node by itself
+    expected_communication_seconds: float | None = None  # of a step, from the bench's all-reduce
+    checkpoint_dir: str = ""
+    failure: JobFailure | None = None
+    drill: Drill | None = None
 
     def joined(self) -> tuple[TrainedRank, ...]:
         """The ranks, or NotMeasured when the training gave none."""

@@ -146,6 +146,7 @@ class Ports(Value, frozen=True):
     """The listening TCP sockets of the node."""
 
     listeners: tuple[Listener, ...]
+    ephemeral_in_use: Count | Missing = Missing("not counted", "absent")  # ports of that range with a socket
 
 
 class Route(Value, frozen=True):
@@ -157,6 +158,9 @@ class Route(Value, frozen=True):
     resolved_fqdn: tuple[Text, ...]
     interface: Text | Missing
     source: Text | Missing
+    reverse: Text | Missing = Missing("not asked", "absent")  # the name that the address has here; absent: none
+    reverse_addresses: tuple[Text, ...] = ()  # what that name resolves to here
+    reverse_seconds: float | Missing = Missing("not asked", "absent")
 
     def leaves_by(self) -> str:
         """The interface that packets to the peer leave by."""

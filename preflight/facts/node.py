@@ -75,6 +75,21 @@ class NodeFacts:
         return self.subject("limits", values.Limits)
 
     @property
+    def machine(self) -> values.Machine:
+        """Processors, memory, services."""
+        return self.subject("machine", values.Machine)
+
+    @property
+    def files(self) -> values.Files:
+        """Folders, mounts and the paths asked for."""
+        return self.subject("files", values.Files)
+
+    @property
+    def trust(self) -> values.Trust:
+        """Logins from node to node."""
+        return self.subject("trust", values.Trust)
+
+    @property
     def peers(self) -> values.Peers:
         """Routes to the peers and the port bound for MASTER_PORT."""
         return self.subject("peers", values.Peers)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from preflight.errors import BlockedBy, FactMissing
+from preflight.facts.files import Files, Login, Mount, Place, Same, Shared, Trust
 from preflight.facts.hardware import Gid, Gpu, Gpus, Rdma, RdmaDevice, RdmaPort
+from preflight.facts.machine import Machine
 from preflight.facts.missing import Count, Missing, Port, Text, Value, or_none, present
 from preflight.facts.network import (
     Address,
@@ -25,6 +27,7 @@ __all__ = [
     "Clock",
     "Count",
     "Environment",
+    "Files",
     "Gateway",
     "Gid",
     "Gpu",
@@ -34,17 +37,24 @@ __all__ = [
     "Limit",
     "Limits",
     "Listener",
+    "Login",
+    "Machine",
     "Missing",
+    "Mount",
     "Network",
     "Peers",
+    "Place",
     "Port",
     "Ports",
     "Rdma",
     "RdmaDevice",
     "RdmaPort",
     "Route",
+    "Same",
+    "Shared",
     "Software",
     "Text",
+    "Trust",
     "Value",
     "Variable",
     "is_loopback",
@@ -96,6 +106,8 @@ class Software(Value, frozen=True):
     cudnn: Text | Missing
     nccl: Text | Missing  # the library torch would load
     torch_path: Text | Missing
+    nccl_copies: dict[Text, Text] = {}  # every libnccl.so.2 that a process may meet -> its version, "" where not told
+    nccl_preloaded: Text = ""  # the one that LD_PRELOAD puts before all others
 
     def has_torch(self) -> bool:
         """Whether torch is installed; FactMissing where nobody could tell."""
@@ -173,6 +185,9 @@ SUBJECTS: dict[str, type[Value]] = {
     "rdma": Rdma,
     "environment": Environment,
     "limits": Limits,
+    "machine": Machine,
     "peers": Peers,
+    "files": Files,
+    "trust": Trust,
     "clock": Clock,
 }

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from preflight.facts.cluster import Cluster
 from preflight.findings import SEVERITY, Finding, Verdict, Where
@@ -67,11 +68,16 @@ def _skipped(skip: Skip) -> Finding:
 
 
 def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Each finding once, the worst first, then in the order of files and lines."""
-    once = dict.fromkeys(found)
+    """One finding for each rule, verdict and message, the worst first, then in the order of files and lines."""
+    once: dict[tuple[object, ...], Finding] = {}
+    for finding in found:
+        key = (finding.check, finding.verdict, finding.message, finding.fix, finding.nodes)
+        before = once.get(key)
+        where = tuple(dict.fromkeys((*before.where, *finding.where))) if before else finding.where
+        once[key] = replace(finding, where=where)
 
     def place(finding: Finding) -> tuple[int, str, int]:
         first = finding.where[0] if finding.where else Where("", 0)
         return (-SEVERITY[finding.verdict], first.file, first.line)
 
-    return tuple(sorted(once, key=place))
+    return tuple(sorted(once.values(), key=place))

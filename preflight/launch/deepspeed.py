@@ -50,14 +50,11 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...], host
     if hostfile is not None:
         hosts, problems = chosen(hostfile, told(given.get("include")), told(given.get("exclude")), where)
         reader.problems.extend(problems)
-        if nodes is None:
+        if nodes is None and hosts:
             nodes = Sourced(len(hosts), hostfile.file, 1)
         slots = {told(host.slots) for host in hosts}
-        if processes is None and len(slots) == 1 and isinstance(hosts[0].slots, Sourced):
+        if hosts and processes is None and len(slots) == 1 and isinstance(hosts[0].slots, Sourced):
             processes = hosts[0].slots
-    elif "hostfile" not in given and nodes is None and not parsed.is_opaque and "include" not in given:
-        # /job/hostfile is DeepSpeed's default: a machine that has none runs on itself alone
-        nodes = None
     port = number("master_port") or Sourced(29500, where.file, where.line, "tool")
     environment = reader.environment()
     return Plan(

@@ -46,8 +46,10 @@ def kind_of(name: str, text: str) -> Kind:
     if lower.endswith((".py", ".md", ".ipynb", ".toml", ".rst", ".html")):
         return "other"
     base = lower.rpartition("/")[2]
-    is_called_so = any("slots=" in line for line in telling) or ("host" in base and bool(telling))
-    if is_called_so and all(HOST_LINE.fullmatch(line) or "slots=" in line for line in telling):
+    with_slots = sum("slots=" in line for line in telling)
+    if 2 * with_slots >= max(len(telling), 1) or (
+        "host" in base and all(map(HOST_LINE.fullmatch, telling)) and telling
+    ):
         return "hostfile"
     if base.endswith((".deepspeed_env", "deepspeed_env", "nccl.conf", ".env")):
         return "variables"

@@ -13,7 +13,7 @@ from preflight.findings import Finding
 from preflight.hosts import fold
 from preflight.launch.addresses import is_loopback, wrong_with
 from preflight.launch.jobs import jobs
-from preflight.launch.plan import LaunchFiles, Sourced, fail, firm, told, warn
+from preflight.launch.plan import LaunchFiles, Plan, Sourced, fail, firm, told, warn
 
 
 def nodes_are_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
@@ -151,6 +151,14 @@ def port_is_free(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
             yield warn("master_port_is_not_ephemeral", message, port.where, fix="29500", nodes=(owner.name,))
 
 
+def _own_node(plan: Plan, cluster: Cluster) -> str:
+    """The node that a file is for, by its rank; "" where it may be for any, or all must count alike."""
+    rank = firm(plan.node_rank)
+    if plan.launcher != "torchrun" or plan.start != "each node" or rank is None or not 0 <= rank < len(cluster):
+        return ""
+    return cluster.nodes[rank].name
+
+
 def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """As many processes on every node as it has GPUs; nodes without any are left to the CPU."""
     counts: dict[str, int] = {}
@@ -179,8 +187,10 @@ def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
                 )
         if not isinstance(each, Sourced) or each.value < 1:
             continue
-        short = tuple(name for name, count in counts.items() if count < each.value)
-        spare = tuple(name for name, count in counts.items() if count > each.value)
+        own = _own_node(plan, cluster)
+        here = {name: count for name, count in counts.items() if own in ("", name)}
+        short = tuple(name for name, count in here.items() if count < each.value)
+        spare = tuple(name for name, count in here.items() if count > each.value)
         if short:
             having = ", ".join(f"{counts[name]} on {name}" for name in short[:4])
             message = f"{each.value} processes on each node, and fewer GPUs: {having}"

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from preflight.findings import Finding, Where
 from preflight.launch.marks import Marks
 from preflight.launch.plan import Plan, Slurm, Sourced, Unknown, fail, firm, told, warn
+from preflight.launch.programs import actor_batches, argument_number
 from preflight.launch.shell import REMOTE, Command, is_container
 from preflight.launch.slurm import gpus_of_node, tasks_of_node
 
@@ -31,7 +32,7 @@ def script_problems(commands: list[Command], plans: list[Plan], marks: Marks, sl
         *_downloads(commands, plans, marks),
         *_scontrol(plans),
         *_started(commands, plans, slurm),
-        *_openrlhf(commands, marks),
+        *actor_batches(commands, marks),
     ]
 
 
@@ -156,7 +157,7 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
     asked = plan.slurm.number("nodes")
     wanted = plan.nodes if plan.launcher not in ("srun", "mpirun", "env") else None
     words = [told(argument) or "" for argument in plan.arguments]
-    named, devices = _argument(words, "num_nodes", "num-nodes"), _argument(words, "devices", "gpus")
+    named, devices = argument_number(words, "num_nodes", "num-nodes"), argument_number(words, "devices", "gpus")
     where = asked.where if asked is not None else plan.where
     count = firm(wanted) if isinstance(wanted, Sourced) and wanted.origin == "written" else named
     have = firm(asked) if asked is not None else 1
@@ -214,40 +215,6 @@ def tasks_have_cpus(plan: Plan) -> Iterable[Finding]:
             f"--cpus-per-task={cpus.value} for {each} processes: they and their data loaders share {cpus.value} CPUs"
         )
         yield warn("slurm_tasks_have_cpus", message, cpus.where, plan.where, fix=f"#SBATCH --cpus-per-task={8 * each}")
-
-
-def _argument(words: list[str], *names: str) -> int | None:
-    """The number after an option of the program: ``--num_nodes 2``, ``--trainer.num_nodes=2``."""
-    for place, word in enumerate(words):
-        option, equals, value = word.partition("=")
-        if (option.startswith("-") and option.lstrip("-").rpartition(".")[2] in names) or (
-            equals and option.rpartition(".")[2] in names
-        ):
-            text = value if equals else words[place + 1] if place + 1 < len(words) else ""
-            if text.isascii() and text.isdigit() and len(text) < 7:
-                return int(text)
-    return None
-
-
-def _openrlhf(commands: list[Command], marks: Marks) -> Iterable[Finding]:
-    """train_batch_size of an actor group divides by micro batch x its GPUs."""
-    for command in commands:
-        words = [word.plain for word in command.words]
-        figures = [
-            _argument(words, name)
-            for name in ("train_batch_size", "micro_train_batch_size", "actor_num_nodes", "actor_num_gpus_per_node")
-        ]
-        if all(figure is not None and figure > 0 for figure in figures):
-            total, micro, nodes, gpus = (figure or 1 for figure in figures)
-            world = nodes * gpus
-            if total % (micro * world):
-                message = f"train_batch_size {total} does not divide by {micro} (micro batch) x {world} (world size)"
-                yield fail(
-                    "batch_sizes_multiply",
-                    message,
-                    Where(marks.file, command.line),
-                    fix=f"--train_batch_size {max(1, total // (micro * world)) * micro * world}",
-                )
 
 
 PLAN_RULES = (tasks_are_counted_once, tasks_see_their_gpus, slurm_nodes_fit, tasks_have_cpus)

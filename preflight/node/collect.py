@@ -19,6 +19,7 @@ COLLECTORS = {
     "rdma": "rdma",
     "environment": "environment",
     "limits": "limits",
+    "machine": "machine",
     "identity": "identity",
 }
 LONGEST_TEXT = 4096

@@ -1,45 +1,43 @@
-"""Which GPUs and which driver does nvidia-smi report here?"""
+"""Which GPUs and which driver does this node have, and how are they?"""
 
 from __future__ import annotations
 
 import os
-import select
-import time
 
+from preflight.node import amd, gpu_links, gpu_values, pci, programs
 from preflight.node.environment import job_variables
 from preflight.node.missing import missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from subprocess import Popen
-    from typing import Any, Union
-    from xml.etree.ElementTree import Element
+    from typing import Any
 
-    from preflight.node.missing import Missing, TextOrMissing
+    from preflight.node.missing import Missing
 
-    CountOrMissing = Union[int, Missing]
-
-PROGRAM = "nvidia-smi"
-FOLDERS = ("/usr/bin", "/usr/local/nvidia/bin")
+PROGRAM = gpu_values.PROGRAM
 LIMIT_S = 10.0
-AFTER_KILL_S = 1.0
-LARGEST_REPLY_BYTES = 16 << 20
-NOT_TOLD = ("N/A", "[N/A]", "Not Supported", "[Not Supported]", "Requested functionality has been deprecated")
+LINKS_LIMIT_S = 5.0
+FABRIC_MANAGER = "nv-fabricmanage"  # the kernel keeps 15 characters of a name
 
 
 def collect(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Facts of the subject gpu."""
+    """Facts of the subject gpu; a program is started only where there is one to ask."""
     path = job_variables(arguments).get("PATH", ("", ""))[0]
-    program = find(path)
+    program = programs.find(PROGRAM, path)
     if program:
-        try:
-            return parse(run(program))
-        except (OSError, ValueError) as error:
-            return unknown(missing(str(error)))
-    if os.path.exists(f"{arguments['proc']}/driver/nvidia"):
+        facts = with_links(asked(program), program)
+    elif os.path.exists(f"{arguments['proc']}/driver/nvidia"):
         return unknown(missing("the NVIDIA driver is loaded, but nvidia-smi was not found"))
-    absent = missing("nvidia-smi not found", "absent")
-    return {"devices": [], "driver": absent, "cuda_driver": absent}
+    elif amd.is_present(arguments):
+        facts = amd.collect(path)
+    else:
+        absent = missing("nvidia-smi not found", "absent")
+        return {"devices": [], "driver": absent, "cuda_driver": absent}
+    sysfs = arguments.get("sysfs", "/sys")
+    for device in facts["devices"] if isinstance(facts["devices"], list) else []:
+        device["pci"] = pci.function(sysfs, device["bus_id"])
+    switches = pci.count_switches(sysfs)
+    return {**facts, "switches": switches, **({"fabric_manager": fabric_manager(arguments)} if switches else {})}
 
 
 def unknown(reason: Missing) -> dict[str, Any]:
@@ -47,75 +45,72 @@ def unknown(reason: Missing) -> dict[str, Any]:
     return {"devices": reason, "driver": reason, "cuda_driver": reason}
 
 
-def find(path: str) -> str:
-    """Where nvidia-smi is, or the empty string."""
-    for folder in [*filter(None, path.split(":")), *FOLDERS]:
-        program = f"{folder}/{PROGRAM}"
-        if os.path.isfile(program) and os.access(program, os.X_OK):
-            return program
-    return ""
-
-
-def run(program: str, *, limit_s: float = LIMIT_S) -> str:
-    """What `nvidia-smi -q -x` prints; TimeoutError when it takes longer, for a sick driver can stop it for ever."""
-    import subprocess
-
-    from preflight.node import children
-
-    reader, writer = os.pipe()
-    with open(reader, "rb", buffering=0) as output:
-        try:
-            # stderr too: some failures are told only there; parse() takes the document out of what surrounds it.
-            environment = {**os.environ, "LC_ALL": "C"}
-            process = children.start(
-                [program, "-q", "-x"], seconds=limit_s, stdout=writer, stderr=subprocess.STDOUT, env=environment
-            )
-        finally:
-            os.close(writer)
-        try:
-            text = read_all(output.fileno(), end=time.monotonic() + limit_s)
-        finally:
-            stuck = stop(process)
-    if text is None:
-        raise TimeoutError(f"{PROGRAM} did not finish within {limit_s:g} s{stuck}")
-    return text.decode("utf-8", "backslashreplace")
-
-
-def read_all(descriptor: int, *, end: float) -> bytes | None:
-    """Everything that comes until the other side closes, or nothing if it does not by `end`."""
-    poller = select.poll()
-    poller.register(descriptor, select.POLLIN)
-    parts: list[bytes] = []
-    size = 0
-    while poller.poll(max(0.0, 1000 * (end - time.monotonic()))):
-        part = os.read(descriptor, 1 << 16)
-        if not part:
-            return b"".join(parts)
-        parts.append(part)
-        size += len(part)
-        if size > LARGEST_REPLY_BYTES:
-            raise ValueError(f"{PROGRAM} printed more than {LARGEST_REPLY_BYTES >> 20} MiB")
-    return None
-
-
-def stop(process: Popen[bytes]) -> str:
-    """End the program; says so if even SIGKILL does not: it hangs in the kernel (D state)."""
-    import subprocess
-
-    process.kill()
+def asked(program: str) -> dict[str, Any]:
+    """What nvidia-smi tells in XML; where it has none or this Python cannot read it, in its plain text."""
     try:
-        process.wait(AFTER_KILL_S)
-    except subprocess.TimeoutExpired:
-        process.returncode = -9  # nobody waits for it any more, and Popen need not complain about that
-        return f" and cannot be killed: process {process.pid} hangs in the driver"
-    return ""
+        text = programs.run([program, "-q", "-x"], limit_s=LIMIT_S)
+    except (OSError, ValueError) as error:
+        return unknown(missing(str(error)))
+    try:
+        return parse(text)
+    except (ValueError, ImportError) as error:
+        reason = str(error)
+    if "<nvidia_smi_log" not in text and "NVSMI LOG" not in text:
+        return unknown(missing(reason))  # it failed in words of its own: asking again gives the same
+    try:
+        return parse(text if "NVSMI LOG" in text else programs.run([program, "-q"], limit_s=LIMIT_S), is_text=True)
+    except (OSError, ValueError):
+        return unknown(missing(reason))
 
 
-def parse(text: str) -> dict[str, Any]:
-    """Facts from the output of `nvidia-smi -q -x`; ValueError with its own words if that is not a whole document.
+def with_links(facts: dict[str, Any], program: str) -> dict[str, Any]:
+    """The same with NVLinks and the topology, where there is more than one GPU to join."""
+    devices = facts["devices"]
+    if not isinstance(devices, list) or len(devices) < 2:
+        return facts
+    commands = {"topology": [program, "topo", "-m"], "links": [program, "nvlink", "-s"]}
+    told = programs.run_all(commands, limit_s=LINKS_LIMIT_S)
+    try:
+        matrix = gpu_links.topology(told["topology"]) if isinstance(told["topology"], str) else told["topology"]
+    except ValueError as error:
+        matrix = missing(str(error))
+    try:
+        links = gpu_links.nvlinks(told["links"]) if isinstance(told["links"], str) else {}
+    except ValueError:
+        links = {}  # an old nvidia-smi has no such word, and a table of links is not worth an error
+    for device in devices:
+        if device["index"] in links:
+            device["links"] = links[device["index"]]
+    return {**facts, "topology": matrix}
+
+
+def fabric_manager(arguments: dict[str, Any]) -> bool | Missing:
+    """Whether Fabric Manager runs; from inside a container its process may not be seen."""
+    proc = arguments["proc"]
+    for entry in os.listdir(proc):
+        if entry.isdigit():
+            try:
+                with open(f"{proc}/{entry}/comm", encoding="utf-8", errors="backslashreplace") as file:
+                    if file.read().strip().startswith(FABRIC_MANAGER):
+                        return True
+            except OSError:
+                continue
+    inside = any(os.path.exists(mark) for mark in ("/.dockerenv", "/run/.containerenv"))
+    if inside or "KUBERNETES_SERVICE_HOST" in os.environ:
+        return missing("a container does not see the processes of its host", "absent")
+    return False
+
+
+def parse(text: str, *, is_text: bool = False) -> dict[str, Any]:
+    """Facts from the output of `nvidia-smi -q -x`, or of `-q`; ValueError if that is not a whole document.
 
     Warnings may stand before and after the document, and an exit code other than 0 may come with a whole one.
     """
+    return parse_text(text) if is_text else parse_xml(text)
+
+
+def parse_xml(text: str) -> dict[str, Any]:
+    """Facts from the output of `nvidia-smi -q -x`."""
     start, end = text.find("<nvidia_smi_log"), text.rfind("</nvidia_smi_log>")
     if start < 0 or end < start:
         kind = "printed no XML" if start < 0 else "output was cut short"
@@ -126,66 +121,37 @@ def parse(text: str) -> dict[str, Any]:
         log = ET.fromstring(text[start : end + len("</nvidia_smi_log>")])  # noqa: S314 - without a DTD no entities
     except ET.ParseError as error:
         raise ValueError(f"{PROGRAM} printed broken XML: {error}") from None
-    devices = [gpu(element, index=index) for index, element in enumerate(log.findall("gpu"))]
-    attached = log.findtext("attached_gpus", "").strip()
+    devices = []
+    for index, element in enumerate(log.findall("gpu")):
+        pairs = gpu_values.flatten(element)
+        bus_id = element.get("id") or dict(pairs).get("pci/pci_bus_id", "?")
+        devices.append(gpu_values.gpu(pairs, index=index, bus_id=bus_id))
+    head = {child.tag: (child.text or "").strip() for child in log if child.tag != "gpu"}
+    return _all(head, devices)
+
+
+def parse_text(text: str) -> dict[str, Any]:
+    """Facts from the output of `nvidia-smi -q`, or of a section of it (`-q -d ECC`)."""
+    start = text.find("NVSMI LOG")
+    if start < 0:
+        raise ValueError(f"{PROGRAM} printed no log: {' '.join(text[-300:].split())}")
+    head, blocks = gpu_values.blocks(text[start:])
+    names = [{path for path, _ in pairs} for _, pairs in blocks]
+    is_part = not any("product_name" in paths for paths in names)
+    if not is_part and not all(any(path.startswith("processes") for path in paths) for paths in names):
+        raise ValueError(f"{PROGRAM} output was cut short: {' '.join(text[-300:].split())}")
+    devices = [
+        gpu_values.gpu(pairs, index=index, bus_id=bus_id, is_part=is_part)
+        for index, (bus_id, pairs) in enumerate(blocks)
+    ]
+    return _all(head, devices)
+
+
+def _all(head: dict[str, str], devices: list[dict[str, Any]]) -> dict[str, Any]:
+    attached = head.get("attached_gpus", "")
     short = attached.isdecimal() and int(attached) != len(devices)
     return {
         "devices": missing(f"{PROGRAM} counts {attached} GPUs and describes {len(devices)}") if short else devices,
-        "driver": told(log, "driver_version"),
-        "cuda_driver": told(log, "cuda_version"),
+        "driver": gpu_values.told(head, "driver_version"),
+        "cuda_driver": gpu_values.told(head, "cuda_version"),
     }
-
-
-def gpu(element: Element, *, index: int) -> dict[str, Any]:
-    """One GPU; its index is its place in the list, which is NVML's order: minor numbers follow another one."""
-    memory = told(element, "fb_memory_usage/total")
-    return {
-        "index": index,
-        "name": required(element, "product_name"),
-        "uuid": required(element, "uuid"),
-        "memory_mib": memory_mib(memory) if isinstance(memory, str) else memory,
-        "bus_id": element.get("id") or required(element, "pci/pci_bus_id"),
-        "compute_mode": told(element, "compute_mode"),
-        "mig_mode": told(element, "mig_mode/current_mig"),
-        "processes": processes(element),
-    }
-
-
-def told(element: Element, path: str) -> TextOrMissing:
-    """The text at a path, where nvidia-smi has one to tell."""
-    text = element.findtext(path)
-    if text is None:
-        return missing(f"this {PROGRAM} does not tell {path}", "absent")
-    text = text.strip()
-    if not text or text in NOT_TOLD:
-        return missing(f"{PROGRAM} says {text or 'nothing'}", "absent")
-    if text.upper().startswith(("ERR!", "[UNKNOWN", "UNKNOWN ERROR", "[GPU", "GPU IS LOST", "GPU REQUIRES RESET")):
-        return missing(f"{PROGRAM} says {text}")
-    return text
-
-
-def required(element: Element, path: str) -> str:
-    """The text at a path without which a GPU cannot be named."""
-    text = told(element, path)
-    if isinstance(text, str):
-        return text
-    raise ValueError(f"{path} of GPU {element.get('id', '?')}: {text['missing']}")
-
-
-def memory_mib(text: str) -> CountOrMissing:
-    """The figure in "81920 MiB"."""
-    figure, _, unit = text.partition(" ")
-    if unit == "MiB" and figure.isdecimal():
-        return int(figure)
-    return missing(f"{PROGRAM} says {text}")
-
-
-def processes(element: Element) -> CountOrMissing:
-    """How many processes use the GPU."""
-    block = element.find("processes")
-    if block is None:
-        return missing(f"this {PROGRAM} does not tell processes", "absent")
-    text = (block.text or "").strip()
-    if text:
-        return missing(f"{PROGRAM} says {text}", "absent" if text in NOT_TOLD else "failed")
-    return len(block.findall("process_info"))

@@ -4,7 +4,8 @@
 Events: {"listening": [address, port]}, then for each round {"round": {"shift", "from", "received_bytes", "seconds",
 "gbytes_per_s"}}, or {"round": {"shift", "from", "error": reason}}; "send_error" where our own sending failed.
 Messages: {"round": {"shift", "send_to": {"name", "address", "port"}, "receive_from": name, "seconds"}},
-{"finish": true}.
+{"finish": true}. ``shift`` is any number that both ends of a stream are given; ``send_to`` or ``receive_from`` may be
+null where a node has no part on that side.
 
 The receiver times and ends the stream: a sender's figures tell how fast its kernel buffers fill.
 """
@@ -232,19 +233,20 @@ def one_round(node: Node, order: dict[str, Any]) -> dict[str, Any]:
     """Send to one peer and receive from another at the same time."""
     deadline = time.monotonic() + CONNECT_SECONDS + 2 * float(order["seconds"])
     with selectors.DefaultSelector() as selector:
-        receiver = Receiver(node, selector, order)
-        sender = Sender(node, selector, order)
-        while not (receiver.is_done and sender.is_done) and time.monotonic() < deadline:
+        receiver = Receiver(node, selector, order) if order["receive_from"] else None
+        sender = Sender(node, selector, order) if order["send_to"] else None
+        parts = [part for part in (receiver, sender) if part]
+        while not all(part.is_done for part in parts) and time.monotonic() < deadline:
             for key, events in selector.select(max(0.0, deadline - time.monotonic())):
                 current = selector.get_map().get(key.fd)
                 if current is not None and current.fileobj is key.fileobj:
                     key.data.ready(key.fileobj, events)
-        if not sender.is_done:
+        if sender and not sender.is_done:
             sender.end("" if sender.position else "filtered: no connection, or no answer")
-        for connection in [*receiver.candidates, receiver.stream]:
+        for connection in [*receiver.candidates, receiver.stream] if receiver else []:
             _close(selector, connection)
-    result = {"shift": order["shift"], "from": order["receive_from"], **receiver.reading()}
-    return {**result, "send_error": sender.error} if sender.error else result
+    result = {"shift": order["shift"], "from": order["receive_from"], **(receiver.reading() if receiver else {})}
+    return {**result, "send_error": sender.error} if sender and sender.error else result
 
 
 def _close(selector: selectors.BaseSelector, connection: socket.socket | None) -> None:

@@ -1,12 +1,21 @@
 """What became of a run, for a person, a program and a CI system.
 
 ``run``        RunReport: everything the formats say, and its JSON document
+``material``   RunReport, facts in words and logs: what a format draws from
 ``text``       the summary on the terminal
 ``groups``     what belongs together for a reader
+``causes``     what there is to repair, one card each
+``matrix``     check x node
 ``measurements``  mesh, bench and training in a few lines
 ``table``      the benchmark as nccl-tests prints it
 ``json``       report.json, and reading it again
+``html``       report.html, with ``plots``, ``figures``, ``heatmap`` and ``strip`` for its pictures
+``markdown``   report.md, for a pull request or an issue
 ``junit``      junit.xml
+``metrics``    report.prom, for Prometheus
+``nagios``     one line for a monitoring system
+``csv``        matrix.csv
+``hostlists``  good and bad nodes for launchers and schedulers
 ``printable``  no control character of a node reaches an output
 ``files``      whole files or none
 """
@@ -14,14 +23,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
-from preflight.report.json import write_json
-from preflight.report.junit import write_junit
-from preflight.report.run import RunReport
+from preflight.report.csv import matrix_csv
+from preflight.report.hostlists import bad_hostfile, good_hostfile, nodes_json, slurm_exclude
+from preflight.report.json import json_text
+from preflight.report.junit import junit_text
+from preflight.report.markdown import markdown_text
+from preflight.report.material import Material
+from preflight.report.metrics import metrics_text
+from preflight.report.nagios import nagios_line
 
-Writer = Callable[[Path, RunReport], None]
 
-# Format -> the name of its file in the folder of the run. report.json comes first: it is what the others derive from.
-FILES = {"json": "report.json", "junit": "junit.xml"}
-WRITERS: dict[str, Writer] = {"json": write_json, "junit": write_junit}
+def _html(material: Material) -> str:
+    from preflight.report.html import html_text  # Jinja2 takes 50 ms to import: not for every start
+
+    return html_text(material)
+
+
+FORMATS: dict[str, Callable[[Material], str]] = {
+    "json": lambda material: json_text(material.report),
+    "html": _html,
+    "markdown": markdown_text,
+    "junit": lambda material: junit_text(material.report),
+    "prometheus": metrics_text,
+    "csv": matrix_csv,
+    "nagios": nagios_line,
+    "good": good_hostfile,
+    "bad": bad_hostfile,
+    "exclude": slurm_exclude,
+    "nodes": nodes_json,
+}
+# The formats that every run leaves in its folder. report.json comes first: it is what the others derive from.
+FILES = {
+    "json": "report.json",
+    "html": "report.html",
+    "markdown": "report.md",
+    "junit": "junit.xml",
+    "prometheus": "report.prom",
+    "csv": "matrix.csv",
+    "good": "nodes-good.txt",
+    "bad": "nodes-bad.txt",
+}

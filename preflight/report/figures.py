@@ -117,7 +117,10 @@ def steps(training: Training) -> Markup:
     ]
     typical = statistics.median(column.value for column in columns)
     return column_plot(
-        columns, title=f"Step time of {len(columns)} ranks, median {typical:.1f} ms", x_label="rank", y_label="ms a step"
+        columns,
+        title=f"Step time of {len(columns)} ranks, median {typical:.1f} ms",
+        x_label="rank",
+        y_label="ms a step",
     )
 
 
@@ -135,6 +138,6 @@ def time_bar(report: RunReport) -> Markup:
             )
         )
         left += wide
-    return Markup(
-        '<svg class="plot" role="img" aria-label="Time by stage" viewBox="0 0 {} 22" preserveAspectRatio="none">{}</svg>'
-    ).format(GAUGE_WIDTH, Markup("").join(parts))
+    return Markup('<svg class="plot" role="img" aria-label="Time by stage" viewBox="0 0 {} 22">{}</svg>').format(
+        GAUGE_WIDTH, Markup("").join(parts)
+    )

@@ -12,7 +12,9 @@ from preflight.report.material import Material
 from preflight.report.printable import printable
 from preflight.report.run import RunReport
 
-ADDRESS = re.compile(rf"(?:{USER.pattern}@)?(?:{NAME.pattern}|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[A-Za-z0-9_.-]+)?\]?)(?::[0-9]{{1,5}})?")
+ADDRESS = re.compile(
+    rf"(?:{USER.pattern}@)?(?:{NAME.pattern}|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[A-Za-z0-9_.-]+)?\]?)(?::[0-9]{{1,5}})?"
+)
 
 
 def good_nodes(report: RunReport) -> tuple[str, ...]:

@@ -15,11 +15,16 @@ SIZE_LIMIT_BYTES = 512 << 20
 
 
 def write_json(path: Path, report: RunReport) -> None:
-    """Replace `path` by the report, in one step. ASCII only: no control character reaches whoever prints it."""
+    """Replace `path` by the report, in one step."""
+    write_atomically(path, json_text(report).encode("ascii"))
+
+
+def json_text(report: RunReport) -> str:
+    """The document. ASCII only: no control character reaches whoever prints it."""
     document = _encodable(to_document(report))
     text = json.dumps(document, ensure_ascii=True, allow_nan=False, indent=1)
-    # DEL is the one control character that JSON leaves as it is.
-    write_atomically(path, (text.replace("\x7f", "\\u007f") + "\n").encode("ascii"))
+    # DEL is the one control character that JSON leaves as it is; `##` opens a command in the log of some CI systems.
+    return text.replace("\x7f", "\\u007f").replace("##", "\\u0023#") + "\n"
 
 
 def read_json(path: Path) -> RunReport:

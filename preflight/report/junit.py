@@ -19,9 +19,15 @@ NAME_LIMIT = 200
 
 def write_junit(path: Path, report: RunReport) -> None:
     """Replace `path` by the report in JUnit's format, in one step."""
+    write_atomically(path, junit_text(report).encode("utf-8"))
+
+
+def junit_text(report: RunReport) -> str:
+    """The report in JUnit's format; the declaration says UTF-8."""
     tree = _tree(report)
     ET.indent(tree, " ")
-    write_atomically(path, ET.tostring(tree, encoding="utf-8", xml_declaration=True) + b"\n")
+    data: bytes = ET.tostring(tree, encoding="utf-8", xml_declaration=True)
+    return data.decode("utf-8") + "\n"
 
 
 def _tree(report: RunReport) -> ET.Element:

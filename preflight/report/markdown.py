@@ -20,7 +20,7 @@ from preflight.report.text import headline
 
 SIZE_LIMIT_BYTES = 900_000  # GitHub drops a summary of more than 1024 KiB as a whole
 SIGNS = {
-    Verdict.FAIL: "❌", Verdict.ERROR: "❔", Verdict.WARN: "⚠️", Verdict.PASS: "✅", Verdict.SKIP: "➖",
+    Verdict.FAIL: "❌", Verdict.ERROR: "❔", Verdict.WARN: "⚠", Verdict.PASS: "✅", Verdict.SKIP: "⏭",
 }  # fmt: skip
 TITLES = {Verdict.FAIL: "Fails", Verdict.ERROR: "Not measured", Verdict.WARN: "Warnings"}
 CAUSES = 200  # cards of one verdict; the rest is counted

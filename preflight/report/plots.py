@@ -108,7 +108,9 @@ def line_plot(
 
 def _curve(frame: _Frame, one: Series, place: int) -> Markup:
     spots = [(frame.x(point.x), frame.y(point.y)) for point in one.points]
-    parts = [Markup('<path class="line c{}" d="M{}"/>').format(place, "L".join(f"{number(x)} {number(y)}" for x, y in spots))]
+    parts = [
+        Markup('<path class="line c{}" d="M{}"/>').format(place, "L".join(f"{number(x)} {number(y)}" for x, y in spots))
+    ]
     spread = "".join(
         f"M{number(frame.x(point.x))} {number(frame.y(point.low))}V{number(frame.y(point.high))}"
         for point in one.points
@@ -135,14 +137,14 @@ def column_plot(columns: Sequence[Column], *, title: str, x_label: str, y_label:
     every = max(1, math.ceil(len(columns) / 16))
     labels = [(float(place), columns[place].label) for place in range(0, len(columns), every)]
     parts = [_axes(frame, ticks, labels, x_label, y_label)]
-    for kind, bottom, top in (
-        ("whole", lambda c: c.foot, lambda c: c.value),
-        ("foot", lambda _c: 0.0, lambda c: c.foot),
+    for kind, spans in (
+        ("whole", [(column.foot, column.value) for column in columns]),
+        ("foot", [(0.0, column.foot) for column in columns]),
     ):
         boxes = "".join(
-            f"M{number(frame.x(place) - wide / 2)} {number(frame.y(bottom(column)))}h{number(wide)}"
-            f"V{number(frame.y(top(column)))}h-{number(wide)}z"
-            for place, column in enumerate(columns)
+            f"M{number(frame.x(place) - wide / 2)} {number(frame.y(bottom))}h{number(wide)}"
+            f"V{number(frame.y(top))}h-{number(wide)}z"
+            for place, (bottom, top) in enumerate(spans)
         )
         parts.append(Markup('<path class="column {}" d="{}"/>').format(kind, boxes))
     marks = "".join(

@@ -23,18 +23,22 @@ NARROWEST = 160  # of the band's width: one node among thousands is still seen
 def strip(row: Row) -> Markup:
     """One path a verdict, drawn in order of severity, so that a lonely fail lies on top."""
     count = max(len(row.cells), 1)
+    runs = row.runs()
     parts = []
     for verdict, (top, height) in SHAPES.items():
-        boxes = "".join(_box(start, length, top, height, count, verdict) for v, start, length in row.runs() if v is verdict)
+        boxes = ""
+        for found, start, length in runs:
+            if found is verdict:
+                left, wide = _wide_enough(start, length, count) if verdict in STANDING_OUT else (start, length)
+                boxes += f"M{left:.5g} {top:g}h{wide:.4g}v{height:g}h-{wide:.4g}z"
         parts.append(Markup('<path class="{}" d="{}"/>').format(LETTERS[verdict], boxes))
     return Markup(
         '<svg class="strip" aria-hidden="true" viewBox="0 0 {} {}" preserveAspectRatio="none">{}</svg>'
     ).format(count, HEIGHT, Markup("").join(parts))
 
 
-def _box(start: int, length: int, top: float, height: float, count: int, verdict: Verdict | None) -> str:
-    left, wide = float(start), float(length)
+def _wide_enough(start: int, length: int, count: int) -> tuple[float, float]:
     least = count / NARROWEST
-    if verdict in STANDING_OUT and wide < least:
-        left, wide = min(max(left - (least - wide) / 2, 0.0), count - least), least
-    return f"M{left:.5g} {top:g}h{wide:.4g}v{height:g}h-{wide:.4g}z"
+    if length >= least:
+        return start, length
+    return min(max(start - (least - length) / 2, 0.0), count - least), least

@@ -1,19 +1,23 @@
-"""How is the bandwidth measured: raw streams where no rate is known, an all-reduce over all ranks, a search if slow?"""
+"""How is the bandwidth measured: raw streams where no rate is known, collectives over all ranks, a search if slow?"""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from preflight import bandwidth
 from preflight.facts.cluster import Cluster
-from preflight.facts.measured import Bench, Expected, RankReport, Result, Slow, Stream
+from preflight.facts.measured import Bench, Expected, RankReport, Result, Slow, Stream, Transport
 from preflight.jobs import run_job
 from preflight.launchers import Job
+from preflight.nccl_log import parse_nccl_log
 from preflight.outcome import Outcome
 from preflight.session import Session
 from preflight.settings import Settings
 from preflight.stages import links
 from preflight.stages.facts import training_address
+from preflight.sweep import Sweep
 
 JOIN_SECONDS = 30
 TARGET_SECONDS = 0.3
@@ -21,22 +25,46 @@ CAP_SECONDS = 6.0
 ONE_NODE_CAP_SECONDS = 1.0  # nothing is gated on one node: memory traffic never settles
 
 
-def settings(backend: str, nodes: int) -> dict[str, Any]:
-    """What the workload is told."""
+START_SECONDS = 30.0  # of the ranks, before they measure
+SECONDS_A_CELL = 8.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What the user asked for."""
+
+    launcher: str
+    is_localizing: bool
+    is_full_mesh: bool
+    thresholds: Settings
+    say: Callable[[str], None] = lambda _text: None
+
+
+def seconds_of(sweep: Sweep) -> float:
+    """How long the ranks may take, at most."""
+    return 2 * START_SECONDS + sweep.cells * SECONDS_A_CELL
+
+
+def settings(backend: str, nodes: int, sweep: Sweep, *, seconds: float) -> dict[str, Any]:
+    """What the workload is told; what it measures fits into `seconds`."""
+    cap = CAP_SECONDS if nodes > 1 else ONE_NODE_CAP_SECONDS
+    exactly = {"min_iterations": sweep.iterations, "max_iterations": sweep.iterations, "ci": 0.0}
     return {
         "backend": backend,
-        "operations": ["all_reduce"],
-        "sizes": [],
+        "operations": list(sweep.operations),
+        "sizes": list(sweep.sizes),
+        "dtype": sweep.dtype,
+        "mode": sweep.mode,
+        "warmup": sweep.warmup,
         "target_seconds": TARGET_SECONDS if nodes > 1 else 0.05,
-        "cap_seconds": CAP_SECONDS if nodes > 1 else ONE_NODE_CAP_SECONDS,
+        "cap_seconds": max(0.2, min(cap, (seconds - START_SECONDS) / sweep.cells / 1.5)),
         "join_seconds": JOIN_SECONDS,
+        **(exactly if sweep.iterations else {}),
     }
 
 
-async def run(
-    sessions: dict[str, Session], cluster: Cluster, job: Job, *, launcher: str, localize: bool, thresholds: Settings
-) -> tuple[Bench, Outcome]:
-    """The bench's section of the report; `not_measured` names who failed where the all-reduce did not end."""
+async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Plan) -> tuple[Bench, Outcome]:
+    """The bench's section of the report; `not_measured` names who failed where the collectives did not end."""
     addresses = {node.name: training_address(node) for node in cluster}
     backend = str(job.settings["backend"])
     has_links = len(addresses) > 1
@@ -46,17 +74,22 @@ async def run(
     def expect(measured: tuple[Stream, ...]) -> Expected | None:
         return bandwidth.expected(nics, measured, world_size=job.world_size, ranks_per_node=most_ranks)
 
+    async def search() -> tuple[tuple[Stream, ...], tuple[Slow, ...]]:
+        share = plan.thresholds.bench.slow_below
+        return await links.search(sessions, addresses, threshold=share, is_full=plan.is_full_mesh, say=plan.say)
+
     is_rate_known = all(nics.values())
     expected = expect(()) if is_rate_known else None
     streams: tuple[Stream, ...] = ()
     slow: tuple[Slow, ...] = ()
-    if has_links and (localize or not is_rate_known):
-        streams, slow = await _search(sessions, addresses, thresholds)
+    if has_links and (plan.is_localizing or plan.is_full_mesh or not is_rate_known):
+        streams, slow = await search()
         expected = expect(streams)
-    outcome = await run_job(sessions, job, launcher=launcher)
+    plan.say("starting the ranks of the benchmark")
+    outcome = await run_job(sessions, job, launcher=plan.launcher, hear=lambda record: plan.say(_told(record)))
     results = tuple(_result(record) for record in outcome.records("result"))
-    if has_links and not streams and _disappoints(results, expected, thresholds):
-        streams, slow = await _search(sessions, addresses, thresholds)
+    if has_links and not streams and _disappoints(results, expected, plan.thresholds):
+        streams, slow = await search()
     node_of = {placement.rank: placement.node for placement in job.placements}
     bench = Bench(
         backend=backend,
@@ -69,23 +102,20 @@ async def run(
         ranks=tuple(_rank(record, node_of) for record in outcome.records("joined")),
         not_measured=outcome.failure,
         not_measured_nodes=outcome.guilty,
+        transports=tuple(_transport(record, node_of) for record in outcome.records("nccl_log")),
     )
     return bench, outcome
 
 
-async def _search(
-    sessions: dict[str, Session], addresses: dict[str, str], thresholds: Settings
-) -> tuple[tuple[Stream, ...], tuple[Slow, ...]]:
-    """The shift rounds; whatever looks slow is measured once more before anybody is named."""
-    names = tuple(addresses)
-    share = thresholds.bench.slow_below
-    streams = await links.run(sessions, addresses)
-    slow = bandwidth.locate(streams, names, threshold=share)
-    if slow:
-        again = await links.run(sessions, addresses)
-        streams = tuple(max(pair, key=lambda stream: stream.gbytes_per_s) for pair in zip(streams, again, strict=True))
-        slow = bandwidth.locate(streams, names, threshold=share)
-    return streams, slow
+def _told(record: dict[str, Any]) -> str:
+    """A record of progress, in words for the one who waits."""
+    what = f"{record['op']} of {record['bytes']} bytes, {record['iterations']} iterations"
+    return f"{what}, at most {record['seconds_left']:.0f} s left"
+
+
+def _transport(record: dict[str, Any], node_of: dict[int, str]) -> Transport:
+    use = parse_nccl_log(str(line) for line in record["lines"])
+    return Transport(rank=record["rank"], node=node_of[record["rank"]], **dataclasses.asdict(use))
 
 
 def _disappoints(results: tuple[Result, ...], expected: Expected | None, thresholds: Settings) -> bool:

@@ -13,7 +13,8 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Document
 from preflight.facts.node import NodeFacts
 from preflight.facts.values import Environment, Identity, Missing, Value
-from preflight.session import Call, Fleet, Session
+from preflight.fleet import Fleet
+from preflight.session import Call, Session
 
 FACTS_SECONDS = 30.0
 PEERS_SECONDS = 15.0
@@ -37,7 +38,8 @@ async def collect(fleet: Fleet, layers: Layers, backend: str) -> dict[str, Docum
     await fleet.open(then=ask)
     documents = {host.name: answers[host.name] for host in fleet.hosts if host.name in answers}
     cluster = view(documents, backend)
-    rounds = await asyncio.gather(*(_peers_of(calls[node.name], node, cluster) for node in cluster if node.name in calls))
+    asked = [node for node in cluster if node.name in calls]
+    rounds = await asyncio.gather(*(_peers_of(calls[node.name], node, cluster) for node in asked))
     for name, subjects, missing in rounds:
         documents[name] = decode.merge(documents[name], subjects, missing)
     return documents

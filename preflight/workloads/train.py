@@ -11,6 +11,8 @@ Settings are a JSON object: PREFLIGHT_SETTINGS='{"backend": "nccl", "steps": 12}
 Rank r's gradient is caught on its way into the first all-reduce, after whatever this site hung on the model, and
 compared with the gradient for r's samples that ranks r-1 and r-2 compute on a plain copy of the model. Once gradients
 are summed every rank holds the same, also when one rank spoilt them: equal parameters prove nothing about that.
+
+Strategies: "ddp"; "fsdp" (FSDP2: parameters, gradients and optimizer in shards); "zero2" (DeepSpeed's ZeRO stage 2).
 """
 
 from __future__ import annotations
@@ -20,14 +22,17 @@ import hashlib
 import json
 import math
 import os
+import resource
+import signal
 import socket
 import statistics
 import sys
 import time
 from collections import Counter
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 if TYPE_CHECKING:
     import torch
@@ -36,6 +41,9 @@ if TYPE_CHECKING:
     Gradients = list[torch.Tensor]  # one for each parameter, in the model's order
 
 AGREEMENT = 1e-3  # two computations of one gradient differ by rounding, about 1e-6, also between kinds of processors
+REPLAYED_STEPS = 3
+ALONE_STEPS = 5  # the first of them sets up buckets and is not counted
+PATIENCE_SECONDS = 5.0  # for a file that another rank wrote: shared file systems show it late
 PROJECTIONS = 4  # on fixed pseudo-random vectors, for each parameter
 SPOILT = 1e9  # stands for a distance that is no number: JSON has no NaN
 
@@ -58,6 +66,7 @@ class Shape:
 SHAPES = {
     "tiny": Shape(layers=2, width=64, heads=4, vocabulary=128, length=64, batch=4),
     "small": Shape(layers=6, width=512, heads=8, vocabulary=1024, length=256, batch=8),
+    "medium": Shape(layers=12, width=768, heads=12, vocabulary=8192, length=512, batch=8),
 }
 
 
@@ -69,6 +78,7 @@ class Settings:
     steps: int = 12
     seed: int = 1234
     model: str = "tiny"
+    strategy: str = "ddp"
     learning_rate: float = 1e-2
     # AdamW's first step is lr * g / (|g| + eps). With the usual 1e-8 it is the sign of g: rounding noise turns whole
     # steps round where g is nearly 0, and a gradient 1.5 times too large changes nothing. At 1e-3, the size of this
@@ -77,6 +87,13 @@ class Settings:
     weight_decay: float = 0.01
     reference_world: int = 16  # up to so many ranks each one also computes the whole batch by itself
     join_seconds: float = 30.0
+    checkpoint_dir: str = ""  # of a file system that all nodes share
+    checkpoint_name: str = "preflight"
+    # The failure drill: this rank kills itself before this step of its first life; a later life goes on from the
+    # checkpoint, which then lies in every node's own TMPDIR.
+    drill: bool = False
+    dying_rank: int = -1
+    dying_step: int = -1
 
 
 class Records:
@@ -121,6 +138,13 @@ def distance(ours: list[float], reference: list[float]) -> float:
             return SPOILT
         worst = max(worst, relative)
     return worst
+
+
+def difference(ours: float, wanted: float) -> float:
+    """How far a loss is from another, relative to it; what is no number is no different from no number."""
+    if math.isfinite(ours) and math.isfinite(wanted):
+        return abs(ours - wanted) / max(abs(wanted), sys.float_info.min)
+    return 0.0 if math.isfinite(ours) == math.isfinite(wanted) else SPOILT
 
 
 def consensus(own: list[float], peers: list[list[float]]) -> tuple[list[float], bool]:
@@ -208,6 +232,28 @@ class Data:
         return torch.tensor([sample(index, self.shape) for index in chosen], device=self.place.device)
 
 
+def judge_samples(data: Data) -> dict[str, Any]:
+    """Whether this rank's samples are those that it should have, and whether other ranks use them too.
+
+    What it should have comes from the formula, without DistributedSampler, with the seed that most ranks have.
+    """
+    import torch
+
+    place, settings = data.place, data.settings
+    count = settings.steps * data.shape.batch
+    mine = [*data.indices(place.rank), *[-1] * count][:count]
+    everyones = from_every_rank([settings.seed, *mine], place=place)
+    seed = Counter(int(one[0]) for one in everyones).most_common(1)[0][0]
+    dealt = torch.randperm(count * place.ranks, generator=torch.Generator().manual_seed(seed)).tolist()
+    others = {index for rank, one in enumerate(everyones) if rank != place.rank for index in one[1:]}
+    return {
+        "samples_digest": hashlib.sha256(",".join(map(str, mine)).encode()).hexdigest()[:16],
+        "samples_right": mine == dealt[place.rank :: place.ranks],
+        "samples_shared": sum(index in others for index in mine),
+        "samples_missing": count * place.ranks - len(others.union(mine) - {-1}),
+    }
+
+
 # ---- the reference: what a single process computes -------------------------------------------------------------------
 
 
@@ -235,7 +281,7 @@ def fingerprint(tensors: list[torch.Tensor], *, seed: int) -> list[float]:
     found: list[float] = []
     for tensor in tensors:
         total = torch.zeros(PROJECTIONS, dtype=torch.float64)
-        values = tensor.detach().flatten().cpu().double()
+        values = whole(tensor).flatten().cpu().double()
         for start in range(0, len(values), 1 << 20):
             chunk = values[start : start + (1 << 20)]
             vectors = torch.rand(PROJECTIONS, len(chunk), generator=generator, dtype=torch.float64) - 0.5
@@ -244,13 +290,20 @@ def fingerprint(tensors: list[torch.Tensor], *, seed: int) -> list[float]:
     return found
 
 
-def digest(parameters: list[torch.Tensor]) -> str:
-    """Equal only if every bit of every parameter is."""
-    whole = hashlib.sha256()
-    for parameter in parameters:
-        values = parameter.detach().cpu().contiguous()
-        whole.update(ctypes.string_at(values.data_ptr(), values.numel() * values.element_size()))  # without numpy
-    return whole.hexdigest()[:16]
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor itself; of one that is in shards, all of it (every rank must ask)."""
+    sharded: Any = tensor.detach()
+    found: torch.Tensor = sharded.full_tensor() if hasattr(sharded, "full_tensor") else sharded
+    return found
+
+
+def digest(tensors: list[torch.Tensor]) -> str:
+    """Equal only if every bit of every tensor is."""
+    bits = hashlib.sha256()
+    for tensor in tensors:
+        values = whole(tensor).cpu().contiguous()
+        bits.update(ctypes.string_at(values.data_ptr(), values.numel() * values.element_size()))  # without numpy
+    return bits.hexdigest()[:16]
 
 
 def from_every_rank(values: list[float], *, place: Place) -> list[list[float]]:
@@ -275,6 +328,8 @@ class Place:
     ranks: int
     device: torch.device
     import_seconds: float
+    first_here: int  # the lowest rank on this node
+    life: int  # how often torchrun has started the ranks again
 
 
 class Wire:
@@ -331,6 +386,118 @@ class Wire:
         return seconds, finite
 
 
+class Trainee:
+    """A copy of a model in training: wrapped as the strategy says, with its optimizer."""
+
+    def __init__(self, start: nn.Module, *, settings: Settings, place: Place, wire: Wire | None, group: Any) -> None:
+        import torch
+
+        self.settings, self.place = settings, place
+        self.model = deepcopy(start)
+        self.engine: Any = WRAPPERS[settings.strategy](self.model, place, group)
+        if wire is not None and settings.strategy == "ddp":
+            # A lambda: DDP rejects annotations as text.
+            self.engine.register_comm_hook(None, lambda _state, bucket: wire.hook(bucket))
+        self.optimizer: Any = torch.optim.AdamW(
+            self.engine.parameters(),
+            lr=settings.learning_rate,
+            eps=settings.epsilon,
+            weight_decay=settings.weight_decay,
+        )
+        if settings.strategy == "zero2":
+            self.engine, self.optimizer = with_deepspeed(self.model, self.optimizer, settings)
+
+    def step(self, tokens: torch.Tensor) -> float:
+        """One optimizer step on a batch; gives this rank's loss."""
+        if self.settings.strategy == "zero2":
+            loss = self.engine(tokens)
+            self.engine.backward(loss)
+            self.engine.step()
+            return float(loss.detach())
+        self.optimizer.zero_grad()
+        loss = self.backward(tokens)
+        self.optimizer.step()
+        return float(loss)
+
+    def backward(self, *parts: torch.Tensor) -> torch.Tensor:
+        """The gradients of a batch given in equal parts, exchanged with the other ranks at the last of them."""
+        losses = []
+        for number, tokens in enumerate(parts, start=1):
+            with self._quiet() if number < len(parts) else nullcontext():
+                loss = self.engine(tokens) / len(parts)
+                loss.backward()
+            losses.append(loss.detach())
+        return sum(losses[1:], losses[0])
+
+    def _quiet(self) -> Any:
+        """Accumulate gradients, and say nothing to the other ranks."""
+        return self.engine.no_sync() if self.settings.strategy == "ddp" else FsdpQuiet(self.engine)
+
+    def optimizer_state(self) -> list[torch.Tensor]:
+        """The moments of every parameter, in the model's order."""
+        states = [self.optimizer.state[parameter] for parameter in self.model.parameters()]
+        return [state[name] for state in states for name in ("exp_avg", "exp_avg_sq")]
+
+
+class FsdpQuiet:
+    """FSDP2's no_sync."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+
+    def __enter__(self) -> None:
+        self.engine.set_requires_gradient_sync(False)
+
+    def __exit__(self, *_: object) -> None:
+        self.engine.set_requires_gradient_sync(True)
+
+
+def with_ddp(model: nn.Module, place: Place, group: Any) -> Any:
+    """Whole parameters on every rank, gradients summed over all."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    devices = [place.device.index] if place.device.type == "cuda" else None
+    return DistributedDataParallel(model, device_ids=devices, process_group=group)
+
+
+def with_fsdp(model: nn.Module, place: Place, _group: Any) -> Any:
+    """Parameters, gradients and optimizer in shards; each block gathers what it needs."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    for parameter in model.parameters():
+        dist.broadcast(parameter.data, src=0)
+    ranks = init_device_mesh(place.device.type, (place.ranks,))
+    blocks: Any = model.blocks
+    for block in blocks:
+        fully_shard(block, mesh=ranks)
+    fully_shard(model, mesh=ranks)
+    return model
+
+
+def with_deepspeed(model: nn.Module, optimizer: Any, settings: Settings) -> tuple[Any, Any]:
+    """ZeRO stage 2: whole parameters, gradients and optimizer in shards."""
+    import deepspeed
+
+    configuration = {
+        "train_micro_batch_size_per_gpu": SHAPES[settings.model].batch,
+        "gradient_accumulation_steps": 1,
+        "zero_optimization": {"stage": 2},
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+    }
+    engine, wrapped, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=configuration)
+    return engine, wrapped
+
+
+WRAPPERS: dict[str, Callable[[nn.Module, Place, Any], Any]] = {
+    "ddp": with_ddp,
+    "fsdp": with_fsdp,
+    "zero2": lambda model, _place, _group: model,
+}
+
+
 @dataclass(frozen=True)
 class Step:
     """One step, as this rank saw it."""
@@ -344,51 +511,219 @@ class Step:
 def train(*, settings: Settings, place: Place, records: Records) -> None:
     """Train, compare the first step with the reference, and report."""
     import torch
-    from torch.nn.parallel import DistributedDataParallel
 
     torch.manual_seed(settings.seed)
     data = Data(settings=settings, place=place)
-    model = build_model(data.shape).to(place.device)
-    copy = deepcopy(model)  # before DDP sees the model: what is hung on DDP or on the model later is not on the copy
     wire = Wire(place=place)
-    ddp = DistributedDataParallel(model, device_ids=[place.device.index] if place.device.type == "cuda" else None)
-    ddp.register_comm_hook(None, lambda _state, bucket: wire.hook(bucket))  # a lambda: DDP rejects annotations as text
-    copy.load_state_dict(model.state_dict())
-    optimizer = torch.optim.AdamW(
-        ddp.parameters(), lr=settings.learning_rate, eps=settings.epsilon, weight_decay=settings.weight_decay
-    )
-    batches = [data.batch(place.rank, step) for step in range(settings.steps)]
+    start = build_model(data.shape).to(place.device)
+    trainee = Trainee(start, settings=settings, place=place, wire=wire, group=None)
+    # Of the very model that is trained, before its first step; what is hung on that later is not on this one.
+    start.load_state_dict({name: whole(value) for name, value in trainee.model.state_dict().items()})
+    batches, data_seconds = load(data)
+    checkpoint = Checkpoint(settings=settings, place=place)
 
     first: dict[str, Any] = {}
+    begin = checkpoint.read_into(trainee) if settings.drill and place.life else 0
     steps = []
-    for number, tokens in enumerate(batches):
-        started = time.perf_counter()
-        optimizer.zero_grad()
-        loss = ddp(tokens)
-        loss.backward()
-        optimizer.step()
-        mean_loss = float(loss.detach())
-        if place.device.type == "cuda":
-            torch.cuda.synchronize()
-        seconds = time.perf_counter() - started
-        communication_seconds, finite = wire.read_step()
-        steps.append(Step(mean_loss, seconds, communication_seconds, finite and math.isfinite(mean_loss)))
+    for number in range(begin, settings.steps):
+        if (number, place.rank, place.life) == (settings.dying_step, settings.dying_rank, 0):
+            os.kill(os.getpid(), signal.SIGKILL)
+        steps.append(timed_step(trainee, batches[number], wire))
         if number == 0:
             wire.watching = False
-            first = compare_first_step(model, copy, wire=wire, data=data)
-    report(steps, {"parameters_digest": digest(list(model.parameters())), **first}, data=data, records=records)
+            first = compare_first_step(trainee.model, start, wire=wire, data=data)
+            records.stage("running")
+        if number + 1 == checkpoint.step and checkpoint.path:
+            records.stage("checkpoint")
+            checkpoint.write(trainee)
+            records.stage("running")
+    if settings.drill:
+        tell_losses(steps, begin=begin, data=data, records=records, figures={})
+        return
+    records.stage("checking")
+    found = {
+        "parameters_digest": digest(list(trainee.model.parameters())),
+        "optimizer_digest": digest(trainee.optimizer_state()) if settings.strategy == "ddp" else "",
+        **first,
+        **judge_samples(data),
+        **check_again(start, batches, steps, data=data),
+        "alone_step_seconds_median": time_alone(start, batches, data=data),
+        "data_seconds_median": data_seconds,
+    }
+    if checkpoint.path:
+        records.stage("checkpoint")
+        found |= check_resuming(start, checkpoint, batches, steps, data=data)
+    missing = found.pop("samples_missing")
+    report(steps, found, data=data, records=records)
+    size = sum(parameter.numel() * parameter.element_size() for parameter in start.parameters())
+    figures = {"samples_missing": missing, "gradient_bytes": size}
+    tell_losses(steps, begin=begin, data=data, records=records, figures=figures)
+
+
+def load(data: Data) -> tuple[list[torch.Tensor], float]:
+    """Every batch of this rank, and the median seconds that making one took."""
+    batches, seconds = [], []
+    for step in range(data.settings.steps):
+        started = time.perf_counter()
+        batches.append(data.batch(data.place.rank, step))
+        seconds.append(time.perf_counter() - started)
+    return batches, statistics.median(seconds)
+
+
+def timed_step(trainee: Trainee, tokens: torch.Tensor, wire: Wire) -> Step:
+    """One step with its clock."""
+    import torch
+
+    started = time.perf_counter()
+    loss = trainee.step(tokens)
+    if trainee.place.device.type == "cuda":
+        torch.cuda.synchronize()
+    seconds = time.perf_counter() - started
+    communication_seconds, finite = wire.read_step()
+    return Step(loss, seconds, communication_seconds, finite and math.isfinite(loss))
+
+
+def check_again(start: nn.Module, batches: list[torch.Tensor], steps: list[Step], *, data: Data) -> dict[str, Any]:
+    """Train the first steps once more, and take one batch in two halves: both must give what was there before."""
+    settings, place = data.settings, data.place
+    again = Trainee(start, settings=settings, place=place, wire=Wire(place=place), group=None)
+    curve = [again.step(tokens) for tokens in batches[:REPLAYED_STEPS]]
+    found: dict[str, Any] = {"replay_error": max(difference(now, then.loss) for now, then in zip(curve, steps))}
+    if settings.strategy != "zero2":
+        again.optimizer.zero_grad()
+        again.backward(batches[0])
+        large = gradient_fingerprint(again.model, seed=settings.seed)
+        again.optimizer.zero_grad()
+        again.backward(*batches[0].chunk(2))
+        found["accumulation_error"] = distance(gradient_fingerprint(again.model, seed=settings.seed), large)
+    return found
+
+
+def gradient_fingerprint(model: nn.Module, *, seed: int) -> list[float]:
+    """The fingerprint of the gradients that a model holds."""
+    return fingerprint([parameter.grad for parameter in model.parameters() if parameter.grad is not None], seed=seed)
+
+
+def time_alone(start: nn.Module, batches: list[torch.Tensor], *, data: Data) -> float | None:
+    """Median seconds of a step when each node trains by itself, at the same time; None where there is one node."""
+    import torch.distributed as dist
+
+    place = data.place
+    first_ranks = [int(one[0]) for one in from_every_rank([place.first_here], place=place)]
+    if len(set(first_ranks)) == 1 or data.settings.strategy != "ddp":
+        return None
+    here = [rank for rank, first in enumerate(first_ranks) if first == place.first_here]
+    group: Any = dist.new_group(here, use_local_synchronization=True)
+    alone = Trainee(start, settings=data.settings, place=place, wire=None, group=group)
+    wire = Wire(place=place)
+    from_every_rank([0.0], place=place)  # all begin together
+    seconds = [timed_step(alone, tokens, wire).seconds for tokens in batches[:ALONE_STEPS]]
+    return statistics.median(seconds[1:] or seconds)
+
+
+# ---- the checkpoint --------------------------------------------------------------------------------------------------
+
+
+class Checkpoint:
+    """One file, written after half of the steps."""
+
+    def __init__(self, *, settings: Settings, place: Place) -> None:
+        self.place = place
+        self.step = settings.steps // 2
+        self.is_shared = bool(settings.checkpoint_dir)
+        folder = settings.checkpoint_dir or (os.environ.get("TMPDIR", "") if settings.drill else "")
+        self.path = os.path.join(folder, f"{settings.checkpoint_name}.pt") if folder else ""
+        self.error = ""
+        self.bits = 0.0  # of the file's digest, as many as a float holds
+
+    def write(self, trainee: Trainee) -> None:
+        """Write the state of model and optimizer: rank 0 for all, or one rank a node where the folder is its own."""
+        import torch
+        from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
+
+        options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+        model, optimizer = get_state_dict(trainee.engine, trainee.optimizer, options=options)
+        if self.place.rank == (0 if self.is_shared else self.place.first_here):
+            try:
+                with open(self.path + ".part", "wb") as file:
+                    torch.save({"model": model, "optimizer": optimizer, "step": self.step}, file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(self.path + ".part", self.path)
+                self.bits = self._digest()
+            except (OSError, RuntimeError) as error:
+                self.error = f"{type(error).__name__}: {error}"[:300]
+
+    def read_into(self, trainee: Trainee) -> int:
+        """Put the file's state into a model and its optimizer; gives the number of the step to go on with."""
+        import torch
+        from torch.distributed.checkpoint.state_dict import StateDictOptions, set_state_dict
+
+        found = torch.load(self.path, map_location="cpu", weights_only=True)
+        set_state_dict(
+            trainee.engine,
+            trainee.optimizer,
+            model_state_dict=found["model"],
+            optim_state_dict=found["optimizer"],
+            options=StateDictOptions(full_state_dict=True),
+        )
+        return int(found["step"])
+
+    def find(self) -> str:
+        """Why this rank cannot read what rank 0 wrote, or nothing."""
+        wanted = from_every_rank([self.bits], place=self.place)[0][0]
+        if not wanted:
+            return self.error or "rank 0 could not write it"
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                if self._digest() == wanted:
+                    return ""
+                why = f"{self.path} is not the file that rank 0 wrote"
+            except OSError as error:
+                why = f"{self.path}: {error.strerror}"
+            if time.monotonic() > end:
+                return why
+            time.sleep(0.2)
+
+    def remove(self) -> None:
+        """Leave nothing in the user's folder, once every rank is done with it."""
+        from_every_rank([0.0], place=self.place)
+        if self.bits:
+            os.unlink(self.path)
+
+    def _digest(self) -> float:
+        with open(self.path, "rb") as file:
+            return float(int.from_bytes(hashlib.sha256(file.read()).digest()[:6], "big") + 1)
+
+
+def check_resuming(
+    start: nn.Module, checkpoint: Checkpoint, batches: list[torch.Tensor], steps: list[Step], *, data: Data
+) -> dict[str, Any]:
+    """Read the checkpoint on every rank and train its second half again: the curve must be the same."""
+    place = data.place
+    error = checkpoint.find()
+    found: dict[str, Any] = {"checkpoint_error": error}
+    if not any(one[0] for one in from_every_rank([float(bool(error))], place=place)):
+        resumed = Trainee(start, settings=data.settings, place=place, wire=Wire(place=place), group=None)
+        begin = checkpoint.read_into(resumed)
+        curve = [resumed.step(tokens) for tokens in batches[begin:]]
+        found["resume_error"] = max(difference(now, then.loss) for now, then in zip(curve, steps[begin:]))
+    checkpoint.remove()
+    return found
+
+
+# ---- what is told ----------------------------------------------------------------------------------------------------
 
 
 def report(steps: list[Step], checked: dict[str, Any], *, data: Data, records: Records) -> None:
-    """Send what this rank found; rank 0 adds what is of all ranks together."""
+    """Send what this rank found."""
     place, count = data.place, len(steps)
     steady = steps[1:] or steps  # the first one sets up connections and buckets
 
     # Gathered at the end, not at each step: nothing of ours disturbs the steps.
     spoilt_at = next((number for number, step in enumerate(steps) if not step.finite), count)
-    mine = [spoilt_at, *(step.loss for step in steps), *(step.seconds for step in steady)]
-    everyones = from_every_rank(mine, place=place)
-    chosen = ",".join(str(index) for index in data.indices(place.rank))
+    everyones = from_every_rank([spoilt_at], place=place)
     records.send(
         {
             "record": "trained",
@@ -402,15 +737,31 @@ def report(steps: list[Step], checked: dict[str, Any], *, data: Data, records: R
             "import_seconds": place.import_seconds,
             # After one rank's infinity all ranks have it in the next step: it counts only where it came first.
             "finite": spoilt_at == count or spoilt_at > min(one[0] for one in everyones),
-            "samples_digest": hashlib.sha256(chosen.encode()).hexdigest()[:16],
+            "memory_peak_bytes": memory_peak_bytes(place.device),
         }
     )
-    if place.rank == 0:
-        losses = [statistics.fmean(of_all) for of_all in zip(*(one[1 : count + 1] for one in everyones))]
-        until = next((number for number, loss in enumerate(losses) if not math.isfinite(loss)), count)
-        slowest = [max(of_all) for of_all in zip(*(one[count + 1 :] for one in everyones))]
-        rate = place.ranks * data.shape.batch * data.shape.length / statistics.median(slowest)
-        records.send({"record": "losses", "losses": losses[:until], "tokens_per_s": rate})
+
+
+def tell_losses(steps: list[Step], *, begin: int, data: Data, records: Records, figures: dict[str, Any]) -> None:
+    """Rank 0 sends what is of all ranks together."""
+    place, count, steady = data.place, len(steps), steps[1:] or steps
+    everyones = from_every_rank([*(s.loss for s in steps), *(s.seconds for s in steady)], place=place)
+    if place.rank:
+        return
+    losses = [statistics.fmean(of_all) for of_all in zip(*(one[:count] for one in everyones))]
+    until = next((number for number, loss in enumerate(losses) if not math.isfinite(loss)), count)
+    slowest = [max(of_all) for of_all in zip(*(one[count:] for one in everyones))]
+    rate = place.ranks * data.shape.batch * data.shape.length / statistics.median(slowest)
+    records.send({"record": "losses", "losses": losses[:until], "tokens_per_s": rate, "begin": begin, **figures})
+
+
+def memory_peak_bytes(device: torch.device) -> int:
+    """The most that this rank held: of its GPU, or of the host."""
+    if device.type == "cuda":
+        import torch
+
+        return int(torch.cuda.max_memory_allocated(device))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def compare_first_step(model: nn.Module, copy: nn.Module, *, wire: Wire, data: Data) -> dict[str, Any]:
@@ -420,12 +771,16 @@ def compare_first_step(model: nn.Module, copy: nn.Module, *, wire: Wire, data: D
 
     # Rank r computes for r, r+1 and r+2, so r's own gradient is known to r, r-1 and r-2.
     reach = min(3, place.ranks)
-    said = fingerprint([wire.sent[id(parameter)] for parameter in parameters], seed=seed)
+    said: list[float] = []
+    if wire.sent:
+        said += fingerprint([wire.sent[id(parameter)] for parameter in parameters], seed=seed)
     for ahead in range(reach):
         tokens = data.batch((place.rank + ahead) % place.ranks, 0)
         said += fingerprint(gradients_of(copy, tokens), seed=seed)
-    everyone = from_every_rank(said, place=place)
     length = len(parameters) * PROJECTIONS
+    if not wire.sent:  # in shards nobody sees what a single rank put in
+        said = said[:length] + said
+    everyone = from_every_rank(said, place=place)
 
     def computed_by(behind: int) -> list[float]:
         """What the rank that far before this one computed, on its plain copy, for this one's samples."""
@@ -434,12 +789,12 @@ def compare_first_step(model: nn.Module, copy: nn.Module, *, wire: Wire, data: D
     reference, agreed = consensus(computed_by(0), [computed_by(behind) for behind in range(1, reach)])
 
     starts = [parameter.detach() for parameter in copy.parameters()]
-    moved = fingerprint([now.detach() - start for now, start in zip(parameters, starts)], seed=seed)
+    moved = fingerprint([whole(now) - start for now, start in zip(parameters, starts)], seed=seed)
     if place.ranks <= settings.reference_world:
         import torch
 
-        whole = torch.cat([data.batch(rank, 0) for rank in range(place.ranks)])
-        ends = [first_adamw_step(*pair, settings) for pair in zip(starts, gradients_of(copy, whole))]
+        together = torch.cat([data.batch(rank, 0) for rank in range(place.ranks)])
+        ends = [first_adamw_step(*pair, settings) for pair in zip(starts, gradients_of(copy, together))]
         wanted = fingerprint([end - start for end, start in zip(ends, starts)], seed=seed)
     else:  # too many samples for one process: the movement that most ranks made, which are equal to the last bit
         moves = Counter(tuple(one) for one in from_every_rank(moved, place=place))
@@ -479,7 +834,16 @@ def join(*, settings: Settings, records: Records) -> Place:
     store, rank, ranks = next(rendezvous("env://", timeout=patience))
     records.stage("communicator")
     dist.init_process_group(settings.backend, store=store, rank=rank, world_size=ranks, timeout=patience)
-    place = Place(rank=rank, ranks=ranks, device=device, import_seconds=import_seconds)
+    place = Place(
+        rank=rank,
+        ranks=ranks,
+        device=device,
+        import_seconds=import_seconds,
+        first_here=rank - int(os.environ.get("LOCAL_RANK", "0")),
+        life=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
+    )
+    if "ACCELERATE_MIXED_PRECISION" in os.environ:
+        look_through_accelerate(place)
     nccl: Any = torch.cuda.nccl
     from_every_rank([0.0], place=place)  # NCCL connects at the first operation only
     records.send(
@@ -496,6 +860,16 @@ def join(*, settings: Settings, records: Records) -> Place:
     return place
 
 
+def look_through_accelerate(place: Place) -> None:
+    """Whether accelerate, which started this rank, takes it for what it is: its worlds of one train in silence."""
+    from accelerate import PartialState
+
+    seen = PartialState(cpu=place.device.type == "cpu")
+    if (seen.num_processes, seen.process_index) != (place.ranks, place.rank):
+        told = f"accelerate sees a world of {seen.num_processes} and rank {seen.process_index}"
+        raise RuntimeError(f"{told}; wanted {place.ranks} and {place.rank}")
+
+
 def main() -> int:
     """One rank's whole life; its result is in the records."""
     lacking = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
@@ -505,7 +879,7 @@ def main() -> int:
     try:
         settings = Settings(**json.loads(os.environ.get("PREFLIGHT_SETTINGS", "{}")))
         place = join(settings=settings, records=records)
-        records.stage("running")
+        records.stage("first_step")
         train(settings=settings, place=place, records=records)
         records.stage("done")
         records.send({"record": "done"})

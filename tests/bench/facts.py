@@ -1,4 +1,6 @@
-"""What do the facts of 16 hosts cost beside 16 concurrent ``ssh host true``? ``python -m tests.bench.facts``
+"""What do the facts of 16 hosts cost beside 16 concurrent ``ssh host true``?
+
+Run it as ``python -m tests.bench.facts``.
 
 Both are timed in turns in one run, in the lab's controller; the ratio of the medians is the figure.
 """
@@ -12,7 +14,7 @@ import sys
 import time
 
 from preflight import hosts
-from preflight.session import Fleet
+from preflight.fleet import Fleet
 from preflight.stages import facts
 from preflight.transport import Reach
 from tests.lab.lab import Lab

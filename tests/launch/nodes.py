@@ -24,7 +24,17 @@ from preflight.facts.values import (
 )
 
 
-def node(index, *, gpus=8, model="NVIDIA H100", listening=(), interfaces=("eth0",), hcas=(), python="/usr/bin/python", conf=()):
+def node(
+    index,
+    *,
+    gpus=8,
+    model="NVIDIA H100",
+    listening=(),
+    interfaces=("eth0",),
+    hcas=(),
+    python="/usr/bin/python",
+    conf=(),
+):
     """A node named node1, node2, ... whose interfaces are 10.0.0.x, 10.1.0.x, ..."""
     number = index + 1
     links = [_interface("lo", 1, "127.0.0.1")]
@@ -35,10 +45,22 @@ def node(index, *, gpus=8, model="NVIDIA H100", listening=(), interfaces=("eth0"
         ),
         "network": Network(tuple(links), (), (32768, 60999), interfaces[0]),
         "ports": Ports(tuple(Listener("0.0.0.0", port, "nginx", Missing("?")) for port in listening)),
-        "gpu": Gpus(tuple(Gpu(i, model, f"u{i}", 80000, f"{i}", "Default", "Disabled", 0) for i in range(gpus)), "1", "12"),
+        "gpu": Gpus(
+            tuple(Gpu(i, model, f"u{i}", 80000, f"{i}", "Default", "Disabled", 0) for i in range(gpus)), "1", "12"
+        ),
         "rdma": Rdma(tuple(_hca(name, number) for name in hcas)),
         "software": Software(
-            "3.11", "cpython", python, "glibc", {}, Missing("no"), Missing("no"), Missing("no"), Missing("no"), Missing("no"), Missing("no")
+            "3.11",
+            "cpython",
+            python,
+            "glibc",
+            {},
+            Missing("no"),
+            Missing("no"),
+            Missing("no"),
+            Missing("no"),
+            Missing("no"),
+            Missing("no"),
         ),
         "environment": Environment({name: Variable(value, "/etc/nccl.conf") for name, value in conf}),
     }

@@ -34,7 +34,7 @@ def config(machine_rank=0, **changes):
 def torchrun(node_rank=0, *, nodes=2, address="10.0.0.1", port=29500, more="", program="train.py --lr 1"):
     """A start script of one node with a static rendezvous."""
     return (
-        "#!/bin/bash\nexport NCCL_DEBUG=INFO\n"
+        "#!/bin/bash\nexport OMP_NUM_THREADS=4\n"
         f"torchrun --nnodes={nodes} --nproc_per_node=8 \\\n  --node_rank={node_rank} --master_addr={address} \\\n"
         f"  --master_port={port} {more} {program}\n"
     )
@@ -147,7 +147,8 @@ FORMATS = {
 }
 SNIPPETS = (
     "$RANDOM", "${A:-b}", "$(hostname)", "'", '"', "\\", "\n", "{{ x }}", ": [", "&a *a", "!!python/object:x", "-1",
-    "99999999999999999999", "\u00e9", "\x1b", "((", "<<EOF\n", "`", "| ", "<<: *x", "0x1F", "1:30", "{", "]", "\t", "#", "=",
+    "99999999999999999999", "\u00e9", "\x1b", "((", "<<EOF\n", "`", "| ", "<<: *x", "0x1F", "1:30", "{",
+    "]", "\t", "#", "=",
     "for i in 1 2; do\n", "\U000f0001", "--nnodes", "null", "1e999",
 )  # fmt: skip
 
@@ -189,7 +190,9 @@ def rules(texts, cluster=None):
 
 def failed(texts, cluster=None):
     """The names of the rules that fail, warnings left out."""
-    return sorted({found.check.removeprefix("launch.") for found in judged(texts, cluster) if str(found.verdict) == "fail"})
+    return sorted(
+        {found.check.removeprefix("launch.") for found in judged(texts, cluster) if str(found.verdict) == "fail"}
+    )
 
 
 def pair(make, **changes):

@@ -7,7 +7,9 @@ import pytest
 from preflight.launch.addresses import is_loopback, wrong_with
 from tests.launch.samples import SBATCH, config, exports, failed, judged, pair, rules, torchrun
 
-C10D = "torchrun --nnodes={nodes} --nproc_per_node=8 --rdzv_backend=c10d --rdzv_id={id} --rdzv_endpoint={endpoint} t.py\n"
+C10D = (
+    "torchrun --nnodes={nodes} --nproc_per_node=8 --rdzv_backend=c10d --rdzv_id={id} --rdzv_endpoint={endpoint} t.py\n"
+)
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "node-1", "node1.lan", "fd00::1", "[fd00::1]", "worker_0", "gpu01."])
@@ -48,7 +50,9 @@ def test_an_address_is_wanted_for_several_nodes():
 
 def test_standalone_is_for_one_node():
     """--standalone listens on localhost."""
-    assert failed({"n.sh": "torchrun --standalone --nnodes=2 --nproc_per_node=8 t.py\n"}) == ["master_address_leads_to_rank_0"]
+    assert failed({"n.sh": "torchrun --standalone --nnodes=2 --nproc_per_node=8 t.py\n"}) == [
+        "master_address_leads_to_rank_0"
+    ]
     assert rules({"n.sh": "torchrun --standalone --nproc_per_node=8 t.py\n"}) == []
 
 
@@ -79,6 +83,9 @@ def test_the_own_hostname_as_endpoint():
 
 def test_same_network_with_c10d_has_no_endpoint():
     """accelerate's --same_network gives torchrun what c10d does not read."""
-    line = "accelerate launch --multi_gpu --num_machines 2 --num_processes 16 --machine_rank 0 --main_process_ip 10.0.0.1 {} t.py\n"
+    line = (
+        "accelerate launch --multi_gpu --num_machines 2 --num_processes 16 --machine_rank 0"
+        " --main_process_ip 10.0.0.1 {} t.py\n"
+    )
     assert failed({"n.sh": line.format("--rdzv_backend c10d --same_network")}) == ["same_network_fits_the_rendezvous"]
     assert rules({"n.sh": line.format("--rdzv_backend c10d")}) == []

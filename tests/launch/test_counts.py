@@ -53,7 +53,10 @@ def test_a_command_over_a_file_without_processes():
 
 def test_parallelism_multiplies_to_the_processes():
     """2 x 2 x 4 is 16, 2 x 2 x 2 is not."""
-    section = "parallelism_config:\n  parallelism_config_dp_replicate_size: 2\n  parallelism_config_dp_shard_size: 2\n  parallelism_config_tp_size: {}\n"
+    section = (
+        "parallelism_config:\n  parallelism_config_dp_replicate_size: 2\n "
+        " parallelism_config_dp_shard_size: 2\n  parallelism_config_tp_size: {}\n"
+    )
     assert rules({"n.yaml": config(distributed_type="FSDP") + section.format(4)}) == []
     assert failed({"n.yaml": config(distributed_type="FSDP") + section.format(2)}) == ["parallelism_fits_num_processes"]
 

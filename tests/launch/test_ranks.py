@@ -45,7 +45,9 @@ def test_a_static_rendezvous_wants_node_ranks():
 
 def test_rank_where_node_rank_is_read():
     """RANK in front of torchrun or llamafactory-cli is not read by them."""
-    assert failed({"n.sh": "export RANK=1\n" + torchrun().replace("--node_rank=0", "")}) == ["rank_is_read_where_it_is_set"]
+    assert failed({"n.sh": "export RANK=1\n" + torchrun().replace("--node_rank=0", "")}) == [
+        "rank_is_read_where_it_is_set"
+    ]
     line = "FORCE_TORCHRUN=1 NNODES=2 RANK=1 MASTER_ADDR=10.0.0.1 MASTER_PORT=29500 llamafactory-cli train x.yaml\n"
     assert failed({"n.sh": line}) == ["rank_is_read_where_it_is_set"]
     assert rules({"n.sh": line.replace("RANK=1", "NODE_RANK=1")}) == []
@@ -53,7 +55,10 @@ def test_rank_where_node_rank_is_read():
 
 def test_a_local_rank_for_all_processes_of_a_node():
     """A loop that starts a process for each GPU counts LOCAL_RANK."""
-    loop = "export MASTER_ADDR=10.0.0.1 MASTER_PORT=29500 WORLD_SIZE=2\nfor i in 0 1; do\nRANK=$i LOCAL_RANK={} python t.py &\ndone\n"
+    loop = (
+        "export MASTER_ADDR=10.0.0.1 MASTER_PORT=29500 WORLD_SIZE=2\nfor i in 0 1; do\nRANK=$i"
+        " LOCAL_RANK={} python t.py &\ndone\n"
+    )
     assert failed({"n.sh": loop.replace("{}", "0")}) == ["local_rank_is_not_fixed"]
     assert rules({"n.sh": loop.replace("{}", "$i")}) == []
 
@@ -72,6 +77,7 @@ def test_ranks_handed_over_by_the_environment_are_left_alone():
 
 def test_one_loop_over_ssh_is_a_set():
     """`ssh node$i "torchrun --node_rank $i"` is right, the same rank for both is not."""
-    loop = 'for i in 0 1; do ssh node$i "torchrun --nnodes 2 --node_rank {} --master_addr node0 --master_port 29500 t.py" & done\n'
+    line = "torchrun --nnodes 2 --node_rank {} --master_addr node0 --master_port 29500 t.py"
+    loop = f'for i in 0 1; do ssh node$i "{line}" & done\n'
     assert rules({"n.sh": loop.replace("{}", "$i")}) == []
     assert failed({"n.sh": loop.replace("{}", "0")}) == ["ranks_are_distinct"]

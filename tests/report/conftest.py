@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from preflight.facts.measured import Bench, Edge, Expected, Mesh, Result, Slow, TrainedRank, Training
-from preflight.findings import Finding, Verdict, worst
+from preflight.facts.measured import Bench, Edge, Expected, Mesh, Result, Slow, Stream, TrainedRank, Training
+from preflight.findings import Finding, Verdict, Where, worst
 from preflight.report.run import Counts, NodeInfo, RunInfo, RunReport
+from tests.report.hostile import HOSTILE
 
 CODES = {Verdict.PASS: 0, Verdict.WARN: 0, Verdict.FAIL: 1, Verdict.ERROR: 3, Verdict.SKIP: 5}
 
@@ -90,45 +91,85 @@ def training():
     return Training("direct", 3, (4.17, 3.0, 2.31), ranks)
 
 
-HOSTILE = (
-    "\x1b[2J\x1b]0;owned\x07", "\rGO", "a\nb", "\x9b31m", "\x00", "\x7f", "\u202eevil", "\u2066x\u2069", "a\u200bb",
-    "\ufeff", "\ud800", "\udfff", "\ufffe", "\uffff", "\u2028", "\x85", "\U000e0041", "\u115f",
-    "]]>", "<!--", "&amp;&bogus;",
-    "<script>alert(1)</script>", "</failure><x/>", '" onload="', "'", "::error::x", "  ::set-env name=A::b",
-    "##vso[task]",
-    "##[error]x", "##teamcity[x]", "x\n::stop-commands::t", "{0.__class__}", "{{7*7}}", "%s%n", "[red]x[/red]",
-    "\x1b[31m", "a\tb", "x" * 5000, "-" * 300, "=cmd()", "|", "%0A::error::x", "\\x1b",
-)  # fmt: skip
+@pytest.fixture
+def make_hostile(make_report, bench, training):
+    """The same text in every string that a node, a user or a file can fill."""
+
+    def make(text):
+        replace = msgspec.structs.replace
+        findings = tuple(
+            Finding(
+                f"{text}.{verdict}{text}",
+                verdict,
+                ("node1", text),
+                f"{verdict} {text}",
+                f"do {text}",
+                (Where(f"a{text}", 1),),
+            )
+            for verdict in Verdict
+        )
+        streams = (Stream(text, "node1", 1, 1.0), Stream("node1", text, 1, 0.4))
+        return make_report(
+            *findings,
+            run=RunInfo(id=text, started=text, seconds=1.0, command=(text,), version=text),
+            nodes={
+                text: NodeInfo(host=text, address=text, reached=True),
+                "node1": NodeInfo(host="h", address="a", reached=True),
+            },
+            mesh=Mesh(2, 0, (Edge(text, text, 1, "reset", text),), unmeasured={text: text}),
+            bench=replace(
+                bench,
+                backend=text,
+                results=tuple(replace(result, op=text, dtype=text) for result in bench.results),
+                expected=Expected(1.0, None, (text,)),
+                slow=(Slow((text,), "both", 1.0, 2.0),),
+                streams=streams,
+                not_measured=text,
+                not_measured_nodes=(text,),
+            ),
+            training=replace(
+                training,
+                launcher=text,
+                backend=text,
+                not_measured=text,
+                ranks=tuple(replace(rank, node=text, device=text, parameters_digest=text) for rank in training.ranks),
+            ),
+            stages={text: 1.0},
+            profile=text,
+            notes=(text,),
+        )
+
+    return make
 
 
 @pytest.fixture(params=range(len(HOSTILE)), ids=[f"payload{number}" for number in range(len(HOSTILE))])
-def hostile_report(request, make_report, bench, training):
-    """The same hostile text in every string that a node, a user or a file can fill."""
-    text = HOSTILE[request.param]
-    replace = msgspec.structs.replace
-    findings = tuple(
-        Finding(f"{text}.{verdict}{text}", verdict, ("node1", text), f"{verdict} {text}", f"do {text}")
-        for verdict in Verdict
-    )
+def hostile_report(request, make_hostile):
+    """A report full of one hostile text."""
+    return make_hostile(HOSTILE[request.param])
+
+
+@pytest.fixture
+def planted(make_report, bench, training):
+    """Three nodes of which the last has another MTU, with what follows from it."""
+    names = ("node1", "node2", "node3")
+    cause = "network.mtu_is_the_same_on_every_node"
     return make_report(
-        *findings,
-        run=RunInfo(id=text, started=text, seconds=1.0, command=(text,), version=text),
-        nodes={
-            text: NodeInfo(host=text, address=text, reached=True),
-            "node1": NodeInfo(host="h", address="a", reached=True),
-        },
-        mesh=Mesh(2, 0, (Edge(text, text, 1, "reset", text),), unmeasured={text: text}),
-        bench=replace(
-            bench,
-            backend=text,
-            results=tuple(replace(result, op=text, dtype=text) for result in bench.results),
-            expected=Expected(1.0, None, (text,)),
-            slow=(Slow((text,), "both", 1.0, 2.0),),
-            not_measured=text,
-            not_measured_nodes=(text,),
+        Finding(
+            cause,
+            Verdict.FAIL,
+            ("node3",),
+            "mtu of the training interface (bytes): 9000 on node[1-2], 1500 on node3",
+            "`ip link set dev <interface> mtu <the others' mtu>` on the nodes named",
         ),
-        training=replace(training, launcher=text, ranks=tuple(replace(rank, node=text) for rank in training.ranks)),
-        stages={text: 1.0},
-        profile=text,
-        notes=(text,),
+        Finding(cause, Verdict.PASS, ("node1", "node2"), "The training interface has the same MTU on every node."),
+        *(
+            Finding(f"bench.check{number}", Verdict.ERROR, names, f"not started: {cause} on node3")
+            for number in range(6)
+        ),
+        *(Finding(f"names.check{number}", Verdict.PASS, names, "Names are resolved.") for number in range(30)),
+        *(Finding(f"gpu.check{number}", Verdict.SKIP, names, "no GPU on any node") for number in range(12)),
+        mesh=Mesh(6, 6, ()),
+        bench=bench,
+        training=training,
+        stages={"facts": 0.4, "mesh": 0.1},
     )

@@ -1,0 +1,73 @@
+"""What may stand in a variable, as the library that reads it parses it?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+LEADING_NUMBER = re.compile(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|\d+)")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of value: a regular expression for the whole of it, and for a number what it may be."""
+
+    told: str
+    pattern: str
+    low: int | None = None
+    high: int | None = None
+
+    def refuses(self, value: str) -> str:
+        """What was wanted, where the library would not take `value` as it is written; "" where it takes it.
+
+        An empty value is the same as none to all of them.
+        """
+        if value == "":
+            return ""
+        if not re.fullmatch(self.pattern, value, re.IGNORECASE):
+            return self.told
+        found = LEADING_NUMBER.match(value) if self.low is not None else None
+        if found is None:
+            return ""
+        digits = found[2]
+        number = int(found[1] + digits, 16 if digits[:2].lower() == "0x" else 10)
+        is_too_high = self.high is not None and number > self.high
+        return self.told if (self.low is not None and number < self.low) or is_too_high else ""
+
+
+def whole(low: int, high: int | None = None) -> Kind:
+    """A whole number as strtoll takes it: decimal or 0x..., and whatever follows is ignored."""
+    told = f"a whole number from {low}" + ("" if high is None else f" to {high}")
+    return Kind(told, r"\s*[+-]?(0x[0-9a-f]+|\d+).*", low, high)
+
+
+def choice(*words: str) -> Kind:
+    """One of some words, in upper or lower case."""
+    return Kind(f"one of {', '.join(words)}", "|".join(re.escape(word) for word in words))
+
+
+def some_of(*words: str) -> Kind:
+    """A list of some words; ^ before it turns the choice round."""
+    one = rf"\^?({'|'.join(re.escape(word) for word in words)})"
+    return Kind(f"a list of {', '.join(words)}", rf"{one}(,{one})*,?")
+
+
+def of_functions(*words: str) -> Kind:
+    """NCCL_ALGO and NCCL_PROTO: a list, and from NCCL 2.24 one for each function: "ring;allreduce:tree"."""
+    names = "|".join(re.escape(word) for word in words)
+    one = rf"(\w+:)?\^?({names})(,({names}))*"
+    return Kind(f"a list of {', '.join(words)}", rf"{one}(;{one})*;?")
+
+
+TEXT = Kind("a text", r"[\s\S]*")
+SWITCH = Kind("0 or 1", r"\s*[+-]?(0x[0-9a-f]+|\d+).*", -2, 2)  # -2 is how NCCL writes "not set"
+NUMBER = whole(-2)
+POSITIVE = whole(1)
+FLAG = Kind("0 or 1", r"0|1|y|yes|t|true|n|no|f|false|on|off")
+LEVEL = Kind("one of LOC, NVL, PIX, PXB, PHB, SYS", r"LOC|NVL|C2C|PIX|PXB|PXN|P2C|PHB|SYS|\d+")
+FAMILY = choice("AF_INET", "AF_INET6")
+PORT = whole(1, 65535)
+VISIBLE = Kind(
+    "indexes or UUIDs, separated by commas", r"(-1|NoDevFiles|all|none|void|(\s*[\w./-]+\s*)(,\s*[\w./-]+\s*)*,?)"
+)
+THREADS = Kind("whole numbers from 1, separated by commas", r"\s*[1-9]\d*\s*(,\s*[1-9]\d*\s*)*")

@@ -1,0 +1,49 @@
+"""accelerate's YAML, with the traps of YAML 1.1."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.samples import config, failed, judged, rules
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"distributed_type": "NO"}, "yaml_values_are_as_meant"),
+        ({"distributed_type": "multi_gpu"}, "yaml_values_are_as_meant"),
+        ({"mixed_precision": "fp17"}, "yaml_values_are_as_meant"),
+        ({"main_process_port": "7:30"}, "yaml_values_are_as_meant"),
+        ({"num_processes": "020"}, "yaml_values_are_as_meant"),
+        ({"main_process_ip": "10"}, "yaml_values_are_as_meant"),
+        ({"num_machines": "'2'"}, "numbers_are_numbers"),
+        ({"num_processes": "总进程数"}, "numbers_are_numbers"),
+        ({"num_process": "16"}, "keys_are_known"),
+        ({"zero_stage": "2"}, "keys_are_known"),
+    ],
+)
+def test_a_value_that_accelerate_reads_otherwise(change, rule):
+    """What looks like one thing and is another to YAML or accelerate."""
+    assert rule in failed({"n.yaml": config(**change)})
+
+
+def test_an_unquoted_no_of_mixed_precision_is_fine():
+    """accelerate's own files write it so, and the old ones without quotes work."""
+    assert rules({"n.yaml": config(mixed_precision="no")}) == []
+
+
+def test_keys_that_stand_twice_warn_with_both_lines():
+    """PyYAML takes the last one."""
+    (found,) = judged({"n.yaml": config() + "main_process_port: 29501\n"})
+    assert [where.line for where in found.where] == [8, 16]
+
+
+def test_a_section_that_lost_its_indentation():
+    """The fix shows where the key belongs."""
+    found = [f for f in judged({"n.yaml": "deepspeed_config:\nzero_stage: 2\n" + config()}) if "keys_are" in f.check]
+    assert found[0].fix == "deepspeed_config:\n  zero_stage: 2"
+
+
+def test_a_key_of_another_version_warns():
+    """It may be one that the installed accelerate knows."""
+    assert [str(found.verdict) for found in judged({"n.yaml": config(brand_new="1")})] == ["warn"]

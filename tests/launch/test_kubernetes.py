@@ -1,0 +1,99 @@
+"""Job manifests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.samples import INDEXED, PYTORCHJOB, failed, judged, rules
+
+JOBSET = """apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata:
+  name: train
+spec:
+  replicatedJobs:
+  - name: workers
+    template:
+      spec:
+        parallelism: 2
+        completions: 2
+        template:
+          spec:
+            containers:
+            - name: train
+              env:
+              - name: MASTER_ADDR
+                value: train-workers-0-0.train
+              command: [bash, -c]
+              args: ['torchrun --nnodes=2 --node_rank=$JOB_COMPLETION_INDEX --master_addr=$MASTER_ADDR t.py']
+"""
+TRAINJOB = """apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata:
+  name: train
+spec:
+  trainer:
+    numNodes: 2
+    numProcPerNode: 8
+    command: [torchrun, train.py]
+    resourcesPerNode:
+      limits:
+        nvidia.com/gpu: 8
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [PYTORCHJOB, INDEXED, JOBSET, TRAINJOB], ids=["PyTorchJob", "Job", "JobSet", "TrainJob"]
+)
+def test_right_manifests_are_silent(text):
+    """Every kind that is read."""
+    assert rules({"job.yaml": text}) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "rule"),
+    [
+        (PYTORCHJOB, "minAvailable: 2", "minAvailable: 3", "gang_is_the_whole_job"),
+        (PYTORCHJOB, "--nnodes=2", "--nnodes=3", "nodes_are_counted_right"),
+        (PYTORCHJOB, "--nproc_per_node=8", "--nproc_per_node=16", "processes_match_devices"),
+        (PYTORCHJOB, "requests:\n                nvidia.com/gpu: 8", "requests:\n                nvidia.com/gpu: 4",
+         "gpu_requests_equal_limits"),
+        (PYTORCHJOB, "        spec:\n", "        spec:\n          hostNetwork: true\n", "host_network_resolves_names"),
+        (PYTORCHJOB, "Master:\n      replicas: 1", "Master:\n      replicas: 2", "master_is_one_pod"),
+        (INDEXED, "parallelism: 2", "parallelism: 1", "gang_is_the_whole_job"),
+        (INDEXED, "  completionMode: Indexed\n", "", "pods_know_their_rank"),
+        (INDEXED, "      subdomain: train\n", "", "headless_service_is_there"),
+        (INDEXED, "clusterIP: None", "type: ClusterIP", "headless_service_is_there"),
+        (INDEXED, "value: train-0.train", "value: localhost", "master_address_leads_to_rank_0"),
+        (INDEXED, "--nnodes=2 ", "", "nodes_are_counted_right"),
+        (JOBSET, "value: train-workers-0-0.train", "value: train-worker-0-0.train", "headless_service_is_there"),
+        (JOBSET, "  replicatedJobs:", "  network:\n    enableDNSHostnames: false\n  replicatedJobs:",
+         "headless_service_is_there"),
+        (TRAINJOB, "numProcPerNode: 8", "numProcPerNode: 16", "processes_match_devices"),
+    ],
+)  # fmt: skip
+def test_one_thing_broken_fails(text, old, new, rule):
+    """Each with its rule."""
+    assert old in text
+    assert rule in failed({"job.yaml": text.replace(old, new, 1)})
+
+
+def test_a_pod_of_several_gpus_wants_shared_memory():
+    """No volume at /dev/shm warns; one on the disk too."""
+    without = PYTORCHJOB.replace("/dev/shm", "/tmp/x")
+    (found,) = judged({"job.yaml": without})
+    assert (found.check, str(found.verdict)) == ("launch.pods_have_shared_memory", "warn")
+    on_disk = PYTORCHJOB.replace("emptyDir:\n              medium: Memory", "emptyDir: {}")
+    assert rules({"job.yaml": on_disk}) == ["pods_have_shared_memory"]
+
+
+def test_other_kinds_and_templates_are_one_skip():
+    """A kind that is not read, a Helm chart, and envsubst's $NAME in a field of the manifest."""
+    for text, reason in (
+        ("apiVersion: v1\nkind: MPIJob\n", "kind MPIJob"),
+        (PYTORCHJOB.replace("replicas: 1", "replicas: {{ .Values.workers }}", 1), "unrendered template"),
+        (PYTORCHJOB.replace("replicas: 1", "replicas: $NUM_NODES", 1), "$NUM_NODES is not filled in"),
+    ):
+        (found,) = judged({"job.yaml": text})
+        assert str(found.verdict) == "skip"
+        assert reason in found.message

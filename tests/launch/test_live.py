@@ -1,0 +1,64 @@
+"""Launch files against the nodes that are there."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.nodes import cluster, cluster_of, node
+from tests.launch.samples import HOSTFILE, config, exports, failed, judged, pair, rules, torchrun
+
+HOSTS = HOSTFILE.replace("worker-", "node")
+
+
+@pytest.mark.parametrize("make", [config, torchrun])
+def test_files_that_fit_the_cluster_are_silent(make):
+    """Two nodes of eight GPUs, rank 0 on the first."""
+    assert rules(pair(make), cluster()) == []
+
+
+@pytest.mark.parametrize(
+    ("nodes", "rule"),
+    [
+        (cluster(3), "nodes_are_the_hosts"),
+        (cluster(gpus=4), "processes_fit_gpus"),
+        (cluster_of(node(0), node(1, gpus=2)), "processes_fit_gpus"),
+        (cluster_of(node(1), node(0)), "master_address_is_rank_0s"),
+        (cluster_of(node(4), node(5)), "master_address_is_rank_0s"),
+        (cluster(listening=(29500,)), "master_port_is_free"),
+    ],
+    ids=["a host too many", "fewer GPUs", "uneven GPUs", "another node's address", "nobody's address", "port in use"],
+)
+def test_files_that_do_not_fit_fail(nodes, rule):
+    """Each with its rule, for both launchers."""
+    assert rule in failed(pair(config), nodes)
+    assert rule in failed(pair(torchrun), nodes)
+
+
+def test_uneven_gpus_are_torchruns_right():
+    """A file for each node may name that node's own number, where the rule knows whose file it is."""
+    (found,) = [f for f in judged(pair(config), cluster_of(node(0), node(1, gpus=2))) if str(f.verdict) == "fail"]
+    assert found.nodes == ("node2",)
+
+
+def test_a_single_file_of_a_set_is_told_with_hosts():
+    """The file of rank 0 of 2 alone."""
+    assert failed({"node0.yaml": config(0)}, cluster()) == ["every_node_has_its_file"]
+
+
+def test_idle_gpus_are_counted():
+    """WORLD_SIZE=2 on two nodes of eight GPUs leaves fourteen idle."""
+    found = [f for f in judged(pair(exports), cluster()) if "GPUs stay idle" in f.message and f.nodes]
+    assert "14 GPUs stay idle" in found[0].message
+    assert [f for f in judged(pair(exports), cluster(gpus=0)) if f.nodes] == []
+
+
+def test_the_address_is_on_the_training_interface():
+    """10.1.0.1 is the first node's, on another interface."""
+    found = judged(pair(config, main_process_ip="10.1.0.1"), cluster(interfaces=("eth0", "eth1")))
+    assert [f.check for f in found] == ["launch.master_address_is_on_the_training_interface"]
+
+
+def test_names_that_a_node_calls_itself_by():
+    """A hostname or FQDN of the first node is rank 0's."""
+    assert rules(pair(torchrun, address="node1.lan"), cluster()) == []
+    assert failed(pair(torchrun, address="node2"), cluster()) == ["master_address_is_rank_0s"]

@@ -1,0 +1,66 @@
+"""Interfaces, adapters, hostfiles and precisions against the nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.nodes import cluster, cluster_of, node
+from tests.launch.samples import DEEPSPEED, HOSTFILE, config, failed, pair, rules, torchrun
+
+HOSTS = HOSTFILE.replace("worker-", "node")
+
+
+def with_variable(line):
+    """The two right scripts with one more export."""
+    return {name: f"export {line}\n" + text for name, text in pair(torchrun).items()}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NCCL_SOCKET_IFNAME=eth",
+        "NCCL_SOCKET_IFNAME=^docker",
+        "GLOO_SOCKET_IFNAME=eth0",
+        "NCCL_IB_HCA=mlx5",
+        "NCCL_IB_GID_INDEX=3",
+    ],
+)
+def test_variables_that_fit(line):
+    """Prefixes and exclusions as NCCL reads them."""
+    assert rules(with_variable(line), cluster(hcas=("mlx5_0",))) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["NCCL_SOCKET_IFNAME=ib0", "GLOO_SOCKET_IFNAME=eth", "NCCL_IB_HCA=mlx4", "NCCL_IB_GID_INDEX=5"]
+)
+def test_variables_that_fit_nothing(line):
+    """No such interface, adapter or row."""
+    assert failed(with_variable(line), cluster(hcas=("mlx5_0",))) == ["variables_fit_the_nodes"]
+
+
+def test_hostfiles_against_hosts_and_gpus():
+    """The same hosts, no more slots than GPUs."""
+    files = {"hostfile": HOSTS, "run.sh": DEEPSPEED}
+    assert rules(files, cluster()) == []
+    assert failed(files, cluster(gpus=4)) == ["hostfile_slots_fit_gpus", "processes_fit_gpus"]
+    assert "hostfile_is_the_hosts" in failed({"hostfile": HOSTFILE}, cluster())
+
+
+def test_precision_against_models():
+    """bf16 on a V100, fp8 on an A100."""
+    assert failed(pair(config), cluster(model="Tesla V100-SXM2-32GB")) == ["precision_fits_gpus"]
+    assert failed(pair(config, mixed_precision="fp8"), cluster(model="NVIDIA A100-SXM4-80GB")) == [
+        "precision_fits_gpus"
+    ]
+    assert rules(pair(config), cluster(model="NVIDIA A100-SXM4-80GB")) == []
+
+
+def test_deepspeed_starts_its_own_interpreter_everywhere():
+    """Another path on node2 is not found there."""
+    files = {"hostfile": HOSTS, "run.sh": DEEPSPEED}
+    assert failed(files, cluster_of(node(0), node(1, python="/opt/py"))) == ["deepspeed_finds_its_python"]
+
+
+def test_a_left_over_nccl_conf_of_a_node():
+    """/etc/nccl.conf on the nodes is read with the launch files."""
+    assert rules(pair(config), cluster(conf=(("NCCL_IB_USE_INLINE", "1"),))) == ["nccl_variables_are_safe"]

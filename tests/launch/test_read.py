@@ -1,0 +1,75 @@
+"""Files of every kind, alone and named by each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.errors import UsageError
+from preflight.launch.check import check_files
+from preflight.launch.detect import kind_of, template_line
+from tests.launch.samples import BATCHES, HOSTFILE, SBATCH, config, exports, judged, torchrun
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("a.sh", "", "shell"),
+        ("start", torchrun(), "shell"),
+        ("commands.txt", exports(), "shell"),
+        ("job", SBATCH, "shell"),
+        ("a.yaml", config(), "yaml"),
+        ("hostfile", HOSTFILE, "hostfile"),
+        ("nodes.txt", HOSTFILE, "hostfile"),
+        ("a.json", BATCHES, "json"),
+        ("x/nccl.conf", "NCCL_DEBUG=INFO\n", "variables"),
+        ("train.py", "import torch\n", "other"),
+        ("notes.txt", "some words\n", "other"),
+    ],
+)
+def test_the_kind_of_a_file(name, text, kind):
+    """By its name, else by its content."""
+    assert kind_of(name, text) == kind
+
+
+def test_templates_and_what_only_looks_like_one():
+    """Helm and Jinja are; docker's --format and a comment are not."""
+    assert template_line("a\nb: {{ .Values.x }}\n") == 2
+    assert template_line("{% for x in y %}") == 1
+    assert template_line("docker ps --format '{{.Names}}'") == 0
+    assert template_line("# {{ .Values.x }}") == 0
+
+
+def test_a_script_brings_its_configuration(tmp_path):
+    """--config_file beside the script is read though it was not given, and options of the command win."""
+    (tmp_path / "c.yaml").write_text(config(num_processes="15"))
+    script = tmp_path / "n.sh"
+    script.write_text("accelerate launch --config_file c.yaml --num_machines 3 t.py\n")
+    findings, files = check_files([str(script)])
+    assert findings == ()
+    assert files.plans[0].processes_per_node.value == 5
+    assert files.plans[0].world_size.file.endswith("c.yaml")
+
+
+def test_globs_and_files_that_are_not_there(tmp_path):
+    """A pattern that fits nothing is a usage error."""
+    (tmp_path / "n0.yaml").write_text(config(0))
+    (tmp_path / "n1.yaml").write_text(config(0))
+    findings, files = check_files([str(tmp_path / "n*.yaml")])
+    assert len(files.files) == 2
+    assert [found.check for found in findings] == ["launch.ranks_are_distinct"]
+    for bad in ("missing.sh", "none*.yaml", ""):
+        with pytest.raises(UsageError):
+            check_files([str(tmp_path / bad)])
+
+
+def test_a_broken_yaml_is_one_line_with_its_place():
+    """PyYAML's own problem, not its traceback."""
+    with pytest.raises(UsageError, match=r"^n\.yaml:\d+: not YAML: [^\n]*$"):
+        judged({"n.yaml": "a: [1,\nb: 2\n"})
+
+
+def test_what_is_no_launch_file_is_skipped_with_a_reason():
+    """Python, an empty file, foreign YAML."""
+    for name, text in (("a.py", "x=1\n"), ("a.sh", "\n"), ("a.yaml", "on: push\n"), ("a.sh", "ls\n")):
+        (found,) = judged({name: text})
+        assert (found.check, str(found.verdict)) == ("launch.file_is_judged", "skip")

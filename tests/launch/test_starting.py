@@ -1,0 +1,93 @@
+"""Slurm and the start of all nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.samples import SBATCH, failed, judged, rules, torchrun
+
+HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node={tasks}\n"
+
+
+def test_a_right_batch_script_is_silent():
+    """One task a node, all of its GPUs and CPUs."""
+    assert rules({"job.sbatch": SBATCH}) == []
+
+
+def test_tasks_and_processes_counted_twice():
+    """Eight tasks that start eight processes each."""
+    assert failed({"job.sbatch": SBATCH.replace("--ntasks-per-node=1", "--ntasks-per-node=8")}) == [
+        "slurm_tasks_are_counted_once"
+    ]
+    step = SBATCH.replace("--ntasks-per-node=1", "--ntasks-per-node=8").replace("srun ", "srun --ntasks-per-node=1 ")
+    assert rules({"job.sbatch": step}) == []
+
+
+def test_one_cpu_for_eight_processes_warns():
+    """cpus-per-task below the processes of a node."""
+    assert rules({"job.sbatch": SBATCH.replace("=64", "=1")}) == ["slurm_tasks_have_cpus"]
+
+
+def test_nodes_asked_for_and_counted_on():
+    """--nnodes 4 in a job of two, and srun over nodes that torchrun does not count."""
+    assert failed({"job.sbatch": SBATCH.replace("$SLURM_NNODES", "4")}) == ["slurm_nodes_fit_the_job"]
+    assert failed({"job.sbatch": SBATCH.replace("--nnodes=$SLURM_NNODES ", "")}) == ["slurm_nodes_fit_the_job"]
+
+
+def test_more_processes_than_slurm_gives_gpus():
+    """Four GPUs a node and eight processes."""
+    assert failed({"job.sbatch": SBATCH.replace("--gpus-per-node=8", "--gres=gpu:a100:4")}) == [
+        "processes_match_devices"
+    ]
+
+
+@pytest.mark.parametrize(
+    "program", ["train.py --devices 8 --num_nodes 2", "train.py --trainer.devices=8 trainer.num_nodes=2"]
+)
+def test_lightning_counts_what_slurm_starts(program):
+    """Trainer(num_nodes, devices) against --nodes and --ntasks-per-node."""
+    assert rules({"job.sh": HEAD.format(tasks=8) + f"srun python {program}\n"}) == []
+    assert failed({"job.sh": HEAD.format(tasks=1) + f"srun python {program}\n"}) == ["slurm_tasks_fit_the_job"]
+    without = HEAD.format(tasks=8).replace("#SBATCH --nodes=2\n", "")
+    assert failed({"job.sh": without + f"srun python {program}\n"}) == ["slurm_nodes_fit_the_job"]
+
+
+def test_gpus_per_task_hides_the_others():
+    """A program that takes its local rank as the device finds device 0 only."""
+    head = HEAD.format(tasks=8) + "#SBATCH --gpus-per-task=1\n"
+    assert failed({"job.sh": head + "srun python train.py\n"}) == ["slurm_tasks_see_their_gpus"]
+    assert rules({"job.sh": head.replace("--gpus-per-task=1", "--gpus-per-node=8") + "srun python train.py\n"}) == []
+
+
+def test_scontrol_in_a_container():
+    """Inside srun's container there is none; in the batch script there is."""
+    inner = (
+        "export MASTER_ADDR=$(scontrol show hostnames | head -n 1); torchrun --nnodes=2"
+        " --node_rank=$SLURM_NODEID --master_addr=$MASTER_ADDR t.py"
+    )
+    script = HEAD.format(tasks=1) + f"srun --container-image=x.sqsh bash -c '{inner}'\n"
+    assert failed({"job.sh": script}) == ["scontrol_runs_outside_the_container"]
+    assert rules({"job.sh": script.replace("--container-image=x.sqsh ", "")}) == []
+
+
+def test_a_batch_script_without_srun_starts_one_node():
+    """torchrun --nnodes=2 on the first node waits for the second."""
+    assert failed({"job.sbatch": SBATCH.replace("srun ", "")}) == ["every_node_is_started"]
+
+
+def test_downloads_before_the_start_warn():
+    """pip install on every node; in a batch script it runs once."""
+    assert rules({"n.sh": "pip install -r requirements.txt\n" + torchrun()}) == ["nodes_start_together"]
+    assert rules({"n.sh": "pip install -e .\n" + torchrun()}) == []
+    assert rules({"job.sbatch": SBATCH.replace("export MASTER", "pip install x\nexport MASTER")}) == []
+
+
+def test_actor_batches_of_openrlhf():
+    """256 does not divide by 1 x 3."""
+    line = (
+        "python3 -m openrlhf.cli.train_ppo_ray --actor_num_nodes {} --actor_num_gpus_per_node 1"
+        " --micro_train_batch_size 1 --train_batch_size 256\n"
+    )
+    (found, *_) = judged({"n.sh": line.format(3)})
+    assert found.check == "launch.batch_sizes_multiply"
+    assert failed({"n.sh": line.format(4)}) == []

@@ -1,0 +1,74 @@
+"""NCCL, Gloo and CUDA variables."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.samples import DEEPSPEED, HOSTFILE, exports, failed, judged, rules, torchrun
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["NCCL_DEBUG=INFO", "NCCL_IB_GID_INDEX=3", "NCCL_SOCKET_IFNAME=^docker,lo", "NCCL_SOCKET_IFNAME==eth0",
+     "GLOO_SOCKET_IFNAME=eth0,eth1", "NCCL_ASYNC_ERROR_HANDLING=1", "NCCL_IB_HCA=mlx5_0:1", "CUDA_LAUNCH_BLOCKING=0",
+     "NCCL_IB_DISABLE=0", "NCCL_DEBUG_SUBSYS=ALL"],
+)  # fmt: skip
+def test_right_variables_are_silent(line):
+    """Values as NCCL, torch and Gloo read them."""
+    assert rules({"n.sh": f"export {line}\n" + torchrun()}) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("NCCL_SOKET_IFNAME=eth0", "nccl_variables_are_known"),
+        ("NCCL_IB_DISABLE=true", "variables_have_values_that_count"),
+        ("NCCL_IB_GID_INDEX=three", "variables_have_values_that_count"),
+        ("NCCL_SOCKET_IFNAME='eth0, eth1'", "variables_have_values_that_count"),
+        ("GLOO_SOCKET_IFNAME=^lo", "variables_have_values_that_count"),
+        ("NCCL_DEBUG=verbose", "variables_have_values_that_count"),
+        ("NCCL_SOCKET_IFNAME=lo", "interface_leads_to_other_nodes"),
+        ("GLOO_SOCKET_IFNAME=lo", "interface_leads_to_other_nodes"),
+        ("CUDA_LAUNCH_BLOCKING=1", "cuda_launches_do_not_block"),
+        ("NCCL_IB_USE_INLINE=1", "nccl_variables_are_safe"),
+    ],
+)
+def test_wrong_variables_are_told_at_their_line(line, rule):
+    """Each with its rule, at the line that sets it."""
+    (found,) = judged({"n.sh": f"#!/bin/bash\nexport {line}\n" + torchrun()})
+    assert found.check == f"launch.{rule}"
+    assert found.where[0].line == 2
+
+
+def test_a_typo_is_corrected():
+    """The nearest known name stands in the fix."""
+    (found,) = judged({"n.sh": "export NCCL_SOKET_IFNAME=eth0\n" + torchrun()})
+    assert found.fix == "NCCL_SOCKET_IFNAME=eth0"
+
+
+def test_a_left_over_nccl_conf():
+    """The settings of a file are judged without any script."""
+    assert rules({"nccl.conf": "NCCL_IB_USE_INLINE=1\nNCCL_IB_PREPOST_RECEIVE_WORK_REQUESTS=1\n"}) == [
+        "nccl_variables_are_safe"
+    ]
+    assert rules({"nccl.conf": "NCCL_DEBUG=WARN\n"}) == []
+
+
+def test_variables_reach_the_program():
+    """Set and not exported is not set; a prefix of the command is."""
+    script = exports().replace("export RANK", "RANK")
+    assert failed({"n.sh": script}) == ["variables_are_exported"]
+    line = "RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_ADDR=10.0.0.1 MASTER_PORT=29500 python train.py\n"
+    assert rules({"n.sh": line}) == []
+
+
+def test_env_wants_all_four_variables():
+    """RANK and WORLD_SIZE without MASTER_PORT."""
+    assert failed({"n.sh": exports().replace("export MASTER_PORT=29500\n", "")}) == ["variables_are_set"]
+
+
+def test_what_pdsh_leaves_behind():
+    """GLOO_SOCKET_IFNAME is not handed on, unless .deepspeed_env has it."""
+    files = {"hostfile": HOSTFILE, "run.sh": "export GLOO_SOCKET_IFNAME=eth0\n" + DEEPSPEED}
+    assert rules(files) == ["deepspeed_hands_variables_on"]
+    assert rules({**files, ".deepspeed_env": "GLOO_SOCKET_IFNAME=eth0\n"}) == []

@@ -1,0 +1,72 @@
+"""Files written from facts pass every rule against the same facts."""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.errors import UsageError
+from preflight.facts.cluster import Cluster
+from preflight.launch.check import check_texts
+from preflight.launch.write import WRITERS, write_files
+from tests.launch.nodes import cluster, cluster_of, node
+from tests.launch.samples import config
+
+CLUSTERS = {
+    "two nodes of GPUs": cluster(hcas=("mlx5_0", "mlx5_1")),
+    "one node": cluster(1),
+    "no GPU": cluster(gpus=0),
+    "no GPU, one node": cluster(1, gpus=0),
+    "port in use": cluster(listening=(29500, 29501)),
+}
+
+
+@pytest.mark.parametrize("launcher", WRITERS)
+@pytest.mark.parametrize("nodes", CLUSTERS)
+def test_what_is_written_passes(launcher, nodes):
+    """No rule is broken by files for the very cluster, arguments with blanks and quotes included."""
+    files = write_files(launcher, CLUSTERS[nodes], folder="/shared/out", program=("train.py", "--name", "it's a run"))
+    findings, read = check_texts({f"/shared/out/{name}": text for name, text in files.items()}, CLUSTERS[nodes])
+    assert [found.message for found in findings if found.check != "launch.world_size_counts_processes"] == []
+    assert read.plans
+
+
+def test_files_of_two_nodes():
+    """The address of the first, a free port, exact interfaces, adapters and the routable GID."""
+    files = write_files("torchrun", CLUSTERS["two nodes of GPUs"], folder="/x")
+    assert sorted(files) == ["node1.sh", "node2.sh"]
+    assert "--node_rank=1" in files["node2.sh"]
+    assert "--master_addr=10.0.0.1 --master_port=29500" in files["node2.sh"]
+    for line in ("NCCL_SOCKET_IFNAME==eth0", "NCCL_IB_HCA==mlx5_0:1,mlx5_1:1", "NCCL_IB_GID_INDEX=3"):
+        assert f"export {line}" in files["node2.sh"].replace("'", "")
+    assert "--master_port=29502" in write_files("torchrun", CLUSTERS["port in use"], folder="/x")["node1.sh"]
+
+
+def test_uneven_gpus_are_written_as_they_are_where_the_launcher_can():
+    """torchrun takes 8 and 2, accelerate the smaller number on both."""
+    uneven = cluster_of(node(0), node(1, gpus=2))
+    assert "--nproc_per_node=2" in write_files("torchrun", uneven, folder="/x")["node2.sh"]
+    assert "num_processes: 4" in write_files("accelerate", uneven, folder="/x")["node1.yaml"]
+
+
+def test_like_keeps_the_other_settings():
+    """Mixed precision and the DeepSpeed section stay; ranks and addresses are the cluster's."""
+    like = config(1, distributed_type="DEEPSPEED", main_process_ip="1.2.3.4") + "deepspeed_config:\n  zero_stage: 2\n"
+    text = write_files("accelerate", CLUSTERS["two nodes of GPUs"], folder="/x", like=like)["node1.yaml"]
+    for line in (
+        "mixed_precision: bf16",
+        "  zero_stage: 2",
+        "  deepspeed_multinode_launcher: standard",
+        "machine_rank: 0",
+    ):
+        assert line in text
+    assert "main_process_ip: 10.0.0.1" in text
+    with pytest.raises(UsageError):
+        write_files("accelerate", CLUSTERS["one node"], folder="/x", like="- a\n")
+
+
+def test_half_a_cluster_is_no_cluster():
+    """A host that did not answer would be left out of the job."""
+    with pytest.raises(UsageError, match="1 of 2 hosts"):
+        write_files("torchrun", Cluster(cluster().nodes[:1], asked=2), folder="/x")
+    with pytest.raises(UsageError, match="horovod"):
+        write_files("horovod", cluster(), folder="/x")

@@ -1,0 +1,58 @@
+"""Do the ranks' records become the section of the report, and nothing better than they said?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.errors import NotMeasured
+from preflight.jobs import Outcome, RankStory
+from preflight.launchers import Job, Placement
+from preflight.stages import training
+
+PLACEMENTS = (Placement(0, "node1", 0, 1), Placement(1, "node2", 0, 1))
+JOB = Job("train", training.settings("gloo"), PLACEMENTS, "10.0.0.1", (), 60.0)
+
+
+def trained(rank: int, **more) -> dict:
+    return {
+        "record": "trained", "rank": rank, "device": "cpu", "step_seconds_median": 0.1 + rank, "step_seconds_p95": 0.2,
+        "parameters_digest": "d0", "gradient_error": 0.0, "parameters_error": 0.0, "import_seconds": 1.0,
+        "finite": True, "reference_agreed": True, "samples_digest": "s", "communication_seconds_median": 0.01, **more,
+    }  # fmt: skip
+
+
+def outcome(failure: str = "", guilty: tuple[str, ...] = ()) -> Outcome:
+    stories = tuple(RankStory(placement, records=[trained(placement.rank)]) for placement in PLACEMENTS)
+    stories[0].records.append({"record": "losses", "losses": [5.5, 5.0, 4], "tokens_per_s": 900})
+    return Outcome(stories, failure, guilty, 3.0)
+
+
+def test_the_records_are_the_section():
+    """Ranks with the nodes where we put them, losses as they fell."""
+    section = training.summarise(JOB, outcome(), launcher="torchrun")
+    assert (section.launcher, section.world_size, section.backend, section.steps) == ("torchrun", 2, "gloo", 3)
+    assert section.losses == (5.5, 5.0, 4.0)
+    assert [(rank.rank, rank.node) for rank in section.ranks] == [(0, "node1"), (1, "node2")]
+    assert section.tokens_per_s == 900.0
+
+
+def test_a_training_that_failed_has_no_ranks_but_who_is_guilty():
+    """Half a result reads as none."""
+    section = training.summarise(JOB, outcome("rank 1 on node2 stopped", ("node2",)), launcher="direct")
+    assert (section.ranks, section.not_measured_nodes) == ((), ("node2",))
+    with pytest.raises(NotMeasured, match="rank 1 on node2 stopped"):
+        section.joined()
+
+
+def test_a_node_named_in_a_record_is_not_believed():
+    """A rank cannot move to another node."""
+    told = outcome()
+    told.stories[1].records[0]["node"] = "node1"
+    assert training.summarise(JOB, told, launcher="direct").ranks[1].node == "node2"
+
+
+def test_the_slowest_rank_and_the_typical_step_are_told():
+    """By their medians."""
+    section = training.summarise(JOB, outcome(), launcher="direct")
+    assert training.slowest(section).rank == 1
+    assert training.typical_step_seconds(section) == pytest.approx(0.6)
