@@ -11,11 +11,17 @@ def test_all_reduce_is_correct(bench):
     A wrong sum is silent: the loss is a little off, the model never gets good. Memory, a GPU or a NIC is broken.
     Fix: leave the nodes named out, and test their GPUs (`dcgmi diag -r 3`) and memory.
     """
-    result = bench.all_reduce()
-    if result.wrong:
-        ranks = ", ".join(map(str, result.wrong_ranks)) or "unknown"
-        message = f"all_reduce of {result.bytes} bytes: {result.wrong} wrong elements; wanted 0 (ranks {ranks})"
-        raise Blame(message, nodes=bench.nodes_of(result.wrong_ranks))
+    bench.needs_correct(bench.all_reduce().op)
+
+
+def test_other_collectives_are_correct(bench):
+    """Every element that the other collectives returned, on every rank, is the exact one.
+
+    Sharded training lives on all_gather and reduce_scatter, mixtures of experts on all_to_all: wrong parameters are
+    as silent as a wrong sum.
+    Fix: leave the nodes named out, and test their GPUs (`dcgmi diag -r 3`) and memory.
+    """
+    bench.needs_correct(*bench.others())
 
 
 def test_every_rank_maps_the_same_nccl(bench):
@@ -48,9 +54,37 @@ def test_all_reduce_reaches_the_expected_bandwidth(bench, settings):
     """
     bench.needs_rate()
     share, impossible = settings.bench.fail_below, settings.bench.impossible_above
-    told = bench.shortfall(share=share, impossible_above=impossible, needs_certainty=True)
+    told = bench.shortfall(bench.all_reduce(), share=share, impossible_above=impossible, needs_certainty=True)
     if told:
         raise Blame(told, nodes=bench.names)
+
+
+def test_other_collectives_reach_the_expected_bandwidth(bench, settings):
+    """The other collectives over all ranks are as fast as the links' rate lets them be.
+
+    Those whose bandwidth is the links': on Gloo broadcast and sendrecv, on NCCL all but all_to_all, gather and scatter.
+    Fix: `NCCL_DEBUG=INFO` shows which network NCCL took (NET/IB or NET/Socket); `ethtool <interface>` the link's rate.
+    """
+    bench.needs_rate()
+    share, impossible = settings.bench.fail_below, settings.bench.impossible_above
+    told = [
+        bench.shortfall(result, share=share, impossible_above=impossible, needs_certainty=True)
+        for result in bench.gated()
+    ]
+    if any(told):
+        raise BlameMany([Blame(words, nodes=bench.names) for words in told if words])
+
+
+def test_nccl_uses_the_rdma_ports(bench):
+    """NCCL talks over RDMA wherever a node has an active RDMA port.
+
+    Without a usable port NCCL falls back to TCP sockets and says so in its log only: the job runs, but slowly.
+    Fix: read the rank's log under logs/ of this run with `NCCL_DEBUG=INFO`; look at NCCL_IB_HCA, NCCL_IB_DISABLE, the
+    memlock limit, and whether the container has /dev/infiniband.
+    """
+    blames = bench.sockets_beside_rdma()
+    if blames:
+        raise BlameMany(blames)
 
 
 @pytest.mark.advisory
@@ -63,6 +97,6 @@ def test_all_reduce_is_near_the_expected_bandwidth(bench, settings):
     no_rate = bench.expected().bound_gbytes_per_s is None  # then the raw streams of this run are what is expected
     share = settings.bench.slow_below if no_rate else settings.bench.warn_below
     impossible = settings.bench.impossible_above
-    told = bench.shortfall(share=share, impossible_above=impossible, needs_certainty=False)
+    told = bench.shortfall(bench.all_reduce(), share=share, impossible_above=impossible, needs_certainty=False)
     if told:
         raise Blame(told, nodes=bench.names)

@@ -32,3 +32,17 @@ def test_clocks_are_in_step(cluster, settings):
     if off:
         told = ", ".join(f"{words} on {name}" for name, words in off.items())
         raise Blame(f"clock against the median of all nodes: {told}; wanted within {limit:g} s", nodes=off)
+
+
+@pytest.mark.advisory
+def test_a_time_service_runs_where_the_peers_have_one(cluster):
+    """A node runs chrony, ntpd or another keeper of the time where most of its peers do.
+
+    Its clock is right today and minutes off in a month; torchrun's keep-alives then declare it dead.
+    Fix: `timedatectl set-ntp true` on the nodes named, or start the service that the others run.
+    """
+    cluster.needs_peers()
+    services = cluster.gather(lambda node: node.machine.time_services)
+    lacking = [name for name, found in services.items() if not found]
+    if 0 < len(lacking) <= len(services) / 2:
+        raise Blame("no time service runs, as it does on its peers", nodes=lacking)

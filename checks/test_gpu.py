@@ -1,8 +1,10 @@
-"""Does every node offer the same GPUs, and are they free?"""
+"""Does every node offer the same GPUs, whole, free and at full speed?"""
 
 import pytest
 
-from preflight.errors import NotApplicable
+from preflight.errors import Blame, BlameMany
+from preflight.facts import faults, gpu_rows, kernel_rows
+from preflight.facts.missing import present
 
 
 def test_devices_are_readable(node):
@@ -23,9 +25,8 @@ def test_count_is_the_same_on_every_node(cluster):
     with "invalid device ordinal" and the job hangs.
     Fix: `nvidia-smi -L` and `dmesg | grep -i -e xid -e nvrm` on the nodes named; reboot, or name fewer ranks per node.
     """
+    faults.needs_gpus(cluster)
     cluster.needs_peers()
-    if not any(cluster.gather(lambda node: node.gpu.readable()).values()):
-        raise NotApplicable("no GPU on any node")
     cluster.same(lambda node: len(node.gpu.readable()), "number of GPUs")
 
 
@@ -35,18 +36,150 @@ def test_model_is_the_same_on_every_node(cluster):
     A smaller GPU runs out of memory first, a slower one holds every step back, and a MIG slice cannot join NCCL.
     Fix: leave the nodes named out, or set the same MIG mode everywhere (`nvidia-smi -mig 0`).
     """
+    faults.needs_gpus(cluster)
     cluster.needs_peers()
     cluster.same(lambda node: node.gpu.models(), "GPU model")
 
 
 @pytest.mark.advisory
-def test_no_other_program_uses_them(node):
+def test_none_is_partitioned(cluster):
+    """No GPU of a job over several nodes is split into MIG slices.
+
+    NCCL has neither NVLink nor PCIe between slices, and two slices of one GPU cannot be in one communicator.
+    Fix: `nvidia-smi -mig 0` on the nodes named, then reset the GPUs.
+    """
+    faults.needs_gpus(cluster)
+    cluster.needs_peers()
+    split = cluster.gather(lambda node: any(gpu.is_partitioned for gpu in node.gpu.readable()))
+    if any(split.values()):
+        raise Blame("GPUs are in MIG mode", nodes=[name for name, is_split in split.items() if is_split])
+
+
+def test_driver_runs_the_cuda_of_torch(cluster):
+    """The driver is new enough for the CUDA that torch was built with.
+
+    torch then finds no GPU, or ends with "CUDA driver version is insufficient for CUDA runtime version".
+    Fix: a newer driver on the nodes named, or torch for an older CUDA (`--index-url https://download.pytorch.org/whl/cuXYZ`).
+    """
+    faults.needs_gpus(cluster)
+    faults.judge(cluster, gpu_rows.DRIVER, faults.itself)
+
+
+def test_none_is_broken(cluster):
+    """No GPU has memory errors, waits for a reset, or stays out of the NVLink fabric.
+
+    A broken row of memory ends a job hours later or spoils its numbers; without the fabric CUDA ends with "system not
+    yet initialized" (802).
+    Fix: `nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT` on the nodes named; reset the GPU, reboot or replace it.
+    """
+    faults.needs_gpus(cluster)
+    faults.judge(cluster, gpu_rows.BROKEN, faults.gpus, noun="GPU")
+
+
+@pytest.mark.advisory
+def test_none_is_held_back(cluster):
+    """No GPU is slowed down by heat or power, sits on a narrow link, or is in a mode that a job stumbles over.
+
+    One slow GPU sets the pace of all ranks on all nodes.
+    Fix: `nvidia-smi -q -d PERFORMANCE,CLOCK,POWER` on the nodes named.
+    """
+    faults.needs_gpus(cluster)
+    faults.judge(cluster, gpu_rows.SLOWED, faults.gpus, noun="GPU")
+
+
+@pytest.mark.advisory
+def test_settings_are_the_same_on_every_node(cluster):
+    """Power limit, persistence, ECC and PCIe links of the GPUs are alike on every node.
+
+    A lower power limit or a narrower link on one node holds every step of all the others back.
+    Fix: `nvidia-smi -q` on a node named and on one that is not; set what differs.
+    """
+    faults.needs_gpus(cluster)
+    cluster.needs_peers()
+    cluster.same_rows(gpu_rows.SAME)
+
+
+def test_fabric_manager_runs_where_it_is_needed(cluster):
+    """Where there are NVSwitches, Fabric Manager has joined the GPUs.
+
+    Without it no CUDA program starts on that node: "system not yet initialized" (802).
+    Fix: `systemctl enable --now nvidia-fabricmanager` in the driver's own version on the nodes named.
+    """
+    faults.needs_gpus(cluster)
+    faults.judge(cluster, gpu_rows.FABRIC, faults.itself)
+
+
+def test_nvlinks_are_up(cluster):
+    """Every GPU has all its NVLinks up, as many as the same GPU of other nodes.
+
+    NCCL goes round a lost link: over fewer ones, or over PCIe at a tenth of the speed; NVSwitch systems may not start.
+    Fix: `nvidia-smi nvlink -s` on the nodes named; reset the GPUs, then have the baseboard looked at.
+    """
+    faults.needs_gpus(cluster)
+    links = cluster.gather(lambda node: node.gpu.nvlinks())
+    down = {name: node_links for name, node_links in links.items() if cluster[name].gpu.inactive_nvlinks()}
+    if down:
+        raise BlameMany(Blame(cluster[name].gpu.inactive_nvlinks(), nodes=[name]) for name in down)
+    cluster.same(lambda node: node.gpu.nvlinks(), "active NVLinks of the GPUs")
+
+
+@pytest.mark.needs("root")
+def test_kernel_log_tells_of_no_broken_gpu(cluster):
+    """The kernel's log of the last day has no Xid after which a GPU needs a reset or a replacement.
+
+    Such a GPU may still answer nvidia-smi, and takes the job down at the next step.
+    Fix: `dmesg -T | grep -e Xid -e NVRM` on the nodes named; reset the GPU or reboot, and replace it if it comes back.
+    """
+    faults.needs_gpus(cluster)
+    faults.judge(cluster, gpu_rows.LOG, faults.itself)
+
+
+@pytest.mark.advisory
+def test_adapters_are_as_near_on_every_node(cluster):
+    """Each GPU has the same network adapters near it on every node, and its own where there is one for each.
+
+    Where a PCIe bridge hides the nearness, two GPUs share an adapter and another lies idle: that node is slower.
+    Fix: `nvidia-smi topo -m` on a node named and on one that is not; correct BIOS or VM, or give NCCL_TOPO_FILE.
+    """
+    faults.needs_gpus(cluster)
+    topologies = cluster.gather(lambda node: present(node.gpu.topology, "topology"))
+    shared = {name: topology.shared_adapters() for name, topology in topologies.items()}
+    blames = [Blame(words, nodes=[name]) for name, words in shared.items() if words]
+    groups = cluster.group_by(lambda node: present(node.gpu.topology, "topology").told())
+    blames += cluster.differing(groups, "adapters near the GPUs") if cluster.has_peers else []
+    if blames:
+        raise BlameMany(blames)
+
+
+@pytest.mark.advisory
+def test_iommu_leaves_peer_to_peer_alone(cluster):
+    """Where GPUs talk over PCIe, no IOMMU translates what they send each other.
+
+    Peer-to-peer through a translating IOMMU is slow at best; all-reduce hangs, and works with NCCL_P2P_DISABLE=1.
+    Fix: start the kernel of the nodes named with `iommu=pt`, or switch the IOMMU off in the BIOS.
+    """
+    faults.needs_gpus(cluster)
+    faults.judge(cluster, kernel_rows.IOMMU, faults.itself)
+
+
+@pytest.mark.advisory
+@pytest.mark.needs("root")
+def test_acs_leaves_peer_to_peer_alone(cluster):
+    """No PCIe bridge above a GPU redirects what devices send each other (ACS).
+
+    NCCL deadlocks or is slow over such a bridge, between GPUs and between a GPU and its network adapter.
+    Fix: `setpci -s <bridge> ECAP_ACS+0x6.w=0000` on the nodes named, or switch ACS off in the BIOS.
+    """
+    faults.needs_gpus(cluster)
+    faults.judge(cluster, kernel_rows.ACS, faults.itself)
+
+
+@pytest.mark.advisory
+def test_no_other_program_uses_them(cluster):
     """No program holds a GPU of the node before the job starts.
 
     What a program left behind still holds is missing to the job: it runs out of memory, or shares its time.
     Fix: `nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv` on the nodes named; end those programs.
     """
-    if not node.gpu.readable():
-        raise NotApplicable("no GPU on this node")
-    busy = [str(gpu.index) for gpu in node.gpu.readable() if gpu.is_busy()]
-    assert not busy, f"other programs use GPU {', '.join(busy)}"
+    faults.needs_gpus(cluster)
+    faults.judge(cluster, gpu_rows.BUSY, faults.itself)

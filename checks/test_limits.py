@@ -57,3 +57,15 @@ def test_nothing_is_left_behind(node):
     """
     left = node.limits.leftovers
     assert not left, f"left by an earlier run: {', '.join(left)}"
+
+
+@pytest.mark.advisory
+def test_processes_may_be_started(node, settings):
+    """A user may have as many processes and threads as ranks, data loaders and libraries start.
+
+    Threads count: 8 ranks with 16 loader processes and their OpenMP threads are thousands, and a limit of 1024 ends
+    them with "Resource temporarily unavailable".
+    Fix: `* soft nproc unlimited` in /etc/security/limits.d, `--pids-limit=-1` for a container; log in again.
+    """
+    limit, wanted = node.limits.nproc_soft, settings.limits.nproc_min
+    assert limit == "unlimited" or limit >= wanted, f"processes: {limit}; wanted at least {wanted}"

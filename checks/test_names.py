@@ -6,6 +6,19 @@ import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy
 
+LOCAL = ("localhost", "localhost4", "localhost6", "ip6-localhost")
+NOT_LOCALHOST = "names.own_hostname_is_not_localhost"
+
+
+def test_own_hostname_is_not_localhost(node, cluster):
+    """No node calls itself localhost.
+
+    NCCL, gloo and launchers tell nodes apart by their names: with this one every peer means itself.
+    Fix: `hostnamectl set-hostname <name>` on the nodes named, each its own, and start their sessions anew.
+    """
+    cluster.needs_peers()
+    assert not _is_local(node), f"the node calls itself {node.identity.hostname}"
+
 
 def test_own_hostname_is_not_loopback(cluster):
     """A node's own hostname, asked on that node, does not resolve to a loopback address.
@@ -18,6 +31,9 @@ def test_own_hostname_is_not_loopback(cluster):
     blames = []
     for address, names in cluster.group_by(_address_for_gloo).items():
         nodes = [cluster[name] for name in names if address and cluster[name].identity.is_named_loopback]
+        for node in filter(_is_local, nodes):
+            cluster.cannot_judge(node.name, BlockedBy(NOT_LOCALHOST))
+        nodes = [node for node in nodes if not _is_local(node)]
         fix = ""
         if len(nodes) == 1:
             name, right = nodes[0].identity.hostname, nodes[0].best_address()
@@ -39,7 +55,7 @@ def test_own_hostname_is_an_address_of_the_node(node, cluster):
     if node.value("GLOO_SOCKET_IFNAME"):
         return
     if node.identity.is_named_loopback:
-        raise BlockedBy("names.own_hostname_is_not_loopback")
+        raise BlockedBy(NOT_LOCALHOST if _is_local(node) else "names.own_hostname_is_not_loopback")
     addresses = node.identity.hostname_addresses
     assert addresses, "the node's own hostname does not resolve there"
     told = f"{node.identity.hostname} is {', '.join(addresses)}"
@@ -53,12 +69,47 @@ def test_hostnames_are_unique(cluster):
     Fix: `hostnamectl set-hostname <name>` on the nodes named, each its own, and start their sessions anew.
     """
     cluster.needs_peers()
-    same = {name: nodes for name, nodes in cluster.group_by(lambda node: node.identity.hostname).items() if nodes[1:]}
+    groups = cluster.group_by(lambda node: node.identity.hostname)
+    same = {name: nodes for name, nodes in groups.items() if nodes[1:] and not _is_local(cluster[nodes[0]])}
+    for name in (name for nodes in groups.values() for name in nodes if _is_local(cluster[name])):
+        cluster.cannot_judge(name, BlockedBy(NOT_LOCALHOST))
     machines = {node.identity.boot_id for nodes in same.values() for node in map(cluster.__getitem__, nodes)}
     if same and len(machines) == len(same):
         raise BlockedBy("reach.no_machine_is_named_twice", nodes=[node for nodes in same.values() for node in nodes])
     if same:
         raise BlameMany(Blame(f"several nodes call themselves {name}", nodes=nodes) for name, nodes in same.items())
+
+
+@pytest.mark.advisory
+def test_short_hostnames_are_unique(cluster):
+    """Hostnames are different up to their first dot.
+
+    NCCL cuts names there, and so do Slurm, Horovod and most launchers: gpu1.rack1 and gpu1.rack2 become one node.
+    Fix: `hostnamectl set-hostname <name>` on the nodes named, different before the first dot.
+    """
+    cluster.needs_peers()
+    groups = cluster.group_by(lambda node: node.identity.hostname.partition(".")[0])
+    same = []
+    for short, names in groups.items():
+        full = {cluster[name].identity.hostname for name in names}
+        if len(full) > 1:
+            same.append(Blame(f"cut at the first dot, {', '.join(sorted(full))} are all {short}", nodes=names))
+    if same:
+        raise BlameMany(same)
+
+
+def test_every_node_speaks_one_address_family(cluster):
+    """There is an address family, IPv4 or IPv6, in which every node can be reached.
+
+    A rank that offers an IPv6 address to one that has none is never reached: gloo and NCCL do not try another.
+    Fix: give the nodes named an address of the others' family (`ip -br address`), or set NCCL_SOCKET_FAMILY alike.
+    """
+    cluster.needs_peers()
+    families = cluster.gather(lambda node: node.network.training_interface.families())
+    if families and not frozenset.intersection(*families.values()):
+        told = {name: " and ".join(sorted(found)) for name, found in families.items()}
+        groups = {words: tuple(name for name in told if told[name] == words) for words in dict.fromkeys(told.values())}
+        raise BlameMany(cluster.differing(groups, "address families of the training interface"))
 
 
 def test_peers_are_taken_for_themselves(node, cluster):
@@ -91,6 +142,78 @@ def test_peers_can_be_resolved(node, cluster):
     unknown = [cluster[route.name].identity.hostname for route in node.peers.routes if not route.resolved]
     whom = ", ".join(unknown) if len(unknown) < len(node.peers.routes) else "any peer"
     assert not unknown, f"cannot resolve the hostname of {whom}"
+
+
+@pytest.mark.advisory
+def test_full_names_of_peers_lead_to_them(node, cluster):
+    """Every node can resolve the full name of every peer, to an address that this peer has.
+
+    torchrun's c10d rendezvous tells all nodes the full name (`hostname -f`) of rank 0's node: one that only this node
+    knows hangs the job after "rendezvous complete".
+    Fix: add the full names to DNS or to /etc/hosts of every node, or start torchrun with `--local-addr <address>`.
+    """
+    cluster.needs_peers()
+    unknown, wrong = [], []
+    for route in node.peers.routes:
+        peer = cluster[route.name]
+        full = peer.identity.fqdn
+        if full == peer.identity.hostname or _is_local(peer):
+            continue  # the checks of the hostname speak of it
+        if not route.resolved_fqdn:
+            unknown.append(full)
+        elif not peer.network.holds_any(route.resolved_fqdn, reachable=True):
+            wrong.append(f"{full} is {', '.join(route.resolved_fqdn)} there, not {peer.best_address()}")
+    told = [f"cannot resolve {', '.join(unknown[:4])}{' and others' if unknown[4:] else ''}"] if unknown else []
+    assert not unknown + wrong, "; ".join([*told, *wrong])
+
+
+@pytest.mark.advisory
+def test_reverse_names_lead_back(node, cluster):
+    """The name that a peer's address has on a node leads back to this peer.
+
+    c10d and torchrun turn addresses into names and connect to the names: a stale reverse record sends them elsewhere,
+    though only addresses were given.
+    Fix: correct the reverse record (PTR) or the line of /etc/hosts; `getent hosts <address>` on the nodes named.
+    """
+    cluster.needs_peers()
+    wrong = []
+    for route in node.peers.routes:
+        name = route.reverse
+        peer = cluster[route.name]
+        if isinstance(name, str) and not peer.network.holds_any(route.reverse_addresses, reachable=True):
+            leads = ", ".join(route.reverse_addresses) or "nothing"
+            wrong.append(f"{route.address} ({route.name}) is called {name} there, which leads to {leads}")
+    assert not wrong, "; ".join(wrong[:4])
+
+
+def test_look_ups_are_answered(node, cluster, settings):
+    """The resolver answers when a node asks for the name of a peer's address.
+
+    c10d asks at every connection: a name server that stays silent costs 5 to 25 s each time, and starts time out.
+    Fix: remove dead servers from /etc/resolv.conf of the nodes named, or write the peers into their /etc/hosts.
+    """
+    cluster.needs_peers()
+    slow = node.peers.slow_lookups(settings.names.silent_lookup_seconds)
+    assert not slow, f"the resolver takes {max(slow.values()):.3g} s or more for the name of {', '.join(slow)}"
+
+
+@pytest.mark.advisory
+def test_look_ups_are_fast(node, cluster, settings):
+    """The resolver answers at once when a node asks for the name of a peer's address.
+
+    c10d asks at every connection: half a second each is minutes at the start of a job of many ranks.
+    Fix: write the peers into /etc/hosts of the nodes named, or give them a name server nearby (`resolvectl status`).
+    """
+    cluster.needs_peers()
+    if node.peers.slow_lookups(settings.names.silent_lookup_seconds):
+        raise BlockedBy("names.look_ups_are_answered")
+    slow = node.peers.slow_lookups(settings.names.slow_lookup_seconds)
+    assert not slow, f"the resolver takes {max(slow.values()):.3g} s for the name of {', '.join(slow)}"
+
+
+def _is_local(node):
+    """Whether a node calls itself localhost."""
+    return node.identity.hostname.partition(".")[0] in LOCAL
 
 
 def _address_for_gloo(node):

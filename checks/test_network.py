@@ -4,7 +4,8 @@ from ipaddress import ip_interface
 
 import pytest
 
-from preflight.errors import BlockedBy, NotApplicable
+from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
+from preflight.facts import candidates
 
 
 def test_interface_variables_match_an_interface(node):
@@ -87,3 +88,106 @@ def test_routes_to_peers_leave_by_the_training_interface(node, cluster):
         for name, peers in strays.items()
     )
     assert not strays, f"{told}; the training interface is {wanted}"
+
+
+@pytest.mark.advisory
+def test_nccl_starts_on_an_interface_of_the_peers(node, cluster):
+    """Where no variable tells NCCL which interface to take, the first one it finds leads to the peers.
+
+    NCCL starts its connections on the first interface that is neither docker nor loopback: a VPN, a bridge or a second
+    card that the peers are not on hangs the start, however good the others are.
+    Fix: `export NCCL_SOCKET_IFNAME=<interface of the training network>` on every node, and GLOO_SOCKET_IFNAME too.
+    """
+    cluster.needs_peers()
+    astray = candidates.first_astray(node, cluster)
+    assert not astray, astray
+
+
+@pytest.mark.advisory
+def test_nccl_takes_no_more_interfaces_than_meant(node, cluster):
+    """NCCL_SOCKET_IFNAME takes no interface beyond those it names.
+
+    NCCL takes the names as prefixes: bond0 takes the VLAN bond0.2093 too, eth1 takes eth10. What cannot be reached
+    hangs the first collective.
+    Fix: write `NCCL_SOCKET_IFNAME==<interface>` (one = of the shell, one of NCCL) to take exactly that interface.
+    """
+    cluster.needs_peers()
+    taken = candidates.taken_unasked(node, cluster)
+    assert not taken, "; ".join(taken)
+
+
+def test_training_addresses_are_unique(cluster):
+    """No two nodes train on the same address.
+
+    Their peers reach one of them only, or themselves: two machines with one static address, or containers that all
+    have the address of a bridge behind their machine's own (172.17.0.2).
+    Fix: give each node an address of its own; start containers in the machine's network (`--network=host`).
+    """
+    cluster.needs_peers()
+    blames = []
+    for address, names in cluster.group_by(lambda node: node.network.training_interface.told_address()).items():
+        machines = {cluster[name].identity.boot_id for name in names}
+        if len(names) > 1 and len(machines) > 1:
+            blames.append(Blame(f"several nodes train on {address}", nodes=names))
+        elif len(names) > 1:
+            for name in names:
+                cluster.cannot_judge(name, BlockedBy("reach.no_machine_is_named_twice"))
+    if blames:
+        raise BlameMany(blames)
+
+
+@pytest.mark.advisory
+def test_interfaces_of_nccl_have_subnets_of_their_own(node, cluster):
+    """Two interfaces that NCCL takes on a node are never in one subnet.
+
+    The kernel then answers for both on either of them: packets leave by the one and come back by the other, where
+    they are dropped or share one link.
+    Fix: give each interface a subnet of its own, or name the one to take in NCCL_SOCKET_IFNAME.
+    """
+    cluster.needs_peers()
+    shared = candidates.in_one_subnet(candidates.of_nccl(node))
+    assert not shared, "; ".join(f"{' and '.join(names)} are both in {subnet}" for subnet, names in shared.items())
+
+
+@pytest.mark.advisory
+def test_training_interface_is_a_real_one(node, cluster):
+    """The training interface is no bridge of containers, no VPN and no network inside another one.
+
+    Bridges end on their own machine; VPNs and overlays wrap every packet: slow, and with a smaller MTU.
+    Fix: `export NCCL_SOCKET_IFNAME=<interface> GLOO_SOCKET_IFNAME=<interface>` of the real network on every node.
+    """
+    cluster.needs_peers()
+    name = node.network.training_interface.name
+    what = candidates.virtual(name)
+    assert not what, f"the training interface {name} is {what}"
+
+
+@pytest.mark.advisory
+def test_training_interface_is_fast_enough_for_gpus(node, cluster, settings):
+    """Where GPUs have no RDMA, the training interface links at 10 Gbit/s or more.
+
+    At 1 Gbit/s the gradients of a model of 100 million parameters take seconds: nearly all of a step is waiting.
+    Fix: train over a faster interface (`ethtool <interface>` tells the rate), or with fewer, larger exchanges.
+    """
+    cluster.needs_peers()
+    if not node.gpu.readable():
+        raise NotApplicable("no GPU")
+    if node.rdma.active_ports() and node.value("NCCL_IB_DISABLE") != "1":
+        return
+    rate, wanted = node.network.training_interface.rate_mbps(), settings.network.min_rate_mbps
+    assert rate >= wanted, f"the training interface links at {rate} Mbit/s; wanted at least {wanted}"
+
+
+@pytest.mark.advisory
+def test_default_routes_are_alike(cluster):
+    """A node has a default route where most of its peers have one.
+
+    Ray, vLLM and others find their own address by asking for the route to a far address, and end with "Network is
+    unreachable" without one; downloads and metrics fail on this node only.
+    Fix: `ip route add default via <gateway>` on the nodes named, and in their network configuration.
+    """
+    cluster.needs_peers()
+    ways = cluster.gather(lambda node: node.network.gateways)
+    lacking = [name for name, gateways in ways.items() if not gateways]
+    if 0 < len(lacking) <= len(ways) / 2:
+        raise Blame("no default route, which its peers have", nodes=lacking)

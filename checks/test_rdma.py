@@ -3,7 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
-from preflight.facts import fabric
+from preflight.facts import fabric, faults, gids, rdma_rows
 
 GID_EXISTS = "rdma.gid_index_exists_on_every_node"
 GID_ROUTABLE = "rdma.gid_index_is_routable_roce_v2"
@@ -45,9 +45,8 @@ def test_port_count_is_the_same_on_every_node(cluster):
     NCCL joins rail to rail: where one is missing, its share goes over the others or over TCP, on every node.
     Fix: `lspci | grep -i -e mellanox -e infiniband` and `dmesg | grep -i mlx` on the nodes named; reboot or leave out.
     """
+    faults.needs_rdma(cluster)
     cluster.needs_peers()
-    if not any(cluster.gather(lambda node: len(node.rdma.devices)).values()):
-        raise NotApplicable("no RDMA device on any node")
     cluster.same(lambda node: len(node.hcas()) if node.rdma.devices else 0, "number of RDMA ports")
 
 
@@ -57,11 +56,13 @@ def test_ports_are_active(cluster):
     NCCL leaves a port out that is not active, without a word: that node is slower than the rest, or falls back to TCP.
     Fix: `ibstat <device>` or `rdma link` on the nodes named; mend the cable, the switch's port or the subnet manager.
     """
+    faults.needs_rdma(cluster)
     ports = cluster.gather(lambda node: node.hcas())
     used = {hca.name for name, hcas in ports.items() for hca in hcas if hca.is_active or cluster[name].names_hcas()}
     down: dict[str, list[str]] = {}
     for name, hcas in ports.items():
-        out = [hca for hca in hcas if hca.name in used and not hca.is_active]
+        # One that waits for a subnet manager has a check of its own.
+        out = [hca for hca in hcas if hca.name in used and not hca.is_active and not hca.is_unmanaged]
         if out:
             told = ", ".join(f"{hca.name} is {hca.port.state_told()}" for hca in out)
             down.setdefault(told, []).append(name)
@@ -77,21 +78,12 @@ def test_ports_have_the_same_rate(cluster):
     One port that came up at half its rate slows every rank: a ring is as fast as its slowest link.
     Fix: `ibstat <device>` on the nodes named; reseat or replace the cable, or correct the port of the switch.
     """
+    faults.needs_rdma(cluster)
     cluster.needs_peers()
-    rates = cluster.gather(lambda node: {hca.name: hca.port.rate_told() for hca in node.active_hcas()})
-    names = dict.fromkeys(name for of_node in rates.values() for name in of_node)
-    blames = []
-    for name in names:
-        groups: dict[str, list[str]] = {}
-        for node, of_node in rates.items():
-            if name in of_node:
-                groups.setdefault(of_node[name], []).append(node)
-        blames += cluster.differing(groups, f"rate of {name}")
-    if blames:
-        raise BlameMany(blames)
+    faults.same_by_name(cluster, lambda node: {hca.name: hca.port.rate_told() for hca in node.active_hcas()}, "rate")
 
 
-def test_gid_index_exists_on_every_node(node):
+def test_gid_index_exists_on_every_node(node, cluster):
     """The GID that NCCL_IB_GID_INDEX chooses is in the table of every RoCE port of every node.
 
     GID tables differ between nodes: where the row is missing, NCCL ends with "ibv_modify_qp failed: Invalid argument".
@@ -99,22 +91,26 @@ def test_gid_index_exists_on_every_node(node):
     choose an index that all nodes have. NCCL 2.21 and later choose by themselves when the variable is not set.
     """
     lacking = [name for name, gid in node.chosen_gids().items() if gid is None]
-    assert not lacking, f"GID index {node.gid_index()} (NCCL_IB_GID_INDEX) is not in the table of {', '.join(lacking)}"
+    if lacking:
+        told = f"GID index {node.gid_index()} (NCCL_IB_GID_INDEX) is not in the table of {', '.join(lacking)}"
+        raise Blame(told, nodes=[node.name], fix=gids.advice(cluster))
 
 
-def test_gid_index_is_routable_roce_v2(node):
+def test_gid_index_is_routable_roce_v2(node, cluster):
     """The GID that NCCL_IB_GID_INDEX chooses is RoCE v2 with an IP address that can be routed.
 
     RoCE v1 and link-local GIDs do not pass a router, and v1 and v2 do not understand each other: NCCL hangs or ends
     with "ibv_modify_qp failed: Connection timed out".
     Fix: `show_gids` on the nodes named; set NCCL_IB_GID_INDEX to the row that says v2 and has an IPv4 address.
     """
-    gids = node.chosen_gids()
-    if None in gids.values():
+    chosen = node.chosen_gids()
+    if None in chosen.values():
         raise BlockedBy(GID_EXISTS)
-    wrong = {name: gid for name, gid in gids.items() if not gid.is_routable}
-    told = ", ".join(f"{name} has {gid}" for name, gid in wrong.items())
-    assert not wrong, f"GID index {node.gid_index()}: {told}; wanted routable RoCE v2"
+    wrong = {name: gid for name, gid in chosen.items() if not gid.is_routable}
+    if wrong:
+        told = ", ".join(f"{name} has {gid}" for name, gid in wrong.items())
+        words = f"GID index {node.gid_index()}: {told}; wanted routable RoCE v2"
+        raise Blame(words, nodes=[node.name], fix=gids.advice(cluster))
 
 
 def test_gid_index_means_the_same_on_every_node(cluster):
@@ -123,5 +119,161 @@ def test_gid_index_means_the_same_on_every_node(cluster):
     A port with an IPv4 GID cannot connect to one with an IPv6 GID, though both are RoCE v2 and routable.
     Fix: `show_gids` on the nodes named; choose an index that means the same everywhere, or unset NCCL_IB_GID_INDEX.
     """
+    faults.needs_rdma(cluster)
     cluster.needs_peers()
     cluster.same(lambda node: node.gid_family(), "address family of the GID that NCCL_IB_GID_INDEX chooses")
+
+
+def test_gid_index_leads_to_one_network(cluster):
+    """The GID that NCCL_IB_GID_INDEX chooses is of the same subnet and VLAN on every node.
+
+    Tables are filled in the order in which addresses came: one index can mean the storage network here and the fabric
+    there, and NCCL ends with "ibv_modify_qp failed: Connection timed out" or "No such device".
+    Fix: `show_gids` on the nodes named; set NCCL_IB_GID_INDEX for each node, or unset it with NCCL 2.21 and later.
+    """
+    faults.needs_rdma(cluster)
+    cluster.needs_peers()
+    blames = gids.misled(cluster)
+    if blames:
+        raise BlameMany(blames)
+
+
+def test_roce_ports_have_an_address(cluster):
+    """An RoCE port that has an address on one node has one on every node.
+
+    A port whose interface has no address offers link-local GIDs only, which do not pass a router: NCCL times out.
+    Fix: `ip -br addr` on the nodes named; give the interface of the port its address.
+    """
+    faults.needs_rdma(cluster)
+    cluster.needs_peers()
+    found = faults.told_by(cluster, lambda node: {h.name: h.has_address for h in node.active_hcas() if h.is_roce})
+    used = {name for of_node in found.values() for name, has_address in of_node.items() if has_address}
+    lacking: dict[str, list[str]] = {}
+    for node, of_node in found.items():
+        names = [name for name, has_address in of_node.items() if name in used and not has_address]
+        if names:
+            lacking.setdefault(", ".join(names), []).append(node)
+    if lacking:
+        raise BlameMany(Blame(f"{names} has link-local GIDs only", nodes=nodes) for names, nodes in lacking.items())
+    if not used:
+        raise NotApplicable("no RoCE port has an address on any node")
+
+
+def test_devices_can_be_opened(cluster):
+    """Every RDMA device that the job may use can be opened by its processes.
+
+    NCCL leaves out a device that it cannot open: it takes TCP, or other rails than its peers, and hangs.
+    Fix: give the container /dev/infiniband (`--device=/dev/infiniband`), load ib_uverbs on the nodes named.
+    """
+    faults.needs_rdma(cluster)
+    faults.judge(cluster, rdma_rows.OPENABLE, faults.ports)
+
+
+def test_infiniband_ports_have_a_subnet_manager(cluster):
+    """No InfiniBand port that is linked waits for a subnet manager.
+
+    Without one the port has no address: it stays in INIT, and NCCL leaves it out without a word.
+    Fix: `sminfo` on the nodes named; start the subnet manager.
+    """
+    faults.needs_rdma(cluster)
+    faults.judge(cluster, rdma_rows.MANAGED, faults.ports)
+
+
+def test_active_mtu_is_the_same_on_every_node(cluster):
+    """A port has the same active MTU on every node.
+
+    NCCL sets up both ends by their own: with 1024 here and 4096 there, all-reduce hangs or ends with
+    IBV_WC_LOC_LEN_ERR.
+    Fix: `ibv_devinfo | grep active_mtu` on the nodes named; correct the MTU of the port, its interface or its switch.
+    """
+    faults.needs_rdma(cluster)
+    cluster.needs_peers()
+    faults.same_by_name(cluster, rdma_rows.active_mtus, "active MTU")
+
+
+def test_active_mtu_is_enough_for_device_initiated_traffic(cluster):
+    """Where GPUs start transfers themselves (NCCL GIN, NVSHMEM, DeepEP), every port has an active MTU of 4096.
+
+    That path sends 4096 bytes at once: with less, an all-to-all hangs.
+    Fix: `ip link set dev <netdev> mtu 9000` on the nodes named and on the switches between them.
+    """
+    faults.needs_rdma(cluster)
+    faults.judge(cluster, rdma_rows.DEVICE_INITIATED, faults.itself)
+
+
+def test_partition_is_the_same_on_every_node(cluster):
+    """The partition key that NCCL takes on an InfiniBand port is the same on every node.
+
+    Ports of two partitions do not see each other: NCCL ends with "ibv_modify_qp failed" or hangs.
+    Fix: correct the partitions on the subnet manager, or set NCCL_IB_PKEY to the right row on the nodes named.
+    """
+    faults.needs_rdma(cluster)
+    cluster.needs_peers()
+    faults.same_by_name(cluster, rdma_rows.partitions, "partition key")
+
+
+@pytest.mark.advisory
+def test_ports_are_sound(cluster):
+    """No active port is known to be fragile: one lane only, link-local, a limited member, without its subnet manager.
+
+    Each of these works until it is needed: at the next start, over a router, or at full speed.
+    Fix: `ibstat` and `show_gids` on the nodes named.
+    """
+    faults.needs_rdma(cluster)
+    faults.judge(cluster, rdma_rows.FRAGILE, faults.active_ports)
+
+
+@pytest.mark.advisory
+def test_choice_of_ports_is_sound(cluster):
+    """NCCL's choice of ports on a node is not mixed, slowed by one of them, or hidden from its own checks.
+
+    NCCL takes every active port that it may, of whatever kind and speed, and paces all by the slowest.
+    Fix: name the ports of the job in NCCL_IB_HCA.
+    """
+    faults.needs_rdma(cluster)
+    faults.judge(cluster, rdma_rows.NODES, faults.itself)
+
+
+@pytest.mark.advisory
+def test_devices_have_the_same_names_on_every_node(cluster):
+    """The RDMA ports for the job have the same names on every node, bonds included.
+
+    One NCCL_IB_HCA for all nodes then takes other rails on those that differ, or a bond where its peers have members.
+    Fix: `ls /sys/class/infiniband` on the nodes named; rename by udev, or set NCCL_IB_HCA for each node.
+    """
+    faults.needs_rdma(cluster)
+    cluster.needs_peers()
+    cluster.same(lambda node: ", ".join(sorted(hca.name for hca in node.hcas())), "RDMA ports")
+
+
+@pytest.mark.advisory
+def test_adapters_reach_gpu_memory(cluster):
+    """Where there are GPUs and RDMA ports, the adapters can reach the GPUs' memory: by nvidia_peermem or dma-buf.
+
+    Without it every transfer goes through the host's memory: half the bandwidth, or less.
+    Fix: `modprobe nvidia_peermem` on the nodes named, and a line with its name in /etc/modules-load.d.
+    """
+    faults.needs_gpus(cluster)
+    faults.needs_rdma(cluster)
+    faults.judge(cluster, rdma_rows.GPUDIRECT, faults.itself)
+
+
+def test_no_link_went_down_during_the_run(ending):
+    """Every RDMA port that was active at the start is active at the end, and was all the time.
+
+    A link that flaps stops NCCL for seconds, or for good: "port error", then a time-out of the whole job.
+    Fix: `dmesg -T | grep -i link` on the nodes named; reseat or replace the cable, then the adapter.
+    """
+    faults.needs_rdma(ending)
+    faults.judge(ending, rdma_rows.FLAPPED, faults.itself)
+
+
+@pytest.mark.advisory
+def test_no_errors_were_counted_during_the_run(ending):
+    """No error counter of an RDMA port grew during the run.
+
+    A bad cable or a dirty connector costs retransmissions, and every rank waits for them.
+    Fix: `perfquery` or the files in /sys/class/infiniband/*/ports/*/counters on the nodes named; clean or replace it.
+    """
+    faults.needs_rdma(ending)
+    faults.judge(ending, rdma_rows.COUNTED, faults.itself)

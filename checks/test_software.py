@@ -2,6 +2,10 @@
 
 import pytest
 
+from preflight.errors import BlameMany, NotApplicable
+from preflight.facts import packages
+from preflight.facts.missing import or_none
+
 # What is compared, how a node tells it, how to mend it, and whose consequence a difference is: CUDA, cuDNN and NCCL
 # come with torch. A row in HARD stops a job or makes it wrong; one in SOFT is fragile.
 HARD = (
@@ -48,7 +52,21 @@ HARD = (
         "",
     ),
 )
-PACKAGES = ("accelerate", "deepspeed", "transformers")
+PACKAGES = (
+    *(
+        "accelerate",
+        "deepspeed",
+        "transformers",
+        "flash-attn",
+        "flash-attn-3",
+        "transformer-engine",
+        "apex",
+        "xformers",
+    ),
+    *("megatron-core", "megatron-fsdp", "bitsandbytes", "triton", "vllm", "ray", "lightning", "pytorch-lightning"),
+    *("peft", "trl", "datasets", "torchvision", "torchaudio", "numpy", "cupy-cuda12x", "mpi4py"),
+)
+IMAGE = "run the job in the same container image or distribution on every node"
 SOFT = (
     (
         "Python",
@@ -56,10 +74,21 @@ SOFT = (
         "use one Python on every node: `--python PATH`, or make the environment anew on the nodes named",
         "",
     ),
+    ("C library", lambda node: node.software.libc, IMAGE, ""),
+    ("kernel", lambda node: node.identity.kernel, "boot the others' kernel on the nodes named", ""),
+    ("processor architecture", lambda node: node.identity.machine, "leave the nodes named out", ""),
+    ("processor", lambda node: or_none(node.machine.cpu_model, "processor"), "leave the nodes named out", ""),
+    ("rdma-core", lambda node: or_none(node.machine.rdma_core, "rdma-core"), IMAGE, ""),
     (
-        "C library",
-        lambda node: node.software.libc,
-        "run the job in the same container image or distribution on every node",
+        "RDMA driver",
+        lambda node: or_none(node.machine.rdma_driver, "RDMA driver"),
+        "install the others' OFED on the nodes named, and reboot them",
+        "",
+    ),
+    (
+        "compilers",
+        lambda node: ", ".join(sorted(node.machine.compilers)) or "none",
+        "install the others' compilers",
         "",
     ),
     *(
@@ -97,10 +126,75 @@ def test_versions_are_the_same_on_every_node(cluster):
 
 @pytest.mark.advisory
 def test_companions_are_the_same_on_every_node(cluster):
-    """Python to the last digit, the C library, accelerate, deepspeed and transformers are the same on every node.
+    """Python to the last digit, kernel, processor, RDMA libraries, compilers, accelerate and its like are the same.
 
     Most jobs run in spite of such a difference, until an option, a default or a checkpoint format has changed.
     Fix: make the environments equal, best from one lock file or one container image.
     """
     cluster.needs_peers()
     cluster.same_rows(SOFT)
+
+
+@pytest.mark.advisory
+def test_environments_are_the_same_on_every_node(cluster):
+    """All other Python packages are the same on every node too.
+
+    What differs is found weeks later: another default, a checkpoint that only some nodes can read.
+    Fix: `pip install <package>==<the others' version>` on the nodes named, best all of it from one lock file or image.
+    """
+    cluster.needs_peers()
+    told = packages.differing(cluster, (*PACKAGES, "torch"))
+    if told:
+        raise BlameMany(told)
+
+
+@pytest.mark.advisory
+def test_no_versions_break_together(node):
+    """No two packages of a node are in versions that are known to break together.
+
+    Their threads end with "upgrade one of them": an import that fails, a crash, a hang of larger jobs only.
+    Fix: install the version that the message names, on every node alike.
+    """
+    found = packages.bad_pairs(node.software)
+    held = packages.installed(node.software)
+    told = [
+        f"{pair.package} {held[pair.package]}{f' with {pair.other} {held[pair.other]}' if pair.other else ''}: "
+        f"{pair.what}; wanted {pair.fix} ({pair.source})"
+        for pair in found
+    ]
+    assert not told, "; ".join(told)
+
+
+@pytest.mark.advisory
+def test_one_nccl_can_be_met(node):
+    """A rank can meet one version of NCCL only.
+
+    With an older copy on LD_LIBRARY_PATH, in LD_PRELOAD or beside cupy, what is imported first decides: torch ends with
+    "undefined symbol: ncclCommRegister", or ranks of one job speak different versions.
+    Fix: take the folder out of LD_LIBRARY_PATH and LD_PRELOAD, or remove the copy (`apt remove libnccl2`).
+    """
+    software = node.software
+    own = or_none(software.nccl, "NCCL")
+    preloaded = software.nccl_preloaded
+    assert not preloaded, f"LD_PRELOAD puts {preloaded} before NCCL {own} of torch"
+    others = {path: version for path, version in software.nccl_copies.items() if version not in ("", own)}
+    folders = [folder for folder in node.value("LD_LIBRARY_PATH").split(":") if folder]
+    met = [path for path in others if any(path.startswith(f"{folder.rstrip('/')}/") for folder in folders)]
+    if any(name.startswith("cupy") for name in software.packages):
+        met = list(others)
+    told = ", ".join(f"{path} ({others[path]})" for path in met)
+    assert not met, f"beside NCCL {own} of torch a rank may load {told}"
+
+
+@pytest.mark.advisory
+def test_a_compiler_is_there_for_deepspeed(node):
+    """Where DeepSpeed is installed, so is a C++ compiler.
+
+    DeepSpeed compiles its operations (CPU Adam, async I/O) at their first use: without a compiler this rank ends, and
+    the others wait for it.
+    Fix: install g++ (and the CUDA toolkit's nvcc for GPU operations) on the nodes named, or run in a devel image.
+    """
+    if "deepspeed" not in node.software.packages:
+        raise NotApplicable("deepspeed is not installed")
+    found = node.machine.compilers
+    assert {"c++", "g++", "clang"} & set(found), "deepspeed is installed, but PATH has none of c++, g++ and clang"

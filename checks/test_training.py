@@ -2,11 +2,11 @@
 
 import pytest
 
-from preflight.errors import BlameMany
+from preflight.errors import Blame, BlameMany
 
 
 def test_every_rank_joined_where_planned(training):
-    """Every rank of the reference training joined, once, on the node it was meant for.
+    """Every rank of the reference training joined, once, on the node and device it was meant for, and stayed.
 
     A launch that gives a rank twice, or on another node, trains on part of the data or waits for ever.
     Fix: give every node its own node rank, and the same number of nodes and ranks (`preflight run --dry-run`).
@@ -16,12 +16,43 @@ def test_every_rank_joined_where_planned(training):
         raise BlameMany(misplaced)
 
 
+def test_data_shards_are_disjoint_and_complete(training):
+    """Every sample is used by exactly one rank, the one that DistributedSampler should deal it to.
+
+    Ranks that see the same samples train on less data than they seem to; nothing else looks wrong.
+    Fix: give DistributedSampler the same seed everywhere, and this rank and world size; look for a patched torch.
+    """
+    wrong = training.wrong_samples()
+    if wrong:
+        shared = sum(rank.samples_shared for rank in wrong)
+        told = f"{training.told(wrong)}: samples that are not theirs; {shared} are used by another rank too"
+        missing = training.result.samples_missing
+        raise training.blame(wrong, f"{told}, {missing} by none; wanted each by one")
+    missing = training.result.samples_missing
+    assert missing == 0, f"{missing} samples were used by no rank; wanted each by one"
+
+
+def test_gradients_are_finite(training):
+    """Every gradient and every loss is a finite number, at every step and on every rank.
+
+    One NaN goes into the sum, and after one step every rank has nothing else.
+    Fix: leave the nodes named out; test their GPUs (`dcgmi diag -r 3`) and memory, compare their software.
+    """
+    first = training.infinite()
+    if first:
+        raise training.blame(
+            first, f"{training.told(first)}: infinite or no number, there first; wanted finite numbers"
+        )
+
+
 def test_first_step_gradients_are_right(training, settings):
     """On the first step, the gradient that each rank computed is the one its peers compute for the same data.
 
     A rank with a wrong gradient spoils the sum on every rank alike: no comparison after the all-reduce can name it.
     Fix: leave the nodes named out; test their GPUs (`dcgmi diag -r 3`) and memory, compare their software.
     """
+    training.needs_whole_gradients()
+    training.needs_sound_data()
     tolerance = settings.training.gradient_tolerance
     wrong = training.wrong_gradients(tolerance=tolerance)
     if wrong:
@@ -42,6 +73,19 @@ def test_parameters_are_the_same_on_every_rank(training, settings):
         raise training.blame(odd, f"{told}; wanted bit-identical parameters on {len(training.ranks())} ranks")
 
 
+def test_optimizer_state_is_the_same_on_every_rank(training, settings):
+    """After the last step the optimizer of every rank holds bit-identical moments.
+
+    Moments that drift apart do not show in the parameters at once, and make a checkpoint worthless later.
+    Fix: leave the nodes named out; test their memory (`edac-util -v`), compare their software.
+    """
+    odd = training.odd_optimizers()
+    training.needs_same_parameters(tolerance=settings.training.parameters_tolerance)
+    if odd:
+        told = f"the optimizer state of {training.told(odd)} differs from that of the other ranks"
+        raise training.blame(odd, f"{told}; wanted bit-identical moments on {len(training.ranks())} ranks")
+
+
 def test_ddp_equals_one_process(training, settings):
     """One step over all ranks gives the parameters that one process gets from the whole batch.
 
@@ -49,8 +93,7 @@ def test_ddp_equals_one_process(training, settings):
     Fix: `preflight train` with fewer nodes; compare torch and NCCL versions with those that work.
     """
     tolerance = settings.training.parameters_tolerance
-    training.needs_right_gradients(tolerance=settings.training.gradient_tolerance)
-    training.needs_same_parameters(tolerance=tolerance)
+    training.needs_sound_training(settings.training)
     off = [rank for rank in training.ranks() if not rank.parameters_error <= tolerance]
     if off:
         worst = max(rank.parameters_error for rank in off)
@@ -64,13 +107,100 @@ def test_the_loss_falls(training, settings):
     The smallest job that learns nothing here says that a large one will not learn either.
     Fix: read the earlier findings of this run first; then `preflight train` on one node at a time.
     """
-    training.needs_right_gradients(tolerance=settings.training.gradient_tolerance)
-    training.needs_same_parameters(tolerance=settings.training.parameters_tolerance)
+    training.needs_sound_training(settings.training)
     losses, share = training.losses(), settings.training.loss_drop_fraction
     wanted = losses[0] * (1.0 - share)
     if not losses[-1] <= wanted or not all(rank.finite for rank in training.ranks()):
         told = f"loss: {losses[0]:.4g} at the first step, {losses[-1]:.4g} at step {len(losses)}"
         raise training.blame(training.ranks(), f"{told}; wanted at most {wanted:.4g}")
+
+
+def test_the_same_seed_gives_the_same_losses_again(training, settings):
+    """The first steps, trained once more from the same start, give the same losses on every rank.
+
+    A run that cannot be repeated cannot be debugged; numbers that change by themselves come from broken memory.
+    Fix: test memory and GPU of the nodes named; `CUBLAS_WORKSPACE_CONFIG=:4096:8` where kernels add in any order.
+    """
+    training.needs_sound_training(settings.training)
+    tolerance = settings.training.replay_tolerance
+    off, worst = training.beyond(lambda rank: rank.replay_error, tolerance=tolerance)
+    if off:
+        told = f"trained again, the losses of {training.told(off)} differ by {worst:.3g} (relative)"
+        raise training.blame(off, f"{told}; wanted at most {tolerance:g}")
+
+
+def test_accumulation_equals_the_large_batch(training, settings):
+    """Gradients of a batch given in two halves (no_sync, then the exchange) are those of the whole batch.
+
+    Who trains with gradient accumulation relies on this; a wrong sum looks like a bad learning rate.
+    Fix: compare the torch versions with a node that works; look for what patches DistributedDataParallel.
+    """
+    if training.result.strategy == "zero2":
+        pytest.skip("strategy zero2: DeepSpeed accumulates by itself")
+    training.needs_sound_training(settings.training)
+    tolerance = settings.training.gradient_tolerance
+    off, worst = training.beyond(lambda rank: rank.accumulation_error, tolerance=tolerance)
+    if off:
+        told = (
+            f"the accumulated gradient of {training.told(off)} is {worst:.3g} (relative) from that of the large batch"
+        )
+        raise training.blame(off, f"{told}; wanted at most {tolerance:g}")
+
+
+def test_checkpoint_is_read_by_every_rank(training):
+    """The checkpoint that rank 0 writes to --checkpoint-dir is read, as written, by every rank.
+
+    With a folder that is not shared, a job restarts after its first failure and finds nothing.
+    Fix: mount the same file system at the same path on the nodes named (`findmnt -T <folder>`).
+    """
+    training.needs_checkpoint()
+    blind = training.blind()
+    if blind:
+        raise training.blame(blind, f"{training.told(blind)}: checkpoint not read: {blind[0].checkpoint_error}")
+
+
+def test_training_resumes_to_the_same_losses(training, settings):
+    """From the checkpoint every rank trains on to the losses it had without the interruption.
+
+    A checkpoint that lacks optimizer state, or is read wrongly, costs days before anybody notices.
+    Fix: compare the torch versions (`preflight facts`); test the file system for silent corruption.
+    """
+    training.needs_checkpoint()
+    training.needs_sound_training(settings.training)
+    training.needs_readable_checkpoint()
+    tolerance = settings.training.replay_tolerance
+    off, worst = training.beyond(lambda rank: rank.resume_error, tolerance=tolerance)
+    if off:
+        told = f"resumed from the checkpoint, the losses of {training.told(off)} differ by {worst:.3g} (relative)"
+        raise training.blame(off, f"{told}; wanted at most {tolerance:g}")
+
+
+def test_a_killed_rank_is_noticed_and_named(training):
+    """With --drill: when a rank is killed, all others end within the time limit, and its node is named.
+
+    A job that hangs after one rank's death holds all its GPUs until somebody looks.
+    Fix: set TORCH_NCCL_ASYNC_ERROR_HANDLING=1 and a timeout for init_process_group; read logs/.
+    """
+    drill = training.drill()
+    told = f"rank {drill.rank} on {drill.node} was killed"
+    if drill.named != (drill.node,):
+        raise Blame(f"{told}; blamed was {', '.join(drill.named) or 'nobody'}", nodes=[drill.node])
+    ended, limit = drill.seconds_to_end, drill.limit_seconds
+    assert ended <= limit, f"{told}; the others ended after {ended:.3g} s; wanted at most {limit:g} s"
+
+
+def test_torchrun_restarts_from_the_checkpoint(training, settings):
+    """With --drill: torchrun starts a killed job again, and it goes on from its checkpoint to the same losses.
+
+    Long jobs live from this: a node fails every few days, and nobody is there at night.
+    Fix: `torchrun --max-restarts=1` by hand with the same program; read logs/ for what the second start said.
+    """
+    drill = training.drill()
+    assert not drill.not_restarted, f"not restarted: {drill.not_restarted}"
+    told, wanted = drill.restarted_losses, drill.wanted_losses
+    tolerance = settings.training.replay_tolerance
+    same = len(told) == len(wanted) and all(abs(a - b) <= tolerance * abs(b) for a, b in zip(told, wanted, strict=True))
+    assert same, f"losses after the restart: {told}; wanted {wanted}"
 
 
 @pytest.mark.advisory

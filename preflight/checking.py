@@ -6,15 +6,17 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from preflight import hosts, reporting, stored
+from preflight import hosts, launching, reporting, stored
 from preflight.arguments import Chosen
 from preflight.errors import Interrupted, NotApplicable, PreflightError
 from preflight.findings import EXIT_USAGE, SEVERITY, Finding, Ledger, Verdict
+from preflight.launch.check import check_files
 from preflight.judge import KINDS, REACH_CHECK, Check, Judge
 from preflight.options import Options
 from preflight.run import Run
@@ -23,9 +25,9 @@ from preflight.sweep import parse_sweep
 
 OURS = (*KINDS, "settings")
 # What a check waits for decides how it runs; with `node` beside `cluster` its body is evaluated for every node.
-BY_WEIGHT = ("training", "bench", "mesh", "node", "cluster")
-JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3}
-QUICK_KINDS = {"node", "cluster", "mesh"}
+BY_WEIGHT = ("ending", "training", "bench", "mesh", "node", "cluster")
+JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3, "ending": 4}
+QUICK_KINDS = {"node", "cluster", "mesh", "ending"}
 INTERRUPT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 LEAVE = os._exit  # the real one: while a check runs, os._exit is refused
 SWEEP_WORDS = ("op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode")
@@ -40,6 +42,7 @@ def options_from(chosen: Chosen, command: list[str]) -> Options:
         wrap=chosen["wrap"],
         ssh_option=chosen["ssh_option"],
         env=tuple(chosen["env"]),
+        launch=tuple(chosen["launch"]),
         backend=chosen["backend"],
         ranks_per_node=chosen["ranks_per_node"],
         launcher=chosen["launcher"],
@@ -56,6 +59,9 @@ def options_from(chosen: Chosen, command: list[str]) -> Options:
         full_mesh=bool(chosen["full_mesh"]),
         localize=bool(chosen["localize"]),
         sweep=parse_sweep({name: chosen[f"bench_{name}"] for name in SWEEP_WORDS}, is_full=chosen["profile"] == "full"),
+        shared=tuple(path.rstrip("/") or "/" for path in chosen["shared"]),
+        same=tuple(path.rstrip("/") or "/" for path in chosen["same"]),
+        ssh_trust=bool(chosen["ssh_trust"]),
         from_run=Path(chosen["from"]) if chosen["from"] else None,
         subjects=tuple(filter(None, str(chosen.values.get("subjects", "")).split(","))),
         command=tuple(command),
@@ -81,12 +87,17 @@ class Checking:
         self.exit_code: int | None = None
         self.text = ""
         self.json_target = ""
+        self.plan: dict[str, Any] | None = None
         self._handlers: dict[int, Any] = {}
 
     @classmethod
     def configured(cls, config: pytest.Config, chosen: Chosen) -> Checking:
         """The plugin for these options. Raises UsageError."""
         options = options_from(chosen, ["pytest", *map(str, config.invocation_params.args)])
+        if options.launch:
+            # An unreadable file is a usage error, said before anybody is contacted.
+            _, files = check_files(options.launch)
+            options = replace(options, launch_variables=tuple(launching.variables(files).items()))
         source: Run | stored.StoredRun
         if options.from_run is not None:
             source = stored.load(options.from_run, options.backend)
@@ -122,6 +133,10 @@ class Checking:
     @pytest.fixture
     def training(self) -> None:
         """The reference training."""
+
+    @pytest.fixture
+    def ending(self) -> None:
+        """All nodes once more, after the last job."""
 
     @pytest.fixture
     def settings(self) -> Settings:
@@ -187,6 +202,10 @@ class Checking:
         try:
             if isinstance(self.source, Run):
                 self.source.open()
+            if self.options.launch:
+                self.plan = launching.record(
+                    self.ledger, self.options.launch, self.source.cluster, tuple(n.name for n in self.source.cluster)
+                )
         except PreflightError as error:
             self.trouble = str(error)
             session.shouldstop = str(error)

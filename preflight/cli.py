@@ -14,8 +14,9 @@ from preflight.arguments import BENCH_OPTIONS, BENCH_SHORT, OPTIONS, Chosen
 from preflight.errors import PreflightError, UsageError
 from preflight.findings import EXIT_USAGE
 
-LATER = ("launch", "diagnose")
+LATER = ("diagnose",)
 GATES = "reach,names,network,software,mesh"
+SHARED_WITH_LAUNCH = {"hosts", "python", "wrap", "ssh_option", "env", "backend", "ranks_per_node", "deadline"}
 DESCRIPTION = "Will my multi-node PyTorch job start on these nodes, will it be fast, and if not, which node and why?"
 EXIT_CODES = "exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 nothing asked; 130/143/129 on INT/TERM/HUP"
 FORMATS = "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad, exclude or nodes"
@@ -79,8 +80,9 @@ def _parser() -> argparse.ArgumentParser:
         if name == "run":
             verb.add_argument("pytest", nargs="*", metavar="PYTEST", help="after --: further words for pytest")
     verb = verbs.add_parser("facts", help="what each node is, as a table or JSON", epilog=EXIT_CODES)
-    names = ("hosts", "python", "wrap", "ssh-option", "env", "backend", "deadline", "json", "dry-run")
+    names = ("hosts", "python", "wrap", "ssh-option", "env", "backend", "deadline", "shared", "same", "ssh-trust", "json", "dry-run")
     _add_options(verb, {name: OPTIONS[name] for name in names})
+    _add_launch(verbs)
     verb = verbs.add_parser("report", help="show a finished run again")
     verb.add_argument("run", metavar="RUN", help="the folder of the run")
     verb.add_argument("--format", metavar="FORMAT", default="text", help=FORMATS)
@@ -88,6 +90,22 @@ def _parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("explain", help="what a check asks, why it matters, how to fix it")
     verb.add_argument("check", nargs="?", metavar="CHECK", help="a check's id, or a part of it")
     return parser
+
+
+def _add_launch(verbs: Any) -> None:
+    launch = verbs.add_parser("launch", help="launch files: check them, or write right ones", epilog=EXIT_CODES)
+    parts = launch.add_subparsers(dest="part", metavar="PART", parser_class=Parser, required=True)
+    names = ("hosts", "python", "wrap", "ssh-option", "env", "backend", "ranks-per-node", "deadline")
+    shared = {name: OPTIONS[name] for name in names}
+    check = parts.add_parser("check", help="files against each other, and with --hosts against the cluster")
+    check.add_argument("files", nargs="+", metavar="FILE", help="launch files; a quoted glob is allowed")
+    _add_options(check, {**shared, "json": OPTIONS["json"]})
+    write = parts.add_parser("write", help="correct launch files for these hosts")
+    _add_options(write, shared)
+    write.add_argument("--launcher", metavar="NAME", required=True, help="accelerate, torchrun, env, deepspeed, slurm")
+    write.add_argument("--out", metavar="DIR", required=True, help="where the files go; the same path on every node")
+    write.add_argument("--like", metavar="FILE", help="a file of yours whose other settings are kept")
+    write.add_argument("program", nargs="*", metavar="PROGRAM", help="after --: the program and its arguments")
 
 
 def _add_options(verb: argparse.ArgumentParser, options: dict[str, dict[str, Any]]) -> None:
@@ -127,6 +145,21 @@ def _facts(chosen: argparse.Namespace) -> int:
     return show_facts(_options(chosen))
 
 
+def _launch(chosen: argparse.Namespace) -> int:
+    from preflight import launching
+    from preflight.checking import options_from
+
+    asked = Chosen({name: value for name, value in vars(chosen).items() if name in {*SHARED_WITH_LAUNCH, "json"}})
+    options = options_from(asked, ["preflight", *sys.argv[1:]])
+    if chosen.part == "check":
+        return launching.check(
+            options, chosen.files, with_hosts=chosen.hosts is not None, json_target=chosen.json or ""
+        )
+    like = Path(chosen.like) if chosen.like else None
+    program = tuple(chosen.program) or ("train.py",)
+    return launching.write(options, Path(chosen.out), launcher=chosen.launcher, program=program, like=like)
+
+
 def _report(chosen: argparse.Namespace) -> int:
     from preflight.verbs import show_report
 
@@ -143,4 +176,12 @@ def _options(chosen: argparse.Namespace) -> Chosen:
     return Chosen({name: value for name, value in vars(chosen).items() if name not in {"verb", "pytest"}})
 
 
-VERBS = {"run": _run, "bench": _bench, "train": _train, "facts": _facts, "report": _report, "explain": _explain}
+VERBS = {
+    "launch": _launch,
+    "run": _run,
+    "bench": _bench,
+    "train": _train,
+    "facts": _facts,
+    "report": _report,
+    "explain": _explain,
+}

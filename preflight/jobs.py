@@ -64,7 +64,8 @@ class Watch:
         story = self.stories.get(record.get("rank", -1))
         if story is None:
             return False
-        if story.placement.node != node:  # a node speaks for its own ranks only
+        # A node speaks for its own ranks only; agents that may restart number their ranks as they like.
+        if story.placement.node != node and not self.job.restarts:
             story.elsewhere = tuple(dict.fromkeys((*story.elsewhere, node)))
             return False
         kind = record.get("record")

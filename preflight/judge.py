@@ -21,14 +21,15 @@ from preflight.errors import (
     PreflightError,
 )
 from preflight.facts.cluster import Cluster
-from preflight.facts.views import BenchView, MeshView, TrainingView
+from preflight.facts.training import TrainingView
+from preflight.facts.views import BenchView, MeshView
 from preflight.findings import Finding, Ledger, Verdict
 from preflight.hosts import fold
 from preflight.run import Source
 from preflight.settings import Settings
 
 # The last one that a check asks for says how it runs: `node` beside `cluster` is a body for every node.
-KINDS = ("cluster", "node", "mesh", "bench", "training")
+KINDS = ("cluster", "node", "mesh", "bench", "training", "ending")
 REACH_CHECK = "reach.every_node_answers"
 UNREACHED_FIX = "log in by hand the same way (`ssh <node> true`), then run again"
 # What must hold before a job is worth starting: one cause, told once, instead of a hang in every later stage.
@@ -140,6 +141,9 @@ class Judge:
     def _subject(self, kind: str) -> Any:
         """What the check's main fixture is; a job starts here, on its first use."""
         cluster = Cluster(self.source.cluster.nodes, asked=len(self.source.names))
+        if kind == "ending":
+            self.source.end()
+            return Cluster(self.source.cluster.nodes, asked=len(self.source.names))
         if kind in {"node", "cluster"}:
             return cluster
         if kind == "mesh":

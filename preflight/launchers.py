@@ -108,14 +108,33 @@ def torchrun(job: Job, placements: list[Placement], master_port: int) -> list[Pr
         f"--max-restarts={job.restarts}",
         "--monitor-interval=0.2",
         "--tee=3",
-        # Without c10d's agreement on who comes: ranks are numbered as written, also after a restart.
+        *(_meeting_again(job, node, master_port) if job.restarts else _meeting_once(job, master_port)),
+        "{script}",
+    ]
+    # Each life of the ranks gets a store of its own: in a shared one they find what the life before left there.
+    fresh = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if job.restarts else {}
+    return [{"name": node, "argv": argv, "environment": {**shared_variables(job), **fresh}}]
+
+
+def _meeting_once(job: Job, port: int) -> list[str]:
+    """The static rendezvous: ranks are numbered as written; it cannot bring agents together a second time."""
+    return [
         "--rdzv-backend=static",
         f"--rdzv-conf=timeout={AGENT_JOIN_SECONDS}",
         f"--master-addr={job.master_address}",
-        f"--master-port={master_port}",
-        "{script}",
+        f"--master-port={port}",
     ]
-    return [{"name": node, "argv": argv, "environment": shared_variables(job)}]
+
+
+def _meeting_again(job: Job, node: str, port: int) -> list[str]:
+    """The elastic rendezvous: agents agree anew who is there, and number the ranks as they like."""
+    address = f"[{job.master_address}]" if ":" in job.master_address else job.master_address
+    return [
+        "--rdzv-backend=c10d",
+        "--rdzv-id=preflight",
+        f"--rdzv-endpoint={address}:{port}",
+        f"--rdzv-conf=join_timeout={AGENT_JOIN_SECONDS},is_host={int(node == job.nodes[0])}",
+    ]
 
 
 def deepspeed(job: Job, placements: list[Placement], master_port: int) -> list[Process]:

@@ -36,6 +36,8 @@ class Options:
     wrap: str = ""
     ssh_option: str = ""
     env: tuple[str, ...] = ()
+    launch: tuple[str, ...] = ()
+    launch_variables: tuple[tuple[str, str], ...] = ()  # what those files set alike for every rank
     backend: str = "auto"
     ranks_per_node: str = "auto"
     launcher: str = "direct"
@@ -52,6 +54,9 @@ class Options:
     full_mesh: bool = False
     localize: bool = False
     sweep: Sweep = field(default_factory=Sweep)
+    shared: tuple[str, ...] = ()
+    same: tuple[str, ...] = ()
+    ssh_trust: bool = False
     from_run: Path | None = None
     subjects: tuple[str, ...] = ()
     run_id: str = field(default_factory=new_run_id)
@@ -68,6 +73,11 @@ class Options:
         return Reach(self.python, _words("--wrap", self.wrap), _words("--ssh-option", self.ssh_option))
 
     @property
+    def needs_trust(self) -> bool:
+        """Whether the nodes must be able to log in to each other: asked for, or the launcher does it."""
+        return self.ssh_trust or self.launcher == "deepspeed"
+
+    @property
     def folder(self) -> Path:
         """Where the report goes."""
         return self.report_dir or Path("reports") / self.run_id
@@ -81,7 +91,8 @@ class Options:
             if not equals or not NAME.fullmatch(name) or "\0" in value:
                 raise UsageError(f"--env {text!r}: wanted NAME=VALUE")
             variables[name] = value
-        return [("--env", variables)] if variables else []
+        layers = [("launch files", dict(self.launch_variables)), ("--env", variables)]
+        return [(name, layer) for name, layer in layers if layer]
 
     def checked(self) -> Options:
         """These options, or UsageError naming the first that cannot be."""
@@ -102,6 +113,10 @@ class Options:
             raise UsageError(f"--checkpoint-dir {self.checkpoint_dir}: wanted a path from /, alike on every node")
         if self.strategy != "ddp" and self.launcher == "deepspeed":
             raise UsageError(f"--strategy {self.strategy}: --launcher deepspeed trains with ZeRO stage 2")
+        for option, paths in (("--shared", self.shared), ("--same", self.same)):
+            for path in paths:
+                if not path.startswith("/") or "\0" in path:
+                    raise UsageError(f"{option} {path!r}: wanted a full path, the same on every node")
         self.reach  # noqa: B018 - raises for words that cannot be split
         self.layers  # noqa: B018
         if self.report_dir is not None and self.report_dir.exists() and not self.report_dir.is_dir():

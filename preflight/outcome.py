@@ -35,7 +35,7 @@ PEER_IS_GONE = (
 )
 # What torchrun's agent, which accelerate and DeepSpeed use too, says of a rank, and how it marks a rank's output.
 AGENT_SAYS = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
-RANK_LINE = re.compile(r"\[\w*?(\d+)\]:")
+RANK_LINE = re.compile(r"\[default(\d+)\]:")
 
 
 @dataclass

@@ -173,6 +173,7 @@ def _report(checking: Checking, *, finished: bool) -> RunReport:
         mesh=mesh,
         bench=bench,
         training=training,
+        plan=checking.plan,
         stages=stages,
         profile=options.profile,
         notes=notes,
@@ -189,8 +190,10 @@ def _node_info(run: Run, host: Host) -> NodeInfo:
 
 def _written(host: Host) -> str:
     user = f"{host.user}@" if host.user else ""
-    port = f":{host.port}" if host.port else ""
-    return f"{user}{host.address}{port}"
+    if host.port:
+        address = f"[{host.address}]" if ":" in host.address else host.address
+        return f"{user}{address}:{host.port}"
+    return f"{user}{host.address}"
 
 
 def section(value: Mesh | Bench | Training | None) -> object:

@@ -8,23 +8,24 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Protocol, TypeVar
 
-from preflight.errors import HostError, NotMeasured, PreflightError
+from preflight.errors import NotMeasured, PreflightError
 from preflight.facts.cluster import Cluster
-from preflight.facts.decode import Document
+from preflight.facts.decode import Document, merge
 from preflight.facts.measured import Bench, Mesh, Training
 from preflight.facts.node import NodeFacts
 from preflight.fleet import Fleet
 from preflight.hosts import Host
-from preflight.launchers import Job, Placement
+from preflight.launchers import Job, Placement, why_not
 from preflight.options import Options
 from preflight.outcome import Outcome
-from preflight.stages import bench, facts, links, mesh, training
+from preflight.stages import bench, ending, facts, files, links, mesh, training, trust
 
 T = TypeVar("T")
 MESH_SECONDS = 30.0
 BENCH_SECONDS = 90.0
 SEARCH_SECONDS = 60.0
 TRAINING_SECONDS = 90.0
+FILES_SECONDS = 150.0
 CLOSING_SECONDS = 8.0  # kept back from the deadline for ending the nodes and writing the report; of a short one a fifth
 
 
@@ -39,6 +40,7 @@ class Source(Protocol):
     def mesh(self) -> Mesh: ...  # noqa: D102
     def bench(self) -> Bench: ...  # noqa: D102
     def training(self) -> Training: ...  # noqa: D102
+    def end(self) -> None: ...  # noqa: D102
     def planned(self) -> tuple[str, ...]: ...  # noqa: D102
 
 
@@ -64,6 +66,7 @@ class Run:
         self._mesh: Mesh | None = None
         self._bench: Bench | None = None
         self._training: Training | None = None
+        self._broken: dict[str, str] = {}
 
     @property
     def fleet(self) -> Fleet:
@@ -79,6 +82,7 @@ class Run:
         self.progress(f"reaching {len(self.hosts)} node{'s' * (len(self.hosts) > 1)} and collecting facts")
         collecting = facts.collect(self.fleet, opts.layers, opts.backend)
         self.documents = self._timed("facts", lambda: self.fleet.run(collecting, seconds=self._left(90.0)))
+        self._timed("files", lambda: self.fleet.run(self._further_facts(), seconds=self._left(FILES_SECONDS)))
         self.failures = {name: error.reason for name, error in self.fleet.failures.items()}
         self.cluster = facts.view(self.documents, opts.backend)
         self.notes += [
@@ -86,6 +90,16 @@ class Run:
             for name, session in self.fleet.sessions.items()
             if session.decoder.noise.strip()
         ]
+
+    async def _further_facts(self) -> None:
+        """What needs all nodes at once, or may take long: folders and files, and logins from node to node."""
+        opts = self.options
+        sessions = {name: self.fleet.sessions[name] for name in self.documents}
+        for name, facts_of in (await files.collect(sessions, opts)).items():
+            self.documents[name] = merge(self.documents[name], *facts_of)
+        hosts_of = {host.name: host for host in self.hosts if host.name in sessions}
+        for name, facts_of in (await trust.collect(sessions, hosts_of, opts)).items():
+            self.documents[name] = merge(self.documents[name], *facts_of)
 
     def close(self) -> None:
         """End every keeper; what a node could not clean up is a note."""
@@ -117,7 +131,7 @@ class Run:
             searching = self._full_mesh_seconds() if opts.full_mesh else SEARCH_SECONDS
             seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep)))
             told = bench.settings(self.backend, len(self.cluster), opts.sweep, seconds=seconds)
-            plan = bench.Plan(opts.launcher, opts.localize, opts.full_mesh, opts.settings, self.progress)
+            plan = bench.Plan("direct", opts.localize, opts.full_mesh, opts.settings, self.progress)
             work = bench.run(self.fleet.sessions, self.cluster, self.job("collectives", told, seconds), plan)
             left = self._left(seconds + searching)
             self._bench, outcome = self._timed("bench", lambda: self.fleet.run(work, seconds=left))
@@ -128,11 +142,28 @@ class Run:
         """The reference training through the launcher asked for."""
         if self._training is None:
             self.progress("running the reference training")
-            job = self.job("train", training.settings(self.backend), TRAINING_SECONDS)
-            work = training.run(self.fleet.sessions, job, launcher=self.options.launcher)
-            self._training, outcome = self._timed("training", lambda: self.fleet.run(work, seconds=self._left(120.0)))
-            self._keep_logs("training", outcome)
+            opts = self.options
+            job = self.job("train", training.settings(self.backend, opts), TRAINING_SECONDS)
+            refusal = why_not(opts.launcher, job, facts.packages(self.cluster))
+            if refusal:
+                raise NotMeasured(refusal)
+            work = training.run(self.fleet.sessions, job, opts, algbw_gbytes_per_s=self._algbw())
+            left = self._left(300.0)
+            self._training, outcomes = self._timed("training", lambda: self.fleet.run(work, seconds=left))
+            for name, outcome in outcomes.items():
+                self._keep_logs(name, outcome)
         return self._training
+
+    def end(self) -> None:
+        """Look at the nodes once more, after everything else: what has moved is the subject ending."""
+        if "ending" in self.stage_seconds:
+            return
+        self.progress("looking at the nodes once more")
+        sessions = {name: self.fleet.sessions[name] for name in self.documents}
+        work = ending.collect(sessions)
+        for name, told in self._timed("ending", lambda: self.fleet.run(work, seconds=self._left(20.0))).items():
+            self.documents[name] = merge(self.documents[name], *told)
+        self.cluster = facts.view(self.documents, self.options.backend)
 
     @property
     def backend(self) -> str:
@@ -141,7 +172,9 @@ class Run:
         return facts.automatic_backend(list(self.cluster)) if asked == "auto" else asked
 
     def job(self, workload: str, settings: dict[str, object], seconds: float) -> Job:
-        """A job over all nodes that answered, rank 0 on the first."""
+        """A job over all nodes that answered, rank 0 on the first. NotMeasured when there is no rank to run."""
+        if not self.placements():
+            raise NotMeasured(f"backend {self.backend} has no rank to run: no GPU on these nodes")
         return Job(
             workload=workload,
             settings=settings,
@@ -184,6 +217,11 @@ class Run:
         self.progress(told)
         return 2 * seconds + SEARCH_SECONDS
 
+    def _algbw(self) -> float | None:
+        """What the bench's all-reduce reached over these ranks, where it ran."""
+        results = self._bench.results if self._bench is not None else ()
+        return max((result.algbw_gbytes_per_s for result in results if result.op == "all_reduce"), default=None)
+
     def _has_training_interface(self, node: NodeFacts) -> bool:
         try:
             return bool(node.network.training_interface.name)
@@ -197,10 +235,14 @@ class Run:
         return min(wanted, left)
 
     def _timed(self, stage: str, work: Callable[[], T]) -> T:
+        """Run a stage once: one that broke tells every further check the same, and is not started again."""
+        if stage in self._broken:
+            raise NotMeasured(self._broken[stage])
         begun = time.monotonic()
         try:
             return work()
-        except HostError as error:
+        except PreflightError as error:
+            self._broken[stage] = str(error)
             raise NotMeasured(str(error)) from None
         finally:
             self.stage_seconds[stage] = round(time.monotonic() - begun, 3)

@@ -190,8 +190,9 @@ class Session:
                     self._deliver(message)
                 if self.decoder.noise_bytes > NOISE_LIMIT_BYTES:
                     raise frames.FrameError("more than 1 MiB of text that is not ours")
-        except frames.FrameError as error:
-            self._fail(BadReply(self.host.name, f"{error}"))
+        except (frames.FrameError, KeyError, TypeError, AttributeError) as error:
+            # The latter three: well-formed JSON that is none of our messages.
+            self._fail(BadReply(self.host.name, f"{type(error).__name__}: {error}"))
             self._kill()
             return
         await self._explain_end()

@@ -45,6 +45,7 @@ class LimitSettings:
 
     memlock_min_bytes: int = 1 << 30  # where RDMA is present; unlimited always does
     nofile_min: int = 4096  # the soft limit, which is what a process starts with
+    nproc_min: int = 4096  # processes and threads of the user together
     shm_min_bytes_per_gpu: int = 1 << 30
     shm_min_bytes: int = 64 << 20  # without GPUs
 
@@ -58,12 +59,48 @@ class ClockSettings:
 
 
 @dataclass(frozen=True)
+class NameSettings:
+    """How long the resolver may take; c10d asks it at every connection."""
+
+    slow_lookup_seconds: float = 0.5  # above: warn
+    silent_lookup_seconds: float = 4.0  # above: fail; a silent name server costs 5 s and more
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """What the training interface and its ports must offer."""
+
+    min_rate_mbps: int = 10_000  # where there are GPUs and no RDMA: below, communication takes most of a step
+    ephemeral_ports_min: int = 4096  # how wide the kernel's own range must be
+    ephemeral_used_share: float = 0.8  # of that range
+
+
+@dataclass(frozen=True)
+class FileSettings:
+    """Room and speed where a job writes."""
+
+    free_min_bytes: int = 1 << 30
+    free_min_inodes: int = 10_000
+    write_min_mbytes_per_s: float = 20.0  # of 8 MiB that reach the disk, all nodes at once
+    visible_max_seconds: float = 2.0  # until another node sees a new file
+
+
+@dataclass(frozen=True)
+class StartSettings:
+    """How long a rank may take to be ready."""
+
+    import_max_seconds: float = 60.0  # of `import torch`; a slow shared file system takes minutes
+    import_ratio: float = 5.0  # over the median of all ranks, where it takes 10 s and more
+
+
+@dataclass(frozen=True)
 class TrainingSettings:
     """What the reference training must show."""
 
     loss_drop_fraction: float = 0.05  # of the first loss, over all steps
     gradient_tolerance: float = 1e-3  # relative distance
     parameters_tolerance: float = 1e-3
+    replay_tolerance: float = 1e-5  # of the loss; a CPU repeats it to the bit, some kernels of a GPU add in any order
     straggler_ratio: float = 1.5  # a rank's median step, over the median of all ranks
 
 
@@ -74,6 +111,10 @@ class Settings:
     bench: BenchSettings = field(default_factory=BenchSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     clock: ClockSettings = field(default_factory=ClockSettings)
+    names: NameSettings = field(default_factory=NameSettings)
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    files: FileSettings = field(default_factory=FileSettings)
+    start: StartSettings = field(default_factory=StartSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
 
@@ -82,8 +123,15 @@ ORDERED = (
     ("bench.fail_below", "bench.warn_below"),
     ("bench.warn_below", "bench.impossible_above"),
     ("clock.max_offset_seconds", "clock.fail_offset_seconds"),
+    ("names.slow_lookup_seconds", "names.silent_lookup_seconds"),
 )
-AT_MOST_ONE = ("bench.fail_below", "bench.warn_below", "bench.slow_below", "training.loss_drop_fraction")
+AT_MOST_ONE = (
+    "bench.fail_below",
+    "bench.warn_below",
+    "bench.slow_below",
+    "training.loss_drop_fraction",
+    "network.ephemeral_used_share",
+)
 
 
 def load_settings(path: Path) -> Settings:

@@ -7,6 +7,7 @@ do. Everything here is arithmetic; `preflight.stages.links` measures.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from statistics import median
 
@@ -14,7 +15,10 @@ from preflight.facts.measured import Direction, Slow, Stream
 
 SLOW_BELOW = 0.8
 ALL_SHIFTS_UP_TO = 8  # nodes among which every path is measured: seven short rounds
-CONFIRMATIONS = 3
+ALL_AGAIN_UP_TO = 4  # nodes, of which each has too few good streams to know what is usual from one look
+CONFIRMATIONS = 3  # a stream in fifty is disturbed; of 12 000 some are disturbed twice
+MOST_CONFIRMATIONS = 4
+Doubt = tuple[str, ...]
 Pair = tuple[str, str]  # sender, receiver
 Round = tuple[Pair, ...]  # at once: every node sends at most once and receives at most once
 
@@ -61,8 +65,8 @@ def search(
 ) -> Generator[Round, Sequence[Stream], tuple[tuple[Stream, ...], tuple[Slow, ...]]]:
     """Yields rounds, is sent their streams, and gives the best stream of each pair with the slow places.
 
-    Nobody is named from the first look: a slow node is measured once more against one that is proven good, a slow pair
-    by itself, and what was a moment's noise is forgotten.
+    Nobody is named from the first look: a slow node is measured again, each time against another that is proven good,
+    a slow pair by itself, and what does not last is forgotten.
     """
     best: dict[Pair, Stream] = {}
 
@@ -74,18 +78,20 @@ def search(
 
     for pairs in full_mesh_rounds(names) if is_full else shift_rounds(names):
         keep((yield pairs))
-    asked: dict[tuple[str, ...], None] = {}
-    for _ in range(CONFIRMATIONS):
-        doubts = _doubts(tuple(best.values()), names, threshold)
-        new = {doubt: pair for doubt, pair in doubts.items() if doubt not in asked}
-        if not new:
+    asked: Counter[Doubt] = Counter()
+    for attempt in range(MOST_CONFIRMATIONS):
+        doubts = _doubts(tuple(best.values()), names, threshold, attempt)
+        if all(asked[doubt] >= CONFIRMATIONS for doubt in doubts):
             break
-        asked |= dict.fromkeys(new)
-        for pairs in packed(new.values()):
+        again = list(doubts.values())
+        if attempt == 0 and len(names) <= ALL_AGAIN_UP_TO:
+            again += best
+        asked.update(doubts.keys())
+        for pairs in packed(again):
             keep((yield pairs))
     streams = tuple(best.values())
     slow = locate(streams, names, threshold=threshold)
-    return streams, tuple(place for place in slow if all(doubt in asked for doubt in _doubts_of(place)))
+    return streams, tuple(place for place in slow if all(asked[doubt] > 1 for doubt in _doubts_of(place)))
 
 
 def packed(pairs: Iterable[Pair]) -> tuple[Round, ...]:
@@ -140,7 +146,7 @@ def usual(streams: Sequence[Stream]) -> float:
     return median(best for end in (_source, _target) for best, _ in _best(streams, end).values())
 
 
-def _doubts_of(place: Slow) -> list[tuple[str, ...]]:
+def _doubts_of(place: Slow) -> list[Doubt]:
     """What must be measured again before a place is called slow: a node in a direction, or a pair."""
     if place.direction == "path":
         return [place.nodes]
@@ -148,7 +154,7 @@ def _doubts_of(place: Slow) -> list[tuple[str, ...]]:
     return [(way, "of", place.nodes[0]) for way in ways]
 
 
-def _doubts(streams: Sequence[Stream], names: Sequence[str], threshold: float) -> dict[tuple[str, ...], Pair]:
+def _doubts(streams: Sequence[Stream], names: Sequence[str], threshold: float, attempt: int) -> dict[Doubt, Pair]:
     """Each doubt and the pair that settles it: every slow node gets a good one of its own, where there are enough."""
     places = locate(streams, names, threshold=threshold)
     if not places:
@@ -156,14 +162,14 @@ def _doubts(streams: Sequence[Stream], names: Sequence[str], threshold: float) -
     limit = threshold * usual(streams)
     egress, ingress = _best(streams, _source), _best(streams, _target)
     good = [name for name in names if min(t.get(name, (0.0, 0))[0] for t in (egress, ingress)) >= limit]
-    doubts: dict[tuple[str, ...], Pair] = {}
+    doubts: dict[Doubt, Pair] = {}
     for number, place in enumerate(places):
         for doubt in _doubts_of(place):
             if place.direction == "path":
                 doubts[doubt] = (place.nodes[0], place.nodes[1])
                 continue
             node = place.nodes[0]
-            partner = good[number % len(good)] if good else _best_partner(streams, node, doubt[0])
+            partner = good[(number + attempt) % len(good)] if good else _best_partner(streams, node, doubt[0])
             doubts[doubt] = (node, partner) if doubt[0] == "egress" else (partner, node)
     return doubts
 

@@ -42,6 +42,9 @@ class StoredRun:
         """The stored training."""
         return _present(self.report.training, "training")
 
+    def end(self) -> None:
+        """The second look is stored with the facts."""
+
     def planned(self) -> tuple[str, ...]:
         """The node of every rank, as the stored training says."""
         ranks = self.report.training.ranks if self.report.training is not None else ()

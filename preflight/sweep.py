@@ -81,8 +81,8 @@ def _sizes(begin: str | None, end: str | None, factor: str | None) -> tuple[int,
         if factor is not None:
             raise UsageError(f"-f {factor}: wanted sizes beside it, -b and -e")
         return ()
-    first = parse_bytes("-b", str(begin if begin is not None else end))
-    last = parse_bytes("-e", str(end if end is not None else begin))
+    ends = [parse_bytes(option, text) for option, text in (("-b", begin), ("-e", end)) if text is not None]
+    first, last = ends[0], ends[-1]
     step = _count("-f", factor, least=2) if factor is not None else 2
     if first > last:
         raise UsageError(f"-b {begin} -e {end}: the first size is larger than the last")

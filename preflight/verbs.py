@@ -26,6 +26,7 @@ from preflight.report.printable import printable
 from preflight.report.run import RunReport, to_document
 from preflight.report.table import bench_table
 from preflight.report.text import summary
+from preflight.report.training import training_table
 from preflight.reporting import dry_run_text
 from preflight.run import Run
 
@@ -83,6 +84,8 @@ def _print_section(report: RunReport, section: str, target: str | None) -> None:
         _print_json(to_document(report)[section], target)
     elif section == "bench" and report.bench is not None:
         print(bench_table(report.bench))
+    elif section == "training" and report.training is not None:
+        print(training_table(report.training))
 
 
 def _print_json(document: Any, target: str) -> None:
@@ -120,13 +123,13 @@ def show_facts(chosen: Chosen) -> int:
 def _facts_table(cluster: Cluster) -> str:
     from tabulate import tabulate
 
-    from preflight.report.facts import ROWS
+    from preflight.report.facts import OWN, ROWS
 
     names = [node.name for node in cluster]
     rows = []
     for title, read in ROWS.items():
         values = [printable(read(node)) for node in cluster]
-        mark = "*" if len(set(values)) > 1 else ""
+        mark = "*" if len(set(values)) > 1 and title not in OWN else ""
         rows.append([title + mark, *values])
     return str(tabulate(rows, headers=["fact (* differs)", *names], disable_numparse=True))
 

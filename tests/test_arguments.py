@@ -21,7 +21,7 @@ def test_every_option_has_a_line_of_help():
     """One that fits beside its name, and says what is taken."""
     for name, attributes in OPTIONS.items():
         assert attributes["help"], name
-        assert len(attributes["help"]) <= 70, name
+        assert len(attributes["help"]) <= 100, name
         assert ("metavar" in attributes) != (attributes.get("action") == "store_true"), name
 
 

@@ -1,18 +1,15 @@
-"""Shift rounds and who is slow; what is expected, and how a result is judged."""
+"""What is expected of the links, and how a result is judged."""
 
 from __future__ import annotations
 
 import math
-import random
-from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from preflight import bandwidth
 from preflight.bandwidth import Nic
-from preflight.facts.measured import Expected, Result, Slow, Stream
+from preflight.facts.hardware import PciFunction
+from preflight.facts.measured import Expected, Result, Stream
 from preflight.facts.node import NodeFacts
 from preflight.facts.values import (
     Address,
@@ -27,116 +24,15 @@ from preflight.facts.values import (
     Variable,
 )
 
-
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 7, 8, 16, 100, 256, 1000])
-def test_shift_distances(count):
-    """At most three, distinct, each a real distance, pairwise prime; all there are up to three nodes."""
-    distances = bandwidth.shifts(count)
-    assert len(distances) == min(count - 1, 3)
-    assert len(set(distances)) == len(distances)
-    assert all(1 <= d < count for d in distances)
-    assert all(math.gcd(one, other) == 1 for one, other in combinations(distances, 2))
+ABSENT = Missing("none", "absent")
 
 
-def names(count):
-    """Node names."""
-    return tuple(f"n{index:03d}" for index in range(count))
-
-
-def simulate(nodes, *, egress=None, ingress=None, path=None, noise=0.0, seed=0):
-    """Streams of all shift rounds; slow things are {name: share} and {(source, target): share} of 0.12 GB/s."""
-    chance = random.Random(seed)
-    egress, ingress, path = egress or {}, ingress or {}, path or {}
-    streams = []
-    for shift in bandwidth.shifts(len(nodes)):
-        for place, source in enumerate(nodes):
-            target = nodes[(place + shift) % len(nodes)]
-            share = min(egress.get(source, 1.0), ingress.get(target, 1.0), path.get((source, target), 1.0))
-            streams.append(Stream(source, target, shift, 0.12 * share * (1 + chance.uniform(-noise, noise))))
-    return streams
-
-
-def told(slow):
-    """Who, and in which direction."""
-    return [(each.nodes, each.direction) for each in slow]
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    count=st.integers(3, 256),
-    share=st.floats(0.05, 0.7),
-    direction=st.sampled_from(["egress", "ingress", "both"]),
-    seed=st.integers(0, 1 << 30),
-)
-def test_one_slow_node_is_always_found_and_nobody_else(count, share, direction, seed):
-    """From three nodes up: the node and its direction, and no other name, with 3 % noise."""
-    nodes = names(count)
-    bad = nodes[seed % count]
-    options = {way: {bad: share} for way in ("egress", "ingress") if direction in (way, "both")}
-    streams = simulate(nodes, noise=0.03, seed=seed, **options)
-    assert told(bandwidth.locate(streams, nodes)) == [((bad,), direction)]
-
-
-@settings(max_examples=80, deadline=None)
-@given(count=st.integers(2, 256), seed=st.integers(0, 1 << 30))
-def test_healthy_nodes_are_never_named(count, seed):
-    """Noise of 5 % names nobody."""
-    nodes = names(count)
-    assert bandwidth.locate(simulate(nodes, noise=0.05, seed=seed), nodes) == ()
-
-
-@settings(max_examples=80, deadline=None)
-@given(count=st.integers(3, 64), seed=st.integers(0, 1 << 30))
-def test_a_slow_path_names_the_path_or_nothing(count, seed):
-    """A path that was sampled is named as a path; its ends are not called slow nodes."""
-    nodes = names(count)
-    source, target = random.Random(seed).sample(nodes, 2)
-    streams = simulate(nodes, path={(source, target): 0.2}, noise=0.03, seed=seed)
-    is_sampled = any((stream.source, stream.target) == (source, target) for stream in streams)
-    wanted = [((source, target), "path")] if is_sampled else []
-    assert told(bandwidth.locate(streams, nodes)) == wanted
-
-
-@pytest.mark.parametrize("count", [16, 64, 256])
-def test_several_slow_nodes_are_found_without_false_names(count):
-    """5 % of slow nodes, each in its own direction, over 30 seeded draws."""
-    nodes = names(count)
-    for seed in range(30):
-        chance = random.Random(seed)
-        bad = sorted(chance.sample(nodes, max(1, count // 20)))
-        directions = [chance.choice(["egress", "ingress", "both"]) for _ in bad]
-        streams = simulate(
-            nodes,
-            egress={n: 0.3 for n, d in zip(bad, directions, strict=True) if d != "ingress"},
-            ingress={n: 0.3 for n, d in zip(bad, directions, strict=True) if d != "egress"},
-            noise=0.03,
-            seed=seed,
-        )
-        assert told(bandwidth.locate(streams, nodes)) == [((n,), d) for n, d in zip(bad, directions, strict=True)]
-
-
-def test_a_slow_node_tells_its_figure_and_its_peers():
-    """The message can say how slow, beside what is usual."""
-    streams = simulate(names(3), egress={"n001": 0.2}, ingress={"n001": 0.25})
-    assert bandwidth.locate(streams, names(3)) == (Slow(("n001",), "both", pytest.approx(0.024), pytest.approx(0.12)),)
-
-
-def test_two_nodes_name_the_pair():
-    """Which of two is to blame no stream tells: the slow direction names both."""
-    found = bandwidth.locate(simulate(names(2), egress={"n001": 0.2}), names(2))
-    assert found == (Slow(("n001", "n000"), "path", pytest.approx(0.024), pytest.approx(0.12)),)
-    assert bandwidth.locate(simulate(names(2), egress={"n000": 0.2}, ingress={"n000": 0.2}), names(2)) == ()
-
-
-def test_a_node_measured_once_is_not_named_alone():
-    """Where other rounds failed, the one slow stream is a path."""
-    streams = [s for s in simulate(names(6), egress={"n002": 0.2}) if s.source != "n002" or s.shift == 1]
-    assert told(bandwidth.locate(streams, names(6))) == [(("n002", "n003"), "path")]
-
-
-def test_no_streams_name_nobody():
-    """Nothing measured, nothing said."""
-    assert bandwidth.locate([], names(4)) == ()
+def pairwise(*gbytes_per_s):
+    """Streams between a ring of nodes n000, n001, ..., one each way, of which each node sends one at this rate."""
+    count = len(gbytes_per_s)
+    return [
+        Stream(f"n{i:03d}", f"n{(i + d) % count:03d}", d, rate) for d in (1, 2) for i, rate in enumerate(gbytes_per_s)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -176,11 +72,44 @@ def test_expected_sums_ports_takes_the_weakest_node_and_bounds_by_the_ring_facto
 
 def test_without_rates_the_raw_streams_stand_in_and_nothing_is_bounded():
     """One slow node among three does not lower what is expected, though it spoils four streams of six."""
-    streams = simulate(names(3), egress={"n001": 0.2}, ingress={"n001": 0.2})
+    streams = pairwise(0.12, 0.024, 0.12)
     links = {"n000": (), "n001": GIGABIT, "n002": ()}
     found = bandwidth.expected(links, streams, world_size=3, ranks_per_node=1)
     assert (found.busbw_gbytes_per_s, found.bound_gbytes_per_s) == (pytest.approx(0.12), None)
     assert found.derivation[0] == "no link rate is known on n[000,002]"
+
+
+def slot(speed, width):
+    """The place of a device in a slot of so many lanes."""
+    return PciFunction("pci0000:00/0000:00:01.0", 0, width, 16, speed, 64.0, ABSENT, ())
+
+
+@pytest.mark.parametrize(
+    ("speed", "width", "gbytes_per_s"),
+    [(8.0, 16, 13.86), (16.0, 16, 27.7), (32.0, 16, 55.4), (16.0, 8, 13.86), (5.0, 8, 3.52), (ABSENT, 16, math.inf)],
+)
+def test_what_a_pcie_slot_carries(speed, width, gbytes_per_s):
+    """55.4 of 63 GB/s is what a Gen5 slot of 16 lanes was measured at."""
+    assert bandwidth.slot_gbytes_per_s(slot(speed, width)) == pytest.approx(gbytes_per_s, rel=2e-3)
+
+
+def test_a_narrow_slot_limits_its_adapter_and_says_so():
+    """A 400 Gbit adapter in a Gen4 slot gives what the slot carries."""
+    nic = Nic("mlx5_0:1", 400, "InfiniBand", 4096, bandwidth.slot_gbytes_per_s(slot(16.0, 16)))
+    assert nic.gbytes_per_s == pytest.approx(27.7, rel=2e-3)
+    assert str(nic).endswith("= 49.685 GB/s, but its PCIe slot carries 27.727")
+
+
+def test_nvlink_limits_the_ring_but_not_the_bound():
+    """On nodes whose adapters together are faster than NVLink the ring runs at NVLink's rate."""
+    rails = tuple(Nic(f"mlx5_{i}:1", 400, "InfiniBand", 4096) for i in range(8))
+    found = bandwidth.expected(
+        {"a": rails, "b": rails}, [], world_size=16, ranks_per_node=8, nvlinks={"a": math.inf, "b": 164.8}
+    )
+    assert found.busbw_gbytes_per_s == 164.8
+    assert found.bound_gbytes_per_s == pytest.approx(8 * 50 * 4096 / 4122 * 15 / 8)
+    assert "within b the ring runs over NVLink at 164.8 GB/s" in found.derivation
+    assert "on two nodes a tree" in found.derivation[-1]
 
 
 def test_expected_is_none_for_one_node_or_when_nothing_is_known():
@@ -246,9 +175,6 @@ def test_wrong_values_fail_however_fast():
     found = bandwidth.judge(result(0.97, 0.98, 0.99, wrong=3, wrong_ranks=(1, 2)), wanted)
     assert found == ("fail", "3 wrong elements on ranks 1, 2")
     assert bandwidth.judge(result(9, 9, 9), None) == ("pass", "values are right; no link measured")
-
-
-ABSENT = Missing("none", "absent")
 
 
 def node(*, speed_mbps=100000, is_physical=True, mtu=9000, ports=(), **variables):

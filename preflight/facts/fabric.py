@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from preflight.errors import FactMissing
+from preflight.facts.hardware import NOT_TOLD, RdmaDevice
 from preflight.facts.selection import parse_patterns
 from preflight.facts.values import Gid, Missing, Network, Rdma, RdmaPort
 
@@ -20,11 +21,28 @@ class Hca:
 
     device: str
     port: RdmaPort
+    open_error: str | Missing = NOT_TOLD
+    kind: str = ""  # adapters of one kind are built alike; "" where that is not told
 
     @property
     def name(self) -> str:
         """As it is written in NCCL_IB_HCA."""
         return f"{self.device}:{self.port.number}"
+
+    @property
+    def is_roce(self) -> bool:
+        """Whether the link is Ethernet."""
+        return self.port.link_layer == "Ethernet"
+
+    @property
+    def is_unmanaged(self) -> bool:
+        """Whether it is an InfiniBand port that has its link, and no address from a subnet manager yet."""
+        return self.port.link_layer == "InfiniBand" and self.port.state in ("INIT", "ARMED")
+
+    @property
+    def has_address(self) -> bool:
+        """Whether its table has a row beyond the link-local ones."""
+        return any(classify(gid).scope in ("ipv4", "ipv6") for gid in self.port.gids)
 
     @property
     def is_active(self) -> bool:
@@ -34,7 +52,13 @@ class Hca:
 
 def hcas(rdma: Rdma) -> tuple[Hca, ...]:
     """All ports of all devices, in the devices' order."""
-    return tuple(Hca(device.name, port) for device in rdma.devices for port in device.ports)
+    return tuple(
+        Hca(device.name, port, device.open_error, _kind(device)) for device in rdma.devices for port in device.ports
+    )
+
+
+def _kind(device: RdmaDevice) -> str:
+    return next((text for text in (device.board, device.model) if isinstance(text, str)), "")
 
 
 def chosen_hcas(rdma: Rdma, value: str = "") -> tuple[Hca, ...]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.missing import Count, Missing, Text, Value, present
-
 
 NOT_TOLD = Missing("not told", "absent")
 
 
-class PciFunction(Value, frozen=True):
+class PciFunction(NamedTuple):
     """Where a device sits: the bridges above it, its link, and what the IOMMU and ACS do with its traffic."""
 
     path: Text  # "pci0000:80/0000:80:02.2/0000:82:00.0"
@@ -51,7 +52,7 @@ class GpuStatus(Value, frozen=True):
     fabric_status: Text | Missing = NOT_TOLD
 
 
-class Links(Value, frozen=True):
+class Links(NamedTuple):
     """The NVLinks of a GPU."""
 
     active: Count
@@ -66,10 +67,12 @@ class TopologyRow(Value, frozen=True):
     affinity: Text | Missing  # CPUs and NUMA node
 
 
+NOT_WHOLE = ("cut short", "and describes", "broken XML", "broken JSON", "no JSON")
+BASEBOARDS = ("SXM", "HBM3", "H200", "B200", "B300", "H20 ")
 NEAR = ("X", "PIX", "PXB", "PHB", "NODE", "SYS")
 
 
-class Topology(Value, frozen=True):
+class Topology(NamedTuple):
     """The matrix of `nvidia-smi topo -m`: GPU0, ... and NIC0, ... in the order of its columns."""
 
     rows: tuple[TopologyRow, ...]
@@ -91,6 +94,16 @@ class Topology(Value, frozen=True):
                 nearest = min(distances.values())
                 found[row.device] = tuple(name for name, far in distances.items() if far == nearest)
         return found
+
+    def shared_adapters(self) -> str:
+        """GPUs that have to share an adapter though there is one for each, as a message says it."""
+        near = self.nearest_adapters()
+        if not near or len(self.adapters) < len(near) or any(len(names) != 1 for names in near.values()):
+            return ""
+        users: dict[str, list[str]] = {}
+        for gpu, names in near.items():
+            users.setdefault(names[0], []).append(gpu)
+        return "; ".join(f"{name} is nearest to {' and '.join(of)}" for name, of in users.items() if len(of) > 1)
 
     def are_joined_by_nvlink(self) -> bool:
         """Whether every pair of GPUs has NVLink between them."""
@@ -126,6 +139,16 @@ class Gpu(Value, frozen=True):
     links: Links | Missing = NOT_TOLD
     pci: PciFunction | Missing = NOT_TOLD
 
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether it is split into MIG slices."""
+        return self.mig_mode == "Enabled"
+
+    @property
+    def is_on_a_baseboard(self) -> bool:
+        """Whether the model is one of those that are always wired by NVLink."""
+        return any(word in self.name for word in BASEBOARDS) and not self.name.endswith(("PCIe", "NVL"))
+
     def is_busy(self) -> bool:
         """Whether a program holds memory of it; a GPU that does not tell is taken for free."""
         return not isinstance(self.processes, Missing) and self.processes > 0
@@ -133,7 +156,7 @@ class Gpu(Value, frozen=True):
     def told(self) -> str:
         """The model as a message says it."""
         memory = "" if isinstance(self.memory_mib, Missing) else f" {self.memory_mib} MiB"
-        return f"{self.name}{memory}" + (" in MIG mode" if self.mig_mode == "Enabled" else "")
+        return f"{self.name}{memory}" + (" in MIG mode" if self.is_partitioned else "")
 
 
 class Gpus(Value, frozen=True):
@@ -147,14 +170,45 @@ class Gpus(Value, frozen=True):
     fabric_manager: bool | Missing = NOT_TOLD
 
     def trouble(self) -> str:
-        """Why the GPUs of this node cannot be told, "" where they can, none being an answer."""
-        return self.devices.missing if isinstance(self.devices, Missing) else ""
+        """Why the driver does not tell its GPUs, "" where it does, none being an answer.
+
+        FactMissing where the tool's answer did not come whole: that says nothing of the GPUs.
+        """
+        if not isinstance(self.devices, Missing):
+            return ""
+        if any(words in self.devices.missing for words in NOT_WHOLE):
+            raise FactMissing("GPUs", self.devices.missing)
+        return self.devices.missing
 
     def readable(self) -> tuple[Gpu, ...]:
         """The GPUs, blocked where the driver does not tell them."""
         if isinstance(self.devices, Missing):
             raise BlockedBy("gpu.devices_are_readable", detail=self.devices.missing)
         return self.devices
+
+    def is_joined(self) -> bool:
+        """Whether every GPU says that it has joined the NVLink fabric, which Fabric Manager alone makes it do."""
+        return bool(self.readable()) and all(gpu.status.fabric_state == "Completed" for gpu in self.readable())
+
+    def nvlinks(self) -> str:
+        """How many NVLinks are up on a GPU, each figure once: "18", or "17, 18"."""
+        found = [gpu.links for gpu in self.readable()]
+        if not any(isinstance(links, Links) for links in found):
+            raise FactMissing("NVLinks", "no GPU has any", "absent")
+        return ", ".join(sorted({"none" if isinstance(links, Missing) else str(links.active) for links in found}))
+
+    def inactive_nvlinks(self) -> str:
+        """The GPUs that are wired by NVLink and have links down, as a message says it.
+
+        A PCIe card without its bridge has inactive links by nature; what sits on a baseboard has not.
+        """
+        gpus = self.readable()
+        down = [
+            f"GPU {gpu.index}: {gpu.links.inactive or 'all'} NVLinks are inactive, {gpu.links.active} active"
+            for gpu in gpus
+            if isinstance(gpu.links, Links) and gpu.links.inactive and (self.switches or gpu.is_on_a_baseboard)
+        ]
+        return "; ".join(down) if len(gpus) > 1 else ""
 
     def models(self) -> str:
         """Each model once, with its memory and whether it is partitioned: "NVIDIA H200 143771 MiB"."""

@@ -1,71 +1,16 @@
-"""What does a node tell of its kernel, its memory and what befell it, and how was it at the end of the run?"""
+"""What does a node tell of its processor, its clock's keepers, its RDMA libraries and its compilers?"""
 
 from __future__ import annotations
 
-from preflight.facts.hardware import NOT_TOLD
-from preflight.facts.missing import Count, Missing, Text, Value, present
-
-
-class LogEvent(Value, frozen=True):
-    """A line of the kernel's log that tells of broken hardware or of a lack of memory."""
-
-    kind: Text  # "xid", "oom", "pcie", "rdma"
-    code: Count  # the Xid; 0 elsewhere
-    device: Text  # PCI address or device name, "" where the line tells none
-    age_seconds: float
-    text: Text
+from preflight.facts.missing import Missing, Text, Value
 
 
 class Machine(Value, frozen=True):
-    """Kernel, memory and CPUs, in the context the job will have."""
+    """What the nodes of a job should have alike, beside what Python packages tell."""
 
-    modules: tuple[Text, ...] | Missing  # those that RDMA and GPUs need
-    is_driver_open: bool | Missing  # NVIDIA's open kernel modules; absent without a driver
-    boot_options: tuple[Text, ...] | Missing  # of iommu, pci, hugepages
-    has_iommu: bool | Missing
-    governors: dict[Text, Count] | Missing  # how many policies have which
-    scaling_driver: Text | Missing
-    memory_available_bytes: Count | Missing
-    swap_total_bytes: Count | Missing
-    swap_used_bytes: Count | Missing
-    hugepages_bytes: Count | Missing  # set aside for huge pages
-    transparent_hugepages: Text | Missing
-    oom_kills: Count | Missing  # of the whole machine since it started
-    cpus_allowed: Count
-    cgroup_cpus: float | Missing  # absent where there is no quota
-    cgroup_memory_bytes: Count | Missing
-    cgroup_oom_kills: Count | Missing
-    log: tuple[LogEvent, ...] | Missing = NOT_TOLD
-
-    def events(self, kind: str, *, within_seconds: float) -> tuple[LogEvent, ...]:
-        """The kernel's lines of one kind that are not too old."""
-        log = present(self.log, "kernel log")
-        return tuple(event for event in log if event.kind == kind and event.age_seconds <= within_seconds)
-
-    def cpus(self) -> float:
-        """How many CPUs the job may use: those it may run on, or less by a quota."""
-        return min(self.cpus_allowed, self.cgroup_cpus) if isinstance(self.cgroup_cpus, float) else self.cpus_allowed
-
-    def gpudirect(self, kernel: str) -> str:
-        """How network adapters can reach the GPUs' memory: "nvidia_peermem", "dma-buf" or "none"."""
-        modules = present(self.modules, "kernel modules")
-        for name in ("nvidia_peermem", "nv_peer_mem", "amdgpu", "efa_nv_peermem"):
-            if name in modules:
-                return name
-        is_open = present(self.is_driver_open, "kind of the NVIDIA driver")
-        digits = [int(part) if part.isdecimal() else 0 for part in kernel.replace("-", ".").split(".")[:2]]
-        return "dma-buf" if is_open and digits >= [5, 12] else "none"
-
-
-class PortEnd(Value, frozen=True):
-    """An RDMA port at the end of the run."""
-
-    state: Text
-    counters: dict[Text, Count]
-
-
-class Ending(Value, frozen=True):
-    """What may have moved while the jobs ran."""
-
-    ports: dict[Text, PortEnd]  # "mlx5_0:1"
-    oom_kills: Count | Missing
+    cpu_model: Text | Missing
+    time_services: tuple[Text, ...]  # programs that set the clock, of the processes that we see
+    clock_is_synchronised: bool | Missing  # as the kernel says it
+    rdma_core: Text | Missing  # the version in libibverbs' own name
+    rdma_driver: Text | Missing  # of an OFED; the kernel's own drivers tell none
+    compilers: dict[Text, Text]  # cc, c++, nvcc, ninja -> where the job's PATH finds it

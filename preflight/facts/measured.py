@@ -127,13 +127,18 @@ class Bench(Measured, frozen=True):
     not_measured: str = ""  # why `results` is empty, with the node that is to blame
     not_measured_nodes: tuple[str, ...] = ()
     transports: tuple[Transport, ...] = ()
+    operations: tuple[str, ...] = ("all_reduce",)  # what was asked for
+
+    def of(self, op: str) -> tuple[Result, ...]:
+        """The results of a collective, each of another size."""
+        found = tuple(result for result in self.results if result.op == op)
+        if not found:
+            raise NotMeasured(self.not_measured or f"no {op} was run")
+        return found
 
     def result(self, op: str) -> Result:
         """The result of a collective at its largest size."""
-        found = [result for result in self.results if result.op == op]
-        if not found:
-            raise NotMeasured(self.not_measured or f"no {op} was run")
-        return max(found, key=lambda result: result.bytes)
+        return max(self.of(op), key=lambda result: result.bytes)
 
 
 class TrainedRank(Measured, frozen=True):

@@ -15,6 +15,10 @@ def is_loopback(address: str) -> bool:
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
+def _is_link_local(address: str) -> bool:
+    return address.lower().startswith(("fe80:", "169.254."))
+
+
 class Address(Value, frozen=True):
     """An address of an interface."""
 
@@ -39,12 +43,15 @@ class Interface(Value, frozen=True):
         """Whether the interface has one of `addresses`."""
         return bool({held.address for held in self.addresses} & set(addresses))
 
+    def families(self) -> frozenset[str]:
+        """The address families in which peers can reach the interface: IPv4, IPv6."""
+        families = (("inet", "IPv4"), ("inet6", "IPv6"))
+        held = {address.family for address in self.addresses if not _is_link_local(address.address)}
+        return frozenset(told for family, told in families if family in held)
+
     def subnet(self) -> str:
         """The subnet of the address that peers connect to: "10.0.0.0/24"."""
-        try:
-            wanted = self.address("inet")
-        except FactMissing:
-            wanted = self.address("inet6")
+        wanted = self.told_address()
         (prefix,) = {held.prefix_length for held in self.addresses if held.address == wanted}
         return str(ipaddress.ip_interface(f"{wanted.partition('%')[0]}/{prefix}").network)
 
@@ -60,9 +67,16 @@ class Interface(Value, frozen=True):
     def address(self, family: Literal["inet", "inet6"] = "inet") -> str:
         """The first address of a family that is not link-local."""
         for address in self.addresses:
-            if address.family == family and not address.address.lower().startswith(("fe80:", "169.254.")):
+            if address.family == family and not _is_link_local(address.address):
                 return address.address
         raise FactMissing(f"{family} address of {self.name}", "the interface has none", "absent")
+
+    def told_address(self) -> str:
+        """The address that peers connect to, IPv4 before IPv6."""
+        try:
+            return self.address("inet")
+        except FactMissing:
+            return self.address("inet6")
 
     def rate_mbps(self) -> int:
         """The link rate: only a real device's figure above 0 is one (veth says 10000 and means nothing)."""
@@ -148,6 +162,10 @@ class Ports(Value, frozen=True):
     listeners: tuple[Listener, ...]
     ephemeral_in_use: Count | Missing = Missing("not counted", "absent")  # ports of that range with a socket
 
+    def used_ephemeral(self) -> int:
+        """How many ports of the ephemeral range have a socket."""
+        return present(self.ephemeral_in_use, "ephemeral ports in use")
+
 
 class Route(Value, frozen=True):
     """How one peer is reached from the node: what its name gives here and where packets leave."""
@@ -174,6 +192,11 @@ class Peers(Value, frozen=True):
     master_addresses: tuple[Text, ...] | Missing  # what MASTER_ADDR resolves to here
     master_port_error: Text  # "" when the bind succeeded or was not asked
     master_port_holder: Text  # program and pid that hold it, "" when free or unknown
+
+    def slow_lookups(self, limit_seconds: float) -> dict[str, float]:
+        """The peers whose address took longer than that to be turned into a name."""
+        seconds = {route.name: route.reverse_seconds for route in self.routes}
+        return {name: taken for name, taken in seconds.items() if isinstance(taken, float) and taken > limit_seconds}
 
     def addresses_of_master(self) -> tuple[str, ...]:
         """What MASTER_ADDR resolves to on this node; empty where it knows no such name."""

@@ -75,6 +75,16 @@ class NodeFacts:
         return self.subject("limits", values.Limits)
 
     @property
+    def kernel(self) -> values.Kernel:
+        """Modules, quotas, memory, the kernel's log."""
+        return self.subject("kernel", values.Kernel)
+
+    @property
+    def ending(self) -> values.Ending:
+        """Ports and counters at the end of the run."""
+        return self.subject("ending", values.Ending)
+
+    @property
     def machine(self) -> values.Machine:
         """Processors, memory, services."""
         return self.subject("machine", values.Machine)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.files import Files, Login, Mount, Place, Same, Shared, Trust
 from preflight.facts.hardware import Gid, Gpu, Gpus, Rdma, RdmaDevice, RdmaPort
+from preflight.facts.kernel import Ending, Kernel, LogEvent, PortEnd
 from preflight.facts.machine import Machine
 from preflight.facts.missing import Count, Missing, Port, Text, Value, or_none, present
 from preflight.facts.network import (
@@ -26,6 +29,7 @@ __all__ = [
     "Address",
     "Clock",
     "Count",
+    "Ending",
     "Environment",
     "Files",
     "Gateway",
@@ -34,9 +38,11 @@ __all__ = [
     "Gpus",
     "Identity",
     "Interface",
+    "Kernel",
     "Limit",
     "Limits",
     "Listener",
+    "LogEvent",
     "Login",
     "Machine",
     "Missing",
@@ -45,6 +51,7 @@ __all__ = [
     "Peers",
     "Place",
     "Port",
+    "PortEnd",
     "Ports",
     "Rdma",
     "RdmaDevice",
@@ -106,7 +113,8 @@ class Software(Value, frozen=True):
     cudnn: Text | Missing
     nccl: Text | Missing  # the library torch would load
     torch_path: Text | Missing
-    nccl_copies: dict[Text, Text] = {}  # every libnccl.so.2 that a process may meet -> its version, "" where not told
+    # Every libnccl.so.2 that a process may meet -> its version, "" where it does not tell.
+    nccl_copies: dict[Text, Text] = msgspec.field(default_factory=dict)
     nccl_preloaded: Text = ""  # the one that LD_PRELOAD puts before all others
 
     def has_torch(self) -> bool:
@@ -186,8 +194,10 @@ SUBJECTS: dict[str, type[Value]] = {
     "environment": Environment,
     "limits": Limits,
     "machine": Machine,
+    "kernel": Kernel,
     "peers": Peers,
     "files": Files,
     "trust": Trust,
     "clock": Clock,
+    "ending": Ending,
 }

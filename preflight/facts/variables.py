@@ -35,6 +35,7 @@ class Leftover:
     values: str  # a regular expression for the whole value
     does: str
     source: str
+    needs_rdma: bool = False  # without RDMA there is nothing that it could switch off
 
 
 LEFTOVERS = (
@@ -50,10 +51,12 @@ LEFTOVERS = (
     Leftover("NCCL_P2P_DISABLE", "[1-9].*", "GPUs of a node no longer copy to each other: NVLink lies idle", NCCL),
     Leftover("NCCL_P2P_LEVEL", "(?i)LOC|0", "GPUs of a node no longer copy to each other: NVLink lies idle", NCCL),
     Leftover("NCCL_SHM_DISABLE", "[1-9].*", "ranks of a node talk over the network instead of memory", NCCL),
-    Leftover("NCCL_IB_DISABLE", "[1-9].*", "RDMA is not used: all data goes over TCP", NCCL),
-    Leftover("NCCL_NET_GDR_LEVEL", "(?i)LOC|0", "the network cards no longer read GPU memory directly", NCCL),
-    Leftover("NCCL_NET_GDR_READ", "0", "what is sent is copied to the CPU's memory first", NCCL),
-    Leftover("NCCL_NET", "(?i)Socket", "RDMA is not used: all data goes over TCP", NCCL),
+    Leftover("NCCL_IB_DISABLE", "[1-9].*", "RDMA is not used: all data goes over TCP", NCCL, needs_rdma=True),
+    Leftover(
+        "NCCL_NET_GDR_LEVEL", "(?i)LOC|0", "the network cards no longer read GPU memory directly", NCCL, needs_rdma=True
+    ),
+    Leftover("NCCL_NET_GDR_READ", "0", "what is sent is copied to the CPU's memory first", NCCL, needs_rdma=True),
+    Leftover("NCCL_NET", "(?i)Socket", "RDMA is not used: all data goes over TCP", NCCL, needs_rdma=True),
     Leftover("NCCL_CHECK_POINTERS", "[1-9].*", "every call checks its pointers", NCCL),
     Leftover("NCCL_CHECK_MODE", "(?i)DEBUG_.*", "every call checks its arguments", NCCL),
     Leftover("NCCL_LAUNCH_MODE", "(?i)GROUP", "deprecated since NCCL 2.9", NCCL),
@@ -130,10 +133,10 @@ def outdated(name: str) -> str:
     return f"{name} is no longer read since {row.until}" if row and row.until else ""
 
 
-def leftover(name: str, value: str) -> str:
+def leftover(name: str, value: str, *, has_rdma: bool) -> str:
     """What a variable left over from a search for faults does to a job, "" where it is none."""
     for row in LEFTOVERS:
-        if row.name == name and re.fullmatch(row.values, value.strip()):
+        if row.name == name and re.fullmatch(row.values, value.strip()) and (has_rdma or not row.needs_rdma):
             return f"{name}={value}: {row.does}"
     return ""
 

@@ -1,14 +1,14 @@
-"""What did a job measure, and of which node does each figure speak? The fixtures `mesh`, `bench` and `training`."""
+"""What did a job measure, and of which node does each figure speak? The fixtures `mesh` and `bench`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import median
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable, NotMeasured
+from preflight.facts import fabric
 from preflight.facts.cluster import Cluster
-from preflight.facts.measured import Bench, Expected, Mesh, Result, Slow, TrainedRank, Training
+from preflight.facts.measured import Bench, Expected, Mesh, Result, Slow
 from preflight.hosts import fold
 
 REASONS = {
@@ -22,6 +22,17 @@ REASONS = {
     "local": "the connecting node ran out of ports or sockets",
     "not_attested": "the accepting node never saw the data",
 }
+
+
+# Collectives that are as fast as the links: Gloo's others have a ceiling of their own, and all_to_all, gather and
+# scatter load them unevenly.
+GATED = {
+    "gloo": ("all_reduce", "broadcast", "sendrecv"),
+    "nccl": ("all_reduce", "broadcast", "sendrecv", "reduce", "all_gather", "reduce_scatter"),
+}
+# Below both, what is measured is how an operation starts.
+PLATEAU_SECONDS = 0.02
+PLATEAU_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -73,8 +84,53 @@ class BenchView:
     cluster: Cluster
 
     def all_reduce(self) -> Result:
-        """The all-reduce at its largest size; NotMeasured where none was run."""
+        """The all-reduce at its largest size; NotMeasured where there is none, NotApplicable where none was asked."""
+        if "all_reduce" not in self.result.operations:
+            raise NotApplicable(f"no all_reduce was asked for, but {', '.join(self.result.operations)}")
         return self.result.result("all_reduce")
+
+    def others(self) -> tuple[str, ...]:
+        """The other collectives that were run; NotApplicable where there are none."""
+        found = tuple(name for name in self.result.operations if name != "all_reduce")
+        if not found:
+            raise NotApplicable("no other collective was asked for (preflight bench --op all)")
+        return found
+
+    def needs_correct(self, *operations: str) -> None:
+        """Raise a Blame for each size at which one of these collectives gave wrong elements."""
+        blames = []
+        for result in (one for name in operations for one in self.result.of(name)):
+            if result.wrong:
+                ranks = ", ".join(map(str, result.wrong_ranks)) or "unknown"
+                told = f"{result.op} of {result.bytes} bytes: {result.wrong} wrong elements; wanted 0 (ranks {ranks})"
+                blames.append(Blame(told, nodes=self.nodes_of(result.wrong_ranks)))
+        if blames:
+            raise BlameMany(blames)
+
+    def gated(self) -> tuple[Result, ...]:
+        """The other collectives whose bandwidth is the links', each at its largest size."""
+        gated = GATED[self.result.backend if self.result.backend in GATED else "gloo"]
+        found = tuple(self.result.result(name) for name in self.others() if name in gated)
+        if not found:
+            raise NotApplicable(f"on {self.result.backend} only {', '.join(gated)} are as fast as the links")
+        return found
+
+    def sockets_beside_rdma(self) -> list[Blame]:
+        """A Blame for the nodes whose ranks went over sockets while an RDMA port of theirs is active."""
+        self._needs_links()
+        if not self.result.transports:
+            raise NotApplicable(f"no rank has a log of NCCL (backend {self.result.backend})")
+        blamed: dict[str, tuple[str, ...]] = {}
+        for used in self.result.transports:
+            node = next(node for node in self.cluster if node.name == used.node)
+            active = [hca.name for hca in fabric.hcas(node.rdma) if hca.is_active]
+            over = [path for path in used.between_nodes or (f"NET/{used.network}",) if "Socket" in path]
+            if over and active:
+                disabled = " with NCCL_IB_DISABLE=1" if node.value("NCCL_IB_DISABLE") == "1" else ""
+                told = f"NCCL went over {', '.join(over)} ({', '.join(used.ports)}){disabled}; active beside it: "
+                told += ", ".join(active)
+                blamed[told] = tuple(dict.fromkeys((*blamed.get(told, ()), used.node)))
+        return [Blame(told, nodes=nodes) for told, nodes in blamed.items()]
 
     def nodes_of(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The nodes these ranks ran on, in HOSTS order; all of them where the ranks are not known."""
@@ -119,21 +175,25 @@ class BenchView:
         if self.expected().bound_gbytes_per_s is None:
             raise NotApplicable("no link tells its rate: the nodes are judged against each other")
 
-    def shortfall(self, *, share: float, impossible_above: float, needs_certainty: bool) -> str:
-        """What there is to say when busbw stays below `share` of the expected; "" when it does not.
+    def shortfall(self, measured: Result, *, share: float, impossible_above: float, needs_certainty: bool) -> str:
+        """What there is to say when the busbw of a collective stays below `share` of the expected; "" when it does not.
 
         The 95 % interval of the median is judged: wholly below the gate is a shortfall; one that straddles it is
         NotMeasured where certainty is needed. So is a figure above what the links can carry.
         """
-        expected, measured = self.expected(), self.all_reduce()
+        expected = self.expected()
+        if measured.seconds_median < PLATEAU_SECONDS and measured.bytes < PLATEAU_BYTES:
+            took = f"{measured.op} of {measured.bytes} bytes took {measured.seconds_median * 1e3:.3g} ms"
+            raise NotApplicable(f"{took}: too short to tell a bandwidth; wanted {PLATEAU_SECONDS * 1e3:.0f} ms")
         if self.result.slow:
             cause = self.ordered(name for place in self.result.slow for name in place.nodes)
             raise BlockedBy("bench.no_node_is_slower_than_its_peers", nodes=cause)
         if measured.wrong:
-            raise BlockedBy("bench.all_reduce_is_correct", nodes=self.nodes_of(measured.wrong_ranks))
+            check = "all_reduce_is_correct" if measured.op == "all_reduce" else "other_collectives_are_correct"
+            raise BlockedBy(f"bench.{check}", nodes=self.nodes_of(measured.wrong_ranks))
         low, high = measured.busbw_low_gbytes_per_s, measured.busbw_high_gbytes_per_s
         told = (
-            f"all_reduce busbw {measured.busbw_gbytes_per_s:.4g} GB/s (95 % interval {low:.4g}-{high:.4g}) "
+            f"{measured.op} busbw {measured.busbw_gbytes_per_s:.4g} GB/s (95 % interval {low:.4g}-{high:.4g}) "
             f"at {measured.bytes} bytes over {self.result.world_size} ranks"
         )
         bound = expected.bound_gbytes_per_s
@@ -154,105 +214,6 @@ class BenchView:
         """Names in HOSTS order."""
         wanted = set(names)
         return tuple(name for name in self.names if name in wanted)
-
-
-@dataclass(frozen=True)
-class TrainingView:
-    """The reference training over the nodes of `cluster`.
-
-    ``planned[rank]`` is the node that should run the rank; empty where the launcher may place ranks as it likes.
-    """
-
-    result: Training
-    cluster: Cluster
-    planned: tuple[str, ...] = ()
-
-    def ranks(self) -> tuple[TrainedRank, ...]:
-        """Every rank that reported, or NotMeasured when the training gave none."""
-        return self.result.joined()
-
-    def misplaced(self) -> list[Blame]:
-        """A Blame for ranks that never joined, joined twice, or joined on another node than planned."""
-        where: dict[int, list[str]] = {rank: [] for rank in range(self.result.world_size)}
-        for report in self.ranks():
-            where.setdefault(report.rank, []).append(report.node)
-        blames = []
-        for rank, nodes in where.items():
-            planned = self.planned[rank] if rank < len(self.planned) else ""
-            if len(nodes) == 1 and planned in {"", nodes[0]} and rank < self.result.world_size:
-                continue
-            seen = f"joined on {', '.join(nodes)}" if nodes else "never joined"
-            wanted = f"wanted once on {planned}" if planned else f"wanted each of {self.result.world_size} ranks once"
-            guilty = {planned, *nodes} - {""} or {node.name for node in self.cluster}
-            ordered = [node.name for node in self.cluster if node.name in guilty]
-            blames.append(Blame(f"rank {rank} {seen}; {wanted}", nodes=ordered))
-        return blames
-
-    def losses(self) -> tuple[float, ...]:
-        """The mean loss of each step, or NotMeasured when there are too few to compare."""
-        self.result.joined()
-        if len(self.result.losses) < 2:
-            raise NotMeasured(f"{len(self.result.losses)} step was trained; wanted at least 2 to compare losses")
-        return self.result.losses
-
-    def wrong_gradients(self, *, tolerance: float) -> tuple[TrainedRank, ...]:
-        """The ranks whose first gradient is not what their peers computed for the same data.
-
-        Where the peers disagree about a rank, one of them may be the wrong one: such a rank is named only if
-        no other rank explains it.
-        """
-        off = [rank for rank in self.ranks() if not rank.gradient_error <= tolerance]
-        certain = [rank for rank in off if rank.reference_agreed]
-        return tuple(certain or off)
-
-    def odd_parameters(self, *, tolerance: float) -> tuple[TrainedRank, ...]:
-        """The ranks whose parameters are not those of the rest: the minority, or on a tie those off the reference."""
-        groups: dict[str, list[TrainedRank]] = {}
-        for rank in self.ranks():
-            groups.setdefault(rank.parameters_digest, []).append(rank)
-        if len(groups) == 1:
-            return ()
-        sizes = sorted((len(group) for group in groups.values()), reverse=True)
-        if sizes[0] > sizes[1]:
-            return tuple(rank for group in groups.values() if len(group) < sizes[0] for rank in group)
-        off = tuple(rank for rank in self.ranks() if not rank.parameters_error <= tolerance)
-        return off if 0 < len(off) < len(self.ranks()) else self.ranks()
-
-    def needs_right_gradients(self, *, tolerance: float) -> None:
-        """Leave the check as blocked when a gradient was wrong: after the all-reduce it spoils every rank alike."""
-        self._blocked("training.first_step_gradients_are_right", self.wrong_gradients(tolerance=tolerance))
-
-    def needs_same_parameters(self, *, tolerance: float) -> None:
-        """Leave the check as blocked when ranks hold different parameters."""
-        self._blocked("training.parameters_are_the_same_on_every_rank", self.odd_parameters(tolerance=tolerance))
-
-    def blame(self, ranks: Iterable[TrainedRank], message: str) -> Blame:
-        """A Blame of the nodes of `ranks`."""
-        names = {rank.node for rank in ranks}
-        return Blame(message, nodes=[node.name for node in self.cluster if node.name in names])
-
-    def told(self, ranks: Iterable[TrainedRank]) -> str:
-        """Ranks with their nodes, as a message says them: ``rank 4, 5 on node3``."""
-        of_node: dict[str, list[str]] = {}
-        for rank in ranks:
-            of_node.setdefault(rank.node, []).append(str(rank.rank))
-        return "; ".join(f"rank {', '.join(numbers)} on {node}" for node, numbers in of_node.items())
-
-    def compute_seconds(self) -> dict[int, float]:
-        """Rank -> median seconds of a step without waiting for peers, which every rank of DDP does alike."""
-        return {r.rank: r.step_seconds_median - r.communication_seconds_median for r in self.ranks()}
-
-    def stragglers(self, *, factor: float) -> tuple[tuple[TrainedRank, ...], float]:
-        """The ranks whose own work in a step takes more than `factor` x the median, and that median in seconds."""
-        seconds = self.compute_seconds()
-        if len(seconds) < 3:
-            raise NotApplicable(f"{len(seconds)} ranks: no median to compare with; wanted at least 3")
-        middle = median(seconds.values())
-        return tuple(rank for rank in self.ranks() if seconds[rank.rank] > factor * middle), middle
-
-    def _blocked(self, check: str, ranks: tuple[TrainedRank, ...]) -> None:
-        if ranks:
-            raise BlockedBy(check, nodes=dict.fromkeys(rank.node for rank in ranks))
 
 
 def _told_slow(place: Slow) -> str:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 class Channel:
     """Both directions of one call: events up, messages down, and the blob the call came with."""
 
-    def __init__(self, *, call: int, up: int, down: int, marker: bytes, blob: bytes, deadline: float, scratch: str) -> None:
+    def __init__(
+        self, *, call: int, up: int, down: int, marker: bytes, blob: bytes, deadline: float, scratch: str
+    ) -> None:
         self.call = call
         self.up = up
         self.down = down

@@ -20,6 +20,7 @@ COLLECTORS = {
     "environment": "environment",
     "limits": "limits",
     "machine": "machine",
+    "kernel": "kernel",
     "identity": "identity",
 }
 LONGEST_TEXT = 4096

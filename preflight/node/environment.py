@@ -23,6 +23,7 @@ PREFIXES = (
     "OMPI_COMM_WORLD_",
     "CUDA_",
     "UCX_",
+    "NVSHMEM_",
     "FI_",
     "OMP_",
     "TP_SOCKET_IFNAME",

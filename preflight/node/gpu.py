@@ -6,7 +6,7 @@ import os
 
 from preflight.node import amd, gpu_links, gpu_values, pci, programs
 from preflight.node.environment import job_variables
-from preflight.node.missing import missing
+from preflight.node.missing import in_order, missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         return {"devices": [], "driver": absent, "cuda_driver": absent}
     sysfs = arguments.get("sysfs", "/sys")
     for device in facts["devices"] if isinstance(facts["devices"], list) else []:
-        device["pci"] = pci.function(sysfs, device["bus_id"])
+        device["pci"] = in_order(pci.function(sysfs, device["bus_id"]))
     switches = pci.count_switches(sysfs)
     return {**facts, "switches": switches, **({"fabric_manager": fabric_manager(arguments)} if switches else {})}
 
@@ -80,8 +80,8 @@ def with_links(facts: dict[str, Any], program: str) -> dict[str, Any]:
         links = {}  # an old nvidia-smi has no such word, and a table of links is not worth an error
     for device in devices:
         if device["index"] in links:
-            device["links"] = links[device["index"]]
-    return {**facts, "topology": matrix}
+            device["links"] = in_order(links[device["index"]])
+    return {**facts, "topology": in_order(matrix)}
 
 
 def fabric_manager(arguments: dict[str, Any]) -> bool | Missing:

@@ -56,7 +56,7 @@ def topology(text: str) -> dict[str, Any]:
     if start < 0:
         raise ValueError(f"nvidia-smi topo -m printed no matrix: {' '.join(text[-200:].split())}")
     columns = [word for word in lines[start].split() if re.match(r"^(GPU|NIC)\d+$|^mlx\d+_\w+$", word)]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for line in lines[start + 1 :]:
         words = line.split()
         if not words or words[0] not in columns or len(rows) == len(columns):

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     Reader = Callable[[dict[str, str], tuple[str, ...]], Any]
 
 PROGRAM = "nvidia-smi"
-NOT_TOLD = ("N/A", "[N/A]", "Not Found", "Not Supported", "[Not Supported]", "Requested functionality has been deprecated")
+NOT_TOLD = (
+    "N/A",
+    "[N/A]",
+    "Not Found",
+    "Not Supported",
+    "[Not Supported]",
+    "Requested functionality has been deprecated",
+)
 ERRORS = ("ERR!", "[UNKNOWN", "UNKNOWN ERROR", "[GPU", "GPU IS LOST", "GPU REQUIRES RESET")
 YES, NO = ("Enabled", "Yes", "Active"), ("Disabled", "No", "Not Active")
 LONG = ("supported_clocks", "accounted_processes")  # thousands of lines that nobody asks for
@@ -141,7 +148,7 @@ def _slowdowns(values: dict[str, str], paths: tuple[str, ...]) -> list[str] | Mi
         return missing(f"this {PROGRAM} does not tell {paths[0]}", "absent")
     names = [path.rpartition("/")[2] for path, text in found.items() if text == "Active"]
     for prefix in ("clocks_event_reason_", "clocks_throttle_reason_"):
-        names = [name[len(prefix) :] if name.startswith(prefix) else name for name in names]
+        names = [name.removeprefix(prefix) for name in names]
     return names
 
 

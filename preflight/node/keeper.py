@@ -33,6 +33,8 @@ CALLS = {
     "stream": "stream",
     "ranks": "ranks",
     "free_port": "ports_free",
+    "files": "files",
+    "trust": "trust",
 }
 TERM_SECONDS = 1.0
 KILL_SECONDS = 3.0
@@ -263,7 +265,12 @@ class Keeper:
             deadline = time.monotonic() + seconds
             channel = Channel(
                 call=message["call"],
-                up=up, down=down, marker=self.marker, blob=blob, deadline=deadline, scratch=scratch_of(self.run_id)
+                up=up,
+                down=down,
+                marker=self.marker,
+                blob=blob,
+                deadline=deadline,
+                scratch=scratch_of(self.run_id),
             )
             channel.finish(_outcome(message, channel))
         finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Union
+    from typing import Any, Union
 
     Missing = dict[str, str]
     TextOrMissing = Union[str, Missing]
@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 def missing(reason: str, kind: str = "failed") -> Missing:
     """What stands in the place of a value; ``kind`` is ``absent``, ``failed`` or ``denied``."""
     return {"missing": reason, "kind": kind}
+
+
+def in_order(facts: dict[str, Any]) -> Any:
+    """A structured fact that may be missing as a whole: its values in their order, or the missing one as it is.
+
+    A list beside an object lets the controller tell the two apart by their kind alone.
+    """
+    return facts if "missing" in facts else list(facts.values())
 
 
 def missing_because(error: OSError) -> Missing:

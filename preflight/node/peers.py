@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import time
 from functools import partial
 
 from preflight.node import netlink
 from preflight.node.missing import missing
-from preflight.node.names import addresses_of, ask_all
+from preflight.node.names import LIMIT_S, NOT_KNOWN, addresses_of, ask_all
 from preflight.node.ports import holder_of_port
 
 TYPE_CHECKING = False
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     Resolved = Mapping[str, Union[list[str], OSError]]
 
+ASKED_BACK = 8  # of how many peers the names are asked for by address: the first, so rank 0's node is among them
+BACK = "by address "
 DISCARD_PORT = 9  # connecting a UDP socket chooses a route and sends nothing
 
 
@@ -28,11 +31,18 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:  # noqa:
     """Facts of the subject peers."""
     peers, master = arguments["peers"], arguments["master_address"]
     names = {name for peer in peers for name in (peer["hostname"], peer["fqdn"])} | {master}
-    resolved = ask_all({name: partial(addresses_of, name) for name in sorted(names) if name})
+    # The way back first: where no name server answers, the names use up all threads.
+    backwards = {f"{BACK}{peer['address']}": partial(name_of, peer["address"]) for peer in peers[:ASKED_BACK]}
+    forwards = {name: partial(addresses_of, name) for name in sorted(names) if name}
+    answers: dict[str, Any] = ask_all({**backwards, **forwards})
+    resolved = {name: answers[name] for name in forwards}
     holders = interfaces_by_address()
     error, holder = try_bind(arguments["bind"]["port"]) if arguments["bind"] else ("", "")
     return {
-        "routes": [route(peer, resolved=resolved, holders=holders) for peer in peers],
+        "routes": [
+            {**route(peer, resolved=resolved, holders=holders), **reverse(answers.get(f"{BACK}{peer['address']}"))}
+            for peer in peers
+        ],
         "master_addresses": master_addresses(master, resolved),
         "master_port_error": error,
         "master_port_holder": holder,
@@ -53,6 +63,33 @@ def route(peer: Mapping[str, str], *, resolved: Resolved, holders: Mapping[str, 
         "resolved_fqdn": known(resolved, peer["fqdn"]),
         "interface": interface,
         "source": source,
+    }
+
+
+def name_of(address: str) -> tuple[str, list[str], float]:
+    """The name that an address has here, as c10d asks for it at every connection; what that name leads to; seconds."""
+    begun = time.monotonic()
+    try:
+        name = socket.getnameinfo((address, 0), socket.NI_NAMEREQD)[0]
+    except socket.gaierror as error:
+        if error.errno not in NOT_KNOWN:
+            raise
+        return "", [], time.monotonic() - begun
+    return name, addresses_of(name), time.monotonic() - begun
+
+
+def reverse(answer: Any) -> dict[str, Any]:
+    """The look-up of a peer's address as it crosses the wire; nothing for a peer that was not asked for."""
+    if answer is None:
+        return {}
+    if isinstance(answer, OSError):
+        seconds: Any = LIMIT_S if isinstance(answer, TimeoutError) else missing(str(answer))
+        return {"reverse": missing(str(answer)), "reverse_seconds": seconds}
+    name, addresses, taken = answer
+    return {
+        "reverse": name or missing("the resolver knows no name for it", "absent"),
+        "reverse_addresses": addresses,
+        "reverse_seconds": round(taken, 4),
     }
 
 

@@ -7,7 +7,7 @@ import socket
 import struct
 import time
 
-from preflight.node.missing import missing, read_text
+from preflight.node.missing import missing, read_text, read_text_or_missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,9 +26,8 @@ SEARCH_LIMIT_S = 2.0
 
 def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject ports."""
-    listening = {
-        (port, address, inode) for address, port, state, inode in sockets(arguments["proc"]) if state == LISTEN
-    }
+    found = list(sockets(arguments["proc"]))
+    listening = {(port, address, inode) for address, port, state, inode in found if state == LISTEN}
     holders, unknown = find_holders(arguments["proc"], {inode for _, _, inode in listening})
     listeners: list[dict[str, Any]] = []
     for port, address, inode in sorted(listening):
@@ -36,7 +35,16 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         listener = {"address": address, "port": port, "program": program, "pid": pid}
         if listener not in listeners[-1:]:  # SO_REUSEPORT: one line for all sockets of one program
             listeners.append(listener)
-    return {"listeners": listeners}
+    return {"listeners": listeners, "ephemeral_in_use": ephemeral_in_use(arguments["proc"], found)}
+
+
+def ephemeral_in_use(proc: str, found: list[tuple[str, int, str, int]]) -> Any:
+    """How many ports of the range that the kernel hands out have a socket."""
+    told = read_text_or_missing(f"{proc}/sys/net/ipv4/ip_local_port_range")
+    if isinstance(told, dict):
+        return told
+    low, high = map(int, told.split())
+    return len({port for _, port, _, _ in found if low <= port <= high})
 
 
 def holder_of_port(proc: str, port: int) -> Holder | None:

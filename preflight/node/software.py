@@ -34,13 +34,17 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     variables = job_variables(arguments)
     path = search_path(variables)
     packages = distributions(path)
+    folders = variables.get("LD_LIBRARY_PATH", ("", ""))[0].split(":")
+    preloaded = variables.get("LD_PRELOAD", ("", ""))[0].replace(":", " ").split()
     return {
         "python": sys.version.split()[0],
         "implementation": sys.implementation.name,
         "executable": sys.executable,
         "libc": libc(),
         "packages": packages,
-        **torch_facts(path, packages, library_folders=variables.get("LD_LIBRARY_PATH", ("", ""))[0].split(":")),
+        **torch_facts(path, packages, library_folders=folders),
+        "nccl_copies": nccl_copies(path, packages, folders),
+        "nccl_preloaded": next((word for word in preloaded if "libnccl" in word), ""),
     }
 
 
@@ -192,6 +196,20 @@ def nccl_file(folders: Iterable[str]) -> str:
             if version.count(".") >= 2 and version.replace(".", "").isdecimal():
                 return version
     return ""
+
+
+def nccl_copies(path: Iterable[str], packages: Mapping[str, str], folders: list[str]) -> dict[str, str]:
+    """Every libnccl.so.2 that a process of the job may meet, with the version that its name or its package tells."""
+    of_wheels = [f"{entry}/{part}" for entry in path for part in ("nvidia/nccl/lib", "torch/lib")]
+    found: dict[str, str] = {}
+    for folder in (*of_wheels, *folders, *SYSTEM_LIBRARIES):
+        file = f"{folder}/libnccl.so.2"
+        if folder and os.path.exists(file) and os.path.realpath(file) not in found:
+            told = nccl_file([folder])
+            if not told and folder.endswith("nvidia/nccl/lib"):
+                told = library("nccl", packages, cuda="")
+            found[os.path.realpath(file)] = told
+    return found
 
 
 def names_in(folder: str) -> list[str]:

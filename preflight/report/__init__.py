@@ -6,6 +6,7 @@
 ``groups``     what belongs together for a reader
 ``causes``     what there is to repair, one card each
 ``matrix``     check x node
+``plan``       the launch files as tables
 ``measurements``  mesh, bench and training in a few lines
 ``table``      the benchmark as nccl-tests prints it
 ``json``       report.json, and reading it again

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from preflight.errors import FactMissing
+from preflight.facts import candidates, gids, gpu_rows, selection
 from preflight.facts.node import NodeFacts
-from preflight.facts.values import present
+from preflight.facts.values import or_none, present
 
 
 def _or_reason(read: Callable[[NodeFacts], str]) -> Callable[[NodeFacts], str]:
@@ -46,12 +47,49 @@ def _rdma(node: NodeFacts) -> str:
     return ", ".join(f"{d.name} {'/'.join(port.state for port in d.ports)}" for d in devices) or "none"
 
 
+def _rates(node: NodeFacts) -> str:
+    counts: dict[str, int] = {}
+    for hca in node.active_hcas():
+        counts[hca.port.rate_told()] = counts.get(hca.port.rate_told(), 0) + 1
+    return ", ".join(f"{count} x {rate}" for rate, count in counts.items())
+
+
+def _gid_indices(node: NodeFacts) -> str:
+    indices = gids.right_indices(node)
+    if not indices:
+        raise FactMissing("GID index", "no RoCE port with a routable address", "absent")
+    return ", ".join(map(str, sorted(set(indices.values()))))
+
+
 def _variables(node: NodeFacts) -> str:
     return " ".join(f"{name}={v.value}" for name, v in sorted(node.environment.variables.items())[:8]) or "none"
 
 
 def _shm(node: NodeFacts) -> str:
     return f"{present(node.limits.shm_free_bytes, '/dev/shm') / 2**20:.0f} MiB free"
+
+
+def _nccl_interfaces(node: NodeFacts) -> str:
+    return ", ".join(interface.name for interface in candidates.of_nccl(node)) or "none"
+
+
+def _gloo_interface(node: NodeFacts) -> str:
+    return selection.gloo_interface(node.network, node.identity, node.value("GLOO_SOCKET_IFNAME")).name
+
+
+def _look_up(node: NodeFacts) -> str:
+    seconds = [route.reverse_seconds for route in node.peers.routes if isinstance(route.reverse_seconds, float)]
+    return f"{max(seconds) * 1000:.1f} ms" if seconds else "not asked"
+
+
+def _rdma_libraries(node: NodeFacts) -> str:
+    machine = node.machine
+    return f"{or_none(machine.rdma_core, 'rdma-core')}, driver {or_none(machine.rdma_driver, 'RDMA driver')}"
+
+
+def _places(node: NodeFacts) -> str:
+    places = [place for place in node.files.places if not place.trouble]
+    return ", ".join(f"{place.path} {place.free_bytes / 2**30:.0f} GiB" for place in places) or "none"
 
 
 READERS: dict[str, Callable[[NodeFacts], str]] = {
@@ -64,6 +102,9 @@ READERS: dict[str, Callable[[NodeFacts], str]] = {
     "training interface": _training,
     "its MTU": lambda node: str(node.network.training_interface.mtu),
     "its speed": _speed,
+    "NCCL would take": _nccl_interfaces,
+    "Gloo would take": _gloo_interface,
+    "slowest name look-up": _look_up,
     "default gateway": _gateway,
     "ephemeral ports": lambda node: "{}-{}".format(*node.network.ephemeral_ports),
     "python": lambda node: node.software.python,
@@ -71,19 +112,44 @@ READERS: dict[str, Callable[[NodeFacts], str]] = {
     "CUDA of torch": lambda node: present(node.software.torch_cuda, "CUDA"),
     "cuDNN": lambda node: present(node.software.cudnn, "cuDNN"),
     "NCCL": lambda node: present(node.software.nccl, "NCCL"),
+    "processor": lambda node: or_none(node.machine.cpu_model, "processor"),
+    "packages": lambda node: str(len(node.software.packages)),
+    "compilers": lambda node: ", ".join(sorted(node.machine.compilers)) or "none",
     "GPUs": _gpus,
     "driver": lambda node: present(node.gpu.driver, "driver"),
+    "CUDA of the driver": lambda node: present(node.gpu.cuda_driver, "CUDA of the driver"),
+    "power limit": lambda node: gpu_rows.of_all(node, "power_limit_watts", "power limit", unit=" W"),
+    "NVLinks of a GPU": lambda node: node.gpu.nvlinks(),
+    "near the GPUs": lambda node: present(node.gpu.topology, "topology").told(),
     "RDMA": _rdma,
+    "RDMA libraries": _rdma_libraries,
+    "rate of RDMA": _rates,
+    "right GID index": _gid_indices,
+    "adapters to GPUs": lambda node: node.kernel.gpudirect(node.identity.kernel),
+    "CPUs for the job": lambda node: f"{node.kernel.cpus():g}",
+    "boot options": lambda node: " ".join(present(node.kernel.boot_options, "boot options")) or "none",
     "memlock": lambda node: str(node.limits.memlock_soft_bytes),
     "open files": lambda node: str(node.limits.nofile_soft),
     "/dev/shm": _shm,
+    "free": _places,
+    "time service": lambda node: ", ".join(node.machine.time_services) or "none seen",
     "clock offset": lambda node: f"{node.clock.offset_seconds * 1000:+.1f} ms",
     "variables": _variables,
 }
 ROWS: dict[str, Callable[[NodeFacts], str]] = {title: _or_reason(read) for title, read in READERS.items()}
 
 # Rows that differ from node to node by nature: there, a difference is nothing to look at.
-OWN = ("hostname", "FQDN", "own name resolves to", "training interface", "memory", "/dev/shm", "clock offset")
+OWN = (
+    "hostname",
+    "FQDN",
+    "own name resolves to",
+    "training interface",
+    "memory",
+    "/dev/shm",
+    "clock offset",
+    "free",
+    "slowest name look-up",
+)
 
 
 def told(node: NodeFacts) -> dict[str, str]:

@@ -17,6 +17,8 @@ NAMED = 32  # nodes up to which rows, columns and cells carry their names
 VALUED = 8  # nodes up to which a cell shows its figure
 # Share of the usual stream below which a cell has that class; the last is for all the others.
 SHARES = ((0.5, "h1"), (0.8, "h2"), (0.9, "h3"), (0.95, "h4"), (float("inf"), "h5"))
+STANDING_OUT = ("hx", "h1", "h2")
+SMALLEST = 3.0  # pixels of a cell that stands out
 LEGEND = (
     ("hx", "no connection"), ("h1", "below 50 %"), ("h2", "50 to 80 %"), ("h3", "80 to 90 %"), ("h4", "90 to 95 %"),
     ("h5", "95 % of the usual stream and more"),
@@ -69,10 +71,12 @@ def heat_map(nodes: Sequence[str], found: Sequence[Pair]) -> Markup:
     cell = side / len(nodes)
     gap = 2.0 if cell > 10 else 0.0
     parts = []
-    for kind, _ in LEGEND:
+    for kind, _ in reversed(LEGEND):  # the worst on top
+        # A slow pair among thousands is drawn larger than it is, else nobody sees it.
+        wide = max(cell - gap, SMALLEST) if kind in STANDING_OUT else cell - gap
         boxes = "".join(
             f"M{number(margin + index[pair.target] * cell)} {number(margin + index[pair.source] * cell)}"
-            f"h{number(cell - gap)}v{number(cell - gap)}h-{number(cell - gap)}z"
+            f"h{number(wide)}v{number(wide)}h-{number(wide)}z"
             for pair in shown
             if pair.kind == kind
         )

@@ -21,9 +21,10 @@ from preflight.report.heatmap import LEGEND, heat_map, pairs
 from preflight.report.material import Material
 from preflight.report.matrix import LETTERS, Row, packed, rows
 from preflight.report.measurements import size_told
+from preflight.report.plan import SEAT, launches, seats
 from preflight.report.printable import printable
 from preflight.report.run import RunReport
-from preflight.report.strip import SHAPES, STANDING_OUT, strip
+from preflight.report.strip import NARROWEST, SHAPES, STANDING_OUT, strip
 from preflight.report.text import headline
 
 if TYPE_CHECKING:
@@ -94,6 +95,9 @@ def _page(material: Material, level: Level) -> str:
             counts=counts_of_nodes(report),
             has_cells=len(report.nodes) <= CELLS_UP_TO,
             facts=compared(material.facts),
+            launches=launches(report.plan or {}),
+            seats=seats(report.plan or {}),
+            seat_names=[name.replace("_", " ") for name in SEAT],
             logs={name: text for name, text in material.logs.items() if text.strip()},
             log_letters=level.log_letters // max(len(material.logs), 1),
             pairs=found,
@@ -113,6 +117,7 @@ def _page(material: Material, level: Level) -> str:
     )
 
 
+@cache
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -179,6 +184,7 @@ def _data(report: RunReport) -> Markup:
         "nodes": [printable(node).lower() for node in report.nodes],
         "rows": [[LETTERS[row.verdict], packed(row.cells)] for row in rows(report)],
         "shapes": {LETTERS[verdict]: shape for verdict, shape in SHAPES.items()},
+        "narrowest": NARROWEST,
         "standingOut": [LETTERS[verdict] for verdict in STANDING_OUT],
     }
     text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def json_text(report: RunReport) -> str:
     document = _encodable(to_document(report))
     text = json.dumps(document, ensure_ascii=True, allow_nan=False, indent=1)
     # DEL is the one control character that JSON leaves as it is; `##` opens a command in the log of some CI systems.
-    return text.replace("\x7f", "\\u007f").replace("##", "\\u0023#") + "\n"
+    return re.sub("#(?=#)", r"\\u0023", text.replace("\x7f", "\\u007f")) + "\n"
 
 
 def read_json(path: Path) -> RunReport:

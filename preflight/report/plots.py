@@ -88,7 +88,7 @@ def line_plot(
     points = [point for one in series for point in one.points]
     tops = [point.high or point.y for point in points] + ([reference[1]] if reference else [])
     bottoms = [point.low or point.y for point in points] + ([reference[1]] if reference else [])
-    low = 0.0 if from_zero or min(bottoms) < 0 else min(bottoms)
+    low = min(0.0, *bottoms) if from_zero else min(bottoms)
     ticks = _ticks(low, max(tops))
     xs = [point.x for point in points]
     frame = _Frame(min(xs), max(xs), ticks[-1], ticks[0])
@@ -108,9 +108,8 @@ def line_plot(
 
 def _curve(frame: _Frame, one: Series, place: int) -> Markup:
     spots = [(frame.x(point.x), frame.y(point.y)) for point in one.points]
-    parts = [
-        Markup('<path class="line c{}" d="M{}"/>').format(place, "L".join(f"{number(x)} {number(y)}" for x, y in spots))
-    ]
+    way = "L".join(f"{number(x)} {number(y)}" for x, y in spots)
+    parts = [Markup('<path class="curve c{}" d="M{}"/>').format(place, way)]
     spread = "".join(
         f"M{number(frame.x(point.x))} {number(frame.y(point.low))}V{number(frame.y(point.high))}"
         for point in one.points

@@ -14,10 +14,17 @@
   const told = lines.map((line) => line.querySelector(".told"));
   const allTold = told.map((spot) => spot.textContent);
   const bands = lines.map((line) => line.querySelector(".strip"));
+  const shapeOf = (band) => [band.getAttribute("viewBox"), ...[...band.children].map((path) => path.getAttribute("d"))];
+  const allShapes = bands.map((band) => band && shapeOf(band));
+  const drawnFor = lines.map(() => "");
 
   const terms = (input, separator) => input.value.toLowerCase().split(separator).map((t) => t.trim()).filter(Boolean);
 
   // The same band as report/strip.py draws, of the chosen nodes.
+  const restore = (band, [box, ...shapes]) => {
+    band.setAttribute("viewBox", box);
+    shapes.forEach((shape, place) => band.children[place].setAttribute("d", shape));
+  };
   const draw = (band, letters) => {
     const count = Math.max(letters.length, 1);
     band.setAttribute("viewBox", `0 0 ${count} 10`);
@@ -27,7 +34,7 @@
       let shape = "";
       for (const found of letters.matchAll(new RegExp(`${letter}+`, "g"))) {
         let [left, wide] = [found.index, found[0].length];
-        const least = count / 160;
+        const least = count / data.narrowest;
         if (data.standingOut.includes(letter) && wide < least) {
           left = Math.min(Math.max(left - (least - wide) / 2, 0), count - least);
           wide = least;
@@ -63,9 +70,13 @@
         && ([...verdicts].some((letter) => seen.includes(letter)) || (!nodes.length && verdicts.has(worst)));
       line.hidden = !fits;
       shown += fits;
-      if (nodesChanged) {
+      // What is hidden is redrawn when it is seen again.
+      if (fits && drawnFor[place] !== who.value) {
+        drawnFor[place] = who.value;
         told[place].textContent = nodes.length ? inWords(letters) : allTold[place];
-        if (bands[place]) draw(bands[place], letters);
+        if (!bands[place]) return;
+        if (nodes.length) draw(bands[place], letters);
+        else restore(bands[place], allShapes[place]);
       }
     });
     if (nodesChanged) {

@@ -65,7 +65,7 @@ class RunReport(Part, frozen=True, kw_only=True):
     mesh: Mesh | None = None
     bench: Bench | None = None
     training: Training | None = None
-    plan: None = None
+    plan: dict[str, Any] | None = None
     stages: dict[str, Seconds] = {}
     profile: str = "standard"
     notes: tuple[str, ...] = ()

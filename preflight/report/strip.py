@@ -17,7 +17,7 @@ SHAPES: dict[Verdict | None, tuple[float, float]] = {
     Verdict.FAIL: (0, 10),
 }
 STANDING_OUT = (Verdict.WARN, Verdict.ERROR, Verdict.FAIL)
-NARROWEST = 160  # of the band's width: one node among thousands is still seen
+NARROWEST = 125  # of the band's width: one node among thousands is still seen
 
 
 def strip(row: Row) -> Markup:

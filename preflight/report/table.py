@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.facts.measured import Bench, Result
+from preflight.facts.measured import Bench, Result, Transport
 from preflight.hosts import fold
 from preflight.report.printable import printable
 
@@ -46,6 +46,7 @@ def _lines(bench: Bench) -> Iterator[str]:
             yield _row([result for result in results if (result.bytes, result.dtype) == (size, dtype)])
         yield from (_spread(result) for result in results)
     yield "#"
+    yield from (f"#  Rank {used.rank:2d} NCCL {_used(used)}" for used in bench.transports)
     if bench.results:
         wrong = sum(result.wrong for result in bench.results)
         mean = sum(result.busbw_gbytes_per_s for result in bench.results) / len(bench.results)
@@ -88,10 +89,22 @@ def _fitted(value: float, width: int) -> str:
     return next((text for digits in (2, 1) if len(text := f"{value:.{digits}f}") <= width), f"{value:.0f}")
 
 
+def _used(used: Transport) -> str:
+    """What NCCL took, by its own log."""
+    parts = {
+        "network": used.network,
+        "between nodes": ", ".join(used.between_nodes),
+        "within": ", ".join(used.within_node),
+        "channels": str(used.channels or ""),
+        "algorithm": used.algorithm,
+    }
+    return printable("; ".join(f"{name} {value}" for name, value in parts.items() if value) or "told nothing")
+
+
 def _spread(result: Result) -> str:
     """What the columns have no room for: how sure the median is."""
     return (
         f"#   {result.bytes} B: busbw {result.busbw_gbytes_per_s:.4f} GB/s (95 %: {result.busbw_low_gbytes_per_s:.4f}"
         f" to {result.busbw_high_gbytes_per_s:.4f}), time p5 {result.seconds_p5:.4g} s, p95 {result.seconds_p95:.4g} s,"
-        f" cv {result.cv:.1%}, {result.iterations} iterations"
+        f" cv {result.cv:.1%}, {result.iterations} iterations, {printable(result.mode)}"
     )

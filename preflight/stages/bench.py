@@ -71,8 +71,12 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     nics = {node.name: bandwidth.nics_of(node, backend="nccl" if backend == "nccl" else "gloo") for node in cluster}
     most_ranks = max(placement.local_world_size for placement in job.placements)
 
+    nvlinks: dict[str, float] = {}
+    if backend == "nccl" and most_ranks > 1:
+        nvlinks = {node.name: bandwidth.nvlink_gbytes_per_s(node) for node in cluster}
+
     def expect(measured: tuple[Stream, ...]) -> Expected | None:
-        return bandwidth.expected(nics, measured, world_size=job.world_size, ranks_per_node=most_ranks)
+        return bandwidth.expected(nics, measured, world_size=job.world_size, ranks_per_node=most_ranks, nvlinks=nvlinks)
 
     async def search() -> tuple[tuple[Stream, ...], tuple[Slow, ...]]:
         share = plan.thresholds.bench.slow_below
@@ -102,6 +106,7 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         ranks=tuple(_rank(record, node_of) for record in outcome.records("joined")),
         not_measured=outcome.failure,
         not_measured_nodes=outcome.guilty,
+        operations=tuple(job.settings["operations"]),
         transports=tuple(_transport(record, node_of) for record in outcome.records("nccl_log")),
     )
     return bench, outcome

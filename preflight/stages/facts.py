@@ -18,7 +18,7 @@ from preflight.session import Call, Session
 
 FACTS_SECONDS = 30.0
 PEERS_SECONDS = 15.0
-COLLECTED = {"identity", "network", "ports", "software", "gpu", "rdma", "environment", "limits"}
+COLLECTED = {"identity", "network", "ports", "software", "gpu", "rdma", "environment", "limits", "machine", "kernel"}
 Layers = list[tuple[str, dict[str, str]]]
 V = TypeVar("V", bound=Value)
 
@@ -168,6 +168,17 @@ def _backend(nodes: list[NodeFacts], backend: str) -> selection.Backend:
 def automatic_backend(nodes: list[NodeFacts]) -> selection.Backend:
     """NCCL where every node has GPUs, else Gloo."""
     return "nccl" if nodes and all(gpu_count(node) > 0 for node in nodes) else "gloo"
+
+
+def packages(cluster: Cluster) -> dict[str, dict[str, str]]:
+    """The distributions that the job's interpreter has on each node; nodes that did not tell are left out."""
+    found: dict[str, dict[str, str]] = {}
+    for node in cluster:
+        try:
+            found[node.name] = dict(node.software.packages)
+        except FactMissing:
+            continue
+    return found
 
 
 def gpu_count(node: NodeFacts) -> int:

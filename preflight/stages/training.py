@@ -1,55 +1,63 @@
-"""How is the reference training run, and what do its ranks tell?"""
+"""How is the reference training run, what do its ranks tell, and where did it stop if it did not end?"""
 
 from __future__ import annotations
 
-from statistics import median
 from typing import Any
 
-from preflight.facts.measured import TrainedRank, Training
+import msgspec
+
+from preflight.facts.measured import JobFailure, TrainedRank, Training
 from preflight.jobs import run_job
 from preflight.launchers import Job
+from preflight.options import Options
 from preflight.outcome import Outcome
 from preflight.session import Session
+from preflight.stages.drill import run_drill
 
 STEPS = 12
 SEED = 20240517
 JOIN_SECONDS = 30
 
 
-async def run(sessions: dict[str, Session], job: Job, *, launcher: str) -> tuple[Training, Outcome]:
-    """The training's section of the report; `not_measured` names who failed where it did not end."""
-    outcome = await run_job(sessions, job, launcher=launcher)
-    return summarise(job, outcome, launcher=launcher), outcome
+async def run(
+    sessions: dict[str, Session], job: Job, options: Options, *, algbw_gbytes_per_s: float | None
+) -> tuple[Training, dict[str, Outcome]]:
+    """The training's section of the report, and the end of each job that was run, by name."""
+    outcome = await run_job(sessions, job, launcher=options.launcher)
+    training = summarise(job, outcome, launcher=options.launcher, algbw_gbytes_per_s=algbw_gbytes_per_s)
+    outcomes = {"training": outcome}
+    if options.drill and training.ranks:
+        drill, more = await run_drill(sessions, job, wanted_losses=training.losses)
+        training = msgspec.structs.replace(training, drill=drill)
+        outcomes |= more
+    return training, outcomes
 
 
-def settings(backend: str) -> dict[str, Any]:
+def settings(backend: str, options: Options) -> dict[str, Any]:
     """What the workload is told."""
-    return {"backend": backend, "steps": STEPS, "seed": SEED, "model": "tiny", "join_seconds": JOIN_SECONDS}
+    return {
+        "backend": backend,
+        "steps": STEPS,
+        "seed": SEED,
+        "model": options.model,
+        "strategy": "zero2" if options.launcher == "deepspeed" else options.strategy,
+        "join_seconds": JOIN_SECONDS,
+        "checkpoint_dir": options.checkpoint_dir,
+        "checkpoint_name": f"preflight-{options.run_id}",
+    }
 
 
-def summarise(job: Job, outcome: Outcome, *, launcher: str) -> Training:
+def summarise(job: Job, outcome: Outcome, *, launcher: str, algbw_gbytes_per_s: float | None = None) -> Training:
     """The ranks' records -> the section of the report."""
     node_of = {placement.rank: placement.node for placement in job.placements}
+    known = set(TrainedRank.__struct_fields__)
     ranks = tuple(
-        TrainedRank(
-            rank=record["rank"],
-            node=node_of[record["rank"]],
-            device=record["device"],
-            step_seconds_median=record["step_seconds_median"],
-            step_seconds_p95=record["step_seconds_p95"],
-            parameters_digest=record["parameters_digest"],
-            gradient_error=record["gradient_error"],
-            parameters_error=record["parameters_error"],
-            import_seconds=record["import_seconds"],
-            finite=record["finite"],
-            reference_agreed=record["reference_agreed"],
-            samples_digest=record["samples_digest"],
-            communication_seconds_median=record["communication_seconds_median"],
-        )
+        TrainedRank(**{name: value for name, value in record.items() if name in known}, node=node_of[record["rank"]])
         for record in outcome.records("trained")
     )
-    told = outcome.records("losses")
-    losses = tuple(float(loss) for loss in told[0]["losses"]) if told else ()
+    told: dict[str, Any] = next(iter(outcome.records("losses")), {"losses": [], "tokens_per_s": 0.0})
+    losses = tuple(float(loss) for loss in told["losses"])
+    sent_bytes = int(told.get("gradient_bytes", 0)) if job.world_size > 1 else 0
     return Training(
         launcher=launcher,
         world_size=job.world_size,
@@ -57,17 +65,45 @@ def summarise(job: Job, outcome: Outcome, *, launcher: str) -> Training:
         ranks=ranks if not outcome.failure else (),
         backend=str(job.settings["backend"]),
         steps=len(losses),
-        tokens_per_s=float(told[0]["tokens_per_s"]) if told else 0.0,
+        tokens_per_s=float(told["tokens_per_s"]),
         not_measured=outcome.failure,
         not_measured_nodes=outcome.guilty,
+        model=str(job.settings["model"]),
+        strategy=str(job.settings["strategy"]),
+        samples_missing=int(told.get("samples_missing", 0)),
+        scaling_efficiency=scaling_efficiency(ranks) if not outcome.failure else None,
+        expected_communication_seconds=sent_bytes / (algbw_gbytes_per_s * 1e9) if algbw_gbytes_per_s else None,
+        checkpoint_dir=str(job.settings["checkpoint_dir"]),
+        failure=failure_of(outcome) if outcome.failure else None,
     )
 
 
-def slowest(training: Training) -> TrainedRank:
-    """The rank with the longest median step."""
-    return max(training.joined(), key=lambda rank: rank.step_seconds_median)
+def failure_of(outcome: Outcome) -> JobFailure:
+    """Where the job stopped, and why, as far as its ranks or their launcher said."""
+    first = outcome.culprits[0] if outcome.culprits else None
+    return JobFailure(
+        nodes=outcome.guilty,
+        is_proven=outcome.is_proven,
+        message=outcome.failure,
+        stage=first.stage if first else "",
+        ranks=tuple(story.placement.rank for story in outcome.culprits),
+        cause=outcome.why.cause,
+        fix=outcome.why.fix,
+        last_lines=tuple(first.last_lines) if first else (),
+    )
 
 
-def typical_step_seconds(training: Training) -> float:
-    """The median over ranks of their median step."""
-    return median(rank.step_seconds_median for rank in training.joined())
+def scaling_efficiency(ranks: tuple[TrainedRank, ...]) -> float | None:
+    """Tokens/s of all nodes together, over the sum of what each reaches by itself; None where there is one node.
+
+    Every rank takes equally many tokens a step, and a step is as slow as its slowest rank.
+    """
+    alone: dict[str, list[float]] = {}
+    for rank in ranks:
+        if rank.alone_step_seconds_median is None:
+            return None
+        alone.setdefault(rank.node, []).append(rank.alone_step_seconds_median)
+    if not alone:
+        return None
+    together = len(ranks) / max(rank.step_seconds_median for rank in ranks)
+    return together / sum(len(seconds) / max(seconds) for seconds in alone.values())

@@ -462,15 +462,16 @@ def probed_bytes(collective: Collective, *, settings: Settings, place: Place) ->
     Probed again at the size found, because a small operation fits into a shaper's burst, or shows latency only.
     """
     most = min(most_bytes_of(collective, settings=settings, place=place), MOST_BYTES[settings.backend])
+    target = settings.target_seconds / settings.depth
     size = MIB
     while True:
         trial = Trial(collective, size_bytes=size, place=place, dtype=settings.dtype, depth=settings.depth)
         trial.once()
         seconds = largest([trial.once()], place=place)[0]
         wanted = automatic_bytes(
-            probe_bytes=size, probe_seconds=seconds, target_seconds=settings.target_seconds, most_bytes=most
+            probe_bytes=size, probe_seconds=seconds, target_seconds=target, most_bytes=most
         )
-        if wanted <= size or seconds >= settings.target_seconds / 4:
+        if wanted <= size or seconds >= target / 4:
             return wanted
         size = min(wanted, 16 * size)
 

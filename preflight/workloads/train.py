@@ -427,7 +427,8 @@ class Trainee:
                 loss = self.engine(tokens) / len(parts)
                 loss.backward()
             losses.append(loss.detach())
-        return sum(losses[1:], losses[0])
+        total: torch.Tensor = sum(losses[1:], losses[0])
+        return total
 
     def _quiet(self) -> Any:
         """Accumulate gradients, and say nothing to the other ranks."""
@@ -641,7 +642,8 @@ class Checkpoint:
         import torch
         from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
 
-        options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+        # Offloaded, the whole state comes together on rank 0 only.
+        options = StateDictOptions(full_state_dict=True, cpu_offload=self.is_shared)
         model, optimizer = get_state_dict(trainee.engine, trainee.optimizer, options=options)
         if self.place.rank == (0 if self.is_shared else self.place.first_here):
             try:
@@ -673,7 +675,7 @@ class Checkpoint:
         """Why this rank cannot read what rank 0 wrote, or nothing."""
         wanted = from_every_rank([self.bits], place=self.place)[0][0]
         if not wanted:
-            return self.error or "rank 0 could not write it"
+            return self.error  # of rank 0 alone: the others have nothing to read
         end = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -704,7 +706,8 @@ def check_resuming(
     place = data.place
     error = checkpoint.find()
     found: dict[str, Any] = {"checkpoint_error": error}
-    if not any(one[0] for one in from_every_rank([float(bool(error))], place=place)):
+    errors = from_every_rank([float(bool(error))], place=place)
+    if not any(one[0] for one in errors):
         resumed = Trainee(start, settings=data.settings, place=place, wire=Wire(place=place), group=None)
         begin = checkpoint.read_into(resumed)
         curve = [resumed.step(tokens) for tokens in batches[begin:]]

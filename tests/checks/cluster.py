@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 
-from preflight.facts import selection, values
+from preflight.facts import hardware, selection, values
 from preflight.facts.cluster import Cluster
 from preflight.facts.measured import (
     Bench,
+    Drill,
     Edge,
     Expected,
     Mesh,
@@ -24,6 +25,7 @@ from preflight.facts.measured import (
     Stream,
     TrainedRank,
     Training,
+    Transport,
 )
 from preflight.facts.node import NodeFacts
 from preflight.facts.values import Missing
@@ -69,6 +71,9 @@ class FakeRun:
     def training(self) -> Training:
         """The reference training."""
         return self.measured_training
+
+    def end(self) -> None:
+        """The second look is among the facts."""
 
     def planned(self) -> tuple[str, ...]:
         """Rank -> the node that should run it."""
@@ -165,6 +170,35 @@ def roce(count: int = 4) -> FakeRun:
     return _run(count, gpus=8, variables=variables)
 
 
+def with_netdevs(run: FakeRun) -> FakeRun:
+    """The interfaces of the RoCE ports, each in the subnet of its rail."""
+    for number, name in enumerate(run.names, 1):
+        network = run.subjects[name]["network"]
+        assert isinstance(network, values.Network)
+        more = [
+            values.Interface(
+                *(f"rdma{index}", 10 + index, (values.Address(f"10.1.{index}.{number}", 24, "inet"),), 4200, 400000),
+                is_up=True,
+                is_loopback=False,
+                is_physical=True,
+            )
+            for index in range(8)
+        ]
+        run.change(name, "network", interfaces=(*network.interfaces, *more))
+    return run
+
+
+def infiniband(count: int = 4) -> FakeRun:
+    """The same on InfiniBand, with a job that lets GPUs start transfers themselves."""
+    run = roce(count).environment(NVSHMEM_IB_ENABLE_IBGDA="1")
+    for name in run.names:
+        for device in range(8):
+            gid = values.Gid(0, f"fe80:0000:0000:0000:a088:c203:00ad:{device:04x}", "IB/RoCE v1", ABSENT)
+            fields = {"gids": (gid,), "lid": f"0x{device + 1:x}", "sm_lid": "0x1"}
+            run.rdma_port(name, device, link_layer="InfiniBand", **fields)
+    return run
+
+
 def _run(count: int, *, gpus: int, variables: dict[str, str]) -> FakeRun:
     names = [f"node{number}" for number in range(1, count + 1)]
     subjects = {name: _subjects(name, names, gpus=gpus, variables=variables) for name in names}
@@ -173,8 +207,9 @@ def _run(count: int, *, gpus: int, variables: dict[str, str]) -> FakeRun:
         subjects,
         Mesh(edges=count * (count - 1), ok=count * (count - 1), failed=()),
         _bench(names, ranks),
-        _training(ranks),
+        _training(ranks, "nccl" if gpus else "gloo"),
         "nccl" if gpus else "gloo",
+        missing={} if gpus else {name: {"trust": Missing("not asked for", "absent")} for name in names},
     )
 
 
@@ -182,14 +217,22 @@ def _subjects(name: str, names: list[str], *, gpus: int, variables: dict[str, st
     number = names.index(name) + 1
     address = f"10.0.0.{number}"
     routes = [
-        values.Route(peer, f"10.0.0.{other}", (f"10.0.0.{other}",), (f"10.0.0.{other}",), "eth0", address)
+        values.Route(
+            peer,
+            *(f"10.0.0.{other}", (f"10.0.0.{other}",), (f"10.0.0.{other}",)),
+            "eth0",
+            address,
+            peer,
+            (f"10.0.0.{other}",),
+            0.001,
+        )
         for other, peer in enumerate(names, 1)
         if peer != name
     ]
     master = ("10.0.0.1",) if "MASTER_ADDR" in variables else Missing("MASTER_ADDR is not set", "absent")
     cuda: Any = "13.0" if gpus else Missing("this torch is a CPU build", "absent")
     nccl: Any = "2.28.9" if gpus else ABSENT
-    packages = {"torch": "2.13.0", "accelerate": "1.12.0"}
+    packages = {"torch": "2.13.0", "accelerate": "1.12.0", **({"deepspeed": "0.18.2"} if gpus else {})}
     lock = values.Limits("unlimited", "unlimited", 1 << 20, 1 << 20, "unlimited", 64 << 30, 63 << 30, ())
     driver: Any = "580.95" if gpus else ABSENT
     return {
@@ -197,17 +240,40 @@ def _subjects(name: str, names: list[str], *, gpus: int, variables: dict[str, st
             name, name, f"boot-{number}:1", "6.1.0", "x86_64", 64, 1 << 38, 1000, address, (address,), (address,), "ssh"
         ),
         "network": values.Network((_loopback(), _eth0(address)), (), (32768, 60999)),
-        "ports": values.Ports(()),
+        "ports": values.Ports((), 12),
         "software": values.Software(
             "3.11.2", "cpython", "/usr/bin/python3", "glibc 2.36", packages, "2.13.0", cuda, ABSENT, nccl, nccl, "/x"
         ),
-        "gpu": values.Gpus(tuple(_gpu(index) for index in range(gpus)), driver, driver),
+        "gpu": values.Gpus(
+            tuple(_gpu(index) for index in range(gpus)),
+            driver,
+            "13.0" if gpus else ABSENT,
+            topology(gpus) if gpus else ABSENT,
+            switches=4 if gpus else 0,
+            fabric_manager=True if gpus else ABSENT,
+        ),
         "rdma": values.Rdma(tuple(_hca(index, number) for index in range(gpus))),
         "environment": values.Environment({key: values.Variable(text, "--env") for key, text in variables.items()}),
         "limits": lock,
+        "kernel": _kernel(gpus),
+        "ending": values.Ending({f"mlx5_{i}:1": _port_end() for i in range(gpus)}, 0),
         "peers": values.Peers(tuple(routes), master, "", ""),
         "clock": values.Clock(0.01 * number, 0.005),
+        "machine": values.Machine("Xeon", ("chronyd",), True, "1.14.48.0", ABSENT, {"c++": "/usr/bin/c++"}),
+        "files": _files(names[0], asked=gpus > 0),
+        "trust": values.Trust(tuple(values.Login(peer, "", 0.2, "/usr/bin/python3") for peer in names if peer != name)),
     }
+
+
+def _files(writer: str, *, asked: bool) -> values.Files:
+    places = tuple(
+        values.Place(path, what, "", True, 1 << 40, 1 << 20) for path, what in (("/root", "home"), ("/tmp", "tmp"))
+    )
+    mounts = (values.Mount("/data", "nfs4", "filer:/data", ""),)
+    if not asked:
+        return values.Files(places, mounts, (), ())
+    shared = (values.Shared("/data", writer, "", 0.02, 900.0, ()),)
+    return values.Files(places, mounts, shared, (values.Same("/code", "ab" * 32, 7, 4096, True, ()),))
 
 
 def _loopback() -> values.Interface:
@@ -221,7 +287,82 @@ def _eth0(address: str) -> values.Interface:
 
 
 def _gpu(index: int) -> values.Gpu:
-    return values.Gpu(index, "NVIDIA H200", f"GPU-{index}", 143771, f"{index:02x}:00.0", "Default", "Disabled", 0)
+    bus = f"00000000:{index:02x}:00.0"
+    status = hardware.GpuStatus(
+        is_persistent=True,
+        has_ecc=True,
+        has_ecc_pending=True,
+        mig_pending="Disabled",
+        uncorrected_errors=0,
+        pages_retired=0,
+        is_retirement_pending=False,
+        rows_remapped=0,
+        is_remapping_pending=False,
+        has_remapping_failed=False,
+        is_memory_beyond_repair=False,
+        is_repair_pending=False,
+        is_sram_worn=False,
+        recovery="None",
+        needs_reset=False,
+        slowdowns=("gpu_idle",),
+        performance_state="P0",
+        pcie_generation=5,
+        pcie_generation_max=5,
+        pcie_width=16,
+        pcie_width_max=16,
+        power_limit_watts=700.0,
+        fabric_state="Completed",
+        fabric_status="Success",
+    )
+    place = f"pci0000:{index:02x}/0000:{index:02x}:00.0"
+    function = hardware.PciFunction(place, index // 4, 16, 16, 32.0, 32.0, "identity", ())
+    links = hardware.Links(18, 0)
+    return values.Gpu(
+        index, "NVIDIA H200", f"GPU-{index}", 143771, bus, "Default", "Disabled", 0, status, links, function
+    )
+
+
+def topology(gpus: int, *, nearest: tuple[int, ...] = ()) -> hardware.Topology:
+    """All GPUs joined by NVLink; each near an adapter, its own where `nearest` says nothing else."""
+    near = nearest or tuple(range(gpus))
+    columns = [f"{kind}{i}" for kind in ("GPU", "NIC") for i in range(gpus)]
+
+    def relation(one: str, other: str) -> str:
+        if one == other:
+            return "X"
+        if one[:3] == other[:3]:
+            return "NV18" if one.startswith("GPU") else "SYS"
+        gpu, adapter = sorted((one, other))
+        return "PIX" if near[int(gpu[3:])] == int(adapter[3:]) else "SYS"
+
+    rows = [hardware.TopologyRow(a, tuple(relation(a, b) for b in columns), ABSENT) for a in columns]
+    return hardware.Topology(tuple(rows), {f"NIC{i}": f"mlx5_{i}" for i in range(gpus)})
+
+
+def _port_end(state: str = "ACTIVE", **counters: int) -> values.PortEnd:
+    return values.PortEnd(state, {"link_downed": 0, "symbol_error": 0, "port_rcv_errors": 0, **counters})
+
+
+def _kernel(gpus: int) -> values.Kernel:
+    return values.Kernel(
+        modules=("nvidia", "nvidia_peermem", "ib_uverbs", "mlx5_ib") if gpus else (),
+        is_driver_open=True if gpus else ABSENT,
+        boot_options=("iommu=pt",),
+        has_iommu=True,
+        governors=("performance",),
+        scaling_driver="acpi-cpufreq",
+        memory_available_bytes=1 << 37,
+        swap_total_bytes=0,
+        swap_used_bytes=0,
+        hugepages_bytes=0,
+        transparent_hugepages="madvise",
+        oom_kills=0,
+        cpus_allowed=64,
+        cgroup_cpus=ABSENT,
+        cgroup_memory_bytes=ABSENT,
+        cgroup_oom_kills=0,
+        log=(),
+    )
 
 
 def _hca(index: int, number: int) -> values.RdmaDevice:
@@ -232,8 +373,11 @@ def _hca(index: int, number: int) -> values.RdmaDevice:
         values.Gid(2, mapped, "IB/RoCE v1", f"rdma{index}"),
         values.Gid(3, mapped, "RoCE v2", f"rdma{index}"),
     )
-    port = values.RdmaPort(1, "ACTIVE", "LinkUp", 400.0, "Ethernet", gids, ABSENT, ABSENT, {})
-    return values.RdmaDevice(f"mlx5_{index}", "28.39", "MT_0838", "CA", (port,))
+    counters = dict.fromkeys(("link_downed", "symbol_error", "port_rcv_errors"), 0)
+    port = values.RdmaPort(
+        1, "ACTIVE", "LinkUp", 400.0, "Ethernet", gids, ABSENT, ABSENT, counters, 4, 4096, ("0xffff",)
+    )
+    return values.RdmaDevice(f"mlx5_{index}", "28.39", "MT_0838", "CA", (port,), "MT4129", "")
 
 
 def _bench(names: list[str], ranks: list[tuple[int, str]]) -> Bench:
@@ -252,9 +396,34 @@ def _bench(names: list[str], ranks: list[tuple[int, str]]) -> Bench:
     )
 
 
-def _training(ranks: list[tuple[int, str]]) -> Training:
-    trained = [TrainedRank(rank, node, "cpu", 0.1, 0.12, "d0", 1e-7, 1e-6, 1.0, finite=True) for rank, node in ranks]
-    return Training("direct", len(ranks), (5.5, 5.0, 4.6, 4.2), tuple(trained))
+def _training(ranks: list[tuple[int, str]], backend: str) -> Training:
+    trained = []
+    for rank, node in ranks:
+        local_rank = sum(other == node for number, other in ranks if number < rank)
+        device = f"cuda:{local_rank}" if backend == "nccl" else "cpu"
+        trained.append(
+            TrainedRank(
+                rank,
+                node,
+                device,
+                0.1,
+                0.12,
+                "d0",
+                1e-7,
+                1e-6,
+                1.0,
+                finite=True,
+                optimizer_digest="o0",
+                replay_error=0.0,
+                accumulation_error=1e-6,
+                resume_error=0.0,
+            )
+        )
+    losses = (5.5, 5.0, 4.6, 4.2)
+    drill = Drill(ranks[-1][0], ranks[-1][1], (ranks[-1][1],), 5.0, 44.0, losses[2:], losses[2:])
+    return Training(
+        "direct", len(ranks), losses, tuple(trained), backend=backend, checkpoint_dir="/shared", drill=drill
+    )
 
 
 @cache
@@ -279,7 +448,8 @@ def check(name: str) -> Check:
     arguments = tuple(inspect.signature(function).parameters)
     kind = next(kind for kind in reversed(KINDS) if kind in arguments)
     marks = {mark.name for mark in getattr(function, "pytestmark", ())}
-    return Check(name, function, arguments, kind, is_advisory="advisory" in marks)
+    needs = {word for mark in getattr(function, "pytestmark", ()) if mark.name == "needs" for word in mark.args}
+    return Check(name, function, arguments, kind, is_advisory="advisory" in marks, needs=frozenset(needs))
 
 
 def judge(name: str, run: FakeRun, settings: Settings | None = None) -> list[Finding]:
@@ -292,7 +462,7 @@ def judge_all(run: FakeRun) -> list[Finding]:
     ledger = Ledger()
     for name in checks():
         ledger.expect(name, run.names)
-    jobs = ("mesh", "bench", "training")
+    jobs = ("mesh", "bench", "training", "ending")
     for name in sorted(checks(), key=lambda name: jobs.index(check(name).kind) if check(name).kind in jobs else -1):
         for finding in Judge(run, ledger, Settings()).judge(check(name)):
             ledger.record(finding)
@@ -359,6 +529,48 @@ def gpus(count: int, **fields: Any) -> tuple[values.Gpu, ...]:
     return tuple(msgspec.structs.replace(_gpu(index), **fields) for index in range(count))
 
 
+def with_interface(
+    run: FakeRun, node: str, name: str, address: str, *, prefix: int = 24, first: bool = False
+) -> FakeRun:
+    """One interface more on a node, before all others where `first`."""
+    network = run.subjects[node]["network"]
+    assert isinstance(network, values.Network)
+    taken = [interface.index for interface in network.interfaces]
+    held = (values.Address(address, prefix, "inet"),)
+    more = values.Interface(
+        name, 0 if first else max(taken) + 1, held, 1500, 0, is_up=True, is_loopback=False, is_physical=False
+    )
+    found = sorted((*network.interfaces, more), key=lambda interface: interface.index)
+    return run.change(node, "network", interfaces=tuple(found))
+
+
+def with_gateways(run: FakeRun, *nodes: str) -> FakeRun:
+    """A default route on some nodes."""
+    for name in nodes:
+        run.change(name, "network", gateways=(values.Gateway("eth0", "10.0.0.254", "inet"),))
+    return run
+
+
+def files_have(run: FakeRun, node: str, subject: str, **fields: Any) -> FakeRun:
+    """Other values in the first place, mount, shared or same path of a node."""
+    files = run.subjects[node]["files"]
+    first, *rest = getattr(files, subject)
+    return run.change(node, "files", **{subject: (msgspec.structs.replace(first, **fields), *rest)})
+
+
+def logs_in(run: FakeRun, node: str, **fields: Any) -> FakeRun:
+    """Another outcome of a node's first login."""
+    trust = run.subjects[node]["trust"]
+    assert isinstance(trust, values.Trust)
+    first, *rest = trust.logins
+    return run.change(node, "trust", logins=(msgspec.structs.replace(first, **fields), *rest))
+
+
+def looks_up(run: FakeRun, node: str, peer: str, **fields: Any) -> FakeRun:
+    """Other values in the route from a node to a peer."""
+    return _route(run, node, peer, **fields)
+
+
 def renamed(run: FakeRun, node: str, device: int, name: str) -> FakeRun:
     """Another name for one RDMA device of a node."""
     rdma = run.subjects[node]["rdma"]
@@ -387,6 +599,24 @@ def busbw(gbytes_per_s: float, *, spread: float = 0.01) -> FakeRun:
     return ethernet().all_reduce_has(
         busbw_gbytes_per_s=gbytes_per_s, busbw_low_gbytes_per_s=low, busbw_high_gbytes_per_s=high
     )
+
+
+def also(operation: str, **fields: Any) -> FakeRun:
+    """A healthy run with a second collective, of which some fields are told."""
+    run = ethernet()
+    (first,) = run.measured_bench.results
+    results = (first, msgspec.structs.replace(first, op=operation, **fields))
+    return run.bench_has(results=results, operations=("all_reduce", operation))
+
+
+def over_sockets(*names: str) -> FakeRun:
+    """RoCE nodes over whose active ports NCCL went, but on these over a socket."""
+    run = roce()
+    transports = []
+    for rank, name in enumerate(run.names):
+        network, ports = ("Socket", ("eth0:10.0.0.1<0>",)) if name in names else ("IB", ("mlx5_0:1/RoCE",))
+        transports.append(Transport(rank, name, network, ports, (f"NET/{network}",), (), 2, ""))
+    return run.bench_has(backend="nccl", transports=tuple(transports))
 
 
 def rate_unknown(run: FakeRun) -> FakeRun:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from preflight.facts.measured import Slow
 from preflight.findings import Verdict
-from tests.checks.cluster import Broken, busbw, ethernet, judge, ranks_with_nccl, rate_unknown
+from tests.checks.cluster import Broken, also, busbw, ethernet, judge, over_sockets, ranks_with_nccl, rate_unknown
 
 BROKEN = (
     Broken(
@@ -38,6 +39,24 @@ BROKEN = (
         busbw(2.0),
         ("node1", "node2", "node3"),
         "wanted at least 2.745",
+    ),
+    Broken(
+        "bench.other_collectives_are_correct",
+        also("all_gather", wrong=2, wrong_ranks=(2,)),
+        ("node3",),
+        "all_gather of 268435456 bytes: 2 wrong elements; wanted 0 (ranks 2)",
+    ),
+    Broken(
+        "bench.other_collectives_reach_the_expected_bandwidth",
+        also("broadcast", busbw_gbytes_per_s=2.0, busbw_low_gbytes_per_s=1.9, busbw_high_gbytes_per_s=2.1),
+        ("node1", "node2", "node3"),
+        "broadcast busbw 2 GB/s",
+    ),
+    Broken(
+        "bench.nccl_uses_the_rdma_ports",
+        over_sockets("node2"),
+        ("node2",),
+        "NCCL went over NET/Socket (eth0:10.0.0.1<0>); active beside it: mlx5_0:1",
     ),
     Broken("bench.all_reduce_is_near_the_expected_bandwidth", busbw(2.8), ("node1", "node2", "node3"), "95% of 3.05"),
 )
@@ -80,6 +99,32 @@ def test_without_a_link_rate_the_peers_judge():
     near = "bench.all_reduce_is_near_the_expected_bandwidth"
     assert {f.verdict for f in judge(near, rate_unknown(busbw(2.6)))} == {Verdict.PASS}
     assert {f.verdict for f in judge(near, rate_unknown(busbw(1.0)))} == {Verdict.WARN}
+
+
+def test_what_was_not_asked_is_not_judged():
+    """Another collective alone leaves the all-reduce's checks as not applicable, and the other way round."""
+    both = also("broadcast")
+    alone = both.bench_has(results=both.measured_bench.results[1:], operations=("broadcast",))
+    assert {f.verdict for f in judge("bench.all_reduce_is_correct", alone)} == {Verdict.SKIP}
+    assert {f.verdict for f in judge(GATE, alone)} == {Verdict.SKIP}
+    assert {f.verdict for f in judge("bench.other_collectives_are_correct", ethernet())} == {Verdict.SKIP}
+    assert {f.verdict for f in judge("bench.nccl_uses_the_rdma_ports", ethernet())} == {Verdict.SKIP}
+
+
+def test_a_short_operation_is_not_judged_by_its_bandwidth():
+    """Eight bytes have a latency, no bandwidth."""
+    (finding,) = judge(GATE, busbw(0.001).all_reduce_has(bytes=8, seconds_median=1e-4))
+    assert finding.verdict is Verdict.SKIP
+    assert "too short to tell a bandwidth" in finding.message
+
+
+def test_a_wrong_small_size_fails_too():
+    """Every size of a sweep is checked, not the largest alone."""
+    run = ethernet()
+    (large,) = run.measured_bench.results
+    small = msgspec.structs.replace(large, bytes=64, wrong=1, wrong_ranks=(0,))
+    (finding,) = judge("bench.all_reduce_is_correct", run.bench_has(results=(small, large)))
+    assert (finding.verdict, finding.nodes) == (Verdict.FAIL, ("node1",))
 
 
 def test_without_figures_nothing_passes():

@@ -20,6 +20,12 @@ BROKEN = (
         ("node3",),
         "on node3; wanted within 1 s",
     ),
+    Broken(
+        "clock.a_time_service_runs_where_the_peers_have_one",
+        ethernet().change("node3", "machine", time_services=()),
+        ("node3",),
+        "no time service runs",
+    ),
 )
 
 
@@ -48,3 +54,12 @@ def test_a_controller_with_a_wrong_clock_blames_nobody():
     for name in run.names:
         run.change(name, "clock", offset_seconds=7200.0)
     assert {f.verdict for f in judge("clock.clocks_agree", run)} == {Verdict.PASS}
+
+
+def test_where_hardly_a_node_shows_a_time_service_none_is_missing():
+    """Containers do not see the processes of their machine."""
+    run = ethernet()
+    for name in ("node1", "node2"):
+        run.change(name, "machine", time_services=())
+    findings = judge("clock.a_time_service_runs_where_the_peers_have_one", run)
+    assert {finding.verdict for finding in findings} == {Verdict.PASS}

@@ -9,9 +9,14 @@ import pytest
 
 from preflight.findings import Verdict
 from preflight.judge import docstring_fix
-from tests.checks.cluster import checks, ethernet, judge_all, roce
+from tests.checks.cluster import checks, ethernet, infiniband, judge_all, roce, with_netdevs
 
 HERE = Path(__file__).parent
+ON_INFINIBAND = {
+    "rdma.active_mtu_is_enough_for_device_initiated_traffic",
+    "rdma.infiniband_ports_have_a_subnet_manager",
+    "rdma.partition_is_the_same_on_every_node",
+}
 
 
 @pytest.mark.parametrize("name", sorted(checks()))
@@ -35,10 +40,13 @@ def test_it_can_fail():
 
 
 def test_a_healthy_cluster_with_everything_passes_everything():
-    """Four nodes with GPUs, RoCE and a usual job's variables: every check asks, and is content."""
-    findings = judge_all(roce())
-    assert {finding.check for finding in findings} == set(checks())
-    assert {finding.verdict for finding in findings} == {Verdict.PASS}
+    """Four nodes with GPUs, RoCE or InfiniBand, and a usual job's variables: every check asks, and is content."""
+    on_ethernet, on_infiniband = judge_all(with_netdevs(roce())), judge_all(infiniband())
+    assert {finding.verdict for finding in (*on_ethernet, *on_infiniband)} <= {Verdict.PASS, Verdict.SKIP}
+    passed = {finding.check for finding in (*on_ethernet, *on_infiniband) if finding.verdict is Verdict.PASS}
+    assert passed == set(checks())
+    skipped = {finding.check for finding in on_ethernet if finding.verdict is Verdict.SKIP}
+    assert skipped <= ON_INFINIBAND
 
 
 @pytest.mark.parametrize("run", [ethernet(3), ethernet(1), roce(1)], ids=["ethernet-3", "ethernet-1", "roce-1"])

@@ -2,13 +2,140 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from preflight.facts.values import Missing
+from preflight.errors import FactMissing
+from preflight.facts import gpu_rows, kernel_rows
+from preflight.facts.hardware import GpuStatus, Links, PciFunction
+from preflight.facts.values import LogEvent, Missing
 from preflight.findings import Verdict
-from tests.checks.cluster import Broken, gpus, judge, roce
+from tests.checks.cluster import Broken, gpus, infiniband, judge, roce, topology
+
+HALVES = "gpu.none_is_broken", "gpu.none_is_held_back"
+FUNCTION = PciFunction("pci0000:00/0000:00:01.0/0000:07:00.0", 0, 16, 16, 32.0, 32.0, "identity", ())
+
+
+def second(**fields):
+    """Four nodes; GPU 0 of the second has other values in its status."""
+    first, *rest = gpus(8)
+    return with_gpus(msgspec.structs.replace(first, status=msgspec.structs.replace(first.status, **fields)), *rest)
+
+
+def with_gpus(*devices, **fields):
+    """Four nodes, the second with these GPUs."""
+    return roce().change("node2", "gpu", devices=tuple(devices), **fields)
+
+
+def over_pcie(**fields):
+    """Four nodes; the second's GPUs have no NVLink, and these values in their PCI facts."""
+    function = FUNCTION._replace(**fields)
+    return with_gpus(*gpus(8, pci=function), topology=Missing("none", "absent"))
+
+
+def row(check, words, **fields):
+    """A row of a table of GPU faults, as GPU 0 of the second node shows it."""
+    return Broken(check, second(**fields), ("node2",), f"GPU 0: {words}")
+
+
+def xid(code):
+    """Four nodes; the second's log has this Xid, an hour ago."""
+    event = LogEvent("xid", code, "0000:07:00", 3600.0, f"NVRM: Xid (PCI:0000:07:00): {code}, ...")
+    return roce().change("node2", "kernel", log=(event,))
+
 
 BROKEN = (
+    row(HALVES[0], "3 memory errors that could not be corrected", uncorrected_errors=3),
+    row(HALVES[0], "a broken row of memory could not be remapped", has_remapping_failed=True),
+    row(HALVES[0], "the remapping of a broken row of memory is pending", is_remapping_pending=True),
+    row(HALVES[0], "the retirement of a broken page is pending", is_retirement_pending=True),
+    row(HALVES[0], "its memory cannot be repaired", is_memory_beyond_repair=True),
+    row(HALVES[0], "more SRAM errors than its vendor allows", is_sram_worn=True),
+    row(HALVES[0], "the driver asks for a reset", needs_reset=True),
+    row(HALVES[0], "61 pages retired", pages_retired=61),
+    row(HALVES[0], "512 rows remapped", rows_remapped=512),
+    row(HALVES[0], "the driver asks for: Reboot", recovery="Reboot"),
+    row(HALVES[0], "it has not joined the NVLink fabric: In Progress", fabric_state="In Progress"),
+    row(HALVES[0], "it joined the NVLink fabric with an error: Unknown", fabric_status="Unknown"),
+    Broken(HALVES[0], with_gpus(*gpus(8, compute_mode="Prohibited")), ("node2",), "compute mode Prohibited"),
+    row(HALVES[1], "its clock is held down for heat", slowdowns=("hw_thermal_slowdown", "sw_thermal_slowdown")),
+    row(HALVES[1], "its clock is held down by the power supply", slowdowns=("hw_power_brake_slowdown",)),
+    Broken(HALVES[1], with_gpus(*gpus(8, compute_mode="Exclusive_Process")), ("node2",), "mode Exclusive_Process"),
+    row(HALVES[1], "ECC will be off after a reboot, and is on", has_ecc_pending=False),
+    row(HALVES[1], "MIG will be Enabled after a reset, and is Disabled", mig_pending="Enabled"),
+    row(HALVES[1], "a repair of its memory is pending", is_repair_pending=True),
+    row(HALVES[1], "PCIe generation 3 at work, where 5 is possible", pcie_generation=3),
+    Broken(
+        HALVES[1],
+        with_gpus(*gpus(8, pci=FUNCTION._replace(width=8))),
+        ("node2",),
+        "GPU 0, 1, 2, 3, 4, 5, 6, 7: PCIe x8 in a slot for x16",
+    ),
+    Broken(
+        "gpu.settings_are_the_same_on_every_node",
+        second(power_limit_watts=500.0),
+        ("node2",),
+        "power limit: 700 W on node[1,3-4], 500 W, 700 W on node2",
+    ),
+    Broken(
+        "gpu.settings_are_the_same_on_every_node",
+        second(is_persistent=False),
+        ("node2",),
+        "persistence mode: on on node[1,3-4], off, on on node2",
+    ),
+    Broken("gpu.settings_are_the_same_on_every_node", second(has_ecc=False), ("node2",), "ECC: on on node[1,3-4]"),
+    Broken(
+        "gpu.settings_are_the_same_on_every_node",
+        second(pcie_generation_max=4),
+        ("node2",),
+        "largest PCIe generation: 5 on node[1,3-4], 4, 5 on node2",
+    ),
+    Broken("gpu.settings_are_the_same_on_every_node", second(pcie_width=8), ("node2",), "8 lanes, 16 lanes on node2"),
+    Broken("gpu.none_is_partitioned", with_gpus(*gpus(8, mig_mode="Enabled")), ("node2",), "MIG mode"),
+    Broken(
+        "gpu.driver_runs_the_cuda_of_torch",
+        roce().change("node2", "gpu", cuda_driver="12.4", driver="550.54"),
+        ("node2",),
+        "torch is built for CUDA 13.0; driver 550.54 runs CUDA 12.4 at most",
+    ),
+    Broken(
+        "gpu.fabric_manager_runs_where_it_is_needed",
+        with_gpus(*gpus(8, status=GpuStatus()), fabric_manager=False),
+        ("node2",),
+        "4 NVSwitches, and nvidia-fabricmanager does not run",
+    ),
+    Broken("gpu.nvlinks_are_up", with_gpus(*gpus(8, links=Links(17, 1))), ("node2",), "1 NVLinks are inactive, 17"),
+    Broken(
+        "gpu.nvlinks_are_up",
+        with_gpus(*gpus(8, links=Links(12, 0))),
+        ("node2",),
+        "active NVLinks of the GPUs: 18 on node[1,3-4], 12 on node2",
+    ),
+    Broken("gpu.kernel_log_tells_of_no_broken_gpu", xid(79), ("node2",), "Xid 79 (GPU has fallen off the bus) of 0000"),
+    Broken(
+        "gpu.adapters_are_as_near_on_every_node",
+        roce().change("node2", "gpu", topology=topology(8, nearest=(0, 0, 2, 3, 4, 5, 6, 7))),
+        ("node2",),
+        "mlx5_0 is nearest to GPU0 and GPU1",
+    ),
+    Broken(
+        "gpu.adapters_are_as_near_on_every_node",
+        roce().change("node2", "gpu", topology=topology(8, nearest=(1, 0, 2, 3, 4, 5, 6, 7))),
+        ("node2",),
+        "GPU0 mlx5_1; GPU1 mlx5_0",
+    ),
+    Broken(
+        "gpu.iommu_leaves_peer_to_peer_alone",
+        over_pcie(iommu="DMA-FQ"),
+        ("node2",),
+        "the IOMMU translates what GPUs send each other over PCIe (the kernel was started with iommu=pt)",
+    ),
+    Broken(
+        "gpu.acs_leaves_peer_to_peer_alone",
+        over_pcie(redirecting_bridges=("0000:00:01.0",)),
+        ("node2",),
+        "ACS of 0000:00:01.0 sends what devices send each other up to the root",
+    ),
     Broken(
         "gpu.devices_are_readable",
         roce().change("node2", "gpu", devices=Missing("Driver/library version mismatch")),
@@ -59,3 +186,103 @@ def test_unreadable_gpus_are_not_counted_as_none():
     run = roce().change("node2", "gpu", devices=Missing("timed out"))
     verdicts = {f.nodes: f.message for f in judge("gpu.count_is_the_same_on_every_node", run)}
     assert verdicts["node2",].startswith("blocked by gpu.devices_are_readable")
+
+
+TABLES = (gpu_rows.BROKEN, gpu_rows.SLOWED, gpu_rows.DRIVER, gpu_rows.FABRIC, gpu_rows.LOG, gpu_rows.BUSY)
+
+
+@pytest.mark.parametrize("fault", [*gpu_rows.BROKEN, *gpu_rows.SLOWED], ids=lambda fault: fault.name)
+def test_every_row_is_shown_broken(fault):
+    """A row of the tables that no broken cluster shows is not merged."""
+    devices = [gpu for broken in BROKEN for gpu in _second(broken) if broken.name in HALVES]
+    assert any(fault.told(gpu) for gpu in devices if _tells(fault, gpu))
+
+
+def _second(broken):
+    devices = broken.run.subjects["node2"]["gpu"].devices
+    return devices if isinstance(devices, tuple) else ()
+
+
+def _tells(fault, gpu):
+    try:
+        fault.told(gpu)
+    except FactMissing:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("table", [*TABLES, kernel_rows.IOMMU, kernel_rows.ACS, kernel_rows.FRAGILE, kernel_rows.LOG])
+def test_every_row_has_its_source(table):
+    """Who a row is from can be looked up."""
+    assert all(row.name and row.source for row in table)
+
+
+@pytest.mark.parametrize(
+    ("driver", "torch", "runs"),
+    [("12.4", "12.9", True), ("12.4", "13.0", False), ("13.1", "12.9", True), ("10.1", "10.2", False)],
+)
+def test_a_driver_runs_all_of_its_major_version(driver, torch, runs):
+    """Minor versions are compatible since CUDA 11; before, each needs a driver of its own."""
+    assert gpu_rows.driver_runs(cuda_of_driver=driver, cuda_of_torch=torch) is runs
+
+
+def test_an_idle_gpu_lets_its_link_sleep():
+    """A low PCIe generation says nothing while the GPU idles."""
+    run = second(pcie_generation=1, performance_state="P8")
+    assert {f.verdict for f in judge("gpu.none_is_held_back", run)} == {Verdict.PASS}
+
+
+def test_what_no_gpu_tells_is_not_asked():
+    """GPUs that tell nothing of themselves make the check not applicable, not green."""
+    run = roce()
+    for name in run.names:
+        run.change(name, "gpu", devices=gpus(8, status=GpuStatus(), compute_mode=Missing("none", "absent")))
+    assert {f.verdict for f in judge("gpu.none_is_broken", run)} == {Verdict.SKIP}
+
+
+def test_a_value_that_could_not_be_read_is_no_pass():
+    """A figure that the driver answers with an error leaves the node unjudged."""
+    findings = {f.nodes: f for f in judge("gpu.none_is_broken", second(uncorrected_errors=Missing("ERR!")))}
+    assert findings["node2",].verdict is Verdict.ERROR
+    assert findings["node1", "node3", "node4"].verdict is Verdict.PASS
+
+
+def test_a_text_that_was_cut_short_is_not_measured():
+    """An answer that did not come whole says nothing of the GPUs: error, here and on the checks that wait for it."""
+    run = roce().change("node2", "gpu", devices=Missing("nvidia-smi counts 8 GPUs and describes 1"))
+    for name in ("gpu.devices_are_readable", "gpu.none_is_broken", "gpu.count_is_the_same_on_every_node"):
+        assert {f.nodes: f.verdict for f in judge(name, run)}["node2",] is Verdict.ERROR
+
+
+@pytest.mark.parametrize("code", [13, 31, 43, 45])
+def test_a_programs_own_xid_is_not_the_gpus(code):
+    """Xids that a faulty program causes do not blame the node."""
+    assert {f.verdict for f in judge("gpu.kernel_log_tells_of_no_broken_gpu", xid(code))} == {Verdict.PASS}
+
+
+def test_acs_is_for_root_only():
+    """Who may not read the bridges' configuration is told so, and not that all is well."""
+    run = over_pcie(redirecting_bridges=Missing("for root only", "denied"))
+    findings = {f.nodes: f for f in judge("gpu.acs_leaves_peer_to_peer_alone", run)}
+    assert findings["node2",].verdict is Verdict.SKIP
+    assert findings["node2",].message.startswith("not permitted")
+
+
+def test_nvlink_makes_the_iommu_no_matter():
+    """GPUs that are all joined by NVLink do not send through PCIe."""
+    run = with_gpus(*gpus(8, pci=FUNCTION._replace(iommu="DMA")))
+    assert {f.verdict for f in judge("gpu.iommu_leaves_peer_to_peer_alone", run)} == {Verdict.PASS}
+
+
+def test_a_card_without_its_bridge_has_inactive_links():
+    """A PCIe card may have NVLinks that lead nowhere."""
+    run = roce()
+    for name in run.names:
+        run.change(name, "gpu", devices=gpus(8, name="NVIDIA H100 PCIe", links=Links(0, 12)), switches=0)
+    assert {f.verdict for f in judge("gpu.nvlinks_are_up", run)} == {Verdict.PASS}
+
+
+def test_a_joined_fabric_needs_no_process():
+    """From a container Fabric Manager cannot be seen; GPUs that have joined say enough."""
+    run = infiniband().change("node2", "gpu", fabric_manager=Missing("a container", "absent"))
+    assert {f.verdict for f in judge("gpu.fabric_manager_runs_where_it_is_needed", run)} == {Verdict.PASS}

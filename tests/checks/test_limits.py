@@ -19,6 +19,12 @@ BROKEN = (
         "limits.enough_files_may_be_open", ethernet().change("node2", "limits", nofile_soft=1024), ("node2",), "1024"
     ),
     Broken(
+        "limits.processes_may_be_started",
+        ethernet().change("node2", "limits", nproc_soft=1024),
+        ("node2",),
+        "processes: 1024; wanted at least 4096",
+    ),
+    Broken(
         "limits.shared_memory_is_enough",
         roce().change("node2", "limits", shm_free_bytes=64 << 20),
         ("node2",),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.facts.values import Missing
+from preflight.facts.values import Address, Missing
 from preflight.findings import Verdict
-from tests.checks.cluster import Broken, debian_name, ethernet, judge, resolves
+from tests.checks.cluster import Broken, debian_name, ethernet, judge, looks_up, resolves
 
 BROKEN = (
     Broken(
@@ -44,6 +44,58 @@ BROKEN = (
         resolves(ethernet(), "node1", "node2", "127.0.0.1"),
         ("node1",),
         "node2 is 127.0.0.1 there",
+    ),
+    Broken(
+        "names.own_hostname_is_not_localhost",
+        debian_name(ethernet(), "node3").change("node3", "identity", hostname="localhost"),
+        ("node3",),
+        "the node calls itself localhost",
+    ),
+    Broken(
+        "names.short_hostnames_are_unique",
+        ethernet().change("node2", "identity", hostname="gpu.a").change("node3", "identity", hostname="gpu.b"),
+        ("node2", "node3"),
+        "gpu.a, gpu.b are all gpu",
+    ),
+    Broken(
+        "names.every_node_speaks_one_address_family",
+        ethernet().interface("node3", addresses=(Address("2001:db8::3", 64, "inet6"),)),
+        ("node3",),
+        "IPv4 on node[1-2], IPv6 on node3",
+    ),
+    Broken(
+        "names.full_names_of_peers_lead_to_them",
+        looks_up(ethernet().change("node2", "identity", fqdn="node2.rack.example"), "node1", "node2", resolved_fqdn=()),
+        ("node1",),
+        "cannot resolve node2.rack.example",
+    ),
+    Broken(
+        "names.full_names_of_peers_lead_to_them",
+        looks_up(
+            ethernet().change("node2", "identity", fqdn="node2.rack.example"),
+            *("node1", "node2"),
+            resolved_fqdn=("10.9.9.9",),
+        ),
+        ("node1",),
+        "node2.rack.example is 10.9.9.9 there, not 10.0.0.2",
+    ),
+    Broken(
+        "names.reverse_names_lead_back",
+        looks_up(ethernet(), "node1", "node2", reverse="fake-host", reverse_addresses=("10.9.9.9",)),
+        ("node1",),
+        "10.0.0.2 (node2) is called fake-host there, which leads to 10.9.9.9",
+    ),
+    Broken(
+        "names.look_ups_are_answered",
+        looks_up(ethernet(), "node1", "node2", reverse=Missing("no answer"), reverse_seconds=5.0),
+        ("node1",),
+        "takes 5 s or more for the name of node2",
+    ),
+    Broken(
+        "names.look_ups_are_fast",
+        looks_up(ethernet(), "node1", "node2", reverse_seconds=1.2),
+        ("node1",),
+        "takes 1.2 s for the name of node2",
     ),
     Broken("names.peers_can_be_resolved", resolves(ethernet(), "node1", "node2"), ("node1",), "hostname of node2"),
 )
@@ -85,3 +137,30 @@ def test_doubled_hostnames_are_not_wrong_addresses_too():
     findings = judge("names.peers_are_taken_for_themselves", run)
     assert {finding.verdict for finding in findings} == {Verdict.ERROR}
     assert {finding.message.split(":")[0] for finding in findings} == {"blocked by names.hostnames_are_unique"}
+
+
+def test_a_localhost_is_told_once():
+    """What localhost leads to, and that two nodes share the name, follows from it."""
+    run = debian_name(debian_name(ethernet(), "node2"), "node3")
+    for name in ("node2", "node3"):
+        run.change(name, "identity", hostname="localhost")
+    for name in ("own_hostname_is_not_loopback", "own_hostname_is_an_address_of_the_node", "hostnames_are_unique"):
+        findings = judge(f"names.{name}", run)
+        assert {(finding.nodes, finding.verdict) for finding in findings} == {
+            (("node1",), Verdict.PASS),
+            (("node2", "node3"), Verdict.ERROR),
+        }
+
+
+def test_a_silent_name_server_is_not_slow_too():
+    """One verdict for one cause."""
+    run = looks_up(ethernet(), "node1", "node2", reverse=Missing("no answer"), reverse_seconds=5.0)
+    findings = judge("names.look_ups_are_fast", run)
+    assert {f.verdict for f in findings if "node1" in f.nodes} == {Verdict.ERROR}
+
+
+def test_an_address_without_a_name_is_no_fault():
+    """Most clusters have no reverse records: an answer that says so is one, and fast."""
+    run = looks_up(ethernet(), "node1", "node2", reverse=Missing("no name", "absent"), reverse_addresses=())
+    for name in ("reverse_names_lead_back", "look_ups_are_answered", "look_ups_are_fast"):
+        assert {finding.verdict for finding in judge(f"names.{name}", run)} == {Verdict.PASS}

@@ -6,7 +6,7 @@ import pytest
 
 from preflight.facts.values import Address
 from preflight.findings import Verdict
-from tests.checks.cluster import Broken, ethernet, judge, leaves_by, roce
+from tests.checks.cluster import Broken, ethernet, judge, leaves_by, roce, with_gateways, with_interface
 
 BROKEN = (
     Broken(
@@ -38,6 +38,54 @@ BROKEN = (
         ethernet(2).interface("node2", mtu=1400),
         ("node1", "node2"),
         "9000 on node1",
+    ),
+    Broken(
+        "network.nccl_starts_on_an_interface_of_the_peers",
+        with_interface(ethernet(), "node2", "rsip", "172.20.0.2", first=True),
+        ("node2",),
+        "NCCL starts on rsip (172.20.0.2), whose subnet holds no peer; it could take eth0",
+    ),
+    Broken(
+        "network.nccl_takes_no_more_interfaces_than_meant",
+        with_interface(roce().environment(NCCL_SOCKET_IFNAME="eth0"), "node2", "eth0.2093", "10.93.0.2"),
+        ("node2",),
+        "eth0 takes eth0.2093 too, as a prefix",
+    ),
+    Broken(
+        "network.nccl_takes_no_more_interfaces_than_meant",
+        with_interface(roce(), "node2", "eth7", "192.168.7.2"),
+        ("node2",),
+        "eth takes eth7, whose subnet holds no peer",
+    ),
+    Broken(
+        "network.training_addresses_are_unique",
+        ethernet().interface("node3", addresses=(Address("10.0.0.2", 24, "inet"),)),
+        ("node2", "node3"),
+        "several nodes train on 10.0.0.2",
+    ),
+    Broken(
+        "network.interfaces_of_nccl_have_subnets_of_their_own",
+        with_interface(ethernet(), "node2", "eth1", "10.0.0.77"),
+        ("node2",),
+        "eth0 and eth1 are both in 10.0.0.0/24",
+    ),
+    Broken(
+        "network.training_interface_is_a_real_one",
+        with_interface(ethernet(), "node2", "tun0", "10.8.0.2").environment("node2", GLOO_SOCKET_IFNAME="tun0"),
+        ("node2",),
+        "the training interface tun0 is a VPN",
+    ),
+    Broken(
+        "network.training_interface_is_fast_enough_for_gpus",
+        roce(2).change("node2", "rdma", devices=()).interface("node2", speed_mbps=1000),
+        ("node2",),
+        "links at 1000 Mbit/s; wanted at least 10000",
+    ),
+    Broken(
+        "network.default_routes_are_alike",
+        with_gateways(ethernet(), "node1", "node2"),
+        ("node3",),
+        "no default route",
     ),
     Broken(
         "network.training_addresses_share_a_subnet",
@@ -87,3 +135,40 @@ def test_clouds_that_give_every_node_a_host_route_are_not_judged_by_subnet():
     for number, name in enumerate(run.names, 1):
         run.interface(name, addresses=(Address(f"10.0.0.{number}", 32, "inet"),))
     assert {f.verdict for f in judge("network.training_addresses_share_a_subnet", run)} == {Verdict.SKIP}
+
+
+def test_bridges_of_every_machine_are_no_way_to_a_peer():
+    """A bridge has the same address on every node: that its subnet holds a peer's address proves nothing."""
+    run = ethernet()
+    for name in run.names:
+        with_interface(run, name, "br0", "172.18.0.1", prefix=16, first=True)
+    findings = judge("network.nccl_starts_on_an_interface_of_the_peers", run)
+    assert {(finding.verdict, finding.nodes) for finding in findings} == {(Verdict.WARN, run.names)}
+
+
+def test_a_second_network_of_all_nodes_is_no_wrong_one():
+    """Management and training networks lie side by side on most clusters; so do routed networks."""
+    run = ethernet()
+    for number, name in enumerate(run.names, 1):
+        with_interface(run, name, "mgmt0", f"10.9.0.{number}", first=True)
+    findings = judge("network.nccl_starts_on_an_interface_of_the_peers", run)
+    assert {finding.verdict for finding in findings} == {Verdict.PASS}
+    alone = with_interface(ethernet(), "node2", "wan0", "192.0.2.1", prefix=30, first=True)
+    for peer in ("node1", "node3"):
+        leaves_by(alone, "node2", peer, "wan0")
+    findings = judge("network.nccl_starts_on_an_interface_of_the_peers", alone)
+    assert {finding.verdict for finding in findings} == {Verdict.PASS}
+
+
+def test_exact_names_take_nothing_else():
+    """`=eth0` and `^docker` are no prefixes that could take too much."""
+    for value in ("=eth0", "^docker"):
+        run = with_interface(ethernet().environment(NCCL_SOCKET_IFNAME=value), "node2", "eth0.7", "10.93.0.2")
+        findings = judge("network.nccl_takes_no_more_interfaces_than_meant", run)
+        assert {finding.verdict for finding in findings} == {Verdict.PASS}
+
+
+def test_a_gateway_of_the_head_node_alone_is_no_fault_of_the_others():
+    """Most clusters let only one machine out."""
+    findings = judge("network.default_routes_are_alike", with_gateways(ethernet(), "node1"))
+    assert {finding.verdict for finding in findings} == {Verdict.PASS}

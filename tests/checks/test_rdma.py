@@ -2,13 +2,157 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from preflight.facts.values import Gid
+from preflight.facts import rdma_rows
+from preflight.facts.values import Gid, Missing, PortEnd
 from preflight.findings import Verdict
-from tests.checks.cluster import Broken, ethernet, judge, renamed, roce, without_gid
+from tests.checks.cluster import Broken, ethernet, infiniband, judge, renamed, roce, with_netdevs, without_gid
 
+FABRIC, STORAGE = "10.1.0.{}", "10.1.1.{}"
+
+
+def mapped(address):
+    """The GID of an IPv4 address."""
+    a, b, c, d = map(int, address.split("."))
+    return f"0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}"
+
+
+def table(number, *, storage_first=False, vlan=None):
+    """RoCE v2 rows 3 and 4 of a port in two subnets, in the order in which their addresses came."""
+    patterns = (STORAGE, FABRIC) if storage_first else (FABRIC, STORAGE)
+    tag = Missing("none", "absent") if vlan is None else vlan
+    return tuple(
+        Gid(index, mapped(pattern.format(number)), "RoCE v2", "rdma0", tag) for index, pattern in enumerate(patterns, 3)
+    )
+
+
+def tables(*, odd, index="3", vlan=None):
+    """Nodes whose first port has two subnets; the odd ones have them in the other order."""
+    run = with_netdevs(roce()).environment(NCCL_IB_GID_INDEX=index, NCCL_IB_HCA="=mlx5_0")
+    for number, name in enumerate(run.names, 1):
+        swapped = name in odd and vlan is None
+        run.rdma_port(name, gids=table(number, storage_first=swapped, vlan=vlan if name in odd else None))
+    return run
+
+
+def opened(run, node, error):
+    """What opening the device file of the first device of a node gives."""
+    first, *rest = run.subjects[node]["rdma"].devices
+    return run.change(node, "rdma", devices=(msgspec.structs.replace(first, open_error=error), *rest))
+
+
+def ended(state="ACTIVE", **counters):
+    """Four nodes; the first port of the second ends like this."""
+    run = roce()
+    ports = dict(run.subjects["node2"]["ending"].ports)
+    ports["mlx5_0:1"] = PortEnd(state, {"link_downed": 0, "symbol_error": 0, **counters})
+    return run.change("node2", "ending", ports=ports)
+
+
+LOCAL = (Gid(0, "fe80:0000:0000:0000:a088:c2ff:fead:0001", "IB/RoCE v1", "rdma0"),)
+SOUND = "rdma.ports_are_sound"
+CHOICE = "rdma.choice_of_ports_is_sound"
+NETWORK = "rdma.gid_index_leads_to_one_network"
 BROKEN = (
+    Broken(NETWORK, tables(odd={"node2"}), ("node2",), "10.1.0.0/24 on node[1,3-4], 10.1.1.0/24 on node2"),
+    Broken(
+        NETWORK,
+        tables(odd={"node2"}, vlan=70),
+        ("node2",),
+        "VLAN of the chosen GID of mlx5_0:1: none on node[1,3-4], 70",
+    ),
+    Broken(
+        "rdma.roce_ports_have_an_address",
+        roce().rdma_port("node2", gids=LOCAL),
+        ("node2",),
+        "mlx5_0:1 has link-local GIDs only",
+    ),
+    Broken(
+        "rdma.devices_can_be_opened",
+        opened(roce(), "node2", "/dev/infiniband/uverbs0: Operation not permitted"),
+        ("node2",),
+        "mlx5_0:1: it cannot be opened: /dev/infiniband/uverbs0: Operation not permitted",
+    ),
+    Broken(
+        "rdma.infiniband_ports_have_a_subnet_manager",
+        infiniband().rdma_port("node2", state="INIT"),
+        ("node2",),
+        "mlx5_0:1: it waits for a subnet manager (INIT (LinkUp))",
+    ),
+    Broken(
+        "rdma.active_mtu_is_the_same_on_every_node",
+        infiniband().rdma_port("node2", active_mtu=1024),
+        ("node2",),
+        "active MTU of mlx5_0:1: 4096 on node[1,3-4], 1024 on node2",
+    ),
+    Broken(
+        "rdma.active_mtu_is_enough_for_device_initiated_traffic",
+        infiniband().rdma_port("node2", active_mtu=1024),
+        ("node2",),
+        "active MTU: mlx5_0:1 has 1024; NVSHMEM_IB_ENABLE_IBGDA needs 4096",
+    ),
+    Broken(
+        "rdma.partition_is_the_same_on_every_node",
+        infiniband().rdma_port("node2", pkeys=("0x8001", "0xffff")),
+        ("node2",),
+        "partition key of mlx5_0:1: 0x7fff on node[1,3-4], 0x0001 on node2",
+    ),
+    Broken(SOUND, infiniband().rdma_port("node2", sm_lid="0x0"), ("node2",), "it knows no subnet manager"),
+    Broken(SOUND, infiniband().rdma_port("node2", pkeys=("0x7fff",)), ("node2",), "limited member only (0x7fff)"),
+    Broken(SOUND, infiniband().rdma_port("node2", width=1, rate_gbps=10.0), ("node2",), "one lane only, 10 Gbit/s"),
+    Broken(SOUND, roce().rdma_port("node2", gids=LOCAL), ("node2",), "all its GIDs are link-local"),
+    Broken(
+        CHOICE,
+        roce().environment("node2", NCCL_IGNORE_NET_MISMATCH="1"),
+        ("node2",),
+        "NCCL_IGNORE_NET_MISMATCH=1 hides",
+    ),
+    Broken(
+        CHOICE,
+        infiniband().rdma_port("node2", link_layer="Ethernet"),
+        ("node2",),
+        "InfiniBand and Ethernet ports alike: mlx5_0:1 is Ethernet, mlx5_7:1 is InfiniBand",
+    ),
+    Broken(
+        CHOICE,
+        roce().rdma_port("node2", rate_gbps=100.0),
+        ("node2",),
+        "mlx5_0:1 links at 100 Gbit/s, others of its board at 400",
+    ),
+    Broken(
+        CHOICE,
+        roce().environment("node2", NCCL_IB_GID_INDEX="").change("node2", "software", nccl="2.19.3"),
+        ("node2",),
+        "NCCL 2.19.3 takes GID 0 where NCCL_IB_GID_INDEX is not set",
+    ),
+    Broken(
+        "rdma.devices_have_the_same_names_on_every_node",
+        renamed(roce(), "node2", 0, "mlx5_bond_0"),
+        ("node2",),
+        "mlx5_bond_0:1 on node2",
+    ),
+    Broken(
+        "rdma.adapters_reach_gpu_memory",
+        roce().change("node2", "kernel", modules=("nvidia", "ib_uverbs"), is_driver_open=False),
+        ("node2",),
+        "neither nvidia_peermem nor dma-buf",
+    ),
+    Broken("rdma.no_link_went_down_during_the_run", ended(link_downed=2), ("node2",), "mlx5_0:1 went down 2 times"),
+    Broken("rdma.no_link_went_down_during_the_run", ended("DOWN"), ("node2",), "mlx5_0:1 was ACTIVE and is DOWN"),
+    Broken(
+        "rdma.no_link_went_down_during_the_run",
+        roce().change("node2", "ending", ports={}),
+        ("node2",),
+        "mlx5_0:1 is gone",
+    ),
+    Broken(
+        "rdma.no_errors_were_counted_during_the_run",
+        ended(symbol_error=7),
+        ("node2",),
+        "symbol_error of mlx5_0:1 grew by 7",
+    ),
     Broken(
         "rdma.nccl_ib_hca_matches_a_port",
         roce().environment("node2", NCCL_IB_HCA="mlx5_0,mlx5_9"),
@@ -116,3 +260,79 @@ def test_plain_clusters_are_not_asked():
     """Without RDMA anywhere, a variable for it is nobody's fault."""
     run = ethernet().environment(NCCL_IB_HCA="mlx5")
     assert {f.verdict for f in judge("rdma.nccl_ib_hca_matches_a_port", run)} == {Verdict.SKIP}
+
+
+ROWS = (*rdma_rows.OPENABLE, *rdma_rows.MANAGED, *rdma_rows.FRAGILE, *rdma_rows.NODES, *rdma_rows.DEVICE_INITIATED)
+
+
+@pytest.mark.parametrize("fault", [*ROWS, *rdma_rows.GPUDIRECT, *rdma_rows.FLAPPED, *rdma_rows.COUNTED])
+def test_every_row_has_its_source(fault):
+    """Who a row is from can be looked up."""
+    assert fault.name
+    assert fault.source
+
+
+def test_the_right_index_is_told_for_each_node():
+    """Where one index cannot fit all, the fix says which to set where."""
+    (finding,) = [f for f in judge(NETWORK, tables(odd={"node2"})) if f.verdict is Verdict.FAIL]
+    assert finding.fix.startswith("set NCCL_IB_GID_INDEX=3 on node[1,3-4], 4 on node2 (a line of /etc/nccl.conf")
+
+
+def test_two_nodes_with_opposite_tables_are_both_named():
+    """Without a majority both are told, each with its own index."""
+    run = with_netdevs(roce(2)).environment(NCCL_IB_HCA="=mlx5_0")
+    run.rdma_port("node1", gids=table(1)).rdma_port("node2", gids=table(2, storage_first=True))
+    (finding,) = judge(NETWORK, run)
+    assert (finding.verdict, finding.nodes) == (Verdict.FAIL, ("node1", "node2"))
+    assert "3 on node1, 4 on node2" in finding.fix
+
+
+def test_an_index_that_is_missing_names_the_right_one():
+    """The table of one node begins later: its own index is told, and that the others keep theirs."""
+    rows = tuple(msgspec.structs.replace(gid, index=gid.index + 3) for gid in table(3)[:1])
+    run = with_netdevs(roce()).environment(NCCL_IB_HCA="=mlx5_0").rdma_port("node3", gids=rows)
+    (finding,) = [f for f in judge("rdma.gid_index_exists_on_every_node", run) if f.verdict is Verdict.FAIL]
+    assert "NCCL_IB_GID_INDEX=3 on node[1-2,4], 6 on node3" in finding.fix
+
+
+def test_a_fabric_that_routes_has_a_subnet_for_each_node():
+    """Subnets that differ where no node has a row in the others' are the fabric's own affair."""
+    run = with_netdevs(roce()).environment(NCCL_IB_HCA="=mlx5_0")
+    for number, name in enumerate(run.names, 1):
+        network = run.subjects[name]["network"]
+        held = (msgspec.structs.replace(network.interfaces[2].addresses[0], address=f"10.{number}.0.1"),)
+        changed = msgspec.structs.replace(network.interfaces[2], addresses=held)
+        run.change(name, "network", interfaces=(*network.interfaces[:2], changed))
+        run.rdma_port(name, gids=(Gid(3, mapped(f"10.{number}.0.1"), "RoCE v2", "rdma0"),))
+    assert {f.verdict for f in judge(NETWORK, run)} == {Verdict.PASS}
+
+
+def test_a_port_without_a_subnet_manager_is_told_once():
+    """That it is not ACTIVE is the consequence."""
+    run = infiniband().rdma_port("node2", state="INIT")
+    assert {f.verdict for f in judge("rdma.ports_are_active", run)} == {Verdict.PASS}
+
+
+def test_the_open_driver_shares_memory_by_dma_buf():
+    """On a kernel that has it, NVIDIA's open modules need no nvidia_peermem."""
+    run = roce()
+    for name in run.names:
+        run.change(name, "kernel", modules=("nvidia",), is_driver_open=True)
+    assert {f.verdict for f in judge("rdma.adapters_reach_gpu_memory", run)} == {Verdict.PASS}
+
+
+def test_ports_that_are_all_local_are_no_difference():
+    """One layer 2 segment without addresses works, and is fragile."""
+    run = roce().environment(NCCL_IB_GID_INDEX="")
+    for name in run.names:
+        for device in range(8):
+            run.rdma_port(name, device, gids=LOCAL)
+    assert {f.verdict for f in judge("rdma.roce_ports_have_an_address", run)} == {Verdict.SKIP}
+    assert {f.verdict for f in judge(SOUND, run)} == {Verdict.WARN}
+
+
+def test_a_counter_that_was_reset_is_no_error():
+    """A counter that is lower at the end was cleared by somebody."""
+    run = roce().rdma_port("node2", counters={"link_downed": 9, "symbol_error": 9})
+    for name in ("rdma.no_link_went_down_during_the_run", "rdma.no_errors_were_counted_during_the_run"):
+        assert {f.verdict for f in judge(name, run)} == {Verdict.PASS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.facts import packages
 from preflight.facts.values import Missing
 from preflight.findings import Verdict
 from tests.checks.cluster import Broken, ethernet, judge, roce
@@ -69,6 +70,62 @@ BROKEN = (
         ("node3",),
         "C library: glibc 2.36 on node[1-2], glibc 2.28 on node3",
     ),
+    Broken(
+        "software.companions_are_the_same_on_every_node",
+        roce().change("node3", "machine", rdma_core="1.11.32.0", rdma_driver="5.8-3.0.7"),
+        ("node3",),
+        "rdma-core: 1.14.48.0 on node[1-2,4], 1.11.32.0 on node3; RDMA driver: none on node[1-2,4], 5.8-3.0.7 on node3",
+    ),
+    Broken(
+        "software.companions_are_the_same_on_every_node",
+        ethernet().change("node3", "machine", compilers={}),
+        ("node3",),
+        "compilers: c++ on node[1-2], none on node3",
+    ),
+    Broken(
+        "software.environments_are_the_same_on_every_node",
+        ethernet().change("node3", "software", packages={"torch": "2.13.0", "accelerate": "1.12.0", "tqdm": "4.1"}),
+        ("node3",),
+        "1 packages on node3 differ from node[1-2]: tqdm 4.1 (there none)",
+    ),
+    Broken(
+        "software.environments_are_the_same_on_every_node",
+        ethernet(2).change("node2", "software", packages={"torch": "2.13.0", "accelerate": "1.12.0", "tqdm": "4.1"}),
+        ("node1", "node2"),
+        "tqdm 4.1 (there none)",
+    ),
+    Broken(
+        "software.no_versions_break_together",
+        ethernet().change("node2", "software", packages={"torch": "2.13.0", "deepspeed": "0.14.0"}),
+        ("node2",),
+        "deepspeed 0.14.0 with torch 2.13.0: `import deepspeed` ends with ImportError",
+    ),
+    Broken(
+        "software.no_versions_break_together",
+        ethernet().change("node2", "software", nccl="2.26.5"),
+        ("node2",),
+        "nccl 2.26.5: jobs of several nodes may end",
+    ),
+    Broken(
+        "software.one_nccl_can_be_met",
+        roce()
+        .change("node2", "software", nccl_copies={"/opt/nccl/lib/libnccl.so.2.16.2": "2.16.2"})
+        .environment("node2", LD_LIBRARY_PATH="/usr/lib:/opt/nccl/lib"),
+        ("node2",),
+        "beside NCCL 2.28.9 of torch a rank may load /opt/nccl/lib/libnccl.so.2.16.2 (2.16.2)",
+    ),
+    Broken(
+        "software.one_nccl_can_be_met",
+        roce().change("node2", "software", nccl_preloaded="/opt/libnccl.so.2"),
+        ("node2",),
+        "LD_PRELOAD puts /opt/libnccl.so.2 before",
+    ),
+    Broken(
+        "software.a_compiler_is_there_for_deepspeed",
+        roce().change("node2", "machine", compilers={"ninja": "/usr/bin/ninja"}),
+        ("node2",),
+        "PATH has none of c++, g++ and clang",
+    ),
 )
 
 
@@ -113,3 +170,24 @@ def test_a_node_without_torch_has_no_other_version_of_it():
     assert verdicts["node3",][0] is Verdict.ERROR
     assert verdicts["node3",][1].startswith("blocked by software.torch_is_installed")
     assert verdicts["node1", "node2", "node4"][0] is Verdict.PASS
+
+
+def test_a_second_nccl_that_nobody_loads_is_no_fault():
+    """Beside torch's own, distributions install one that no process of the job meets."""
+    run = roce().change("node2", "software", nccl_copies={"/usr/lib64/libnccl.so.2.16.2": "2.16.2"})
+    assert {finding.verdict for finding in judge("software.one_nccl_can_be_met", run)} == {Verdict.PASS}
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "is_met"),
+    [
+        ("2.4.0a0+07cec.nv24.05", ">=2.4", True),
+        ("2.3.1", ">=2.4", False),
+        ("2.10.0", ">=2.4,<2.11", True),
+        ("2.11", "<2.11", False),
+        ("", "<9", False),
+    ],
+)
+def test_versions_are_compared_as_numbers(version, wanted, is_met):
+    """2.10 is above 2.4, and a version that nobody knows meets nothing."""
+    assert packages.is_within(version, wanted) is is_met

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.facts.measured import Drill, JobFailure
 from preflight.findings import Verdict
-from tests.checks.cluster import Broken, ethernet, judge
+from tests.checks.cluster import Broken, ethernet, judge, roce
 
 BROKEN = (
     Broken(
@@ -55,6 +56,86 @@ BROKEN = (
         ethernet().training_has(losses=(5.5, 5.5, 5.4)),
         ("node1", "node2", "node3"),
         "loss: 5.5 at the first step, 5.4 at step 3; wanted at most 5.225",
+    ),
+    Broken(
+        "training.every_rank_joined_where_planned",
+        ethernet().training_has(
+            ranks=(),
+            failure=JobFailure(
+                ("node3",), is_proven=True, message="rank 2 on node3 stopped", cause="killed", fix="look"
+            ),
+        ),
+        ("node3",),
+        "rank 2 on node3 stopped; likely cause: killed",
+    ),
+    Broken(
+        "training.every_rank_joined_where_planned",
+        roce(2).rank(3, device="cuda:2"),
+        ("node1",),
+        "rank 3 on node1 ran on cuda:2; wanted cuda:3",
+    ),
+    Broken(
+        "training.data_shards_are_disjoint_and_complete",
+        ethernet()
+        .rank(2, samples_right=False, samples_shared=48)
+        .rank(0, samples_shared=48)
+        .training_has(samples_missing=48),
+        ("node3",),
+        "rank 2 on node3: samples that are not theirs; 48 are used by another rank too, 48 by none",
+    ),
+    Broken(
+        "training.gradients_are_finite",
+        ethernet().rank(1, finite=False),
+        ("node2",),
+        "rank 1 on node2: infinite or no number",
+    ),
+    Broken(
+        "training.optimizer_state_is_the_same_on_every_rank",
+        ethernet().rank(1, optimizer_digest="o1"),
+        ("node2",),
+        "the optimizer state of rank 1 on node2 differs",
+    ),
+    Broken(
+        "training.the_same_seed_gives_the_same_losses_again",
+        ethernet().rank(1, replay_error=0.01),
+        ("node2",),
+        "trained again, the losses of rank 1 on node2 differ by 0.01",
+    ),
+    Broken(
+        "training.accumulation_equals_the_large_batch",
+        ethernet().rank(0, accumulation_error=0.5),
+        ("node1",),
+        "the accumulated gradient of rank 0 on node1 is 0.5",
+    ),
+    Broken(
+        "training.checkpoint_is_read_by_every_rank",
+        ethernet().rank(2, checkpoint_error="/shared/x.pt: No such file or directory"),
+        ("node3",),
+        "rank 2 on node3: checkpoint not read: /shared/x.pt: No such file or directory",
+    ),
+    Broken(
+        "training.training_resumes_to_the_same_losses",
+        ethernet().rank(2, resume_error=0.2),
+        ("node3",),
+        "resumed from the checkpoint, the losses of rank 2 on node3 differ by 0.2",
+    ),
+    Broken(
+        "training.a_killed_rank_is_noticed_and_named",
+        ethernet().training_has(drill=Drill(2, "node3", ("node1",), 5.0, 44.0)),
+        ("node3",),
+        "rank 2 on node3 was killed; blamed was node1",
+    ),
+    Broken(
+        "training.a_killed_rank_is_noticed_and_named",
+        ethernet().training_has(drill=Drill(2, "node3", ("node3",), 90.0, 44.0)),
+        ("node1", "node2", "node3"),
+        "the others ended after 90 s; wanted at most 44 s",
+    ),
+    Broken(
+        "training.torchrun_restarts_from_the_checkpoint",
+        ethernet().training_has(drill=Drill(2, "node3", ("node3",), 5.0, 44.0, (4.0,), (3.0,))),
+        ("node1", "node2", "node3"),
+        "losses after the restart: (4.0,); wanted (3.0,)",
     ),
     Broken(
         "training.no_rank_straggles",
@@ -113,3 +194,49 @@ def test_a_training_that_gave_nothing_passes_nothing():
         (finding,) = judge(f"training.{name}", run)
         assert finding.verdict is Verdict.ERROR
         assert "rank 2 on node3" in finding.message
+
+
+def test_what_follows_from_a_rank_that_died_is_blocked_by_it():
+    """One fail on its node; every other check of the training says where to look."""
+    failure = JobFailure(("node3",), is_proven=True, message="rank 2 on node3 stopped")
+    run = ethernet().training_has(ranks=(), losses=(), not_measured="rank 2 on node3 stopped", failure=failure)
+    for name in ("gradients_are_finite", "parameters_are_the_same_on_every_rank", "the_loss_falls"):
+        (finding,) = judge(f"training.{name}", run)
+        assert finding.verdict is Verdict.ERROR
+        assert finding.message.startswith("blocked by training.every_rank_joined_where_planned on node3")
+
+
+def test_a_job_that_nobody_is_to_blame_for_is_not_measured():
+    """A deadline that all ranks ran into says nothing about any node."""
+    failure = JobFailure(("node1", "node2", "node3"), is_proven=False, message="time limit")
+    run = ethernet().training_has(ranks=(), losses=(), not_measured="time limit", failure=failure)
+    (finding,) = judge("training.every_rank_joined_where_planned", run)
+    assert finding.verdict is Verdict.ERROR
+    assert "time limit" in finding.message
+
+
+@pytest.mark.parametrize(
+    "fault", [{"samples_right": False, "samples_shared": 3}, {"finite": False}], ids=["samples", "infinite"]
+)
+def test_what_spoils_gradients_is_told_before_them(fault):
+    """A gradient of the wrong samples, or of no numbers, is no second cause."""
+    run = ethernet().rank(2, gradient_error=0.8, parameters_error=0.8, **fault)
+    for name in ("first_step_gradients_are_right", "ddp_equals_one_process", "the_loss_falls"):
+        (finding,) = judge(f"training.{name}", run)
+        assert finding.verdict is Verdict.ERROR
+        assert finding.message.startswith("blocked by training.")
+
+
+@pytest.mark.parametrize("strategy", ["fsdp", "zero2"])
+def test_shards_show_no_ranks_own_gradient(strategy):
+    """What nobody can see is not asked."""
+    run = ethernet().training_has(strategy=strategy)
+    for name in ("first_step_gradients_are_right", "no_rank_straggles"):
+        (finding,) = judge(f"training.{name}", run)
+        assert finding.verdict is Verdict.SKIP
+
+
+def test_a_second_computation_that_was_not_made_passes_nothing():
+    """None is no error of 0."""
+    (finding,) = judge("training.the_same_seed_gives_the_same_losses_again", ethernet().rank(1, replay_error=None))
+    assert finding.verdict is Verdict.ERROR

@@ -6,15 +6,17 @@ import pytest
 
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.node import NodeFacts
-from preflight.facts.values import SUBJECTS, Missing
+from preflight.facts.values import Missing
 from tests.checks.cluster import ethernet, roce, without_gid
+
+HEALTHY = sorted(roce().subjects["node1"])
 
 
 def node(run=None) -> NodeFacts:
     return (run or roce()).cluster["node1"]
 
 
-@pytest.mark.parametrize("subject", SUBJECTS)
+@pytest.mark.parametrize("subject", HEALTHY)
 def test_a_subject_is_there_or_raises_with_the_reason_that_the_node_gave(subject):
     """A subject that never came is missing like one that failed."""
     assert getattr(node(), subject) == node().subjects[subject]

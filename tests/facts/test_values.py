@@ -27,9 +27,9 @@ def software(**fields) -> Software:
 
 
 def test_every_collector_has_its_type_and_every_type_its_question():
-    """What a node sends is read, and what a check can read is sent; a clock is measured from here."""
+    """What a node sends is read, and a check can read all of it; a clock is measured from here."""
     assert set(COLLECTORS) <= set(SUBJECTS)
-    assert set(SUBJECTS) - set(COLLECTORS) == {"peers", "clock"}
+    assert {"peers", "clock"} <= set(SUBJECTS) - set(COLLECTORS)
     assert set(SUBJECTS) <= {name for name, _ in inspect.getmembers(NodeFacts)}
 
 
@@ -93,3 +93,12 @@ def test_shared_memory_that_could_not_be_read_is_not_zero():
     assert limits.free_shared_memory_bytes() == 63 << 30
     with pytest.raises(FactMissing):
         msgspec.structs.replace(limits, shm_free_bytes=BROKEN).free_shared_memory_bytes()
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_every_type_can_be_read_from_json(subject):
+    """A union of two kinds of objects cannot be told apart: Missing stands beside plain values only."""
+    try:
+        msgspec.convert({}, SUBJECTS[subject])
+    except msgspec.ValidationError:
+        return

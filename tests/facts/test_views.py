@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from preflight.errors import BlockedBy, NotApplicable, NotMeasured
-from preflight.facts.views import BenchView, MeshView, TrainingView
+from preflight.facts.training import TrainingView
+from preflight.facts.views import BenchView, MeshView
 from tests.checks.cluster import busbw, ethernet, roce
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import rdma, residue
-from .network import add_bridge, attach, ip, port_name, use_cubic
+from .network import add_bridge, attach, ip, port_name, shape, use_cubic
 from .quota import limit_cpu
 from .spaces import LabError, call
 
@@ -143,6 +143,30 @@ def link_down(host: "LabHost", interface: str = "eth0") -> Planted:
 
     ip(host.switch, [f"link set dev {port} down"])
     return Planted(plug_in)
+
+
+def slow_path(host: "LabHost", peer: "LabHost", *, rate: str, usual_rate: str, interface: str = "eth0") -> Planted:
+    """What the host sends to this one peer is limited to `rate`, all else to `usual_rate`."""
+    tc = [*host.space.enter("net"), "tc"]
+    nft = [*host.space.enter("net"), "nft", "-f", "-"]
+    # A packet's priority chooses its class: many kernels have no other classifier.
+    rules = f"""table ip preflight_lab_path {{
+      chain output {{
+        type filter hook postrouting priority 0; policy accept;
+        oifname "{interface}" ip daddr {peer.address} meta priority set 1:2
+      }}
+    }}
+    """
+    call([*tc, "qdisc", "replace", "dev", interface, "root", "handle", "1:", "htb", "default", "1"])
+    for number, limit in ((1, usual_rate), (2, rate)):
+        call([*tc, "class", "add", "dev", interface, "parent", "1:", "classid", f"1:{number}", "htb", "rate", limit])
+    call(nft, text=rules)
+
+    def undo() -> None:
+        call(nft, text="delete table ip preflight_lab_path\n")
+        shape(host.space, interface, usual_rate)
+
+    return Planted(undo)
 
 
 def stop_sshd(host: "LabHost") -> Planted:

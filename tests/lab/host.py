@@ -28,6 +28,7 @@ class LabHost:
     cpu_quota = faults.cpu_quota
     link_down = faults.link_down
     stop_sshd = faults.stop_sshd
+    slow_path = faults.slow_path
     add_interface = faults.add_interface
 
     def __init__(self, space: Space, switch: Space, *, address: str, tag: str, scratch: str) -> None:

@@ -9,6 +9,8 @@ SUBNET = "10.77.0"
 PREFIX_LENGTH = 24
 # Larger bursts let a short transfer look faster than the link, smaller ones keep TCP from filling it.
 BURST_SECONDS = 0.002
+# A packet larger than the burst is cut into frames in software: eight hosts at 200 Mbit then need 1.5 cores, not 0.1.
+LARGEST_PACKET_BYTES = 32000
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 
@@ -37,7 +39,8 @@ def attach(switch: Space, host: Space, *, interface: str, address: str, bridge: 
             f"link set {port} master {bridge} up",
         ],
     )
-    ip(host, ["link set lo up", f"addr add {address} dev {interface}", f"link set {interface} up"])
+    size = f"link set dev {interface} gso_max_size {LARGEST_PACKET_BYTES}"
+    ip(host, ["link set lo up", f"addr add {address} dev {interface}", size, f"link set {interface} up"])
     use_cubic(host, interface)
 
 

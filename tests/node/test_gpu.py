@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from preflight.facts.values import Gpus, Missing
-from preflight.node import gpu
+from preflight.node import gpu, programs
 
 RECORDED = Path(__file__).parents[1] / "data/nvidia-smi/two-gpus.xml"
 FIELD_DATA = Path(__file__).resolve().parents[3] / "shared/field-data/nvidia-smi"
@@ -23,7 +23,11 @@ def fake(folder, script):
     program = folder / "nvidia-smi"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    return {"environment": [["--env", {"PATH": f"{folder}:/usr/bin:/bin"}]], "proc": os.fspath(folder)}
+    return {
+        "environment": [["--env", {"PATH": f"{folder}:/usr/bin:/bin"}]],
+        "proc": os.fspath(folder),
+        "sysfs": os.fspath(folder),
+    }
 
 
 def test_two_gpus_are_told():
@@ -83,8 +87,8 @@ def test_entities_are_not_expanded():
 
 def test_a_node_without_nvidia_smi_has_no_gpu(tmp_path, monkeypatch):
     """Neither program nor driver: no GPU, and that is known."""
-    monkeypatch.setattr(gpu, "FOLDERS", ())
-    arguments = {"environment": [["--env", {"PATH": ""}]], "proc": os.fspath(tmp_path)}
+    monkeypatch.setattr(programs, "FOLDERS", ())
+    arguments = {"environment": [["--env", {"PATH": ""}]], "proc": os.fspath(tmp_path), "sysfs": os.fspath(tmp_path)}
     facts = decoded(gpu.collect(arguments))
     assert facts.devices == ()
     assert facts.driver == Missing("nvidia-smi not found", "absent")
@@ -121,15 +125,6 @@ def test_a_program_that_fails_is_a_missing_list(tmp_path, script, reason):
         assert reason in value.missing
 
 
-def test_a_program_that_hangs_is_stopped(tmp_path):
-    """Past its time the program is killed and the reason says so, also when it closed its output before."""
-    fake(tmp_path, "echo $$ > ${0%/*}/pid; exec sleep 60")
-    with pytest.raises(TimeoutError, match=r"did not finish within 0\.3 s"):
-        gpu.run(os.fspath(tmp_path / "nvidia-smi"), limit_s=0.3)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
-
-
 @pytest.mark.skipif(not FIELD_DATA.is_dir(), reason="the recordings of real hosts are not beside this checkout")
 def test_the_documents_of_real_hosts_are_read():
     """Every recorded document gives its driver and GPUs; the one cut down by hand is refused for its count."""
@@ -144,3 +139,95 @@ def test_the_documents_of_real_hosts_are_read():
         assert facts.devices, file
         assert [device.index for device in facts.devices] == list(range(len(facts.devices)))
         assert all(isinstance(device.memory_mib, int) for device in facts.devices), file
+
+
+PLAIN = Path(__file__).parents[1] / "data/nvidia-smi/h200.txt"
+
+
+def plain(*changes):
+    """The recorded text of one GPU with some of its words changed."""
+    text = PLAIN.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def test_the_plain_text_tells_the_same():
+    """Where there is no XML to read, the text for people gives names, state and links."""
+    facts = decoded(gpu.parse(plain(), is_text=True))
+    (device,) = facts.devices
+    assert (facts.driver, facts.cuda_driver) == ("590.48.01", "13.1")
+    assert (device.name, device.bus_id, device.memory_mib, device.processes) == (
+        "NVIDIA H200",
+        "00000000:83:00.0",
+        143771,
+        0,
+    )
+    status = device.status
+    assert (status.uncorrected_errors, status.is_remapping_pending, status.fabric_state) == (0, False, "Completed")
+    assert (status.pcie_generation, status.pcie_width_max, status.power_limit_watts) == (5, 16, 700.0)
+    assert status.slowdowns == ("idle",)
+
+
+def test_a_text_that_is_cut_short_is_refused():
+    """A GPU whose last section did not come is no GPU with good values; nor is a list with one missing."""
+    text = plain()
+    with pytest.raises(ValueError, match="cut short"):
+        gpu.parse(text[: text.index("    Processes")], is_text=True)
+    devices = decoded(
+        gpu.parse(
+            plain(("Attached GPUs                                          : 1", "Attached GPUs : 8")), is_text=True
+        )
+    ).devices
+    assert devices == Missing("nvidia-smi counts 8 GPUs and describes 1", "failed")
+
+
+def test_the_text_is_asked_for_where_the_xml_cannot_be_read(tmp_path):
+    """An XML that is broken does not cost the facts, if the text is whole."""
+    script = f'case "$*" in "-q -x") echo "<nvidia_smi_log><gpu></nvidia_smi_log>";; -q) cat {PLAIN};; esac'
+    facts = decoded(gpu.collect(fake(tmp_path, script)))
+    assert [device.name for device in facts.devices] == ["NVIDIA H200"]
+
+
+def test_links_and_topology_are_asked_of_several_gpus(tmp_path):
+    """Each of these has its own program and its own limit; one that fails leaves the other."""
+    links = "GPU 0: A (UUID: x)\n\t Link 0: 26 GB/s\n\t Link 1: <inactive>\nGPU 1: A (UUID: y)\n\t Link 0: 26 GB/s"
+    answers = (f'"-q -x") cat {RECORDED}', f"\"nvlink -s\") printf '{links}\\n'", "*) echo no such thing; exit 2")
+    script = f'case "$*" in {";; ".join(answers)};; esac'
+    facts = decoded(gpu.collect(fake(tmp_path, script)))
+    assert [(device.links.active, device.links.inactive) for device in facts.devices] == [(1, 1), (1, 0)]
+    assert facts.topology == Missing("nvidia-smi topo -m printed no matrix: no such thing", "failed")
+
+
+def test_fabric_manager_is_looked_for_where_there_are_switches(tmp_path, monkeypatch):
+    """An NVSwitch is a PCI device; its manager is a process, unless a container hides it."""
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    arguments = fake(tmp_path, f"cat {RECORDED}")
+    switch = tmp_path / "bus/pci/devices/0000:05:00.0"
+    switch.mkdir(parents=True)
+    (switch / "class").write_text("0x068000\n")
+    (switch / "vendor").write_text("0x10de\n")
+    process = tmp_path / "4711"
+    process.mkdir()
+    (process / "comm").write_text("python\n")
+    before = decoded(gpu.collect(arguments))
+    (process / "comm").write_text("nv-fabricmanage\n")
+    assert (before.switches, decoded(gpu.collect(arguments)).fabric_manager) == (1, True)
+    assert before.fabric_manager is False or isinstance(before.fabric_manager, Missing)
+
+
+@pytest.mark.skipif(not FIELD_DATA.is_dir(), reason="the recordings of real hosts are not beside this checkout")
+def test_the_texts_of_real_hosts_are_read():
+    """Every recorded text gives its GPUs; the one that was cut short is refused."""
+    files = [file for file in sorted(FIELD_DATA.glob("*/*.txt")) if "NVSMI LOG" in file.read_text(errors="replace")]
+    assert files
+    for file in files:
+        text = file.read_text(errors="backslashreplace")
+        if "truncated" in file.parent.name:
+            with pytest.raises(ValueError, match="cut short"):
+                gpu.parse(text, is_text=True)
+            continue
+        facts = decoded(gpu.parse(text, is_text=True))
+        assert isinstance(facts.driver, str), file
+        assert facts.devices, file

@@ -90,3 +90,26 @@ def test_a_port_taken_on_one_address_is_taken():
     with socket.create_server(("127.0.0.1", 0)) as server:
         facts = run(bind={"address": "127.0.0.1", "port": server.getsockname()[1]})
     assert facts.master_port_error == "Address already in use"
+
+
+def test_the_way_back_from_an_address_to_its_name_is_timed():
+    """As c10d asks at every connection: the name, what it leads to, and how long the resolver took."""
+    (route,) = run(peer()).routes
+    assert isinstance(route.reverse, str)
+    assert "127.0.0.1" in route.reverse_addresses
+    assert 0 <= route.reverse_seconds < 5
+
+
+def test_an_address_without_a_name_is_absent_and_a_silent_resolver_has_failed():
+    """Silence takes the whole limit; a refusal takes no time that could be told."""
+    assert peers.reverse(("", [], 0.01))["reverse"]["kind"] == "absent"
+    silent = peers.reverse(TimeoutError("the resolver gave no answer within 5 s"))
+    assert (silent["reverse"]["kind"], silent["reverse_seconds"]) == ("failed", 5.0)
+    assert peers.reverse(OSError(-3, "Temporary failure"))["reverse_seconds"]["kind"] == "failed"
+
+
+def test_a_large_cluster_is_asked_for_a_few_names():
+    """The first peers, rank 0's node among them: a thousand nodes must not ask a thousand times each."""
+    others = [peer(name=f"node{number}", address=f"127.0.0.{number}") for number in range(1, 13)]
+    asked = [route.name for route in run(*others).routes if route.reverse != Missing("not asked", "absent")]
+    assert asked == [f"node{number}" for number in range(1, 9)]

@@ -84,3 +84,14 @@ def test_a_table_that_is_no_table_is_an_error(tmp_path):
     """Text of another form raises, so that the subject is missing instead of empty."""
     with pytest.raises(ValueError):
         ports.collect({"proc": tree(tmp_path, tcp=line("nonsense", "0A", 11))})
+
+
+@pytest.mark.skipif("__import__('sys').byteorder != 'little'", reason="the tables are a little-endian machine's")
+def test_ports_of_the_ephemeral_range_are_counted_once(tmp_path):
+    """Listeners and connections alike, many of one port as one; an unknown range is no 0."""
+    tcp = line("0100007F:1F90", "0A", 11) + 2 * line("0200A8C0:C350", "01", 99) + line("0200A8C0:C351", "06", 0)
+    proc = tree(tmp_path, tcp=tcp)
+    assert msgspec.convert(ports.collect({"proc": proc}), type=Ports, strict=True).ephemeral_in_use.kind == "absent"
+    (tmp_path / "sys/net/ipv4").mkdir(parents=True)
+    (tmp_path / "sys/net/ipv4/ip_local_port_range").write_text("32768\t60999\n")
+    assert ports.collect({"proc": proc})["ephemeral_in_use"] == 2

@@ -51,8 +51,12 @@ def roce(sysfs, **changes):
     return build(sysfs, {**files, **{f"ports/1/{name}": text for name, text in port.items()}})
 
 
-def decoded(sysfs):
-    return msgspec.convert(rdma.collect({"sysfs": os.fspath(sysfs)}), type=Rdma, strict=True).devices
+def decoded(sysfs, **more):
+    return msgspec.convert(
+        rdma.collect({"sysfs": os.fspath(sysfs), "proc": os.fspath(sysfs), "environment": [], **more}),
+        type=Rdma,
+        strict=True,
+    ).devices
 
 
 def test_a_healthy_port_is_told_in_full(tmp_path):
@@ -131,3 +135,65 @@ def test_the_trees_of_real_hosts_are_read(tmp_path):
     assert [(port.rate_gbps, port.lid, len(port.gids)) for port in mellanox.ports] == [(56.0, "0x3a4", 1)]
     mixed = decoded(tmp_path / "procfs-mixed-hfi1-mlx4-mlx5")
     assert [(device.name, len(device.ports)) for device in mixed] == [("hfi1_0", 1), ("mlx4_0", 2), ("mlx5_0", 1)]
+
+
+def test_lanes_partitions_and_mtu_are_told(tmp_path):
+    """The width stands behind the rate, RoCE's MTU follows its netdev's, empty partitions at the end are left out."""
+    sysfs = roce(tmp_path, **{"pkeys/0": "0xffff", "pkeys/1": "0x0000", "pkeys/2": "0x8001", "pkeys/10": "0x0000"})
+    netdev = tmp_path / "class/net/eth2"
+    netdev.mkdir(parents=True)
+    for mtu, active in (("1500", 1024), ("9000", 4096), ("4191", 2048)):
+        (netdev / "mtu").write_text(f"{mtu}\n")
+        (port,) = decoded(sysfs)[0].ports
+        assert (port.width, port.active_mtu) == (4, active)
+    assert port.pkeys == ("0xffff", "0x0000", "0x8001")
+
+
+def test_the_vlan_of_a_row_is_that_of_its_netdev(tmp_path):
+    """A netdev that /proc/net/vlan lists has a tag; others have none."""
+    sysfs = roce(tmp_path)
+    (tmp_path / "net/vlan").mkdir(parents=True)
+    (tmp_path / "net/vlan/eth2").write_text("eth2  VID: 70\t REORDER_HDR: 1  dev->priv_flags: 1021\n")
+    gids = {gid.index: gid.vlan for gid in decoded(sysfs)[0].ports[0].gids}
+    assert gids[3] == 70
+    assert isinstance(gids[0], Missing)
+
+
+def test_a_device_file_is_opened_and_not_only_seen(tmp_path):
+    """Whether a program may use an adapter is known when it was opened; of a tree elsewhere nothing is said."""
+    sysfs = build(roce(tmp_path), {"device/infiniband_verbs/uverbs0/dev": "231:192\n"})
+    dev = tmp_path / "dev"
+    assert decoded(sysfs, dev=os.fspath(dev))[0].open_error == f"{dev}/infiniband/uverbs0: No such file or directory"
+    (dev / "infiniband").mkdir(parents=True)
+    (dev / "infiniband/uverbs0").write_text("")
+    assert decoded(sysfs, dev=os.fspath(dev))[0].open_error == ""
+    assert isinstance(decoded(sysfs)[0].open_error, Missing)
+
+
+def test_programs_tell_where_sysfs_does_not(tmp_path):
+    """Without /sys/class/infiniband but with its device files, ibstat and show_gids are asked; what fails is told."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tmp_path / "dev/infiniband").mkdir(parents=True)
+    data = Path(__file__).parents[1] / "data/rdma"
+    for name in ("ibstat", "show_gids"):
+        (tools / name).write_text(f"#!/bin/sh\ncat {data}/{name}.txt\n")
+        (tools / name).chmod(0o755)
+    more = {"dev": os.fspath(tmp_path / "dev"), "environment": [["--env", {"PATH": f"{tools}:/usr/bin:/bin"}]]}
+    first, second = decoded(tmp_path / "none", **more)
+    assert [gid.index for gid in first.ports[0].gids] == [0, 1, 2, 3]
+    assert (second.ports[0].state, second.ports[0].physical_state) == ("DOWN", "Polling")
+    (tools / "ibstat").write_text(f"#!/bin/sh\nhead -c 300 {data}/ibstat.txt\n")
+    with pytest.raises(ValueError, match="cut short at mlx5_0"):
+        decoded(tmp_path / "none", **more)
+
+
+def test_ibv_devinfo_tells_the_active_mtu(tmp_path):
+    """The kernel has no file of it."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    data = Path(__file__).parents[1] / "data/rdma/ibv_devinfo.txt"
+    (tools / "ibv_devinfo").write_text(f"#!/bin/sh\ncat {data}\n")
+    (tools / "ibv_devinfo").chmod(0o755)
+    more = {"dev": os.fspath(tmp_path), "environment": [["--env", {"PATH": f"{tools}:/usr/bin:/bin"}]]}
+    assert decoded(roce(tmp_path, link_layer="InfiniBand"), **more)[0].ports[0].active_mtu == 1024

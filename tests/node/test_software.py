@@ -169,3 +169,19 @@ def test_a_missing_version_decodes(tmp_path):
         **facts(tmp_path),
     }
     assert msgspec.convert(document, type=Software, strict=True).nccl == Missing("not installed", "absent")
+
+
+def test_every_nccl_that_a_rank_can_meet_is_told(tmp_path):
+    """The wheel's by its package, the others by their names; one file under two names is one copy."""
+    wheel = tmp_path / "site/nvidia/nccl/lib"
+    other = tmp_path / "lib"
+    for folder in (wheel, other, tmp_path / "again"):
+        folder.mkdir(parents=True)
+    (wheel / "libnccl.so.2").touch()
+    (other / "libnccl.so.2.16.2").touch()
+    (other / "libnccl.so.2").symlink_to("libnccl.so.2.16.2")
+    (tmp_path / "again/libnccl.so.2").symlink_to(other / "libnccl.so.2.16.2")
+    held = {"nvidia-nccl-cu12": "2.20.5"}
+    found = software.nccl_copies([f"{tmp_path}/site"], held, [f"{tmp_path}/lib", "", f"{tmp_path}/again"])
+    ours = {path: version for path, version in found.items() if path.startswith(str(tmp_path))}
+    assert ours == {f"{wheel}/libnccl.so.2": "2.20.5", f"{other}/libnccl.so.2.16.2": "2.16.2"}

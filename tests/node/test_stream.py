@@ -137,6 +137,16 @@ def test_a_sender_that_stops_early_gives_an_error_and_no_figure():
     assert "gbytes_per_s" not in heard
 
 
+def test_a_node_may_only_send_or_only_receive(ring):
+    """One stream between two of three nodes: the third has no part, and each tells of its own alone."""
+    first, second, _ = ring
+    target = {"name": "b", "address": second.address, "port": second.port}
+    first.channel.messages.put({"round": {"shift": 3, "send_to": target, "receive_from": None, "seconds": 0.4}})
+    second.channel.messages.put({"round": {"shift": 3, "send_to": None, "receive_from": "a", "seconds": 0.4}})
+    assert first.heard() == {"shift": 3, "from": None}
+    assert second.heard()["gbytes_per_s"] > 0
+
+
 def test_strangers_are_dropped_and_the_sender_is_still_measured(ring):
     """Garbage, silence and a header of another round do not become the stream."""
     target = ring[1]

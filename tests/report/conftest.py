@@ -134,6 +134,20 @@ def make_hostile(make_report, bench, training):
                 not_measured=text,
                 ranks=tuple(replace(rank, node=text, device=text, parameters_digest=text) for rank in training.ranks),
             ),
+            plan={
+                "launches": [
+                    {
+                        "launcher": text,
+                        "file": text,
+                        "line": 1,
+                        "nodes": {"value": text, "file": text, "line": 2, "origin": text},
+                        "rank": {"unknown": text, "file": text, "line": 3},
+                        "environment": {text: text},
+                        "command": f"run {text}",
+                    }
+                ],
+                "ranks": [dict.fromkeys(("rank", "node", "local_rank", "device", "interface", "address"), text)],
+            },
             stages={text: 1.0},
             profile=text,
             notes=(text,),

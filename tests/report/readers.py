@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 
 VOID = {"meta", "link", "input", "br", "hr", "img"}
 EMPTY_IN_SVG = {"path", "rect", "circle"}
-SAMPLE = re.compile(
-    r'(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>(?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? (?P<value>\S+)'
-)
-LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"')
+NAME = "[a-zA-Z_][a-zA-Z0-9_]*"
+VALUE = r'(?:[^"\\\n]|\\[\\"n])*'
+SAMPLE = re.compile(rf'(?P<name>{NAME})(?:\{{(?P<labels>(?:{NAME}="{VALUE}",?)*)\}})? (?P<value>\S+)')
+LABEL = re.compile(f'({NAME})="({VALUE})"')
 
 
 class Page(HTMLParser):

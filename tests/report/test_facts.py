@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from preflight.facts.values import Missing
-from preflight.report.facts import ROWS
+from preflight.report.facts import ROWS, compared
+from preflight.report.facts import told as every_row
 from tests.checks.cluster import ABSENT, ethernet, roce, with_second_address
 
 
@@ -97,3 +98,15 @@ def test_the_chosen_interface_is_the_one_that_is_told():
     """Not the first, but the one that the job's variables choose."""
     run = with_second_address(ethernet(), "node1", "192.168.7.1").environment(GLOO_SOCKET_IFNAME="mgmt0")
     assert told(run)["training interface"] == "mgmt0 192.168.7.1/24"
+
+
+def test_rows_are_compared_over_nodes_and_those_that_differ_come_first():
+    """The most frequent value first; what each node has of its own by nature is no difference."""
+    run = ethernet().interface("node3", mtu=1500)
+    rows = compared({node.name: every_row(node) for node in run.cluster})
+    assert [(row.title, row.values) for row in rows if row.differs] == [
+        ("its MTU", (("9000", ("node1", "node2")), ("1500", ("node3",))))
+    ]
+    assert rows[0].title == "its MTU"
+    assert {row.title for row in rows} == set(ROWS)
+    assert next(row for row in rows if row.title == "hostname").is_own

@@ -86,7 +86,7 @@ def _set(document, path, value):
         (["exit_code"], True), (["exit_code"], 0), (["exit_code"], "1"), (["finished"], 1), (["findings"], {}),
         (["findings", 0, "verdict"], "good"), (["findings", 0, "nodes"], "node3"), (["findings", 0], None),
         (["ledger", "judged"], -1), (["ledger", "judged"], 9), (["ledger", "expected"], 9), (["run", "seconds"], -1.0),
-        (["run", "seconds"], float("nan")), (["stages", "x"], float("inf")), (["plan"], {}), (["mesh"], []),
+        (["run", "seconds"], float("nan")), (["stages", "x"], float("inf")), (["plan"], 1), (["mesh"], []),
         (["verdict"], "pass"), (["verdict"], "error"), (["findings", 0, "nodes"], ["node3", "node3"]),
     ],
 )  # fmt: skip

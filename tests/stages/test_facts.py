@@ -11,9 +11,10 @@ from preflight.errors import FactMissing
 from preflight.facts import decode
 from preflight.facts.decode import Document
 from preflight.facts.node import NodeFacts
-from preflight.facts.values import SUBJECTS, Missing
+from preflight.facts.values import Missing
 from preflight.fleet import Fleet
 from preflight.hosts import parse_hosts
+from preflight.node.collect import COLLECTORS
 from preflight.stages import facts
 from preflight.transport import Reach
 from tests.checks.cluster import ethernet, roce
@@ -41,7 +42,7 @@ def test_every_subject_of_this_machine_comes():
     assert node.identity.hostname == socket.gethostname()
     assert abs(node.clock.offset_seconds) < 1
     assert node.variable("NCCL_DEBUG") == "INFO"
-    assert {name for name in SUBJECTS if name not in node.subjects} <= {"peers", "gpu", "rdma"}
+    assert set(COLLECTORS) <= set(node.subjects)
     assert not any("malformed" in missing.missing for missing in node.missing.values())
 
 

@@ -7,18 +7,18 @@ import pytest
 from preflight.errors import NotMeasured
 from preflight.jobs import Outcome, RankStory
 from preflight.launchers import Job, Placement
+from preflight.options import Options
 from preflight.stages import training
+from tests.checks.cluster import ethernet
 
 PLACEMENTS = (Placement(0, "node1", 0, 1), Placement(1, "node2", 0, 1))
-JOB = Job("train", training.settings("gloo"), PLACEMENTS, "10.0.0.1", (), 60.0)
+JOB = Job("train", training.settings("gloo", Options()), PLACEMENTS, "10.0.0.1", (), 60.0)
+RANK = ethernet().training().ranks[0]
 
 
-def trained(rank: int, **more) -> dict:
-    return {
-        "record": "trained", "rank": rank, "device": "cpu", "step_seconds_median": 0.1 + rank, "step_seconds_p95": 0.2,
-        "parameters_digest": "d0", "gradient_error": 0.0, "parameters_error": 0.0, "import_seconds": 1.0,
-        "finite": True, "reference_agreed": True, "samples_digest": "s", "communication_seconds_median": 0.01, **more,
-    }  # fmt: skip
+def trained(rank: int) -> dict:
+    fields = {name: getattr(RANK, name) for name in RANK.__struct_fields__ if name != "node"}
+    return {"record": "trained", **fields, "rank": rank}
 
 
 def outcome(failure: str = "", guilty: tuple[str, ...] = ()) -> Outcome:
@@ -42,17 +42,3 @@ def test_a_training_that_failed_has_no_ranks_but_who_is_guilty():
     assert (section.ranks, section.not_measured_nodes) == ((), ("node2",))
     with pytest.raises(NotMeasured, match="rank 1 on node2 stopped"):
         section.joined()
-
-
-def test_a_node_named_in_a_record_is_not_believed():
-    """A rank cannot move to another node."""
-    told = outcome()
-    told.stories[1].records[0]["node"] = "node1"
-    assert training.summarise(JOB, told, launcher="direct").ranks[1].node == "node2"
-
-
-def test_the_slowest_rank_and_the_typical_step_are_told():
-    """By their medians."""
-    section = training.summarise(JOB, outcome(), launcher="direct")
-    assert training.slowest(section).rank == 1
-    assert training.typical_step_seconds(section) == pytest.approx(0.6)

@@ -60,6 +60,12 @@ def played(forked_scenarios):
         "collectives.py",
         {
             "all": {"ranks": 3, "settings": {**FEW, "operations": list(COLLECTIVES)}},
+            "pipelined": {"ranks": 3, "settings": {**FEW, "operations": list(COLLECTIVES), "mode": "pipelined"}},
+            "small bfloat16": {
+                "ranks": 3,
+                "settings": {**FEW, "sizes": [8], "operations": list(COLLECTIVES), "dtype": "bfloat16"},
+            },
+            "too large": {"ranks": 1, "settings": {"sizes": [1 << 60]}},
             "alone": {"ranks": 1, "settings": {**FEW, "operations": list(COLLECTIVES)}},
             "element after": {
                 "ranks": 3,
@@ -132,6 +138,8 @@ def test_bus_factors_are_those_of_nccl_tests(ranks):
         "all_gather": pytest.approx((ranks - 1) / ranks),
         "reduce_scatter": pytest.approx((ranks - 1) / ranks),
         "all_to_all": pytest.approx((ranks - 1) / ranks),
+        "gather": pytest.approx((ranks - 1) / ranks),
+        "scatter": pytest.approx((ranks - 1) / ranks),
     }
 
 
@@ -196,7 +204,7 @@ def test_an_iteration_takes_as_long_as_its_slowest_rank(by_variables):
     assert result.busbw_gbytes_per_s == result.algbw_gbytes_per_s  # of two ranks
 
 
-@pytest.mark.parametrize("scenario", ["all", "alone"])
+@pytest.mark.parametrize("scenario", ["all", "alone", "pipelined", "small bfloat16"])
 def test_every_operation_delivers_the_right_elements(played, scenario):
     """Each operation runs over gloo, its timed buffers hold exactly what they must, also with a rank alone."""
     results = {record["op"]: as_result(record) for record in of_kind(played[scenario]["records"], "result")}
@@ -230,6 +238,31 @@ def test_an_absent_rank_is_told_at_the_rendezvous(played):
     assert played["rank absent"]["codes"] == [1]
     (failed,) = of_kind(played["rank absent"]["records"], "failed")
     assert failed["stage"] == "rendezvous"
+
+
+def test_several_at_once_are_told_as_such(played):
+    """The result says in which mode and type it was taken."""
+    for scenario, mode, dtype in (("pipelined", "pipelined", "float32"), ("small bfloat16", "blocking", "bfloat16")):
+        for record in of_kind(played[scenario]["records"], "result"):
+            assert (record["mode"], record["dtype"]) == (mode, dtype)
+
+
+def test_a_size_that_memory_has_no_room_for_is_refused(played):
+    """In one line, before anything is allocated."""
+    (failed,) = of_kind(played["too large"]["records"], "failed")
+    assert failed["error"].startswith("MemoryError: all_reduce of 1152921504606846976 bytes: the ranks have room for")
+
+
+@given(st.sampled_from(sorted(collectives.EXACT)), st.integers(1, 512))
+def test_sums_of_patterns_are_exact_in_every_type(dtype, ranks):
+    """The largest sum is one that the type holds, or the type is refused for so many ranks."""
+    try:
+        levels = collectives.levels_of(dtype, ranks=ranks)
+    except ValueError:
+        assert ranks > collectives.EXACT[dtype]
+    else:
+        assert ranks * (levels - 1) <= collectives.EXACT[dtype]
+        assert max(collectives.pattern(index, 0, levels) for index in range(collectives.PERIOD)) == levels - 1
 
 
 def test_an_unknown_setting_is_an_error_that_names_it(played):

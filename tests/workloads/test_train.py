@@ -50,9 +50,47 @@ def healthy(ranks_by_variables):
     return ranks_by_variables("train.py", ranks=2, settings={})
 
 
+ANOTHER_SEED = """
+import json, os
+settings = json.loads(os.environ["PREFLIGHT_SETTINGS"])
+os.environ["PREFLIGHT_SETTINGS"] = json.dumps({**settings, "seed": 1})
+"""
+FORGETFUL = """
+import torch
+from torch.nn import functional
+right, calls = functional.cross_entropy, []
+def drifting(*words):
+    calls.append(None)
+    return right(*words) * (1 + len(calls) / 1000)
+functional.cross_entropy = drifting
+"""
+NO_SYNC_LOSES = """
+from torch.nn import parallel
+init = parallel.DistributedDataParallel.no_sync
+def no_sync(self):
+    for parameter in self.parameters():
+        parameter.register_hook(lambda gradient: gradient * 0.5)
+    return init(self)
+parallel.DistributedDataParallel.no_sync = no_sync
+"""
+STALE_STATE = """
+from torch.distributed.checkpoint import state_dict
+right = state_dict.set_state_dict
+state_dict.set_state_dict = lambda model, *words, **named: None
+"""
+
+
 @pytest.fixture(scope="module")
-def played(forked_scenarios):
+def folder(tmp_path_factory):
+    """Where checkpoints go."""
+    return tmp_path_factory.mktemp("checkpoints")
+
+
+@pytest.fixture(scope="module")
+def played(forked_scenarios, folder):
     """Every scenario of this file, played once."""
+    kept = {"settings": {"checkpoint_dir": str(folder)}}
+    lost = {"settings": {"checkpoint_dir": str(folder / "nowhere")}}
     before = SPOIL_BEFORE.format(factor=1.5)
     return forked_scenarios(
         "train.py",
@@ -76,6 +114,14 @@ def played(forked_scenarios):
                 "plants": {"1": SPOIL_BEFORE.format(factor="float('nan')")},
             },
             "shard": {"ranks": 3, "settings": THREE_STEPS, "plants": {"1": ANOTHERS_SHARD}},
+            "seed": {"ranks": 3, "settings": THREE_STEPS, "plants": {"1": ANOTHER_SEED}},
+            "forgetful": {"ranks": 2, "settings": THREE_STEPS, "plants": {"1": FORGETFUL}},
+            "no_sync": {"ranks": 2, "settings": THREE_STEPS, "plants": {"1": NO_SYNC_LOSES}},
+            "checkpoint": {"ranks": 2, **kept},
+            "sharded": {"ranks": 2, "settings": {**kept["settings"], "strategy": "fsdp"}},
+            "stale": {"ranks": 2, **kept, "plants": {"1": STALE_STATE}},
+            "unwritable": {"ranks": 2, **lost},
+            "killed": {"ranks": 2, "settings": {"drill": True, "dying_rank": 1, "dying_step": 2}},
         },
     )
 
@@ -164,7 +210,7 @@ def test_each_rank_joins_and_ends(healthy):
     """Every rank says where it is and that it is done."""
     for records in healthy.values():
         stages = [record["stage"] for record in records if record["record"] == "stage"]
-        assert stages == ["import", "rendezvous", "communicator", "running", "done"]
+        assert stages == ["import", "rendezvous", "communicator", "first_step", "running", "checking", "done"]
         assert records[-1] == {"record": "done"}
 
 
@@ -222,3 +268,68 @@ def test_a_shard_used_twice_shows(played):
     ranks = trained(played["shard"]["records"])
     assert ranks[0].samples_digest == ranks[1].samples_digest != ranks[2].samples_digest
     assert [rank.rank for rank in ranks if rank.gradient_error > 1e-2] == [1]
+
+
+@pytest.mark.parametrize("scenario", ["again", "alone", "four"])
+def test_what_is_computed_twice_is_the_same(played, scenario):
+    """On a CPU the first steps repeat to the bit; two halves of a batch add up to the whole within rounding."""
+    ranks = trained(played[scenario]["records"])
+    assert {rank.replay_error for rank in ranks} == {0.0}
+    assert max(rank.accumulation_error for rank in ranks) < 1e-4
+    assert len({rank.optimizer_digest for rank in ranks}) == 1
+    assert all(rank.samples_right and rank.samples_shared == 0 for rank in ranks)
+    assert all(rank.memory_peak_bytes > 1 << 20 and rank.data_seconds_median > 0 for rank in ranks)
+
+
+def test_a_shard_used_twice_is_told_by_its_rank(played):
+    """The rank itself sees that its samples are not those that it should have; both see that they are shared."""
+    ranks = trained(played["shard"]["records"])
+    assert [rank.samples_right for rank in ranks] == [True, False, True]
+    assert [rank.samples_shared for rank in ranks] == [12, 12, 0]
+    (missing,) = [r["samples_missing"] for r in played["shard"]["records"] if r["record"] == "losses"]
+    assert missing == 12
+
+
+def test_a_seed_that_differs_is_told_by_its_rank(played):
+    """The seed that most ranks have counts."""
+    assert [rank.samples_right for rank in trained(played["seed"]["records"])] == [True, False, True]
+
+
+def test_a_rank_that_does_not_repeat_itself_is_named(played):
+    """Its losses change from one time to the next; those of its peer change with the gradients it is sent."""
+    assert trained(played["forgetful"]["records"])[1].replay_error > 1e-3
+
+
+def test_a_wrong_accumulation_shows(played):
+    """Half of what one rank gathers is lost."""
+    assert trained(played["no_sync"]["records"])[1].accumulation_error > 1e-2
+
+
+@pytest.mark.parametrize("scenario", ["checkpoint", "sharded"])
+def test_training_resumes_from_the_checkpoint_to_the_same_losses(played, folder, scenario):
+    """Through DDP and in shards, to the bit; and the file is gone afterwards."""
+    ranks = trained(played[scenario]["records"])
+    assert [(rank.checkpoint_error, rank.resume_error) for rank in ranks] == [("", 0.0)] * 2
+    assert list(folder.iterdir()) == []
+
+
+def test_shards_train_to_the_same_losses_as_whole_copies(played):
+    """Only the order of additions differs."""
+    assert losses(played["sharded"]["records"]) == pytest.approx(losses(played["again"]["records"]), rel=1e-4)
+
+
+def test_a_state_that_is_not_restored_shows(played):
+    """The rank that goes on from the start has other losses."""
+    assert trained(played["stale"]["records"])[1].resume_error > 1e-3
+
+
+def test_a_folder_that_cannot_be_written_is_told_by_rank_0_alone(played):
+    """Nobody resumes, nobody hangs, and the ranks that only have nothing to read accuse no one."""
+    first, second = trained(played["unwritable"]["records"])
+    assert "FileNotFoundError" in first.checkpoint_error
+    assert (second.checkpoint_error, second.resume_error) == ("", None)
+
+
+def test_a_rank_kills_itself_where_the_drill_says(played):
+    """The other one fails at its next exchange."""
+    assert played["killed"]["codes"] == [1, -9]

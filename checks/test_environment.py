@@ -1,0 +1,111 @@
+"""Do the variables of the job exist, hold what they may, and agree between the nodes?"""
+
+import pytest
+
+from preflight.errors import BlameMany
+from preflight.facts import proxies, variables
+
+
+@pytest.mark.advisory
+def test_variables_exist(node):
+    """Every NCCL_, TORCH_NCCL_ and GLOO_ variable of the job is one that a library reads.
+
+    A misspelt or long removed name does nothing, without a word: the job runs as if it had never been set.
+    Fix: `unset` the variable, or write the name that is offered.
+    """
+    names = node.environment.variables
+    told = [words for name in names if (words := variables.unknown(name) or variables.outdated(name))]
+    assert not told, "; ".join(_with_layer(node, words) for words in told)
+
+
+def test_values_are_possible(node):
+    """Every variable of the job holds a value that the library can read.
+
+    NCCL goes on with its default, as with NCCL_IB_DISABLE=true; torch stops. Neither is what was asked for.
+    Fix: write one of the values wanted, or `unset` the variable.
+    """
+    held = node.environment.variables
+    told = [words for name, variable in held.items() if (words := variables.refused(name, variable.value))]
+    assert not told, "; ".join(_with_layer(node, words) for words in told)
+
+
+@pytest.mark.advisory
+def test_nothing_is_left_from_debugging(node):
+    """No variable is left over from a search for faults.
+
+    They switch the fast ways off or write a line for every call, in ~/.bashrc, an image or /etc/nccl.conf, long after
+    the fault is gone; CUDA_LAUNCH_BLOCKING=1 hangs jobs of several nodes.
+    Fix: `unset` the variable where it is set (the layer is named), or accept the warning if it is meant.
+    """
+    has_rdma = bool(node.rdma.active_ports())
+    held = node.environment.variables
+    told = [
+        words
+        for name, variable in held.items()
+        if (words := variables.leftover(name, variable.value, has_rdma=has_rdma))
+    ]
+    assert not told, "; ".join(_with_layer(node, words) for words in told)
+
+
+def test_variables_of_all_ranks_agree(cluster):
+    """What all ranks must decide alike, they are told alike: protocols, algorithms, buffers, networks.
+
+    NCCL does not compare them: ranks that chose differently wait for each other for ever, or report a mismatch.
+    Fix: set the variable to one value on every node, best in the launch file; /etc/nccl.conf and ~/.nccl.conf set some.
+    """
+    cluster.needs_peers()
+    _same(cluster, variables.must_agree)
+
+
+@pytest.mark.advisory
+def test_other_variables_are_the_same_on_every_node(cluster):
+    """Variables that no node needs to have for itself are the same on every node.
+
+    A difference is what one shell's profile, one image or one /etc/nccl.conf has and the others have not.
+    Fix: set the variable to one value on every node, or unset it on the nodes named.
+    """
+    cluster.needs_peers()
+    _same(cluster, lambda name: not variables.must_agree(name) and not variables.may_differ(name))
+
+
+@pytest.mark.advisory
+def test_proxies_leave_the_peers_out(node, cluster):
+    """Where a proxy is set for web traffic, the peers are excepted from it.
+
+    Ray, etcd, Kubernetes and metrics talk HTTP or gRPC between nodes: the proxy answers for the peer, with an error.
+    Fix: `export no_proxy=$no_proxy,<addresses and names of all nodes>` on the nodes named.
+    """
+    cluster.needs_peers()
+    found = [name for name in proxies.NAMES if node.value(name)]
+    if not found:
+        return
+    excepted = node.value("no_proxy") or node.value("NO_PROXY")
+    peers = [peer for peer in cluster if peer.name != node.name]
+    caught = [
+        peer.name for peer in peers if not proxies.excepts(excepted, {peer.best_address(), peer.identity.hostname})
+    ]
+    assert not caught, (
+        f"{', '.join(found)} set, and no_proxy leaves out neither name nor address of {', '.join(caught[:4])}"
+    )
+
+
+def _with_layer(node, words):
+    """The words with the layer that set the variable they begin with."""
+    name = words.replace("=", " is ").split(" is ")[0]
+    return f"{words} (set by {node.setting(name).layer})" if name in node.environment.variables else words
+
+
+def _same(cluster, is_judged):
+    """A Blame for each variable that is judged and differs."""
+    names = sorted({name for node in cluster for name in node.environment.variables if is_judged(name)})
+    blames = []
+    for name in names:
+        groups = cluster.group_by(lambda node, name=name: _told(node, name))
+        blames += cluster.differing(groups, name)
+    if blames:
+        raise BlameMany(blames)
+
+
+def _told(node, name):
+    """A variable as a message says it."""
+    return f"{node.value(name)!r} (from {node.setting(name).layer})" if node.has_variable(name) else "not set"

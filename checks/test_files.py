@@ -1,0 +1,179 @@
+"""Is there room where a job writes, and are the paths that nodes should share or hold alike so?"""
+
+import pytest
+
+from preflight.errors import Blame, BlameMany, FactMissing, NotApplicable
+
+
+def test_network_file_systems_answer(node):
+    """Every file system of the network that is mounted on a node answers.
+
+    One whose server has gone hangs whatever touches it, at a moment that nobody chose; no signal ends it.
+    Fix: `umount -l <path>` and mount it again on the nodes named, or bring its server back.
+    """
+    silent = [
+        f"{mount.path} ({mount.kind} {mount.source}): {mount.trouble}" for mount in node.files.mounts if mount.trouble
+    ]
+    assert not silent, "; ".join(silent)
+
+
+@pytest.mark.advisory
+def test_places_can_be_written_to(node):
+    """The home folder and the folder for temporary files are there and can be written to.
+
+    torchrun, Triton and torch.compile write there before the first step; with a read-only home a rank ends or compiles
+    everything anew.
+    Fix: mount it writable, or point HOME, TMPDIR, TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR at a folder that is.
+    """
+    places = [place for place in node.files.places if place.purpose != "--shared"]
+    told = [
+        f"{place.purpose} ({place.path}): {place.trouble or 'cannot be written to'}"
+        for place in places
+        if place.trouble or not place.is_writable
+    ]
+    assert not told, "; ".join(told)
+
+
+@pytest.mark.advisory
+def test_there_is_room(node, settings):
+    """There is room for files, and for their names, wherever a job writes.
+
+    Checkpoints and logs end with "No space left on device", after hours; with no inodes left, though `df` shows room.
+    Fix: `df -h` and `df -i` on the nodes named; remove what is old, or write elsewhere.
+    """
+    told = []
+    for place in node.files.places:
+        if place.trouble:
+            continue  # another check says so
+        if place.free_bytes < settings.files.free_min_bytes:
+            wanted = settings.files.free_min_bytes >> 20
+            told.append(f"{place.path}: {place.free_bytes >> 20} MiB free; wanted at least {wanted}")
+        if isinstance(place.free_inodes, int) and place.free_inodes < settings.files.free_min_inodes:
+            wanted = settings.files.free_min_inodes
+            told.append(f"{place.path}: room for {place.free_inodes} more files; wanted at least {wanted}")
+    assert not told, "; ".join(told)
+
+
+def test_shared_paths_are_shared(cluster):
+    """What one node writes into a path named with --shared, every node reads there.
+
+    A checkpoint, an index or a dataset cache that one rank writes is not there for the others: they end with
+    FileNotFoundError, or train from a file of their own.
+    Fix: mount the same file system on the nodes named (`findmnt -T <path>` tells what is there), or use a node-local
+    checkpoint (`checkpoint.use_node_local_storage` of DeepSpeed).
+    """
+    blames = []
+    for path in _paths(cluster, "shared", "--shared"):
+        seen = cluster.gather(lambda node, path=path: _one(node.files.shared, path))
+        for trouble in dict.fromkeys(shared.trouble for shared in seen.values() if shared.trouble):
+            names = [name for name, shared in seen.items() if shared.trouble == trouble]
+            writer = seen[names[0]].writer
+            if writer:
+                blames.append(Blame(f"{path}: {trouble} (written on {writer})", nodes=names))
+            else:
+                for name in names:
+                    cluster.cannot_judge(name, FactMissing(path, trouble))
+    if blames:
+        raise BlameMany(blames)
+
+
+@pytest.mark.advisory
+def test_shared_files_are_seen_soon(node, settings):
+    """A new file in a shared path is seen by every node within seconds.
+
+    Where it takes longer, a node looks for the index that another has just built and does not find it.
+    Fix: build caches and indexes before the start; mount NFS with `lookupcache=positive` or `actimeo=1`.
+    """
+    limit = settings.files.visible_max_seconds
+    late = [
+        f"{shared.path}: {shared.seconds:.3g} s"
+        for shared in _asked(node)
+        if shared.seconds > limit and not shared.trouble
+    ]
+    assert not late, f"a file of another node was seen late: {'; '.join(late)}; wanted within {limit:g} s"
+
+
+@pytest.mark.advisory
+def test_shared_paths_take_writes_fast_enough(node, settings):
+    """Writing into a shared path is fast enough for checkpoints.
+
+    All ranks wait while a checkpoint is written: gigabytes at a few MB/s are hours.
+    Fix: `dd if=/dev/zero of=<path>/x bs=1M count=64 oflag=direct` on the nodes named; write elsewhere, or less often.
+    """
+    wanted = settings.files.write_min_mbytes_per_s
+    speeds = {shared.path: shared.write_mbytes_per_s for shared in _asked(node)}
+    slow = [f"{path}: {speed:g} MB/s" for path, speed in speeds.items() if isinstance(speed, float) and speed < wanted]
+    assert not slow, f"8 MiB were written slowly: {'; '.join(slow)}; wanted at least {wanted:g} MB/s"
+
+
+@pytest.mark.advisory
+def test_no_token_is_left_behind(node):
+    """No earlier run of preflight left a token in a shared path.
+
+    It means that a run was cut off harder than it could clean up after.
+    Fix: `rm` what is named, once no other preflight runs there.
+    """
+    left = [name for shared in _asked(node) for name in shared.leftovers]
+    assert not left, f"left by an earlier run: {', '.join(left)}"
+
+
+def test_same_paths_hold_the_same(cluster):
+    """A path named with --same holds the same on every node.
+
+    Code, configuration or data of another age on one node: its rank takes another branch, and the job hangs or learns
+    something else.
+    Fix: copy it anew to the nodes named (`rsync -c`), or keep it in one place that all nodes mount.
+    """
+    cluster.needs_peers()
+    blames = []
+    for path in _paths(cluster, "same", "--same"):
+        held = cluster.gather(lambda node, path=path: _one(node.files.same, path))
+        lost = {name: same.digest.missing for name, same in held.items() if not isinstance(same.digest, str)}
+        blames += [Blame(f"{path}: {reason}", nodes=[name]) for name, reason in lost.items()]
+        words = {name: _told(same) for name, same in held.items() if name not in lost}
+        groups = {told: tuple(name for name in words if words[name] == told) for told in dict.fromkeys(words.values())}
+        blames += cluster.differing(groups, path)
+    if blames:
+        raise BlameMany(blames)
+
+
+def test_no_pointer_stands_for_data(node):
+    """No file under a path named with --same is a git-lfs pointer where data should be.
+
+    Cloned without git-lfs, weights and datasets are text files of 130 bytes: loading them fails on this node.
+    Fix: `git lfs pull` in the folder, on the nodes named.
+    """
+    if not node.files.same:
+        raise NotApplicable("no path is named with --same")
+    found = [f"{same.path}: {', '.join(same.pointers[:4])}" for same in node.files.same if same.pointers]
+    assert not found, f"git-lfs pointers instead of data: {'; '.join(found)}"
+
+
+def _paths(cluster, subject, option):
+    """The paths that were asked for."""
+    files = cluster.gather(lambda node: node.files)
+    paths = dict.fromkeys(entry.path for told in files.values() for entry in getattr(told, subject))
+    if not paths:
+        raise NotApplicable(f"no path is named with {option}")
+    return tuple(paths)
+
+
+def _one(entries, path):
+    """What a node says of a path."""
+    for entry in entries:
+        if entry.path == path:
+            return entry
+    raise FactMissing(path, "the node was not asked for it")
+
+
+def _asked(node):
+    """What a node says of the shared paths, where there are any."""
+    if not node.files.shared:
+        raise NotApplicable("no path is named with --shared")
+    return node.files.shared
+
+
+def _told(same):
+    """What a path holds as a message says it."""
+    part = "" if same.is_whole else ", read in part"
+    return f"{same.digest[:12]} ({same.file_count} files, {same.bytes} bytes{part})"

@@ -1,0 +1,18 @@
+"""Are there enough ports for the connections of a job?"""
+
+import pytest
+
+
+@pytest.mark.advisory
+def test_ephemeral_ports_are_enough(node, settings):
+    """The range of ports that the kernel hands out is wide, and mostly free.
+
+    NCCL and gloo take a port of it for every listener and every connection: a job of hundreds of ranks ends with
+    "Address already in use" or "Cannot assign requested address" at its start.
+    Fix: `sysctl -w net.ipv4.ip_local_port_range="32768 60999"` on the nodes named; `ss -tan | wc -l` tells who uses it.
+    """
+    low, high = node.network.ephemeral_ports
+    width, wanted = high - low + 1, settings.network.ephemeral_ports_min
+    assert width >= wanted, f"the ephemeral range {low}-{high} has {width} ports; wanted at least {wanted}"
+    used, share = node.ports.used_ephemeral(), settings.network.ephemeral_used_share
+    assert used <= share * width, f"{used} of {width} ephemeral ports are in use; wanted at most {share:.0%}"

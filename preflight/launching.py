@@ -1,0 +1,174 @@
+"""How do launch files meet a run: their findings in its ledger, their variables in the job, their own verb?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from preflight import hosts
+from preflight.errors import UsageError
+from preflight.facts.cluster import Cluster
+from preflight.findings import SEVERITY, Finding, Ledger, Verdict
+from preflight.launch.check import check_files
+from preflight.launch.plan import LaunchFiles, told
+from preflight.launch.table import described, ranks_table
+from preflight.launch.write import write_files
+from preflight.options import Options
+from preflight.report.files import write_atomically
+from preflight.report.printable import printable
+from preflight.run import Run
+
+JUDGED = "launch.files_are_judged"
+
+
+def record(ledger: Ledger, patterns: Iterable[str], cluster: Cluster, names: tuple[str, ...]) -> dict[str, Any]:
+    """Judge the launch files against the cluster, write the verdicts down, and give the report's section.
+
+    A rule speaks once of a node: what it says of several lines becomes one finding with all of them.
+    """
+    findings, files = check_files(patterns, cluster)
+    for finding in merged(findings, names):
+        ledger.expect(finding.check, finding.nodes)
+        ledger.record(finding)
+    ledger.expect(JUDGED, names)
+    count = len(files.plans)
+    ledger.record(
+        Finding(JUDGED, Verdict.PASS, names, f"{count} start{'s' * (count != 1)} of a job read from the files")
+    )
+    return section(files, cluster)
+
+
+def merged(findings: Iterable[Finding], names: tuple[str, ...]) -> list[Finding]:
+    """The findings with those of one rule that share a node made one; a finding about no node is about all."""
+    of_rule: dict[str, list[Finding]] = {}
+    for finding in findings:
+        whole = finding if finding.nodes else replace(finding, nodes=names)
+        told_before = of_rule.setdefault(finding.check, [])
+        sharing = [other for other in told_before if set(other.nodes) & set(whole.nodes)]
+        of_rule[finding.check] = [other for other in told_before if other not in sharing] + [_one([*sharing, whole])]
+    return [finding for rule in of_rule.values() for finding in rule]
+
+
+def _one(findings: list[Finding]) -> Finding:
+    worst = max(findings, key=lambda finding: SEVERITY[finding.verdict])
+    return replace(
+        worst,
+        nodes=tuple(dict.fromkeys(node for finding in findings for node in finding.nodes)),
+        message="; ".join(dict.fromkeys(finding.message for finding in findings)),
+        where=tuple(dict.fromkeys(where for finding in findings for where in finding.where)),
+    )
+
+
+def section(files: LaunchFiles, cluster: Cluster | None) -> dict[str, Any]:
+    """The plan section of the report: every start of a job, and what each rank will see."""
+    seats = [seat._asdict() for seat in ranks_table(files.plans, cluster)]
+    return {"launches": [described(plan) for plan in files.plans], "ranks": seats}
+
+
+def variables(files: LaunchFiles) -> dict[str, str]:
+    """The NCCL and Gloo variables that every start of the files sets to one and the same value."""
+    found: dict[str, set[str]] = {}
+    for plan in files.plans:
+        for name, value in plan.environment.items():
+            if name.startswith(("NCCL_", "GLOO_")):
+                found.setdefault(name, set()).add(str(told(value)))
+    return {name: next(iter(values)) for name, values in found.items() if len(values) == 1 and None not in values}
+
+
+def check(options: Options, patterns: list[str], *, with_hosts: bool, json_target: str) -> int:
+    """``preflight launch check``: 1 on a fail, 0 when silent or warned, 3 when a host named did not answer."""
+    cluster: Cluster | None = None
+    failures: dict[str, str] = {}
+    if with_hosts:
+        run = Run(options, hosts.parse_hosts(options.hosts))
+        try:
+            run.open()
+        finally:
+            run.close()
+        cluster, failures = run.cluster, run.failures
+    findings, files = check_files(patterns, cluster)
+    failed = any(finding.verdict is Verdict.FAIL for finding in findings)
+    code = 1 if failed else 3 if failures else 0
+    if json_target:
+        document = {
+            "schema": 1,
+            "exit_code": code,
+            "findings": [_document(finding) for finding in findings],
+            "plan": section(files, cluster),
+        }
+        _write_json(document, json_target)
+    else:
+        print(told_findings(findings, files, cluster))
+    for name, reason in failures.items():
+        print(f"{name}: not reached: {printable(reason)}")
+    return code
+
+
+def _document(finding: Finding) -> dict[str, Any]:
+    return {
+        "check": finding.check,
+        "verdict": str(finding.verdict),
+        "nodes": list(finding.nodes),
+        "message": finding.message,
+        "fix": finding.fix,
+        "where": [{"file": where.file, "line": where.line} for where in finding.where],
+    }
+
+
+def _write_json(document: dict[str, Any], target: str) -> None:
+    text = json.dumps(document, indent=1, allow_nan=False)
+    if target == "-":
+        print(text)
+        return
+    try:
+        Path(target).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--json {target}: cannot be written: {error.strerror}") from None
+
+
+def told_findings(findings: Iterable[Finding], files: LaunchFiles, cluster: Cluster | None) -> str:
+    """The findings with file and line, and below them what every rank will see."""
+    from tabulate import tabulate
+
+    lines: list[str] = []
+    for finding in findings:
+        place = ", ".join(f"{where.file}:{where.line}" for where in finding.where[:3])
+        nodes = f"  {hosts.fold(finding.nodes)}" if finding.nodes else ""
+        lines.append(f"{str(finding.verdict).upper():5}  {printable(place)}  {finding.check}{nodes}")
+        lines.append(f"       {printable(finding.message)}")
+        if finding.fix:
+            lines.append(f"       Fix: {printable(finding.fix)}")
+    seats = ranks_table(files.plans, cluster)
+    if seats:
+        rows = [[printable(str(cell)) for cell in seat] for seat in seats[:64]]
+        headers = [name.replace("_", " ") for name in seats[0]._fields]
+        lines += ["", str(tabulate(rows, headers=headers, disable_numparse=True))]
+    count = len(files.plans)
+    lines += ["", f"{count} start{'s' * (count != 1)} of a job read"]
+    return "\n".join(lines)
+
+
+def write(options: Options, folder: Path, *, launcher: str, program: tuple[str, ...], like: Path | None) -> int:
+    """``preflight launch write``: the files for these hosts, into `folder`."""
+    run = Run(options, hosts.parse_hosts(options.hosts))
+    try:
+        run.open()
+    finally:
+        run.close()
+    if run.failures:
+        name, reason = next(iter(run.failures.items()))
+        raise UsageError(f"{name}: not reached: {printable(reason)}; launch files are written for all hosts or none")
+    try:
+        text = like.read_text(encoding="utf-8") if like else ""
+        cluster = Cluster(run.cluster.nodes, asked=len(run.names))
+        made = write_files(launcher, cluster, folder=str(folder.absolute()), program=program, like=text)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in made.items():
+            write_atomically(folder / name, content.encode())
+    except OSError as error:
+        raise UsageError(f"--out {folder}: {error.strerror or error}") from None
+    print("\n".join(str(folder / name) for name in made))
+    return 0

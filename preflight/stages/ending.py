@@ -1,0 +1,26 @@
+"""What has moved on every node while the jobs ran?"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from preflight.errors import HostError
+from preflight.facts.values import Missing
+from preflight.session import Session
+
+SECONDS = 15.0
+Told = tuple[dict[str, dict[str, Any]], dict[str, Missing]]
+
+
+async def collect(sessions: dict[str, Session]) -> dict[str, Told]:
+    """The subject ending of every node: its facts, or why they are missing."""
+
+    async def ask(name: str) -> tuple[str, Told]:
+        try:
+            call = await sessions[name].start("ending", {"sysfs": "/sys", "proc": "/proc"}, seconds=SECONDS)
+            return name, ({"ending": await call.first("facts")}, {})
+        except HostError as error:
+            return name, ({}, {"ending": Missing(error.reason)})
+
+    return dict(await asyncio.gather(*(ask(name) for name in sessions)))

@@ -1,0 +1,152 @@
+"""How heavy and how quick is report.html of 512 nodes and 80 checks: ``python -m tests.bench.html``?
+
+The size and the time to write it always; first paint and filter where Debian's chromium and chromium-driver are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from preflight.facts.measured import Bench, Expected, Mesh, Result, Slow, Stream, TrainedRank, Training
+from preflight.findings import Finding, Verdict, worst
+from preflight.report.html import html_text
+from preflight.report.material import Material
+from preflight.report.run import Counts, NodeInfo, RunInfo, RunReport
+from tests.browser import browser, why_not
+
+NODES, CHECKS, SHIFTS = 512, 80, 16
+REPETITIONS = 5
+SIZE_LIMIT_BYTES, PAINT_LIMIT_MS, FILTER_LIMIT_MS = 3_000_000, 2000, 200
+FILTER = """
+const [id, value] = arguments;
+const input = document.getElementById(id);
+const begun = performance.now();
+input.value = value;
+input.dispatchEvent(new Event('input', {bubbles: true}));
+document.body.getBoundingClientRect();
+return performance.now() - begun;
+"""
+PAINT = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
+
+
+def findings(names: tuple[str, ...], checks: int, *, is_noisy: bool) -> list[Finding]:
+    """Most checks pass, every fifth has a few odd nodes; noisy, each node has its own words in all of them."""
+    made: list[Finding] = []
+    draw = random.Random(1)
+    for number in range(checks):
+        name = f"subject{number % 9}.a_check_with_a_name_as_long_as_ours_{number}"
+        if is_noisy:
+            verdicts = [draw.choice(list(Verdict)) for _ in names]
+            made += [
+                Finding(name, verdict, (node,), f"{number} MiB on {node}, wanted {place} MiB", f"`raise it on {node}`")
+                for place, (node, verdict) in enumerate(zip(names, verdicts, strict=True))
+            ]
+            continue
+        odd = set(draw.sample(names, 3)) if number % 5 == 0 else set()
+        verdict = Verdict.FAIL if number % 10 == 0 else Verdict.WARN
+        made += [Finding(name, verdict, (node,), f"{node} has 9000, the others 1500", "`ip link set`") for node in odd]
+        good = tuple(node for node in names if node not in odd)
+        made.append(Finding(name, Verdict.PASS, good, "Every node has the same value of this fact."))
+    return made
+
+
+def material(nodes: int, checks: int, *, is_noisy: bool) -> Material:
+    """A whole run: findings, facts that differ, streams of many shifts, a sweep, and one rank a node."""
+    names = tuple(f"gpu-node-{number:04}" for number in range(nodes))
+    found = findings(names, checks, is_noisy=is_noisy)
+    cells = sum(len(finding.nodes) for finding in found)
+    draw = random.Random(2)
+    streams = tuple(
+        Stream(names[place], names[(place + shift) % nodes], shift, draw.gauss(11.8, 0.1) / (6 if place == 77 else 1))
+        for shift in range(1, SHIFTS + 1)
+        for place in range(nodes)
+    )
+    results = tuple(
+        Result(
+            "all_reduce", 1 << power, 20, 0.6, 0.5, 0.49, 0.52, 0.498, 0.502, 0.006, busbw / 2, busbw,
+            busbw * 0.99, busbw * 1.01, 0,
+        )
+        for power, busbw in ((power, 11.0 * (1 - 0.5 ** (power - 19))) for power in range(20, 31))
+    )  # fmt: skip
+    ranks = tuple(
+        TrainedRank(place, name, "cuda:0", draw.gauss(0.1, 0.003), 0.12, "abc", 0.0, 0.0, 5.0, True)
+        for place, name in enumerate(names)
+    )
+    run = RunInfo(
+        id="bench", started="2030-01-02T03:04:05+00:00", seconds=44.0, command=("preflight", "run"), version="0"
+    )
+    addresses = [f"10.0.{place // 256}.{place % 256}" for place in range(nodes)]
+    slow = Slow((names[77 % nodes],), "egress", 2.0, 11.8)
+    losses = tuple(5.0 - 0.15 * step for step in range(12))
+    report = RunReport(
+        finished=True,
+        run=run,
+        verdict=worst(found),
+        exit_code=1,
+        nodes={
+            name: NodeInfo(host=name, address=address, reached=True)
+            for name, address in zip(names, addresses, strict=True)
+        },
+        ledger=Counts(expected=cells, judged=cells, not_asked=0),
+        findings=tuple(found),
+        mesh=Mesh(nodes * SHIFTS, nodes * SHIFTS, ()),
+        bench=Bench("nccl", nodes, nodes, results, Expected(11.9, 12.5, ("100 Gb/s",)), (slow,), streams),
+        training=Training("torchrun", nodes, losses, ranks),
+        stages={"facts": 3.0, "mesh": 2.0, "bench": 20.0, "training": 15.0},
+    )
+    facts = {
+        name: {
+            "hostname": name, "kernel": "6.1.0-28-amd64", "training interface": f"eth0 10.0.0.{place}/16",
+            **{f"fact {number}": f"value {draw.randrange(1 + number % 3)}" for number in range(20)},
+        }
+        for place, name in enumerate(names)
+    }  # fmt: skip
+    return Material(report, facts, {f"rank{n}.log": "a line of a log\n" * 50 for n in range(nodes)})
+
+
+def measure(name: str, drawn: Material) -> None:
+    """Print size and times of one page."""
+    begun = time.monotonic()
+    page = html_text(drawn)
+    seconds = time.monotonic() - begun
+    size = len(page.encode())
+    print(f"{name}: {size / 1e6:.2f} MB (at most {SIZE_LIMIT_BYTES / 1e6:g}), written in {seconds:.2f} s")
+    if why_not():
+        print(f"  {why_not()}")
+        return
+    paints, filters = [], []
+    with tempfile.TemporaryDirectory() as folder, browser() as window:
+        path = Path(folder) / "report.html"
+        path.write_text(page, encoding="utf-8")
+        for _ in range(REPETITIONS):
+            window.open(path)
+            deadline = time.monotonic() + 10
+            while (paint := window.run(PAINT)) is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            paints.append(paint)
+            steps = (("words", "a_check 7"), ("who", "node-00"), ("who", ""), ("words", ""))
+            filters.append(max(window.run(FILTER, *step) for step in steps))
+    print(f"  first paint {statistics.median(paints):.0f} ms, worst {max(paints):.0f} (at most {PAINT_LIMIT_MS})")
+    print(f"  filter      {statistics.median(filters):.0f} ms, worst {max(filters):.0f} (at most {FILTER_LIMIT_MS})")
+
+
+def main() -> None:
+    """A usual run with a few faults, and one where every node says something else in every check."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=NODES)
+    parser.add_argument("--checks", type=int, default=CHECKS)
+    chosen = parser.parse_args()
+    for name, is_noisy in (("a few faults", False), ("every cell its own words", True)):
+        measure(
+            f"{chosen.nodes} nodes x {chosen.checks} checks, {name}",
+            material(chosen.nodes, chosen.checks, is_noisy=is_noisy),
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""What do the checks say of recorded hosts: nothing of the healthy ones, and of a broken one what is broken?
+
+The first half changes one word of a recording of our own form; the second reads recordings of real hosts where they
+are beside this checkout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from preflight.facts.hardware import Gpus, Rdma
+from preflight.facts.kernel import PortEnd
+from preflight.findings import Verdict
+from preflight.node import gpu, gpu_links, rdma, rdma_text
+from tests.checks.cluster import checks, ethernet, judge
+
+OWN = Path(__file__).parents[1] / "data"
+FIELD = Path(__file__).resolve().parents[3] / "shared/field-data"
+SUBJECTS = ("gpu.", "rdma.")
+BAD = {Verdict.FAIL, Verdict.WARN}
+
+
+def judged(**subjects):
+    """The findings of the GPU and RDMA checks on one node with these facts, by verdict and words."""
+    run = ethernet(1)
+    run.subjects["node1"].update(subjects)
+    held = subjects["rdma"].devices if "rdma" in subjects else ()
+    ports = {
+        f"{device.name}:{port.number}": PortEnd(port.state, port.counters) for device in held for port in device.ports
+    }
+    run.change("node1", "ending", ports=ports)
+    findings = [finding for name in checks() if name.startswith(SUBJECTS) for finding in judge(name, run)]
+    return {f"{finding.check}: {finding.message}": finding.verdict for finding in findings}
+
+
+def bad(**subjects):
+    """What fails or warns."""
+    return [words for words, verdict in judged(**subjects).items() if verdict in BAD]
+
+
+def gpus_of(text):
+    """The facts that a text of nvidia-smi gives."""
+    return msgspec.convert(gpu.parse(text, is_text="<nvidia_smi_log" not in text), type=Gpus, strict=True)
+
+
+# A title of the text, the value it gets, and the words of the finding that follows.
+CHANGES = (
+    ("DRAM Uncorrectable", "4", "4 memory errors"),
+    ("Remapping Failure Occurred", "Yes", "could not be remapped"),
+    ("Uncorrectable Error +: 0\n +Pending", "Yes", "remapping of a broken row"),
+    ("Pending Page Blacklist", "Yes", "retirement of a broken page"),
+    ("Unrepairable Memory", "Yes", "cannot be repaired"),
+    ("SRAM Threshold Exceeded", "Yes", "more SRAM errors"),
+    ("TPC Repair Pending", "Yes", "a repair of its memory"),
+    ("GPU Recovery Action", "Reset", "the driver asks for: Reset"),
+    ("Double Bit ECC", "60", "60 pages retired"),
+    ("Uncorrectable Error", "512", "512 rows remapped"),
+    ("State", "In Progress", "NVLink fabric: In Progress"),
+    ("Status", "0x2", "with an error: 0x2"),
+    ("HW Thermal Slowdown", "Active", "held down for heat"),
+    ("HW Slowdown", "Active", "held down by the hardware"),
+    ("HW Power Brake Slowdown", "Active", "power supply"),
+    ("Compute Mode", "Exclusive_Process", "Exclusive_Process"),
+    ("Compute Mode", "Prohibited", "Prohibited"),
+    ("ECC Mode\n +Current +: Enabled\n +Pending", "Disabled", "ECC will be off"),
+    ("MIG Mode\n +Current +: Disabled\n +Pending", "Enabled", "MIG will be Enabled"),
+    ("Max +: 5\n +Current", "3", "PCIe generation 3"),
+)
+
+
+def test_the_recorded_gpu_is_well():
+    """As it was recorded, nothing is said of it."""
+    assert bad(gpu=gpus_of((OWN / "nvidia-smi/h200.txt").read_text())) == []
+
+
+@pytest.mark.parametrize(("title", "value", "words"), CHANGES, ids=lambda text: text.split(" +")[0])
+def test_one_word_of_the_recording_breaks_its_row(title, value, words):
+    """From the tool's own text to the finding: exactly this row is broken."""
+    text, count = re.subn(
+        f"^( *{title} +: ).*$", rf"\g<1>{value}", (OWN / "nvidia-smi/h200.txt").read_text(), count=1, flags=re.MULTILINE
+    )
+    assert count == 1
+    (finding,) = bad(gpu=gpus_of(text))
+    assert words in finding
+
+
+def test_a_port_that_polls_is_told_from_ibstat():
+    """From the text of ibstat to the finding."""
+    facts = msgspec.convert(
+        {"devices": rdma_text.ibstat((OWN / "rdma/ibstat.txt").read_text())}, type=Rdma, strict=True
+    )
+    run = ethernet(2)
+    run.environment(NCCL_IB_HCA="mlx5")
+    for node in run.subjects.values():
+        node["rdma"] = facts
+    assert {f.message for f in judge("rdma.ports_are_active", run)} == {"mlx5_1:1 is DOWN (Polling); wanted ACTIVE"}
+
+
+# What the recordings of real hosts show that is not well; everything else is.
+BUSY = "gpu.no_other_program_uses_them"
+SHOWN = {
+    "azurehpc-bad_nvsmi8_output": ("gpu.none_is_broken",),
+    "gpud-a10-535.129": ("gpu.none_is_broken",),  # a row to be remapped, and four that were
+    "gpud-8x4090-535.154-a": (BUSY,),
+    "gpud-8x4090-535.154-c": (BUSY,),
+    "pai-nvidia_smi_out_of_order": (BUSY,),
+    "telegraf-dual_a5000-v13": (BUSY,),
+    "telegraf-pro-6000-maxq-blackwell-v13": (BUSY,),
+}
+needs_field_data = pytest.mark.skipif(not FIELD.is_dir(), reason="the recordings of real hosts are not here")
+
+
+@needs_field_data
+def test_real_gpus_raise_no_false_alarm():
+    """Only what a recording really shows is said: broken memory, and programs that compute."""
+    seen = 0
+    for file in sorted(FIELD.glob("nvidia-smi/*/*")):
+        text = file.read_text(errors="backslashreplace")
+        if "NVSMI LOG" not in text and "<nvidia_smi_log" not in text:
+            continue
+        try:
+            facts = gpus_of(text)
+        except ValueError:
+            assert "truncated" in file.parent.name
+            continue
+        seen += 1
+        shown = {words.split(":")[0] for words in bad(gpu=facts)}
+        assert shown == set(SHOWN.get(file.parent.name, ())), file
+    assert seen > 15
+
+
+@needs_field_data
+def test_real_texts_are_read_or_refused():
+    """No text of a real host breaks a parser: each gives facts, or a reason."""
+    files = [file for file in FIELD.rglob("*") if file.is_file() and file.parts[-3] in ("nvidia-smi", "ibtools")]
+    assert files
+    for file in files:
+        text = file.read_text(errors="backslashreplace")
+        parsers = (gpu.parse_xml, gpu.parse_text, gpu_links.topology, gpu_links.nvlinks)
+        for parse in (*parsers, rdma_text.ibstat, rdma_text.show_gids, rdma_text.active_mtus):
+            with contextlib.suppress(ValueError):
+                parse(text)
+
+
+@needs_field_data
+def test_real_ports_raise_no_false_alarm(tmp_path):
+    """Trees and texts of healthy hosts are passed over in silence; ports that are down are told where they are used."""
+    for source in sorted((FIELD / "infiniband").iterdir()):
+        tree = tmp_path / source.name
+        shutil.copytree(source / "sys", tree)
+        for entry in (tree / "class/infiniband").iterdir():
+            if entry.is_file():
+                target = entry.read_text()
+                entry.unlink()
+                entry.symlink_to(target)
+        facts = msgspec.convert(
+            rdma.collect({"sysfs": str(tree), "proc": str(tree), "environment": []}), type=Rdma, strict=True
+        )
+        assert bad(rdma=facts) == [], source.name
+    for file in (FIELD / "ibtools").glob("*/ibstat.txt"):
+        facts = msgspec.convert({"devices": rdma_text.ibstat(file.read_text())}, type=Rdma, strict=True)
+        assert bad(rdma=facts) == [], file
+        down = sum(port.state == "DOWN" for device in facts.devices for port in device.ports)
+        assert (
+            down == {"gpud-h100-roce-ok": 0, "gpud-h100-roce-2down": 2, "gpud-h100-roce-polling": 2}[file.parent.name]
+        )

@@ -1,0 +1,65 @@
+"""Tests of preflight.facts.variables and its rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.facts import variable_rows, variables
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("NCCL_IFNAME", "NCCL_SOCKET_IFNAME"),
+        ("NCCL_SOCKET_IFNAMES", "NCCL_SOCKET_IFNAME"),
+        ("NCCL_DISABLE_P2P", "NCCL_P2P_DISABLE"),
+        ("NCCL_HCA", "NCCL_IB_HCA"),
+        ("NCCL_IB_GID", "NCCL_IB_GID_INDEX"),
+        ("NCCL_DEBUG ", "NCCL_DEBUG"),
+        ("GLOO_IFNAME", "GLOO_SOCKET_IFNAME"),
+        ("TORCH_NCCL_BLOCKINGWAIT", "TORCH_NCCL_BLOCKING_WAIT"),
+        ("TORCH_DISTRIBUTED_DEBUGG", "TORCH_DISTRIBUTED_DEBUG"),
+    ],
+)
+def test_the_name_that_was_meant_is_offered(written, meant):
+    """Letters wrong, words swapped, a word left out, a blank too many."""
+    assert variables.unknown(written) == f"{written} is read by nobody; did you mean {meant}?"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NCCL_VERSION",
+        "NCCL_TESTS_DEVICE",
+        "NCCL_FASTRAK_IFNAME",
+        "NCCL_UCX_TLS",
+        "TORCH_MY_OWN_THING",
+        "CUDA_HOME",
+        "FOO",
+    ],
+)
+def test_names_of_others_are_left_alone(name):
+    """Plugins, test programs, images and frameworks have variables of their own."""
+    assert variables.unknown(name) == ""
+
+
+def test_rows_are_sound():
+    """Every row has a source, a name of its own, and either forbids or allows a difference."""
+    rows = (*variable_rows.NCCL_ROWS, *variable_rows.TORCH_ROWS, *variable_rows.OTHER_ROWS)
+    assert len({row.name for row in rows}) == len(rows) > 250
+    assert all(row.source.startswith("https://") for row in (*rows, *variables.LEFTOVERS))
+    assert not [row.name for row in rows if row.may_differ and row.must_agree]
+    assert {row.name for row in variables.LEFTOVERS} >= {"CUDA_LAUNCH_BLOCKING", "NCCL_P2P_DISABLE", "NCCL_DEBUG"}
+
+
+def test_what_is_on_by_itself_is_no_leftover():
+    """NCCL_DEBUG=INFO helps, and 0 switches nothing off."""
+    for name, value in (("NCCL_DEBUG", "INFO"), ("NCCL_P2P_DISABLE", "0"), ("CUDA_LAUNCH_BLOCKING", "0")):
+        assert variables.leftover(name, value, has_rdma=True) == ""
+
+
+def test_what_sets_a_node_apart_may_differ():
+    """Ranks, devices and interfaces; nothing else."""
+    names = ("NODE_RANK", "SLURM_NODEID", "CUDA_VISIBLE_DEVICES", "NCCL_SOCKET_IFNAME", "NCCL_IB_GID_INDEX", "RANK")
+    assert all(map(variables.may_differ, names))
+    assert not any(map(variables.may_differ, ("NCCL_DEBUG", "OMP_NUM_THREADS", "NCCL_ALGO", "NCCL_IB_TIMEOUT")))

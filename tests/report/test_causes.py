@@ -1,0 +1,68 @@
+"""Is each thing to repair one card, and is no node blamed for what follows from another?"""
+
+from __future__ import annotations
+
+from preflight.findings import Finding, Verdict, Where
+from preflight.report.causes import causes, counts_of_nodes, nodes_told, worst_of_nodes
+from preflight.report.run import Counts
+
+THREE = ("node1", "node2", "node3")
+
+
+def test_the_messages_of_a_check_share_a_card_and_consequences_come_last(make_report):
+    """One card for a check with three messages, one for all checks that a cause blocks."""
+    report = make_report(
+        *(Finding(f"b.c{number}", Verdict.ERROR, THREE, "blocked by a.b on node3: x") for number in range(4)),
+        *(
+            Finding("a.b", Verdict.ERROR, (name,), f"said {name}", "do it", (Where("f", 1),))
+            for name in reversed(THREE)
+        ),
+    )
+    first, second = causes(report, Verdict.ERROR)
+    assert (first.title, first.nodes, first.is_consequence) == ("a.b", THREE, False)
+    assert [part.message for part in first.parts] == ["said node3", "said node2", "said node1"]
+    assert first.fixes == ("do it",)
+    assert first.where == (Where("f", 1),)
+    assert (second.title, second.nodes, second.is_consequence) == ("4 checks", THREE, True)
+    assert causes(report, Verdict.FAIL) == ()
+
+
+def test_a_waived_fail_is_a_card_among_the_warnings(make_report):
+    """It stays in sight, under the verdict that counts."""
+    report = make_report(Finding("a.b", Verdict.FAIL, ("node1",), "m", waived=True))
+    assert causes(report, Verdict.FAIL) == ()
+    assert causes(report, Verdict.WARN)[0].is_waived
+
+
+def test_the_worst_verdict_of_a_node_is_its_own(planted):
+    """What did not start because of node3 is no stain on the others."""
+    assert worst_of_nodes(planted) == {"node1": Verdict.PASS, "node2": Verdict.PASS, "node3": Verdict.FAIL}
+    assert counts_of_nodes(planted)["node1"] == {
+        Verdict.SKIP: 12,
+        Verdict.PASS: 31,
+        Verdict.WARN: 0,
+        Verdict.ERROR: 6,
+        Verdict.FAIL: 0,
+    }
+
+
+def test_in_a_run_cut_short_no_node_looks_good(make_report):
+    """What was not judged cannot be well."""
+    report = make_report(
+        Finding("a.b", Verdict.PASS, THREE, "m"),
+        verdict=Verdict.ERROR,
+        exit_code=3,
+        ledger=Counts(expected=6, judged=3, not_asked=0),
+    )
+    assert set(worst_of_nodes(report).values()) == {Verdict.ERROR}
+
+
+def test_nodes_are_folded_and_long_lists_cut(make_report):
+    """All of three are said so; a list that folds badly keeps its number."""
+    report = make_report(size=300)
+    assert nodes_told(report, ("node1", "node2"), most=40) == "node[1-2]"
+    assert nodes_told(report, report.nodes, most=40) == "all 300 nodes"
+    assert nodes_told(report, (), most=40) == "no node"
+    cut = nodes_told(report, tuple(report.nodes)[::2], most=40)
+    assert cut.endswith("… (150 nodes)")
+    assert len(cut) < 44

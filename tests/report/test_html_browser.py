@@ -1,0 +1,224 @@
+"""Does the page keep its promises in a real browser: what is wrong in view, a filter that works, text as text?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from preflight.findings import Finding, Verdict
+from preflight.report.html import html_text
+from preflight.report.material import Material
+from preflight.report.printable import printable
+from tests.browser import browser, why_not
+from tests.lab.fixtures import do_without
+from tests.report.hostile import CORPUS
+
+DATA = Path(__file__).parents[1] / "data/report"
+FACTS = {
+    "node1": {"kernel": "6.1", "its MTU": "9000"},
+    "node2": {"kernel": "6.1", "its MTU": "9000"},
+    "node3": {"kernel": "6.1", "its MTU": "1500"},
+}
+VISIBLE_ROWS = """
+const lines = [...document.querySelectorAll('#matrix .line:not([hidden])')];
+return lines.map((line) => line.querySelector('.check').textContent);
+"""
+TYPE = """
+const input = document.getElementById(arguments[0]);
+input.value = arguments[1];
+input.dispatchEvent(new Event('input', {bubbles: true}));
+"""
+CONTRAST = (DATA / "contrast.js").read_text(encoding="utf-8")
+AUDIT = (DATA / "audit.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def window():
+    """One browser for all tests of this file."""
+    if why_not():
+        do_without(why_not(), required=os.environ.get("PREFLIGHT_LAB") == "required")
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def show(window, tmp_path):
+    """Opens the page of a report, and fails at the end if the console had anything to say."""
+
+    def opened(report, *, facts=FACTS, logs=None, width=1280, height=800):
+        path = tmp_path / "report.html"
+        path.write_text(html_text(Material(report, facts, logs or {})), encoding="utf-8")
+        window.open(path, width=width, height=height)
+        return window
+
+    window.media()
+    yield opened
+    assert window.log() == []
+
+
+def is_in_view(window, selector, words):
+    """Whether an element with these words lies wholly inside the window, not covered."""
+    return window.run(
+        """
+        const [selector, words] = arguments;
+        const related = (a, b) => a && (a.contains(b) || b.contains(a));
+        return [...document.querySelectorAll(selector)].some((element) => {
+          const box = element.getBoundingClientRect();
+          const at = document.elementFromPoint(box.left + 5, box.top + box.height / 2);
+          const isInside = box.top >= 0 && box.bottom <= innerHeight && box.left >= 0 && box.right <= innerWidth;
+          return element.textContent.includes(words) && isInside && box.height > 0 && related(at, element);
+        });
+        """,
+        selector,
+        words,
+    )
+
+
+def test_node_cause_and_fix_are_in_view_without_scrolling(show, planted):
+    """At 1280x800 a person reads the verdict, the node, what was found there, and what to do."""
+    window = show(planted)
+    assert is_in_view(window, "h1 .word", "NO-GO")
+    assert is_in_view(window, "h1 .detail", "node3")
+    assert is_in_view(window, ".cause .on", "node3")
+    assert is_in_view(window, ".cause .message", "9000 on node[1-2], 1500 on node3")
+    assert is_in_view(window, ".cause .fix", "ip link set dev")
+    assert not is_in_view(window, "#run h2", "The run")
+
+
+def test_the_filter_by_words_shows_the_checks_that_hold_all_of_them(show, planted):
+    """Check ids and messages are searched, every word must be there, an empty one shows all again."""
+    window = show(planted)
+    everything = window.run(VISIBLE_ROWS)
+    assert len(everything) == 49
+    window.run(TYPE, "words", "MTU same")
+    assert window.run(VISIBLE_ROWS)[0] == "network.mtu_is_the_same_on_every_node"
+    assert len(window.run(VISIBLE_ROWS)) == 7  # and the six whose message names it
+    window.run(TYPE, "words", "no such thing")
+    assert window.run(VISIBLE_ROWS) == []
+    assert window.run("return document.getElementById('none').checkVisibility()")
+    assert window.run("return document.getElementById('count').textContent") == "0 of 49 checks"
+    window.run(TYPE, "words", "")
+    assert window.run(VISIBLE_ROWS) == everything
+
+
+def test_the_filter_by_verdict_and_node_work_together(show, planted):
+    """Only fails, and of node1 alone none is left."""
+    window = show(planted)
+    window.run(
+        "for (const box of document.querySelectorAll('#filter input[type=checkbox]:not([value=f])')) box.click()"
+    )
+    assert window.run(VISIBLE_ROWS) == ["network.mtu_is_the_same_on_every_node"]
+    window.run(TYPE, "who", "node1")
+    assert window.run(VISIBLE_ROWS) == []
+    window.run(TYPE, "who", "node1, NODE3")
+    assert window.run(VISIBLE_ROWS) == ["network.mtu_is_the_same_on_every_node"]
+    shown = "return [...document.querySelectorAll('#matrix .line:not([hidden]) .cell')].filter(c => !c.hidden).length"
+    assert window.run(shown) == 2
+
+
+def test_many_nodes_become_a_band_that_the_filter_redraws(show, make_report):
+    """One fail among 512 is a shape of its own, and the words follow the nodes chosen."""
+    names = tuple(f"node{number:03}" for number in range(512))
+    report = make_report(
+        Finding("a.b", Verdict.FAIL, (names[77],), "it is off"),
+        Finding("a.b", Verdict.PASS, names[:77] + names[78:], "holds"),
+        size=1,
+        nodes={name: make_report().nodes["node1"] for name in names},
+    )
+    window = show(report, facts={})
+    box = "const b = document.querySelector('.strip .f').getBoundingClientRect(); return [b.width, b.height]"
+    width, height = window.run(box)
+    assert width >= 2
+    assert height >= 12
+    assert window.run("return document.querySelector('.line .told').textContent") == "fail node077 · pass 511"
+    window.run(TYPE, "who", "node07")
+    assert window.run("return document.querySelector('.line .told').textContent") == "fail 1 · pass 9"
+    assert window.run(box)[0] > 10 * width
+    window.run(TYPE, "who", "")
+    assert window.run("return document.querySelector('.line .told').textContent") == "fail node077 · pass 511"
+
+
+def test_a_row_opens_by_keyboard(show, planted):
+    """Focus on a row and Enter: its findings with nodes and fix; the commands can be copied by a named button."""
+    window = show(planted)
+    window.run("document.querySelector('.line summary').focus()")
+    for kind in ("keyDown", "keyUp"):
+        window.devtools(
+            "Input.dispatchKeyEvent",
+            {
+                "type": kind,
+                "key": "Enter",
+                "code": "Enter",
+                "text": "\r" * (kind == "keyDown"),
+                "windowsVirtualKeyCode": 13,
+            },
+        )
+    assert window.run("return document.querySelector('.line').open")
+    assert "1500 on node3" in window.run("return document.querySelector('.line .more').innerText")
+    assert window.run("return document.querySelector('.fix button').getAttribute('aria-label')").startswith(
+        "Copy ip link"
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_can_be_read(show, planted, scheme):
+    """Contrast of at least 4.5 to 1 for all visible text, by day and by night, with everything opened."""
+    window = show(planted, logs={"bench-rank0.log": "a line"})
+    window.media(scheme=scheme)
+    window.run("for (const d of document.querySelectorAll('details')) d.open = true")
+    assert window.run(CONTRAST) == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_controls_pictures_and_headings_are_named(show, full_report, width):
+    """What a screen reader needs is there, and on a phone nothing is wider than the window."""
+    assert show(full_report, width=width).run(AUDIT) == []
+
+
+def test_on_paper_there_are_no_controls_and_what_is_wrong_stands_open(show, planted):
+    """Printing shows light colours, no filter, and the findings of every check that does not hold."""
+    window = show(planted)
+    window.media(scheme="dark", kind="print")
+    assert not window.run("return document.getElementById('filter').checkVisibility()")
+    assert window.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    window.run("dispatchEvent(new Event('beforeprint'))")
+    assert window.run("return [...document.querySelectorAll('.line[open]')].length") == 7
+
+
+def test_without_scripts_everything_can_be_read(window, show, planted):
+    """A CI system that forbids scripts still shows verdict, matrix and plots, and no dead filter."""
+    window.devtools("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        show(planted)
+    finally:
+        window.devtools("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert window.run("return document.querySelectorAll('#matrix .line').length") == 49
+    assert window.run("return document.querySelectorAll('svg.plot path').length") > 10
+    assert not window.run("return document.getElementById('filter').checkVisibility()")
+
+
+def test_a_hostile_name_stays_text(show, make_hostile):
+    """No alert, no element, no request and no word on the console comes of any of them; the name is read as it is."""
+    for text in (*CORPUS["html"], *CORPUS["one of each"][:8], "constructor", "__proto__"):
+        window = show(make_hostile(text), facts={text: {text: text}}, logs={text: text})
+        names = window.run("return [...document.querySelectorAll('#nodes tbody th')].map(e => e.textContent)")
+        assert printable(text) in names
+        acting = "img, iframe, object, embed, form[action], a[href^=javascript], script:not([id])"
+        assert window.run("return document.querySelectorAll(arguments[0]).length", acting) == 1
+        assert window.run("return performance.getEntriesByType('resource').length") == 0
+        window.run(TYPE, "words", text.strip())
+        assert window.log() == []
+
+
+def test_a_script_of_somebody_else_would_not_run(window, tmp_path, planted):
+    """Even with a hole in the escaping the policy lets no other script, style or picture act."""
+    page = html_text(Material(planted))
+    act = "document.title = 'owned'"
+    hole = f'<script>{act}</script><img src=http://127.0.0.1:9/x onerror="{act}"><p style="color: red">'
+    path = tmp_path / "report.html"
+    path.write_text(page.replace("<main>", f"<main>{hole}"), encoding="utf-8")
+    window.open(path)
+    assert window.run("return document.title").startswith("NO-GO")
+    assert "Content Security Policy" in " ".join(window.log())

@@ -1,0 +1,118 @@
+"""Launch files in a run and by their own verb."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from preflight.findings import Finding, Verdict, Where
+from preflight.launching import merged
+
+YAML = """compute_environment: LOCAL_MACHINE
+distributed_type: MULTI_GPU
+num_machines: {machines}
+machine_rank: {rank}
+num_processes: {machines}
+main_process_ip: {address}
+main_process_port: 29500
+"""
+
+
+def preflight(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "preflight", *words]
+    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=90, check=False)
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """Two accelerate files of one job; the ranks to be filled in."""
+
+    def write(*ranks: int) -> list[str]:
+        for number, rank in enumerate(ranks):
+            text = YAML.format(rank=rank, machines=len(ranks), address="192.0.2.10")
+            (tmp_path / f"node{number}.yaml").write_text(text)
+        return [f"node{number}.yaml" for number in range(len(ranks))]
+
+    return write
+
+
+def test_two_files_of_one_rank_are_a_fail_with_file_and_line(tmp_path, pair):
+    """Both YAML files say machine_rank 0: exit 1, the line, the fix."""
+    done = preflight("launch", "check", *pair(0, 0), cwd=tmp_path)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "node1.yaml:4" in done.stdout
+    assert "launch." in done.stdout
+    assert "Fix:" in done.stdout
+
+
+def test_a_right_set_is_silent(tmp_path, pair):
+    """Ranks 0 and 1 that agree: exit 0 and what every rank will see."""
+    done = preflight("launch", "check", *pair(0, 1), cwd=tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "FAIL" not in done.stdout
+    assert "local rank" in done.stdout
+
+
+def test_json_says_the_same(tmp_path, pair):
+    """--json gives findings with where, and the plan."""
+    done = preflight("launch", "check", *pair(0, 0), "--json", cwd=tmp_path)
+    document = json.loads(done.stdout)
+
+    assert done.returncode == document["exit_code"] == 1
+    assert document["findings"][0]["where"][0]["file"].endswith(".yaml")
+    assert len(document["plan"]["launches"]) == 2
+
+
+@pytest.mark.parametrize("words", [("check", "nowhere.yaml"), ("check",), ("write", "--out", "x"), ("mend",)])
+def test_wrong_words_are_one_line_and_4(tmp_path, words):
+    """A missing file or option is a usage error without a traceback."""
+    done = preflight("launch", *words, cwd=tmp_path)
+
+    assert done.returncode == 4
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_written_files_pass_the_check(tmp_path):
+    """`launch write` for this machine, then `launch check` of what it wrote."""
+    done = preflight("launch", "write", "--launcher=torchrun", "--out=made", "--", "train.py", "--lr", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    written = done.stdout.split()
+
+    checked = preflight("launch", "check", *written, "--hosts=local", cwd=tmp_path)
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_a_run_with_launch_files_has_their_findings(tmp_path, pair):
+    """--launch puts the files' findings into the report, and a fail into the exit code."""
+    words = ["--profile=quick", "--report-dir=out", *(f"--launch={name}" for name in pair(0, 0))]
+    done = preflight("run", *words, cwd=tmp_path)
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    failed = [finding for finding in report["findings"] if finding["verdict"] == "fail"]
+    assert all(finding["check"].startswith("launch.") for finding in failed)
+    assert failed[0]["where"]
+    assert len(report["plan"]["launches"]) == 2
+
+
+def test_what_a_rule_says_twice_of_a_node_is_one_finding():
+    """Findings of one rule that share a node become one, with the worst verdict and every line."""
+    said = [
+        Finding("launch.x", Verdict.WARN, (), "a", where=(Where("f", 1),)),
+        Finding("launch.x", Verdict.FAIL, ("n2",), "b", where=(Where("f", 2),)),
+        Finding("launch.y", Verdict.FAIL, ("n1",), "c"),
+    ]
+
+    x, y = merged(said, ("n1", "n2"))
+
+    assert (x.verdict, set(x.nodes), x.message) == (Verdict.FAIL, {"n1", "n2"}, "a; b")
+    assert x.where == (Where("f", 1), Where("f", 2))
+    assert y.nodes == ("n1",)

@@ -1,0 +1,95 @@
+"""Which ranks does a run place where, in which time, and what does it say when there is none left?"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from preflight.errors import HostError, NotMeasured, PreflightError
+from preflight.facts.cluster import Cluster
+from preflight.hosts import parse_hosts
+from preflight.options import Options
+from preflight.run import Run
+from tests.checks.cluster import FakeRun, ethernet, roce
+
+
+def run_of(given: FakeRun, *, hosts: str = "node[1-3]", **options) -> Run:
+    """A run as it stands when its nodes have answered so."""
+    run = Run(Options(hosts=hosts, **options), parse_hosts(hosts))
+    run.cluster = given.cluster
+    return run
+
+
+def test_nodes_with_gpus_get_a_rank_a_gpu():
+    """In HOSTS order, rank 0 on the first."""
+    run = run_of(roce(2), hosts="node[1-2]")
+    assert run.backend == "nccl"
+    assert run.planned() == ("node1",) * 8 + ("node2",) * 8
+    placed = run.placements()
+    assert [placement.rank for placement in placed] == list(range(16))
+    assert [placement.local_rank for placement in placed] == [*range(8), *range(8)]
+    assert {placement.local_world_size for placement in placed} == {8}
+
+
+def test_nodes_without_gpus_get_a_rank_each_and_one_node_two():
+    """A world of one would prove nothing."""
+    assert run_of(ethernet()).planned() == ("node1", "node2", "node3")
+    assert run_of(ethernet(1), hosts="node1").planned() == ("node1", "node1")
+
+
+def test_the_users_number_wins_over_slots_and_slots_over_gpus():
+    """--ranks-per-node, then slots=, then what is there."""
+    nodes = tuple(dataclasses.replace(node, slots=4) for node in roce(2).cluster)
+    run = run_of(roce(2), hosts="node[1-2]")
+    run.cluster = Cluster(nodes)
+    assert len(run.planned()) == 8
+    run = run_of(roce(2), hosts="node[1-2]", ranks_per_node="1")
+    run.cluster = Cluster(nodes)
+    assert len(run.planned()) == 2
+
+
+@pytest.mark.parametrize(("asked", "given", "used"), [("gloo", roce(), "gloo"), ("auto", ethernet(), "gloo")])
+def test_the_backend_is_the_users_or_what_fits(asked, given, used):
+    """GPUs may be left idle on request."""
+    assert run_of(given, backend=asked).backend == used
+
+
+def test_a_job_runs_on_the_nodes_that_answered():
+    """Rank 0 meets the others at its training address; the layers of the environment go with it."""
+    given = ethernet()
+    given.failures = {"node1": "no route"}
+    job = run_of(given, env=("A=1",)).job("train", {"steps": 1}, 60.0)
+    assert job.nodes == ("node2", "node3")
+    assert job.master_address == "10.0.0.2"
+    assert job.environment == (("--env", {"A": "1"}),)
+    assert 0 < job.seconds <= 60.0
+
+
+def test_a_run_without_time_left_measures_nothing_more():
+    """What is kept back is for ending the nodes and writing the report."""
+    run = run_of(ethernet())
+    run.deadline -= run.options.deadline_seconds
+    for stage in (run.mesh, run.bench, run.training):
+        with pytest.raises(NotMeasured, match="the deadline of 300 s was reached"):
+            stage()
+
+
+def test_a_stage_that_loses_a_node_is_not_measured_and_its_time_is_noted():
+    """One host failing is data."""
+    run = run_of(ethernet())
+
+    def lose() -> None:
+        raise HostError("node2", "went away")
+
+    with pytest.raises(NotMeasured, match="node2: went away"):
+        run._timed("bench", lose)
+    assert run.stage_seconds["bench"] >= 0
+
+
+def test_a_run_that_was_not_opened_has_no_sessions():
+    """Closing it is nothing; asking it is a bug that shows."""
+    run = run_of(ethernet())
+    run.close()
+    with pytest.raises(PreflightError, match="not opened"):
+        _ = run.fleet

@@ -1,0 +1,69 @@
+"""Do the verbs hand over what was asked, and print what was found?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from preflight import verbs
+from preflight.arguments import OPTIONS, Chosen
+from preflight.errors import UsageError
+from preflight.plugin import checks_folder
+from tests.checks.cluster import ethernet
+from tests.test_stored import written
+
+
+def test_options_are_handed_to_pytest_under_names_that_no_plugin_has():
+    """All that were given, values as one word each; what was not given is not said."""
+    chosen = Chosen({"hosts": "-x y", "env": ["A=1", "B=2"], "full_mesh": True, "deadline": 60.0, "report_dir": "r"})
+    words = list(verbs._forwarded(chosen))
+    assert {"--preflight-hosts=-x y", "--preflight-env=A=1", "--preflight-env=B=2", "--preflight-full-mesh"} <= set(
+        words
+    )
+    assert "--preflight-deadline=60.0" in words
+    assert not any("report-dir" in word or "json" in word or "dry-run" in word for word in words)
+
+
+def test_every_option_that_was_given_is_handed_over():
+    """None is dropped on the way from the verb to the checks but those that the verb itself serves."""
+    own = {"json", "report-dir"}
+    for name, attributes in OPTIONS.items():
+        value = True if attributes.get("action") == "store_true" else ["x"] if attributes.get("default") == [] else "x"
+        words = list(verbs._forwarded(Chosen({name.replace("-", "_"): value})))
+        assert any(word.partition("=")[0] == f"--preflight-{name}" for word in words) == (name not in own), name
+
+
+def test_the_checks_are_told_without_being_run():
+    """Id and docstring of each, in the order of the files."""
+    texts = dict(verbs.check_texts(checks_folder()))
+    assert "reach.every_node_answers" in texts
+    assert all("Fix:" in text for text in texts.values())
+
+
+def test_a_table_of_facts_marks_where_nodes_differ():
+    """A star at the row, a column a node; what a node says cannot reach the terminal raw."""
+    run = ethernet(2).interface("node2", mtu=1500).change("node1", "identity", kernel="6.1\x1b[31m")
+    table = verbs._facts_table(run.cluster)
+    rows = {line.split("  ")[0]: line for line in table.splitlines()}
+    assert "its MTU*" in rows
+    assert "CPUs" in rows
+    assert "\x1b" not in table
+
+
+def test_json_that_cannot_be_written_is_a_usage_error(tmp_path):
+    """The message names the file."""
+    written(ethernet(), tmp_path)
+    with pytest.raises(UsageError, match="--json /nowhere/x: cannot be written"):
+        verbs.show_report(tmp_path, "/nowhere/x")
+
+
+def test_a_finished_run_is_shown_again_with_its_code(tmp_path, capsys):
+    """From its folder or its file; as JSON on request, here or to a file."""
+    written(ethernet(), tmp_path)
+    assert verbs.show_report(tmp_path, None) == 0
+    assert "PASS" in capsys.readouterr().out
+    assert verbs.show_report(tmp_path / "report.json", "-") == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "pass"
+    verbs.show_report(tmp_path, str(tmp_path / "copy.json"))
+    assert json.loads((tmp_path / "copy.json").read_text())["schema"] == 1
