@@ -64,6 +64,29 @@ def test_address_leads_every_node_to_the_first(node, cluster):
 
 
 @pytest.mark.advisory
+def test_first_node_knows_the_address_for_its_own(cluster):
+    """The first node's own hostname leads to the address that MASTER_ADDR stands for.
+
+    torchrun's c10d rendezvous is held by the node whose hostname resolves to the endpoint: if none does, every node
+    connects, and nobody listens ("connect() timed out", though ping and TCP work).
+    Fix: set the endpoint to the hostname of the first node, or write `<MASTER_ADDR> <hostname>` into its /etc/hosts.
+    """
+    cluster.needs_peers()
+    first = cluster.first
+    given, addresses = _address(first), first.peers.addresses_of_master()
+    if first.calls_itself(given) or not first.network.holds_any(addresses, reachable=True):
+        return  # recognised by its name, or the business of the checks above
+    if first.identity.is_named_loopback:
+        raise BlockedBy("names.own_hostname_is_not_loopback", nodes=[first.name])
+    own = first.identity.hostname_addresses
+    if not set(own) & set(addresses):
+        told = (
+            f"MASTER_ADDR {given} is {', '.join(addresses)}; {first.identity.hostname} is {', '.join(own) or 'unknown'}"
+        )
+        raise Blame(f"{told} on {first.name}", nodes=[first.name])
+
+
+@pytest.mark.advisory
 def test_address_is_on_the_training_interface(cluster):
     """MASTER_ADDR is an address of the first node's training interface.
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from preflight.errors import Blame, NotApplicable
+
 
 @pytest.mark.advisory
 def test_every_node_logs_in_to_the_others(node):
@@ -26,3 +28,21 @@ def test_python_is_found_over_ssh(node):
     """
     lost = [login.peer for login in node.trust.logins if not login.trouble and not login.python]
     assert not lost, f"over ssh, the job's Python is not found on {', '.join(lost[:8])}"
+
+
+@pytest.mark.advisory
+def test_first_address_of_the_first_node_is_the_one_to_reach(cluster):
+    """The first address that the first node lists is the one on its training interface.
+
+    deepspeed tells all nodes what `hostname -I` prints first there, whatever MASTER_ADDR says: with a bridge or a
+    second card in front, they look for rank 0 where nobody can reach it.
+    Fix: start with `deepspeed --master_addr=<address of the training interface>`.
+    """
+    cluster.needs_peers()
+    first = cluster.first
+    if not first.trust.logins:
+        raise NotApplicable("no node logs in to another one")
+    listed, right = first.network.first_address(), first.best_address()
+    if listed != right:
+        told = f"`hostname -I` on {first.name} begins with {listed}; its training interface has {right}"
+        raise Blame(told, nodes=[first.name], fix=f"start with `deepspeed --master_addr={right}`")

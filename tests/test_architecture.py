@@ -39,6 +39,9 @@ READERS_OF_NODE = {("session", "preflight.node.frames")}  # both ends of the wir
 # Modules whose tests stand in the file of another: they are too thin for one of their own.
 TOGETHER = {
     "__main__.py": "test_cli.py",
+    "facts/gpu_rows.py": "checks/test_gpu.py",
+    "facts/kernel_rows.py": "checks/test_kernel.py",
+    "facts/rdma_rows.py": "checks/test_rdma.py",
     "fleet.py": "test_session.py",
     "plugin.py": "test_checking.py",
     "transport/local.py": "test_transport.py",

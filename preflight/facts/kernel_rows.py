@@ -22,7 +22,7 @@ GIB = 1 << 30
 
 
 def _governor(node: NodeFacts) -> str:
-    governors = dict(present(node.kernel.governors, "CPU governors"))
+    governors = present(node.kernel.governors, "CPU governors")
     driver = present(node.kernel.scaling_driver, "CPU frequency driver")
     pinned = "powersave" in governors and driver not in SCALES_IN_POWERSAVE
     return f"CPU governor powersave with {driver}: the CPUs stay at their lowest frequency" if pinned else ""
@@ -162,7 +162,7 @@ SAME = (
     ),
     Row(
         "CPU governors",
-        lambda node: ", ".join(sorted(dict(present(node.kernel.governors, "CPU governors")))),
+        lambda node: ", ".join(sorted(present(node.kernel.governors, "CPU governors"))),
         "`cpupower frequency-set -g performance` on all nodes",
     ),
     Row(

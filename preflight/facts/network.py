@@ -118,6 +118,15 @@ class Network(Value, frozen=True):
             raise BlockedBy("network.training_interface_exists", detail=self.training.missing)
         return self.interface(self.training)
 
+    def first_address(self) -> str:
+        """What `hostname -I` prints first: the first IPv4 address that is not loopback, in the interfaces' order."""
+        for interface in self.interfaces:
+            if interface.is_up and not interface.is_loopback:
+                for address in interface.addresses:
+                    if address.family == "inet":
+                        return address.address
+        raise FactMissing("first address", "no interface has an IPv4 address", "absent")
+
     def training_trouble(self) -> str:
         """Why peers cannot reach this node on its training interface, "" where nothing is known against it."""
         if isinstance(self.training, Missing):

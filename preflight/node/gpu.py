@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from preflight.node import amd, gpu_links, gpu_values, pci, programs
+from preflight.node import amd, pci, programs
 from preflight.node.environment import job_variables
 from preflight.node.missing import in_order, missing
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from preflight.node.missing import Missing
 
-PROGRAM = gpu_values.PROGRAM
+PROGRAM = "nvidia-smi"  # what reads its answers is loaded only where it is there: a node without GPUs need not pay for it
 LIMIT_S = 10.0
 LINKS_LIMIT_S = 5.0
 FABRIC_MANAGER = "nv-fabricmanage"  # the kernel keeps 15 characters of a name
@@ -65,6 +65,8 @@ def asked(program: str) -> dict[str, Any]:
 
 def with_links(facts: dict[str, Any], program: str) -> dict[str, Any]:
     """The same with NVLinks and the topology, where there is more than one GPU to join."""
+    from preflight.node import gpu_links
+
     devices = facts["devices"]
     if not isinstance(devices, list) or len(devices) < 2:
         return facts
@@ -111,6 +113,8 @@ def parse(text: str, *, is_text: bool = False) -> dict[str, Any]:
 
 def parse_xml(text: str) -> dict[str, Any]:
     """Facts from the output of `nvidia-smi -q -x`."""
+    from preflight.node import gpu_values
+
     start, end = text.find("<nvidia_smi_log"), text.rfind("</nvidia_smi_log>")
     if start < 0 or end < start:
         kind = "printed no XML" if start < 0 else "output was cut short"
@@ -132,6 +136,8 @@ def parse_xml(text: str) -> dict[str, Any]:
 
 def parse_text(text: str) -> dict[str, Any]:
     """Facts from the output of `nvidia-smi -q`, or of a section of it (`-q -d ECC`)."""
+    from preflight.node import gpu_values
+
     start = text.find("NVSMI LOG")
     if start < 0:
         raise ValueError(f"{PROGRAM} printed no log: {' '.join(text[-300:].split())}")
@@ -148,6 +154,8 @@ def parse_text(text: str) -> dict[str, Any]:
 
 
 def _all(head: dict[str, str], devices: list[dict[str, Any]]) -> dict[str, Any]:
+    from preflight.node import gpu_values
+
     attached = head.get("attached_gpus", "")
     short = attached.isdecimal() and int(attached) != len(devices)
     return {

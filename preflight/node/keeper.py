@@ -35,6 +35,7 @@ CALLS = {
     "free_port": "ports_free",
     "files": "files",
     "trust": "trust",
+    "ending": "ending",
 }
 TERM_SECONDS = 1.0
 KILL_SECONDS = 3.0
@@ -256,6 +257,7 @@ class Keeper:
     def _work(self, message: Message, blob: bytes, up: int, down: int, seconds: float) -> None:
         """The life of a call's process; never returns."""
         try:
+            gc.disable()  # a call is short: what it leaves goes with its process
             children.die_with_parent()
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -93,7 +93,7 @@ def governors(folder: str) -> dict[str, Any]:
     if not found:
         reason = missing("the CPUs' frequency is not the kernel's to choose", "absent")
         return {"governors": reason, "scaling_driver": reason}
-    return {"governors": [list(pair) for pair in found.items()], "scaling_driver": read_text_or_missing(f"{folder}/{policies[0]}/scaling_driver")}
+    return {"governors": found, "scaling_driver": read_text_or_missing(f"{folder}/{policies[0]}/scaling_driver")}
 
 
 def memory(proc: str) -> dict[str, Any]:

@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 
     EventsOrMissing = Union[list[dict[str, Any]], Missing]
 
-XID = re.compile(r"NVRM: (?:Xid|GPU at) \(?(?:PCI:)?([0-9a-fA-F:.]+)\)?: (\d+),?")
+# A line with none of these is of no concern; looking for them in thousands of lines costs a node 1 ms, the patterns 20.
+SIGNS = (b"NVRM", b"Killed process", b"AER: ", b"PCIe Bus Error", b"mlx", b"bnxt_", b"irdma", b"efa ")
+XID = r"NVRM: (?:Xid|GPU at) \(?(?:PCI:)?([0-9a-fA-F:.]+)\)?: (\d+),?"
 # Kind, words that a line must have, and where its device stands.
 KINDS = (
-    ("oom", re.compile(r"(?:Out of memory|Memory cgroup out of memory): Killed process (\d+)"), ""),
-    ("pcie", re.compile(r"AER: .*(?:Uncorrect|Fatal)|PCIe Bus Error: severity=Uncorrect"), "pci"),
-    ("rdma", re.compile(r"(?:mlx\w+|bnxt_\w+|irdma|efa).*(?:Link down|health compromised|assert_|fatal)"), "pci"),
-    ("driver", re.compile(r"NVRM: (?:GPU .* has fallen off the bus|RmInitAdapter failed|API mismatch)"), "pci"),
+    ("oom", r"(?:Out of memory|Memory cgroup out of memory): Killed process (\d+)", ""),
+    ("pcie", r"AER: .*(?:Uncorrect|Fatal)|PCIe Bus Error: severity=Uncorrect", "pci"),
+    ("rdma", r"(?:mlx\w+|bnxt_\w+|irdma|efa).*(?:Link down|health compromised|assert_|fatal)", "pci"),
+    ("driver", r"NVRM: (?:GPU .* has fallen off the bus|RmInitAdapter failed|API mismatch)", "pci"),
 )
-PCI = re.compile(r"\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?)\b")
+PCI = r"\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?)\b"
 MOST_EVENTS = 200
 MOST_SECONDS = 0.3
 RECORD_BYTES = 8192
@@ -41,14 +43,18 @@ def collect(path: str) -> EventsOrMissing:
     except OSError as error:
         return missing_because(error)
     try:
-        return parse(records(descriptor, end=time.monotonic() + MOST_SECONDS), now_s=time.monotonic())
+        found = records(descriptor, end=time.monotonic() + MOST_SECONDS)
+        whole = b"".join(found)
+        if not any(sign in whole for sign in SIGNS):
+            return []
+        return parse([record.decode("utf-8", "backslashreplace") for record in found], now_s=time.monotonic())
     except OSError as error:
         return missing_because(error)
     finally:
         os.close(descriptor)
 
 
-def records(descriptor: int, *, end: float) -> list[str]:
+def records(descriptor: int, *, end: float) -> list[bytes]:
     """Every record there is; one that the kernel overwrites while we read is skipped."""
     found = []
     while time.monotonic() < end:
@@ -60,7 +66,7 @@ def records(descriptor: int, *, end: float) -> list[str]:
             break
         if not record:
             break
-        found.append(record.decode("utf-8", "backslashreplace"))
+        found.append(record)
     return found
 
 
@@ -81,11 +87,11 @@ def parse(lines: list[str], *, now_s: float) -> list[dict[str, Any]]:
 
 def told(text: str) -> dict[str, Any]:
     """What a line tells, nothing where it is of no concern."""
-    xid = XID.search(text)
+    xid = re.search(XID, text)
     if xid:
         return {"kind": "xid", "code": int(xid.group(2)), "device": xid.group(1).lower(), "text": text[:300]}
     for kind, words, device in KINDS:
-        if words.search(text):
-            place = PCI.search(text) if device else None
+        if re.search(words, text):
+            place = re.search(PCI, text) if device else None
             return {"kind": kind, "code": 0, "device": place.group(1) if place else "", "text": text[:300]}
     return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from preflight.node import pci, programs, rdma_text
+from preflight.node import pci, programs
 from preflight.node.environment import job_variables
 from preflight.node.missing import in_order, missing, read_text, read_text_or_missing
 
@@ -42,6 +42,8 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def by_programs(path: str) -> list[dict[str, Any]]:
     """The devices as ibstat and show_gids tell them, where sysfs has none; none where there is no ibstat either."""
+    from preflight.node import rdma_text
+
     commands = {"ibstat": programs.find("ibstat", path), "show_gids": programs.find("show_gids", path)}
     told = programs.run_all({name: [found] for name, found in commands.items() if found}, limit_s=LIMIT_S)
     text = told.get("ibstat")
@@ -60,6 +62,8 @@ def by_programs(path: str) -> list[dict[str, Any]]:
 
 def with_mtus(devices: list[dict[str, Any]], program: str) -> None:
     """Put the active MTUs in that ibv_devinfo tells: the kernel has no file of them."""
+    from preflight.node import rdma_text
+
     told = programs.run_all({"ibv_devinfo": [program]}, limit_s=LIMIT_S)["ibv_devinfo"]
     mtus = rdma_text.active_mtus(told) if isinstance(told, str) else {}
     for each in devices:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tabulate import tabulate
 
-from preflight.facts.measured import Training
+from preflight.facts.measured import TrainedRank, Training
 from preflight.hosts import fold
 from preflight.report.printable import printable
 
@@ -40,8 +40,7 @@ def _lines(training: Training) -> Iterator[str]:
                 printable(rank.device),
                 _milliseconds(rank.step_seconds_median),
                 _milliseconds(rank.step_seconds_p95),
-                _milliseconds(rank.communication_seconds_median),
-                _milliseconds(rank.step_seconds_median - rank.communication_seconds_median),
+                *_split(training, rank),
                 _milliseconds(rank.data_seconds_median),
                 f"{rank.memory_peak_bytes / (1 << 20):.0f}",
                 f"{rank.import_seconds:.1f}",
@@ -74,6 +73,14 @@ def _lines(training: Training) -> Iterator[str]:
             f" {drill.seconds_to_end:.1f} s (limit {drill.limit_seconds:.0f} s);"
             f" {printable(drill.not_restarted) or 'torchrun restarted it from the checkpoint'}"
         )
+
+
+def _split(training: Training, rank: TrainedRank) -> tuple[str, str]:
+    """Exchange and compute; in shards both go on at once, and nobody sees where one ends."""
+    if training.strategy != "ddp":
+        return "-", "-"
+    exchange = rank.communication_seconds_median
+    return _milliseconds(exchange), _milliseconds(rank.step_seconds_median - exchange)
 
 
 def _milliseconds(seconds: float) -> str:

@@ -479,6 +479,9 @@ def with_fsdp(model: nn.Module, place: Place, _group: Any) -> Any:
 
 def with_deepspeed(model: nn.Module, optimizer: Any, settings: Settings) -> tuple[Any, Any]:
     """ZeRO stage 2: whole parameters, gradients and optimizer in shards."""
+    # What DeepSpeed compiles at its first use goes where the job's other scratch goes.
+    if "TMPDIR" in os.environ:
+        os.environ.setdefault("TORCH_EXTENSIONS_DIR", os.environ["TMPDIR"])
     import deepspeed
 
     configuration = {

@@ -167,7 +167,18 @@ def roce(count: int = 4) -> FakeRun:
         "NCCL_IB_HCA": "mlx5",
         "NCCL_IB_GID_INDEX": "3",
     }
-    return _run(count, gpus=8, variables=variables)
+    run = _run(count, gpus=8, variables=variables)
+    (first,) = run.measured_bench.results
+    return run.bench_has(
+        results=(first, msgspec.structs.replace(first, op="broadcast")),
+        operations=("all_reduce", "broadcast"),
+        transports=tuple(transport(rank, name) for rank, name in enumerate(run.names)),
+    )
+
+
+def transport(rank: int, node: str, network: str = "IB", *ports: str) -> Transport:
+    """What NCCL told of one rank."""
+    return Transport(rank, node, network, ports or ("mlx5_0:1/RoCE",), (f"NET/{network}",), (), 16, "RING SIMPLE")
 
 
 def with_netdevs(run: FakeRun) -> FakeRun:
@@ -612,11 +623,11 @@ def also(operation: str, **fields: Any) -> FakeRun:
 def over_sockets(*names: str) -> FakeRun:
     """RoCE nodes over whose active ports NCCL went, but on these over a socket."""
     run = roce()
-    transports = []
-    for rank, name in enumerate(run.names):
-        network, ports = ("Socket", ("eth0:10.0.0.1<0>",)) if name in names else ("IB", ("mlx5_0:1/RoCE",))
-        transports.append(Transport(rank, name, network, ports, (f"NET/{network}",), (), 2, ""))
-    return run.bench_has(backend="nccl", transports=tuple(transports))
+    used = [
+        transport(rank, name, "Socket", "eth0:10.0.0.1<0>") if name in names else transport(rank, name)
+        for rank, name in enumerate(run.names)
+    ]
+    return run.bench_has(transports=tuple(used))
 
 
 def rate_unknown(run: FakeRun) -> FakeRun:

@@ -123,8 +123,8 @@ def test_a_wrong_small_size_fails_too():
     run = ethernet()
     (large,) = run.measured_bench.results
     small = msgspec.structs.replace(large, bytes=64, wrong=1, wrong_ranks=(0,))
-    (finding,) = judge("bench.all_reduce_is_correct", run.bench_has(results=(small, large)))
-    assert (finding.verdict, finding.nodes) == (Verdict.FAIL, ("node1",))
+    findings = judge("bench.all_reduce_is_correct", run.bench_has(results=(small, large)))
+    assert [finding.nodes for finding in findings if finding.verdict is Verdict.FAIL] == [("node1",)]
 
 
 def test_without_figures_nothing_passes():

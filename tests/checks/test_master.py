@@ -9,6 +9,12 @@ from tests.checks.cluster import Broken, debian_name, judge, leads_to, roce, wit
 
 BROKEN = (
     Broken(
+        "master.first_node_knows_the_address_for_its_own",
+        with_second_address(leads_to(roce().environment(MASTER_ADDR="10.5.0.1"), "10.5.0.1"), "node1", "10.5.0.1"),
+        ("node1",),
+        "MASTER_ADDR 10.5.0.1 is 10.5.0.1; node1 is 10.0.0.1 on node1",
+    ),
+    Broken(
         "master.variables_are_the_same_on_every_node",
         roce().environment("node3", MASTER_ADDR="10.0.0.3"),
         ("node3",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.findings import Verdict
-from tests.checks.cluster import Broken, ethernet, judge, logs_in, roce
+from tests.checks.cluster import Broken, ethernet, judge, logs_in, roce, with_interface
 
 BROKEN = (
     Broken(
@@ -19,6 +19,12 @@ BROKEN = (
         logs_in(roce(), "node2", python=""),
         ("node2",),
         "the job's Python is not found on node1",
+    ),
+    Broken(
+        "trust.first_address_of_the_first_node_is_the_one_to_reach",
+        with_interface(roce(), "node1", "virbr1", "192.168.121.122", first=True),
+        ("node1",),
+        "`hostname -I` on node1 begins with 192.168.121.122; its training interface has 10.0.0.1",
     ),
 )
 

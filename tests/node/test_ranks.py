@@ -111,6 +111,14 @@ def test_the_program_that_came_with_the_call_runs_from_memory(run):
     assert [event["log"] for event in events] == [f"{sys.executable} word True\n"] * 2
 
 
+def test_a_file_of_a_process_is_in_memory_under_its_own_name(run):
+    """``{file:NAME}`` is a path that any process of the job may open, within a word too."""
+    arguments = one(["{python}", "-c", "import sys; print(open(sys.argv[1][9:]).read())", "--config={file:a.yaml}"])
+    arguments["processes"][0]["files"] = {"a.yaml": "rank: 1"}
+    events, _ = run(arguments)
+    assert events[0]["log"] == "rank: 1\n"
+
+
 def test_a_program_that_is_not_there_is_an_error_of_the_job(run):
     """The message names what could not be started."""
     _, ending = run(one(["/nowhere/torchrun"]))

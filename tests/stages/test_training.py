@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from preflight.errors import NotMeasured
-from preflight.jobs import Outcome, RankStory
 from preflight.launchers import Job, Placement
 from preflight.options import Options
+from preflight.outcome import Outcome, RankStory, conclude
 from preflight.stages import training
 from tests.checks.cluster import ethernet
 
@@ -42,3 +43,22 @@ def test_a_training_that_failed_has_no_ranks_but_who_is_guilty():
     assert (section.ranks, section.not_measured_nodes) == ((), ("node2",))
     with pytest.raises(NotMeasured, match="rank 1 on node2 stopped"):
         section.joined()
+
+
+def test_scaling_is_against_each_node_by_itself():
+    """Two nodes that each need half the time alone reach half of what they could; one node has no figure."""
+    alone = {"alone_step_seconds_median": RANK.step_seconds_median / 2}
+    ranks = [msgspec.structs.replace(RANK, rank=rank, node=f"node{rank}", **alone) for rank in (0, 1)]
+    assert training.scaling_efficiency(tuple(ranks)) == pytest.approx(0.5)
+    assert training.scaling_efficiency((RANK,)) is None
+
+
+def test_where_the_job_stopped_is_told_with_its_cause():
+    """Stage, ranks, last lines, cause and fix of the first rank to blame."""
+    told = [RankStory(placement, stage="running", error="Timed out waiting") for placement in PLACEMENTS]
+    told[1].error, told[1].exit, told[1].log = "", "-9", "step 3\n"
+    failure = training.failure_of(conclude(JOB, dict(enumerate(told)), {}, 1.0))
+    assert (failure.nodes, failure.ranks, failure.stage, failure.is_proven) == (("node2",), (1,), "running", True)
+    assert failure.last_lines == ("step 3",)
+    assert "killed" in failure.cause
+    assert failure.fix

@@ -1,0 +1,52 @@
+"""Is each failure that people reported from the field caught, on the right node and with a fix?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from preflight.findings import Verdict
+from preflight.launch.check import check_texts
+from tests.checks.cluster import judge
+from tests.field.cases import CASES, Caught, Unseen, Written
+
+REPORTED = Path(__file__).parents[3] / "shared" / "field-failures.jsonl"
+MOST_UNSEEN = 10
+BAD = {Verdict.FAIL, Verdict.WARN}
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if isinstance(case, Caught)])
+def test_a_broken_cluster_is_told_with_its_node(name):
+    """The check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    case = CASES[name]
+    wanted = {Verdict.ERROR} if case.verdict == "error" else BAD
+    broken = [finding for finding in judge(case.check, case.run()) if finding.verdict in wanted]
+    assert {node for finding in broken for node in finding.nodes} == set(case.nodes), broken
+    assert case.words in "; ".join(finding.message for finding in broken)
+    assert all(finding.fix for finding in broken if finding.verdict in BAD)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if isinstance(case, Written)])
+def test_a_mistake_in_launch_files_is_told_with_its_line(name):
+    """The rule names a line of the file, the nodes where a cluster shows them, and how to mend it."""
+    case = CASES[name]
+    findings, _ = check_texts(case.texts, case.run().cluster if case.run else None)
+    broken = [f for f in findings if f.check == f"launch.{case.rule}" and f.verdict in BAD]
+    assert broken, findings
+    assert {node for finding in broken for node in finding.nodes} == set(case.nodes)
+    assert all(finding.where and finding.fix for finding in broken)
+
+
+def test_hardly_any_is_beyond_a_preflight():
+    """At most ten, each with the reason."""
+    unseen = [case for case in CASES.values() if isinstance(case, Unseen)]
+    assert len(unseen) <= MOST_UNSEEN
+    assert all(case.why for case in unseen)
+
+
+@pytest.mark.skipif(not REPORTED.exists(), reason="the reports of the field are not here")
+def test_every_report_has_its_case():
+    """None is left out, and none is made up."""
+    assert {json.loads(line)["id"] for line in REPORTED.read_text().splitlines()} == set(CASES)
