@@ -16,8 +16,8 @@ from preflight import hosts, launching, reporting, stored
 from preflight.arguments import Chosen
 from preflight.errors import Interrupted, NotApplicable, PreflightError
 from preflight.findings import EXIT_USAGE, SEVERITY, Finding, Ledger, Verdict
-from preflight.launch.check import check_files
 from preflight.judge import KINDS, REACH_CHECK, Check, Judge
+from preflight.launch.check import check_files
 from preflight.options import Options
 from preflight.run import Run
 from preflight.settings import Settings, load_settings

@@ -29,6 +29,17 @@ def pairs(names: Sequence[str], *, is_full: bool = False) -> tuple[Pair, ...]:
     return tuple((name, names[(place + d) % count]) for place, name in enumerate(names) for d in distances)
 
 
+def asked(names: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Which peers each node is asked about: those it connects to, and the first node, which all must find.
+
+    Names and routes of all pairs of 1,000 nodes would be a million look-ups, and half a gigabyte of answers.
+    """
+    peers: dict[str, set[str]] = {name: {*names[:1]} for name in names}
+    for source, target in pairs(names):
+        peers[source].add(target)
+    return {name: frozenset(found - {name}) for name, found in peers.items()}
+
+
 def orders(tried: Iterable[Pair], listening: Mapping[str, tuple[str, int]]) -> dict[str, dict[str, Any]]:
     """What each listening node is told: the peers to connect to, and who will connect to it."""
     told: dict[str, dict[str, Any]] = {name: {"peers": [], "expect": []} for name in listening}

@@ -53,9 +53,11 @@ def progress() -> Callable[[str], None]:
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb" or os.environ.get("CI"):
         return lambda _text: None
 
+    terminal = os.dup(sys.stderr.fileno())  # while a check runs, pytest holds the standard ones
+
     def say(text: str) -> None:
-        sys.stderr.write(f"\r\x1b[K{text + ' ...' if text else ''}")
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):
+            os.write(terminal, f"\r\x1b[K{text + ' ...' if text else ''}".encode())
 
     return say
 

@@ -81,7 +81,7 @@ def test_wrong_words_are_one_line_and_4(tmp_path, words):
 
 def test_written_files_pass_the_check(tmp_path):
     """`launch write` for this machine, then `launch check` of what it wrote."""
-    done = preflight("launch", "write", "--launcher=torchrun", "--out=made", "--", "train.py", "--lr", "1", cwd=tmp_path)
+    done = preflight("launch", "write", "--launcher=torchrun", "--out=made", "--", "train.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     written = done.stdout.split()
 

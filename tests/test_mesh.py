@@ -37,6 +37,18 @@ def test_sixteen_shifts_beyond(count):
     assert len(mesh.pairs(names(count), is_full=True)) == count * (count - 1)
 
 
+@pytest.mark.parametrize("count", [1, 5, 128, 1000])
+def test_every_node_is_asked_about_those_it_connects_to_and_the_first(count):
+    """To 128 nodes about all the others; beyond, about 16 and rank 0's node, never about itself."""
+    asked = mesh.asked(names(count))
+    first, *others = names(count)
+    assert list(asked) == list(names(count))
+    assert all(first in asked[name] for name in others)
+    assert not [name for name, peers in asked.items() if name in peers]
+    sizes = {len(peers) for peers in asked.values()}
+    assert sizes == {count - 1} if count <= 128 else sizes <= {16, 17}
+
+
 def test_orders_name_peers_with_ports_and_those_to_expect():
     """What a node is told fits what its peers are told; who does not listen is left out."""
     listening = {"a": ("10.0.0.1", 5001), "b": ("10.0.0.2", 5002)}

@@ -59,11 +59,11 @@ class MemoryFinder:
         """Run the module's code in its namespace."""
         import marshal
 
-        code = self.sources[module.__name__]
-        if isinstance(code, bytes):
-            code = marshal.loads(code)  # noqa: S302 - our own bytecode, from the controller that we obey anyway
-        elif isinstance(code, str):
-            code = compile(code, "<sent>/" + module.__name__, "exec", dont_inherit=True)
+        sent = self.sources[module.__name__]
+        if isinstance(sent, bytes):
+            code = marshal.loads(sent)  # noqa: S302 - our own bytecode, from the controller that we obey anyway
+        else:
+            code = compile(sent, "<sent>/" + module.__name__, "exec", dont_inherit=True)
         exec(code, module.__dict__)  # noqa: S102 - this is what a loader does
 
     def get_source(self, name: str) -> str | None:
@@ -89,7 +89,7 @@ def start(sources: dict[str, str | bytes], marker: bytes) -> None:
     finder = MemoryFinder(sources, {ROOT, ROOT + ".node"}, {})
     for name in [loaded for loaded in sys.modules if loaded == ROOT or loaded.startswith(ROOT + ".")]:
         del sys.modules[name]
-    sys.meta_path.insert(0, finder)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, finder)
     from preflight.node import keeper
 
     keeper.main(marker, finder)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from preflight.node.missing import Missing
 
-PROGRAM = "nvidia-smi"  # what reads its answers is loaded only where it is there: a node without GPUs need not pay for it
+# What reads its answers is loaded only where it is there: a node without GPUs need not pay for it.
+PROGRAM = "nvidia-smi"
 LIMIT_S = 10.0
 LINKS_LIMIT_S = 5.0
 FABRIC_MANAGER = "nv-fabricmanage"  # the kernel keeps 15 characters of a name

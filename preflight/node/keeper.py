@@ -114,7 +114,7 @@ class Keeper:
 
     def _hello(self) -> Message:
         # importlib.util would say the same, for 2 ms more on every node.
-        from importlib._bootstrap_external import MAGIC_NUMBER  # type: ignore[import-not-found]
+        from importlib._bootstrap_external import MAGIC_NUMBER
         from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 
         found = {name: PathFinder.find_spec(name) is not None for name in ("psutil", "netifaces")}

@@ -183,7 +183,7 @@ class _Page:
 
     def counts(self) -> Iterator[str]:
         """One line a reason for what was skipped, then how many passed and how many nobody asked."""
-        found = groups(self.report, Verdict.SKIP)
+        found = sorted(groups(self.report, Verdict.SKIP), key=lambda group: -len(group.checks))
         for group in found[: ROOM[Verdict.SKIP]]:
             part = "" if len(group.nodes) == len(self.report.nodes) else f" on {_nodes(self.report, group.nodes)}"
             text = f"{_count(len(group.checks), 'check')}{part}: {printable(group.message)}"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
+from collections.abc import Collection
 from typing import Any, TypeVar
 
+from preflight import mesh
 from preflight.errors import FactMissing, HostError
 from preflight.facts import decode, selection
 from preflight.facts.cluster import Cluster
@@ -38,8 +40,10 @@ async def collect(fleet: Fleet, layers: Layers, backend: str) -> dict[str, Docum
     await fleet.open(then=ask)
     documents = {host.name: answers[host.name] for host in fleet.hosts if host.name in answers}
     cluster = view(documents, backend)
-    asked = [node for node in cluster if node.name in calls]
-    rounds = await asyncio.gather(*(_peers_of(calls[node.name], node, cluster) for node in asked))
+    peers = mesh.asked([node.name for node in cluster])
+    rounds = await asyncio.gather(
+        *(_peers_of(calls[node.name], node, cluster, peers[node.name]) for node in cluster if node.name in calls)
+    )
     for name, subjects, missing in rounds:
         documents[name] = decode.merge(documents[name], subjects, missing)
     return documents
@@ -74,14 +78,16 @@ async def _facts_of(fleet: Fleet, session: Session, layers: Layers, calls: dict[
 
 
 async def _peers_of(
-    call: Call, node: NodeFacts, cluster: Cluster
+    call: Call, node: NodeFacts, cluster: Cluster, asked: Collection[str]
 ) -> tuple[str, dict[str, dict[str, Any]], dict[str, Missing]]:
     """The second round of one node: its name, and the subject that came or is missing."""
     subjects: dict[str, dict[str, Any]] = {}
     missing: dict[str, Missing] = {}
     is_asked = len(cluster) > 1 or any(node.has_variable(name) for name in ("MASTER_ADDR", "MASTER_PORT"))
+    if not is_asked:
+        missing["peers"] = Missing("one node, and no MASTER_ADDR: there was nothing to ask", "absent")
     try:
-        await call.send({"peers": _about_peers(node, cluster)} if is_asked else {"finish": True})
+        await call.send({"peers": _about_peers(node, cluster, asked)} if is_asked else {"finish": True})
         async for event in call.events():
             _take(event, subjects, missing)
     except HostError as error:
@@ -89,10 +95,10 @@ async def _peers_of(
     return node.name, subjects, missing
 
 
-def _about_peers(node: NodeFacts, cluster: Cluster) -> dict[str, Any]:
+def _about_peers(node: NodeFacts, cluster: Cluster, asked: Collection[str]) -> dict[str, Any]:
     peers = []
     for peer in cluster:
-        if peer.name != node.name:
+        if peer.name in asked:
             try:
                 names = {"hostname": peer.identity.hostname, "fqdn": peer.identity.fqdn}
                 peers.append({"name": peer.name, "address": training_address(peer), **names})

@@ -468,9 +468,7 @@ def probed_bytes(collective: Collective, *, settings: Settings, place: Place) ->
         trial = Trial(collective, size_bytes=size, place=place, dtype=settings.dtype, depth=settings.depth)
         trial.once()
         seconds = largest([trial.once()], place=place)[0]
-        wanted = automatic_bytes(
-            probe_bytes=size, probe_seconds=seconds, target_seconds=target, most_bytes=most
-        )
+        wanted = automatic_bytes(probe_bytes=size, probe_seconds=seconds, target_seconds=target, most_bytes=most)
         if wanted <= size or seconds >= target / 4:
             return wanted
         size = min(wanted, 16 * size)

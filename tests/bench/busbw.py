@@ -1,4 +1,6 @@
-"""Is our busbw the link's? All-reduce beside iperf3 on shaped links: ``python -m tests.bench.busbw``
+"""Is our busbw the link's?
+
+All-reduce beside iperf3 on shaped links: ``python -m tests.bench.busbw``.
 
 The limit is 1448/1514 of the shaped rate: tc counts the Ethernet header, TCP carries 1448 of each 1500 bytes.
 """

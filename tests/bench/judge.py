@@ -1,4 +1,6 @@
-"""What does judging the stored facts of 1,000 nodes with every check cost? ``python -m tests.bench.judge``
+"""What does it cost to judge the stored facts of 1,000 nodes with every check?
+
+`python -m tests.bench.judge` tells.
 
 A run over nodes with 8 GPUs and 8 RoCE ports each is written as a live one would have left it, then judged with
 ``preflight run --from``: wall time and memory of that process, its start and its reports included.
