@@ -100,3 +100,15 @@ def test_all_reduce_is_near_the_expected_bandwidth(bench, settings):
     told = bench.shortfall(bench.all_reduce(), share=share, impossible_above=impossible, needs_certainty=False)
     if told:
         raise Blame(told, nodes=bench.names)
+
+
+@pytest.mark.advisory
+def test_collectives_are_as_fast_as_in_the_baseline(bench, settings):
+    """No collective is slower than in the earlier run that --baseline names, beyond what either run is unsure of.
+
+    What these nodes once reached they should reach again: a link that renegotiated, a driver or a setting has changed.
+    Fix: `preflight report <earlier run> <this run>` shows what changed.
+    """
+    slower = bench.below_baseline(share=settings.bench.warn_below)
+    if slower:
+        raise Blame("; ".join(slower), nodes=bench.names)

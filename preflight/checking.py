@@ -58,6 +58,7 @@ def options_from(chosen: Chosen, command: list[str]) -> Options:
         require_all=bool(chosen["require_all"]),
         full_mesh=bool(chosen["full_mesh"]),
         localize=bool(chosen["localize"]),
+        baseline=stored.baseline(Path(chosen["baseline"])) if chosen["baseline"] else (),
         sweep=parse_sweep({name: chosen[f"bench_{name}"] for name in SWEEP_WORDS}, is_full=chosen["profile"] == "full"),
         shared=tuple(path.rstrip("/") or "/" for path in chosen["shared"]),
         same=tuple(path.rstrip("/") or "/" for path in chosen["same"]),

@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         if name == "run":
             verb.add_argument("pytest", nargs="*", metavar="PYTEST", help="after --: further words for pytest")
     verb = verbs.add_parser("facts", help="what each node is, as a table or JSON", epilog=EXIT_CODES)
-    names = ("hosts", "python", "wrap", "ssh-option", "env", "backend", "deadline", "shared", "same")
+    names: tuple[str, ...] = ("hosts", "python", "wrap", "ssh-option", "env", "backend", "deadline", "shared", "same")
     names += ("ssh-trust", "json", "dry-run")
     _add_options(verb, {name: OPTIONS[name] for name in names})
     _add_launch(verbs)

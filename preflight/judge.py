@@ -120,23 +120,22 @@ class Judge:
 
     def _closed_gate(self, kind: str) -> str:
         """Which checks keep a job from starting, or nothing."""
-        blockers: dict[str, list[str]] = {}
-        for cell in sorted(self.ledger.expected):
-            is_judged = self.ledger.is_judged(cell.check, cell.node)
-            is_open = self.ledger.verdict_of(cell.check, cell.node) in OPEN
-            if cell.check.startswith(GATES.get(kind, ())) and is_judged and not is_open:
-                blockers.setdefault(cell.check, []).append(cell.node)
+        gates = GATES.get(kind, ())
+        blockers: dict[str, list[Finding]] = {}
+        for finding in self.ledger.findings if gates else ():
+            if finding.check.startswith(gates) and finding.verdict not in OPEN:
+                blockers.setdefault(finding.check, []).append(finding)
         # An error that another check caused is no second reason.
         causes = {
-            check: nodes
-            for check, nodes in blockers.items()
-            if not all(self._is_consequence(check, node) for node in nodes)
+            check: findings
+            for check, findings in blockers.items()
+            if not all(finding.message.startswith(("blocked by", "not started")) for finding in findings)
         }
-        return "; ".join(f"{check} on {fold(self._ordered(nodes))}" for check, nodes in (causes or blockers).items())
-
-    def _is_consequence(self, check: str, node: str) -> bool:
-        told = [finding for finding in self.ledger.findings if finding.check == check and node in finding.nodes]
-        return any(finding.message.startswith(("blocked by", "not started")) for finding in told)
+        told = sorted((causes or blockers).items())
+        return "; ".join(
+            f"{check} on {fold(self._ordered(node for finding in findings for node in finding.nodes))}"
+            for check, findings in told
+        )
 
     def _subject(self, kind: str) -> Any:
         """What the check's main fixture is; a job starts here, on its first use."""
@@ -161,10 +160,11 @@ class Judge:
         outcomes: dict[tuple[Verdict, str, str], list[str]] = {}
         absent: dict[str, str] = {}
         nodes = self.source.cluster.nodes
+        others = {name: self._subject(name) for name in KINDS if name in check.arguments and name != check.kind}
         for node in nodes:
             verdict, message, fix = Verdict.PASS, check.title, ""
             try:
-                self._call(check, node)
+                self._call(check, node, others)
             except FactMissing as missing:
                 if missing.kind == "absent":
                     absent[node.name] = str(missing)
@@ -211,8 +211,8 @@ class Judge:
             groups.setdefault(self._missing(check, missing), []).append(name)
         return [Finding(check.id, verdict, tuple(names), message) for (verdict, message), names in groups.items()]
 
-    def _call(self, check: Check, subject: Any) -> None:
-        given = {**check.others, "settings": self.settings, check.kind: subject}
+    def _call(self, check: Check, subject: Any, others: Mapping[str, Any] | None = None) -> None:
+        given = {**check.others, "settings": self.settings, check.kind: subject, **(others or {})}
         for name in KINDS:
             if name in check.arguments and name not in given:
                 given[name] = self._subject(name)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from preflight.errors import UsageError
+from preflight.facts.measured import Result
 from preflight.launchers import LAUNCHERS
 from preflight.settings import Settings
 from preflight.sweep import Sweep
@@ -54,6 +55,7 @@ class Options:
     full_mesh: bool = False
     localize: bool = False
     sweep: Sweep = field(default_factory=Sweep)
+    baseline: tuple[Result, ...] = ()
     shared: tuple[str, ...] = ()
     same: tuple[str, ...] = ()
     ssh_trust: bool = False

@@ -83,11 +83,9 @@ def search(
         doubts = _doubts(tuple(best.values()), names, threshold, attempt)
         if all(asked[doubt] >= CONFIRMATIONS for doubt in doubts):
             break
-        again = list(doubts.values())
-        if attempt == 0 and len(names) <= ALL_AGAIN_UP_TO:
-            again += best
         asked.update(doubts.keys())
-        for pairs in packed(again):
+        everything = shift_rounds(names) if attempt == 0 and len(names) <= ALL_AGAIN_UP_TO else ()
+        for pairs in (*packed(doubts.values()), *everything):
             keep((yield pairs))
     streams = tuple(best.values())
     slow = locate(streams, names, threshold=threshold)
@@ -95,17 +93,19 @@ def search(
 
 
 def packed(pairs: Iterable[Pair]) -> tuple[Round, ...]:
-    """Pairs in as few rounds as the first that fits gives."""
+    """Pairs in as few rounds as the first that fits gives, each node in one pair of a round at most.
+
+    What a node receives over a slow link holds up the acknowledgements of what it sends.
+    """
     rounds: list[list[Pair]] = []
-    busy: list[tuple[set[str], set[str]]] = []
-    for source, target in dict.fromkeys(pairs):
-        place = next((i for i, (out, into) in enumerate(busy) if source not in out and target not in into), len(busy))
+    busy: list[set[str]] = []
+    for pair in dict.fromkeys(pairs):
+        place = next((index for index, nodes in enumerate(busy) if not nodes & set(pair)), len(busy))
         if place == len(busy):
             rounds.append([])
-            busy.append((set(), set()))
-        rounds[place].append((source, target))
-        busy[place][0].add(source)
-        busy[place][1].add(target)
+            busy.append(set())
+        rounds[place].append(pair)
+        busy[place] |= set(pair)
     return tuple(tuple(pairs) for pairs in rounds)
 
 

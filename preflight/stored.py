@@ -9,7 +9,7 @@ from typing import TypeVar
 from preflight.errors import NotMeasured, UsageError
 from preflight.facts import decode
 from preflight.facts.cluster import Cluster
-from preflight.facts.measured import Bench, Mesh, Training
+from preflight.facts.measured import Bench, Mesh, Result, Training
 from preflight.report.facts import told
 from preflight.report.json import read_json
 from preflight.report.material import Material
@@ -49,6 +49,14 @@ class StoredRun:
         """The node of every rank, as the stored training says."""
         ranks = self.report.training.ranks if self.report.training is not None else ()
         return tuple(rank.node for rank in sorted(ranks, key=lambda rank: rank.rank))
+
+
+def baseline(folder: Path) -> tuple[Result, ...]:
+    """The bandwidths of an earlier run. Raises UsageError where there are none."""
+    report = read_json(folder / "report.json" if folder.is_dir() else folder)
+    if report.bench is None or not report.bench.results:
+        raise UsageError(f"--baseline {folder}: that run measured no bandwidth")
+    return report.bench.results
 
 
 def load(folder: Path, backend: str) -> StoredRun:

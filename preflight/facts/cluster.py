@@ -36,6 +36,7 @@ class Cluster:
     nodes: tuple[NodeFacts, ...]
     unmeasured: dict[str, FactMissing] = field(default_factory=dict)
     asked: int = 0
+    worked_out: dict[str, str] = field(default_factory=dict)  # by one check of all nodes, for its body of each node
 
     def __iter__(self) -> Iterator[NodeFacts]:
         return iter(self.nodes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from preflight.errors import FactMissing
@@ -157,6 +158,7 @@ def _is_on_netdev(gid: Gid, found: GidClass, network: Network) -> bool:
     )
 
 
+@lru_cache(maxsize=1 << 16)
 def _scope(text: str) -> tuple[Scope, str]:
     try:
         gid = ipaddress.IPv6Address(text.strip())

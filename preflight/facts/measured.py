@@ -128,6 +128,7 @@ class Bench(Measured, frozen=True):
     not_measured_nodes: tuple[str, ...] = ()
     transports: tuple[Transport, ...] = ()
     operations: tuple[str, ...] = ("all_reduce",)  # what was asked for
+    baseline: tuple[Result, ...] = ()  # the results of the earlier run that --baseline names
 
     def of(self, op: str) -> tuple[Result, ...]:
         """The results of a collective, each of another size."""

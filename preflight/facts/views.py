@@ -115,6 +115,21 @@ class BenchView:
             raise NotApplicable(f"on {self.result.backend} only {', '.join(gated)} are as fast as the links")
         return found
 
+    def below_baseline(self, *, share: float) -> list[str]:
+        """The collectives that are slower than `share` of an earlier run's, each at the sizes that both have."""
+        if not self.result.baseline:
+            raise NotApplicable("no earlier run was given (--baseline RUN)")
+        earlier = {(r.op, r.bytes, r.dtype, r.mode): r for r in self.result.baseline}
+        pairs = [(r, earlier[key]) for r in self.result.results if (key := (r.op, r.bytes, r.dtype, r.mode)) in earlier]
+        if not pairs:
+            raise NotMeasured(self.result.not_measured or "no collective of the earlier run was run at the same size")
+        return [
+            f"{now.op} of {now.bytes} bytes: busbw {now.busbw_gbytes_per_s:.4g} GB/s, "
+            f"{now.busbw_gbytes_per_s / then.busbw_gbytes_per_s:.0%} of the earlier {then.busbw_gbytes_per_s:.4g}"
+            for now, then in pairs
+            if now.busbw_high_gbytes_per_s < share * then.busbw_low_gbytes_per_s
+        ]
+
     def sockets_beside_rdma(self) -> list[Blame]:
         """A Blame for the nodes whose ranks went over sockets while an RDMA port of theirs is active."""
         self._needs_links()

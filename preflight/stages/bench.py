@@ -37,6 +37,7 @@ class Plan:
     is_localizing: bool
     is_full_mesh: bool
     thresholds: Settings
+    baseline: tuple[Result, ...] = ()
     say: Callable[[str], None] = lambda _text: None
 
 
@@ -107,6 +108,7 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         not_measured=outcome.failure,
         not_measured_nodes=outcome.guilty,
         operations=tuple(job.settings["operations"]),
+        baseline=plan.baseline,
         transports=tuple(_transport(record, node_of) for record in outcome.records("nccl_log")),
     )
     return bench, outcome

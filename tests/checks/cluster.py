@@ -145,7 +145,7 @@ class FakeRun:
         assert isinstance(identity, values.Identity)
         assert isinstance(variables, values.Environment)
         index = self.names.index(name)
-        address = f"10.0.0.{index + 1}"
+        address = _address(index + 1)
         subjects["network"] = selection.with_training_interface(
             network, identity, variables, backend=self.backend, reached_address=address
         )
@@ -173,6 +173,7 @@ def roce(count: int = 4) -> FakeRun:
         results=(first, msgspec.structs.replace(first, op="broadcast")),
         operations=("all_reduce", "broadcast"),
         transports=tuple(transport(rank, name) for rank, name in enumerate(run.names)),
+        baseline=(first,),
     )
 
 
@@ -226,15 +227,15 @@ def _run(count: int, *, gpus: int, variables: dict[str, str]) -> FakeRun:
 
 def _subjects(name: str, names: list[str], *, gpus: int, variables: dict[str, str]) -> dict[str, values.Value]:
     number = names.index(name) + 1
-    address = f"10.0.0.{number}"
+    address = _address(number)
     routes = [
         values.Route(
             peer,
-            *(f"10.0.0.{other}", (f"10.0.0.{other}",), (f"10.0.0.{other}",)),
+            *(_address(other), (_address(other),), (_address(other),)),
             "eth0",
             address,
             peer,
-            (f"10.0.0.{other}",),
+            (_address(other),),
             0.001,
         )
         for other, peer in enumerate(names, 1)
@@ -250,7 +251,7 @@ def _subjects(name: str, names: list[str], *, gpus: int, variables: dict[str, st
         "identity": values.Identity(
             name, name, f"boot-{number}:1", "6.1.0", "x86_64", 64, 1 << 38, 1000, address, (address,), (address,), "ssh"
         ),
-        "network": values.Network((_loopback(), _eth0(address)), (), (32768, 60999)),
+        "network": values.Network((_loopback(), _eth0(address, 16 if len(names) > 255 else 24)), (), (32768, 60999)),
         "ports": values.Ports((), 12),
         "software": values.Software(
             "3.11.2", "cpython", "/usr/bin/python3", "glibc 2.36", packages, "2.13.0", cuda, ABSENT, nccl, nccl, "/x"
@@ -287,13 +288,17 @@ def _files(writer: str, *, asked: bool) -> values.Files:
     return values.Files(places, mounts, shared, (values.Same("/code", "ab" * 32, 7, 4096, True, ()),))
 
 
+def _address(number: int) -> str:
+    return f"10.0.{number >> 8}.{number & 255}"
+
+
 def _loopback() -> values.Interface:
     held = (values.Address("127.0.0.1", 8, "inet"), values.Address("::1", 128, "inet6"))
     return values.Interface("lo", 1, held, 65536, 0, is_up=True, is_loopback=True, is_physical=False)
 
 
-def _eth0(address: str) -> values.Interface:
-    held = (values.Address(address, 24, "inet"), values.Address("fe80::1%eth0", 64, "inet6"))
+def _eth0(address: str, prefix: int) -> values.Interface:
+    held = (values.Address(address, prefix, "inet"), values.Address("fe80::1%eth0", 64, "inet6"))
     return values.Interface("eth0", 2, held, 9000, 25000, is_up=True, is_loopback=False, is_physical=True)
 
 
@@ -377,7 +382,7 @@ def _kernel(gpus: int) -> values.Kernel:
 
 
 def _hca(index: int, number: int) -> values.RdmaDevice:
-    mapped = f"0000:0000:0000:0000:0000:ffff:0a01:{index:02x}{number:02x}"
+    mapped = f"0000:0000:0000:0000:0000:ffff:0a01:{index:02x}{number & 255:02x}"
     gids = (
         values.Gid(0, "fe80:0000:0000:0000:0000:0000:0000:0001", "IB/RoCE v1", f"rdma{index}"),
         values.Gid(1, "fe80:0000:0000:0000:0000:0000:0000:0001", "RoCE v2", f"rdma{index}"),
@@ -618,6 +623,13 @@ def also(operation: str, **fields: Any) -> FakeRun:
     (first,) = run.measured_bench.results
     results = (first, msgspec.structs.replace(first, op=operation, **fields))
     return run.bench_has(results=results, operations=("all_reduce", operation))
+
+
+def against(gbytes_per_s: float) -> FakeRun:
+    """A healthy run beside an earlier one that reached so much."""
+    run = ethernet()
+    fields = dict.fromkeys(("busbw_gbytes_per_s", "busbw_low_gbytes_per_s"), gbytes_per_s)
+    return run.bench_has(baseline=(msgspec.structs.replace(run.measured_bench.results[0], **fields),))
 
 
 def over_sockets(*names: str) -> FakeRun:

@@ -7,7 +7,17 @@ import pytest
 
 from preflight.facts.measured import Slow
 from preflight.findings import Verdict
-from tests.checks.cluster import Broken, also, busbw, ethernet, judge, over_sockets, ranks_with_nccl, rate_unknown
+from tests.checks.cluster import (
+    Broken,
+    against,
+    also,
+    busbw,
+    ethernet,
+    judge,
+    over_sockets,
+    ranks_with_nccl,
+    rate_unknown,
+)
 
 BROKEN = (
     Broken(
@@ -57,6 +67,12 @@ BROKEN = (
         over_sockets("node2"),
         ("node2",),
         "NCCL went over NET/Socket (eth0:10.0.0.1<0>); active beside it: mlx5_0:1",
+    ),
+    Broken(
+        "bench.collectives_are_as_fast_as_in_the_baseline",
+        against(4.0),
+        ("node1", "node2", "node3"),
+        "busbw 3 GB/s, 75% of the earlier 4",
     ),
     Broken("bench.all_reduce_is_near_the_expected_bandwidth", busbw(2.8), ("node1", "node2", "node3"), "95% of 3.05"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import marshal
 import subprocess
 import sys
 from pathlib import Path
@@ -32,7 +33,7 @@ def finder():
 
 def test_modules_come_from_text_and_from_code(finder):
     """Both forms that a controller sends load alike."""
-    finder.sources["sent.code"] = compile("VALUE = 42", "<sent>/sent.code", "exec")
+    finder.sources["sent.code"] = marshal.dumps(compile("VALUE = 42", "<sent>/sent.code", "exec"))
     for name, value in (("sent.module", 41), ("sent.code", 42)):
         spec = finder.find_spec(name)
         module = importlib.util.module_from_spec(spec)
