@@ -1,7 +1,5 @@
 """Do the nodes' own names, and what the others take them for, lead to the right addresses?"""
 
-from collections import Counter
-
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy
@@ -119,11 +117,10 @@ def test_peers_are_taken_for_themselves(node, cluster):
     Fix: correct the line of the peer in /etc/hosts of the nodes named; check with `getent ahosts <peer>`.
     """
     cluster.needs_peers()
-    bearers = Counter(other.identity.hostname for other in cluster)
     wrong = []
     for route in node.peers.routes:
         peer = cluster[route.name]
-        if bearers[peer.identity.hostname] > 1:
+        if cluster.bearers[peer.identity.hostname] > 1:
             raise BlockedBy("names.hostnames_are_unique")
         if route.resolved and not peer.network.holds_any(route.resolved, reachable=True):
             wrong.append(f"{peer.identity.hostname} is {', '.join(route.resolved)} there, not {peer.best_address()}")

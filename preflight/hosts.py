@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from preflight.errors import UsageError
@@ -75,7 +76,11 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
 
 def fold(names: Iterable[str]) -> str:
     """Names as a person writes them: ``node[1-2],node7``, sorted; what is no plain name follows after commas."""
-    given = list(dict.fromkeys(names))
+    return _fold(tuple(dict.fromkeys(names)))
+
+
+@lru_cache(maxsize=512)  # the same sets of nodes are told by many findings, in every report
+def _fold(given: tuple[str, ...]) -> str:
     plain = [name for name in given if NAME.fullmatch(name)]
     if len(plain) < 2:
         return ",".join(given)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -46,10 +48,16 @@ class Cluster:
 
     def __getitem__(self, name: str) -> NodeFacts:
         """The node of that name."""
-        for node in self.nodes:
-            if node.name == name:
-                return node
-        raise KeyError(name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, NodeFacts]:
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def bearers(self) -> Mapping[str, int]:
+        """Hostname -> how many nodes call themselves so."""
+        return Counter(node.identity.hostname for node in self.nodes)
 
     @property
     def first(self) -> NodeFacts:
