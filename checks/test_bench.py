@@ -112,3 +112,15 @@ def test_collectives_are_as_fast_as_in_the_baseline(bench, settings):
     slower = bench.below_baseline(share=settings.bench.warn_below)
     if slower:
         raise Blame("; ".join(slower), nodes=bench.names)
+
+
+@pytest.mark.advisory
+def test_torch_is_imported_in_time(bench, settings):
+    """Every rank has imported torch in time, and none takes much longer for it than the others.
+
+    From a shared file system with many small files it takes minutes: the other ranks' rendezvous times out meanwhile.
+    Fix: put the job's environment on a disk of the nodes named, or into one image (squashfs, a container).
+    """
+    blames = bench.slow_imports(limit_seconds=settings.start.import_max_seconds, ratio=settings.start.import_ratio)
+    if blames:
+        raise BlameMany(blames)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 class Verdict(enum.Enum):
@@ -48,9 +49,8 @@ class Finding:
     waived: bool = False
 
 
-@dataclass(frozen=True, order=True)
-class Cell:
-    """One question for one node: the unit that must get exactly one verdict."""
+class Cell(NamedTuple):
+    """One question for one node: the unit that must get exactly one verdict. A tuple: there may be 100,000s."""
 
     check: str
     node: str

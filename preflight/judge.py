@@ -122,7 +122,11 @@ class Judge:
         """Which checks keep a job from starting, or nothing."""
         gates = GATES.get(kind, ())
         blockers: dict[str, list[Finding]] = {}
+        # The mesh is of the nodes that answered: one that did not is no reason to leave the others unconnected.
+        absent = set(self.source.failures) if kind == "mesh" else set()
         for finding in self.ledger.findings if gates else ():
+            if absent and absent.issuperset(finding.nodes):
+                continue
             if finding.check.startswith(gates) and finding.verdict not in OPEN:
                 blockers.setdefault(finding.check, []).append(finding)
         # An error that another check caused is no second reason.

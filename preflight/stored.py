@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -71,7 +72,9 @@ def load(folder: Path, backend: str) -> StoredRun:
             raise UsageError(f"{path}: node {document.node!r} is not in report.json")
         documents[document.node] = document
     failures = {name: "not reached in the stored run" for name in report.nodes if name not in documents}
-    return StoredRun(tuple(report.nodes), facts.view(documents, backend), failures, report)
+    cluster = facts.view(documents, backend)
+    gc.freeze()  # facts of 1,000 nodes live to the end: looking through them again and again costs seconds
+    return StoredRun(tuple(report.nodes), cluster, failures, report)
 
 
 def material(folder: Path, report: RunReport) -> Material:

@@ -35,6 +35,8 @@ def test_a_profile_has_its_deadline_and_the_users_own_wins(profile, seconds):
         ({"strategy": "zero3"}, "--strategy 'zero3': not supported; wanted one of ddp, fsdp"),
         ({"checkpoint_dir": "here"}, "--checkpoint-dir here: wanted a path from /"),
         ({"launcher": "deepspeed", "strategy": "fsdp"}, "--launcher deepspeed trains with ZeRO stage 2"),
+        ({"shared": ("data",)}, "--shared 'data': wanted a full path, the same on every node"),
+        ({"same": ("~/code",)}, "--same '~/code': wanted a full path"),
         ({"profile": "fast"}, "--profile 'fast': not supported; wanted one of quick, standard, full"),
         ({"ranks_per_node": "0"}, "--ranks-per-node '0'"),
         ({"ranks_per_node": "-1"}, "--ranks-per-node '-1'"),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Literal
 
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.missing import Count, Missing, Port, Text, Value, present
 
 
+@lru_cache(maxsize=1 << 16)
 def is_loopback(address: str) -> bool:
     """Whether an address leads back to the machine that asks."""
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 from preflight.errors import BlockedBy, FactMissing
@@ -129,12 +130,16 @@ class NodeFacts:
         """The RDMA ports that the job may use, by NCCL_IB_HCA; FactMissing ("absent") where RDMA is not there."""
         if self.value("NCCL_IB_DISABLE") == "1":
             raise FactMissing("RDMA ports", "NCCL_IB_DISABLE=1", "absent")
-        if not fabric.hcas(self.rdma):
+        if not self.rdma.devices:
             raise FactMissing("RDMA ports", "no RDMA device", "absent")
-        chosen = fabric.chosen_hcas(self.rdma, self.value("NCCL_IB_HCA"))
-        if not chosen:
+        if not self._chosen_hcas:
             raise BlockedBy("rdma.nccl_ib_hca_matches_a_port", detail="NCCL_IB_HCA matches no port")
-        return chosen
+        return self._chosen_hcas
+
+    @cached_property
+    def _chosen_hcas(self) -> tuple[fabric.Hca, ...]:
+        """Worked out once: twenty checks ask."""
+        return fabric.chosen_hcas(self.rdma, self.value("NCCL_IB_HCA"))
 
     def names_hcas(self) -> bool:
         """Whether NCCL_IB_HCA says which ports to use, and not only which to leave out."""

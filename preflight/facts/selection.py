@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -50,6 +51,7 @@ class Patterns:
         return name == entry.name if self.is_exact else name.startswith(entry.name)
 
 
+@lru_cache(maxsize=1024)
 def parse_patterns(value: str) -> Patterns:
     """A value of NCCL_SOCKET_IFNAME or NCCL_IB_HCA: ``eth``, ``^docker,lo``, ``=eth0``, ``^=eth0``, ``mlx5_0:1``.
 
@@ -191,6 +193,7 @@ def _holder(network: Network, address: str) -> Interface:
     raise FactMissing(f"interface with address {address}", "no interface of this node has it")
 
 
+@lru_cache(maxsize=1 << 16)
 def _plain(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])

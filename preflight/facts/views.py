@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import median
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable, NotMeasured
 from preflight.facts import fabric
@@ -30,6 +31,7 @@ GATED = {
     "gloo": ("all_reduce", "broadcast", "sendrecv"),
     "nccl": ("all_reduce", "broadcast", "sendrecv", "reduce", "all_gather", "reduce_scatter"),
 }
+IMPORT_SECONDS = 10.0  # below it nobody waits long enough to time out, however the ranks differ
 # Below both, what is measured is how an operation starts.
 PLATEAU_SECONDS = 0.02
 PLATEAU_BYTES = 1 << 30
@@ -146,6 +148,17 @@ class BenchView:
                 told += ", ".join(active)
                 blamed[told] = tuple(dict.fromkeys((*blamed.get(told, ()), used.node)))
         return [Blame(told, nodes=nodes) for told, nodes in blamed.items()]
+
+    def slow_imports(self, *, limit_seconds: float, ratio: float) -> list[Blame]:
+        """A Blame for the nodes whose ranks needed longer than that to import torch, or that much longer than most."""
+        if not self.result.ranks:
+            raise NotMeasured(self.result.not_measured or "no rank reported")
+        middle = median(report.import_seconds for report in self.result.ranks)
+        limit = min(limit_seconds, max(ratio * middle, IMPORT_SECONDS))
+        slow = {report.node: report.import_seconds for report in self.result.ranks if report.import_seconds > limit}
+        told = ", ".join(f"{seconds:.3g} s on {name}" for name, seconds in slow.items())
+        words = f"`import torch` takes {told}; the median of all ranks is {middle:.3g} s"
+        return [Blame(words, nodes=self.ordered(slow))] if slow else []
 
     def nodes_of(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The nodes these ranks ran on, in HOSTS order; all of them where the ranks are not known."""

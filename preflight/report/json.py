@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from preflight.errors import UsageError
 from preflight.report.files import write_atomically
 from preflight.report.printable import printable, without_surrogates
@@ -23,7 +25,8 @@ def write_json(path: Path, report: RunReport) -> None:
 def json_text(report: RunReport) -> str:
     """The document. ASCII only: no control character reaches whoever prints it."""
     document = _encodable(to_document(report))
-    text = json.dumps(document, ensure_ascii=True, allow_nan=False, indent=1)
+    # Indented by msgspec: json's own indentation gives up its fast encoder, seconds at 1,000 nodes.
+    text = msgspec.json.format(json.dumps(document, ensure_ascii=True, allow_nan=False), indent=1)
     # DEL is the one control character that JSON leaves as it is; `##` opens a command in the log of some CI systems.
     return re.sub("#(?=#)", r"\\u0023", text.replace("\x7f", "\\u007f")) + "\n"
 

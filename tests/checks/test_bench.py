@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.facts.measured import Slow
+from preflight.facts.measured import RankReport, Slow
 from preflight.findings import Verdict
 from tests.checks.cluster import (
     Broken,
@@ -20,6 +20,14 @@ from tests.checks.cluster import (
 )
 
 BROKEN = (
+    Broken(
+        "bench.torch_is_imported_in_time",
+        ethernet().bench_has(
+            ranks=tuple(RankReport(i, f"node{i + 1}", "cpu", 41.0 if i == 2 else 2.0, 0.1, "") for i in range(3))
+        ),
+        ("node3",),
+        "`import torch` takes 41 s on node3; the median of all ranks is 2 s",
+    ),
     Broken(
         "bench.all_reduce_is_correct",
         ethernet().all_reduce_has(wrong=5, wrong_ranks=(1,)),

@@ -97,4 +97,5 @@ def test_a_stopped_sshd_costs_its_host_alone(lab3, tmp_path):
 
     assert code == 3
     assert document["nodes"]["node2"]["reached"] is False
-    assert {f["verdict"] for f in document["findings"] if f["nodes"] == ["node1", "node3"]} <= {"pass", "skip", "warn"}
+    broken = [f for f in document["findings"] if f["nodes"] == ["node1", "node3"] and f["verdict"] in {"fail", "error"}]
+    assert broken == []
