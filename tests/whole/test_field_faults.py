@@ -44,7 +44,7 @@ def test_a_variable_that_does_harm_is_told(lab3, tmp_path, variable, check, verd
 
 def test_an_address_of_a_second_network_in_the_same_subnet_is_told(lab3, tmp_path):
     """Two interfaces of one host in one subnet."""
-    with faults.add_interface(lab3["node2"], "eth1", "10.77.0.77/16"):
+    with faults.add_interface(lab3["node2"], "eth1", "10.77.0.77/24"):
         run = Judged(lab3, tmp_path / "report", SUBJECTS)
 
     assert bad(run).get("network.interfaces_of_nccl_have_subnets_of_their_own") == ("node2",), run.told()
