@@ -15,11 +15,15 @@ from preflight.node import network
 ROOT = Path(__file__).resolve().parents[2]
 COLLECT = """
 import json, sys
-root, blocked = sys.argv[1:]
-if blocked == "blocked":
+root, answers = sys.argv[1:]
+if answers == "kernel":
     sys.modules["psutil"] = sys.modules["netifaces"] = None
 sys.path.insert(0, root)
 from preflight.node import network
+if answers == "psutil":
+    def refuse(names):
+        raise PermissionError(1, "Operation not permitted")
+    network.links_by_kernel = refuse
 print(json.dumps(network.collect({"sysfs": "/sys", "proc": "/proc"})))
 """
 # Two addresses and a label on one link, a bridge that is down, policy routing and two defaults with metrics.
@@ -50,26 +54,27 @@ ip route add default via 10.1.0.9 table 5
 """
 
 
-def collect(blocked, *prefix):
-    command = [*prefix, sys.executable, "-I", "-c", COLLECT, os.fspath(ROOT), blocked]
+def collect(answers, *prefix):
+    command = [*prefix, sys.executable, "-I", "-c", COLLECT, os.fspath(ROOT), answers]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def in_a_namespace(commands, blocked):
+def in_a_namespace(commands, answers):
     tried = subprocess.run(["unshare", "-n", "sh", "-c", "ip link add a0 type veth"], capture_output=True, check=False)
     if tried.returncode and os.environ.get("PREFLIGHT_LAB") != "required":
         pytest.skip("needs root and network namespaces")
-    facts = collect(blocked, "unshare", "-n", "sh", "-c", f'{commands}\nexec "$@"', "sh")
+    facts = collect(answers, "unshare", "-n", "sh", "-c", f'{commands}\nexec "$@"', "sh")
     for interface in facts["interfaces"]:  # link-local addresses come from random hardware addresses
         interface["addresses"] = [held for held in interface["addresses"] if not held["address"].startswith("fe80:")]
         interface["is_physical"] = None  # the sysfs here belongs to the namespace outside
     return facts
 
 
-def test_facts_are_equal_with_and_without_the_libraries():
-    """Using psutil and netifaces changes nothing in what a node says, so a node without them can be compared."""
-    facts = collect("free")
-    assert facts == collect("blocked")
+def test_facts_are_equal_whoever_answers():
+    """The kernel alone, with netifaces, or psutil in its place: a node says the same, so any two can be compared."""
+    facts = collect("kernel")
+    assert facts == collect("netifaces")
+    assert facts == collect("psutil")
     decoded = msgspec.convert(facts, type=Network, strict=True)
     loopback = decoded.holder_of("127.0.0.1")
     assert loopback.is_loopback
@@ -78,10 +83,10 @@ def test_facts_are_equal_with_and_without_the_libraries():
     assert decoded.ephemeral_ports[0] < decoded.ephemeral_ports[1]
 
 
-@pytest.mark.parametrize("blocked", ["free", "blocked"])
-def test_labels_and_policy_routing_mislead_nobody(blocked):
+@pytest.mark.parametrize("answers", ["kernel", "netifaces"])
+def test_labels_and_policy_routing_mislead_nobody(answers):
     """A labelled address stays with its interface in the kernel's order; only the main table's defaults count."""
-    facts = in_a_namespace(MANY_NICS, blocked)
+    facts = in_a_namespace(MANY_NICS, answers)
     decoded = msgspec.convert(
         {**facts, "interfaces": [{**item, "is_physical": False} for item in facts["interfaces"]]},
         type=Network,
@@ -104,11 +109,30 @@ def test_labels_and_policy_routing_mislead_nobody(blocked):
     ]
 
 
-@pytest.mark.parametrize("blocked", ["free", "blocked"])
-def test_a_multipath_default_route_is_told(blocked):
+@pytest.mark.parametrize("answers", ["kernel", "netifaces"])
+def test_a_multipath_default_route_is_told(answers):
     """The gateways of a default route over several hops are found, which netifaces alone does not."""
-    facts = in_a_namespace(MULTIPATH, blocked)
+    facts = in_a_namespace(MULTIPATH, answers)
     assert [gateway["address"] for gateway in facts["gateways"]] == ["10.1.0.1", "10.2.0.1"]
+
+
+def test_psutil_is_not_believed_where_labels_mislead_it():
+    """psutil takes a labelled address for an interface of its own: the node then tells nothing rather than that."""
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        in_a_namespace(MANY_NICS, "psutil")
+    assert "left0:1" in refused.value.stderr
+
+
+def test_without_the_kernels_answer_and_psutil_the_refusal_is_told(monkeypatch):
+    """Where neither answers, the reason is the kernel's, not the absent library's."""
+
+    def refuse(names):
+        raise PermissionError(1, "Operation not permitted", min(names.values()))
+
+    monkeypatch.setattr(network, "links_by_kernel", refuse)
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    with pytest.raises(PermissionError):
+        network.interfaces({1: "lo"}, sysfs="/sys")
 
 
 def test_a_foreign_sysfs_is_not_believed(tmp_path):
