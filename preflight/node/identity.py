@@ -6,7 +6,7 @@ import os
 import socket
 
 from preflight.node.missing import missing, read_text
-from preflight.node.names import LIMIT_S, addresses_of, ask_all
+from preflight.node.names import LIMIT_S, addresses_of, ask_all, for_resolver, full_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ def names(hostname: str, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
     """The host's name, its full name and what both resolve to, each asked as the job's libraries ask it."""
 
     def full() -> list[str]:
-        name = socket.getfqdn(hostname)
+        name = full_name(hostname)
         return [name, *addresses_of(name)]
 
     answers = ask_all(
         {
-            "first": lambda: [socket.gethostbyname(hostname)],
+            "first": lambda: [socket.gethostbyname(for_resolver(hostname))],  # type: ignore[arg-type]
             "all": lambda: addresses_of(hostname),
             "full": full,
         },

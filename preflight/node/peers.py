@@ -110,7 +110,7 @@ def master_addresses(name: str, resolved: Resolved) -> Any:
 def source_address(address: str) -> str:
     """The address that the kernel's routes give packets to `address`."""
     family, kind, protocol, _, target = socket.getaddrinfo(
-        address, DISCARD_PORT, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST
+        address.encode(), DISCARD_PORT, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST
     )[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.connect(target)

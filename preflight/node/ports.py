@@ -78,12 +78,12 @@ def address_text(digits: str, *, family: int) -> str:
 
 
 def find_holders(proc: str, inodes: AbstractSet[int]) -> tuple[dict[int, Holder], Reason]:
-    """The process with the lowest pid that has each socket open, and why the others are unknown."""
+    """The first process of own_namespace_first that has each socket open, and why the others are unknown."""
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     found: dict[int, Holder] = {}
     reason = missing("no process that we can see holds it")
     end = time.monotonic() + SEARCH_LIMIT_S
-    for pid in sorted(int(entry) for entry in os.listdir(proc) if entry.isdigit()) if wanted else ():
+    for pid in own_namespace_first(proc) if wanted else ():
         if not wanted:
             break
         if time.monotonic() > end:
@@ -98,6 +98,23 @@ def find_holders(proc: str, inodes: AbstractSet[int]) -> tuple[dict[int, Holder]
         except OSError:  # the process has ended meanwhile
             continue
     return found, reason
+
+
+def own_namespace_first(proc: str) -> list[int]:
+    """Every process by pid; those of other network namespaces come last, for they rarely hold a socket of ours.
+
+    On a machine full of containers most processes are such.
+    """
+
+    def namespace(pid: object) -> str:
+        try:
+            return os.readlink(f"{proc}/{pid}/ns/net")
+        except OSError:  # another user's process, or one that has ended
+            return ""
+
+    own = namespace("self")
+    pids = sorted(int(entry) for entry in os.listdir(proc) if entry.isdigit())
+    return sorted(pids, key=lambda pid: namespace(pid) != own)
 
 
 def open_files(folder: str) -> Iterator[str]:

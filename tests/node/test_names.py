@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from preflight.node.names import addresses_of, ask_all
+from preflight.node.names import addresses_of, ask_all, for_resolver, full_name
 
 
 def test_every_question_gets_its_answer():
@@ -32,7 +32,7 @@ def test_a_failed_look_up_is_an_error_value():
     def fail():
         raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
 
-    answers = ask_all({"again": fail, "label": lambda: addresses_of("a..b")})
+    answers = ask_all({"again": fail, "label": lambda: addresses_of("ä..b")})
     assert isinstance(answers["again"], socket.gaierror)
     assert isinstance(answers["label"], OSError)
 
@@ -46,3 +46,31 @@ def test_no_questions_take_no_time():
 def test_an_address_resolves_to_itself(text):
     """Addresses need no resolver and appear once."""
     assert addresses_of(text) == [text]
+
+
+def test_names_beyond_ascii_reach_the_resolver_encoded():
+    """ASCII goes as it is, underscores and all; the rest as IDNA writes it."""
+    assert for_resolver("gpu_node-1.cluster") == b"gpu_node-1.cluster"
+    assert for_resolver("müller") == b"xn--mller-kva"
+
+
+@pytest.mark.parametrize(
+    ("answer", "full"),
+    [
+        (("node1", ["node1.cluster", "node1.other"], []), "node1.cluster"),
+        (("node1.cluster", ["n.x"], []), "node1.cluster"),
+        (("node1", ["gpu1"], []), "node1"),
+        (OSError("not known"), "as-asked"),
+    ],
+)
+def test_the_full_name_is_the_one_getfqdn_gives(monkeypatch, answer, full):
+    """The first name with a dot, the canonical one without; the name itself where the resolver fails."""
+
+    def by_address(name):
+        if isinstance(answer, OSError):
+            raise answer
+        first, aliases, addresses = answer
+        return first, list(aliases), addresses
+
+    monkeypatch.setattr(socket, "gethostbyaddr", by_address)
+    assert full_name("as-asked") == full == socket.getfqdn("as-asked")

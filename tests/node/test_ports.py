@@ -47,6 +47,15 @@ def test_a_listener_is_named_with_its_program(tmp_path):
     assert told == [("127.0.0.1", 8080, "sshd", 20), ("::", 29500, "store", 7)]
 
 
+def test_processes_of_other_network_namespaces_are_asked_last(tmp_path):
+    """A container's processes seldom hold the host's sockets: the host's own are looked at first, each by pid."""
+    for pid, namespace in ((9, 1), (30, 2), (200, 1), (5, 2), ("self", 1)):
+        (tmp_path / str(pid) / "ns").mkdir(parents=True)
+        (tmp_path / str(pid) / "ns/net").symlink_to(f"net:[{namespace}]")
+    (tmp_path / "40").mkdir()
+    assert ports.own_namespace_first(os.fspath(tmp_path)) == [9, 200, 5, 30, 40]
+
+
 def test_a_node_without_ipv6_has_no_second_table(tmp_path):
     """An absent tcp6 is no error, an absent tcp is."""
     proc = tree(tmp_path, tcp=line("00000000:0016", "0A", 11))
