@@ -26,7 +26,7 @@ HELLO_SECONDS = 20.0
 NOISE_LIMIT_BYTES = 1 << 20
 STDERR_KEPT_BYTES = 64 << 10
 CLOSE_SECONDS = 6.0
-PINGS = 4
+PINGS = 2
 
 
 class Call:
@@ -243,8 +243,8 @@ class Session:
 
     async def _beat(self) -> None:
         while self.failure is None:
-            await self.write({"beat": True})
             await asyncio.sleep(BEAT_SECONDS)
+            await self.write({"beat": True})
 
     async def close(self) -> None:
         """End the keeper and wait, within bounds, for its word that nothing is left."""

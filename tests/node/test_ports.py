@@ -64,6 +64,20 @@ def test_a_node_without_ipv6_has_no_second_table(tmp_path):
         ports.collect({"proc": os.fspath(tmp_path / "net")})
 
 
+@pytest.mark.parametrize(
+    ("sockstat", "is_read"),
+    [(("TCP6: inuse 0", 0), False), (("TCP6: inuse 1", 0), True), (("TCP6: inuse 0", 3), True), (None, True)],
+)
+def test_the_ipv6_table_is_left_alone_only_where_the_kernel_counts_no_socket(tmp_path, sockstat, is_read):
+    """A live socket, one in TIME_WAIT, or a kernel that does not count: the table is read."""
+    proc = tree(tmp_path, tcp="", tcp6=line("00000000000000000000000000000000:733C", "0A", 22))
+    if sockstat:
+        live, waiting = sockstat
+        (tmp_path / "net/sockstat").write_text(f"sockets: used 9\nTCP: inuse 0 orphan 0 tw {waiting} alloc 1 mem 0\n")
+        (tmp_path / "net/sockstat6").write_text(f"{live}\nUDP6: inuse 0\n")
+    assert bool(list(ports.sockets(proc))) == is_read
+
+
 def test_a_socket_without_a_process_has_an_unknown_holder(tmp_path):
     """A port held by the kernel or another container is told, with the reason why nobody is named."""
     (listener,) = decoded(tree(tmp_path, tcp=line("00000000:0801", "0A", 77)))
