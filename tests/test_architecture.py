@@ -66,6 +66,8 @@ TOGETHER = {
     "launch/statements.py": "launch/test_shell.py",
     "launch/syntax.py": "launch/test_shell.py",
     "launch/torchrun.py": "launch/test_shell.py",
+    "node/lock.py": "node/test_keeper.py",
+    "node/worker.py": "node/test_keeper.py",
     "stages/bench.py": "whole/test_bandwidth.py",
     "stages/files.py": "node/test_files.py",
     "stages/trust.py": "node/test_trust.py",

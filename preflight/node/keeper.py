@@ -11,12 +11,12 @@ import gc
 import os
 import selectors
 import signal
-import socket
 import sys
 import time
 
-from preflight.node import children, frames
+from preflight.node import children, frames, worker
 from preflight.node.channel import Channel
+from preflight.node.lock import NodeLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,20 +26,8 @@ if TYPE_CHECKING:
 
     Message = dict[str, Any]
 
-LOCK_NAME = "\0torch-preflight-lock"
-CALLS = {
-    "facts": "collect",
-    "mesh": "mesh",
-    "stream": "stream",
-    "ranks": "ranks",
-    "free_port": "ports_free",
-    "files": "files",
-    "trust": "trust",
-    "ending": "ending",
-}
 TERM_SECONDS = 1.0
 KILL_SECONDS = 3.0
-LOCK_ATTEMPTS = 6
 
 
 class Call:
@@ -66,7 +54,6 @@ class Keeper:
         self.calls: dict[int, Call] = {}
         self.selector = selectors.DefaultSelector()
         self.out = bytearray()
-        self.lock: socket.socket | None = None
         self.run_id = ""
         self.lease_seconds = 30.0
         self.lease_until = time.monotonic() + self.lease_seconds
@@ -180,7 +167,10 @@ class Keeper:
         self.lease_until = time.monotonic() + self.lease_seconds
         self.deadline = time.monotonic() + float(opening["deadline_seconds"])
         self._take_modules(opening["modules"], blob)
-        holder = self._take_lock()
+        self.lock = NodeLock(self.run_id)
+        holder = self.lock.take()
+        if self.lock.held:
+            self.selector.register(self.lock.held, selectors.EVENT_READ, self.lock.tell_holder)
         self.send({"busy": holder} if holder else {"opened": self.run_id})
         if holder:
             self.ending = "busy"
@@ -195,101 +185,27 @@ class Keeper:
                 if entry["package"]:
                     self.finder.packages.add(entry["name"])
 
-    def _take_lock(self) -> str:
-        """Hold the node's lock, or give the id of the run that holds it.
-
-        An abstract socket belongs to the network namespace and vanishes with its holder: it cannot be left behind.
-        """
-        holder = ""
-        for _ in range(LOCK_ATTEMPTS):
-            lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            try:
-                lock.bind(LOCK_NAME)
-            except OSError:
-                holder = self._ask_holder(lock)
-                if holder == self.run_id:
-                    return ""  # this machine under another of its names: facts will show it, and a check says so
-                if holder != "unknown":
-                    return holder
-                time.sleep(0.5)  # a holder that does not answer is on its way out
-                continue
-            lock.listen(8)
-            lock.setblocking(False)
-            self.lock = lock
-            self.selector.register(lock, selectors.EVENT_READ, self._tell_holder)
-            return ""
-        return holder
-
-    def _ask_holder(self, lock: socket.socket) -> str:
-        lock.settimeout(1.0)
-        try:
-            lock.connect(LOCK_NAME)
-            return lock.recv(200).decode("ascii", "replace") or "unknown"
-        except OSError:
-            return "unknown"
-        finally:
-            lock.close()
-
-    def _tell_holder(self) -> None:
-        assert self.lock is not None
-        try:
-            asker, _ = self.lock.accept()
-            asker.send(self.run_id.encode())
-            asker.close()
-        except OSError:
-            return
-
     def _start_call(self, message: Message, blob: bytes) -> None:
         up_read, up_write = os.pipe()
         down_read, down_write = os.pipe()
         seconds = min(float(message["seconds"]), self.deadline - time.monotonic())
+        channel = Channel(
+            call=message["call"],
+            up=up_write,
+            down=down_read,
+            marker=self.marker,
+            blob=blob,
+            deadline=time.monotonic() + seconds,
+            scratch=scratch_of(self.run_id),
+        )
         pid = os.fork()
         if pid == 0:
-            os.close(up_read)
-            os.close(down_write)
-            self._work(message, blob, up_write, down_read, seconds)
+            worker.work(message, channel, memory_files=set(self.finder.memfds.values()))
         os.close(up_write)
         os.close(down_read)
         call = Call(message["call"], pid, up_read, down_write, self.marker)
         self.calls[call.number] = call
         self.selector.register(up_read, selectors.EVENT_READ, lambda: self._read_call(call))
-
-    def _work(self, message: Message, blob: bytes, up: int, down: int, seconds: float) -> None:
-        """The life of a call's process; never returns."""
-        try:
-            gc.disable()  # a call is short: what it leaves goes with its process
-            children.die_with_parent()
-            signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                signal.signal(number, signal.SIG_DFL)
-            signal.alarm(max(1, int(seconds) + 5))
-            self._leave_keeper(up, down)
-            deadline = time.monotonic() + seconds
-            channel = Channel(
-                call=message["call"],
-                up=up,
-                down=down,
-                marker=self.marker,
-                blob=blob,
-                deadline=deadline,
-                scratch=scratch_of(self.run_id),
-            )
-            channel.finish(_outcome(message, channel))
-        finally:
-            os._exit(0)
-
-    def _leave_keeper(self, up: int, down: int) -> None:
-        """Drop what belongs to the keeper: its input, its output, its lock and the pipes of other calls."""
-        null = os.open(os.devnull, os.O_RDWR)
-        os.dup2(null, 0)
-        os.dup2(2, 1)  # a stray print becomes stderr, never a broken frame
-        kept = {0, 1, 2, up, down, *self.finder.memfds.values()}
-        for entry in os.listdir("/proc/self/fd"):
-            if int(entry) not in kept:
-                try:
-                    os.close(int(entry))
-                except OSError:
-                    continue
 
     def _read_call(self, call: Call) -> None:
         data = os.read(call.up, 1 << 18)
@@ -387,17 +303,6 @@ class Keeper:
 def scratch_of(run_id: str) -> str:
     """The folder where launchers may put their own files during a run."""
     return "/dev/shm/preflight-" + run_id
-
-
-def _outcome(message: Message, channel: Channel) -> Message:
-    from importlib import import_module
-
-    try:
-        module = import_module("preflight.node." + CALLS[message["name"]])
-        return {"result": module.run(message["arguments"], channel)}
-    except Exception as error:
-        # Whatever a call's code raises is an answer about this node, told to the controller as the call's error.
-        return {"error": f"{type(error).__name__}: {error}"}
 
 
 def main(marker: bytes, finder: MemoryFinder) -> None:

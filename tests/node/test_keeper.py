@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from preflight.node import frames, keeper
+from preflight.node import frames, keeper, lock
 from tests.node.wire import Wire, is_gone, is_seen, job, opened, sleeper, tagged
 
 
@@ -218,7 +218,7 @@ def test_the_lock_is_no_file_and_no_call_keeps_it(tag):
         wire.process.wait()
         assert is_gone(tag)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, pytest.raises(OSError, match="refused"):
-            probe.connect(keeper.LOCK_NAME)
+            probe.connect(lock.LOCK_NAME)
 
 
 def test_the_scratch_folder_is_private_and_goes_with_the_run():
