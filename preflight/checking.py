@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,9 @@ import pytest
 
 from preflight import hosts, launching, reporting, stored
 from preflight.arguments import Chosen
-from preflight.errors import Interrupted, NotApplicable, PreflightError
+from preflight.errors import Interrupted, PreflightError
 from preflight.findings import EXIT_USAGE, SEVERITY, Finding, Ledger, Verdict
+from preflight.items import check_of, contained, id_of, id_of_node, no_exit
 from preflight.judge import KINDS, REACH_CHECK, Check, Judge
 from preflight.launch.check import check_files
 from preflight.options import Options
@@ -24,8 +24,6 @@ from preflight.settings import Settings, load_settings
 from preflight.sweep import parse_sweep
 
 OURS = (*KINDS, "settings")
-# What a check waits for decides how it runs; with `node` beside `cluster` its body is evaluated for every node.
-BY_WEIGHT = ("ending", "training", "bench", "mesh", "node", "cluster")
 JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3, "ending": 4}
 QUICK_KINDS = {"node", "cluster", "mesh", "ending"}
 INTERRUPT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
@@ -168,7 +166,7 @@ class Checking:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Order the checks by what they wait for, and refuse shapes that cannot be judged per node."""
         for item in items:
-            check = _check_of(item)
+            check = check_of(item)
             if check.id in self.checks:
                 raise pytest.UsageError(f"two checks are called {check.id}: {item.nodeid} is the second")
             self.checks[check.id] = check
@@ -176,22 +174,22 @@ class Checking:
         dropped = [
             item
             for item in items
-            if (wanted and _id_of(item).split(".")[0] not in wanted)
-            or (self.options.profile == "quick" and self.checks[_id_of(item)].kind not in QUICK_KINDS)
+            if (wanted and id_of(item).split(".")[0] not in wanted)
+            or (self.options.profile == "quick" and self.checks[id_of(item)].kind not in QUICK_KINDS)
         ]
         items[:] = [item for item in items if item not in dropped]
         if dropped:
             self.config.hook.pytest_deselected(items=dropped)
-        items.sort(key=lambda item: (JOB_ORDER.get(self.checks[_id_of(item)].kind, 0), _id_of(item) != REACH_CHECK))
+        items.sort(key=lambda item: (JOB_ORDER.get(self.checks[id_of(item)].kind, 0), id_of(item) != REACH_CHECK))
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """What -k, a profile or a verb leaves out is counted and said."""
-        self.ledger.not_asked.update(_id_of(item) for item in items)
+        self.ledger.not_asked.update(id_of(item) for item in items)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Write down every cell that must get a verdict, before anything runs."""
         for item in session.items:
-            self.ledger.expect(_id_of(item), self.source.names)
+            self.ledger.expect(id_of(item), self.source.names)
 
     # -- running
 
@@ -214,13 +212,11 @@ class Checking:
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
         """Judge one check, write its findings down, and tell pytest in its own words."""
-        check = self.checks[_id_of(pyfuncitem)]
+        check = self.checks[id_of(pyfuncitem)]
         others = {name: value for name, value in pyfuncitem.funcargs.items() if name not in OURS}
-        contained = Check(
-            check.id, _contained(check.function), check.arguments, check.kind, check.is_advisory, check.needs, others
-        )
-        with _no_exit():
-            findings = self.judge.judge(contained)
+        asked = replace(check, function=contained(check.function), others=others)
+        with no_exit():
+            findings = self.judge.judge(asked)
         for finding in findings:
             self.ledger.record(finding)
         worst = max(findings, key=lambda finding: SEVERITY[finding.verdict], default=None)
@@ -232,7 +228,7 @@ class Checking:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A check that pytest skipped or broke before its body gets its verdict here."""
-        name = _id_of_node(report.nodeid)
+        name = id_of_node(report.nodeid)
         if report.when != "setup" or report.passed or name not in self.checks:
             return
         skipped = report.skipped and isinstance(report.longrepr, tuple)
@@ -308,65 +304,3 @@ def _quiet_pytest(config: pytest.Config) -> None:
         config.option.tbstyle = "no"
     if config.option.reportchars == "fE":
         config.option.reportchars = "N"
-
-
-def _id_of(item: pytest.Item) -> str:
-    return f"{item.path.stem.removeprefix('test_')}.{item.name.removeprefix('test_')}"
-
-
-def _id_of_node(nodeid: str) -> str:
-    path, _, name = nodeid.partition("::")
-    return f"{Path(path).stem.removeprefix('test_')}.{name.removeprefix('test_')}"
-
-
-def _check_of(item: pytest.Item) -> Check:
-    """The check behind an item. Raises UsageError for a class, a parametrization or a fixture built on ours."""
-    if not isinstance(item, pytest.Function):
-        raise pytest.UsageError(f"{item.nodeid}: a check is a plain function")
-    if item.cls is not None:
-        raise pytest.UsageError(f"{item.nodeid}: a check is a plain function, not a method of a class")
-    if hasattr(item, "callspec"):
-        raise pytest.UsageError(f"{item.nodeid}: a check is not parametrized; its node fixture covers every node")
-    asked = item._fixtureinfo  # noqa: SLF001 - pytest has no public word for what a test asks for by itself
-    arguments = tuple(asked.argnames)
-    for name, definitions in asked.name2fixturedefs.items():
-        built_on = [argument for argument in definitions[-1].argnames if argument in KINDS]
-        if built_on:
-            words = f"fixture {name!r} is built on {built_on[0]!r}; use that in the check"
-            raise pytest.UsageError(f"{item.nodeid}: {words}")
-    kind = next((kind for kind in BY_WEIGHT if kind in arguments), "cluster")
-    needs = frozenset(str(word) for mark in item.iter_markers("needs") for word in mark.args)
-    advisory = item.get_closest_marker("advisory") is not None
-    return Check(_id_of(item), item.obj, arguments, kind, advisory, needs)
-
-
-def _contained(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The check with pytest's outcomes and attempts to leave turned into plain exceptions."""
-
-    def call(**arguments: Any) -> None:
-        try:
-            function(**arguments)
-        except pytest.skip.Exception as skipped:
-            raise NotApplicable(str(skipped)) from None
-        except (pytest.fail.Exception, pytest.xfail.Exception) as failed:
-            raise AssertionError(str(failed)) from None
-        except SystemExit as leaving:
-            raise RuntimeError(f"it called sys.exit({leaving.code!r})") from None
-
-    call.__doc__ = function.__doc__
-    return call
-
-
-@contextlib.contextmanager
-def _no_exit() -> Iterator[None]:
-    """While a check runs, os._exit is an error of that check: it would end the run as green."""
-
-    def refuse(code: int) -> None:
-        raise RuntimeError(f"it called os._exit({code})")
-
-    leave = os._exit
-    os._exit = refuse  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        os._exit = leave
