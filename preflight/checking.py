@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from preflight import hosts, launching, reporting, stored
+from preflight import history, hosts, launching, reporting, stored
 from preflight.arguments import Chosen
 from preflight.errors import Interrupted, PreflightError
 from preflight.findings import EXIT_USAGE, SEVERITY, Finding, Ledger, Verdict
@@ -34,7 +34,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 def options_from(chosen: Chosen, command: list[str]) -> Options:
     """The typed options. Raises UsageError for the first that cannot be."""
-    return Options(
+    options = Options(
         hosts="local" if chosen["hosts"] is None else chosen["hosts"],
         python=chosen["python"],
         wrap=chosen["wrap"],
@@ -56,7 +56,6 @@ def options_from(chosen: Chosen, command: list[str]) -> Options:
         require_all=bool(chosen["require_all"]),
         full_mesh=bool(chosen["full_mesh"]),
         localize=bool(chosen["localize"]),
-        baseline=stored.baseline(Path(chosen["baseline"])) if chosen["baseline"] else (),
         sweep=parse_sweep({name: chosen[f"bench_{name}"] for name in SWEEP_WORDS}, is_full=chosen["profile"] == "full"),
         shared=tuple(path.rstrip("/") or "/" for path in chosen["shared"]),
         same=tuple(path.rstrip("/") or "/" for path in chosen["same"]),
@@ -65,6 +64,9 @@ def options_from(chosen: Chosen, command: list[str]) -> Options:
         subjects=tuple(filter(None, str(chosen.values.get("subjects", "")).split(","))),
         command=tuple(command),
     ).checked()
+    if chosen["baseline"] is None:
+        return options
+    return replace(options, baseline_asked=chosen["baseline"], baseline=history.baseline(chosen["baseline"], options))
 
 
 class Checking:

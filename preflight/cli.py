@@ -84,8 +84,10 @@ def _parser() -> argparse.ArgumentParser:
     names += ("ssh-trust", "json", "dry-run")
     _add_options(verb, {name: OPTIONS[name] for name in names})
     _add_launch(verbs)
-    verb = verbs.add_parser("report", help="show a finished run again")
-    verb.add_argument("run", metavar="RUN", help="the folder of the run")
+    verb = verbs.add_parser("report", help="show a finished run again; of two runs, what changed")
+    verb.add_argument("runs", metavar="RUN", nargs="*", help="the folder of a run; with an earlier one before it")
+    verb.add_argument("--list", action="store_true", help="the runs in the folder given (reports)")
+    verb.add_argument("--keep", metavar="N", help="delete all runs in that folder but the newest N")
     verb.add_argument("--format", metavar="FORMAT", default="text", help=FORMATS)
     verb.add_argument("--json", **OPTIONS["json"])
     verb = verbs.add_parser("explain", help="what a check asks, why it matters, how to fix it")
@@ -162,9 +164,16 @@ def _launch(chosen: argparse.Namespace) -> int:
 
 
 def _report(chosen: argparse.Namespace) -> int:
-    from preflight.verbs import show_report
+    from preflight.verbs import show_history, show_report
 
-    return show_report(Path(chosen.run), chosen.json, chosen.format)
+    folders = [Path(run) for run in chosen.runs]
+    if chosen.list or chosen.keep is not None:
+        if len(folders) > 1:
+            raise UsageError("report: --list and --keep take one folder of runs")
+        return show_history(folders[0] if folders else Path("reports"), chosen.keep)
+    if not 1 <= len(folders) <= 2:
+        raise UsageError(f"report: wanted one or two runs, got {len(folders)}")
+    return show_report(folders[-1], chosen.json, chosen.format, folders[0] if len(folders) == 2 else None)
 
 
 def _explain(chosen: argparse.Namespace) -> int:

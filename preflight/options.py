@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from preflight.errors import UsageError
-from preflight.facts.measured import Result
 from preflight.launchers import LAUNCHERS
+from preflight.report.compare import Snapshot
 from preflight.settings import Settings
 from preflight.sweep import Sweep
 from preflight.transport import Reach
@@ -55,7 +55,8 @@ class Options:
     full_mesh: bool = False
     localize: bool = False
     sweep: Sweep = field(default_factory=Sweep)
-    baseline: tuple[Result, ...] = ()
+    baseline: Snapshot | None = None
+    baseline_asked: str = ""  # None although it was asked for: there was no earlier good run
     shared: tuple[str, ...] = ()
     same: tuple[str, ...] = ()
     ssh_trust: bool = False

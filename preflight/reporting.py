@@ -23,7 +23,8 @@ from preflight.findings import Verdict
 from preflight.hosts import Host
 from preflight.options import Options
 from preflight.report import FILES, FORMATS
-from preflight.report.facts import told
+from preflight.report.compare import Snapshot, changes
+from preflight.report.facts import lasting, told
 from preflight.report.files import write_atomically
 from preflight.report.json import write_json
 from preflight.report.material import Material
@@ -158,7 +159,9 @@ def _report(checking: Checking, *, finished: bool) -> RunReport:
         started, stages, notes, seconds = None, {}, (f"judged from {options.from_run}",), 0.0
         mesh, bench, training = stored.mesh, stored.bench, stored.training
         nodes = dict(stored.nodes)
-    return RunReport(
+    if options.baseline_asked and options.baseline is None:
+        notes += (f"--baseline {options.baseline_asked}: no earlier run of these hosts was good",)
+    report = RunReport(
         finished=finished,
         run=RunInfo(
             id=options.run_id,
@@ -180,6 +183,10 @@ def _report(checking: Checking, *, finished: bool) -> RunReport:
         profile=options.profile,
         notes=notes,
     )
+    if not finished or options.baseline is None:
+        return report
+    now = Snapshot(report, {node.name: lasting(node) for node in source.cluster})
+    return msgspec.structs.replace(report, changes=changes(options.baseline, now))
 
 
 def _node_info(run: Run, host: Host) -> NodeInfo:

@@ -131,7 +131,8 @@ class Run:
             searching = self._full_mesh_seconds() if opts.full_mesh else SEARCH_SECONDS
             seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep)))
             told = bench.settings(self.backend, len(self.cluster), opts.sweep, seconds=seconds)
-            plan = bench.Plan("direct", opts.localize, opts.full_mesh, opts.settings, opts.baseline, self.progress)
+            earlier = opts.baseline.results if opts.baseline is not None else ()
+            plan = bench.Plan("direct", opts.localize, opts.full_mesh, opts.settings, earlier, self.progress)
             work = bench.run(self.fleet.sessions, self.cluster, self.job("collectives", told, seconds), plan)
             left = self._left(seconds + searching)
             self._bench, outcome = self._timed("bench", lambda: self.fleet.run(work, seconds=left))

@@ -10,8 +10,9 @@ from typing import TypeVar
 from preflight.errors import NotMeasured, UsageError
 from preflight.facts import decode
 from preflight.facts.cluster import Cluster
-from preflight.facts.measured import Bench, Mesh, Result, Training
-from preflight.report.facts import told
+from preflight.facts.measured import Bench, Mesh, Training
+from preflight.report.compare import Snapshot
+from preflight.report.facts import lasting, told
 from preflight.report.json import read_json
 from preflight.report.material import Material
 from preflight.report.run import RunReport
@@ -52,12 +53,12 @@ class StoredRun:
         return tuple(rank.node for rank in sorted(ranks, key=lambda rank: rank.rank))
 
 
-def baseline(folder: Path) -> tuple[Result, ...]:
-    """The bandwidths of an earlier run. Raises UsageError where there are none."""
-    report = read_json(folder / "report.json" if folder.is_dir() else folder)
-    if report.bench is None or not report.bench.results:
-        raise UsageError(f"--baseline {folder}: that run measured no bandwidth")
-    return report.bench.results
+def snapshot(folder: Path) -> Snapshot:
+    """A finished run as others are compared with it; `folder` may be report.json alone, then without facts."""
+    if not folder.is_dir():
+        return Snapshot(read_json(folder))
+    run = load(folder, "auto")
+    return Snapshot(run.report, {node.name: lasting(node) for node in run.cluster})
 
 
 def load(folder: Path, backend: str) -> StoredRun:

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from preflight import hosts, stored
+import msgspec
+
+from preflight import history, hosts, stored
 from preflight.arguments import BENCH_OPTIONS, OPTIONS, Chosen, canonical
 from preflight.checking import options_from
 from preflight.errors import UsageError
@@ -19,13 +21,15 @@ from preflight.facts import decode
 from preflight.facts.cluster import Cluster
 from preflight.plugin import checks_folder
 from preflight.report import FORMATS
+from preflight.report.changes import change_lines, heading
+from preflight.report.compare import changes
 from preflight.report.json import read_json
 from preflight.report.material import Material
 from preflight.report.nagios import nagios_code
 from preflight.report.printable import printable
 from preflight.report.run import RunReport, to_document
 from preflight.report.table import bench_table
-from preflight.report.text import summary
+from preflight.report.text import headline, summary
 from preflight.report.training import training_table
 from preflight.reporting import dry_run_text
 from preflight.run import Run
@@ -134,11 +138,16 @@ def _facts_table(cluster: Cluster) -> str:
     return str(tabulate(rows, headers=["fact (* differs)", *names], disable_numparse=True))
 
 
-def show_report(folder: Path, target: str | None, wanted: str = "text") -> int:
-    """A finished run in the format asked for, with the exit code it had; as nagios with that of its state."""
+def show_report(folder: Path, target: str | None, wanted: str = "text", earlier: Path | None = None) -> int:
+    """A finished run in the format asked for, with the exit code it had; as nagios with that of its state.
+
+    With an earlier run beside it, also what has changed since.
+    """
     if wanted not in ("text", *FORMATS):
         raise UsageError(f"report: --format {wanted!r} is none of text, {', '.join(FORMATS)}")
     report = read_json(folder / "report.json" if folder.is_dir() else folder)
+    if earlier is not None:
+        report = msgspec.structs.replace(report, changes=changes(stored.snapshot(earlier), stored.snapshot(folder)))
     if target:
         _print_json(to_document(report), target)
     elif wanted != "text":
@@ -147,10 +156,22 @@ def show_report(folder: Path, target: str | None, wanted: str = "text") -> int:
         sys.stdout.buffer.write(FORMATS[wanted](material).encode("utf-8"))  # UTF-8 wherever it is piped to
         if wanted == "nagios":
             return nagios_code(report)
+    elif earlier is not None and report.changes is not None:
+        print("\n".join([headline(report), heading(report.changes), "", *change_lines(report.changes, most=1000)]))
     else:
         width = shutil.get_terminal_size((100, 24)).columns
         print(summary(report, directory=str(folder), width=width))
     return report.exit_code
+
+
+def show_history(folder: Path, kept: str | None) -> int:
+    """The runs in a folder as a list; with `kept` all but so many of the newest are deleted first."""
+    if kept is not None:
+        if not kept.isascii() or not kept.isdigit() or len(kept) > 6:
+            raise UsageError(f"report: --keep {kept!r}: wanted a number of runs")
+        print("\n".join(history.keep(folder, int(kept))))
+    print(history.list_text(folder))
+    return 0
 
 
 def explain(wanted: str) -> int:

@@ -24,7 +24,7 @@ ORDER = (
     ("fleet", "jobs"),
     ("stages",),
     ("run", "stored"),
-    ("judge", "launching"),
+    ("judge", "launching", "history"),
     ("reporting",),
     ("items",),
     ("checking",),

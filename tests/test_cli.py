@@ -90,7 +90,7 @@ def test_a_verb_that_does_not_work_yet_is_not_supported(verb, capsys):
         (["facts", "--profile", "quick"], "unrecognized arguments"),
         (["run", "--settings", "/nowhere.toml"], "/nowhere.toml is not a file"),
         (["run", "--from", "/nowhere"], "--from /nowhere"),
-        (["report"], "the following arguments are required: RUN"),
+        (["report"], "report: wanted one or two runs, got 0"),
         (["report", "/nowhere"], "/nowhere"),
         (["explain", "no_such_check"], "no check is called 'no_such_check'"),
         (["run", "\udc80"], "\\udc80"),

@@ -58,6 +58,30 @@ def test_json_that_cannot_be_written_is_a_usage_error(tmp_path):
         verbs.show_report(tmp_path, "/nowhere/x")
 
 
+def test_of_two_runs_it_says_what_changed(tmp_path, capsys):
+    """New findings first, facts and bandwidth below; with the code of the later run, and in every format."""
+    for name, run in (("then", ethernet()), ("now", ethernet().interface("node2", mtu=1500))):
+        (tmp_path / name).mkdir()
+        written(run, tmp_path / name)
+    assert verbs.show_report(tmp_path / "now", None, earlier=tmp_path / "then") == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[1] == "since run x (pass): 1 fact changed"
+    assert "fact      its MTU on node2: 9000 -> 1500" in told
+    assert told[-1].endswith("+0.0%, within the noise")
+    verbs.show_report(tmp_path / "now", None, "markdown", tmp_path / "then")
+    assert "### What has changed" in capsys.readouterr().out
+
+
+def test_runs_are_listed_and_cleared_away(tmp_path, capsys):
+    """The list says what is left; a number that is none is refused."""
+    (tmp_path / "one").mkdir()
+    written(ethernet(), tmp_path / "one")
+    assert verbs.show_history(tmp_path, "0") == 0
+    assert capsys.readouterr().out.splitlines() == [f"deleted {tmp_path}/one", f"no run in {tmp_path}"]
+    with pytest.raises(UsageError, match="--keep 'all': wanted a number of runs"):
+        verbs.show_history(tmp_path, "all")
+
+
 def test_a_finished_run_is_shown_again_with_its_code(tmp_path, capsys):
     """From its folder or its file; as JSON on request, here or to a file."""
     written(ethernet(), tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -61,6 +62,16 @@ class Result(Measured, frozen=True):
     dtype: str = "float32"
     in_place: bool = True
     mode: str = "blocking"  # or "pipelined": several operations on their way at once
+
+
+def same_measurement(then: Iterable[Result], now: Iterable[Result]) -> list[tuple[Result, Result]]:
+    """What an earlier run and a later one measured alike: the same collective, size, element type and mode."""
+
+    def key(result: Result) -> tuple[object, ...]:
+        return result.op, result.bytes, result.dtype, result.mode, result.in_place
+
+    earlier = {key(result): result for result in then}
+    return [(earlier[key(result)], result) for result in now if key(result) in earlier]
 
 
 class Expected(Measured, frozen=True):

@@ -9,7 +9,7 @@ from statistics import median
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable, NotMeasured
 from preflight.facts import fabric
 from preflight.facts.cluster import Cluster
-from preflight.facts.measured import Bench, Expected, Mesh, Result, Slow
+from preflight.facts.measured import Bench, Expected, Mesh, Result, Slow, same_measurement
 from preflight.hosts import fold
 
 REASONS = {
@@ -120,15 +120,14 @@ class BenchView:
     def below_baseline(self, *, share: float) -> list[str]:
         """The collectives that are slower than `share` of an earlier run's, each at the sizes that both have."""
         if not self.result.baseline:
-            raise NotApplicable("no earlier run was given (--baseline RUN)")
-        earlier = {(r.op, r.bytes, r.dtype, r.mode): r for r in self.result.baseline}
-        pairs = [(r, earlier[key]) for r in self.result.results if (key := (r.op, r.bytes, r.dtype, r.mode)) in earlier]
+            raise NotApplicable("no earlier run with a bandwidth was given (--baseline RUN)")
+        pairs = same_measurement(self.result.baseline, self.result.results)
         if not pairs:
             raise NotMeasured(self.result.not_measured or "no collective of the earlier run was run at the same size")
         return [
             f"{now.op} of {now.bytes} bytes: busbw {now.busbw_gbytes_per_s:.4g} GB/s, "
             f"{now.busbw_gbytes_per_s / then.busbw_gbytes_per_s:.0%} of the earlier {then.busbw_gbytes_per_s:.4g}"
-            for now, then in pairs
+            for then, now in pairs
             if now.busbw_high_gbytes_per_s < share * then.busbw_low_gbytes_per_s
         ]
 

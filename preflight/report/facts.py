@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from preflight.errors import FactMissing
-from preflight.facts import candidates, gids, gpu_rows, selection
+from preflight.facts import candidates, gids, gpu_rows, kernel_rows, selection
+from preflight.facts.cluster import Row
 from preflight.facts.node import NodeFacts
 from preflight.facts.values import or_none, present
 
@@ -152,9 +154,35 @@ OWN = (
 )
 
 
+# Rows that move from run to run by nature.
+VARYING = ("/dev/shm", "clock offset", "free", "slowest name look-up")
+# In `lasting` every package and variable is a fact of its own.
+COUNTED = ("packages", "variables")
+
+
+def _in_words(row: Row) -> Callable[[NodeFacts], str]:
+    return lambda node: str(row.key(node))
+
+
+LASTING = {
+    **{title: read for title, read in ROWS.items() if title not in (*VARYING, *COUNTED)},
+    **{row.what: _or_reason(_in_words(row)) for row in (*gpu_rows.SAME, *kernel_rows.SAME)},
+}
+
+
 def told(node: NodeFacts) -> dict[str, str]:
     """Every row of one node."""
     return {title: read(node) for title, read in ROWS.items()}
+
+
+def lasting(node: NodeFacts) -> dict[str, str]:
+    """What should be the same in the next run: the rows, what must be alike on all nodes, packages, variables."""
+    facts = {title: read(node) for title, read in LASTING.items()}
+    with contextlib.suppress(FactMissing):
+        facts |= {f"package {name}": version for name, version in node.software.packages.items()}
+    with contextlib.suppress(FactMissing):
+        facts |= {f"variable {name}": variable.value for name, variable in node.environment.variables.items()}
+    return facts
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.findings import SEVERITY, Verdict
 from preflight.report import figures
 from preflight.report.causes import BAD, causes, counts_of_nodes, nodes_told, worst_of_nodes
+from preflight.report.changes import drift_told, heading, told
 from preflight.report.facts import compared
 from preflight.report.groups import checks_by_verdict, groups, verdict_shown
 from preflight.report.heatmap import LEGEND, heat_map, pairs
@@ -88,6 +89,9 @@ def _page(material: Material, level: Level) -> str:
             data=_data(report),
             causes={verdict: causes(report, verdict) for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)},
             skips=groups(report, Verdict.SKIP),
+            heading=heading,
+            change_told=told,
+            drift_told=drift_told,
             checks=checks_by_verdict(report),
             rows=rows(report),
             nodes=sorted(report.nodes, key=lambda node: (report.nodes[node].reached, -SEVERITY[worst[node]])),

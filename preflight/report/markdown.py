@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from preflight.findings import Verdict
 from preflight.report.causes import Cause, causes, nodes_told, worst_of_nodes
+from preflight.report.changes import change_lines, heading
 from preflight.report.groups import checks_by_verdict, groups
 from preflight.report.material import Material
 from preflight.report.measurements import measurement_lines
@@ -87,6 +88,7 @@ def _blocks(report: RunReport) -> Iterator[str]:
     lines = list(measurement_lines(report))
     if lines:
         yield "### Measured\n\n" + block("\n".join(lines)) + "\n"
+    yield from _changes(report)
     yield from _nodes(report)
     yield from _about(report)
 
@@ -123,6 +125,12 @@ def _counts(report: RunReport) -> Iterator[str]:
         yield f"- {SIGNS[Verdict.SKIP]} {number} on {code(nodes)}: {code(group.message[:MESSAGE_LIMIT])}\n"
     if skipped:
         yield "\n"
+
+
+def _changes(report: RunReport) -> Iterator[str]:
+    if report.changes is not None:
+        told = [heading(report.changes), *change_lines(report.changes, most=CAUSES)]
+        yield "### What has changed\n\n" + block("\n".join(told)) + "\n"
 
 
 def _nodes(report: RunReport) -> Iterator[str]:

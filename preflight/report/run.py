@@ -11,6 +11,7 @@ import msgspec
 from preflight.errors import UsageError
 from preflight.facts.measured import Bench, Mesh, Training
 from preflight.findings import EXIT_CODES, SEVERITY, Finding, Verdict, worst
+from preflight.report.changes import Changes
 from preflight.report.printable import printable
 
 INTERRUPTED_CODES = (129, 130, 143)
@@ -51,7 +52,8 @@ class Counts(Part, frozen=True, kw_only=True):
 class RunReport(Part, frozen=True, kw_only=True):
     """One run, finished or not: the source of every format, and the keys of report.json in their order.
 
-    `stages` holds the seconds that each stage took, `notes` what the user should know and no check says.
+    `stages` holds the seconds that each stage took, `notes` what the user should know and no check says, `changes`
+    what is not as it was in the baseline.
     """
 
     schema: Literal[1] = 1
@@ -69,6 +71,7 @@ class RunReport(Part, frozen=True, kw_only=True):
     stages: dict[str, Seconds] = {}
     profile: str = "standard"
     notes: tuple[str, ...] = ()
+    changes: Changes | None = None
 
 
 def to_document(report: RunReport) -> dict[str, Any]:

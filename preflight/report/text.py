@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from preflight.findings import Verdict
 from preflight.hosts import fold
+from preflight.report.changes import change_lines, heading
 from preflight.report.groups import Group, checks_by_verdict, groups
 from preflight.report.measurements import measurement_lines
 from preflight.report.printable import printable
@@ -26,6 +27,7 @@ ROOM = {Verdict.FAIL: 5, Verdict.ERROR: 3, Verdict.WARN: 3, Verdict.SKIP: 3}
 MESSAGES_A_CHECK = 2
 MESSAGE_LINES = 4
 NODES_WIDTH = 60
+CHANGES = 2  # of each kind
 INDENT = 7
 
 
@@ -40,6 +42,7 @@ def summary(report: RunReport, *, directory: str = "", width: int = 80, colour: 
         lines += page.causes(verdict)
     lines += page.counts()
     lines += page.measurements()
+    lines += page.changes()
     lines += page.footer(directory)
     return "\n".join(lines) + "\n"
 
@@ -207,6 +210,15 @@ class _Page:
             yield ""
         for line in lines:
             yield from [line] if line.startswith(" ") else self._wrapped(line, first=0, rest=10)
+
+    def changes(self) -> Iterator[str]:
+        """What is not as it was in the earlier run, a few lines of each kind."""
+        if self.report.changes is not None:
+            yield ""
+            yield from self._wrapped(heading(self.report.changes), first=0, rest=10)
+            for line in change_lines(self.report.changes, most=CHANGES):
+                yield line if len(line) <= self.width else f"{line[: self.width - 3]}..."
+            yield ""
 
     def footer(self, directory: str) -> Iterator[str]:
         """Time, notes, where the rest is, and the exit code."""

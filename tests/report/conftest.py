@@ -5,6 +5,7 @@ import pytest
 
 from preflight.facts.measured import Bench, Edge, Expected, Mesh, Result, Slow, Stream, TrainedRank, Training
 from preflight.findings import Finding, Verdict, Where, worst
+from preflight.report.changes import Changes, Drift, FactChange, FindingChange
 from preflight.report.run import Counts, NodeInfo, RunInfo, RunReport
 from tests.report.hostile import HOSTILE
 
@@ -57,6 +58,25 @@ def full_report(make_report, bench, training):
         training=training,
         stages={"facts": 1.25, "mesh": 0.5},
         notes=("node1: text before our replies",),
+        changes=changed("network.mtu_is_the_same", "mtu"),
+    )
+
+
+def changed(check, text):
+    """Changes of every kind, with the same text wherever a node or a user can fill one."""
+    change = FindingChange((check,), ("node1",), Verdict.PASS, Verdict.FAIL, text)
+    return Changes(
+        run=text,
+        started=text,
+        verdict=Verdict.PASS,
+        new=(change,),
+        fixed=(msgspec.structs.replace(change, before=Verdict.FAIL, verdict=Verdict.PASS),),
+        standing=(msgspec.structs.replace(change, before=Verdict.FAIL),),
+        not_judged=(msgspec.structs.replace(change, verdict=None),),
+        facts=(FactChange(text, ("node1",), text, text),),
+        bandwidth=(Drift(text, 8, text, text, True, 1.0, 0.9, 1.1, 0.5, 0.4, 0.6),),
+        nodes_added=(text,),
+        nodes_removed=(text,),
     )
 
 
@@ -151,6 +171,7 @@ def make_hostile(make_report, bench, training):
             stages={text: 1.0},
             profile=text,
             notes=(text,),
+            changes=changed(text, text),
         )
 
     return make

@@ -137,7 +137,16 @@ def test_the_summary_fits_a_screen_whatever_went_wrong(make_report, full_report,
     assert re.search(r"and \d+ more messages? in report.json", text)
     assert "more checks on all" in text
     assert max(len(line) for line in text.splitlines()) <= 100
-    assert len(summary(full_report).splitlines()) <= 28
+    assert len(summary(full_report).splitlines()) <= 40
+    assert len(summary(msgspec.structs.replace(full_report, changes=None)).splitlines()) <= 28
+
+
+def test_what_has_changed_stands_below_the_measurements(full_report):
+    """The earlier run by name, a line a change, none longer than the terminal."""
+    lines = summary(full_report, width=60).splitlines()
+    assert any(line.startswith("since run mtu (pass): 1 new, 1 fixed") for line in lines)
+    assert any(line.startswith("new       pass -> fail  network.mtu_is_the_same on node1") for line in lines)
+    assert [line for line in lines if line.startswith(("new", "busbw")) and len(line) > 60] == []
 
 
 def test_many_nodes_are_folded_and_cut_with_their_number(make_report):

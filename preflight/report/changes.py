@@ -1,0 +1,136 @@
+"""What has changed since an earlier run: findings, facts and bandwidth; as the report holds it, and in lines?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from preflight.findings import Verdict
+from preflight.hosts import fold
+from preflight.report.printable import printable
+
+NODES_WIDTH = 60
+MESSAGE_WIDTH = 200
+
+
+class FindingChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Cells (check x node) that went the same way; `verdict` is None where the later run did not judge them."""
+
+    checks: tuple[str, ...]
+    nodes: tuple[str, ...]
+    before: Verdict | None
+    verdict: Verdict | None
+    message: str  # the later run's, or the earlier one's where it no longer speaks of it
+
+
+class FactChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One fact that has another value on some nodes."""
+
+    fact: str
+    nodes: tuple[str, ...]
+    before: str
+    now: str
+
+
+class Drift(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Bus bandwidth of one collective at one size, then and now, each with the 95 % interval of its median."""
+
+    op: str
+    bytes: int
+    dtype: str
+    mode: str
+    in_place: bool
+    before_gbytes_per_s: float
+    before_low_gbytes_per_s: float
+    before_high_gbytes_per_s: float
+    now_gbytes_per_s: float
+    now_low_gbytes_per_s: float
+    now_high_gbytes_per_s: float
+
+    @property
+    def told(self) -> str:
+        """Slower or faster only where the two intervals do not meet."""
+        if self.now_high_gbytes_per_s < self.before_low_gbytes_per_s:
+            return "slower"
+        return "faster" if self.now_low_gbytes_per_s > self.before_high_gbytes_per_s else "within the noise"
+
+
+class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A run beside an earlier one. A finding is fixed only where the later run measured that it holds."""
+
+    run: str  # of the earlier run: its id, when it started, its verdict
+    started: str
+    verdict: Verdict
+    new: tuple[FindingChange, ...] = ()
+    fixed: tuple[FindingChange, ...] = ()
+    standing: tuple[FindingChange, ...] = ()
+    not_judged: tuple[FindingChange, ...] = ()
+    facts: tuple[FactChange, ...] = ()
+    bandwidth: tuple[Drift, ...] = ()
+    nodes_added: tuple[str, ...] = ()
+    nodes_removed: tuple[str, ...] = ()
+
+    @property
+    def findings(self) -> dict[str, tuple[FindingChange, ...]]:
+        """The four kinds by the words people read."""
+        return {"new": self.new, "fixed": self.fixed, "standing": self.standing, "not judged now": self.not_judged}
+
+
+def heading(changes: Changes) -> str:
+    """The earlier run, and how much of each kind there is."""
+    counts = [
+        f"{sum(len(change.checks) for change in found)} {word}" for word, found in changes.findings.items() if found
+    ]
+    counts += [f"{len(changes.facts)} fact{'s' * (len(changes.facts) != 1)} changed"] if changes.facts else []
+    moved = [drift for drift in changes.bandwidth if drift.told != "within the noise"]
+    counts += [f"bandwidth {moved[0].told}"] if moved else []
+    return f"since run {printable(changes.run)} ({changes.verdict}): {', '.join(counts) or 'nothing has changed'}"
+
+
+def change_lines(changes: Changes, *, most: int) -> Iterator[str]:
+    """One line a change, at most so many of each kind; the rest is counted."""
+    for word, found in changes.findings.items():
+        yield from _cut((f"{word:<9} {told(change)}" for change in found), len(found), most)
+    yield from _cut((f"fact      {_fact(change)}" for change in changes.facts), len(changes.facts), most)
+    yield from _cut((f"busbw     {drift_told(drift)}" for drift in changes.bandwidth), len(changes.bandwidth), most)
+    for word, names in (("more", changes.nodes_added), ("fewer", changes.nodes_removed)):
+        if names:
+            yield f"nodes     {word}: {printable(fold(names))}"
+
+
+def told(change: FindingChange) -> str:
+    """``was pass, now fail: check on nodes: message``."""
+    before, now = change.before or "not judged", change.verdict or "not judged"
+    turn = f"{now}" if before == now else f"{before} -> {now}"
+    checks = printable(change.checks[0]) if len(change.checks) == 1 else f"{len(change.checks)} checks"
+    message = printable(change.message)
+    message = message if len(message) <= MESSAGE_WIDTH else f"{message[:MESSAGE_WIDTH]}..."
+    return f"{turn}  {checks} on {_nodes(change.nodes)}: {message}"
+
+
+def drift_told(drift: Drift) -> str:
+    """Then and now with their intervals, and whether that is more than noise."""
+    share = drift.now_gbytes_per_s / drift.before_gbytes_per_s - 1 if drift.before_gbytes_per_s else 0.0
+    then = (
+        f"{drift.before_gbytes_per_s:.4g} ({drift.before_low_gbytes_per_s:.4g} to {drift.before_high_gbytes_per_s:.4g})"
+    )
+    now = f"{drift.now_gbytes_per_s:.4g} ({drift.now_low_gbytes_per_s:.4g} to {drift.now_high_gbytes_per_s:.4g}) GB/s"
+    return f"{printable(drift.op)} of {drift.bytes} bytes: {then} -> {now}, {share:+.1%}, {drift.told}"
+
+
+def _fact(change: FactChange) -> str:
+    return f"{printable(change.fact)} on {_nodes(change.nodes)}: {printable(change.before)} -> {printable(change.now)}"
+
+
+def _nodes(names: tuple[str, ...]) -> str:
+    folded = printable(fold(names))
+    return folded if len(folded) <= NODES_WIDTH else f"{folded[: NODES_WIDTH - 20]}... ({len(names)} nodes)"
+
+
+def _cut(lines: Iterable[str], count: int, most: int) -> Iterator[str]:
+    for place, line in enumerate(lines):
+        if place == most:
+            yield f"{'':10}and {count - most} more: see report.json"
+            return
+        yield line

@@ -1,0 +1,44 @@
+"""Is a change told in one line, with what is noise called noise?"""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from preflight.findings import Verdict
+from preflight.report.changes import Changes, Drift, FactChange, FindingChange, change_lines, drift_told, heading
+
+DRIFT = Drift("all_reduce", 1 << 20, "float32", "blocking", True, 1.0, 0.98, 1.02, 0.8, 0.79, 0.81)
+BROKEN = FindingChange(("a.b",), ("node1", "node2"), Verdict.PASS, Verdict.FAIL, "it is off")
+
+
+@pytest.mark.parametrize(
+    ("low", "now", "high", "words"),
+    [(0.79, 0.8, 0.81, "slower"), (0.9, 0.95, 0.98, "within the noise"), (1.1, 1.2, 1.3, "faster")],
+)
+def test_a_drift_counts_only_where_the_intervals_do_not_meet(low, now, high, words):
+    """Touching ones are the noise of one run or the other."""
+    drift = msgspec.structs.replace(DRIFT, now_low_gbytes_per_s=low, now_gbytes_per_s=now, now_high_gbytes_per_s=high)
+    assert drift.told == words
+    assert drift_told(drift).endswith(words)
+    assert f"1 (0.98 to 1.02) -> {now:.4g} ({low:.4g} to {high:.4g}) GB/s" in drift_told(drift)
+
+
+def test_the_heading_counts_each_kind():
+    """The earlier run by its id and verdict; nothing is said of what there is none of."""
+    changes = Changes("r1", "2030", Verdict.PASS, new=(BROKEN,), facts=(FactChange("MTU", ("node1",), "1", "2"),))
+    assert heading(changes) == "since run r1 (pass): 1 new, 1 fact changed"
+    assert heading(Changes("r1", "2030", Verdict.WARN)) == "since run r1 (warn): nothing has changed"
+    slower = Changes("r1", "2030", Verdict.WARN, bandwidth=(DRIFT,))
+    assert heading(slower) == "since run r1 (warn): bandwidth slower"
+
+
+def test_lines_are_cut_and_counted():
+    """Each kind has so many lines at most; node names are folded, control characters shown as such."""
+    facts = tuple(FactChange(f"f\x1b{number}", ("node1",), "1", "2") for number in range(5))
+    changes = Changes("r1", "2030", Verdict.PASS, new=(BROKEN,), facts=facts, nodes_removed=("node9",))
+    lines = list(change_lines(changes, most=2))
+    assert lines[0] == "new       pass -> fail  a.b on node[1-2]: it is off"
+    assert lines[1] == "fact      f\\x1b0 on node1: 1 -> 2"
+    assert lines[3].strip() == "and 3 more: see report.json"
+    assert lines[4:] == ["nodes     fewer: node9"]
