@@ -6,6 +6,8 @@ import os
 import signal
 from collections.abc import Generator
 from dataclasses import replace
+from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from preflight.options import Options
 from preflight.run import Run
 from preflight.settings import Settings, load_settings
 from preflight.sweep import parse_sweep
+from preflight.waivers import waive
 
 OURS = (*KINDS, "settings")
 JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3, "ending": 4}
@@ -54,6 +57,7 @@ def options_from(chosen: Chosen, command: list[str]) -> Options:
         report_dir=Path(chosen["report_dir"]) if chosen["report_dir"] else None,
         fail_on_warn=bool(chosen["fail_on_warn"]),
         require_all=bool(chosen["require_all"]),
+        prune=bool(chosen["prune"]),
         full_mesh=bool(chosen["full_mesh"]),
         localize=bool(chosen["localize"]),
         sweep=parse_sweep({name: chosen[f"bench_{name}"] for name in SWEEP_WORDS}, is_full=chosen["profile"] == "full"),
@@ -79,8 +83,11 @@ class Checking:
         self.taken = taken  # the short options that another plugin has
         self.options = options
         self.source = source
-        self.ledger = Ledger()
-        self.judge = Judge(source, self.ledger, options.settings, require_all=options.require_all)
+        self.today = datetime.now(timezone.utc).date()
+        self.ledger = Ledger(waive=partial(waive, waivers=options.settings.waivers, today=self.today))
+        self.judge = Judge(
+            source, self.ledger, options.settings, require_all=options.require_all, is_pruning=options.prune
+        )
         self.checks: dict[str, Check] = {}
         self.collection_errors: list[str] = []
         self.stopped_by = 0
@@ -218,11 +225,10 @@ class Checking:
         others = {name: value for name, value in pyfuncitem.funcargs.items() if name not in OURS}
         asked = replace(check, function=contained(check.function), others=others)
         with no_exit():
-            findings = self.judge.judge(asked)
-        for finding in findings:
-            self.ledger.record(finding)
-        worst = max(findings, key=lambda finding: SEVERITY[finding.verdict], default=None)
-        if worst is not None and worst.verdict in {Verdict.FAIL, Verdict.ERROR}:
+            judged = self.judge.judge(asked)
+        findings = [counting for finding in judged for counting in self.ledger.record(finding)]
+        worst = max(findings, key=lambda finding: SEVERITY[finding.counted], default=None)
+        if worst is not None and worst.counted in {Verdict.FAIL, Verdict.ERROR}:
             pytest.fail(f"{worst.verdict}: {hosts.fold(worst.nodes)}: {worst.message}", pytrace=False)
         if worst is not None and worst.verdict is Verdict.SKIP:
             pytest.skip(worst.message)

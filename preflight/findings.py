@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -48,6 +48,11 @@ class Finding:
     seconds: float = 0.0
     waived: bool = False
 
+    @property
+    def counted(self) -> Verdict:
+        """The verdict that counts, and is shown: a waived fail is a warn."""
+        return Verdict.WARN if self.waived and self.verdict is Verdict.FAIL else self.verdict
+
 
 class Cell(NamedTuple):
     """One question for one node: the unit that must get exactly one verdict. A tuple: there may be 100,000s."""
@@ -58,8 +63,7 @@ class Cell(NamedTuple):
 
 def worst(findings: Iterable[Finding]) -> Verdict:
     """The verdict over all findings, fail > error > warn > pass > skip; a waived fail is a warn, no finding a skip."""
-    counted = (Verdict.WARN if f.waived and f.verdict is Verdict.FAIL else f.verdict for f in findings)
-    return max(counted, key=SEVERITY.__getitem__, default=Verdict.SKIP)
+    return max((finding.counted for finding in findings), key=SEVERITY.__getitem__, default=Verdict.SKIP)
 
 
 @dataclass
@@ -71,6 +75,7 @@ class Ledger:
 
     expected: set[Cell] = field(default_factory=set)
     not_asked: set[str] = field(default_factory=set)
+    waive: Callable[[Finding], tuple[Finding, ...]] = lambda finding: (finding,)
     _judged: dict[Cell, Finding] = field(default_factory=dict)
     _recorded: list[Finding] = field(default_factory=list)
 
@@ -83,8 +88,8 @@ class Ledger:
         """Write down that `check` must judge each of `nodes`."""
         self.expected.update(Cell(check, node) for node in nodes)
 
-    def record(self, finding: Finding) -> None:
-        """Take a verdict in, whole or not at all.
+    def record(self, finding: Finding) -> tuple[Finding, ...]:
+        """Take a verdict in, whole or not at all; gives it as it counts, its waived nodes apart.
 
         A cell that nobody expected, one that already has a verdict, and good news about no node are bugs of ours.
         """
@@ -100,8 +105,10 @@ class Ledger:
                 raise ValueError(f"nobody asked {cell.check} of {cell.node}")
             if cell in self._judged:
                 raise ValueError(f"{cell.check} judged {cell.node} twice")
-        self._judged.update((cell, finding) for cell in cells)
-        self._recorded.append(finding)
+        counting = self.waive(finding)
+        self._judged.update((Cell(part.check, node), part) for part in counting for node in part.nodes)
+        self._recorded.extend(counting)
+        return counting
 
     def verdict_of(self, check: str, node: str) -> Verdict:
         """The verdict of one cell; a cell without one reads as error."""

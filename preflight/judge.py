@@ -38,6 +38,7 @@ GATES: dict[str, tuple[str, ...]] = {
     "bench": ("reach.", "names.", "mesh.", "software.", "network.interface_", "network.training_"),
     "training": ("reach.", "names.", "mesh.", "software.", "network.interface_", "network.training_"),
 }
+PRUNED_KINDS = ("bench", "training")  # with --prune these start on the nodes that the gate does not name
 OPEN = {Verdict.PASS, Verdict.WARN, Verdict.SKIP}
 
 
@@ -78,6 +79,8 @@ class Judge:
     ledger: Ledger
     settings: Settings
     require_all: bool = False
+    is_pruning: bool = False
+    gates: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)  # as found by the first check of a kind
 
     def judge(self, check: Check) -> list[Finding]:
         """Every finding of one check; each node of the run is in exactly one of them."""
@@ -106,20 +109,35 @@ class Judge:
 
     def _reached(self, check: Check) -> list[Finding]:
         names = tuple(node.name for node in self.source.cluster)
-        closed = self._closed_gate(check.kind)
-        if closed:
+        closed, bad = self._closed_gate(check.kind)
+        good = tuple(name for name in names if name not in bad) if self._is_pruned(check.kind) else ()
+        pruned: list[Finding] = []
+        if closed and not good:
             return [Finding(check.id, Verdict.ERROR, names, f"not started: {closed}")]
+        if closed:
+            self.source.leave_out(bad)
+            left_out = tuple(name for name in names if name in bad)
+            pruned = [Finding(check.id, Verdict.ERROR, left_out, f"not started: pruned for {closed}")] * bool(left_out)
+            names = good
         try:
             subject = self._subject(check.kind)
         except (NotMeasured, HostError, PreflightError) as error:
-            return [Finding(check.id, Verdict.ERROR, names, f"not measured: {error}")]
+            return [*pruned, Finding(check.id, Verdict.ERROR, names, f"not measured: {error}")]
         if check.kind == "node":
             return self._for_every_node(check)
         cluster: Cluster = subject if isinstance(subject, Cluster) else subject.cluster
-        return self._once(check, subject, cluster)
+        return [*pruned, *self._once(check, subject, cluster)]
 
-    def _closed_gate(self, kind: str) -> str:
-        """Which checks keep a job from starting, or nothing."""
+    def _is_pruned(self, kind: str) -> bool:
+        return self.is_pruning and kind in PRUNED_KINDS
+
+    def _closed_gate(self, kind: str) -> tuple[str, frozenset[str]]:
+        """Which checks keep a job from starting, and on which nodes; the same for all checks of a kind."""
+        if kind not in self.gates:
+            self.gates[kind] = self._gate(kind)
+        return self.gates[kind]
+
+    def _gate(self, kind: str) -> tuple[str, frozenset[str]]:
         gates = GATES.get(kind, ())
         blockers: dict[str, list[Finding]] = {}
         # The mesh is of the nodes that answered: one that did not is no reason to leave the others unconnected.
@@ -127,7 +145,7 @@ class Judge:
         for finding in self.ledger.findings if gates else ():
             if absent and absent.issuperset(finding.nodes):
                 continue
-            if finding.check.startswith(gates) and finding.verdict not in OPEN:
+            if finding.check.startswith(gates) and finding.counted not in OPEN:
                 blockers.setdefault(finding.check, []).append(finding)
         # An error that another check caused is no second reason.
         causes = {
@@ -136,14 +154,37 @@ class Judge:
             if not all(finding.message.startswith(("blocked by", "not started")) for finding in findings)
         }
         told = sorted((causes or blockers).items())
-        return "; ".join(
+        if self._is_pruned(kind):
+            wider = [*told, *self._others_bad(gates)]
+            named = {node for _, findings in wider for finding in findings for node in finding.nodes}
+            # Where hardly anything is good, the gate alone decides: the job would have started without --prune.
+            told = told if named.issuperset(node.name for node in self.source.cluster) else wider
+        words = "; ".join(
             f"{check} on {fold(self._ordered(node for finding in findings for node in finding.nodes))}"
             for check, findings in told
         )
+        bad = frozenset(node for _, findings in told for finding in findings for node in finding.nodes)
+        return words, bad
+
+    def _others_bad(self, gates: tuple[str, ...]) -> list[tuple[str, list[Finding]]]:
+        """What does not hold on some nodes, but by itself keeps no job from starting; of all nodes it tells nothing."""
+        found: dict[str, list[Finding]] = {}
+        for finding in self.ledger.findings:
+            is_consequence = finding.message.startswith(("blocked by", "not started"))
+            if finding.counted not in OPEN and not finding.check.startswith(gates) and not is_consequence:
+                found.setdefault(finding.check, []).append(finding)
+        everyone = {node.name for node in self.source.cluster}
+        return [
+            (check, findings)
+            for check, findings in sorted(found.items())
+            if not everyone.issubset(node for finding in findings for node in finding.nodes)
+        ]
 
     def _subject(self, kind: str) -> Any:
         """What the check's main fixture is; a job starts here, on its first use."""
-        cluster = Cluster(self.source.cluster.nodes, asked=len(self.source.names))
+        left_out = self._closed_gate(kind)[1] if self._is_pruned(kind) else frozenset()
+        nodes = tuple(node for node in self.source.cluster if node.name not in left_out)
+        cluster = Cluster(nodes, asked=len(self.source.names))
         if kind == "ending":
             self.source.end()
             return Cluster(self.source.cluster.nodes, asked=len(self.source.names))

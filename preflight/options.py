@@ -52,6 +52,7 @@ class Options:
     report_dir: Path | None = None
     fail_on_warn: bool = False
     require_all: bool = False
+    prune: bool = False
     full_mesh: bool = False
     localize: bool = False
     sweep: Sweep = field(default_factory=Sweep)

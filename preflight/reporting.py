@@ -33,6 +33,7 @@ from preflight.report.text import summary
 from preflight.run import Run
 from preflight.stages.facts import training_address
 from preflight.transport import command
+from preflight.waivers import remarks
 
 if TYPE_CHECKING:
     from preflight.checking import Checking
@@ -161,6 +162,8 @@ def _report(checking: Checking, *, finished: bool) -> RunReport:
         nodes = dict(stored.nodes)
     if options.baseline_asked and options.baseline is None:
         notes += (f"--baseline {options.baseline_asked}: no earlier run of these hosts was good",)
+    waivers = options.settings.waivers
+    notes += remarks(waivers, ledger.findings, not_asked=ledger.not_asked, today=checking.today) if finished else ()
     report = RunReport(
         finished=finished,
         run=RunInfo(

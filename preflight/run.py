@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Protocol, TypeVar
@@ -14,7 +14,7 @@ from preflight.facts.decode import Document, merge
 from preflight.facts.measured import Bench, Mesh, Training
 from preflight.facts.node import NodeFacts
 from preflight.fleet import Fleet
-from preflight.hosts import Host
+from preflight.hosts import Host, fold
 from preflight.launchers import Job, Placement, why_not
 from preflight.options import Options
 from preflight.outcome import Outcome
@@ -42,6 +42,7 @@ class Source(Protocol):
     def training(self) -> Training: ...  # noqa: D102
     def end(self) -> None: ...  # noqa: D102
     def planned(self) -> tuple[str, ...]: ...  # noqa: D102
+    def leave_out(self, names: Collection[str]) -> None: ...  # noqa: D102
 
 
 @dataclass
@@ -58,6 +59,7 @@ class Run:
     documents: dict[str, Document] = field(default_factory=dict)
     cluster: Cluster = field(default_factory=lambda: Cluster(()))
     notes: list[str] = field(default_factory=list)
+    left_out: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.names = tuple(host.name for host in self.hosts)
@@ -111,6 +113,19 @@ class Run:
             if not session.ended and name not in self.failures:
                 self.notes.append(f"{name}: the connection ended before the node confirmed that nothing is left")
 
+    def leave_out(self, names: Collection[str]) -> None:
+        """Start the jobs that follow without these nodes, and say so."""
+        if not self.left_out.issuperset(names):
+            self.left_out |= frozenset(names)
+            ran = fold(node.name for node in self.crew)
+            self.notes.append(f"--prune: {fold(sorted(self.left_out))} left out; later jobs ran on {ran}")
+
+    @property
+    def crew(self) -> Cluster:
+        """The nodes that jobs run on: those that answered, less what was left out."""
+        nodes = tuple(node for node in self.cluster if node.name not in self.left_out)
+        return Cluster(nodes, asked=len(self.names))
+
     def mesh(self) -> Mesh:
         """The port mesh between the nodes that have a training interface."""
         if self._mesh is None:
@@ -130,10 +145,10 @@ class Run:
             opts = self.options
             searching = self._full_mesh_seconds() if opts.full_mesh else SEARCH_SECONDS
             seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep)))
-            told = bench.settings(self.backend, len(self.cluster), opts.sweep, seconds=seconds)
+            told = bench.settings(self.backend, len(self.crew), opts.sweep, seconds=seconds)
             earlier = opts.baseline.results if opts.baseline is not None else ()
             plan = bench.Plan("direct", opts.localize, opts.full_mesh, opts.settings, earlier, self.progress)
-            work = bench.run(self.fleet.sessions, self.cluster, self.job("collectives", told, seconds), plan)
+            work = bench.run(self.fleet.sessions, self.crew, self.job("collectives", told, seconds), plan)
             left = self._left(seconds + searching)
             self._bench, outcome = self._timed("bench", lambda: self.fleet.run(work, seconds=left))
             self._keep_logs("bench", outcome)
@@ -145,7 +160,7 @@ class Run:
             self.progress("running the reference training")
             opts = self.options
             job = self.job("train", training.settings(self.backend, opts), TRAINING_SECONDS)
-            refusal = why_not(opts.launcher, job, facts.packages(self.cluster))
+            refusal = why_not(opts.launcher, job, facts.packages(self.crew))
             if refusal:
                 raise NotMeasured(refusal)
             work = training.run(self.fleet.sessions, job, opts, algbw_gbytes_per_s=self._algbw())
@@ -170,7 +185,7 @@ class Run:
     def backend(self) -> str:
         """The backend the ranks use."""
         asked = self.options.backend
-        return facts.automatic_backend(list(self.cluster)) if asked == "auto" else asked
+        return facts.automatic_backend(list(self.crew)) if asked == "auto" else asked
 
     def job(self, workload: str, settings: dict[str, object], seconds: float) -> Job:
         """A job over all nodes that answered, rank 0 on the first. NotMeasured when there is no rank to run."""
@@ -180,7 +195,7 @@ class Run:
             workload=workload,
             settings=settings,
             placements=self.placements(),
-            master_address=facts.training_address(self.cluster.nodes[0]),
+            master_address=facts.training_address(self.crew.nodes[0]),
             environment=tuple(self.options.layers),
             seconds=self._left(seconds),
         )
@@ -192,7 +207,7 @@ class Run:
     def placements(self) -> tuple[Placement, ...]:
         """Every rank with its node, in HOSTS order."""
         placed: list[Placement] = []
-        for node in self.cluster:
+        for node in self.crew:
             count = self.ranks_on(node)
             for local_rank in range(count):
                 placed.append(Placement(len(placed), node.name, local_rank, count))
@@ -206,12 +221,12 @@ class Run:
             return node.slots
         if self.backend == "nccl":
             return facts.gpu_count(node)
-        return 2 if len(self.hosts) == 1 else 1
+        return 2 if len(self.crew) == 1 else 1
 
     def _full_mesh_seconds(self) -> float:
         """What the streams between all pairs will take, said before they start; refused where there is no time."""
-        seconds = links.full_mesh_seconds(len(self.cluster))
-        told = f"streams between all pairs of {len(self.cluster)} nodes: about {seconds:.0f} s"
+        seconds = links.full_mesh_seconds(len(self.crew))
+        told = f"streams between all pairs of {len(self.crew)} nodes: about {seconds:.0f} s"
         if seconds > self._left(seconds):
             raise NotMeasured(f"{told}, more than the deadline leaves: give a longer --deadline")
         self.notes.append(told)

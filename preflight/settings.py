@@ -7,6 +7,8 @@ A file holds only what differs from the defaults::
 
     [limits]
     nofile_min = 65536
+
+and the findings that somebody decided to live with (see waivers.py).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from preflight.errors import UsageError
+from preflight.waivers import Waiver, parse_waivers
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -106,7 +109,7 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """All thresholds; ``Settings()`` gives the defaults."""
+    """All thresholds, and what is waived; ``Settings()`` gives the defaults."""
 
     bench: BenchSettings = field(default_factory=BenchSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
@@ -116,6 +119,7 @@ class Settings:
     files: FileSettings = field(default_factory=FileSettings)
     start: StartSettings = field(default_factory=StartSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
+    waivers: tuple[Waiver, ...] = ()
 
 
 # Pairs where the first may not be above the second.
@@ -160,6 +164,9 @@ def parse_settings(document: dict[str, Any], *, source: str) -> Settings:
     sections = {part.name: getattr(defaults, part.name) for part in dataclasses.fields(Settings)}
     for section, keys in document.items():
         _known(section, list(sections), source, "section")
+        if section == "waivers":
+            sections[section] = parse_waivers(keys, source=source)
+            continue
         if not isinstance(keys, dict):
             raise UsageError(f"{source}: {section}: wanted a section [{section}], got {_told(keys)}")
         wanted = {key.name: getattr(sections[section], key.name) for key in dataclasses.fields(sections[section])}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -46,6 +47,9 @@ class StoredRun:
 
     def end(self) -> None:
         """The second look is stored with the facts."""
+
+    def leave_out(self, names: Collection[str]) -> None:
+        """The stored jobs ran on whatever nodes they ran on."""
 
     def planned(self) -> tuple[str, ...]:
         """The node of every rank, as the stored training says."""

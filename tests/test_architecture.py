@@ -17,7 +17,9 @@ PACKAGE = ROOT / "preflight"
 # Every module or package of ours, once. Each row may import the rows above it and itself only within a package.
 ORDER = (
     ("errors", "findings", "arguments", "symptoms", "nccl_log"),
-    ("hosts", "settings", "sweep"),
+    ("hosts", "sweep"),
+    ("waivers",),
+    ("settings",),
     ("facts",),
     ("transport", "payload", "launch", "report", "slow", "mesh", "launchers"),
     ("bandwidth", "options", "outcome", "session"),

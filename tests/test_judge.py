@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from preflight.errors import (
@@ -298,6 +300,64 @@ def test_checks_that_say_nothing_about_starting_close_no_gate():
     """A broken limit is a fail of its own, and keeps nothing from being measured."""
     ledger = ledger_with(("limits.nofile", Verdict.FAIL, "x"), ("site.own", Verdict.FAIL, "x"))
     assert findings(check(lambda training: None, kind="training"), ledger=ledger)[0].verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("kind", ["bench", "training"])
+def test_pruning_starts_a_job_on_the_nodes_that_the_gate_does_not_name(kind):
+    """The others are judged, the one left out stays an error, and the run is told whom to leave out."""
+    run = ethernet()
+    left_out = []
+    run.leave_out = left_out.append
+    ledger = ledger_with(("names.resolve", Verdict.FAIL, "x"))
+    assert told(findings(check(lambda **_: None, kind=kind), run, ledger, is_pruning=True)) == [
+        ("error", ("node2",), "not started: pruned for names.resolve on node2"),
+        ("pass", ("node1", "node3"), "site.subject"),
+    ]
+    assert left_out == [{"node2"}]
+
+
+def test_pruning_leaves_out_every_bad_node_but_not_for_what_all_share():
+    """A fail that is no gate counts for its node; one of all nodes, and a mere consequence, for none."""
+    ledger = ledger_with(("network.mtu", Verdict.FAIL, "1500"))
+    for name, message in (("limits.nofile", "1024"), ("names.resolve", "fine")):
+        ledger.expect(name, ALL)
+        ledger.record(Finding(name, Verdict.FAIL if name == "limits.nofile" else Verdict.PASS, ALL, message))
+    ledger.expect("files.room", ("node1",))
+    ledger.record(Finding("files.room", Verdict.ERROR, ("node1",), "blocked by network.mtu on node2"))
+    found = told(findings(check(lambda bench: None, kind="bench"), ledger=ledger, is_pruning=True))
+    assert found == [
+        ("error", ("node2",), "not started: pruned for network.mtu on node2"),
+        ("pass", ("node1", "node3"), "site.subject"),
+    ]
+
+
+def test_pruning_a_node_that_did_not_answer_starts_the_job_on_the_others():
+    """Its own cell is blocked as in every check; theirs are judged."""
+    run = ethernet()
+    run.failures = {"node2": "login refused"}
+    ledger = ledger_with((REACH_CHECK, Verdict.ERROR, "not reached: login refused"))
+    found = told(findings(check(lambda bench: None, kind="bench"), run, ledger, is_pruning=True))
+    assert found == [("error", ("node2",), f"blocked by {REACH_CHECK}"), ("pass", ("node1", "node3"), "site.subject")]
+
+
+def test_pruning_opens_no_gate_that_names_every_node():
+    """Nobody is left to run on, and the mesh is not pruned: it is what tells good from bad."""
+    ledger = Ledger()
+    for name, nodes in (("names.resolve", ALL), ("reach.no_machine_is_named_twice", ALL[:2])):
+        ledger.expect(name, nodes)
+        ledger.record(Finding(name, Verdict.FAIL, nodes, "x"))
+    for kind in ("bench", "mesh"):
+        found = findings(check(lambda **_: None, kind=kind), ledger=ledger, is_pruning=True)
+        assert [finding.verdict for finding in found] == [Verdict.ERROR]
+        assert found[0].nodes == ALL
+
+
+def test_a_waived_fail_closes_no_gate():
+    """Somebody decided to live with it, so the job starts."""
+    ledger = Ledger(waive=lambda finding: (dataclasses.replace(finding, waived=True),))
+    ledger.expect("names.resolve", ALL)
+    ledger.record(Finding("names.resolve", Verdict.FAIL, ALL, "x"))
+    assert findings(check(lambda bench: None, kind="bench"), ledger=ledger)[0].verdict is Verdict.PASS
 
 
 def test_the_cause_closes_the_gate_and_not_its_consequences():

@@ -93,3 +93,13 @@ def test_a_run_that_was_not_opened_has_no_sessions():
     run.close()
     with pytest.raises(PreflightError, match="not opened"):
         _ = run.fleet
+
+
+def test_what_is_left_out_gets_no_rank():
+    """Later jobs run on the others, rank 0 on the first of them; it is noted once."""
+    run = run_of(ethernet())
+    run.leave_out({"node1"})
+    run.leave_out({"node1"})
+    assert run.planned() == ("node2", "node3")
+    assert run.job("train", {}, 10.0).master_address == "10.0.0.2"
+    assert run.notes == ["--prune: node1 left out; later jobs ran on node[2-3]"]

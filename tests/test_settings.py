@@ -102,6 +102,6 @@ def test_any_document_gives_finite_thresholds_or_a_usage_error(document):
         settings = parse_settings(document, source="f")
     except UsageError:
         return
-    for section in dataclasses.asdict(settings).values():
+    for section in dataclasses.asdict(dataclasses.replace(settings, waivers={})).values():
         for value in section.values():
             assert 0 < value < float("inf")

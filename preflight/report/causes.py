@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from preflight.findings import SEVERITY, Verdict, Where
 from preflight.hosts import fold
-from preflight.report.groups import Group, groups, in_order, verdict_shown
+from preflight.report.groups import Group, groups, in_order
 from preflight.report.printable import printable
 from preflight.report.run import RunReport
 
@@ -103,5 +103,5 @@ def counts_of_nodes(report: RunReport) -> dict[str, dict[Verdict, int]]:
     for finding in report.findings:
         for node in finding.nodes:
             if node in counts:
-                counts[node][verdict_shown(finding)] += 1
+                counts[node][finding.counted] += 1
     return counts

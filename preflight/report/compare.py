@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from preflight.facts.measured import Result, same_measurement
 from preflight.findings import SEVERITY, Finding, Verdict
 from preflight.report.changes import Changes, Drift, FactChange, FindingChange
-from preflight.report.groups import CONSEQUENCES, in_order, verdict_shown
+from preflight.report.groups import CONSEQUENCES, in_order
 from preflight.report.run import RunReport
 
 BAD = (Verdict.WARN, Verdict.ERROR, Verdict.FAIL)
@@ -51,7 +51,7 @@ def _finding_changes(before: RunReport, now: RunReport) -> list[tuple[str, Findi
     alike: dict[tuple[str, Verdict | None, Verdict | None, str, str], list[tuple[str, str]]] = {}
     for cell in dict.fromkeys((*later, *then)):
         old, new = then.get(cell), later.get(cell)
-        was, is_now = (verdict_shown(finding) if finding else None for finding in (old, new))
+        was, is_now = (finding.counted if finding else None for finding in (old, new))
         kind = _kind(was, is_now)
         finding = old if kind in {"fixed", "not_judged"} else new
         if kind and finding is not None and cell[1] in now.nodes:

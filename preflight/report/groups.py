@@ -33,16 +33,11 @@ class Group:
         return all(finding.waived for finding in self.findings)
 
 
-def verdict_shown(finding: Finding) -> Verdict:
-    """A waived fail counts, and is shown, as a warn."""
-    return Verdict.WARN if finding.waived and finding.verdict is Verdict.FAIL else finding.verdict
-
-
 def groups(report: RunReport, verdict: Verdict) -> tuple[Group, ...]:
     """The findings of one verdict, causes before consequences, else in the order they were made."""
     alike: dict[tuple[str, str, str, bool], list[Finding]] = {}
     for finding in report.findings:
-        if verdict_shown(finding) is verdict:
+        if finding.counted is verdict:
             # What is broken keeps its check's name; what was not measured, or skipped, has a reason in common.
             check = finding.check if verdict in (Verdict.FAIL, Verdict.WARN) else ""
             alike.setdefault((check, finding.message, finding.fix, finding.waived), []).append(finding)
@@ -65,7 +60,7 @@ def checks_by_verdict(report: RunReport) -> dict[Verdict, tuple[str, ...]]:
     order = list(Verdict)
     worst: dict[str, Verdict] = {}
     for finding in report.findings:
-        shown = verdict_shown(finding)
+        shown = finding.counted
         worst[finding.check] = max(shown, worst.get(finding.check, shown), key=order.index)
     return {verdict: tuple(check for check, its in worst.items() if its is verdict) for verdict in Verdict}
 

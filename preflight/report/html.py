@@ -17,7 +17,7 @@ from preflight.report import figures
 from preflight.report.causes import BAD, causes, counts_of_nodes, nodes_told, worst_of_nodes
 from preflight.report.changes import drift_told, heading, told
 from preflight.report.facts import compared
-from preflight.report.groups import checks_by_verdict, groups, verdict_shown
+from preflight.report.groups import checks_by_verdict, groups
 from preflight.report.heatmap import LEGEND, heat_map, pairs
 from preflight.report.material import Material
 from preflight.report.matrix import LETTERS, Row, packed, rows
@@ -114,7 +114,6 @@ def _page(material: Material, level: Level) -> str:
             verdicts=(Verdict.FAIL, Verdict.ERROR, Verdict.WARN, Verdict.PASS, Verdict.SKIP),
             told=lambda names, most=80: nodes_told(report, names, most=most),
             summary=lambda row: _summary(report, row),
-            shown=verdict_shown,
             strip=strip,
             size=size_told,
         )

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 from preflight.findings import Finding, Verdict
 from preflight.hosts import fold
 from preflight.report.files import write_atomically
-from preflight.report.groups import in_order, verdict_shown
+from preflight.report.groups import in_order
 from preflight.report.printable import printable
 from preflight.report.run import RunReport
 
@@ -109,7 +109,7 @@ def _case(finding: Finding, classname: str) -> ET.Element:
             "time": _time(finding.seconds),
         },
     )
-    verdict = verdict_shown(finding)
+    verdict = finding.counted
     if verdict in ELEMENTS:
         element = ET.SubElement(case, ELEMENTS[verdict], {"type": str(verdict), "message": printable(finding.message)})
         element.text = _body(finding)
@@ -137,7 +137,7 @@ def _counts(findings: tuple[Finding, ...] | list[Finding]) -> dict[str, str]:
 
 
 def _number(findings: tuple[Finding, ...] | list[Finding], verdict: Verdict) -> int:
-    return sum(verdict_shown(finding) is verdict for finding in findings)
+    return sum(finding.counted is verdict for finding in findings)
 
 
 def _time(seconds: float) -> str:

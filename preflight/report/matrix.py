@@ -6,7 +6,6 @@ import itertools
 from dataclasses import dataclass
 
 from preflight.findings import SEVERITY, Finding, Verdict
-from preflight.report.groups import verdict_shown
 from preflight.report.run import RunReport
 
 LETTERS = {
@@ -47,12 +46,12 @@ def rows(report: RunReport) -> tuple[Row, ...]:
 def _row(check: str, findings: list[Finding], index: dict[str, int]) -> Row:
     cells: list[Verdict | None] = [None] * len(index)
     for finding in findings:
-        shown = verdict_shown(finding)
+        shown = finding.counted
         for node in finding.nodes:
             if node in index:
                 cells[index[node]] = shown
-    worst = max((verdict_shown(finding) for finding in findings), key=SEVERITY.__getitem__)
-    findings.sort(key=lambda finding: -SEVERITY[verdict_shown(finding)])
+    worst = max((finding.counted for finding in findings), key=SEVERITY.__getitem__)
+    findings.sort(key=lambda finding: -SEVERITY[finding.counted])
     return Row(check, worst, tuple(cells), tuple(findings))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -74,6 +74,9 @@ class FakeRun:
 
     def end(self) -> None:
         """The second look is among the facts."""
+
+    def leave_out(self, names: Collection[str]) -> None:
+        """What was measured is given."""
 
     def planned(self) -> tuple[str, ...]:
         """Rank -> the node that should run it."""
