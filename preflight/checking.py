@@ -21,6 +21,7 @@ from preflight.items import check_of, contained, id_of, id_of_node, no_exit
 from preflight.judge import KINDS, REACH_CHECK, Check, Judge
 from preflight.launch.check import check_files
 from preflight.options import Options
+from preflight.progress import on_terminal
 from preflight.run import Run
 from preflight.settings import Settings, load_settings
 from preflight.sweep import parse_sweep
@@ -94,6 +95,7 @@ class Checking:
         self.trouble = ""
         self.exit_code: int | None = None
         self.text = ""
+        self.tells = "summary"
         self.json_target = ""
         self.plan: dict[str, Any] | None = None
         self._handlers: dict[int, Any] = {}
@@ -110,7 +112,8 @@ class Checking:
         if options.from_run is not None:
             source = stored.load(options.from_run, options.backend)
         else:
-            source = Run(options, hosts.parse_hosts(options.hosts), progress=reporting.progress())
+            asked = hosts.parse_hosts(options.hosts)
+            source = Run(options, asked, progress=on_terminal(len(asked)))
         if chosen["dry_run"]:
             assert isinstance(source, Run)
             print(reporting.dry_run_text(options, source.hosts))
@@ -118,6 +121,8 @@ class Checking:
         _quiet_pytest(config)
         checking = cls(config, options, source, taken=chosen.values["taken"])
         checking.json_target = chosen["json"] or ""
+        # pytest's own -v names every check, so that only its -q is left to answer; our verbs say what they want.
+        checking.tells = chosen.values["tells"] or ("line" if config.option.verbose < 0 else "summary")
         return checking
 
     # -- fixtures: markers of how a check runs; the judge puts the real objects in their place
@@ -264,7 +269,7 @@ class Checking:
         """End the nodes, close the ledger, write the report; then, last of all, set the exit code."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         if isinstance(self.source, Run):
-            self.source.progress("")
+            self.source.progress.end()
             self.source.close()
         if session.exitstatus == pytest.ExitCode.USAGE_ERROR:
             self.exit_code = EXIT_USAGE

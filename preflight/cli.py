@@ -75,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         verb = verbs.add_parser(name, help=text, description=text, epilog=EXIT_CODES)
         _add_options(verb, OPTIONS)
+        _add_telling(verb)
         if name == "bench":
             _add_bench_options(verb)
         if name == "run":
@@ -86,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_launch(verbs)
     verb = verbs.add_parser("report", help="show a finished run again; of two runs, what changed")
     verb.add_argument("runs", metavar="RUN", nargs="*", help="the folder of a run; with an earlier one before it")
+    _add_telling(verb)
     verb.add_argument("--list", action="store_true", help="the runs in the folder given (reports)")
     verb.add_argument("--keep", metavar="N", help="delete all runs in that folder but the newest N")
     verb.add_argument("--format", metavar="FORMAT", default="text", help=FORMATS)
@@ -93,6 +95,11 @@ def _parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("explain", help="what a check asks, why it matters, how to fix it")
     verb.add_argument("check", nargs="?", metavar="CHECK", help="a check's id, or a part of it")
     return parser
+
+
+def _add_telling(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("-v", "--verbose", action="store_true", help="every check with its verdict")
+    verb.add_argument("-q", "--quiet", action="store_true", help="one line")
 
 
 def _add_launch(verbs: Any) -> None:
@@ -164,7 +171,7 @@ def _launch(chosen: argparse.Namespace) -> int:
 
 
 def _report(chosen: argparse.Namespace) -> int:
-    from preflight.verbs import show_history, show_report
+    from preflight.verbs import show_history, show_report, tells
 
     folders = [Path(run) for run in chosen.runs]
     if chosen.list or chosen.keep is not None:
@@ -173,7 +180,8 @@ def _report(chosen: argparse.Namespace) -> int:
         return show_history(folders[0] if folders else Path("reports"), chosen.keep)
     if not 1 <= len(folders) <= 2:
         raise UsageError(f"report: wanted one or two runs, got {len(folders)}")
-    return show_report(folders[-1], chosen.json, chosen.format, folders[0] if len(folders) == 2 else None)
+    earlier = folders[0] if len(folders) == 2 else None
+    return show_report(folders[-1], chosen.json, chosen.format, earlier, tells(vars(chosen)))
 
 
 def _explain(chosen: argparse.Namespace) -> int:

@@ -41,6 +41,15 @@ class Fleet:
         self._thread = threading.Thread(target=self._loop.run_forever, name="preflight-sessions", daemon=True)
         self._thread.start()
 
+    def waiting(self) -> list[str]:
+        """The nodes that are not up yet, or have a call under way."""
+        sessions = dict(self.sessions)
+        return [
+            host.name
+            for host in self.hosts
+            if host.name not in self.failures and (host.name not in sessions or sessions[host.name].calls)
+        ]
+
     def run(self, work: Coroutine[Any, Any, T], *, seconds: float) -> T:
         """Run a coroutine on the sessions' loop and wait at most `seconds` for it."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)

@@ -8,7 +8,6 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable
 from datetime import timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +28,7 @@ from preflight.report.files import write_atomically
 from preflight.report.json import write_json
 from preflight.report.material import Material
 from preflight.report.run import Counts, NodeInfo, RunInfo, RunReport
-from preflight.report.text import summary
+from preflight.report.text import TELLING
 from preflight.run import Run
 from preflight.stages.facts import training_address
 from preflight.transport import command
@@ -48,20 +47,6 @@ def dry_run_text(options: Options, hosts: tuple[Host, ...]) -> str:
     lines.append("ports: random ones for the mesh and the jobs, picked by the nodes; MASTER_PORT is bound, never used")
     lines.append(f"report: {options.folder}")
     return "\n".join(lines)
-
-
-def progress() -> Callable[[str], None]:
-    """Says the stage under way, on one line of a terminal that the next one overwrites; nothing elsewhere."""
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb" or os.environ.get("CI"):
-        return lambda _text: None
-
-    terminal = os.dup(sys.stderr.fileno())  # while a check runs, pytest holds the standard ones
-
-    def say(text: str) -> None:
-        with contextlib.suppress(OSError):
-            os.write(terminal, f"\r\x1b[K{text + ' ...' if text else ''}".encode())
-
-    return say
 
 
 def write_started(checking: Checking) -> None:
@@ -92,7 +77,7 @@ def write_finished(checking: Checking) -> int:
         code = EXIT_UNWRITABLE
         report = msgspec.structs.replace(report, verdict=Verdict.ERROR, exit_code=code)
     width = shutil.get_terminal_size((100, 24)).columns
-    checking.text = summary(report, directory=str(folder), width=width, colour=_wants_colour())
+    checking.text = TELLING[checking.tells](report, directory=str(folder), width=width, colour=_wants_colour())
     if unwritable:
         checking.text += f"\n{unwritable}"
     return code

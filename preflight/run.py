@@ -18,6 +18,7 @@ from preflight.hosts import Host, fold
 from preflight.launchers import Job, Placement, why_not
 from preflight.options import Options
 from preflight.outcome import Outcome
+from preflight.progress import Progress
 from preflight.stages import bench, ending, facts, files, links, mesh, training, trust
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ class Run:
 
     options: Options
     hosts: tuple[Host, ...]
-    progress: Callable[[str], None] = lambda _text: None
+    progress: Progress = field(default_factory=lambda: Progress(0))
     started: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
     stage_seconds: dict[str, float] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
@@ -81,9 +82,10 @@ class Run:
         """Reach every node and collect its facts; nodes that fail are in `failures`."""
         opts = self.options
         self._fleet = Fleet(self.hosts, opts.reach, run_id=opts.run_id, deadline=self.deadline)
-        self.progress(f"reaching {len(self.hosts)} node{'s' * (len(self.hosts) > 1)} and collecting facts")
+        self._begin("facts: reaching the nodes and reading them")
         collecting = facts.collect(self.fleet, opts.layers, opts.backend)
         self.documents = self._timed("facts", lambda: self.fleet.run(collecting, seconds=self._left(90.0)))
+        self._begin("files: what all nodes share, and what takes long")
         self._timed("files", lambda: self.fleet.run(self._further_facts(), seconds=self._left(FILES_SECONDS)))
         self.failures = {name: error.reason for name, error in self.fleet.failures.items()}
         self.cluster = facts.view(self.documents, opts.backend)
@@ -92,6 +94,9 @@ class Run:
             for name, session in self.fleet.sessions.items()
             if session.decoder.noise.strip()
         ]
+
+    def _begin(self, stage: str) -> None:
+        self.progress.stage(stage, tuple if self._fleet is None else self._fleet.waiting)
 
     async def _further_facts(self) -> None:
         """What needs all nodes at once, or may take long: folders and files, and logins from node to node."""
@@ -129,7 +134,7 @@ class Run:
     def mesh(self) -> Mesh:
         """The port mesh between the nodes that have a training interface."""
         if self._mesh is None:
-            self.progress("connecting every pair of nodes on random ports")
+            self._begin("mesh: connecting every pair of nodes on random ports")
             addresses = {
                 node.name: facts.training_address(node) for node in self.cluster if self._has_training_interface(node)
             }
@@ -141,13 +146,13 @@ class Run:
     def bench(self) -> Bench:
         """The all-reduce and the streams beside it."""
         if self._bench is None:
-            self.progress("measuring the bandwidth")
+            self._begin("bench: measuring the bandwidth")
             opts = self.options
             searching = self._full_mesh_seconds() if opts.full_mesh else SEARCH_SECONDS
             seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep)))
             told = bench.settings(self.backend, len(self.crew), opts.sweep, seconds=seconds)
             earlier = opts.baseline.results if opts.baseline is not None else ()
-            plan = bench.Plan("direct", opts.localize, opts.full_mesh, opts.settings, earlier, self.progress)
+            plan = bench.Plan("direct", opts.localize, opts.full_mesh, opts.settings, earlier, self.progress.say)
             work = bench.run(self.fleet.sessions, self.crew, self.job("collectives", told, seconds), plan)
             left = self._left(seconds + searching)
             self._bench, outcome = self._timed("bench", lambda: self.fleet.run(work, seconds=left))
@@ -157,7 +162,7 @@ class Run:
     def training(self) -> Training:
         """The reference training through the launcher asked for."""
         if self._training is None:
-            self.progress("running the reference training")
+            self._begin("training: running the reference job")
             opts = self.options
             job = self.job("train", training.settings(self.backend, opts), TRAINING_SECONDS)
             refusal = why_not(opts.launcher, job, facts.packages(self.crew))
@@ -174,7 +179,7 @@ class Run:
         """Look at the nodes once more, after everything else: what has moved is the subject ending."""
         if "ending" in self.stage_seconds:
             return
-        self.progress("looking at the nodes once more")
+        self._begin("ending: looking at the nodes once more")
         sessions = {name: self.fleet.sessions[name] for name in self.documents}
         work = ending.collect(sessions)
         for name, told in self._timed("ending", lambda: self.fleet.run(work, seconds=self._left(20.0))).items():
@@ -230,7 +235,7 @@ class Run:
         if seconds > self._left(seconds):
             raise NotMeasured(f"{told}, more than the deadline leaves: give a longer --deadline")
         self.notes.append(told)
-        self.progress(told)
+        self.progress.say(told)
         return 2 * seconds + SEARCH_SECONDS
 
     def _algbw(self) -> float | None:

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from preflight.report.nagios import nagios_code
 from preflight.report.printable import printable
 from preflight.report.run import RunReport, to_document
 from preflight.report.table import bench_table
-from preflight.report.text import headline, summary
+from preflight.report.text import TELLING, headline
 from preflight.report.training import training_table
 from preflight.reporting import dry_run_text
 from preflight.run import Run
@@ -56,6 +56,7 @@ def run_checks(chosen: Chosen, *, subjects: str = "", section: str = "", extra: 
     folder = options.folder.absolute()
     words = ["-c", str(PYTEST_INI), "--rootdir", str(checks_folder()), *PYTEST_WORDS, *_forwarded(chosen)]
     words += [f"{canonical('report-dir')}={folder}", f"--preflight-subjects={subjects}"]
+    words += [f"--preflight-tells={tells(chosen.values)}"]
     if chosen["hosts"] is None and chosen["from"] is None:
         words += [f"{canonical('hosts')}=local"]
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -67,6 +68,11 @@ def run_checks(chosen: Chosen, *, subjects: str = "", section: str = "", extra: 
     elif chosen["json"] and (folder / "report.json").is_file():
         _print_json(to_document(read_json(folder / "report.json")), chosen["json"])
     return code
+
+
+def tells(chosen: Mapping[str, Any]) -> str:
+    """How much is told: all checks with -v, one line with -q."""
+    return "line" if chosen.get("quiet") else "checks" if chosen.get("verbose") else "summary"
 
 
 def _forwarded(chosen: Chosen) -> Iterator[str]:
@@ -138,7 +144,9 @@ def _facts_table(cluster: Cluster) -> str:
     return str(tabulate(rows, headers=["fact (* differs)", *names], disable_numparse=True))
 
 
-def show_report(folder: Path, target: str | None, wanted: str = "text", earlier: Path | None = None) -> int:
+def show_report(
+    folder: Path, target: str | None, wanted: str = "text", earlier: Path | None = None, how: str = "summary"
+) -> int:
     """A finished run in the format asked for, with the exit code it had; as nagios with that of its state.
 
     With an earlier run beside it, also what has changed since.
@@ -160,7 +168,7 @@ def show_report(folder: Path, target: str | None, wanted: str = "text", earlier:
         print("\n".join([headline(report), heading(report.changes), "", *change_lines(report.changes, most=1000)]))
     else:
         width = shutil.get_terminal_size((100, 24)).columns
-        print(summary(report, directory=str(folder), width=width))
+        print(TELLING[how](report, directory=str(folder), width=width), end="")
     return report.exit_code
 
 

@@ -22,7 +22,7 @@ ORDER = (
     ("settings",),
     ("facts",),
     ("transport", "payload", "launch", "report", "slow", "mesh", "launchers"),
-    ("bandwidth", "options", "outcome", "session"),
+    ("bandwidth", "options", "outcome", "progress", "session"),
     ("fleet", "jobs"),
     ("stages",),
     ("run", "stored"),

@@ -34,6 +34,11 @@ class Cause:
         return self.parts[0].is_consequence
 
     @property
+    def is_shared(self) -> bool:
+        """Whether there is nothing of one check's own to repair: a consequence, or the words of many checks."""
+        return self.is_consequence or len(self.parts[0].checks) > 1
+
+    @property
     def is_waived(self) -> bool:
         """Whether someone decided to live with it."""
         return all(part.is_waived for part in self.parts)
@@ -76,7 +81,7 @@ def nodes_told(report: RunReport, names: Iterable[str], *, most: int) -> str:
     if len(named) > 2 and len(named) == len(report.nodes):
         return f"all {len(named)} nodes"
     folded = printable(fold(named))
-    return folded if len(folded) <= most else f"{folded[: max(most - 16, 8)]}… ({len(named)} nodes)"
+    return folded if len(folded) <= most else f"{folded[: max(most - 18, 8)]}... ({len(named)} nodes)"
 
 
 def worst_of_nodes(report: RunReport) -> dict[str, Verdict]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from preflight.findings import Verdict
-from preflight.hosts import fold
+from preflight.report.causes import Cause, causes, nodes_told
 from preflight.report.changes import change_lines, heading
-from preflight.report.groups import Group, checks_by_verdict, groups
+from preflight.report.groups import checks_by_verdict, groups
+from preflight.report.matrix import rows
 from preflight.report.measurements import measurement_lines
 from preflight.report.printable import printable
 from preflight.report.run import INTERRUPTED_CODES, RunReport
@@ -45,6 +46,29 @@ def summary(report: RunReport, *, directory: str = "", width: int = 80, colour: 
     lines += page.changes()
     lines += page.footer(directory)
     return "\n".join(lines) + "\n"
+
+
+def one_line(report: RunReport, *, directory: str = "") -> str:
+    """The verdict, and where the rest is."""
+    return f"{headline(report)}{f'; {printable(directory)}' if directory else ''}\n"
+
+
+def every_check(report: RunReport) -> str:
+    """A line for each verdict of each check with its nodes, the worst check first."""
+    lines = [
+        f"{str(finding.counted).upper():<{INDENT}}{printable(finding.check)}  "
+        f"{nodes_told(report, finding.nodes, most=NODES_WIDTH)}{'  (waived)' if finding.waived else ''}"
+        for row in rows(report)
+        for finding in row.findings
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+TELLING: dict[str, Callable[..., str]] = {
+    "summary": summary,
+    "line": lambda report, *, directory, **_: one_line(report, directory=directory),
+    "checks": lambda report, **how: f"{every_check(report)}\n{summary(report, **how)}",
+}
 
 
 def headline(report: RunReport) -> str:
@@ -84,21 +108,9 @@ def _detail(report: RunReport) -> str:
 
 def _guilty(report: RunReport, verdict: Verdict) -> str:
     """The nodes with the cause; those that only suffer from it where there is no other."""
-    found = groups(report, verdict)
-    causes = [group for group in found if not group.is_consequence] or found
-    return _nodes(report, (node for group in causes for node in group.nodes))
-
-
-def _nodes(report: RunReport, names: Iterable[str]) -> str:
-    named = list(dict.fromkeys(names))
-    if not named:
-        return "no node"
-    if len(named) > 2 and len(named) == len(report.nodes):
-        return f"all {len(named)} nodes"
-    folded = printable(fold(named))
-    if len(folded) <= NODES_WIDTH:
-        return folded
-    return f"{folded[: NODES_WIDTH - 20]}... ({len(named)} nodes)"
+    found = causes(report, verdict)
+    guilty = [cause for cause in found if not cause.is_consequence] or found
+    return nodes_told(report, (node for cause in guilty for node in cause.nodes), most=NODES_WIDTH)
 
 
 def _count(number: int, thing: str) -> str:
@@ -107,11 +119,6 @@ def _count(number: int, thing: str) -> str:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-
-
-def _is_folded(group: Group) -> bool:
-    """Whether a line is enough: there is nothing of its own to repair, or many checks say the same."""
-    return group.is_consequence or len(group.checks) > 1
 
 
 @dataclass(frozen=True)
@@ -131,45 +138,35 @@ class _Page:
 
     def causes(self, verdict: Verdict) -> Iterator[str]:
         """Each thing that is wrong as: verdict, check, nodes; what was found; what to do."""
-        alike: dict[str, list[Group]] = {}
-        for group in groups(self.report, verdict):
-            alike.setdefault(group.message if _is_folded(group) else group.checks[0], []).append(group)
-        shown, hidden = list(alike.values())[: ROOM[verdict]], list(alike.values())[ROOM[verdict] :]
-        for same in shown:
-            if _is_folded(same[0]):
-                for group in same:
-                    yield from self._consequence(group)
-            else:
-                yield from self._cause(same)
+        found = causes(self.report, verdict)
+        for cause in found[: ROOM[verdict]]:
+            yield from self._shared(cause) if cause.is_shared else self._own(cause)
+        hidden = found[ROOM[verdict] :]
         if hidden:
-            nodes = _nodes(self.report, (node for same in hidden for group in same for node in group.nodes))
-            checks = {check for same in hidden for group in same for check in group.checks}
+            nodes = self._nodes(node for cause in hidden for node in cause.nodes)
+            checks = {check for cause in hidden for check in cause.checks}
             yield from self._labelled(verdict, f"{_count(len(checks), 'more check')} on {nodes}: see report.json")
-        if alike:
+        if found:
             yield ""
 
-    def _consequence(self, group: Group) -> Iterator[str]:
-        """Many checks with the same words, on one line."""
-        subject = printable(group.checks[0]) if len(group.checks) == 1 else f"{len(group.checks)} checks"
-        nodes = _nodes(self.report, group.nodes)
-        yield from self._labelled(group.verdict, f"{subject} on {nodes}: {printable(group.message)}")
-        yield from self._remedy(group)
+    def _shared(self, cause: Cause) -> Iterator[str]:
+        """Many checks with the same words, or a consequence of another: one line."""
+        nodes, message = self._nodes(cause.nodes), printable(cause.parts[0].message)
+        yield from self._labelled(cause.verdict, f"{printable(cause.title)} on {nodes}: {message}")
+        yield from self._remedy(cause)
 
-    def _cause(self, same: list[Group]) -> Iterator[str]:
+    def _own(self, cause: Cause) -> Iterator[str]:
         """One check; its messages with their nodes where it gave several."""
-        nodes = _nodes(self.report, (node for group in same for node in group.nodes))
-        waived = " (waived)" if same[0].is_waived else ""
-        yield from self._labelled(same[0].verdict, f"{printable(same[0].checks[0])}  {nodes}{waived}")
-        remedies: dict[tuple[str, ...], None] = {}
-        for group in same[:MESSAGES_A_CHECK]:
-            who = f"{_nodes(self.report, group.nodes)}: " if len(same) > 1 else ""
-            text = f"{who}{printable(group.message, keep_newlines=True)}"
-            yield from self._message(text, most=1 if len(same) > 1 else MESSAGE_LINES)
-            remedies[tuple(self._remedy(group))] = None
-        if len(same) > MESSAGES_A_CHECK:
-            yield f"{'':{INDENT}}... and {_count(len(same) - MESSAGES_A_CHECK, 'more message')} in report.json"
-        for remedy in remedies:
-            yield from remedy
+        waived = " (waived)" if cause.is_waived else ""
+        yield from self._labelled(cause.verdict, f"{printable(cause.title)}  {self._nodes(cause.nodes)}{waived}")
+        is_one = len(cause.parts) == 1
+        for part in cause.parts[:MESSAGES_A_CHECK]:
+            who = "" if is_one else f"{self._nodes(part.nodes)}: "
+            text = f"{who}{printable(part.message, keep_newlines=True)}"
+            yield from self._message(text, most=MESSAGE_LINES if is_one else 1)
+        if len(cause.parts) > MESSAGES_A_CHECK:
+            yield f"{'':{INDENT}}... and {_count(len(cause.parts) - MESSAGES_A_CHECK, 'more message')} in report.json"
+        yield from self._remedy(cause)
 
     def _message(self, text: str, *, most: int) -> Iterator[str]:
         lines = [line for part in text.split("\n") for line in self._wrapped(part, first=INDENT, rest=INDENT)]
@@ -177,18 +174,21 @@ class _Page:
         if len(lines) > most > 1:
             yield f"{'':{INDENT}}... (more in report.json)"
 
-    def _remedy(self, group: Group) -> Iterator[str]:
-        for where in dict.fromkeys(where for finding in group.findings for where in finding.where):
+    def _remedy(self, cause: Cause) -> Iterator[str]:
+        for where in cause.where:
             yield f"{'':{INDENT}}at {printable(where.file)}:{where.line}"
-        if group.fix:
+        for fix in cause.fixes[:MESSAGES_A_CHECK]:
             # On one line, however long: it is there to be copied.
-            yield f"{'':{INDENT}}Fix: {printable(' '.join(group.fix.split()))}"
+            yield f"{'':{INDENT}}Fix: {printable(' '.join(fix.split()))}"
+
+    def _nodes(self, names: Iterable[str]) -> str:
+        return nodes_told(self.report, names, most=NODES_WIDTH)
 
     def counts(self) -> Iterator[str]:
         """One line a reason for what was skipped, then how many passed and how many nobody asked."""
         found = sorted(groups(self.report, Verdict.SKIP), key=lambda group: -len(group.checks))
         for group in found[: ROOM[Verdict.SKIP]]:
-            part = "" if len(group.nodes) == len(self.report.nodes) else f" on {_nodes(self.report, group.nodes)}"
+            part = "" if len(group.nodes) == len(self.report.nodes) else f" on {self._nodes(group.nodes)}"
             text = f"{_count(len(group.checks), 'check')}{part}: {printable(group.message)}"
             yield from self._labelled(Verdict.SKIP, text)
         rest = {check for group in found[ROOM[Verdict.SKIP] :] for check in group.checks}

@@ -64,5 +64,5 @@ def test_nodes_are_folded_and_long_lists_cut(make_report):
     assert nodes_told(report, report.nodes, most=40) == "all 300 nodes"
     assert nodes_told(report, (), most=40) == "no node"
     cut = nodes_told(report, tuple(report.nodes)[::2], most=40)
-    assert cut.endswith("… (150 nodes)")
+    assert cut.endswith("... (150 nodes)")
     assert len(cut) < 44

@@ -7,7 +7,7 @@ import pytest
 
 from preflight.findings import Finding, Verdict, Where
 from preflight.report.run import Counts
-from preflight.report.text import headline, summary
+from preflight.report.text import TELLING, headline, summary
 
 THREE = ("node1", "node2", "node3")
 ANSI = re.compile(r"\x1b\[\d+m")
@@ -236,3 +236,13 @@ def test_hostile_text_reaches_no_terminal(hostile_report):
         assert all(letter == "\n" or letter.isprintable() for letter in text)
         assert not re.search(r"^\s*::[a-z]", text, re.MULTILINE)
         assert "##vso[" not in text
+
+
+def test_one_line_and_every_check_are_told_on_request(full_report):
+    """-q says the verdict and where the rest is, -v each check with its nodes above the summary."""
+    line = TELLING["line"](full_report, directory="reports/x", width=80)
+    assert line == "NO-GO  3 nodes, 41 s: 1 check fails on node3, 1 check was not measured, 1 check warns; reports/x\n"
+    lines = TELLING["checks"](full_report, directory="reports/x", width=80).splitlines()
+    assert lines[:2] == ["FAIL   network.mtu_is_the_same  node3", "PASS   network.mtu_is_the_same  node[1-2]"]
+    assert len([name for name in lines[:5] if name]) == 5
+    assert lines[6].startswith("NO-GO")

@@ -123,6 +123,18 @@ def test_a_fault_on_one_host_is_the_only_fail(lab3, tmp_path, fault):
     the_only_fail(run, check, "node3")
 
 
+def test_pruning_measures_the_good_hosts_and_stays_a_fail(lab3, tmp_path):
+    """Bandwidth and training ran on the two others, the report says so, and the exit code is still 1."""
+    with faults.mtu(lab3["node3"], 1400):
+        run = Judged(lab3, tmp_path / "report", "--prune")
+
+    the_only_fail(run, "network.mtu_is_the_same_on_every_node", "node3")
+    assert run.report["bench"]["nodes"] == run.report["training"]["world_size"] == 2
+    assert run.finding("training.the_loss_falls", "pass")["nodes"] == ["node1", "node2"]
+    assert run.finding("training.the_loss_falls", "error")["message"].startswith("not started: pruned for network.mtu")
+    assert any("node3 left out; later jobs ran on node[1-2]" in note for note in run.report["notes"])
+
+
 def test_an_interface_only_the_others_have_is_named(lab3, tmp_path):
     """NCCL_SOCKET_IFNAME that matches nothing on one host fails there, before any hang."""
     with ExitStack() as planted:
