@@ -1,0 +1,151 @@
+"""Does every example work as it stands: scripts are run, the commands of the YAML files too?"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.lab import faults
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+TRIED = {
+    "accelerate.sh", "accelerate.yaml", "github-actions.yml", "kubernetes.yaml", "prolog-slurmctld.sh", "slurm.sbatch",
+    "torchrun.sh", "train.py",
+}  # fmt: skip
+PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+
+def test_every_example_is_tried_here():
+    """One that is added is added here too, and README speaks of it."""
+    assert {path.name for path in EXAMPLES.iterdir() if path.is_file()} == TRIED
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in TRIED - {"train.py", "accelerate.yaml"} if name not in readme] == []
+
+
+@pytest.mark.parametrize("name", ["torchrun.sh", "accelerate.yaml", "slurm.sbatch", "kubernetes.yaml"])
+def test_the_launch_files_among_them_are_right(name):
+    """Our own rules find nothing wrong with what we hand out."""
+    words = [sys.executable, "-m", "preflight", "launch", "check", str(EXAMPLES / name)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "start of a job read" in done.stdout
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """The examples in a folder of their own, beside what they expect there."""
+    for path in EXAMPLES.iterdir():
+        if path.is_file():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    return tmp_path
+
+
+def shell(folder, command, **environment):
+    """What a shell makes of a command line, on this machine."""
+    own = {"PATH": PATH, "HOSTS": "local", "PROFILE": "quick", "ACCELERATE_USE_CPU": "true", **environment}
+    words = ["bash", "-c", command]
+    env = {**os.environ, **own}
+    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=200, check=False)
+
+
+@pytest.mark.parametrize("name", ["torchrun.sh", "accelerate.sh"])
+def test_a_job_starts_behind_its_check(copy, name):
+    """Both ranks ran after a green report, and each saw the sum."""
+    done = shell(copy, f"bash {name}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.index("GO  1 node") < done.stdout.index("rank 0 of 2: 1")
+    assert "rank 1 of 2: 1" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["torchrun.sh", "accelerate.sh"])
+def test_a_job_does_not_start_behind_a_red_report(copy, name):
+    """The exit code is preflight's, and no rank ran."""
+    done = shell(copy, f"bash {name}", HOSTS="no-such-host.invalid")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "rank 0" not in done.stdout
+
+
+def test_the_init_container_judges_its_node(copy):
+    """Its command, as the pod would start it; the volume it mounts is there."""
+    _, job = yaml.safe_load_all((copy / "kubernetes.yaml").read_text())
+    pod = job["spec"]["template"]["spec"]
+    (first,) = pod["initContainers"]
+    done = shell(copy, shlex.join(first["command"]).replace("/tmp/preflight", str(copy / "report")))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {mount["name"] for mount in first["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+
+
+def test_the_steps_of_the_workflow_run(lab3, copy):
+    """In order, on this machine or in the lab; what pip installs is what README installs."""
+    workflow = yaml.safe_load((copy / "github-actions.yml").read_text())
+    (copy / "examples").symlink_to(copy, target_is_directory=True)
+    (copy / "hostfile").write_text("".join(f"node{number} python={sys.executable}\n" for number in (1, 2)))
+    summary = copy / "summary.md"
+    for name, job in workflow["jobs"].items():
+        for step in (step["run"] for step in job["steps"] if "run" in step):
+            if step.startswith("pip "):
+                assert f"{step.removeprefix('pip ')} " in (ROOT / "README.md").read_text(encoding="utf-8")
+                continue
+            command = step.replace("${{ github.run_id }}", "17").replace("run --", "run --profile=quick --")
+            env = {"PATH": PATH, "GITHUB_STEP_SUMMARY": str(summary)}
+            words = ["bash", "-c", command]
+            done = lab3.run(words, env=env, cwd=copy) if name == "cluster" else shell(copy, command, **env)
+            assert done.returncode == 0, f"{name}: {step}\n{done.stdout}{done.stderr}"
+    assert json.loads((copy / "reports/17/report.json").read_text())["finished"]
+    assert "GO" in summary.read_text()
+
+
+@pytest.fixture
+def slurm(lab3, copy):
+    """Runs an example as Slurm would over three nodes; srun and scontrol only write down what they were asked."""
+    tools = copy / "bin"
+    tools.mkdir()
+    for name in ("srun", "scontrol"):
+        (tools / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {copy}/asked\n')
+        (tools / name).chmod(stat.S_IRWXU)
+
+    def run(name):
+        variables = {
+            "PATH": f"{tools}:{PATH}",
+            "SLURM_JOB_ID": "17",
+            "SLURM_JOB_NODELIST": "node[1-3]",
+            "SLURM_JOB_NUM_NODES": "3",
+            "SLURMD_NODENAME": "node1",
+            "PREFLIGHT_PYTHON": sys.executable,
+            "PREFLIGHT_REPORTS": str(copy / "reports"),
+        }
+        (copy / "asked").write_text("")
+        done = lab3.run(["bash", name], env=variables, cwd=copy, timeout_s=120)
+        return done, (copy / "asked").read_text()
+
+    return run
+
+
+def test_a_batch_script_starts_its_job_on_good_nodes_only(lab3, slurm, copy):
+    """srun is reached behind a green report; with a node that differs the job ends, and its name is in a file."""
+    done, asked = slurm("slurm.sbatch")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert asked.startswith("srun torchrun --nnodes=3")
+    with faults.mtu(lab3["node2"], 1400):
+        done, asked = slurm("slurm.sbatch")
+    assert (done.returncode, asked) == (1, ""), done.stdout + done.stderr
+    assert (copy / "preflight-17/nodes-bad.txt").read_text().splitlines()[1:] == ["node2"]
+
+
+def test_the_prolog_drains_a_bad_node_and_lets_a_good_job_start(lab3, slurm):
+    """Exit 0 starts the job, any other requeues it; the node that is drained is the one that differs."""
+    done, asked = slurm("prolog-slurmctld.sh")
+    assert (done.returncode, asked) == (0, ""), done.stdout + done.stderr
+    with faults.mtu(lab3["node2"], 1400):
+        done, asked = slurm("prolog-slurmctld.sh")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert asked.startswith("scontrol update nodename=node2 state=drain")
