@@ -10,10 +10,15 @@ import sys
 from xml.etree import ElementTree as ET
 
 import pytest
+from junitparser import JUnitXml
+from prometheus_client.parser import text_string_to_metric_families
 
 from preflight import cli
 from preflight.report import FILES, FORMATS
 from preflight.report.json import read_json, write_json
+from preflight.report.junit import junit_text
+from preflight.report.material import Material
+from preflight.report.metrics import metrics_text
 from tests.report.readers import Page, prometheus
 
 
@@ -78,3 +83,24 @@ def test_a_run_leaves_every_file_and_appends_to_the_summary_of_the_job(tmp_path)
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert set(json.loads(nodes.stdout)["worst"]) == {"local"}
+
+
+def test_prometheus_own_client_reads_the_metrics(hostile_report):
+    """Every family is a gauge with the node's name as one label, whatever the name holds."""
+    families = {
+        family.name: family for family in text_string_to_metric_families(metrics_text(Material(hostile_report)))
+    }
+    assert {family.type for family in families.values()} == {"gauge"}
+    assert len(families["preflight_node_reached"].samples) == len(hostile_report.nodes)
+    (code,) = families["preflight_exit_code"].samples
+    assert code.value == hostile_report.exit_code
+
+
+def test_a_junit_library_reads_the_results(hostile_report):
+    """It counts the cases as we do."""
+    read = JUnitXml.fromstring(junit_text(hostile_report).encode())
+    read_counts = (read.tests, read.failures, read.errors)
+    read.update_statistics()
+    assert (read.tests, read.failures, read.errors) == read_counts
+    assert read.failures >= 1
+    assert read.errors >= 1
