@@ -20,7 +20,7 @@ from preflight.findings import EXIT_USAGE, SEVERITY, Finding, Ledger, Verdict
 from preflight.items import check_of, contained, id_of, id_of_node, no_exit
 from preflight.judge import KINDS, REACH_CHECK, Check, Judge
 from preflight.launch.check import check_files
-from preflight.options import Options
+from preflight.options import Options, new_run_id
 from preflight.progress import on_terminal
 from preflight.run import Run
 from preflight.settings import Settings, load_settings
@@ -67,6 +67,7 @@ def options_from(chosen: Chosen, command: list[str]) -> Options:
         ssh_trust=bool(chosen["ssh_trust"]),
         from_run=Path(chosen["from"]) if chosen["from"] else None,
         subjects=tuple(filter(None, str(chosen.values.get("subjects", "")).split(","))),
+        run_id=chosen.values.get("run_id") or new_run_id(),
         command=tuple(command),
     ).checked()
     if chosen["baseline"] is None:

@@ -19,6 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, attributes in {**OPTIONS, **BENCH_OPTIONS}.items():
         group.addoption(canonical(name), dest=destination(name), **attributes)
     group.addoption("--preflight-tells", dest="preflight_tells", default="", help="summary, line or checks")
+    group.addoption("--preflight-run-id", dest="preflight_run_id", default="", help="the name of the run")
     group.addoption("--preflight-subjects", dest="preflight_subjects", default="", help="only these subjects (a,b)")
 
 
@@ -77,6 +78,7 @@ def chosen_options(config: pytest.Config) -> Chosen:
         short = config.getoption(_short(name), None) if name not in taken or name == SHARED else None
         values[_short(name)] = value if short is None or value != default else short
     values["subjects"] = config.getoption("preflight_subjects", "")
+    values["run_id"] = config.getoption("preflight_run_id", "")
     values["tells"] = config.getoption("preflight_tells", "")
     values["taken"] = taken
     return Chosen(values)

@@ -56,7 +56,7 @@ def run_checks(chosen: Chosen, *, subjects: str = "", section: str = "", extra: 
     folder = options.folder.absolute()
     words = ["-c", str(PYTEST_INI), "--rootdir", str(checks_folder()), *PYTEST_WORDS, *_forwarded(chosen)]
     words += [f"{canonical('report-dir')}={folder}", f"--preflight-subjects={subjects}"]
-    words += [f"--preflight-tells={tells(chosen.values)}"]
+    words += [f"--preflight-tells={tells(chosen.values)}", f"--preflight-run-id={options.run_id}"]
     if chosen["hosts"] is None and chosen["from"] is None:
         words += [f"{canonical('hosts')}=local"]
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"

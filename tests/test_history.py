@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import datetime, timedelta, timezone
 
 import msgspec
@@ -104,3 +106,12 @@ def test_keep_deletes_the_oldest_runs_and_nothing_else(store, tmp_path):
     assert (outside / "report.json").is_file()
     assert [line.split()[0] for line in told] == ["deleted", "deleted", "kept", "kept", "deleted"]
     assert "thesis.tex" in told[2]
+
+
+def test_a_run_is_called_as_its_folder(tmp_path, monkeypatch):
+    """What `preflight report` says of a run leads to its folder."""
+    monkeypatch.chdir(tmp_path)
+    words = [sys.executable, "-m", "preflight", "run", "--hosts=local", "--profile=quick", "-q", "--", "-k", "clock"]
+    subprocess.run(words, check=False, capture_output=True, timeout=120)
+    (past,) = history.runs(tmp_path / "reports")
+    assert past.folder.name == past.head.run.id
