@@ -17,8 +17,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "ranks-per-node": {"metavar": "N", "default": "auto", "help": "auto: its GPUs; without GPUs 1, or 2 on one node"},
     "launcher": {
         "metavar": "NAME",
-        "default": "direct",
-        "help": "what starts the reference job: direct, torchrun, accelerate, env or deepspeed",
+        "default": None,
+        "help": "what starts the reference job: direct (the default), torchrun, accelerate, env or deepspeed",
     },
     "model": {"metavar": "SIZE", "default": "tiny", "help": "of the reference job: tiny, small or medium"},
     "strategy": {"metavar": "NAME", "default": "ddp", "help": "of the reference job: ddp or fsdp"},

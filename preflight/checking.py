@@ -47,7 +47,7 @@ def options_from(chosen: Chosen, command: list[str]) -> Options:
         launch=tuple(chosen["launch"]),
         backend=chosen["backend"],
         ranks_per_node=chosen["ranks_per_node"],
-        launcher=chosen["launcher"],
+        launcher=chosen["launcher"] or "direct",
         model=chosen["model"],
         strategy=chosen["strategy"],
         checkpoint_dir=chosen["checkpoint_dir"],
@@ -108,7 +108,7 @@ class Checking:
         if options.launch:
             # An unreadable file is a usage error, said before anybody is contacted.
             _, files = check_files(options.launch)
-            options = replace(options, launch_variables=tuple(launching.variables(files).items()))
+            options = launching.with_files(options, files, launcher=chosen["launcher"])
         source: Run | stored.StoredRun
         if options.from_run is not None:
             source = stored.load(options.from_run, options.backend)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from preflight.errors import HostError
-from preflight.launchers import LAUNCHERS, Job
+from preflight.launchers import LAUNCHERS, Job, told
 from preflight.outcome import STAGES, Outcome, RankStory, conclude, take_exit
 from preflight.session import Call, Session
 
@@ -64,8 +64,10 @@ class Watch:
         story = self.stories.get(record.get("rank", -1))
         if story is None:
             return False
-        # A node speaks for its own ranks only; agents that may restart number their ranks as they like.
-        if story.placement.node != node and not self.job.restarts:
+        # A node speaks for its own ranks only, unless its agents number them as they like.
+        if story.placement.node != node and self.job.numbers_freely:
+            story.placement = replace(story.placement, node=node)
+        elif story.placement.node != node:
             story.elsewhere = tuple(dict.fromkeys((*story.elsewhere, node)))
             return False
         kind = record.get("record")
@@ -97,14 +99,17 @@ async def run_job(
     started = time.monotonic()
     watch = Watch(job, {placement.rank: RankStory(placement) for placement in job.placements}, hear=hear)
     calls: dict[str, Call] = {}
+    commands: dict[str, str] = {}
     script = (WORKLOADS / f"{job.workload}.py").read_bytes()
     try:
         port = await _free_port(sessions[job.nodes[0]], job.master_address)
         for node in job.nodes:
             placements = [placement for placement in job.placements if placement.node == node]
+            processes = LAUNCHERS[launcher](job, placements, port)
+            commands[node] = told(processes)
             arguments = {
-                "processes": LAUNCHERS[launcher](job, placements, port),
-                "environment": [list(layer) for layer in job.environment],
+                "processes": processes,
+                "environment": [["launch files", dict(job.start_of(node).environment)], *map(list, job.environment)],
                 "drop": list(INHERITED_NEVER),
                 "seconds": job.seconds,
                 # torch and launchers keep files of their own; here the keeper finds and removes them
@@ -117,7 +122,7 @@ async def run_job(
     watcher = asyncio.create_task(_stop_after_trouble(watch.trouble, calls))
     await asyncio.gather(*followers)
     watcher.cancel()
-    return conclude(job, watch.stories, watch.failures, time.monotonic() - started)
+    return replace(conclude(job, watch.stories, watch.failures, time.monotonic() - started), commands=commands)
 
 
 async def _free_port(session: Session, address: str) -> int:

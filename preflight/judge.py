@@ -36,7 +36,7 @@ UNREACHED_FIX = "log in by hand the same way (`ssh <node> true`), then run again
 GATES: dict[str, tuple[str, ...]] = {
     "mesh": ("reach.no_machine_",),
     "bench": ("reach.", "names.", "mesh.", "software.", "network.interface_", "network.training_"),
-    "training": ("reach.", "names.", "mesh.", "software.", "network.interface_", "network.training_"),
+    "training": ("launch.", "reach.", "names.", "mesh.", "software.", "network.interface_", "network.training_"),
 }
 PRUNED_KINDS = ("bench", "training")  # with --prune these start on the nodes that the gate does not name
 OPEN = {Verdict.PASS, Verdict.WARN, Verdict.SKIP}
@@ -121,6 +121,8 @@ class Judge:
             names = good
         try:
             subject = self._subject(check.kind)
+        except NotApplicable as reason:
+            return [Finding(check.id, Verdict.SKIP, names, str(reason))]
         except (NotMeasured, HostError, PreflightError) as error:
             return [*pruned, Finding(check.id, Verdict.ERROR, names, f"not measured: {error}")]
         if check.kind == "node":

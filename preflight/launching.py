@@ -14,6 +14,7 @@ from preflight.facts.cluster import Cluster
 from preflight.findings import SEVERITY, Finding, Ledger, Verdict
 from preflight.launch.check import check_files
 from preflight.launch.plan import LaunchFiles, told
+from preflight.launch.reference import Starting, starting_of
 from preflight.launch.table import described, ranks_table
 from preflight.launch.write import write_files
 from preflight.options import Options
@@ -66,6 +67,34 @@ def section(files: LaunchFiles, cluster: Cluster | None) -> dict[str, Any]:
     """The plan section of the report: every start of a job, and what each rank will see."""
     seats = [seat._asdict() for seat in ranks_table(files.plans, cluster)]
     return {"launches": [described(plan) for plan in files.plans], "ranks": seats}
+
+
+def with_files(options: Options, files: LaunchFiles, *, launcher: str | None) -> Options:
+    """The options with what the files say of the job; `launcher` is the one that was asked for beside them.
+
+    Raises UsageError where the two contradict each other.
+    """
+    starting = starting_of(files)
+    if (
+        launcher
+        and starting.launcher not in ("", launcher)
+        and (launcher, starting.launcher) != ("deepspeed", "torchrun")
+    ):
+        where = starting.starts[0].where
+        told_by = f"{where.file}:{where.line} starts the job with {starting.launcher}"
+        raise UsageError(f"--launcher {launcher}: {told_by}; leave --launcher out, or --launch")
+    asked, counts = options.ranks_per_node, {start.processes for start in starting.starts} - {0}
+    if asked != "auto" and counts and counts != {int(asked)}:
+        listed = " and ".join(map(str, sorted(counts)))
+        raise UsageError(f"--ranks-per-node {asked}: the launch files start {listed} on a node; leave one of them out")
+    if launcher and starting.refusal:
+        starting = Starting()  # asked for by name, it starts the reference job in the files' stead
+    return replace(
+        options,
+        launch_variables=tuple(variables(files).items()),
+        starting=starting,
+        launcher=launcher or starting.launcher or options.launcher,
+    ).checked()
 
 
 def variables(files: LaunchFiles) -> dict[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from preflight.errors import UsageError
+from preflight.launch.reference import Starting
 from preflight.launchers import LAUNCHERS
 from preflight.report.compare import Snapshot
 from preflight.settings import Settings
@@ -39,6 +40,7 @@ class Options:
     env: tuple[str, ...] = ()
     launch: tuple[str, ...] = ()
     launch_variables: tuple[tuple[str, str], ...] = ()  # what those files set alike for every rank
+    starting: Starting = field(default_factory=Starting)  # how those files start the reference job
     backend: str = "auto"
     ranks_per_node: str = "auto"
     launcher: str = "direct"

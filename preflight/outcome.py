@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,6 +78,7 @@ class Outcome:
     is_proven: bool = False
     culprits: tuple[RankStory, ...] = ()
     why: Symptom = UNKNOWN
+    commands: Mapping[str, str] = field(default_factory=dict)  # what was started on each node
 
     def records(self, kind: str) -> list[dict[str, Any]]:
         """Every record of one kind, in rank order."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Protocol, TypeVar
 
-from preflight.errors import NotMeasured, PreflightError
+from preflight.errors import NotApplicable, NotMeasured, PreflightError
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Document, merge
 from preflight.facts.measured import Bench, Mesh, Training
 from preflight.facts.node import NodeFacts
 from preflight.fleet import Fleet
 from preflight.hosts import Host, fold
+from preflight.launch.reference import Starting
 from preflight.launchers import Job, Placement, why_not
 from preflight.options import Options
 from preflight.outcome import Outcome
@@ -22,12 +23,16 @@ from preflight.progress import Progress
 from preflight.stages import bench, ending, facts, files, links, mesh, training, trust
 
 T = TypeVar("T")
+DEEPSPEED_ON_CPU = "without GPUs accelerate's DeepSpeed gives every rank a world of one"
 MESH_SECONDS = 30.0
 BENCH_SECONDS = 90.0
 SEARCH_SECONDS = 60.0
 TRAINING_SECONDS = 90.0
 FILES_SECONDS = 150.0
 CLOSING_SECONDS = 8.0  # kept back from the deadline for ending the nodes and writing the report; of a short one a fifth
+
+
+NOT_OURS = Starting()
 
 
 class Source(Protocol):
@@ -164,7 +169,14 @@ class Run:
         if self._training is None:
             self._begin("training: running the reference job")
             opts = self.options
+            if opts.starting.refusal:
+                raise NotApplicable(f"the reference job was not started: {opts.starting.refusal}")
             job = self.job("train", training.settings(self.backend, opts), TRAINING_SECONDS)
+            job = replace(job, starting=opts.starting, placements=self.placements(opts.starting))
+            needs_gpus = next((start for start in opts.starting.starts if start.needs_gpus), None)
+            if needs_gpus is not None and self.backend == "gloo":
+                place = f"{needs_gpus.where.file}:{needs_gpus.where.line}"
+                raise NotApplicable(f"the reference job was not started: {place}: {DEEPSPEED_ON_CPU}")
             refusal = why_not(opts.launcher, job, facts.packages(self.crew))
             if refusal:
                 raise NotMeasured(refusal)
@@ -206,17 +218,22 @@ class Run:
         )
 
     def planned(self) -> tuple[str, ...]:
-        """The node of every rank, by rank."""
-        return tuple(placement.node for placement in self.placements())
+        """The node of every rank of the training, by rank; empty where its agents number them as they like."""
+        starting = self.options.starting
+        return () if starting.numbers_freely else tuple(place.node for place in self.placements(starting))
 
-    def placements(self) -> tuple[Placement, ...]:
-        """Every rank with its node, in HOSTS order."""
+    def placements(self, starting: Starting = NOT_OURS) -> tuple[Placement, ...]:
+        """Every rank with its node, in HOSTS order, as the user's files place them where they say."""
+        starts = len(starting.starts)
+        if starts > 1 and starts != len(self.crew):
+            raise NotMeasured(f"the launch files start {starts} nodes; the job would have {len(self.crew)}")
         placed: list[Placement] = []
         for node in self.crew:
-            count = self.ranks_on(node)
-            for local_rank in range(count):
-                placed.append(Placement(len(placed), node.name, local_rank, count))
-        return tuple(placed)
+            start = starting.of(self.names.index(node.name)) if starts else None
+            count = (start.processes if start else 0) or self.ranks_on(node)
+            numbers = (start.ranks if start else ()) or range(len(placed), len(placed) + count)
+            placed += [Placement(rank, node.name, local, count) for local, rank in enumerate(numbers)]
+        return tuple(sorted(placed, key=lambda placement: placement.rank))
 
     def ranks_on(self, node: NodeFacts) -> int:
         """--ranks-per-node, else slots=, else the GPUs, else 1; 2 where one node has no GPU."""
@@ -269,6 +286,8 @@ class Run:
             self.stage_seconds[stage] = round(time.monotonic() - begun, 3)
 
     def _keep_logs(self, stage: str, outcome: Outcome) -> None:
+        for node, commands in outcome.commands.items():
+            self.logs[f"{stage}-launch-{node}.log"] = commands
         for story in outcome.stories:
             placement = story.placement
             self.logs[f"{stage}-rank{placement.rank}-{placement.node}.log"] = story.log

@@ -135,6 +135,7 @@ class Plan:
     is_conditional: bool = False
     is_standalone: bool = False
     command: str = ""
+    config: str = ""  # the text of the accelerate file behind it
 
     def setting(self, name: str) -> Any:
         """The value of a setting of the tool, None where the file does not tell it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from preflight.findings import Finding, Where
@@ -60,7 +60,8 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
         _script(bundle, name, texts[name], look_beside=look_beside)
     for name, settings in bundle.configs.items():
         if name in texts and name not in bundle.used_configs:
-            bundle.plans.append(accelerate.config_plan(settings, bundle.config_lines[name]))
+            plan = accelerate.config_plan(settings, bundle.config_lines[name])
+            bundle.plans.append(replace(plan, config=texts[name]))
     order = {name: place for place, name in enumerate(texts)}
     plans = sorted(bundle.plans, key=lambda plan: order.get(plan.where.file, len(order)))
     return LaunchFiles(
@@ -158,11 +159,14 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
     plans = []
     for command in commands:
         plan = plan_of(command, context)
-        if plan is not None:
-            plans.append(plan)
-            config = told(plan.settings.get("config_file"))
-            if plan.launcher == "accelerate" and config in context.configs:
-                bundle.used_configs.add(_resolved(bundle, name, str(config)) or str(config))
+        if plan is None:
+            continue
+        config = told(plan.settings.get("config_file"))
+        if plan.launcher == "accelerate" and config in context.configs:
+            config = _resolved(bundle, name, str(config)) or str(config)
+            bundle.used_configs.add(config)
+            plan = replace(plan, config=bundle.texts[config])
+        plans.append(plan)
     bundle.problems.extend(context.problems)
     bundle.problems.extend(script_problems(commands, plans, marks, slurm))
     bundle.plans.extend(plans)

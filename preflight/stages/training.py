@@ -49,7 +49,7 @@ def settings(backend: str, options: Options) -> dict[str, Any]:
 
 def summarise(job: Job, outcome: Outcome, *, launcher: str, algbw_gbytes_per_s: float | None = None) -> Training:
     """The ranks' records -> the section of the report."""
-    node_of = {placement.rank: placement.node for placement in job.placements}
+    node_of = {story.placement.rank: story.placement.node for story in outcome.stories}
     known = set(TrainedRank.__struct_fields__)
     ranks = tuple(
         TrainedRank(**{name: value for name, value in record.items() if name in known}, node=node_of[record["rank"]])

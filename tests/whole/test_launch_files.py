@@ -1,0 +1,176 @@
+"""Two real hosts: files as guides show them are judged, and start the reference job in place of their program."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+# One YAML a machine, the command over it, and what tells accelerate that these machines have no GPU.
+ACCELERATE = """compute_environment: LOCAL_MACHINE
+debug: true
+distributed_type: MULTI_GPU
+downcast_bf16: 'no'
+machine_rank: {rank}
+main_process_ip: {master}
+main_process_port: 29500
+main_training_function: main
+mixed_precision: 'no'
+num_machines: 2
+num_processes: 2
+rdzv_backend: c10d
+same_network: false
+use_cpu: false
+"""
+ACCELERATE_COMMAND = """export ACCELERATE_USE_CPU=true
+accelerate launch --config_file default_config_{number}.yaml \\
+                 --main_process_ip {master} \\
+                 --main_process_port 29500 \\
+                 --machine_rank {rank} \\
+                 --num_processes 2 \\
+                 --num_machines 2 \\
+                 train.py
+"""
+TORCHRUN = """head_node_ip={master}
+job_name=sana
+torchrun --nnodes 2 --nproc_per_node=1 --rdzv_id {id} --rdzv_backend c10d --rdzv_endpoint $head_node_ip:29500 \\
+          tools/train.py \\
+          --config_path=$config \\
+          --work_dir=output/$job_name  \\
+          --name=$job_name \\
+          --resume_from=latest
+"""
+ENV = """export RANK={rank}
+export MASTER_ADDR={master}
+export MASTER_PORT=29500
+export WORLD_SIZE=2
+export LOCAL_RANK=0
+python train_pretrain.py --ddp --batch_size 48
+"""
+DEEPSPEED = """compute_environment: LOCAL_MACHINE
+debug: false
+deepspeed_config:
+  deepspeed_multinode_launcher: standard
+  gradient_accumulation_steps: 1
+  offload_optimizer_device: cpu
+  zero_stage: 2
+distributed_type: DEEPSPEED
+machine_rank: {rank}
+main_process_ip: '{master}'
+main_process_port: 12345
+mixed_precision: bf16
+num_machines: 2
+num_processes: {world}
+rdzv_backend: static
+same_network: false
+use_cpu: false
+"""
+DEEPSPEED_COMMAND = """export NCCL_DEBUG=INFO
+export NCCL_SOCKET_IFNAME=eth0
+export NCCL_IB_DISABLE=0
+export NCCL_IB_GID_INDEX=3
+accelerate launch --config_file node_{number}.yaml examples/train.py \\
+  --dataset_base_path {data} \\
+  --output_path ./models
+"""
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+
+
+@pytest.fixture(scope="module")
+def lab2(lab_is_possible):
+    """Two hosts for all tests of this file."""
+    from tests.lab.lab import Lab
+
+    with Lab.create(2) as lab:
+        yield lab
+
+
+class Trained:
+    """One finished `preflight train --launch` against the lab, from the folder of the files."""
+
+    def __init__(self, lab, folder, *words, python=sys.executable):
+        argv = [sys.executable, "-m", "preflight", "train", "--hosts=node[1-2]", f"--python={python}"]
+        done = lab.run([*argv, "--report-dir=report", "--launch=launch/*", *words], timeout_s=200, cwd=folder)
+        self.output = done.stdout + done.stderr
+        self.code = done.returncode
+        self.report = json.loads((folder / "report" / "report.json").read_text())
+        self.training = self.report["training"]
+        self.logs = {path.name: path.read_text() for path in (folder / "report" / "logs").iterdir()}
+
+    def of(self, verdict):
+        return [finding for finding in self.report["findings"] if finding["verdict"] == verdict]
+
+    def failed(self):
+        """Every fail as its rule and the lines that it points at."""
+        return {f["check"]: [(w["file"], w["line"]) for w in f["where"]] for f in self.of("fail")}
+
+
+@pytest.fixture
+def files(lab2, tmp_path):
+    """Writes the files of both nodes from patterns by name; a pair of values is one for each node."""
+
+    def write(patterns, **values):
+        (tmp_path / "launch").mkdir(exist_ok=True)
+        for index in range(2):
+            own = {name: value[index] if isinstance(value, tuple) else value for name, value in values.items()}
+            for name, text in patterns.items():
+                filled = text.format(master=lab2["node1"].address, number=index + 1, **own)
+                (tmp_path / "launch" / name.format(number=index + 1)).write_text(filled)
+        return tmp_path
+
+    return write
+
+
+# the guide's files -> (what is wrong in one place, the rule that says so, the line), and the right value
+GUIDES = {
+    "accelerate": (
+        {"default_config_{number}.yaml": ACCELERATE, "start_{number}.sh": ACCELERATE_COMMAND},
+        {"rank": (0, 0)},
+        {"rank": (0, 1)},
+        "launch.ranks_are_distinct",
+        ("launch/start_1.sh", 5),
+    ),
+    "torchrun": (
+        {"train_{number}.sh": TORCHRUN},
+        {"id": "$RANDOM"},
+        {"id": "sana-1"},
+        "launch.rendezvous_id_is_the_same_everywhere",
+        ("launch/train_1.sh", 3),
+    ),
+    "env": (
+        {"node_{number}.sh": ENV},
+        {"rank": (1, 1)},
+        {"rank": (0, 1)},
+        "launch.ranks_are_distinct",
+        ("launch/node_1.sh", 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_a_guide_with_one_mistake_is_told_by_its_line(lab2, files, guide):
+    """Exit 1, the only fail has the file and line, and the job that could not have worked is not tried."""
+    patterns, broken, _, rule, place = GUIDES[guide]
+    run = Trained(lab2, files(patterns, **broken))
+
+    assert run.code == 1, run.output
+    assert list(run.failed()) == [rule], run.output
+    assert place in run.failed()[rule]
+    assert run.training is None
+    assert all(rule in f["message"] for f in run.of("error")), run.output
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_a_right_guide_starts_the_reference_job(lab2, files, guide):
+    """Real agents from the user's own files, a rank on each host, exit 0, and nothing left."""
+    patterns, _, right, _, _ = GUIDES[guide]
+    before = lab2.residue()
+    run = Trained(lab2, files(patterns, **right))
+
+    assert run.code == 0, run.output
+    assert run.training["launcher"] == guide
+    assert sorted(rank["node"] for rank in run.training["ranks"]) == ["node1", "node2"]
+    assert run.training["losses"][-1] < 0.8 * run.training["losses"][0]
+    assert lab2["node1"].address in run.logs["training-launch-node2.log"]
+    assert lab2.left_since(before) == {}
