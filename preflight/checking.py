@@ -220,6 +220,7 @@ class Checking:
                 self.plan = launching.record(
                     self.ledger, self.options.launch, self.source.cluster, tuple(n.name for n in self.source.cluster)
                 )
+                self.plan["reference_job"] = self.source.not_started() or launching.started_by(self.options)
         except PreflightError as error:
             self.trouble = str(error)
             session.shouldstop = str(error)

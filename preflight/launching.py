@@ -13,8 +13,9 @@ from preflight.errors import UsageError
 from preflight.facts.cluster import Cluster
 from preflight.findings import SEVERITY, Finding, Ledger, Verdict
 from preflight.launch.check import check_files
+from preflight.launch.data import paths_on_nodes
 from preflight.launch.plan import LaunchFiles, told
-from preflight.launch.reference import Starting, starting_of
+from preflight.launch.reference import Starting, address_of, starting_of
 from preflight.launch.table import described, ranks_table
 from preflight.launch.write import write_files
 from preflight.options import Options
@@ -92,19 +93,31 @@ def with_files(options: Options, files: LaunchFiles, *, launcher: str | None) ->
     return replace(
         options,
         launch_variables=tuple(variables(files).items()),
+        named=paths_on_nodes(files),
         starting=starting,
         launcher=launcher or starting.launcher or options.launcher,
     ).checked()
 
 
+def started_by(options: Options) -> str:
+    """What starts the reference job, in words."""
+    starts = options.starting.starts
+    if not starts:
+        return f"started with --launcher {options.launcher}: the launch files start no job"
+    places = ", ".join(dict.fromkeys(f"{start.where.file}:{start.where.line}" for start in starts))
+    return f"started with {options.launcher} as {places} start{'s' * (len(starts) == 1)} the job"
+
+
 def variables(files: LaunchFiles) -> dict[str, str]:
-    """The NCCL and Gloo variables that every start of the files sets to one and the same value."""
+    """What every start of the files sets to one and the same value: NCCL and Gloo, and where they look for rank 0."""
     found: dict[str, set[str]] = {}
     for plan in files.plans:
-        for name, value in plan.environment.items():
-            if name.startswith(("NCCL_", "GLOO_")):
-                found.setdefault(name, set()).add(str(told(value)))
-    return {name: next(iter(values)) for name, values in found.items() if len(values) == 1 and None not in values}
+        held = {name: told(value) for name, value in plan.environment.items() if name.startswith(("NCCL_", "GLOO_"))}
+        if plan.may_span_nodes and address_of(plan):
+            held |= {"MASTER_ADDR": address_of(plan), "MASTER_PORT": str(told(plan.master_port))}
+        for name, value in held.items():
+            found.setdefault(name, set()).add(str(value))
+    return {name: next(iter(values)) for name, values in found.items() if len(values) == 1 and "None" not in values}
 
 
 def check(options: Options, patterns: list[str], *, with_hosts: bool, json_target: str) -> int:
@@ -112,6 +125,7 @@ def check(options: Options, patterns: list[str], *, with_hosts: bool, json_targe
     cluster: Cluster | None = None
     failures: dict[str, str] = {}
     if with_hosts:
+        options = with_files(options, check_files(patterns)[1], launcher=None)
         run = Run(options, hosts.parse_hosts(options.hosts))
         try:
             run.open()

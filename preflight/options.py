@@ -62,6 +62,7 @@ class Options:
     baseline_asked: str = ""  # None although it was asked for: there was no earlier good run
     shared: tuple[str, ...] = ()
     same: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()  # what the launch files tell the program to read
     ssh_trust: bool = False
     from_run: Path | None = None
     subjects: tuple[str, ...] = ()
@@ -81,7 +82,7 @@ class Options:
     @property
     def needs_trust(self) -> bool:
         """Whether the nodes must be able to log in to each other: asked for, or the launcher does it."""
-        return self.ssh_trust or self.launcher == "deepspeed"
+        return self.ssh_trust or self.launcher == "deepspeed" or self.starting.logs_in
 
     @property
     def folder(self) -> Path:

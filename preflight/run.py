@@ -49,6 +49,12 @@ class Source(Protocol):
     def end(self) -> None: ...  # noqa: D102
     def planned(self) -> tuple[str, ...]: ...  # noqa: D102
     def leave_out(self, names: Collection[str]) -> None: ...  # noqa: D102
+    def not_started(self) -> str: ...  # noqa: D102
+
+
+def without_master(layer: dict[str, str]) -> dict[str, str]:
+    """A layer of the environment without where the user's own job meets."""
+    return {name: value for name, value in layer.items() if name not in ("MASTER_ADDR", "MASTER_PORT")}
 
 
 @dataclass
@@ -169,14 +175,10 @@ class Run:
         if self._training is None:
             self._begin("training: running the reference job")
             opts = self.options
-            if opts.starting.refusal:
-                raise NotApplicable(f"the reference job was not started: {opts.starting.refusal}")
+            if self.not_started():
+                raise NotApplicable(self.not_started())
             job = self.job("train", training.settings(self.backend, opts), TRAINING_SECONDS)
             job = replace(job, starting=opts.starting, placements=self.placements(opts.starting))
-            needs_gpus = next((start for start in opts.starting.starts if start.needs_gpus), None)
-            if needs_gpus is not None and self.backend == "gloo":
-                place = f"{needs_gpus.where.file}:{needs_gpus.where.line}"
-                raise NotApplicable(f"the reference job was not started: {place}: {DEEPSPEED_ON_CPU}")
             refusal = why_not(opts.launcher, job, facts.packages(self.crew))
             if refusal:
                 raise NotMeasured(refusal)
@@ -186,6 +188,14 @@ class Run:
             for name, outcome in outcomes.items():
                 self._keep_logs(name, outcome)
         return self._training
+
+    def not_started(self) -> str:
+        """Why the launch files cannot start the reference job on these nodes, "" where they can."""
+        starting = self.options.starting
+        reason = starting.refusal
+        if starting.needs_gpus and self.backend == "gloo":
+            reason = f"{starting.needs_gpus}: {DEEPSPEED_ON_CPU}"
+        return f"the reference job was not started: {reason}" if reason else ""
 
     def end(self) -> None:
         """Look at the nodes once more, after everything else: what has moved is the subject ending."""
@@ -213,7 +223,8 @@ class Run:
             settings=settings,
             placements=self.placements(),
             master_address=facts.training_address(self.crew.nodes[0]),
-            environment=tuple(self.options.layers),
+            # the user's MASTER_ADDR and MASTER_PORT are looked at, never borrowed
+            environment=tuple((name, without_master(layer)) for name, layer in self.options.layers),
             seconds=self._left(seconds),
         )
 

@@ -51,6 +51,10 @@ class StoredRun:
     def leave_out(self, names: Collection[str]) -> None:
         """The stored jobs ran on whatever nodes they ran on."""
 
+    def not_started(self) -> str:
+        """Nothing is started from a stored run."""
+        return "judged from a stored run"
+
     def planned(self) -> tuple[str, ...]:
         """The node of every rank, as the stored training says."""
         ranks = self.report.training.ranks if self.report.training is not None else ()

@@ -97,9 +97,10 @@ def test_a_run_with_launch_files_has_their_findings(tmp_path, pair):
     report = json.loads((tmp_path / "out" / "report.json").read_text())
 
     assert done.returncode == 1, done.stdout + done.stderr
-    failed = [finding for finding in report["findings"] if finding["verdict"] == "fail"]
-    assert all(finding["check"].startswith("launch.") for finding in failed)
-    assert failed[0]["where"]
+    failed = {finding["check"]: finding for finding in report["findings"] if finding["verdict"] == "fail"}
+    assert failed["launch.ranks_are_distinct"]["where"][0] == {"file": "node0.yaml", "line": 4}
+    # their address of rank 0 is looked at on the nodes as if it stood in the environment
+    assert "192.0.2.10" in failed["master.address_belongs_to_the_first_node"]["message"]
     assert len(report["plan"]["launches"]) == 2
 
 

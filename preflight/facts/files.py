@@ -38,6 +38,14 @@ class Same(Value, frozen=True):
     pointers: tuple[Text, ...]  # git-lfs pointer files that stand where data should be
 
 
+class Named(Value, frozen=True):
+    """A path that the launch files give to the program, as far as a quick look tells."""
+
+    path: Text
+    trouble: Text  # why it cannot be looked at, "" where it can
+    pointers: tuple[Text, ...]  # git-lfs pointer files that stand where data should be
+
+
 class Mount(Value, frozen=True):
     """A file system of the network."""
 
@@ -54,6 +62,7 @@ class Files(Value, frozen=True):
     mounts: tuple[Mount, ...]
     shared: tuple[Shared, ...]
     same: tuple[Same, ...]
+    named: tuple[Named, ...] = ()
 
 
 class Login(Value, frozen=True):

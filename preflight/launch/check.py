@@ -15,7 +15,19 @@ from dataclasses import replace
 
 from preflight.facts.cluster import Cluster
 from preflight.findings import SEVERITY, Finding, Verdict, Where
-from preflight.launch import addresses, agreement, counts, data, live, live_settings, ports, ranks, starting, variables
+from preflight.launch import (
+    addresses,
+    agreement,
+    counts,
+    data,
+    live,
+    live_needs,
+    live_settings,
+    ports,
+    ranks,
+    starting,
+    variables,
+)
 from preflight.launch.jobs import jobs
 from preflight.launch.plan import LaunchFiles, Skip, problem
 from preflight.launch.read import read_files, read_texts
@@ -59,7 +71,7 @@ def judge(files: LaunchFiles, cluster: Cluster | None) -> Iterable[Finding]:
     for files_rule in FILES_RULES:
         yield from files_rule(files)
     if cluster is not None and cluster.nodes:
-        for live_rule in (*live.RULES, *live_settings.RULES):
+        for live_rule in (*live.RULES, *live_settings.RULES, *live_needs.RULES, data.paths_are_on_every_node):
             yield from live_rule(files, cluster)
 
 

@@ -6,12 +6,16 @@ import os
 import re
 from collections.abc import Iterable
 
+from preflight.errors import FactMissing
+from preflight.facts.cluster import Cluster
 from preflight.findings import Finding, Where
+from preflight.hosts import fold
 from preflight.launch.plan import LaunchFiles, Plan, Sourced, fail
 
 POINTER = b"version https://git-lfs.github.com/spec/"
 POINTER_LIMIT_BYTES = 1024
 FILES_LIMIT = 4000
+PATHS_LIMIT = 64
 OPTION = re.compile(
     r"--?[\w.-]*(data|model|path|dir|config|ckpt|checkpoint|file|tokenizer|weights|meta)[\w.-]*", re.IGNORECASE
 )
@@ -50,6 +54,42 @@ def no_pointers(files: LaunchFiles, folder: str) -> Iterable[Finding]:
                     Where(path.file, path.line),
                     fix="git lfs install && git lfs pull",
                 )
+
+
+def paths_on_nodes(files: LaunchFiles) -> tuple[str, ...]:
+    """The full paths that the files name, the program's own included: what every node must have."""
+    named = [path.value for plan in files.plans for path in _full_paths(plan)]
+    return tuple(dict.fromkeys(named))[:PATHS_LIMIT]
+
+
+def _full_paths(plan: Plan) -> list[Sourced[str]]:
+    program = [plan.program] if isinstance(plan.program, Sourced) else []
+    return [path for path in (*program, *paths_of(plan)) if path.value.startswith("/") and "\0" not in path.value]
+
+
+def paths_are_on_every_node(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """What the program is told to read is on every node, and is no pointer of git-lfs."""
+    places = {path.value: path.where for plan in files.plans for path in _full_paths(plan)}
+    lacking: dict[tuple[str, str], list[str]] = {}
+    pointing: dict[tuple[str, str], list[str]] = {}
+    for node in cluster:
+        try:
+            held = [named for named in node.files.named if named.path in places]
+        except FactMissing:
+            continue
+        for named in held:
+            if named.trouble:
+                lacking.setdefault((named.path, named.trouble), []).append(node.name)
+            if named.pointers:
+                pointing.setdefault((named.path, named.pointers[0]), []).append(node.name)
+    for (path, trouble), nodes in lacking.items():
+        message = f"{path}: {trouble} on {fold(nodes)}"
+        fix = "The same path on every node: copy it there (`rsync -a`), or mount what holds it."
+        yield fail("paths_are_on_every_node", message, places[path], fix=fix, nodes=tuple(nodes))
+    for (path, first), nodes in pointing.items():
+        message = f"{path}: git-lfs pointers, not data, on {fold(nodes)}; the first is {first}"
+        fix = "git lfs install && git lfs pull"
+        yield fail("data_is_no_lfs_pointer", message, places[path], fix=fix, nodes=tuple(nodes))
 
 
 def _pointers(path: str) -> list[str]:

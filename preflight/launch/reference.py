@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from preflight.findings import Where
 from preflight.launch import accelerate
@@ -50,6 +50,7 @@ class Starting:
 
     starts: tuple[Start, ...] = ()
     refusal: str = ""
+    logs_in: bool = False  # whether the user's own command reaches the other nodes by ssh
 
     @property
     def launcher(self) -> str:
@@ -61,6 +62,11 @@ class Starting:
         """Whether the nodes agree among themselves which of them has which ranks."""
         return any(start.rendezvous != "static" for start in self.starts)
 
+    @property
+    def needs_gpus(self) -> str:
+        """The place of a start that is worth nothing without GPUs, "" where there is none."""
+        return next((f"{start.where.file}:{start.where.line}" for start in self.starts if start.needs_gpus), "")
+
     def of(self, index: int) -> Start:
         """The start of the node of that number."""
         return self.starts[0] if len(self.starts) == 1 else self.starts[index]
@@ -68,6 +74,16 @@ class Starting:
 
 def starting_of(files: LaunchFiles) -> Starting:
     """The start that the files tell: of their first job, or of the one command that starts all nodes."""
+    return replace(_starting_of(files), logs_in=any(map(logs_in, files.plans)))
+
+
+def logs_in(plan: Plan) -> bool:
+    """Whether a plan's command starts the other nodes over ssh: DeepSpeed's, pdsh's or mpirun's hostfile."""
+    by_runner = plan.launcher == "deepspeed" and plan.start == "all nodes" and "hostfile" in plan.settings
+    return by_runner or (plan.launcher == "accelerate" and bool(hostfile_of(plan))) or "pdsh" in plan.wraps
+
+
+def _starting_of(files: LaunchFiles) -> Starting:
     found = jobs(files)
     if not found:
         others = [plan for plan in files.plans if plan.launcher in REFUSED or plan.launcher == "deepspeed"]
@@ -139,7 +155,7 @@ def _start(plan: Plan) -> Start:
         processes=told(plan.processes_per_node) or 0,
         options=tuple(_accelerate_options(plan) if launcher == "accelerate" else _torchrun_options(plan)),
         config=plan.config,
-        address=_address(plan),
+        address=address_of(plan),
         has_node_rank=isinstance(rank, Sourced) and rank.origin != "tool",
         rendezvous=told(plan.rendezvous) or "static",
         rendezvous_id=told(plan.rendezvous_id) or "preflight",
@@ -159,13 +175,13 @@ def _accelerate_options(plan: Plan) -> Iterable[str]:
     """What the command gives beside its file; the file goes to accelerate as it is."""
     for name, value in plan.settings.items():
         is_of_command = isinstance(value, Sourced) and bool(plan.command) and value.file == plan.where.file
-        if not is_of_command or name in ACCELERATE_OURS or (name == "main_process_ip" and not _address(plan)):
+        if not is_of_command or name in ACCELERATE_OURS or (name == "main_process_ip" and not address_of(plan)):
             continue
         yield f"--{name}" if name in accelerate.SPEC.flags else f"--{name}={told(value)}"
 
 
-def _address(plan: Plan) -> str:
-    """The address of rank 0 where it is one."""
+def address_of(plan: Plan) -> str:
+    """The address of rank 0 where it is one, "" elsewhere."""
     address = told(plan.master_address) or ""
     return "" if wrong_with(address) or is_loopback(address) else address
 
@@ -193,7 +209,7 @@ def _by_hand(job: Job) -> list[Start]:
                 "env",
                 first.where,
                 processes=len(plans),
-                address=_address(first),
+                address=address_of(first),
                 ranks=ranks if len(ranks) == len(plans) else (),
                 world_size=told(first.world_size) or 0,
                 environment=_environment(first),

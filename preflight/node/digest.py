@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 
 TYPE_CHECKING = False
@@ -15,6 +16,7 @@ END_BYTES = 64 << 10
 BLOCK_BYTES = 1 << 20
 MOST_FILES = 100_000
 MOST_POINTERS = 16
+MOST_LOOKED_AT = 2000
 POINTER = b"version https://git-lfs.github.com/spec/v1"
 POINTER_BYTES = 1024
 
@@ -54,6 +56,17 @@ def digest_of(path: str) -> dict[str, Any]:
         "is_whole": whole,
         "pointers": pointers,
     }
+
+
+def pointers_under(path: str) -> list[str]:
+    """The git-lfs pointers among the first files of a folder, or the file itself if it is one."""
+    found: list[str] = []
+    for name, file in itertools.islice(files_under(path), MOST_LOOKED_AT):
+        if os.stat(file).st_size < POINTER_BYTES:
+            with open(file, "rb") as stream:
+                if stream.read(len(POINTER)) == POINTER and len(found) < MOST_POINTERS:
+                    found.append(name or file)
+    return found
 
 
 def files_under(path: str) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Is there room where a job writes, do the network's file systems answer, and which paths are shared or alike?
 
-``arguments``: ``name`` of this node, ``shared`` and ``same`` (paths), ``run`` (an id for the token's name).
+``arguments``: ``name`` of this node, ``shared``, ``same`` and ``named`` (paths), ``run`` (an id for the token's name).
 Events: {"looked": true}, then for each message its answer. Messages: {"write": {path: token}} -> {"written": {path:
 why not}}; {"read": {path: {"token", "writer"}}} -> {"read": true}; {"finish": true} ends the call.
 """
@@ -13,7 +13,7 @@ import time
 from functools import partial
 
 from preflight.node import mounts, within
-from preflight.node.digest import digest_of
+from preflight.node.digest import digest_of, pointers_under
 from preflight.node.environment import home, job_variables
 from preflight.node.missing import missing
 
@@ -47,6 +47,7 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
             "places": places(arguments, shared),
             "mounts": mounts.network_mounts(),
             "same": [same_of(path) for path in same],
+            "named": named(list(arguments.get("named", ()))),
             "shared": [],
         }
         if not shared:
@@ -109,6 +110,17 @@ def same_of(path: str) -> dict[str, Any]:
         reason = missing(error.strerror or str(error))
         return {"path": path, "digest": reason, "file_count": 0, "bytes": 0, "is_whole": False, "pointers": []}
     return {"path": path, **told}
+
+
+def named(paths: list[str]) -> list[dict[str, Any]]:
+    """Whether each path is there, and which of its first files git-lfs has yet to fetch."""
+    answers = within.ask_each({path: partial(pointers_under, path) for path in paths}, seconds=STAT_SECONDS)
+    found = []
+    for path, answer in answers.items():
+        is_silent = isinstance(answer, OSError)
+        trouble = (answer.strerror or str(answer)) if is_silent else ""
+        found.append({"path": path, "trouble": trouble, "pointers": [] if is_silent else answer})
+    return found
 
 
 def write(path: str, token: str) -> bool:

@@ -21,6 +21,7 @@ async def collect(sessions: dict[str, Session], options: Options) -> dict[str, T
     asked = {
         "shared": list(options.shared),
         "same": list(options.same),
+        "named": list(options.named),
         "run": options.run_id,
         "environment": [list(layer) for layer in options.layers],
     }

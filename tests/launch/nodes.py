@@ -41,7 +41,18 @@ def node(
     links += [_interface(name, place + 2, f"10.{place}.0.{number}") for place, name in enumerate(interfaces)]
     subjects = {
         "identity": Identity(
-            f"node{number}", f"node{number}.lan", "b", "6", "x86_64", 64, 1 << 40, 0, f"10.0.0.{number}", (), (), "ssh"
+            f"node{number}",
+            f"node{number}.lan",
+            "b",
+            "6",
+            "x86_64",
+            64,
+            1 << 40,
+            0,
+            f"10.0.0.{number}",
+            (f"10.0.0.{number}",),
+            (),
+            "ssh",
         ),
         "network": Network(tuple(links), (), (32768, 60999), interfaces[0]),
         "ports": Ports(tuple(Listener("0.0.0.0", port, "nginx", Missing("?")) for port in listening)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.launch.data import no_pointers, paths_of
+from preflight.launch.data import no_pointers, paths_of, paths_on_nodes
 from preflight.launch.read import read_texts
 from tests.launch.samples import torchrun
 
@@ -25,3 +25,9 @@ def test_the_paths_that_a_program_reads():
     """Options that name data, models and configurations; what is written is left out."""
     plan = read_texts({"n.sh": torchrun(program="t.py --model_path=/m/a --out_dir /o/b --lr 1/2 --data d/c")}).plans[0]
     assert [path.value for path in paths_of(plan)] == ["/m/a", "d/c"]
+
+
+def test_the_paths_that_every_node_must_have():
+    """Full ones only, each once, the program's own included."""
+    files = read_texts({"n.sh": torchrun(program="/code/t.py --model_path=/m/a --out_dir /o/b --data d/c --meta /m/a")})
+    assert paths_on_nodes(files) == ("/code/t.py", "/m/a")

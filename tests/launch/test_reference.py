@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.errors import UsageError
 from preflight.launch.read import read_texts
 from preflight.launch.reference import starting_of
-from tests.launch.samples import config
+from tests.launch.samples import FORMATS, config, mutated
 
 EXPORTS = "export MASTER_ADDR=10.0.0.1 MASTER_PORT=29500 WORLD_SIZE=4\n"
 
@@ -88,3 +89,16 @@ def test_what_cannot_be_started_here_says_why(text, why):
 def test_files_that_start_nothing_leave_the_launcher_alone():
     """Only variables: they are the job's, whichever way it starts."""
     assert starting_of(read_texts({"env.sh": "export NCCL_DEBUG=INFO\n"})) == starting_of(read_texts({}))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_broken_files_start_nothing_strange(name):
+    """Whatever could be read of a damaged file: a start or a refusal, never a traceback."""
+    file, text = FORMATS[name]
+    for seed in range(200):
+        try:
+            files = read_texts({file: mutated(text, seed)})
+        except UsageError:
+            continue
+        found = starting_of(files)
+        assert not (found.starts and found.refusal)

@@ -43,3 +43,12 @@ def test_a_path_that_is_not_there_is_an_error_and_no_empty_folder(tmp_path):
     """Else a path that is missing everywhere would be called the same everywhere."""
     with pytest.raises(FileNotFoundError):
         digest.digest_of(os.fspath(tmp_path / "none"))
+
+
+def test_a_quick_look_finds_pointers_too(tmp_path):
+    """In a folder and in a file; a path that is not there is an error and no empty one."""
+    tree(tmp_path / "a", model=POINTER, text="mine")
+    assert digest.pointers_under(os.fspath(tmp_path / "a")) == ["model"]
+    assert digest.pointers_under(os.fspath(tmp_path / "a" / "text")) == []
+    with pytest.raises(FileNotFoundError):
+        digest.pointers_under(os.fspath(tmp_path / "b"))

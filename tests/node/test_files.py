@@ -7,6 +7,7 @@ import signal
 import msgspec
 import pytest
 
+from preflight.facts.files import Named
 from preflight.facts.values import Files
 from preflight.node import files
 
@@ -99,3 +100,13 @@ def test_what_cannot_be_read_has_no_digest():
     """A missing path is missing on this node, with the reason."""
     (same,) = ask(Scripted(), same=["/nonexistent"]).same
     assert same.digest.missing == "No such file or directory"
+
+
+def test_named_paths_are_looked_at_and_not_read(tmp_path):
+    """There, or why not; the facts are those that the controller decodes."""
+    told = files.named([str(tmp_path), str(tmp_path / "none")])
+    assert [(one["path"], one["trouble"]) for one in told] == [
+        (str(tmp_path), ""),
+        (str(tmp_path / "none"), "No such file or directory"),
+    ]
+    assert len(msgspec.convert(told, tuple[Named, ...])) == 2

@@ -174,3 +174,46 @@ def test_a_right_guide_starts_the_reference_job(lab2, files, guide):
     assert run.training["losses"][-1] < 0.8 * run.training["losses"][0]
     assert lab2["node1"].address in run.logs["training-launch-node2.log"]
     assert lab2.left_since(before) == {}
+
+
+def test_a_deepspeed_guide_is_judged_and_not_started_on_the_cpu(lab2, files):
+    """One mistake is told by its line; the right files end with 0 and say that the job was not started, and why."""
+    patterns = {"node_{number}.yaml": DEEPSPEED, "train_{number}.sh": DEEPSPEED_COMMAND}
+    right = {"rank": (0, 1), "world": 2, "data": "data/set"}
+    folder = files(patterns, **{**right, "world": 3})
+    broken = Trained(lab2, folder)
+    assert broken.code == 1, broken.output
+    assert broken.failed() == {
+        "launch.num_processes_divides": [("launch/node_1.yaml", 14), ("launch/node_1.yaml", 13)]
+        + [("launch/node_2.yaml", 14), ("launch/node_2.yaml", 13)]
+    }
+
+    run = Trained(lab2, files(patterns, **right))
+    skipped = {f["check"]: f["message"] for f in run.of("skip")}
+    assert run.code == 0, run.output
+    assert run.training is None
+    why = skipped["training.every_rank_joined_where_planned"]
+    assert why.startswith("the reference job was not started: launch/train_1.sh:5: without GPUs accelerate's DeepSpeed")
+    assert run.report["plan"]["reference_job"] == why
+
+    (folder / "data" / "set").mkdir(parents=True)
+    (folder / "data" / "set" / "clip.mp4").write_text(POINTER)
+    pointers = Trained(lab2, folder)
+    assert pointers.failed() == {"launch.data_is_no_lfs_pointer": [("launch/train_1.sh", 6), ("launch/train_2.sh", 6)]}
+
+
+@pytest.mark.parametrize("launcher", ["accelerate", "torchrun", "env"])
+def test_written_files_are_right_and_start_the_job(lab2, tmp_path, launcher):
+    """`launch write` for these hosts: no finding but a counted world, and the reference job runs through them."""
+    argv = [sys.executable, "-m", "preflight", "launch", "write", f"--launcher={launcher}", "--hosts=node[1-2]"]
+    done = lab2.run([*argv, f"--python={sys.executable}", "--out=launch", "--", "train.py"], cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    run = Trained(lab2, tmp_path)
+
+    assert run.code == 0, run.output
+    assert {f["check"] for f in run.of("warn") if f["check"].startswith("launch.")} <= {
+        "launch.world_size_counts_processes"
+    }
+    assert run.training["launcher"] == launcher
+    assert [rank["node"] for rank in run.training["ranks"]] == ["node1", "node2"]
