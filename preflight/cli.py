@@ -109,6 +109,7 @@ def _add_launch(verbs: Any) -> None:
     shared = {name: OPTIONS[name] for name in names}
     check = parts.add_parser("check", help="files against each other, and with --hosts against the cluster")
     check.add_argument("files", nargs="+", metavar="FILE", help="launch files; a quoted glob is allowed")
+    check.add_argument("--format", metavar="NAME", default="text", help="text, github (annotations) or sarif")
     _add_options(check, {**shared, "json": OPTIONS["json"]})
     write = parts.add_parser("write", help="correct launch files for these hosts")
     _add_options(write, shared)
@@ -163,7 +164,11 @@ def _launch(chosen: argparse.Namespace) -> int:
     options = options_from(asked, ["preflight", *sys.argv[1:]])
     if chosen.part == "check":
         return launching.check(
-            options, chosen.files, with_hosts=chosen.hosts is not None, json_target=chosen.json or ""
+            options,
+            chosen.files,
+            with_hosts=chosen.hosts is not None,
+            json_target=chosen.json or "",
+            wanted=chosen.format,
         )
     like = Path(chosen.like) if chosen.like else None
     program = tuple(chosen.program) or ("train.py",)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import os
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +20,13 @@ from preflight.launch.reference import Starting, address_of, starting_of
 from preflight.launch.table import described, ranks_table
 from preflight.launch.write import write_files
 from preflight.options import Options
-from preflight.report.files import write_atomically
+from preflight.report.annotations import github_text, sarif_text
+from preflight.report.files import print_json, write_atomically
 from preflight.report.printable import printable
 from preflight.run import Run
 
 JUDGED = "launch.files_are_judged"
+CHECK_FORMATS = ("text", "github", "sarif")
 
 
 def record(ledger: Ledger, patterns: Iterable[str], cluster: Cluster, names: tuple[str, ...]) -> dict[str, Any]:
@@ -120,8 +123,10 @@ def variables(files: LaunchFiles) -> dict[str, str]:
     return {name: next(iter(values)) for name, values in found.items() if len(values) == 1 and "None" not in values}
 
 
-def check(options: Options, patterns: list[str], *, with_hosts: bool, json_target: str) -> int:
+def check(options: Options, patterns: list[str], *, with_hosts: bool, json_target: str, wanted: str = "text") -> int:
     """``preflight launch check``: 1 on a fail, 0 when silent or warned, 3 when a host named did not answer."""
+    if wanted not in CHECK_FORMATS:
+        raise UsageError(f"launch check: --format {wanted!r} is none of {', '.join(CHECK_FORMATS)}")
     cluster: Cluster | None = None
     failures: dict[str, str] = {}
     if with_hosts:
@@ -142,11 +147,15 @@ def check(options: Options, patterns: list[str], *, with_hosts: bool, json_targe
             "findings": [_document(finding) for finding in findings],
             "plan": section(files, cluster),
         }
-        _write_json(document, json_target)
-    else:
+        print_json(document, json_target)
+    elif wanted == "text":
         print(told_findings(findings, files, cluster))
+        if os.environ.get("GITHUB_ACTIONS"):
+            print(github_text(findings), end="")
+    else:
+        print((github_text if wanted == "github" else sarif_text)(findings), end="")
     for name, reason in failures.items():
-        print(f"{name}: not reached: {printable(reason)}")
+        print(f"{name}: not reached: {printable(reason)}", file=sys.stderr)
     return code
 
 
@@ -159,17 +168,6 @@ def _document(finding: Finding) -> dict[str, Any]:
         "fix": finding.fix,
         "where": [{"file": where.file, "line": where.line} for where in finding.where],
     }
-
-
-def _write_json(document: dict[str, Any], target: str) -> None:
-    text = json.dumps(document, indent=1, allow_nan=False)
-    if target == "-":
-        print(text)
-        return
-    try:
-        Path(target).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--json {target}: cannot be written: {error.strerror}") from None
 
 
 def told_findings(findings: Iterable[Finding], files: LaunchFiles, cluster: Cluster | None) -> str:

@@ -20,8 +20,10 @@ from preflight.facts import decode
 from preflight.facts.measured import Bench, Mesh, Training
 from preflight.findings import Verdict
 from preflight.hosts import Host
+from preflight.launch.table import without_secrets
 from preflight.options import Options
 from preflight.report import FILES, FORMATS
+from preflight.report.annotations import github_text
 from preflight.report.compare import Snapshot, changes
 from preflight.report.facts import lasting, told
 from preflight.report.files import write_atomically
@@ -78,6 +80,8 @@ def write_finished(checking: Checking) -> int:
         report = msgspec.structs.replace(report, verdict=Verdict.ERROR, exit_code=code)
     width = shutil.get_terminal_size((100, 24)).columns
     checking.text = TELLING[checking.tells](report, directory=str(folder), width=width, colour=_wants_colour())
+    if os.environ.get("GITHUB_ACTIONS"):
+        checking.text += "\n" + github_text(report.findings)
     if unwritable:
         checking.text += f"\n{unwritable}"
     return code
@@ -155,7 +159,7 @@ def _report(checking: Checking, *, finished: bool) -> RunReport:
             id=options.run_id,
             started=started.astimezone(timezone.utc).isoformat(timespec="seconds") if started else stored.run.started,
             seconds=round(seconds, 3),
-            command=options.command,
+            command=tuple(map(without_secrets, options.command)),
             version=__version__,
         ),
         verdict=verdict,

@@ -9,7 +9,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -23,6 +22,7 @@ from preflight.plugin import checks_folder
 from preflight.report import FORMATS
 from preflight.report.changes import change_lines, heading
 from preflight.report.compare import changes
+from preflight.report.files import print_json
 from preflight.report.json import read_json
 from preflight.report.material import Material
 from preflight.report.nagios import nagios_code
@@ -66,7 +66,7 @@ def run_checks(chosen: Chosen, *, subjects: str = "", section: str = "", extra: 
     if section and not chosen["dry_run"] and (folder / "report.json").is_file():
         _print_section(read_json(folder / "report.json"), section, chosen["json"])
     elif chosen["json"] and (folder / "report.json").is_file():
-        _print_json(to_document(read_json(folder / "report.json")), chosen["json"])
+        print_json(to_document(read_json(folder / "report.json")), chosen["json"])
     return code
 
 
@@ -91,22 +91,11 @@ def _forwarded(chosen: Chosen) -> Iterator[str]:
 
 def _print_section(report: RunReport, section: str, target: str | None) -> None:
     if target:
-        _print_json(to_document(report)[section], target)
+        print_json(to_document(report)[section], target)
     elif section == "bench" and report.bench is not None:
         print(bench_table(report.bench))
     elif section == "training" and report.training is not None:
         print(training_table(report.training))
-
-
-def _print_json(document: Any, target: str) -> None:
-    text = json.dumps(document, indent=1, allow_nan=False)
-    if target == "-":
-        print(text)
-        return
-    try:
-        Path(target).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--json {target}: cannot be written: {error.strerror}") from None
 
 
 def show_facts(chosen: Chosen) -> int:
@@ -122,7 +111,7 @@ def show_facts(chosen: Chosen) -> int:
         run.close()
     if chosen["json"]:
         documents = {name: json.loads(decode.encode(document)) for name, document in run.documents.items()}
-        _print_json(documents, chosen["json"])
+        print_json(documents, chosen["json"])
     else:
         print(_facts_table(run.cluster))
     for name, reason in run.failures.items():
@@ -157,7 +146,7 @@ def show_report(
     if earlier is not None:
         report = msgspec.structs.replace(report, changes=changes(stored.snapshot(earlier), stored.snapshot(folder)))
     if target:
-        _print_json(to_document(report), target)
+        print_json(to_document(report), target)
     elif wanted != "text":
         material = stored.material(folder, report) if wanted == "html" else Material(report)
         sys.stdout.flush()

@@ -9,8 +9,10 @@ import subprocess
 import pytest
 import yaml
 
+from preflight.findings import Where
 from preflight.launch.accelerate_file import KEYS
-from preflight.launchers import LAUNCHERS, Job, Placement, accelerate_yaml, why_not
+from preflight.launch.reference import Start, Starting
+from preflight.launchers import LAUNCHERS, Job, Placement, accelerate_yaml, told, why_not
 
 
 def job(*nodes: str, backend: str = "gloo") -> Job:
@@ -126,3 +128,51 @@ def test_what_a_launcher_cannot_start_is_said_before(launcher, asked, packages, 
     told = why_not(launcher, asked, packages)
     assert words in told
     assert bool(told) is bool(words)
+
+
+def from_files(**fields) -> Job:
+    """The job of four with what a file says of every node."""
+    start = Start(fields.pop("launcher"), Where("f.sh", 1), **fields)
+    return dataclasses.replace(FOUR, starting=Starting((start,)))
+
+
+def test_torchrun_starts_as_the_users_file_does():
+    """Its address, id and options; the port is ours, and each node must recognise itself as it will have to."""
+    asked = from_files(
+        launcher="torchrun",
+        address="n1",
+        rendezvous="c10d",
+        rendezvous_id="j1",
+        options=("--rdzv-conf=join_timeout=9",),
+    )
+    (agent,) = processes("torchrun", "node1", asked)
+    assert {"--rdzv-backend=c10d", "--rdzv-id=j1", "--rdzv-endpoint=n1:29511"} <= set(agent["argv"])
+    assert [word for word in agent["argv"] if "rdzv-conf" in word][-1] == "--rdzv-conf=join_timeout=9"
+    assert not any("is_host" in word for word in agent["argv"])
+    assert asked.numbers_freely
+
+
+def test_the_users_accelerate_file_is_not_rewritten():
+    """Only the port is ours, by a word that wins over the file; a template gets its machine_rank too."""
+    asked = from_files(launcher="accelerate", config="num_machines: 2\n", address="n1", has_node_rank=True)
+    (agent,) = processes("accelerate", "node2", asked)
+    assert agent["files"] == {"accelerate.yaml": "num_machines: 2\n"}
+    assert "--main_process_port=29511" in agent["argv"]
+    assert not any("machine_rank" in word or "main_process_ip" in word for word in agent["argv"])
+    (agent,) = processes("accelerate", "node2", from_files(launcher="accelerate", config="num_machines: 2\n"))
+    assert {"--machine_rank=1", "--main_process_ip=10.0.0.1"} <= set(agent["argv"])
+
+
+def test_variables_are_those_that_the_users_file_exports():
+    """The world size that it sets, even a wrong one; its threads."""
+    asked = from_files(launcher="env", address="n1", world_size=2, environment={"OMP_NUM_THREADS": "6"})
+    process = processes("env", "node2", asked)[0]
+    assert "export WORLD_SIZE=2; " in process["argv"][2]
+    assert "export MASTER_ADDR=n1; " in process["argv"][2]
+    assert process["environment"]["OMP_NUM_THREADS"] == "6"
+
+
+def test_what_was_started_is_told_without_secrets():
+    """Commands, variables and files as a person would type them."""
+    process = {"argv": ["run", "a b", "--token=x1"], "environment": {"API_KEY": "x2"}, "files": {"c.yaml": "a: 1"}}
+    assert told([process]) == "API_KEY=[hidden] run 'a b' --token=[hidden]\nc.yaml:\na: 1\n"

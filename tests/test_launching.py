@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from preflight.errors import UsageError
 from preflight.findings import Finding, Verdict, Where
-from preflight.launching import merged
+from preflight.launch.read import read_texts
+from preflight.launch.reference import Starting
+from preflight.launching import merged, variables, with_files
+from preflight.options import Options
 
 YAML = """compute_environment: LOCAL_MACHINE
 distributed_type: MULTI_GPU
@@ -117,3 +121,62 @@ def test_what_a_rule_says_twice_of_a_node_is_one_finding():
     assert (x.verdict, set(x.nodes), x.message) == (Verdict.FAIL, {"n1", "n2"}, "a; b")
     assert x.where == (Where("f", 1), Where("f", 2))
     assert y.nodes == ("n1",)
+
+
+def test_a_pull_request_shows_the_line(tmp_path, pair):
+    """As workflow commands, as SARIF, and beside the text where GitHub runs it."""
+    files = pair(0, 0)
+    github = preflight("launch", "check", *files, "--format=github", cwd=tmp_path)
+    sarif = preflight("launch", "check", *files, "--format=sarif", cwd=tmp_path)
+
+    assert github.stdout.startswith("::error file=node0.yaml,line=4,title=launch.ranks_are_distinct::")
+    assert json.loads(sarif.stdout)["runs"][0]["results"][0]["ruleId"] == "launch.ranks_are_distinct"
+    assert github.returncode == sarif.returncode == 1
+    assert preflight("launch", "check", *files, "--format=xml", cwd=tmp_path).returncode == 4
+
+
+def test_no_secret_is_recorded(tmp_path):
+    """Neither of the launch's command and variables, nor of ours."""
+    (tmp_path / "run.sh").write_text("export HF_TOKEN=hush1\ntorchrun --nnodes 1 train.py --api-key hush2\n")
+    words = ["--env=WANDB_API_KEY=hush3", "--profile=quick", "--report-dir=out", "--launch=run.sh"]
+    preflight("run", *words, cwd=tmp_path)
+
+    recorded = "".join(path.read_text() for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert "hush" not in recorded
+    assert "[hidden]" in recorded
+
+
+FILES = {"a.sh": "torchrun --nnodes 2 --node_rank $1 --nproc_per_node 4 --master_addr n1 train.py\n"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "words", "told"),
+    [
+        (FILES, {"launcher": "accelerate"}, "a.sh:1 starts the job with torchrun"),
+        (FILES, {"launcher": "torchrun", "ranks_per_node": "2"}, "start 4 on a node"),
+    ],
+)
+def test_options_that_contradict_the_files_are_refused(texts, words, told):
+    """With the line that says otherwise."""
+    options = Options(ranks_per_node=words.get("ranks_per_node", "auto"))
+    with pytest.raises(UsageError, match=told):
+        with_files(options, read_texts(texts), launcher=words["launcher"])
+
+
+@pytest.mark.parametrize(("asked", "got"), [(None, "torchrun"), ("torchrun", "torchrun"), ("deepspeed", "deepspeed")])
+def test_the_launcher_comes_from_the_files(asked, got):
+    """DeepSpeed's engine runs under torchrun's agents too."""
+    assert with_files(Options(), read_texts(FILES), launcher=asked).launcher == got
+
+
+def test_a_launcher_that_was_asked_for_stands_in_for_files_that_start_nothing_here():
+    """A batch script starts nothing here; by name, torchrun does."""
+    files = read_texts({"j.sh": "#!/bin/bash\n#SBATCH --nodes=2\nsrun torchrun --nnodes 2 t.py\n"})
+    assert with_files(Options(), files, launcher=None).starting.refusal
+    assert with_files(Options(), files, launcher="torchrun").starting == Starting()
+
+
+def test_the_checks_look_for_rank_0_where_the_files_do():
+    """Its address and port are looked at as variables are; one that is only a placeholder is not."""
+    assert variables(read_texts(FILES)) == {"MASTER_ADDR": "n1", "MASTER_PORT": "29500"}
+    assert variables(read_texts({"a.sh": FILES["a.sh"].replace("n1", "MASTER_IP")})) == {}

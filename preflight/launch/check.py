@@ -31,6 +31,7 @@ from preflight.launch import (
 from preflight.launch.jobs import jobs
 from preflight.launch.plan import LaunchFiles, Skip, problem
 from preflight.launch.read import read_files, read_texts
+from preflight.launch.table import without_secrets
 
 PLAN_RULES = (
     *ranks.PLAN_RULES,
@@ -86,7 +87,8 @@ def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
         key = (finding.check, finding.verdict, finding.message, finding.fix, finding.nodes)
         before = once.get(key)
         where = tuple(dict.fromkeys((*before.where, *finding.where))) if before else finding.where
-        once[key] = replace(finding, where=where)
+        message, fix = without_secrets(finding.message), without_secrets(finding.fix)
+        once[key] = replace(finding, where=where, message=message, fix=fix)
 
     def place(finding: Finding) -> tuple[int, str, int]:
         first = finding.where[0] if finding.where else Where("", 0)

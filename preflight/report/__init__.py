@@ -17,6 +17,7 @@
 ``nagios``     one line for a monitoring system
 ``csv``        matrix.csv
 ``hostlists``  good and bad nodes for launchers and schedulers
+``annotations``  findings on the lines of a pull request: GitHub, SARIF
 ``printable``  no control character of a node reaches an output
 ``files``      whole files or none
 """

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 from pathlib import Path
+
+from preflight.errors import UsageError
+
+
+def print_json(document: object, target: str) -> None:
+    """A document as JSON: on the screen for ``-``, else into the file. UsageError where that cannot be written."""
+    text = json.dumps(document, indent=1, allow_nan=False)
+    if target == "-":
+        print(text)
+        return
+    try:
+        Path(target).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--json {target}: cannot be written: {error.strerror}") from None
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -173,6 +173,9 @@ def test_a_right_guide_starts_the_reference_job(lab2, files, guide):
     assert sorted(rank["node"] for rank in run.training["ranks"]) == ["node1", "node2"]
     assert run.training["losses"][-1] < 0.8 * run.training["losses"][0]
     assert lab2["node1"].address in run.logs["training-launch-node2.log"]
+    # what this guide takes for the number of machines is told, and keeps nobody from starting
+    warned = {f["check"] for f in run.of("warn")}
+    assert ("launch.world_size_counts_processes" in warned) == (guide == "env")
     assert lab2.left_since(before) == {}
 
 
@@ -184,8 +187,7 @@ def test_a_deepspeed_guide_is_judged_and_not_started_on_the_cpu(lab2, files):
     broken = Trained(lab2, folder)
     assert broken.code == 1, broken.output
     assert broken.failed() == {
-        "launch.num_processes_divides": [("launch/node_1.yaml", 14), ("launch/node_1.yaml", 13)]
-        + [("launch/node_2.yaml", 14), ("launch/node_2.yaml", 13)]
+        "launch.num_processes_divides": [(f"launch/node_{n}.yaml", line) for n in (1, 2) for line in (14, 13)]
     }
 
     run = Trained(lab2, files(patterns, **right))
