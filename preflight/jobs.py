@@ -64,12 +64,14 @@ class Watch:
         story = self.stories.get(record.get("rank", -1))
         if story is None:
             return False
-        # A node speaks for its own ranks only, unless its agents number them as they like.
-        if story.placement.node != node and self.job.numbers_freely:
+        # A node speaks for its own ranks only; where agents number them, a rank is of the node that speaks first, and
+        # of another one only after a restart.
+        if self.job.numbers_freely and (self.job.restarts or not story.is_placed):
             story.placement = replace(story.placement, node=node)
-        elif story.placement.node != node:
+        if story.placement.node != node:
             story.elsewhere = tuple(dict.fromkeys((*story.elsewhere, node)))
             return False
+        story.is_placed = True
         kind = record.get("record")
         if kind == "progress":
             self.hear(record)

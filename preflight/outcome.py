@@ -49,6 +49,7 @@ class RankStory:
     error: str = ""
     exit: str = ""
     log: str = ""
+    is_placed: bool = False  # whether its node has spoken for it
     elsewhere: tuple[str, ...] = ()  # other nodes that started a rank of this number
 
     @property

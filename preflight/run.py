@@ -235,12 +235,12 @@ class Run:
 
     def placements(self, starting: Starting = NOT_OURS) -> tuple[Placement, ...]:
         """Every rank with its node, in HOSTS order, as the user's files place them where they say."""
-        starts = len(starting.starts)
-        if starts > 1 and starts != len(self.crew):
-            raise NotMeasured(f"the launch files start {starts} nodes; the job would have {len(self.crew)}")
+        if starting.nodes not in (0, len(self.crew)):
+            counted = f"{starting.nodes} node{'s' * (starting.nodes > 1)}"
+            raise NotMeasured(f"the launch files start {counted}; the job would have {len(self.crew)}")
         placed: list[Placement] = []
         for node in self.crew:
-            start = starting.of(self.names.index(node.name)) if starts else None
+            start = starting.of(self.names.index(node.name)) if starting.starts else None
             count = (start.processes if start else 0) or self.ranks_on(node)
             numbers = (start.ranks if start else ()) or range(len(placed), len(placed) + count)
             placed += [Placement(rank, node.name, local, count) for local, rank in enumerate(numbers)]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 
 import pytest
 
 from preflight import jobs
 from preflight.errors import HostError
+from preflight.findings import Where
 from preflight.jobs import INHERITED_NEVER, Watch
+from preflight.launch.reference import Start, Starting
 from preflight.launchers import Job, Placement
 from preflight.outcome import RankStory
 
@@ -162,3 +165,13 @@ def test_ranks_that_wait_for_a_failed_one_are_stopped(monkeypatch):
     assert outcome.guilty == ("node1",)
     assert outcome.failure == "rank 0 on node1 stopped at stage start: ValueError: no"
     assert waiting.messages == [{"stop": True}]
+
+
+def test_where_agents_number_the_ranks_the_first_node_to_speak_has_it():
+    """A second node that says the same number has started it twice."""
+    start = Start("torchrun", Where("f.sh", 1), rendezvous="c10d")
+    made = watch(dataclasses.replace(THREE, starting=Starting((start,))))
+    made.take({"record": {"record": "stage", "stage": "running", "rank": 0}}, "node3")
+    made.take({"record": {"record": "stage", "stage": "checking", "rank": 0}}, "node1")
+    assert (made.stories[0].placement.node, made.stories[0].stage) == ("node3", "running")
+    assert made.stories[0].elsewhere == ("node1",)

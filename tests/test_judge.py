@@ -445,3 +445,15 @@ def test_the_time_a_check_took_stands_in_its_findings():
 def test_the_fix_is_what_the_docstring_says_after_the_word(text, fix):
     """On one line, whatever its shape in the file."""
     assert docstring_fix(text) == fix
+
+
+def test_a_job_that_does_not_apply_is_a_skip_with_its_reason():
+    """Launch files that start nothing here are no error, and never a pass."""
+
+    class NotHere(FakeRun):
+        def training(self):
+            raise NotApplicable("the reference job was not started: srun starts it")
+
+    run = NotHere(**vars(ethernet()))
+    asked = check(lambda training: None, kind="training", name="training.x")
+    assert told(findings(asked, run)) == [("skip", ALL, "the reference job was not started: srun starts it")]

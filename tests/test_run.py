@@ -6,9 +6,11 @@ import dataclasses
 
 import pytest
 
-from preflight.errors import HostError, NotMeasured, PreflightError
+from preflight.errors import HostError, NotApplicable, NotMeasured, PreflightError
 from preflight.facts.cluster import Cluster
+from preflight.findings import Where
 from preflight.hosts import parse_hosts
+from preflight.launch.reference import Start, Starting
 from preflight.options import Options
 from preflight.run import Run
 from tests.checks.cluster import FakeRun, ethernet, roce
@@ -103,3 +105,41 @@ def test_what_is_left_out_gets_no_rank():
     assert run.planned() == ("node2", "node3")
     assert run.job("train", {}, 10.0).master_address == "10.0.0.2"
     assert run.notes == ["--prune: node1 left out; later jobs ran on node[2-3]"]
+
+
+def by_hand(*ranks: tuple[int, ...]) -> Starting:
+    """Files that number their processes themselves."""
+    return Starting(tuple(Start("env", Where("f.sh", 1), processes=len(own), ranks=own) for own in ranks))
+
+
+def test_ranks_run_where_the_users_files_place_them():
+    """As many as each file starts, by the numbers that it gives them."""
+    run = run_of(ethernet(2), hosts="node[1-2]", starting=by_hand((0, 2), (1,)))
+    assert run.planned() == ("node1", "node2", "node1")
+    assert [place.local_rank for place in run.placements(run.options.starting)] == [0, 0, 1]
+    free = Starting((Start("torchrun", Where("f.sh", 1), processes=2, rendezvous="c10d"),))
+    run = run_of(ethernet(2), hosts="node[1-2]", starting=free)
+    assert run.planned() == ()
+    assert len(run.placements(free)) == 4
+
+
+def test_files_of_another_number_of_nodes_place_nothing():
+    """Rather than a job that waits for a node that nobody starts."""
+    with pytest.raises(NotMeasured, match="the launch files start 2 nodes; the job would have 3"):
+        run_of(ethernet(), starting=by_hand((0,), (1,))).planned()
+
+
+def test_files_that_cannot_start_the_job_are_no_failure_of_the_nodes():
+    """Slurm's; accelerate's DeepSpeed where no node has a GPU."""
+    deepspeed = Starting((Start("accelerate", Where("f.sh", 3), needs_gpus=True),))
+    for starting, why in ((Starting(refusal="f.sh:1: srun starts it"), "srun"), (deepspeed, "f.sh:3: without GPUs")):
+        with pytest.raises(NotApplicable, match=why):
+            run_of(ethernet(), starting=starting).training()
+    assert run_of(roce(2), hosts="node[1-2]", starting=deepspeed).not_started() == ""
+
+
+def test_the_jobs_own_meeting_place_is_looked_at_and_not_borrowed():
+    """The user's MASTER_ADDR reaches the facts, and no rank of ours."""
+    run = run_of(ethernet(), launch_variables=(("MASTER_ADDR", "n9"), ("NCCL_DEBUG", "INFO")))
+    assert run.options.layers == [("launch files", {"MASTER_ADDR": "n9", "NCCL_DEBUG": "INFO"})]
+    assert run.job("train", {}, 9.0).environment == (("launch files", {"NCCL_DEBUG": "INFO"}),)

@@ -42,7 +42,7 @@ class Layout:
 
 def layout_of(cluster: Cluster, launcher: str, folder: str, program: tuple[str, ...], like: str) -> Layout:
     """The layout of a job on the nodes of a cluster."""
-    gpus = tuple(_gpus(node) for node in cluster)
+    gpus = tuple(gpus_of(node) for node in cluster)
     alone = 2 if len(cluster) == 1 else 1
     processes = tuple(node.slots or count or alone for node, count in zip(cluster, gpus, strict=True))
     if launcher in ("accelerate", "slurm"):  # both start the same number on every node
@@ -54,7 +54,8 @@ def layout_of(cluster: Cluster, launcher: str, folder: str, program: tuple[str, 
     )
 
 
-def _gpus(node: NodeFacts) -> int:
+def gpus_of(node: NodeFacts) -> int:
+    """How many GPUs of a node can be used."""
     try:
         return len(node.gpu.readable())
     except FactMissing:

@@ -11,6 +11,7 @@ from preflight.facts.node import NodeFacts
 from preflight.findings import Finding, Where
 from preflight.hosts import fold
 from preflight.launch.addresses import is_loopback, wrong_with
+from preflight.launch.layout import gpus_of
 from preflight.launch.plan import LaunchFiles, Plan, Sourced, fail, told, warn
 from preflight.launch.reference import logs_in
 
@@ -119,6 +120,28 @@ def compile_finds_a_compiler(files: LaunchFiles, cluster: Cluster) -> Iterable[F
             yield fail("compile_finds_a_compiler", message, where, fix=fix, nodes=tuple(without))
 
 
+def cpu_ranks_are_told_so(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """On nodes without GPUs accelerate forms one world only where a variable tells it."""
+    if any(map(gpus_of, cluster)):
+        return
+    for plan in files.plans:
+        kind = plan.settings.get("distributed_type")
+        if plan.launcher != "accelerate" or told(kind) != "MULTI_GPU" or "ACCELERATE_USE_CPU" in plan.environment:
+            continue
+        unaware = tuple(node.name for node in cluster if not _is_set(node, "ACCELERATE_USE_CPU"))
+        if unaware and kind is not None:
+            message = "MULTI_GPU on nodes without GPUs: unless accelerate is told, every rank becomes a world of one"
+            fix = "export ACCELERATE_USE_CPU=true (the reference job was given it)"
+            yield warn("cpu_ranks_form_one_world", message, kind.where, fix=fix, nodes=unaware)
+
+
+def _is_set(node: NodeFacts, name: str) -> bool:
+    try:
+        return bool(node.value(name))
+    except FactMissing:
+        return False
+
+
 def _compiles(plan: Plan) -> Where | None:
     for name in ("dynamo_config.dynamo_backend", "dynamo_backend"):
         held = plan.settings.get(name)
@@ -179,6 +202,7 @@ RULES = (
     launcher_reaches_every_host,
     first_address_is_the_one_to_reach,
     endpoint_is_recognised,
+    cpu_ranks_are_told_so,
     compile_finds_a_compiler,
     offload_fits_memory,
 )

@@ -32,6 +32,7 @@ class Start:
     launcher: str
     where: Where
     processes: int = 0
+    nodes: int = 0
     options: tuple[str, ...] = ()
     config: str = ""
     address: str = ""
@@ -66,6 +67,11 @@ class Starting:
     def needs_gpus(self) -> str:
         """The place of a start that is worth nothing without GPUs, "" where there is none."""
         return next((f"{start.where.file}:{start.where.line}" for start in self.starts if start.needs_gpus), "")
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the files start; 0 where they leave it open."""
+        return len(self.starts) if len(self.starts) > 1 else sum(start.nodes for start in self.starts)
 
     def of(self, index: int) -> Start:
         """The start of the node of that number."""
@@ -153,6 +159,7 @@ def _start(plan: Plan) -> Start:
         launcher=launcher,
         where=plan.where,
         processes=told(plan.processes_per_node) or 0,
+        nodes=(told(plan.nodes) or 0) if plan.fewest_nodes in (None, plan.nodes) else 0,
         options=tuple(_accelerate_options(plan) if launcher == "accelerate" else _torchrun_options(plan)),
         config=plan.config,
         address=address_of(plan),

@@ -28,6 +28,8 @@ def write_files(
     """The launch files for the nodes of a cluster, by name."""
     if launcher not in WRITERS:
         raise UsageError(f"--launcher {launcher}: launch files are written for {', '.join(WRITERS)}")
+    if like and launcher != "accelerate":
+        raise UsageError(f"--like: keeps the settings of an accelerate configuration; --launcher {launcher} has none")
     if not cluster.nodes or len(cluster) < cluster.asked:
         raise UsageError(
             f"{len(cluster)} of {max(cluster.asked, 1)} hosts answered: launch files are written for all of"
@@ -81,6 +83,10 @@ def _config(layout: Layout, index: int) -> str:
         "rdzv_backend": "static",
         "same_network": False,
     }
+    if layout.world > 1 and (config["use_cpu"] or config["distributed_type"] in (False, "NO", "MULTI_CPU")):
+        config |= {"use_cpu": False, "distributed_type": "MULTI_GPU"}  # else every rank is a world of one
+    if "gpu_ids" in config:
+        config["gpu_ids"] = "all"  # as many processes as there are
     if config["mixed_precision"] is False:
         config["mixed_precision"] = "no"
     if isinstance(config.get("deepspeed_config"), dict) and len(layout.nodes) > 1:

@@ -108,3 +108,17 @@ def test_paths_of_the_program_are_on_every_node(named, broken):
 def test_nodes_that_were_not_asked_are_no_news():
     """Facts that nobody collected judge nothing."""
     assert rules(BY_RUNNER, cluster()) == []
+
+
+def test_accelerate_is_told_of_nodes_without_gpus():
+    """By the variable, in the script or on the nodes."""
+    files = {
+        "a.yaml": config(0, num_machines="2"),
+        "a.sh": "accelerate launch --config_file a.yaml --machine_rank $1 t.py\n",
+    }
+    assert "cpu_ranks_form_one_world" in rules(files, cluster(gpus=0))
+    assert "cpu_ranks_form_one_world" not in rules(files, cluster())
+    aware = {**files, "a.sh": "export ACCELERATE_USE_CPU=true\n" + files["a.sh"]}
+    assert "cpu_ranks_form_one_world" not in rules(aware, cluster(gpus=0))
+    on_nodes = cluster(gpus=0, conf=(("ACCELERATE_USE_CPU", "true"),))
+    assert "cpu_ranks_form_one_world" not in rules(files, on_nodes)

@@ -102,3 +102,9 @@ def test_broken_files_start_nothing_strange(name):
             continue
         found = starting_of(files)
         assert not (found.starts and found.refusal)
+
+
+@pytest.mark.parametrize(("words", "nodes"), [("", 1), ("--nnodes 2", 2), ("--nnodes 1:4", 0), ("--nnodes $N", 0)])
+def test_the_number_of_nodes_is_the_files(words, nodes):
+    """torchrun counts on one by itself; a range and what only a run tells leave it open."""
+    assert starting_of(read_texts({"a.sh": f"torchrun {words} --nproc_per_node 2 t.py\n"})).nodes == nodes

@@ -70,3 +70,15 @@ def test_half_a_cluster_is_no_cluster():
         write_files("torchrun", Cluster(cluster().nodes[:1], asked=2), folder="/x")
     with pytest.raises(UsageError, match="horovod"):
         write_files("horovod", cluster(), folder="/x")
+
+
+def test_like_keeps_nothing_that_would_part_the_ranks():
+    """A CPU's configuration starts worlds of one; a list of devices fits another machine."""
+    like = config(0, distributed_type="MULTI_CPU", use_cpu="true", gpu_ids="0,1")
+    files = write_files("accelerate", CLUSTERS["no GPU"], folder="/x", like=like)
+    assert "distributed_type: MULTI_GPU" in files["node1.yaml"]
+    assert "use_cpu: false" in files["node1.yaml"]
+    findings, _ = check_texts({f"/x/{name}": text for name, text in files.items()}, CLUSTERS["no GPU"])
+    assert [found.message for found in findings] == []
+    with pytest.raises(UsageError, match="--like"):
+        write_files("torchrun", CLUSTERS["no GPU"], folder="/x", like=like)
