@@ -126,12 +126,7 @@ def _judged(variables: Mapping[str, Field[str]], *, several: bool) -> Iterable[F
             message = f"GLOO_SOCKET_IFNAME={value.value}: Gloo takes exact names only, no ^, = or blanks"
             yield fail("variables_have_values_that_count", message, value.where, fix="GLOO_SOCKET_IFNAME=eth0")
         elif name == "GLOO_SOCKET_IFNAME" and several and text == "lo":
-            yield fail(
-                "interface_leads_to_other_nodes",
-                f"{name}=lo: no other node is reached over it",
-                value.where,
-                fix=f"{name}=eth0",
-            )
+            yield _leads_home(name, value)
         elif name == "CUDA_LAUNCH_BLOCKING" and several and text not in ("", "0"):
             message = (
                 f"CUDA_LAUNCH_BLOCKING={text} in a job of several nodes: with it NCCL can wait for itself and hang"
@@ -172,12 +167,12 @@ def _nccl(name: str, value: Sourced[str], text: str, *, several: bool) -> Iterab
             "variables_have_values_that_count", message, value.where, fix=f"{name}={re.sub(r'[ ,]+', ',', text)}"
         )
     elif short == "SOCKET_IFNAME" and several and text.lstrip("=") == "lo":
-        yield fail(
-            "interface_leads_to_other_nodes",
-            f"{name}={text}: no other node is reached over it",
-            value.where,
-            fix=f"{name}=eth0",
-        )
+        yield _leads_home(name, value)
+
+
+def _leads_home(name: str, value: Sourced[str]) -> Finding:
+    message = f"{name}={value.value.strip()}: no other node is reached over it"
+    return fail("interface_leads_to_other_nodes", message, value.where, fix=f"{name}=eth0")
 
 
 def variables_are_exported(plan: Plan) -> Iterable[Finding]:
