@@ -25,11 +25,17 @@ def test_every_option_has_a_line_of_help():
         assert ("metavar" in attributes) != (attributes.get("action") == "store_true"), name
 
 
-@pytest.mark.parametrize("name", ["backend", "launcher", "profile", "ranks-per-node", "wrap", "ssh-option", "deadline"])
+@pytest.mark.parametrize("name", ["backend", "profile", "ranks-per-node", "wrap", "ssh-option", "deadline"])
 def test_the_default_on_the_command_line_is_that_of_the_run(name):
     """What is not given means the same in a verb, in pytest and in a program."""
     field = name.replace("-", "_")
     assert parsed()[field] == getattr(Options(), field)
+
+
+def test_a_launcher_that_was_not_named_is_the_launch_files_or_direct():
+    """Only one that was named can contradict the files."""
+    assert parsed()["launcher"] is None
+    assert Options().launcher == "direct"
 
 
 def test_an_option_that_was_not_given_reads_as_its_default():
