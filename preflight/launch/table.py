@@ -12,12 +12,10 @@ from preflight.facts.node import NodeFacts
 from preflight.launch.plan import Plan, Sourced, firm, told, words
 
 RANKS_LIMIT = 4096
-SECRET = re.compile(
-    r"((?:[A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIAL)[A-Z0-9_]*)=)\S+", re.IGNORECASE
-)
-SECRET_OPTION = re.compile(
-    r"(--?[\w-]*(?:token|secret|password|api[-_]?key|access[-_]?key)[\w-]*[= ])\S+", re.IGNORECASE
-)
+# Tokens that are counted and tokenizers are none. NAME=value, name: value, --name value, scheme://user:password@host.
+NAMED = r"[\w-]{0,64}(?:TOKEN(?!IZ|S)|SECRET|PASSWORD|PASSWD|API[-_]?KEY|ACCESS[-_]?KEY|CREDENTIAL)[\w-]{0,64}"
+SECRET = re.compile(rf"((?:{NAMED}(?:=|: +)|--?{NAMED} +))\S+", re.IGNORECASE)
+IN_URL = re.compile(r"(://[^\s/:@]+:)[^\s/@]+(?=@)")
 HIDDEN = "[hidden]"
 
 
@@ -104,7 +102,7 @@ def _gpus(facts: NodeFacts | None) -> int:
 
 def without_secrets(text: str) -> str:
     """A command or variable as it may stand in a report."""
-    return SECRET_OPTION.sub(rf"\g<1>{HIDDEN}", SECRET.sub(rf"\g<1>{HIDDEN}", text))
+    return IN_URL.sub(rf"\g<1>{HIDDEN}", SECRET.sub(rf"\g<1>{HIDDEN}", text))
 
 
 def described(plan: Plan) -> dict[str, object]:

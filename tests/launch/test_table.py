@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from preflight.launch.read import read_texts
 from preflight.launch.table import described, ranks_table, without_secrets
 from tests.launch.nodes import cluster, cluster_of, node
@@ -40,3 +42,20 @@ def test_secrets_are_hidden():
     plan = read_texts({"n.sh": "export HF_TOKEN=abc\n" + torchrun()}).plans[0]
     assert "abc" not in str(described(plan))
     assert described(plan)["nodes"] == {"value": 2, "file": "n.sh", "line": 4, "origin": "written"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("HF_TOKEN=abc x", "HF_TOKEN=[hidden] x"),
+        ("t.py --wandb-api-key abc --lr 1", "t.py --wandb-api-key [hidden] --lr 1"),
+        ("--hub_token=abc", "--hub_token=[hidden]"),
+        ("aws_secret_access_key: abc\nuse_cpu: false", "aws_secret_access_key: [hidden]\nuse_cpu: false"),
+        ("HTTP_PROXY=http://me:abc@proxy:3128", "HTTP_PROXY=http://me:[hidden]@proxy:3128"),
+        ("--tokenizer_path /m --max_tokens 512", "--tokenizer_path /m --max_tokens 512"),
+        ("--rdzv_endpoint 10.0.0.1:29500", "--rdzv_endpoint 10.0.0.1:29500"),
+    ],
+)
+def test_secrets_are_hidden_where_they_stand(text, shown):
+    """By the names that people give them; what only looks like one is left."""
+    assert without_secrets(text) == shown
