@@ -105,6 +105,8 @@ def with_files(options: Options, files: LaunchFiles, *, launcher: str | None) ->
 def started_by(options: Options) -> str:
     """What starts the reference job, in words."""
     starts = options.starting.starts
+    if options.starting.refusal:
+        return f"not started: {options.starting.refusal}"
     if not starts:
         return f"started with --launcher {options.launcher}: the launch files start no job"
     places = ", ".join(dict.fromkeys(f"{start.where.file}:{start.where.line}" for start in starts))

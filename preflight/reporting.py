@@ -21,6 +21,7 @@ from preflight.facts.measured import Bench, Mesh, Training
 from preflight.findings import Verdict
 from preflight.hosts import Host
 from preflight.launch.table import without_secrets
+from preflight.launching import started_by
 from preflight.options import Options
 from preflight.report import FILES, FORMATS
 from preflight.report.annotations import github_text
@@ -46,6 +47,8 @@ def dry_run_text(options: Options, hosts: tuple[Host, ...]) -> str:
     """What would be contacted and started, one line a host."""
     lines = [f"would reach {len(hosts)} node{'s' * (len(hosts) != 1)}, deadline {options.deadline_seconds:g} s:"]
     lines += [f"  {host.name}: {shlex.join(command(host, options.reach))}" for host in hosts]
+    if options.launch:
+        lines.append(f"reference job: {started_by(options)}")
     lines.append("ports: random ones for the mesh and the jobs, picked by the nodes; MASTER_PORT is bound, never used")
     lines.append(f"report: {options.folder}")
     return "\n".join(lines)

@@ -8,6 +8,7 @@ import pytest
 
 from preflight import reporting
 from preflight.hosts import parse_hosts
+from preflight.launch.reference import Starting
 from preflight.options import Options
 from preflight.report import FILES
 from preflight.report.json import read_json
@@ -24,6 +25,8 @@ def test_a_dry_run_shows_every_command_and_says_what_is_not_touched():
     assert "-p 2222 -l ada -- node2" in told
     assert "MASTER_PORT is bound, never used" in told
     assert "report: reports/x" in told
+    files = Options(launch=("a.sh",), starting=Starting(refusal="a.sh:1: srun starts it"))
+    assert "reference job: not started: a.sh:1: srun starts it" in reporting.dry_run_text(files, parse_hosts("local"))
     assert "would reach 1 node," in reporting.dry_run_text(Options(), parse_hosts("local"))
 
 

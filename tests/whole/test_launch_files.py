@@ -89,9 +89,9 @@ def lab2(lab_is_possible):
 class Trained:
     """One finished `preflight train --launch` against the lab, from the folder of the files."""
 
-    def __init__(self, lab, folder, *words, python=sys.executable):
-        argv = [sys.executable, "-m", "preflight", "train", "--hosts=node[1-2]", f"--python={python}"]
-        done = lab.run([*argv, "--report-dir=report", "--launch=launch/*", *words], timeout_s=200, cwd=folder)
+    def __init__(self, lab, folder, hosts="node[1-2]"):
+        argv = [sys.executable, "-m", "preflight", "train", f"--hosts={hosts}", f"--python={sys.executable}"]
+        done = lab.run([*argv, "--report-dir=report", "--launch=launch/*"], timeout_s=200, cwd=folder)
         self.output = done.stdout + done.stderr
         self.code = done.returncode
         self.report = json.loads((folder / "report" / "report.json").read_text())
@@ -177,6 +177,16 @@ def test_a_right_guide_starts_the_reference_job(lab2, files, guide):
     warned = {f["check"] for f in run.of("warn")}
     assert ("launch.world_size_counts_processes" in warned) == (guide == "env")
     assert lab2.left_since(before) == {}
+
+
+def test_ranks_are_of_the_nodes_that_took_them(lab2, files):
+    """A c10d rendezvous numbers the nodes by their names, whatever the order of --hosts."""
+    patterns, _, right, _, _ = GUIDES["torchrun"]
+    run = Trained(lab2, files(patterns, **right), hosts="node2,node1")
+
+    assert run.code == 0, run.output
+    assert [(rank["rank"], rank["node"]) for rank in run.training["ranks"]] == [(0, "node1"), (1, "node2")]
+    assert {"training-rank0-node1.log", "training-rank1-node2.log"} <= set(run.logs)
 
 
 def test_a_deepspeed_guide_is_judged_and_not_started_on_the_cpu(lab2, files):
