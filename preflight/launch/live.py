@@ -43,8 +43,8 @@ def ranks_are_complete(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
     for job in jobs(files):
         plan = job.plans[0]
         rank = job.rank(plan)
-        size = firm(plan.nodes)
-        if len(job.plans) > 1 or job.reads_rank or not isinstance(rank, Sourced) or rank.origin == "environment":
+        size = firm(plan.world_size) if job.reads_rank else firm(plan.nodes)
+        if len(job.plans) > 1 or not isinstance(rank, Sourced) or rank.origin == "environment":
             continue
         if (
             size is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -144,11 +145,12 @@ def _by_one_command(plan: Plan, files: LaunchFiles) -> Starting:
     if plan.launcher != "deepspeed":
         return Starting(refusal=f"{_at(plan)}: {REFUSED[plan.launcher]}")
     common = _start(plan)
-    hostfile = next((held for held in files.hostfiles if held.file.endswith(str(plan.setting("hostfile")))), None)
+    named = os.path.basename(str(plan.setting("hostfile")))
+    hostfile = next((held for held in files.hostfiles if os.path.basename(held.file) == named), None)
     if hostfile is None or "include" in plan.settings or "exclude" in plan.settings:
         return Starting((common,))
     slots = [told(host.slots) or common.processes for host in hostfile.hosts]
-    return Starting(tuple(Start("deepspeed", common.where, count, environment=common.environment) for count in slots))
+    return Starting(tuple(replace(common, processes=count) for count in slots))
 
 
 def _start(plan: Plan) -> Start:
@@ -204,11 +206,13 @@ def _environment(plan: Plan) -> dict[str, str]:
 
 def _by_hand(job: Job) -> list[Start]:
     """The starts of files that number each process themselves; the file of the lowest rank is the first node's."""
-    by_file: dict[str, list[Plan]] = {}
-    for plan in job.plans:
-        by_file.setdefault(plan.where.file, []).append(plan)
+    by_node: dict[tuple[str, int], list[Plan]] = {}
+    for place, plan in enumerate(job.plans):
+        # over ssh, or in a branch, each line is another node's
+        is_alone = "ssh" in plan.wraps or plan.is_conditional
+        by_node.setdefault((plan.where.file, place if is_alone else -1), []).append(plan)
     starts = []
-    for plans in by_file.values():
+    for plans in by_node.values():
         ranks = tuple(rank for plan in plans if (rank := told(plan.rank)) is not None)
         first = plans[0]
         starts.append(
@@ -216,6 +220,7 @@ def _by_hand(job: Job) -> list[Start]:
                 "env",
                 first.where,
                 processes=len(plans),
+                nodes=1 if ranks else 0,
                 address=address_of(first),
                 ranks=ranks if len(ranks) == len(plans) else (),
                 world_size=told(first.world_size) or 0,

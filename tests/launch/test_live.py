@@ -43,6 +43,7 @@ def test_uneven_gpus_are_torchruns_right():
 def test_a_single_file_of_a_set_is_told_with_hosts():
     """The file of rank 0 of 2 alone."""
     assert failed({"node0.yaml": config(0)}, cluster()) == ["every_node_has_its_file"]
+    assert failed({"rank0.sh": exports(0)}, cluster()) == ["every_node_has_its_file"]
 
 
 def test_idle_gpus_are_counted():

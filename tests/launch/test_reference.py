@@ -108,3 +108,19 @@ def test_broken_files_start_nothing_strange(name):
 def test_the_number_of_nodes_is_the_files(words, nodes):
     """torchrun counts on one by itself; a range and what only a run tells leave it open."""
     assert starting_of(read_texts({"a.sh": f"torchrun {words} --nproc_per_node 2 t.py\n"})).nodes == nodes
+
+
+BRANCHES = 'if [ "$1" = head ]; then\n  RANK=0 python t.py\nelse\n  RANK=1 python t.py\nfi\n'
+SSH = 'for i in 0 1; do\n  ssh n$i "RANK=$i MASTER_ADDR=n0 MASTER_PORT=29500 WORLD_SIZE=2 python t.py" &\ndone\n'
+
+
+@pytest.mark.parametrize("text", [EXPORTS + BRANCHES, SSH])
+def test_a_script_for_several_nodes_is_a_start_for_each(text):
+    """A branch for the head and one for the others; a loop over hosts."""
+    assert [start.ranks for start in starting_of(read_texts({"a.sh": text})).starts] == [(0,), (1,)]
+
+
+def test_the_ranks_of_one_node_are_no_template():
+    """A file that says RANK=0 is the first node's alone."""
+    assert starting_of(read_texts({"a.sh": EXPORTS + "RANK=0 python t.py\n"})).nodes == 1
+    assert starting_of(read_texts({"a.sh": EXPORTS + "RANK=$1 python t.py\n"})).nodes == 0
