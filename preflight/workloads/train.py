@@ -6,13 +6,10 @@ By hand, on CPU (gloo); every rank prints its records, one JSON object a line:
     torchrun --nnodes=2 --node-rank=N --nproc-per-node=1 --master-addr=HOST --master-port=29500 train.py
     RANK=N WORLD_SIZE=2 MASTER_ADDR=HOST MASTER_PORT=29500 python train.py
 
-Settings are a JSON object: PREFLIGHT_SETTINGS='{"backend": "nccl", "steps": 12}'.
+Settings are a JSON object: PREFLIGHT_SETTINGS='{"backend": "nccl", "strategy": "fsdp", "precision": "bf16"}'.
 
-Rank r's gradient is caught on its way into the first all-reduce, after whatever this site hung on the model, and
-compared with the gradient for r's samples that ranks r-1 and r-2 compute on a plain copy of the model. Once gradients
-are summed every rank holds the same, also when one rank spoilt them: equal parameters prove nothing about that.
-
-Strategies: "ddp"; "fsdp" (FSDP2: parameters, gradients and optimizer in shards); "zero2" (DeepSpeed's ZeRO stage 2).
+The file reads as the job runs: what is trained, a rank among the others, the training itself; then each claim that is
+checked on it, what is told of it, and the life of one rank.
 """
 
 from __future__ import annotations
@@ -26,6 +23,7 @@ import resource
 import signal
 import socket
 import statistics
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -40,7 +38,9 @@ if TYPE_CHECKING:
 
     Gradients = list[torch.Tensor]  # one for each parameter, in the model's order
 
-AGREEMENT = 1e-3  # two computations of one gradient differ by rounding, about 1e-6, also between kinds of processors
+# How far two computations of one gradient may be apart, relative to it. fp32 rounds at 2^-24 and ends at about 1e-6,
+# also between kinds of processors; bf16 rounds at 2^-8, and a batch in other pieces is rounded elsewhere.
+AGREEMENT = {"fp32": 1e-3, "bf16": 5e-2}
 REPLAYED_STEPS = 3
 ALONE_STEPS = 5  # the first of them sets up buckets and is not counted
 PATIENCE_SECONDS = 5.0  # for a file that another rank wrote: shared file systems show it late
@@ -48,7 +48,7 @@ PROJECTIONS = 4  # on fixed pseudo-random vectors, for each parameter
 SPOILT = 1e9  # stands for a distance that is no number: JSON has no NaN
 
 
-# ---- settings and records --------------------------------------------------------------------------------------------
+# ---- what is trained -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,16 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What to train."""
+    """What to train, and how."""
 
     backend: str = "gloo"
     steps: int = 12
     seed: int = 1234
     model: str = "tiny"
-    strategy: str = "ddp"
+    strategy: str = "ddp"  # or "fsdp": FSDP2, all in shards; or "zero2": DeepSpeed's ZeRO stage 2
+    precision: str = "fp32"  # or "bf16": the forward pass under autocast, parameters and optimizer in fp32
+    accumulate: int = 1  # parts of a batch whose gradients are summed before they are exchanged
+    checkpoint_activations: bool = False  # compute them again in the backward pass instead of keeping them
     learning_rate: float = 1e-2
     # AdamW's first step is lr * g / (|g| + eps). With the usual 1e-8 it is the sign of g: rounding noise turns whole
     # steps round where g is nearly 0, and a gradient 1.5 times too large changes nothing. At 1e-3, the size of this
@@ -96,77 +99,11 @@ class Settings:
     dying_step: int = -1
 
 
-class Records:
-    """JSON lines to the local socket that PREFLIGHT_RECORDS names, or to stdout when started by hand."""
-
-    def __init__(self, *, rank: int) -> None:
-        self.rank = rank
-        self.at = "import"
-        self.socket = None
-        if "PREFLIGHT_RECORDS" in os.environ:
-            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self.socket.connect("\0" + os.environ["PREFLIGHT_RECORDS"])
-            self.socket.sendall(json.dumps({"rank": rank}).encode() + b"\n")
-
-    def send(self, record: dict[str, Any]) -> None:
-        """One record; a line is written whole, so that ranks sharing a terminal do not mix theirs."""
-        if self.socket:
-            self.socket.sendall(json.dumps(record, allow_nan=False).encode() + b"\n")
-        else:
-            os.write(1, json.dumps({"rank": self.rank, **record}).encode() + b"\n")
-
-    def stage(self, name: str, **what: Any) -> None:
-        """Where this rank is now: a rank that hangs is found by the last stage it sent."""
-        self.at = name
-        self.send({"record": "stage", "stage": name, **what})
-
-
-# ---- judging fingerprints: plain arithmetic, no torch ----------------------------------------------------------------
-
-
-def distance(ours: list[float], reference: list[float]) -> float:
-    """How far `ours` is from the reference, relative to it, at the parameter where that is worst.
-
-    A parameter whose gradient is under 1 % of the whole is measured against that 1 %: its own noise is no error.
-    """
-    whole = math.hypot(*reference)
-    worst = 0.0
-    for start in range(0, len(reference), PROJECTIONS):
-        part, wanted = ours[start : start + PROJECTIONS], reference[start : start + PROJECTIONS]
-        relative = math.dist(part, wanted) / max(math.hypot(*wanted), whole / 100, sys.float_info.min)
-        if not relative < SPOILT:
-            return SPOILT
-        worst = max(worst, relative)
-    return worst
-
-
-def difference(ours: float, wanted: float) -> float:
-    """How far a loss is from another, relative to it; what is no number is no different from no number."""
-    if math.isfinite(ours) and math.isfinite(wanted):
-        return abs(ours - wanted) / max(abs(wanted), sys.float_info.min)
-    return 0.0 if math.isfinite(ours) == math.isfinite(wanted) else SPOILT
-
-
-def consensus(own: list[float], peers: list[list[float]]) -> tuple[list[float], bool]:
-    """The gradient of a rank's samples as others computed it, and whether all who computed it agree.
-
-    Peers that agree are believed, whatever the rank itself computes. Where they do not, its own plain copy has the
-    casting vote: the computation nearest to all the others, together, is taken.
-    """
-    everyone = [*peers, own]
-    agreed = all(distance(left, right) < AGREEMENT for left in everyone for right in everyone)
-    if peers and all(distance(peer, peers[0]) < AGREEMENT for peer in peers):
-        return peers[0], agreed
-    return min(everyone, key=lambda one: statistics.median(distance(other, one) for other in everyone)), agreed
-
-
-# ---- model and data --------------------------------------------------------------------------------------------------
-
-
 def build_model(shape: Shape) -> nn.Module:
     """A small GPT: causal attention and a feed-forward layer, with pre-normalisation, `layers` times."""
     from torch import nn
     from torch.nn import functional
+    from torch.utils.checkpoint import checkpoint
 
     class Block(nn.Module):
         def __init__(self) -> None:
@@ -190,18 +127,30 @@ def build_model(shape: Shape) -> nn.Module:
     class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
+            self.keeps_activations = True
             self.token = nn.Embedding(shape.vocabulary, shape.width)
             self.position = nn.Embedding(shape.length, shape.width)
-            self.blocks = nn.Sequential(*[Block() for _ in range(shape.layers)])
+            self.blocks = nn.ModuleList(Block() for _ in range(shape.layers))
             self.head = nn.Sequential(nn.LayerNorm(shape.width), nn.Linear(shape.width, shape.vocabulary, bias=False))
 
         def forward(self, tokens: torch.Tensor) -> torch.Tensor:
             """The mean loss of predicting each token from those before it."""
             told, wanted = tokens[:, :-1], tokens[:, 1:]
             x = self.token(told) + self.position.weight[: told.shape[1]]
-            return functional.cross_entropy(self.head(self.blocks(x)).flatten(0, 1), wanted.flatten())
+            for block in self.blocks:
+                x = block(x) if self.keeps_activations else checkpoint(block, x, use_reentrant=False)
+            return functional.cross_entropy(self.head(x).float().flatten(0, 1), wanted.flatten())
 
     return Model()
+
+
+def loss_of(model: Any, tokens: torch.Tensor, precision: str) -> torch.Tensor:
+    """The loss of a model, wrapped or not, on a batch, in the precision that is trained in."""
+    import torch
+
+    with torch.autocast(tokens.device.type, dtype=torch.bfloat16, enabled=precision == "bf16"):
+        loss: torch.Tensor = model(tokens)
+    return loss
 
 
 def sample(index: int, shape: Shape) -> list[int]:
@@ -231,93 +180,17 @@ class Data:
         chosen = self.indices(rank)[step * self.shape.batch : (step + 1) * self.shape.batch]
         return torch.tensor([sample(index, self.shape) for index in chosen], device=self.place.device)
 
-
-def judge_samples(data: Data) -> dict[str, Any]:
-    """Whether this rank's samples are those that it should have, and whether other ranks use them too.
-
-    What it should have comes from the formula, without DistributedSampler, with the seed that most ranks have.
-    """
-    import torch
-
-    place, settings = data.place, data.settings
-    count = settings.steps * data.shape.batch
-    mine = [*data.indices(place.rank), *[-1] * count][:count]
-    everyones = from_every_rank([settings.seed, *mine], place=place)
-    seed = Counter(int(one[0]) for one in everyones).most_common(1)[0][0]
-    dealt = torch.randperm(count * place.ranks, generator=torch.Generator().manual_seed(seed)).tolist()
-    others = {index for rank, one in enumerate(everyones) if rank != place.rank for index in one[1:]}
-    return {
-        "samples_digest": hashlib.sha256(",".join(map(str, mine)).encode()).hexdigest()[:16],
-        "samples_right": mine == dealt[place.rank :: place.ranks],
-        "samples_shared": sum(index in others for index in mine),
-        "samples_missing": count * place.ranks - len(others.union(mine) - {-1}),
-    }
+    def load(self) -> tuple[list[torch.Tensor], float]:
+        """Every batch of this rank, and the median seconds that making one took."""
+        batches, seconds = [], []
+        for step in range(self.settings.steps):
+            started = time.perf_counter()
+            batches.append(self.batch(self.place.rank, step))
+            seconds.append(time.perf_counter() - started)
+        return batches, statistics.median(seconds)
 
 
-# ---- the reference: what a single process computes -------------------------------------------------------------------
-
-
-def gradients_of(model: nn.Module, tokens: torch.Tensor) -> Gradients:
-    """The gradients of one batch, on a model that no one else holds."""
-    import torch
-
-    return [gradient.detach() for gradient in torch.autograd.grad(model(tokens), list(model.parameters()))]
-
-
-def first_adamw_step(parameter: torch.Tensor, gradient: torch.Tensor, settings: Settings) -> torch.Tensor:
-    """AdamW's first step from its formula, without torch.optim: nothing hung on the optimizer acts here.
-
-    After one step the bias-corrected moments are g and g * g.
-    """
-    decayed = parameter * (1 - settings.learning_rate * settings.weight_decay)
-    return decayed - settings.learning_rate * gradient / (gradient.abs() + settings.epsilon)
-
-
-def fingerprint(tensors: list[torch.Tensor], *, seed: int) -> list[float]:
-    """PROJECTIONS numbers for each tensor that tell it from any other, the same on every kind of device."""
-    import torch
-
-    generator = torch.Generator().manual_seed(seed)
-    found: list[float] = []
-    for tensor in tensors:
-        total = torch.zeros(PROJECTIONS, dtype=torch.float64)
-        values = whole(tensor).flatten().cpu().double()
-        for start in range(0, len(values), 1 << 20):
-            chunk = values[start : start + (1 << 20)]
-            vectors = torch.rand(PROJECTIONS, len(chunk), generator=generator, dtype=torch.float64) - 0.5
-            total += vectors @ chunk
-        found += total.tolist()
-    return found
-
-
-def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor itself; of one that is in shards, all of it (every rank must ask)."""
-    sharded: Any = tensor.detach()
-    found: torch.Tensor = sharded.full_tensor() if hasattr(sharded, "full_tensor") else sharded
-    return found
-
-
-def digest(tensors: list[torch.Tensor]) -> str:
-    """Equal only if every bit of every tensor is."""
-    bits = hashlib.sha256()
-    for tensor in tensors:
-        values = whole(tensor).cpu().contiguous()
-        bits.update(ctypes.string_at(values.data_ptr(), values.numel() * values.element_size()))  # without numpy
-    return bits.hexdigest()[:16]
-
-
-def from_every_rank(values: list[float], *, place: Place) -> list[list[float]]:
-    """These values of all ranks, in rank order."""
-    import torch
-    import torch.distributed as dist
-
-    mine = torch.tensor(values, dtype=torch.float64, device=place.device)
-    everyone = [torch.empty_like(mine) for _ in range(place.ranks)]
-    dist.all_gather(everyone, mine)
-    return [one.tolist() for one in everyone]
-
-
-# ---- the training ----------------------------------------------------------------------------------------------------
+# ---- a rank among the others -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -330,490 +203,6 @@ class Place:
     import_seconds: float
     first_here: int  # the lowest rank on this node
     life: int  # how often torchrun has started the ranks again
-
-
-class Wire:
-    """Stands where DDP hands a bucket of gradients to the all-reduce: sees what goes in, times what comes out."""
-
-    def __init__(self, *, place: Place) -> None:
-        self.place = place
-        self.sent: dict[int, torch.Tensor] = {}  # by id of the parameter; of the first step only
-        self.watching = True
-        self.finite: list[torch.Tensor] = []
-        self.marks: list[tuple[Any, Any]] = []
-
-    def hook(self, bucket: Any) -> torch.futures.Future[torch.Tensor]:
-        """The mean over ranks, as DDP's own hook computes it."""
-        import torch.distributed as dist
-
-        buffer = bucket.buffer()
-        if self.watching:
-            self.sent.update(
-                (id(parameter), gradient.detach().clone())
-                for parameter, gradient in zip(bucket.parameters(), bucket.gradients())
-            )
-        self.finite.append(buffer.isfinite().all())
-        started = self._mark()
-        work = dist.all_reduce(buffer.div_(self.place.ranks), async_op=True)
-
-        def reduced(future: torch.futures.Future[Any]) -> torch.Tensor:
-            self.marks.append((started, self._mark()))
-            total: torch.Tensor = future.value()[0]
-            return total
-
-        mean: torch.futures.Future[torch.Tensor] = work.get_future().then(reduced)
-        return mean
-
-    def _mark(self) -> Any:
-        """A moment: on a GPU one of the stream that runs the work, since the host is far ahead of it."""
-        if self.place.device.type == "cpu":
-            return time.perf_counter()
-        import torch
-
-        event: Any = torch.cuda.Event
-        event = event(enable_timing=True)
-        event.record()
-        return event
-
-    def read_step(self) -> tuple[float, bool]:
-        """Seconds of all-reduce in the step that ended, and whether all that went in was finite."""
-        if self.place.device.type == "cpu":
-            seconds = sum(ended - started for started, ended in self.marks)
-        else:
-            seconds = sum(started.elapsed_time(ended) for started, ended in self.marks) / 1e3
-        finite = all(bool(one) for one in self.finite)
-        self.marks, self.finite = [], []
-        return seconds, finite
-
-
-class Trainee:
-    """A copy of a model in training: wrapped as the strategy says, with its optimizer."""
-
-    def __init__(self, start: nn.Module, *, settings: Settings, place: Place, wire: Wire | None, group: Any) -> None:
-        import torch
-
-        self.settings, self.place = settings, place
-        self.model = deepcopy(start)
-        self.engine: Any = WRAPPERS[settings.strategy](self.model, place, group)
-        if wire is not None and settings.strategy == "ddp":
-            # A lambda: DDP rejects annotations as text.
-            self.engine.register_comm_hook(None, lambda _state, bucket: wire.hook(bucket))
-        self.optimizer: Any = torch.optim.AdamW(
-            self.engine.parameters(),
-            lr=settings.learning_rate,
-            eps=settings.epsilon,
-            weight_decay=settings.weight_decay,
-        )
-        if settings.strategy == "zero2":
-            self.engine, self.optimizer = with_deepspeed(self.model, self.optimizer, settings)
-
-    def step(self, tokens: torch.Tensor) -> float:
-        """One optimizer step on a batch; gives this rank's loss."""
-        if self.settings.strategy == "zero2":
-            loss = self.engine(tokens)
-            self.engine.backward(loss)
-            self.engine.step()
-            return float(loss.detach())
-        self.optimizer.zero_grad()
-        loss = self.backward(tokens)
-        self.optimizer.step()
-        return float(loss)
-
-    def backward(self, *parts: torch.Tensor) -> torch.Tensor:
-        """The gradients of a batch given in equal parts, exchanged with the other ranks at the last of them."""
-        losses = []
-        for number, tokens in enumerate(parts, start=1):
-            with self._quiet() if number < len(parts) else nullcontext():
-                loss = self.engine(tokens) / len(parts)
-                loss.backward()
-            losses.append(loss.detach())
-        total: torch.Tensor = sum(losses[1:], losses[0])
-        return total
-
-    def _quiet(self) -> Any:
-        """Accumulate gradients, and say nothing to the other ranks."""
-        return self.engine.no_sync() if self.settings.strategy == "ddp" else FsdpQuiet(self.engine)
-
-    def optimizer_state(self) -> list[torch.Tensor]:
-        """The moments of every parameter, in the model's order."""
-        states = [self.optimizer.state[parameter] for parameter in self.model.parameters()]
-        return [state[name] for state in states for name in ("exp_avg", "exp_avg_sq")]
-
-
-class FsdpQuiet:
-    """FSDP2's no_sync."""
-
-    def __init__(self, engine: Any) -> None:
-        self.engine = engine
-
-    def __enter__(self) -> None:
-        self.engine.set_requires_gradient_sync(False)
-
-    def __exit__(self, *_: object) -> None:
-        self.engine.set_requires_gradient_sync(True)
-
-
-def with_ddp(model: nn.Module, place: Place, group: Any) -> Any:
-    """Whole parameters on every rank, gradients summed over all."""
-    from torch.nn.parallel import DistributedDataParallel
-
-    devices = [place.device.index] if place.device.type == "cuda" else None
-    return DistributedDataParallel(model, device_ids=devices, process_group=group)
-
-
-def with_fsdp(model: nn.Module, place: Place, _group: Any) -> Any:
-    """Parameters, gradients and optimizer in shards; each block gathers what it needs."""
-    import torch.distributed as dist
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-
-    for parameter in model.parameters():
-        dist.broadcast(parameter.data, src=0)
-    ranks = init_device_mesh(place.device.type, (place.ranks,))
-    blocks: Any = model.blocks
-    for block in blocks:
-        fully_shard(block, mesh=ranks)
-    fully_shard(model, mesh=ranks)
-    return model
-
-
-def with_deepspeed(model: nn.Module, optimizer: Any, settings: Settings) -> tuple[Any, Any]:
-    """ZeRO stage 2: whole parameters, gradients and optimizer in shards."""
-    # What DeepSpeed compiles at its first use goes where the job's other scratch goes.
-    if "TMPDIR" in os.environ:
-        os.environ.setdefault("TORCH_EXTENSIONS_DIR", os.environ["TMPDIR"])
-    import deepspeed
-
-    configuration = {
-        "train_micro_batch_size_per_gpu": SHAPES[settings.model].batch,
-        "gradient_accumulation_steps": 1,
-        "zero_optimization": {"stage": 2},
-        "zero_allow_untested_optimizer": True,
-        "zero_force_ds_cpu_optimizer": False,
-    }
-    engine, wrapped, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=configuration)
-    return engine, wrapped
-
-
-WRAPPERS: dict[str, Callable[[nn.Module, Place, Any], Any]] = {
-    "ddp": with_ddp,
-    "fsdp": with_fsdp,
-    "zero2": lambda model, _place, _group: model,
-}
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step, as this rank saw it."""
-
-    loss: float
-    seconds: float
-    communication_seconds: float
-    finite: bool
-
-
-def train(*, settings: Settings, place: Place, records: Records) -> None:
-    """Train, compare the first step with the reference, and report."""
-    import torch
-
-    torch.manual_seed(settings.seed)
-    data = Data(settings=settings, place=place)
-    wire = Wire(place=place)
-    start = build_model(data.shape).to(place.device)
-    trainee = Trainee(start, settings=settings, place=place, wire=wire, group=None)
-    # Of the very model that is trained, before its first step; what is hung on that later is not on this one.
-    start.load_state_dict({name: whole(value) for name, value in trainee.model.state_dict().items()})
-    batches, data_seconds = load(data)
-    checkpoint = Checkpoint(settings=settings, place=place)
-
-    first: dict[str, Any] = {}
-    begin = checkpoint.read_into(trainee) if settings.drill and place.life else 0
-    steps = []
-    for number in range(begin, settings.steps):
-        if (number, place.rank, place.life) == (settings.dying_step, settings.dying_rank, 0):
-            os.kill(os.getpid(), signal.SIGKILL)
-        steps.append(timed_step(trainee, batches[number], wire))
-        if number == 0:
-            wire.watching = False
-            first = compare_first_step(trainee.model, start, wire=wire, data=data)
-            records.stage("running")
-        if number + 1 == checkpoint.step and checkpoint.path:
-            records.stage("checkpoint")
-            checkpoint.write(trainee)
-            records.stage("running")
-    if settings.drill:
-        tell_losses(steps, begin=begin, data=data, records=records, figures={})
-        return
-    records.stage("checking")
-    found = {
-        "parameters_digest": digest(list(trainee.model.parameters())),
-        "optimizer_digest": digest(trainee.optimizer_state()) if settings.strategy == "ddp" else "",
-        **first,
-        **judge_samples(data),
-        **check_again(start, batches, steps, data=data),
-        "alone_step_seconds_median": time_alone(start, batches, data=data),
-        "data_seconds_median": data_seconds,
-    }
-    if checkpoint.path:
-        records.stage("checkpoint")
-        found |= check_resuming(start, checkpoint, batches, steps, data=data)
-    missing = found.pop("samples_missing")
-    report(steps, found, data=data, records=records)
-    size = sum(parameter.numel() * parameter.element_size() for parameter in start.parameters())
-    figures = {"samples_missing": missing, "gradient_bytes": size}
-    tell_losses(steps, begin=begin, data=data, records=records, figures=figures)
-
-
-def load(data: Data) -> tuple[list[torch.Tensor], float]:
-    """Every batch of this rank, and the median seconds that making one took."""
-    batches, seconds = [], []
-    for step in range(data.settings.steps):
-        started = time.perf_counter()
-        batches.append(data.batch(data.place.rank, step))
-        seconds.append(time.perf_counter() - started)
-    return batches, statistics.median(seconds)
-
-
-def timed_step(trainee: Trainee, tokens: torch.Tensor, wire: Wire) -> Step:
-    """One step with its clock."""
-    import torch
-
-    started = time.perf_counter()
-    loss = trainee.step(tokens)
-    if trainee.place.device.type == "cuda":
-        torch.cuda.synchronize()
-    seconds = time.perf_counter() - started
-    communication_seconds, finite = wire.read_step()
-    return Step(loss, seconds, communication_seconds, finite and math.isfinite(loss))
-
-
-def check_again(start: nn.Module, batches: list[torch.Tensor], steps: list[Step], *, data: Data) -> dict[str, Any]:
-    """Train the first steps once more, and take one batch in two halves: both must give what was there before."""
-    settings, place = data.settings, data.place
-    again = Trainee(start, settings=settings, place=place, wire=Wire(place=place), group=None)
-    curve = [again.step(tokens) for tokens in batches[:REPLAYED_STEPS]]
-    found: dict[str, Any] = {"replay_error": max(difference(now, then.loss) for now, then in zip(curve, steps))}
-    if settings.strategy != "zero2":
-        again.optimizer.zero_grad()
-        again.backward(batches[0])
-        large = gradient_fingerprint(again.model, seed=settings.seed)
-        again.optimizer.zero_grad()
-        again.backward(*batches[0].chunk(2))
-        found["accumulation_error"] = distance(gradient_fingerprint(again.model, seed=settings.seed), large)
-    return found
-
-
-def gradient_fingerprint(model: nn.Module, *, seed: int) -> list[float]:
-    """The fingerprint of the gradients that a model holds."""
-    return fingerprint([parameter.grad for parameter in model.parameters() if parameter.grad is not None], seed=seed)
-
-
-def time_alone(start: nn.Module, batches: list[torch.Tensor], *, data: Data) -> float | None:
-    """Median seconds of a step when each node trains by itself, at the same time; None where there is one node."""
-    import torch.distributed as dist
-
-    place = data.place
-    first_ranks = [int(one[0]) for one in from_every_rank([place.first_here], place=place)]
-    if len(set(first_ranks)) == 1 or data.settings.strategy != "ddp":
-        return None
-    here = [rank for rank, first in enumerate(first_ranks) if first == place.first_here]
-    group: Any = dist.new_group(here, use_local_synchronization=True)
-    alone = Trainee(start, settings=data.settings, place=place, wire=None, group=group)
-    wire = Wire(place=place)
-    from_every_rank([0.0], place=place)  # all begin together
-    seconds = [timed_step(alone, tokens, wire).seconds for tokens in batches[:ALONE_STEPS]]
-    return statistics.median(seconds[1:] or seconds)
-
-
-# ---- the checkpoint --------------------------------------------------------------------------------------------------
-
-
-class Checkpoint:
-    """One file, written after half of the steps."""
-
-    def __init__(self, *, settings: Settings, place: Place) -> None:
-        self.place = place
-        self.step = settings.steps // 2
-        self.is_shared = bool(settings.checkpoint_dir)
-        folder = settings.checkpoint_dir or (os.environ.get("TMPDIR", "") if settings.drill else "")
-        self.path = os.path.join(folder, f"{settings.checkpoint_name}.pt") if folder else ""
-        self.error = ""
-        self.bits = 0.0  # of the file's digest, as many as a float holds
-
-    def write(self, trainee: Trainee) -> None:
-        """Write the state of model and optimizer: rank 0 for all, or one rank a node where the folder is its own."""
-        import torch
-        from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
-
-        # Offloaded, the whole state comes together on rank 0 only.
-        options = StateDictOptions(full_state_dict=True, cpu_offload=self.is_shared)
-        model, optimizer = get_state_dict(trainee.engine, trainee.optimizer, options=options)
-        if self.place.rank == (0 if self.is_shared else self.place.first_here):
-            try:
-                with open(self.path + ".part", "wb") as file:
-                    torch.save({"model": model, "optimizer": optimizer, "step": self.step}, file)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(self.path + ".part", self.path)
-                self.bits = self._digest()
-            except (OSError, RuntimeError) as error:
-                self.error = f"{type(error).__name__}: {error}"[:300]
-
-    def read_into(self, trainee: Trainee) -> int:
-        """Put the file's state into a model and its optimizer; gives the number of the step to go on with."""
-        import torch
-        from torch.distributed.checkpoint.state_dict import StateDictOptions, set_state_dict
-
-        found = torch.load(self.path, map_location="cpu", weights_only=True)
-        set_state_dict(
-            trainee.engine,
-            trainee.optimizer,
-            model_state_dict=found["model"],
-            optim_state_dict=found["optimizer"],
-            options=StateDictOptions(full_state_dict=True),
-        )
-        return int(found["step"])
-
-    def find(self) -> str:
-        """Why this rank cannot read what rank 0 wrote, or nothing."""
-        wanted = from_every_rank([self.bits], place=self.place)[0][0]
-        if not wanted:
-            return self.error  # of rank 0 alone: the others have nothing to read
-        end = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            try:
-                if self._digest() == wanted:
-                    return ""
-                why = f"{self.path} is not the file that rank 0 wrote"
-            except OSError as error:
-                why = f"{self.path}: {error.strerror}"
-            if time.monotonic() > end:
-                return why
-            time.sleep(0.2)
-
-    def remove(self) -> None:
-        """Leave nothing in the user's folder, once every rank is done with it."""
-        from_every_rank([0.0], place=self.place)
-        if self.bits:
-            os.unlink(self.path)
-
-    def _digest(self) -> float:
-        with open(self.path, "rb") as file:
-            return float(int.from_bytes(hashlib.sha256(file.read()).digest()[:6], "big") + 1)
-
-
-def check_resuming(
-    start: nn.Module, checkpoint: Checkpoint, batches: list[torch.Tensor], steps: list[Step], *, data: Data
-) -> dict[str, Any]:
-    """Read the checkpoint on every rank and train its second half again: the curve must be the same."""
-    place = data.place
-    error = checkpoint.find()
-    found: dict[str, Any] = {"checkpoint_error": error}
-    errors = from_every_rank([float(bool(error))], place=place)
-    if not any(one[0] for one in errors):
-        resumed = Trainee(start, settings=data.settings, place=place, wire=Wire(place=place), group=None)
-        begin = checkpoint.read_into(resumed)
-        curve = [resumed.step(tokens) for tokens in batches[begin:]]
-        found["resume_error"] = max(difference(now, then.loss) for now, then in zip(curve, steps[begin:]))
-    checkpoint.remove()
-    return found
-
-
-# ---- what is told ----------------------------------------------------------------------------------------------------
-
-
-def report(steps: list[Step], checked: dict[str, Any], *, data: Data, records: Records) -> None:
-    """Send what this rank found."""
-    place, count = data.place, len(steps)
-    steady = steps[1:] or steps  # the first one sets up connections and buckets
-
-    # Gathered at the end, not at each step: nothing of ours disturbs the steps.
-    spoilt_at = next((number for number, step in enumerate(steps) if not step.finite), count)
-    everyones = from_every_rank([spoilt_at], place=place)
-    records.send(
-        {
-            "record": "trained",
-            "rank": place.rank,
-            "hostname": socket.gethostname(),
-            "device": str(place.device),
-            "step_seconds_median": statistics.median(step.seconds for step in steady),
-            "step_seconds_p95": sorted(step.seconds for step in steady)[math.ceil(0.95 * len(steady)) - 1],
-            "communication_seconds_median": statistics.median(step.communication_seconds for step in steady),
-            **checked,
-            "import_seconds": place.import_seconds,
-            # After one rank's infinity all ranks have it in the next step: it counts only where it came first.
-            "finite": spoilt_at == count or spoilt_at > min(one[0] for one in everyones),
-            "memory_peak_bytes": memory_peak_bytes(place.device),
-        }
-    )
-
-
-def tell_losses(steps: list[Step], *, begin: int, data: Data, records: Records, figures: dict[str, Any]) -> None:
-    """Rank 0 sends what is of all ranks together."""
-    place, count, steady = data.place, len(steps), steps[1:] or steps
-    everyones = from_every_rank([*(s.loss for s in steps), *(s.seconds for s in steady)], place=place)
-    if place.rank:
-        return
-    losses = [statistics.fmean(of_all) for of_all in zip(*(one[:count] for one in everyones))]
-    until = next((number for number, loss in enumerate(losses) if not math.isfinite(loss)), count)
-    slowest = [max(of_all) for of_all in zip(*(one[count:] for one in everyones))]
-    rate = place.ranks * data.shape.batch * data.shape.length / statistics.median(slowest)
-    records.send({"record": "losses", "losses": losses[:until], "tokens_per_s": rate, "begin": begin, **figures})
-
-
-def memory_peak_bytes(device: torch.device) -> int:
-    """The most that this rank held: of its GPU, or of the host."""
-    if device.type == "cuda":
-        import torch
-
-        return int(torch.cuda.max_memory_allocated(device))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-
-
-def compare_first_step(model: nn.Module, copy: nn.Module, *, wire: Wire, data: Data) -> dict[str, Any]:
-    """How far this rank's gradient is from its peers' for the same samples, and its parameters from one process'."""
-    place, settings, seed = data.place, data.settings, data.settings.seed
-    parameters = list(model.parameters())
-
-    # Rank r computes for r, r+1 and r+2, so r's own gradient is known to r, r-1 and r-2.
-    reach = min(3, place.ranks)
-    said: list[float] = []
-    if wire.sent:
-        said += fingerprint([wire.sent[id(parameter)] for parameter in parameters], seed=seed)
-    for ahead in range(reach):
-        tokens = data.batch((place.rank + ahead) % place.ranks, 0)
-        said += fingerprint(gradients_of(copy, tokens), seed=seed)
-    length = len(parameters) * PROJECTIONS
-    if not wire.sent:  # in shards nobody sees what a single rank put in
-        said = said[:length] + said
-    everyone = from_every_rank(said, place=place)
-
-    def computed_by(behind: int) -> list[float]:
-        """What the rank that far before this one computed, on its plain copy, for this one's samples."""
-        return everyone[(place.rank - behind) % place.ranks][(1 + behind) * length : (2 + behind) * length]
-
-    reference, agreed = consensus(computed_by(0), [computed_by(behind) for behind in range(1, reach)])
-
-    starts = [parameter.detach() for parameter in copy.parameters()]
-    moved = fingerprint([whole(now) - start for now, start in zip(parameters, starts)], seed=seed)
-    if place.ranks <= settings.reference_world:
-        import torch
-
-        together = torch.cat([data.batch(rank, 0) for rank in range(place.ranks)])
-        ends = [first_adamw_step(*pair, settings) for pair in zip(starts, gradients_of(copy, together))]
-        wanted = fingerprint([end - start for end, start in zip(ends, starts)], seed=seed)
-    else:  # too many samples for one process: the movement that most ranks made, which are equal to the last bit
-        moves = Counter(tuple(one) for one in from_every_rank(moved, place=place))
-        wanted = list(moves.most_common(1)[0][0])
-    return {
-        "gradient_error": distance(said[:length], reference),
-        "reference_agreed": agreed,
-        # Measured on the step, not on the parameters: they are so much larger that a wrong step would hardly show.
-        "parameters_error": distance(moved, wanted),
-    }
-
-
-# ---- one rank, from start to end -------------------------------------------------------------------------------------
 
 
 def join(*, settings: Settings, records: Records) -> Place:
@@ -876,8 +265,667 @@ def look_through_accelerate(place: Place) -> None:
         raise RuntimeError(f"{told}; wanted {place.ranks} and {place.rank}")
 
 
+def from_every_rank(values: list[float], *, place: Place) -> list[list[float]]:
+    """These values of all ranks, in rank order."""
+    import torch
+    import torch.distributed as dist
+
+    mine = torch.tensor(values, dtype=torch.float64, device=place.device)
+    everyone = [torch.empty_like(mine) for _ in range(place.ranks)]
+    dist.all_gather(everyone, mine)
+    return [one.tolist() for one in everyone]
+
+
+# ---- the training ----------------------------------------------------------------------------------------------------
+
+
+def train(*, settings: Settings, place: Place, records: Records) -> None:
+    """Train, check every claim on what was trained, and tell."""
+    import torch
+
+    torch.manual_seed(settings.seed)
+    data = Data(settings=settings, place=place)
+    start = build_model(data.shape).to(place.device)
+    trainee = Trainee(start, settings=settings, place=place)
+    # Of the very model that is trained, before its first step; what is hung on that later is not on this one.
+    start.load_state_dict({name: whole(value) for name, value in trainee.model.state_dict().items()})
+    batches, data_seconds = data.load()
+    checkpoint = Checkpoint(settings=settings, place=place)
+
+    found: dict[str, Any] = {"data_seconds_median": data_seconds}
+    begin = checkpoint.read_into(trainee) if settings.drill and place.life else 0
+    steps = []
+    for number in range(begin, settings.steps):
+        if (number, place.rank, place.life) == (settings.dying_step, settings.dying_rank, 0):
+            os.kill(os.getpid(), signal.SIGKILL)
+        trainee.wire.keeps_what_is_sent = number == 0
+        steps.append(trainee.timed_step(batches[number]))
+        if number == 0:
+            found |= check_first_step(trainee, start, data=data)
+            records.stage("running")
+        if number + 1 == checkpoint.step and checkpoint.path:
+            records.stage("checkpoint")
+            checkpoint.write(trainee)
+            records.stage("running")
+    if settings.drill:
+        tell_of_all(steps, begin=begin, data=data, records=records, figures={})
+        return
+
+    records.stage("checking")
+    found["parameters_digest"] = digest(list(trainee.model.parameters()))
+    found["optimizer_digest"] = digest(trainee.optimizer_state()) if settings.strategy == "ddp" else ""
+    found |= check_samples(data) | check_again(start, batches, steps, data=data)
+    found["alone_step_seconds_median"] = time_alone(start, batches, data=data)
+    if checkpoint.path:
+        records.stage("checkpoint")
+        found |= check_resuming(start, checkpoint, batches, steps, data=data)
+    size = sum(parameter.numel() * parameter.element_size() for parameter in start.parameters())
+    figures = {"gradient_bytes": size, "samples_missing": found.pop("samples_missing")}
+    tell_of_this_rank(steps, found, data=data, records=records)
+    tell_of_all(steps, begin=begin, data=data, records=records, figures=figures)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step, as this rank saw it."""
+
+    loss: float
+    seconds: float
+    communication_seconds: float
+    finite: bool
+
+
+class Trainee:
+    """A copy of a model in training: wrapped as the strategy says, with its optimizer."""
+
+    def __init__(self, start: nn.Module, *, settings: Settings, place: Place, group: Any = None) -> None:
+        import torch
+
+        self.settings, self.place = settings, place
+        self.model = deepcopy(start)
+        self.model.keeps_activations = not settings.checkpoint_activations  # type: ignore[assignment]
+        self.engine: Any = WRAPPERS[settings.strategy](self.model, place, group)
+        self.wire = Wire(place=place, group=group)
+        if settings.strategy == "ddp":
+            # A lambda: DDP rejects annotations as text.
+            self.engine.register_comm_hook(None, lambda _state, bucket: self.wire.hook(bucket))
+        self.optimizer: Any = torch.optim.AdamW(
+            self.engine.parameters(),
+            lr=settings.learning_rate,
+            eps=settings.epsilon,
+            weight_decay=settings.weight_decay,
+        )
+        if settings.strategy == "zero2":
+            self.engine, self.optimizer = with_deepspeed(self.model, self.optimizer, settings)
+
+    def timed_step(self, tokens: torch.Tensor) -> Step:
+        """One optimizer step on a batch, with its clock."""
+        import torch
+
+        started = time.perf_counter()
+        loss = float(self.step(tokens))
+        if self.place.device.type == "cuda":
+            torch.cuda.synchronize()
+        seconds = time.perf_counter() - started
+        communication_seconds, finite = self.wire.read_step()
+        return Step(loss, seconds, communication_seconds, finite and math.isfinite(loss))
+
+    def step(self, tokens: torch.Tensor) -> torch.Tensor:
+        """One optimizer step on a batch; gives this rank's loss."""
+        parts = tokens.chunk(self.settings.accumulate)
+        if self.settings.strategy == "zero2":
+            return self._step_of_deepspeed(parts)
+        self.optimizer.zero_grad()
+        loss = self.backward(*parts)
+        self.optimizer.step()
+        return loss
+
+    def backward(self, *parts: torch.Tensor) -> torch.Tensor:
+        """The gradients of a batch given in equal parts, exchanged with the other ranks at the last of them."""
+        losses = []
+        for number, tokens in enumerate(parts, start=1):
+            with self._quiet() if number < len(parts) else nullcontext():
+                loss: Any = loss_of(self.engine, tokens, self.settings.precision) / len(parts)
+                loss.backward()
+            losses.append(loss.detach())
+        total: torch.Tensor = sum(losses[1:], losses[0])
+        return total
+
+    def _quiet(self) -> Any:
+        """Accumulate gradients, and say nothing to the other ranks."""
+        return self.engine.no_sync() if self.settings.strategy == "ddp" else FsdpQuiet(self.engine)
+
+    def _step_of_deepspeed(self, parts: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        """DeepSpeed counts the parts itself, and steps at the last."""
+        losses = []
+        for tokens in parts:
+            loss = loss_of(self.engine, tokens, self.settings.precision)
+            self.engine.backward(loss)
+            self.engine.step()
+            losses.append(loss.detach())
+        total: torch.Tensor = sum(losses[1:], losses[0])
+        return total / len(parts)
+
+    def optimizer_state(self) -> list[torch.Tensor]:
+        """The moments of every parameter, in the model's order."""
+        states = [self.optimizer.state[parameter] for parameter in self.model.parameters()]
+        return [state[name] for state in states for name in ("exp_avg", "exp_avg_sq")]
+
+
+class FsdpQuiet:
+    """FSDP2's no_sync."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+
+    def __enter__(self) -> None:
+        self.engine.set_requires_gradient_sync(False)
+
+    def __exit__(self, *_: object) -> None:
+        self.engine.set_requires_gradient_sync(True)
+
+
+def with_ddp(model: nn.Module, place: Place, group: Any) -> Any:
+    """Whole parameters on every rank, gradients summed over all."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    devices = [place.device.index] if place.device.type == "cuda" else None
+    return DistributedDataParallel(model, device_ids=devices, process_group=group)
+
+
+def with_fsdp(model: nn.Module, place: Place, _group: Any) -> Any:
+    """Parameters, gradients and optimizer in shards; each block gathers what it needs."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    for parameter in model.parameters():
+        dist.broadcast(parameter.data, src=0)
+    ranks = init_device_mesh(place.device.type, (place.ranks,))
+    blocks: Any = model.blocks
+    for block in blocks:
+        fully_shard(block, mesh=ranks)
+    fully_shard(model, mesh=ranks)
+    return model
+
+
+def with_deepspeed(model: nn.Module, optimizer: Any, settings: Settings) -> tuple[Any, Any]:
+    """ZeRO stage 2: whole parameters, gradients and optimizer in shards."""
+    # What DeepSpeed compiles at its first use goes where the job's other scratch goes.
+    if "TMPDIR" in os.environ:
+        os.environ.setdefault("TORCH_EXTENSIONS_DIR", os.environ["TMPDIR"])
+    import deepspeed
+
+    configuration = {
+        "train_micro_batch_size_per_gpu": SHAPES[settings.model].batch // settings.accumulate,
+        "gradient_accumulation_steps": settings.accumulate,
+        "zero_optimization": {"stage": 2},
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+    }
+    engine, wrapped, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=configuration)
+    return engine, wrapped
+
+
+WRAPPERS: dict[str, Callable[[nn.Module, Place, Any], Any]] = {
+    "ddp": with_ddp,
+    "fsdp": with_fsdp,
+    "zero2": lambda model, _place, _group: model,
+}
+
+
+class Wire:
+    """Stands where DDP hands a bucket of gradients to the all-reduce: sees what goes in, times what comes out."""
+
+    def __init__(self, *, place: Place, group: Any) -> None:
+        self.place, self.group = place, group
+        self.keeps_what_is_sent = False
+        self.sent: dict[int, torch.Tensor] = {}  # by id of the parameter
+        self.finite: list[torch.Tensor] = []
+        self.begun: list[Any] = []  # moments; one for each bucket of the step
+        self.ended: list[Any] = []
+
+    def hook(self, bucket: Any) -> torch.futures.Future[torch.Tensor]:
+        """The mean over ranks, as DDP's own hook computes it."""
+        import torch.distributed as dist
+
+        buffer = bucket.buffer()
+        if self.keeps_what_is_sent:
+            self.sent.update(
+                (id(parameter), gradient.detach().clone())
+                for parameter, gradient in zip(bucket.parameters(), bucket.gradients())
+            )
+        self.finite.append(buffer.isfinite().all())
+        self.begun.append(self._now())
+        work = dist.all_reduce(buffer.div_(dist.get_world_size(self.group)), group=self.group, async_op=True)
+
+        def reduced(future: torch.futures.Future[Any]) -> torch.Tensor:
+            self.ended.append(self._now())
+            total: torch.Tensor = future.value()[0]
+            return total
+
+        mean: torch.futures.Future[torch.Tensor] = work.get_future().then(reduced)
+        return mean
+
+    def _now(self) -> Any:
+        """A moment: on a GPU one of the stream that runs the work, since the host is far ahead of it."""
+        if self.place.device.type == "cpu":
+            return time.perf_counter()
+        import torch
+
+        event: Any = torch.cuda.Event
+        event = event(enable_timing=True)
+        event.record()
+        return event
+
+    def read_step(self) -> tuple[float, bool]:
+        """Seconds that the step waited for the exchange, and whether all that went into it was finite.
+
+        Buckets leave while the backward pass goes on; it is over with the last of them, and what follows is waiting.
+        """
+        seconds = 0.0
+        if self.begun and self.place.device.type == "cpu":
+            seconds = max(self.ended) - self.begun[-1]
+        elif self.begun:
+            seconds = max(self.begun[-1].elapsed_time(ended) for ended in self.ended) / 1e3
+        finite = all(bool(one) for one in self.finite)
+        self.begun, self.ended, self.finite = [], [], []
+        return max(seconds, 0.0), finite
+
+
+# ---- claim: on the first step every rank's gradient, and the step itself, are what one process computes --------------
+
+
+def check_first_step(trainee: Trainee, copy: nn.Module, *, data: Data) -> dict[str, Any]:
+    """How far this rank's gradient is from its peers' for the same samples, and its parameters from one process'.
+
+    The gradient is caught on its way into the first all-reduce, after whatever this site hung on the model, and
+    compared with what ranks r-1 and r-2 compute for r's samples on a plain copy of the model. Once gradients are
+    summed every rank holds the same, also when one rank spoilt them: equal parameters prove nothing about that.
+    """
+    import torch
+
+    place, settings, seed = data.place, data.settings, data.settings.seed
+    parameters, sent = list(trainee.model.parameters()), trainee.wire.sent
+
+    # Rank r computes for r, r+1 and r+2, so r's own gradient is known to r, r-1 and r-2.
+    reach = min(3, place.ranks)
+    said: list[float] = []
+    if sent:
+        said += fingerprint([sent[id(parameter)] for parameter in parameters], seed=seed)
+    for ahead in range(reach):
+        tokens = data.batch((place.rank + ahead) % place.ranks, 0)
+        said += fingerprint(gradients_of(copy, tokens, settings.precision), seed=seed)
+    length = len(parameters) * PROJECTIONS
+    if not sent:  # in shards nobody sees what a single rank put in
+        said = said[:length] + said
+    everyone = from_every_rank(said, place=place)
+
+    def computed_by(behind: int) -> list[float]:
+        """What the rank that far before this one computed, on its plain copy, for this one's samples."""
+        return everyone[(place.rank - behind) % place.ranks][(1 + behind) * length : (2 + behind) * length]
+
+    peers = [computed_by(behind) for behind in range(1, reach)]
+    reference, agreed = consensus(computed_by(0), peers, within=AGREEMENT[settings.precision])
+
+    starts = [parameter.detach() for parameter in copy.parameters()]
+    moved = fingerprint([whole(now) - start for now, start in zip(parameters, starts)], seed=seed)
+    if place.ranks <= settings.reference_world:
+        together = torch.cat([data.batch(rank, 0) for rank in range(place.ranks)])
+        gradients = gradients_of(copy, together, settings.precision)
+        ends = [first_adamw_step(*pair, settings) for pair in zip(starts, gradients)]
+        wanted = fingerprint([end - start for end, start in zip(ends, starts)], seed=seed)
+    else:  # too many samples for one process: the movement that most ranks made, which are equal to the last bit
+        moves = Counter(tuple(one) for one in from_every_rank(moved, place=place))
+        wanted = list(moves.most_common(1)[0][0])
+    return {
+        "gradient_error": distance(said[:length], reference),
+        "reference_agreed": agreed,
+        # Measured on the step, not on the parameters: they are so much larger that a wrong step would hardly show.
+        "parameters_error": distance(moved, wanted),
+    }
+
+
+def gradients_of(model: nn.Module, tokens: torch.Tensor, precision: str) -> Gradients:
+    """The gradients of one batch, on a model that no one else holds."""
+    import torch
+
+    loss = loss_of(model, tokens, precision)
+    return [gradient.detach() for gradient in torch.autograd.grad(loss, list(model.parameters()))]
+
+
+def first_adamw_step(parameter: torch.Tensor, gradient: torch.Tensor, settings: Settings) -> torch.Tensor:
+    """AdamW's first step from its formula, without torch.optim: nothing hung on the optimizer acts here.
+
+    After one step the bias-corrected moments are g and g * g.
+    """
+    decayed = parameter * (1 - settings.learning_rate * settings.weight_decay)
+    return decayed - settings.learning_rate * gradient / (gradient.abs() + settings.epsilon)
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor itself; of one that is in shards, all of it (every rank must ask)."""
+    sharded: Any = tensor.detach()
+    found: torch.Tensor = sharded.full_tensor() if hasattr(sharded, "full_tensor") else sharded
+    return found
+
+
+def fingerprint(tensors: list[torch.Tensor], *, seed: int) -> list[float]:
+    """PROJECTIONS numbers for each tensor that tell it from any other, the same on every kind of device."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    found: list[float] = []
+    for tensor in tensors:
+        total = torch.zeros(PROJECTIONS, dtype=torch.float64)
+        values = whole(tensor).flatten().cpu().double()
+        for start in range(0, len(values), 1 << 20):
+            chunk = values[start : start + (1 << 20)]
+            vectors = torch.rand(PROJECTIONS, len(chunk), generator=generator, dtype=torch.float64) - 0.5
+            total += vectors @ chunk
+        found += total.tolist()
+    return found
+
+
+def distance(ours: list[float], reference: list[float]) -> float:
+    """How far `ours` is from the reference, relative to it, at the parameter where that is worst.
+
+    A parameter whose gradient is under 1 % of the whole is measured against that 1 %: its own noise is no error.
+    """
+    all_of_it = math.hypot(*reference)
+    worst = 0.0
+    for start in range(0, len(reference), PROJECTIONS):
+        part, wanted = ours[start : start + PROJECTIONS], reference[start : start + PROJECTIONS]
+        relative = math.dist(part, wanted) / max(math.hypot(*wanted), all_of_it / 100, sys.float_info.min)
+        if not relative < SPOILT:
+            return SPOILT
+        worst = max(worst, relative)
+    return worst
+
+
+def consensus(own: list[float], peers: list[list[float]], *, within: float) -> tuple[list[float], bool]:
+    """The gradient of a rank's samples as others computed it, and whether all who computed it agree.
+
+    Peers that agree are believed, whatever the rank itself computes. Where they do not, its own plain copy has the
+    casting vote: the computation nearest to all the others, together, is taken.
+    """
+    everyone = [*peers, own]
+    agreed = all(distance(left, right) < within for left in everyone for right in everyone)
+    if peers and all(distance(peer, peers[0]) < within for peer in peers):
+        return peers[0], agreed
+    return min(everyone, key=lambda one: statistics.median(distance(other, one) for other in everyone)), agreed
+
+
+# ---- claim: after the last step every rank holds the same to the last bit --------------------------------------------
+
+
+def digest(tensors: list[torch.Tensor]) -> str:
+    """Equal only if every bit of every tensor is."""
+    bits = hashlib.sha256()
+    for tensor in tensors:
+        values = whole(tensor).cpu().contiguous()
+        bits.update(ctypes.string_at(values.data_ptr(), values.numel() * values.element_size()))  # without numpy
+    return bits.hexdigest()[:16]
+
+
+# ---- claim: each sample is used by one rank, the one it is dealt to --------------------------------------------------
+
+
+def check_samples(data: Data) -> dict[str, Any]:
+    """Whether this rank's samples are those that it should have, how many others use too, and how many nobody uses.
+
+    What it should have comes from the formula, without DistributedSampler, with the seed that most ranks have.
+    """
+    import torch
+
+    place, settings = data.place, data.settings
+    count = settings.steps * data.shape.batch
+    mine = [*data.indices(place.rank), *[-1] * count][:count]
+    everyones = from_every_rank([settings.seed, *mine], place=place)
+    seed = Counter(int(one[0]) for one in everyones).most_common(1)[0][0]
+    dealt = torch.randperm(count * place.ranks, generator=torch.Generator().manual_seed(seed)).tolist()
+    others = {index for rank, one in enumerate(everyones) if rank != place.rank for index in one[1:]}
+    return {
+        "samples_digest": hashlib.sha256(",".join(map(str, mine)).encode()).hexdigest()[:16],
+        "samples_right": mine == dealt[place.rank :: place.ranks],
+        "samples_shared": sum(index in others for index in mine),
+        "samples_missing": count * place.ranks - len(others.union(mine) - {-1}),
+    }
+
+
+# ---- claims: the same seed gives the same losses again; parts of a batch add up to the whole -------------------------
+
+
+def check_again(start: nn.Module, batches: list[torch.Tensor], steps: list[Step], *, data: Data) -> dict[str, Any]:
+    """Train the first steps once more, and take one batch in two halves: both must give what was there before."""
+    settings, seed = data.settings, data.settings.seed
+    again = Trainee(start, settings=settings, place=data.place)
+    found = {"replay_error": distance_of_losses(again, batches[:REPLAYED_STEPS], steps)}
+    if settings.strategy != "zero2":
+        again.optimizer.zero_grad()
+        again.backward(batches[0])
+        large = fingerprint(held_gradients(again.model), seed=seed)
+        again.optimizer.zero_grad()
+        again.backward(*batches[0].chunk(2))
+        found["accumulation_error"] = distance(fingerprint(held_gradients(again.model), seed=seed), large)
+    return found
+
+
+def distance_of_losses(trainee: Trainee, batches: list[torch.Tensor], steps: list[Step]) -> float:
+    """Train on these batches: how far the losses are from those of `steps`, where that is worst."""
+    return max(difference(float(trainee.step(tokens)), then.loss) for tokens, then in zip(batches, steps))
+
+
+def difference(ours: float, wanted: float) -> float:
+    """How far a loss is from another, relative to it; what is no number is no different from no number."""
+    if math.isfinite(ours) and math.isfinite(wanted):
+        return abs(ours - wanted) / max(abs(wanted), sys.float_info.min)
+    return 0.0 if math.isfinite(ours) == math.isfinite(wanted) else SPOILT
+
+
+def held_gradients(model: nn.Module) -> Gradients:
+    """The gradients that a model holds now."""
+    return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+
+# ---- claim: a checkpoint written once is read by all, and training goes on from it to the same losses ----------------
+
+
+class Checkpoint:
+    """One file, written after half of the steps."""
+
+    def __init__(self, *, settings: Settings, place: Place) -> None:
+        self.place = place
+        self.step = settings.steps // 2
+        self.is_shared = bool(settings.checkpoint_dir)
+        folder = settings.checkpoint_dir or (os.environ.get("TMPDIR", "") if settings.drill else "")
+        self.path = os.path.join(folder, f"{settings.checkpoint_name}.pt") if folder else ""
+        self.error = ""
+        self.bits = 0.0  # of the file's digest, as many as a float holds
+        self.remover: subprocess.Popen[bytes] | None = None
+
+    def write(self, trainee: Trainee) -> None:
+        """Write the state of model and optimizer: rank 0 for all, or one rank a node where the folder is its own."""
+        import torch
+        from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
+
+        # Offloaded, the whole state comes together on rank 0 only.
+        options = StateDictOptions(full_state_dict=True, cpu_offload=self.is_shared)
+        model, optimizer = get_state_dict(trainee.engine, trainee.optimizer, options=options)
+        if self.place.rank != (0 if self.is_shared else self.place.first_here):
+            return
+        if self.is_shared:
+            # Removes the file once this rank closes the pipe, or is gone, however it went.
+            words = 'trap "" TERM; cat; rm -f -- "$1" "$1.part"'
+            self.remover = subprocess.Popen(["sh", "-c", words, "sh", self.path], stdin=subprocess.PIPE)
+        try:
+            with open(self.path + ".part", "wb") as file:
+                torch.save({"model": model, "optimizer": optimizer, "step": self.step}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(self.path + ".part", self.path)
+            self.bits = self._digest()
+        except (OSError, RuntimeError) as error:
+            self.error = f"{type(error).__name__}: {error}"[:300]
+
+    def read_into(self, trainee: Trainee) -> int:
+        """Put the file's state into a model and its optimizer; gives the number of the step to go on with."""
+        import torch
+        from torch.distributed.checkpoint.state_dict import StateDictOptions, set_state_dict
+
+        found = torch.load(self.path, map_location="cpu", weights_only=True)
+        set_state_dict(
+            trainee.engine,
+            trainee.optimizer,
+            model_state_dict=found["model"],
+            optim_state_dict=found["optimizer"],
+            options=StateDictOptions(full_state_dict=True),
+        )
+        return int(found["step"])
+
+    def find(self) -> str:
+        """Why this rank cannot read what rank 0 wrote, or nothing."""
+        wanted = from_every_rank([self.bits], place=self.place)[0][0]
+        if not wanted:
+            return self.error  # of rank 0 alone: the others have nothing to read
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                if self._digest() == wanted:
+                    return ""
+                why = f"{self.path} is not the file that rank 0 wrote"
+            except OSError as error:
+                why = f"{self.path}: {error.strerror}"
+            if time.monotonic() > end:
+                return why
+            time.sleep(0.2)
+
+    def remove(self) -> None:
+        """Leave nothing in the user's folder, once every rank is done with it."""
+        from_every_rank([0.0], place=self.place)
+        if self.remover:
+            self.remover.communicate()
+
+    def _digest(self) -> float:
+        with open(self.path, "rb") as file:
+            return float(int.from_bytes(hashlib.sha256(file.read()).digest()[:6], "big") + 1)
+
+
+def check_resuming(
+    start: nn.Module, checkpoint: Checkpoint, batches: list[torch.Tensor], steps: list[Step], *, data: Data
+) -> dict[str, Any]:
+    """Read the checkpoint on every rank and train its second half again: the losses must be the same."""
+    error = checkpoint.find()
+    found: dict[str, Any] = {"checkpoint_error": error}
+    errors = from_every_rank([float(bool(error))], place=data.place)
+    if not any(one[0] for one in errors):
+        resumed = Trainee(start, settings=data.settings, place=data.place)
+        begin = checkpoint.read_into(resumed)
+        found["resume_error"] = distance_of_losses(resumed, batches[begin:], steps[begin:])
+    checkpoint.remove()
+    return found
+
+
+# ---- speed -----------------------------------------------------------------------------------------------------------
+
+
+def time_alone(start: nn.Module, batches: list[torch.Tensor], *, data: Data) -> float | None:
+    """Median seconds of a step when each node trains by itself, at the same time; None where there is one node."""
+    import torch.distributed as dist
+
+    place = data.place
+    first_ranks = [int(one[0]) for one in from_every_rank([place.first_here], place=place)]
+    if len(set(first_ranks)) == 1 or data.settings.strategy != "ddp":
+        return None
+    here = [rank for rank, first in enumerate(first_ranks) if first == place.first_here]
+    group: Any = dist.new_group(here, use_local_synchronization=True)
+    alone = Trainee(start, settings=data.settings, place=place, group=group)
+    from_every_rank([0.0], place=place)  # all begin together
+    seconds = [alone.timed_step(tokens).seconds for tokens in batches[:ALONE_STEPS]]
+    return statistics.median(seconds[1:] or seconds)
+
+
+def memory_peak_bytes(device: torch.device) -> int:
+    """The most that this rank held: of its GPU, or of the host."""
+    if device.type == "cuda":
+        import torch
+
+        return int(torch.cuda.max_memory_allocated(device))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+# ---- what is told ----------------------------------------------------------------------------------------------------
+
+
+class Records:
+    """JSON lines to the local socket that PREFLIGHT_RECORDS names, or to stdout when started by hand."""
+
+    def __init__(self, *, rank: int) -> None:
+        self.rank = rank
+        self.at = "import"
+        self.socket = None
+        if "PREFLIGHT_RECORDS" in os.environ:
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self.socket.connect("\0" + os.environ["PREFLIGHT_RECORDS"])
+            self.socket.sendall(json.dumps({"rank": rank}).encode() + b"\n")
+
+    def send(self, record: dict[str, Any]) -> None:
+        """One record; a line is written whole, so that ranks sharing a terminal do not mix theirs."""
+        if self.socket:
+            self.socket.sendall(json.dumps(record, allow_nan=False).encode() + b"\n")
+        else:
+            os.write(1, json.dumps({"rank": self.rank, **record}).encode() + b"\n")
+
+    def stage(self, name: str) -> None:
+        """Where this rank is now: a rank that hangs is found by the last stage it sent."""
+        self.at = name
+        self.send({"record": "stage", "stage": name})
+
+
+def tell_of_this_rank(steps: list[Step], found: dict[str, Any], *, data: Data, records: Records) -> None:
+    """Send what this rank found."""
+    place, count = data.place, len(steps)
+    steady = steps[1:] or steps  # the first one sets up connections and buckets
+
+    # Gathered at the end, not at each step: nothing of ours disturbs the steps.
+    spoilt_at = next((number for number, step in enumerate(steps) if not step.finite), count)
+    everyones = from_every_rank([spoilt_at], place=place)
+    records.send(
+        {
+            "record": "trained",
+            "rank": place.rank,
+            "hostname": socket.gethostname(),
+            "device": str(place.device),
+            "step_seconds_median": statistics.median(step.seconds for step in steady),
+            "step_seconds_p95": sorted(step.seconds for step in steady)[math.ceil(0.95 * len(steady)) - 1],
+            "communication_seconds_median": statistics.median(step.communication_seconds for step in steady),
+            **found,
+            "import_seconds": place.import_seconds,
+            # After one rank's infinity all ranks have it in the next step: it counts only where it came first.
+            "finite": spoilt_at == count or spoilt_at > min(one[0] for one in everyones),
+            "memory_peak_bytes": memory_peak_bytes(place.device),
+        }
+    )
+
+
+def tell_of_all(steps: list[Step], *, begin: int, data: Data, records: Records, figures: dict[str, Any]) -> None:
+    """Rank 0 sends what is of all ranks together."""
+    place, count, steady = data.place, len(steps), steps[1:] or steps
+    everyones = from_every_rank([*(s.loss for s in steps), *(s.seconds for s in steady)], place=place)
+    if place.rank:
+        return
+    losses = [statistics.fmean(of_all) for of_all in zip(*(one[:count] for one in everyones))]
+    until = next((number for number, loss in enumerate(losses) if not math.isfinite(loss)), count)
+    slowest = [max(of_all) for of_all in zip(*(one[count:] for one in everyones))]
+    rate = place.ranks * data.shape.batch * data.shape.length / statistics.median(slowest)
+    records.send({"record": "losses", "losses": losses[:until], "tokens_per_s": rate, "begin": begin, **figures})
+
+
+# ---- the life of one rank --------------------------------------------------------------------------------------------
+
+
 def main() -> int:
-    """One rank's whole life; its result is in the records."""
+    """Join, train, tell; the result is in the records."""
     lacking = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if lacking:
         sys.exit(f"{', '.join(lacking)} not set: start it with one of the lines at the top of this file")
