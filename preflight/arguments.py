@@ -22,6 +22,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "model": {"metavar": "SIZE", "default": "tiny", "help": "of the reference job: tiny, small or medium"},
     "strategy": {"metavar": "NAME", "default": "ddp", "help": "of the reference job: ddp or fsdp"},
+    "precision": {"metavar": "NAME", "default": "fp32", "help": "of the reference job: fp32, or bf16 (autocast)"},
+    "accumulate": {"metavar": "N", "default": "1", "help": "parts of each batch, exchanged at the last: 1, 2 or 4"},
+    "checkpoint-activations": {"action": "store_true", "help": "compute activations again instead of keeping them"},
     "checkpoint-dir": {
         "metavar": "DIR",
         "default": "",

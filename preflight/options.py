@@ -20,6 +20,8 @@ from preflight.transport import Reach
 PROFILES = {"quick": 45.0, "standard": 300.0, "full": 900.0}
 MODELS = ("tiny", "small", "medium")
 STRATEGIES = ("ddp", "fsdp")
+PRECISIONS = ("fp32", "bf16")
+ACCUMULATE = ("1", "2", "4")  # what divides the batch of every model
 BACKENDS = ("auto", "nccl", "gloo")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -46,6 +48,9 @@ class Options:
     launcher: str = "direct"
     model: str = "tiny"
     strategy: str = "ddp"
+    precision: str = "fp32"
+    accumulate: str = "1"
+    checkpoint_activations: bool = False
     checkpoint_dir: str = ""
     drill: bool = False
     profile: str = "standard"
@@ -108,6 +113,8 @@ class Options:
             ("--launcher", self.launcher, tuple(LAUNCHERS)),
             ("--model", self.model, MODELS),
             ("--strategy", self.strategy, STRATEGIES),
+            ("--precision", self.precision, PRECISIONS),
+            ("--accumulate", self.accumulate, ACCUMULATE),
             ("--profile", self.profile, tuple(PROFILES)),
         ):
             if value not in known:

@@ -103,8 +103,10 @@ class TrainingSettings:
     loss_drop_fraction: float = 0.05  # of the first loss, over all steps
     gradient_tolerance: float = 1e-3  # relative distance
     parameters_tolerance: float = 1e-3
+    bf16_tolerance: float = 5e-2  # in place of both with --precision bf16, which rounds at 2^-8 instead of 2^-24
     replay_tolerance: float = 1e-5  # of the loss; a CPU repeats it to the bit, some kernels of a GPU add in any order
-    straggler_ratio: float = 1.5  # a rank's median step, over the median of all ranks
+    straggler_ratio: float = 1.5  # a rank's own part of a step, over the median of all ranks: warn
+    straggler_fail_ratio: float = 2.0  # fail: the job would run at half of its speed
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,7 @@ ORDERED = (
     ("bench.warn_below", "bench.impossible_above"),
     ("clock.max_offset_seconds", "clock.fail_offset_seconds"),
     ("names.slow_lookup_seconds", "names.silent_lookup_seconds"),
+    ("training.straggler_ratio", "training.straggler_fail_ratio"),
 )
 AT_MOST_ONE = (
     "bench.fail_below",

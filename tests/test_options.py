@@ -33,6 +33,8 @@ def test_a_profile_has_its_deadline_and_the_users_own_wins(profile, seconds):
         ({"launcher": "mpirun"}, "--launcher 'mpirun': not supported"),
         ({"model": "huge"}, "--model 'huge': not supported; wanted one of tiny, small, medium"),
         ({"strategy": "zero3"}, "--strategy 'zero3': not supported; wanted one of ddp, fsdp"),
+        ({"precision": "fp16"}, "--precision 'fp16': not supported; wanted one of fp32, bf16"),
+        ({"accumulate": "3"}, "--accumulate '3': not supported; wanted one of 1, 2, 4"),
         ({"checkpoint_dir": "here"}, "--checkpoint-dir here: wanted a path from /"),
         ({"launcher": "deepspeed", "strategy": "fsdp"}, "--launcher deepspeed trains with ZeRO stage 2"),
         ({"shared": ("data",)}, "--shared 'data': wanted a full path, the same on every node"),

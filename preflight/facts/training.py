@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from statistics import median
+from dataclasses import dataclass, replace
+from math import inf
+from statistics import median_low
 
 from preflight.errors import Blame, BlockedBy, NotApplicable, NotMeasured
 from preflight.facts.cluster import Cluster
@@ -66,6 +67,14 @@ class TrainingView:
         if len(self.result.losses) < 2:
             raise NotMeasured(f"{len(self.result.losses)} step was trained; wanted at least 2 to compare losses")
         return self.result.losses
+
+    def limits(self, settings: TrainingSettings) -> TrainingSettings:
+        """The settings with the tolerances of the precision that was trained in."""
+        if self.result.precision == "fp32":
+            return settings
+        return replace(
+            settings, gradient_tolerance=settings.bf16_tolerance, parameters_tolerance=settings.bf16_tolerance
+        )
 
     # -- who is wrong
 
@@ -153,8 +162,9 @@ class TrainingView:
 
     def needs_sound_training(self, settings: TrainingSettings) -> None:
         """Leave the check as blocked when the training itself went wrong on some rank."""
-        self.needs_right_gradients(tolerance=settings.gradient_tolerance)
-        self.needs_same_parameters(tolerance=settings.parameters_tolerance)
+        limits = self.limits(settings)
+        self.needs_right_gradients(tolerance=limits.gradient_tolerance)
+        self.needs_same_parameters(tolerance=limits.parameters_tolerance)
 
     def needs_readable_checkpoint(self) -> None:
         """Leave the check as blocked when a rank could not read the checkpoint: then none resumes."""
@@ -176,17 +186,25 @@ class TrainingView:
     # -- speed
 
     def compute_seconds(self) -> dict[int, float]:
-        """Rank -> median seconds of a step without waiting for peers, which every rank of DDP does alike."""
+        """Rank -> median seconds of a step without waiting for peers; with that, all ranks of DDP take the same."""
         return {r.rank: r.step_seconds_median - r.communication_seconds_median for r in self.ranks()}
 
-    def stragglers(self, *, factor: float) -> tuple[tuple[TrainedRank, ...], float]:
-        """The ranks whose own work in a step takes more than `factor` x the median, and that median in seconds."""
+    def stragglers(self, *, above: float, up_to: float = inf) -> tuple[TrainedRank, ...]:
+        """The ranks whose own work in a step takes more than `above` x the median, and at most `up_to` x."""
         seconds = self.compute_seconds()
         self.needs_whole_gradients()
-        if len(seconds) < 3:
-            raise NotApplicable(f"{len(seconds)} ranks: no median to compare with; wanted at least 3")
-        middle = median(seconds.values())
-        return tuple(rank for rank in self.ranks() if seconds[rank.rank] > factor * middle), middle
+        if len(seconds) < 3 and len({rank.node for rank in self.ranks()}) < 2:
+            raise NotApplicable(f"{len(seconds)} ranks on one node: no others to compare with")
+        # Of an even number the lower one: half of the ranks may be on the slow node.
+        middle = median_low(seconds.values())
+        return tuple(rank for rank in self.ranks() if above * middle < seconds[rank.rank] <= up_to * middle)
+
+    def told_of_stragglers(self, slow: Iterable[TrainedRank]) -> str:
+        """These ranks, the time of each, and that of the others."""
+        seconds = self.compute_seconds()
+        times = ", ".join(f"{seconds[rank.rank]:.4g} s" for rank in slow)
+        middle = median_low(seconds.values())
+        return f"{self.told(slow)}: {times} for a step without communication; the median is {middle:.4g} s"
 
     def _sees_gradients(self) -> bool:
         return self.result.strategy == "ddp"

@@ -30,7 +30,10 @@ def training_table(training: Training) -> str:
 
 
 def _lines(training: Training) -> Iterator[str]:
-    what = f"{printable(training.model)} model, {printable(training.strategy)}, {printable(training.backend)}"
+    what = f"{printable(training.model)} model, {printable(training.strategy)}, {printable(training.precision)}"
+    what += f", {training.accumulate} parts a step" if training.accumulate > 1 else ""
+    what += ", activations checkpointed" if training.checkpoints_activations else ""
+    what += f", {printable(training.backend)}"
     yield f"# {printable(training.launcher)}: {what}, {training.world_size} ranks"
     if training.ranks:
         rows = [

@@ -7,6 +7,7 @@ import pytest
 from preflight.errors import BlockedBy, NotApplicable, NotMeasured
 from preflight.facts.measured import JobFailure
 from preflight.facts.training import TrainingView
+from preflight.settings import TrainingSettings
 from tests.checks.cluster import ethernet, roce
 
 
@@ -33,10 +34,28 @@ def test_too_few_steps_have_no_trend():
         _training(ethernet().training_has(losses=(5.0,))).losses()
 
 
-def test_no_straggler_without_a_median():
-    """Of two ranks, one is always the slower one."""
-    with pytest.raises(NotApplicable, match="2 ranks"):
-        _training(ethernet(2)).stragglers(factor=1.5)
+def test_two_ranks_of_one_node_have_no_straggler():
+    """They share its cores, and one of two is always the slower one; of two nodes that is worth knowing."""
+    with pytest.raises(NotApplicable, match="2 ranks on one node"):
+        _training(ethernet(2).rank(1, node="node1")).stragglers(above=1.5)
+    (slow,) = _training(ethernet(2).rank(1, step_seconds_median=0.3)).stragglers(above=1.5)
+    assert slow.node == "node2"
+
+
+def test_half_of_the_ranks_may_be_slow():
+    """The slow node's own ranks do not make it the measure."""
+    run = roce(2)
+    for rank in range(8, 16):
+        run.rank(rank, step_seconds_median=0.5)
+    assert {rank.node for rank in _training(run).stragglers(above=2.0)} == {"node2"}
+
+
+def test_bf16_is_judged_by_its_own_rounding():
+    """fp32 keeps its two tolerances; bf16 has one for both."""
+    settings = TrainingSettings(gradient_tolerance=0.5, parameters_tolerance=0.25, bf16_tolerance=0.125)
+    assert _training(ethernet()).limits(settings) == settings
+    limits = _training(ethernet().training_has(precision="bf16")).limits(settings)
+    assert (limits.gradient_tolerance, limits.parameters_tolerance) == (0.125, 0.125)
 
 
 def test_a_rank_on_another_device_than_its_place_is_misplaced():
