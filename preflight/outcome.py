@@ -22,6 +22,8 @@ STAGES = (
     "done",
 )
 ENDED_BY_US = frozenset({"", "stopped", "time limit"})
+# NCCL aborts a rank that has waited too long for its peers: it dies, with this in its log, of another's failure.
+WATCHDOG = "Watchdog caught collective operation timeout"
 # How a rank's error reads when it is another rank that failed.
 PEER_IS_GONE = (
     "Connection closed by peer",
@@ -33,6 +35,8 @@ PEER_IS_GONE = (
     "wait timeout",
     "Connection refused",
     "remote process exited",
+    "communicator was aborted",
+    WATCHDOG,
 )
 # What torchrun's agent, which accelerate and DeepSpeed use too, says of a rank, and how it marks a rank's output.
 AGENT_SAYS = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
@@ -56,6 +60,11 @@ class RankStory:
     def is_done(self) -> bool:
         """Whether the rank said that its work is done; an exit code alone proves nothing."""
         return self.stage == "done"
+
+    @property
+    def lost_a_peer(self) -> bool:
+        """Whether what it said speaks of another rank that failed."""
+        return any(sign in self.error for sign in PEER_IS_GONE) or (not self.error and WATCHDOG in self.log)
 
     @property
     def last_lines(self) -> list[str]:
@@ -151,15 +160,15 @@ def _first_to_fail(unfinished: list[RankStory]) -> tuple[list[RankStory], bool]:
 
     The second value tells whether that is proof: where all merely lost a peer, or ran out of time, it is none.
     """
-    killed = [story for story in unfinished if story.exit not in ENDED_BY_US and not story.error]
-    own = [story for story in unfinished if story.error and not any(sign in story.error for sign in PEER_IS_GONE)]
-    if killed or own:
-        return killed or own, True
+    own = [story for story in unfinished if not story.lost_a_peer]
+    killed = [story for story in own if story.exit not in ENDED_BY_US and not story.error]
+    reasoned = [story for story in own if story.error]
+    if killed or reasoned:
+        return killed or reasoned, True
     least = min(STAGES.index(story.stage) for story in unfinished)
     behind = [story for story in unfinished if STAGES.index(story.stage) == least]
-    silent = [story for story in behind if not story.error]
-    culprits = silent or behind
-    return culprits, any(story.error for story in unfinished if story not in culprits)
+    culprits = [story for story in behind if not story.lost_a_peer] or behind
+    return culprits, any(story.lost_a_peer for story in unfinished if story not in culprits)
 
 
 def _error_line(story: RankStory) -> str:

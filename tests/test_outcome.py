@@ -70,6 +70,16 @@ def test_a_killed_rank_is_named_and_not_those_whose_peer_is_gone(told, sign):
     assert ended.failure == "rank 1 on node2 stopped at stage running, ended with -9: step 3"
 
 
+def test_ranks_that_nccl_aborted_have_waited_for_the_one_that_is_named(told):
+    """Its watchdog ends them by a signal, with the reason in the log only; the rank that hangs says nothing."""
+    for rank in (0, 2):
+        log = f"[rank{rank}]:[E] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9)\n"
+        broken(told[rank], exited="-6", log=log)
+    broken(told[1], exited="stopped")
+    ended = concluded(told, THREE)
+    assert (ended.guilty, ended.is_proven) == (("node2",), True)
+
+
 def test_a_rank_with_an_error_of_its_own_is_named_and_not_those_whose_peer_is_gone(told):
     """An import that fails on one node leaves the others waiting."""
     broken(told[0], stage="rendezvous", error="DistStoreError: Timed out waiting for clients")

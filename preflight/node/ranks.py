@@ -168,6 +168,7 @@ class Job:
                     return
                 key.data()
             self._collect_ended()
+        self._end_all()  # daemons that the job's processes left behind
 
     def _collect_ended(self) -> None:
         for name, child in list(self.running.items()):
@@ -191,15 +192,19 @@ class Job:
         self.channel.emit({"exit": how, "name": name, "log": log})
 
     def _stop(self, how: str) -> None:
-        pids = children.descendants(os.getpid())
-        children.kill_all(pids, signal.SIGTERM)
-        end = time.monotonic() + 1.0
-        while time.monotonic() < end and any(child.poll() is None for child in self.running.values()):
-            time.sleep(0.02)
-        children.kill_all(pids, signal.SIGKILL)
+        self._end_all()
         self._drain()
         for name in list(self.running):
             self._tell_end(name, how)
+
+    def _end_all(self) -> None:
+        """End everything that this job started; what was orphaned has become a child of ours."""
+        pids = children.descendants(os.getpid())
+        children.kill_all(pids, signal.SIGTERM)
+        end = time.monotonic() + 1.0
+        while time.monotonic() < end and children.descendants(os.getpid()):
+            time.sleep(0.02)
+        children.kill_all(children.descendants(os.getpid()), signal.SIGKILL)
 
 
 def _put_in(word: str, meant: dict[str, str]) -> str:
@@ -210,6 +215,7 @@ def _put_in(word: str, meant: dict[str, str]) -> str:
 
 def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """Run the job of this node; the result tells how many processes were started."""
+    children.adopt_orphans()
     job = Job(arguments, channel)
     job.start()
     job.watch()

@@ -138,10 +138,11 @@ def test_output_that_is_no_text_is_shown_as_such(run):
     assert events[0]["log"] == "\ufffd\x00ok"
 
 
-def test_a_daemon_that_keeps_the_output_open_does_not_hold_up_the_end(run):
-    """The exit of the process counts, not the end of its pipe; the daemon ends with the keeper at the latest."""
-    program = "import os, time\nif os.fork() == 0:\n    os.setsid(); time.sleep(60)\nprint('parent')\n"
-    events, ending = run(job(program))
+def test_a_daemon_that_keeps_the_output_open_does_not_hold_up_the_end(run, request):
+    """The exit of the process counts, not the end of its pipe; the daemon ends with the job."""
+    tag = f"{request.node.name}-{os.getpid()}"
+    events, ending = run(job(f"import os\nif os.fork() == 0:\n    os.setsid(); {sleeper(tag)}\nprint('parent')\n"))
+    assert is_gone(tag, seconds=0.5)
     assert (events[0]["exit"], events[0]["log"]) == ("0", "parent\n")
     assert ending["result"] == {"started": 1}
 
