@@ -86,6 +86,24 @@ def no_sync(self):
     return init(self)
 parallel.DistributedDataParallel.no_sync = no_sync
 """
+SPOIL_MOMENTS = """
+from torch.optim.optimizer import register_optimizer_step_post_hook
+calls = []
+def spoil(optimizer, args, kwargs):
+    calls.append(None)
+    if len(calls) == 3:  # after the last step: the parameters do not show it any more
+        optimizer.state[optimizer.param_groups[0]["params"][5]]["exp_avg"].mul_(1.001)
+register_optimizer_step_post_hook(spoil)
+"""
+UNLEARN = """
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+calls = []
+def climb(optimizer, args, kwargs):
+    calls.append(None)
+    for parameter in optimizer.param_groups[0]["params"] if len(calls) > 1 else ():
+        parameter.grad.neg_()
+register_optimizer_step_pre_hook(climb)
+"""
 STALE_STATE = """
 from torch.distributed.checkpoint import state_dict
 right = state_dict.set_state_dict
@@ -108,13 +126,11 @@ def played(forked_scenarios, folder):
     return forked_scenarios(
         "train.py",
         {
-            **{
-                f"{name} {ranks}": {"ranks": ranks, "settings": {**THREE_STEPS, **settings}}
-                for name, settings in OPTIONS.items()
-                for ranks in (1, 2, 3, 4)
-            },
             "again": {"ranks": 2},
+            "alone": {"ranks": 1, "settings": THREE_STEPS},
+            "four": {"ranks": 4, "settings": THREE_STEPS},
             "before 2": {"ranks": 2, "settings": THREE_STEPS, "plants": {"1": before}},
+            "before bf16": {"ranks": 2, "settings": {**THREE_STEPS, **OPTIONS["all"]}, "plants": {"1": before}},
             "before 3": {"ranks": 3, "settings": THREE_STEPS, "plants": {"0": before}},
             "after 2": {"ranks": 2, "settings": THREE_STEPS, "plants": {"0": SPOIL_AFTER}},
             "after 3": {"ranks": 3, "settings": THREE_STEPS, "plants": {"2": SPOIL_AFTER}},
@@ -137,7 +153,23 @@ def played(forked_scenarios, folder):
             "sharded": {"ranks": 2, "settings": {**kept["settings"], "strategy": "fsdp"}},
             "stale": {"ranks": 2, **kept, "plants": {"1": STALE_STATE}},
             "unwritable": {"ranks": 2, **lost},
+            "writer killed": {"ranks": 2, "settings": {**kept["settings"], "dying_rank": 0, "dying_step": 9}},
+            "moments": {"ranks": 3, "settings": THREE_STEPS, "plants": {"1": SPOIL_MOMENTS}},
+            "unlearning": {"ranks": 2, "plants": {"0": UNLEARN, "1": UNLEARN}},
             "killed": {"ranks": 2, "settings": {"drill": True, "dying_rank": 1, "dying_step": 2}},
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def optioned(forked_scenarios):
+    """Every option on one to four ranks, played once."""
+    return forked_scenarios(
+        "train.py",
+        {
+            f"{name} {ranks}": {"ranks": ranks, "settings": {"steps": 1, **settings}}
+            for name, settings in OPTIONS.items()
+            for ranks in (1, 2, 3, 4)
         },
     )
 
@@ -232,11 +264,10 @@ def test_each_rank_joins_and_ends(healthy):
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 @pytest.mark.parametrize("option", OPTIONS)
-def test_every_option_trains_as_one_process_does(played, option, ranks):
+def test_every_option_trains_as_one_process_does(optioned, option, ranks):
     """The first step of all ranks is the one that a single process takes on the whole batch, within rounding."""
     rounding = ROUNDING[OPTIONS[option].get("precision", "fp32")]
-    told = trained(played[f"{option} {ranks}"]["records"])
-    print(option, ranks, [(rank.gradient_error, rank.parameters_error, rank.accumulation_error) for rank in told])
+    told = trained(optioned[f"{option} {ranks}"]["records"])
     assert [rank.rank for rank in told] == list(range(ranks))
     assert all(rank.parameters_error < rounding and rank.gradient_error < rounding for rank in told)
     assert all(rank.reference_agreed and rank.finite and rank.replay_error == 0 for rank in told)
@@ -244,7 +275,7 @@ def test_every_option_trains_as_one_process_does(played, option, ranks):
     assert len({rank.parameters_digest for rank in told}) == 1
 
 
-@pytest.mark.parametrize("scenario", ["again", "plain 1", "plain 4"])
+@pytest.mark.parametrize("scenario", ["again", "alone", "four"])
 def test_healthy_ranks_match_their_peers_and_a_single_process(played, scenario):
     """Errors are rounding, parameters are equal to the last bit, times are positive, shards are different."""
     ranks = trained(played[scenario]["records"])
@@ -257,14 +288,29 @@ def test_healthy_ranks_match_their_peers_and_a_single_process(played, scenario):
     assert all(rank.step_seconds_median <= rank.step_seconds_p95 for rank in ranks)
 
 
-@pytest.mark.parametrize(("scenario", "culprit"), [("before 2", 1), ("before 3", 0)])
+@pytest.mark.parametrize(("scenario", "culprit"), [("before 2", 1), ("before 3", 0), ("before bf16", 1)])
 def test_a_gradient_spoilt_before_the_all_reduce_names_its_rank(played, scenario, culprit):
     """Every rank then holds the same parameters; the gradient that went in is wrong on one rank only."""
     ranks = trained(played[scenario]["records"])
     assert len({rank.parameters_digest for rank in ranks}) == 1
-    assert [rank.rank for rank in ranks if rank.gradient_error > 1e-2] == [culprit]
-    assert all(rank.gradient_error < 1e-4 for rank in ranks if rank.rank != culprit)
+    assert [rank.rank for rank in ranks if rank.gradient_error > 0.1] == [culprit]
+    assert all(rank.gradient_error < ROUNDING["bf16"] for rank in ranks if rank.rank != culprit)
     assert all(rank.reference_agreed for rank in ranks)
+
+
+def test_moments_that_differ_show_in_the_optimizer_alone(played):
+    """The parameters are still equal to the last bit."""
+    ranks = trained(played["moments"]["records"])
+    assert len({rank.parameters_digest for rank in ranks}) == 1
+    assert ranks[0].optimizer_digest == ranks[2].optimizer_digest != ranks[1].optimizer_digest
+
+
+def test_a_model_that_unlearns_shows_in_its_losses(played):
+    """Every rank agrees with every other, and the first step was right."""
+    ranks, curve = trained(played["unlearning"]["records"]), losses(played["unlearning"]["records"])
+    assert max(rank.parameters_error for rank in ranks) < ROUNDING["fp32"]
+    assert len({rank.parameters_digest for rank in ranks}) == 1
+    assert curve[-1] > curve[0]
 
 
 @pytest.mark.parametrize(("scenario", "culprit"), [("after 2", 0), ("after 3", 2), ("after, no reference", 1)])
@@ -300,7 +346,7 @@ def test_a_shard_used_twice_shows(played):
     assert [rank.rank for rank in ranks if rank.gradient_error > 1e-2] == [1]
 
 
-@pytest.mark.parametrize("scenario", ["again", "plain 1", "plain 4"])
+@pytest.mark.parametrize("scenario", ["again", "alone", "four"])
 def test_what_is_computed_twice_is_the_same(played, scenario):
     """On a CPU the first steps repeat to the bit; two halves of a batch add up to the whole within rounding."""
     ranks = trained(played[scenario]["records"])
@@ -351,6 +397,12 @@ def test_shards_train_to_the_same_losses_as_whole_copies(played):
 def test_a_state_that_is_not_restored_shows(played):
     """The rank that goes on from the start has other losses."""
     assert trained(played["stale"]["records"])[1].resume_error > 1e-3
+
+
+def test_a_writer_that_is_killed_leaves_no_checkpoint(played, folder):
+    """Nobody was left to remove it; the file goes with the rank that wrote it."""
+    assert played["writer killed"]["codes"] == [-9, 1]
+    assert list(folder.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written_is_told_by_rank_0_alone(played):
