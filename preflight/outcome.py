@@ -31,6 +31,7 @@ PEER_IS_GONE = (
     "Broken pipe",
     "Socket closed",
     "Timed out waiting",
+    "waiting for clients",
     "Socket Timeout",
     "wait timeout",
     "Connection refused",
@@ -38,6 +39,8 @@ PEER_IS_GONE = (
     "communicator was aborted",
     WATCHDOG,
 )
+# How it reads when a rank cannot connect to a peer; where they all connect, most ranks say it of the one that is wrong.
+NOT_REACHED = ("Network is unreachable", "No route to host", "Connection timed out", "Timed out connecting")
 # What torchrun's agent, which accelerate and DeepSpeed use too, says of a rank, and how it marks a rank's output.
 AGENT_SAYS = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
 RANK_LINE = re.compile(r"\[default(\d+)\]:")
@@ -65,6 +68,11 @@ class RankStory:
     def lost_a_peer(self) -> bool:
         """Whether what it said speaks of another rank that failed."""
         return any(sign in self.error for sign in PEER_IS_GONE) or (not self.error and WATCHDOG in self.log)
+
+    @property
+    def cannot_connect(self) -> bool:
+        """Whether it failed to connect to a peer while all ranks connect with all."""
+        return self.stage == "communicator" and any(sign in self.error for sign in NOT_REACHED)
 
     @property
     def last_lines(self) -> list[str]:
@@ -140,7 +148,8 @@ def conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], 
         words.append(f"and {len(culprits) - len(words)} more ranks")
     guilty = tuple(dict.fromkeys(story.placement.node for story in culprits))
     first = culprits[0]
-    why = symptom(text=first.error or _error_line(first), exited=first.exit)
+    said = first.error or _error_line(first) or next((story.error for story in ranks if story.cannot_connect), "")
+    why = symptom(text=said, exited=first.exit)
     return Outcome(ranks, "; ".join(words), guilty, seconds, is_proven=is_proven, culprits=tuple(culprits), why=why)
 
 
@@ -160,15 +169,19 @@ def _first_to_fail(unfinished: list[RankStory]) -> tuple[list[RankStory], bool]:
 
     The second value tells whether that is proof: where all merely lost a peer, or ran out of time, it is none.
     """
-    own = [story for story in unfinished if not story.lost_a_peer]
+    waiting = [story for story in unfinished if story.lost_a_peer]
+    calling = [story for story in unfinished if story.cannot_connect]
+    if 0 < len(unfinished) - len(waiting) - len(calling) < len(calling):
+        waiting += calling  # for the few that do not say so
+    own = [story for story in unfinished if story not in waiting]
     killed = [story for story in own if story.exit not in ENDED_BY_US and not story.error]
     reasoned = [story for story in own if story.error]
     if killed or reasoned:
         return killed or reasoned, True
     least = min(STAGES.index(story.stage) for story in unfinished)
     behind = [story for story in unfinished if STAGES.index(story.stage) == least]
-    culprits = [story for story in behind if not story.lost_a_peer] or behind
-    return culprits, any(story.lost_a_peer for story in unfinished if story not in culprits)
+    culprits = [story for story in behind if story in own] or behind
+    return culprits, any(story not in culprits for story in waiting)
 
 
 def _error_line(story: RankStory) -> str:

@@ -63,8 +63,9 @@ SYMPTOMS = (
     ),
     Symptom(
         r"No route to host|Network is unreachable|Host is unreachable",
-        "no route to the first node",
-        "compare `ip route get <MASTER_ADDR>` on this node with the others",
+        "no route: the nodes do not use the same network, or the first node's address is of another",
+        "compare `ip route get <MASTER_ADDR>` on the nodes; set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME to the"
+        " interface of the network that all share",
     ),
     Symptom(
         r"Connection refused|Connection timed out|timed? ?out|Timeout|connect\(\) failed",

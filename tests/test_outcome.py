@@ -80,6 +80,26 @@ def test_ranks_that_nccl_aborted_have_waited_for_the_one_that_is_named(told):
     assert (ended.guilty, ended.is_proven) == (("node2",), True)
 
 
+def test_the_rank_that_nobody_can_connect_to_is_named(told):
+    """It listens on another network and says nothing; of one that alone cannot connect, the error is its own."""
+    for story in told.values():
+        broken(story, stage="communicator")
+    told[0].error = told[2].error = "RuntimeError: connect: Network is unreachable"
+    ended = concluded(told, THREE)
+    assert (ended.guilty, ended.is_proven) == (("node2",), True)
+    assert "no route" in ended.why.cause
+    told[0].error = ""
+    assert concluded(told, THREE).guilty == ("node3",)
+
+
+def test_a_rank_that_never_came_is_named_and_not_the_one_that_counted(told):
+    """Rank 0 keeps the list of those who have joined; the one that is missing is at fault."""
+    broken(told[0], stage="rendezvous", error="DistStoreError: Timed out after 31 seconds waiting for clients. 2/3")
+    broken(told[1], stage="start")
+    broken(told[2], stage="rendezvous")
+    assert concluded(told, THREE).guilty == ("node2",)
+
+
 def test_a_rank_with_an_error_of_its_own_is_named_and_not_those_whose_peer_is_gone(told):
     """An import that fails on one node leaves the others waiting."""
     broken(told[0], stage="rendezvous", error="DistStoreError: Timed out waiting for clients")
