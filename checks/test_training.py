@@ -210,8 +210,8 @@ def test_no_rank_straggles(training, settings):
     All ranks wait for the slowest one at every step: a throttled GPU or a busy core slows the whole job.
     Fix: `nvidia-smi -q -d PERFORMANCE,CLOCK` or `top` on the nodes named; look for throttling and other programs.
     """
-    ratio = settings.training.straggler_ratio
-    slow = training.stragglers(above=ratio, up_to=settings.training.straggler_fail_ratio)
+    limits, ratio = settings.training, settings.training.straggler_ratio
+    slow = training.stragglers(above=ratio, up_to=limits.straggler_fail_ratio, min_seconds=limits.straggler_min_seconds)
     if slow:
         raise training.blame(slow, f"{training.told_of_stragglers(slow)}, wanted at most {ratio:g} x that")
 
@@ -223,6 +223,6 @@ def test_no_rank_halves_the_speed(training, settings):
     Fix: `nvidia-smi -q -d PERFORMANCE,CLOCK` or `top`, and the CPU quota (`cat /sys/fs/cgroup/cpu.max`) on the nodes.
     """
     ratio = settings.training.straggler_fail_ratio
-    slow = training.stragglers(above=ratio)
+    slow = training.stragglers(above=ratio, min_seconds=settings.training.straggler_min_seconds)
     if slow:
         raise training.blame(slow, f"{training.told_of_stragglers(slow)}, wanted at most {ratio:g} x that")

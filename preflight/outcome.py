@@ -39,10 +39,11 @@ PEER_IS_GONE = (
     "communicator was aborted",
     WATCHDOG,
 )
-# How it reads when a rank cannot connect to a peer; where they all connect, most ranks say it of the one that is wrong.
-NOT_REACHED = ("Network is unreachable", "No route to host", "Connection timed out", "Timed out connecting")
+# How it reads when a rank cannot connect. A few that say so are at fault; where most do, those whom they call are.
+NOT_REACHED = ("Network is unreachable", "No route to host", "Connection timed out", "while trying to connect to")
 # What torchrun's agent, which accelerate and DeepSpeed use too, says of a rank, and how it marks a rank's output.
 AGENT_SAYS = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
+NOISE = re.compile(r"\[W\d+ |frame #\d+|<omitting python frames>")  # warnings of torch, and its native stack
 RANK_LINE = re.compile(r"\[default(\d+)\]:")
 
 
@@ -71,14 +72,14 @@ class RankStory:
 
     @property
     def cannot_connect(self) -> bool:
-        """Whether it failed to connect to a peer while all ranks connect with all."""
-        return self.stage == "communicator" and any(sign in self.error for sign in NOT_REACHED)
+        """Whether it failed to connect while all ranks connect with the first, or with each other."""
+        return self.stage in {"rendezvous", "communicator"} and any(sign in self.error for sign in NOT_REACHED)
 
     @property
     def last_lines(self) -> list[str]:
         """What the rank printed last."""
         lines = (RANK_LINE.sub("", line, count=1).strip() for line in self.log.splitlines())
-        return [line for line in lines if line][-5:]
+        return [line for line in lines if line and not NOISE.match(line)][-5:]
 
 
 @dataclass(frozen=True)
@@ -169,19 +170,19 @@ def _first_to_fail(unfinished: list[RankStory]) -> tuple[list[RankStory], bool]:
 
     The second value tells whether that is proof: where all merely lost a peer, or ran out of time, it is none.
     """
-    waiting = [story for story in unfinished if story.lost_a_peer]
-    calling = [story for story in unfinished if story.cannot_connect]
-    if 0 < len(unfinished) - len(waiting) - len(calling) < len(calling):
-        waiting += calling  # for the few that do not say so
-    own = [story for story in unfinished if story not in waiting]
+    own = [story for story in unfinished if not story.lost_a_peer and not story.cannot_connect]
     killed = [story for story in own if story.exit not in ENDED_BY_US and not story.error]
     reasoned = [story for story in own if story.error]
     if killed or reasoned:
         return killed or reasoned, True
-    least = min(STAGES.index(story.stage) for story in unfinished)
-    behind = [story for story in unfinished if STAGES.index(story.stage) == least]
-    culprits = [story for story in behind if story in own] or behind
-    return culprits, any(story not in culprits for story in waiting)
+    calling = [story for story in unfinished if story.cannot_connect]
+    called = [story for story in unfinished if not story.cannot_connect]
+    if calling and not 0 < len(called) < len(calling):
+        return calling if len(calling) != len(called) else unfinished, True  # of a single pair either may be wrong
+    least = min(STAGES.index(story.stage) for story in called)
+    behind = [story for story in called if STAGES.index(story.stage) == least]
+    culprits = [story for story in behind if not story.lost_a_peer] or behind
+    return culprits, any(story.error or story.lost_a_peer for story in unfinished if story not in culprits)
 
 
 def _error_line(story: RankStory) -> str:

@@ -90,6 +90,24 @@ def test_the_rank_that_nobody_can_connect_to_is_named(told):
     assert "no route" in ended.why.cause
     told[0].error = ""
     assert concluded(told, THREE).guilty == ("node3",)
+    told[0].stage = "done"
+    assert concluded(told, THREE).guilty == ("node2", "node3")  # of a pair either may be wrong
+
+
+def test_the_first_node_is_named_where_no_other_reaches_it(told):
+    """Its firewall keeps all others out; where it keeps out one, that one is named."""
+    for story in told.values():
+        broken(story, stage="rendezvous", error="The client socket has timed out while trying to connect to (10.0.0.1)")
+    told[0].error = "DistStoreError: Timed out after 31 seconds waiting for clients. 1/3 clients joined."
+    assert concluded(told, THREE).guilty == ("node1",)
+    told[1].error = ""
+    assert concluded(told, THREE).guilty == ("node3",)
+
+
+def test_noise_of_torch_is_no_last_word(told):
+    """Warnings and native stacks come after what matters."""
+    told[0].log = "it matters\n[W1121 15:07:03.1 socket.cpp:207] [c10d] a warning\nframe #30: <unknown function>\n"
+    assert told[0].last_lines == ["it matters"]
 
 
 def test_a_rank_that_never_came_is_named_and_not_the_one_that_counted(told):

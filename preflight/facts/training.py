@@ -189,15 +189,19 @@ class TrainingView:
         """Rank -> median seconds of a step without waiting for peers; with that, all ranks of DDP take the same."""
         return {r.rank: r.step_seconds_median - r.communication_seconds_median for r in self.ranks()}
 
-    def stragglers(self, *, above: float, up_to: float = inf) -> tuple[TrainedRank, ...]:
-        """The ranks whose own work in a step takes more than `above` x the median, and at most `up_to` x."""
+    def stragglers(self, *, above: float, up_to: float = inf, min_seconds: float) -> tuple[TrainedRank, ...]:
+        """The ranks whose own work in a step takes more than `above` x the median, at most `up_to` x, and long enough.
+
+        What is within `min_seconds` of the median is no straggler, whatever its ratio.
+        """
         seconds = self.compute_seconds()
         self.needs_whole_gradients()
         if len(seconds) < 3 and len({rank.node for rank in self.ranks()}) < 2:
             raise NotApplicable(f"{len(seconds)} ranks on one node: no others to compare with")
         # Of an even number the lower one: half of the ranks may be on the slow node.
         middle = median_low(seconds.values())
-        return tuple(rank for rank in self.ranks() if above * middle < seconds[rank.rank] <= up_to * middle)
+        slow = (rank for rank in self.ranks() if seconds[rank.rank] > middle + min_seconds)
+        return tuple(rank for rank in slow if above * middle < seconds[rank.rank] <= up_to * middle)
 
     def told_of_stragglers(self, slow: Iterable[TrainedRank]) -> str:
         """These ranks, the time of each, and that of the others."""
