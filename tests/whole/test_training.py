@@ -1,13 +1,15 @@
-"""Two real hosts: the reference training runs through each launcher, and a spoilt one is blamed on the right host."""
+"""Real hosts: the reference training runs through each launcher, and a spoilt one is blamed on the right host."""
 
 from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
 
 import pytest
 
 from tests.lab import faults
+from tests.lab.spaces import LabError
 
 NAN = """
 import os
@@ -46,24 +48,42 @@ if os.environ.get("RANK") == "1" and "TORCHELASTIC_RUN_ID" not in os.environ:
     from torch.optim.optimizer import register_optimizer_step_pre_hook
     register_optimizer_step_pre_hook(lambda *_: os.kill(os.getpid(), signal.%s))
 """
+# The checks before the job have seen everything in order: these two come with the ranks.
+OTHER_INTERFACE = """
+import os
+if "RANK" in os.environ:
+    os.environ["GLOO_SOCKET_IFNAME"] = "eth1"
+"""
+FIREWALL = """
+import os, subprocess
+if "RANK" in os.environ:
+    subprocess.run(["/usr/sbin/nft", "-f", "-"], check=True, text=True, input='''
+table inet late_firewall {
+  chain output {
+    type filter hook output priority 0; policy accept;
+    oifname != "lo" tcp flags & (syn | ack) == syn tcp dport >= 1024 drop
+  }
+}
+''')
+"""
 JOINED = "training.every_rank_joined_where_planned"
 SHARDS = "training.data_shards_are_disjoint_and_complete"
 
 
 @pytest.fixture(scope="module")
-def lab2(lab_is_possible):
-    """Two hosts for all tests of this file."""
+def lab(lab_is_possible):
+    """Four hosts for all tests of this file; most need two."""
     from tests.lab.lab import Lab
 
-    with Lab.create(2) as lab:
-        yield lab
+    with Lab.create(4) as made:
+        yield made
 
 
 class Trained:
     """One finished `preflight train` against the lab."""
 
-    def __init__(self, lab, folder, *words):
-        argv = [sys.executable, "-m", "preflight", "train", "--hosts=node[1-2]", f"--python={sys.executable}"]
+    def __init__(self, lab, folder, *words, hosts="node[1-2]"):
+        argv = [sys.executable, "-m", "preflight", "train", f"--hosts={hosts}", f"--python={sys.executable}"]
         done = lab.run([*argv, f"--report-dir={folder}", *words], timeout_s=200)
         self.output = done.stdout + done.stderr
         self.code = done.returncode
@@ -79,35 +99,35 @@ class Trained:
         return "\n".join([self.output, *(line for line in lines if not line.startswith(("pass", "skip")))])
 
 
-@pytest.mark.parametrize("launcher", ["direct", "torchrun", "accelerate", "env"])
-def test_the_job_passes_through_each_launcher(lab2, tmp_path, launcher):
-    """Real agents on both hosts, the same losses through all of them, a log for each rank, and nothing left."""
-    before = lab2.residue()
-    run = Trained(lab2, tmp_path / "report", f"--launcher={launcher}")
+@pytest.mark.parametrize(("launcher", "count"), [("direct", 2), ("torchrun", 2), ("accelerate", 4), ("env", 4)])
+def test_the_job_passes_through_each_launcher(lab, tmp_path, launcher, count):
+    """Real agents on all hosts, losses that fall, a log for each rank, and nothing left."""
+    before = lab.residue()
+    run = Trained(lab, tmp_path / "report", f"--launcher={launcher}", hosts=f"node[1-{count}]")
 
     assert run.code == 0, run.told()
     assert run.training["launcher"] == launcher
-    assert [(rank["rank"], rank["node"]) for rank in run.training["ranks"]] == [(0, "node1"), (1, "node2")]
+    assert [rank["node"] for rank in run.training["ranks"]] == [f"node{number + 1}" for number in range(count)]
     assert run.training["losses"][-1] < 0.8 * run.training["losses"][0]
     assert 0 < run.training["scaling_efficiency"] < 1.5
     logs = {path.name for path in (tmp_path / "report" / "logs").iterdir()}
     assert {"training-rank0-node1.log", "training-rank1-node2.log"} <= logs
-    assert lab2.left_since(before) == {}
+    assert lab.left_since(before) == {}
 
 
-def test_accelerate_is_one_yaml_a_machine_and_two_ranks_each(lab2, tmp_path):
+def test_accelerate_is_one_yaml_a_machine_and_two_ranks_each(lab, tmp_path):
     """Four ranks on two hosts see a world of four through accelerate too."""
-    run = Trained(lab2, tmp_path / "report", "--launcher=accelerate", "--ranks-per-node=2")
+    run = Trained(lab, tmp_path / "report", "--launcher=accelerate", "--ranks-per-node=2")
 
     assert run.code == 0, run.told()
     assert [rank["node"] for rank in run.training["ranks"]] == ["node1", "node1", "node2", "node2"]
 
 
-def test_a_checkpoint_is_read_by_all_and_a_killed_job_starts_again(lab2, tmp_path):
+def test_a_checkpoint_is_read_by_all_and_a_killed_job_starts_again(lab, tmp_path):
     """With a shared folder and a drill: resumed and restarted losses are those of the run that nothing befell."""
-    shared = lab2.shared / tmp_path.name
+    shared = lab.shared / tmp_path.name
     shared.mkdir()
-    run = Trained(lab2, tmp_path / "report", f"--checkpoint-dir={shared}", "--drill")
+    run = Trained(lab, tmp_path / "report", f"--checkpoint-dir={shared}", "--drill")
 
     assert run.code == 0, run.told()
     assert [rank["resume_error"] for rank in run.training["ranks"]] == [0.0, 0.0]
@@ -132,12 +152,36 @@ FAULTS = {
 }
 
 
+def other_interface(host):
+    """Its ranks listen on a network that the others do not have."""
+    with ExitStack() as planted:
+        planted.enter_context(faults.add_interface(host, "eth1", "10.70.0.2/24"))
+        planted.enter_context(faults.python_site(host, OTHER_INTERFACE))
+        return faults.Planted(planted.pop_all().close)
+
+
+def firewall(host):
+    """It closes high ports when the job starts, and not before."""
+    with ExitStack() as planted:
+        planted.callback(host.check, ["nft", "delete", "table", "inet", "late_firewall"])
+        planted.enter_context(faults.python_site(host, FIREWALL))
+        return faults.Planted(planted.pop_all().close)
+
+
+# fault -> (how it is planted on node2 of three, the check that must fail)
+FAULTS_OF_HOSTS = {
+    "wrong interface": (other_interface, JOINED),
+    "port filtered": (firewall, JOINED),
+    "slow": (lambda host: faults.cpu_quota(host, 20), "training.no_rank_halves_the_speed"),
+}
+
+
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_spoilt_rank_is_the_only_fail(lab2, tmp_path, fault):
+def test_a_spoilt_rank_is_the_only_fail(lab, tmp_path, fault):
     """Exit 1, one failed check, on node2 alone; the rest of the training is blocked by it."""
     program, check = FAULTS[fault]
-    with faults.python_site(lab2["node2"], program):
-        run = Trained(lab2, tmp_path / "report")
+    with faults.python_site(lab["node2"], program):
+        run = Trained(lab, tmp_path / "report")
 
     assert run.code == 1, run.told()
     assert run.of("fail") == [(check, ("node2",))], run.told()
@@ -145,19 +189,47 @@ def test_a_spoilt_rank_is_the_only_fail(lab2, tmp_path, fault):
     assert all(f["message"].startswith("blocked by") for f in errors), run.told()
 
 
-def test_a_seed_that_differs_is_told_by_its_shards(lab2, tmp_path):
+@pytest.mark.parametrize("fault", FAULTS_OF_HOSTS)
+def test_a_host_that_spoils_the_job_is_the_only_fail(lab, tmp_path, fault):
+    """What no look at the host shows before the job starts is told by the job, with a cause and a fix."""
+    plant, check = FAULTS_OF_HOSTS[fault]
+    try:
+        planted = plant(lab["node2"])
+    except LabError as error:
+        pytest.skip(str(error))
+    with planted:
+        run = Trained(lab, tmp_path / "report", hosts="node[1-3]")
+
+    assert run.code == 1, run.told()
+    assert run.of("fail") == [(check, ("node2",))], run.told()
+    (finding,) = [f for f in run.report["findings"] if f["verdict"] == "fail"]
+    assert finding["fix"], run.told()
+
+
+def test_an_absent_host_is_named_and_the_job_is_not_started(lab, tmp_path):
+    """Exit 3: nothing was measured, for a reason that has a name."""
+    run = Trained(lab, tmp_path / "report", hosts="node[1-2],10.77.255.250")
+
+    assert run.code == 3, run.told()
+    assert run.of("fail") == [], run.told()
+    assert ("reach.every_node_answers", ("10.77.255.250",)) in run.of("error"), run.told()
+    told = [f["message"] for f in run.report["findings"] if f["check"] == JOINED]
+    assert "not started: reach.every_node_answers on 10.77.255.250" in told, run.told()
+
+
+def test_a_seed_that_differs_is_told_by_its_shards(lab, tmp_path):
     """Of two seeds rank 0's counts: the other host deals its ranks other samples."""
-    with faults.python_site(lab2["node2"], OTHER_SEED):
-        run = Trained(lab2, tmp_path / "report")
+    with faults.python_site(lab["node2"], OTHER_SEED):
+        run = Trained(lab, tmp_path / "report")
 
     assert run.of("fail") == [(SHARDS, ("node2",))], run.told()
 
 
-def test_a_folder_that_is_not_shared_is_named(lab2, tmp_path):
+def test_a_folder_that_is_not_shared_is_named(lab, tmp_path):
     """The host whose path is another file system finds no checkpoint there."""
-    shared = lab2.shared / tmp_path.name
+    shared = lab.shared / tmp_path.name
     shared.mkdir()
-    with hide(lab2["node2"], shared):
-        run = Trained(lab2, tmp_path / "report", f"--checkpoint-dir={shared}")
+    with hide(lab["node2"], shared):
+        run = Trained(lab, tmp_path / "report", f"--checkpoint-dir={shared}")
 
     assert run.of("fail") == [("training.checkpoint_is_read_by_every_rank", ("node2",))], run.told()
