@@ -177,6 +177,7 @@ class TrainedRank(Measured, frozen=True):
     reference_agreed: bool = True  # the peers that recomputed this rank's gradient agree with each other
     samples_digest: str = ""
     communication_seconds_median: float = 0.0
+    compute_seconds_mean: float = 0.0  # the rest of a step, without the slowest tenth of steps
     optimizer_digest: str = ""
     samples_right: bool = True  # they are those that DistributedSampler should deal to this rank
     samples_shared: int = 0  # how many of them another rank uses too

@@ -186,8 +186,8 @@ class TrainingView:
     # -- speed
 
     def compute_seconds(self) -> dict[int, float]:
-        """Rank -> median seconds of a step without waiting for peers; with that, all ranks of DDP take the same."""
-        return {r.rank: r.step_seconds_median - r.communication_seconds_median for r in self.ranks()}
+        """Rank -> seconds of a step without waiting for peers; with that, all ranks of DDP take the same."""
+        return {rank.rank: rank.compute_seconds_mean for rank in self.ranks()}
 
     def stragglers(self, *, above: float, up_to: float = inf, min_seconds: float) -> tuple[TrainedRank, ...]:
         """The ranks whose own work in a step takes more than `above` x the median, at most `up_to` x, and long enough.

@@ -82,8 +82,7 @@ def _split(training: Training, rank: TrainedRank) -> tuple[str, str]:
     """Exchange and compute; in shards both go on at once, and nobody sees where one ends."""
     if training.strategy != "ddp":
         return "-", "-"
-    exchange = rank.communication_seconds_median
-    return _milliseconds(exchange), _milliseconds(rank.step_seconds_median - exchange)
+    return _milliseconds(rank.communication_seconds_median), _milliseconds(rank.compute_seconds_mean)
 
 
 def _milliseconds(seconds: float) -> str:

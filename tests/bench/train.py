@@ -17,7 +17,8 @@ import time
 from preflight.workloads import train
 from tests.lab.lab import Lab
 
-MODELS = {"tiny": (12, 9), "small": (4, 3)}  # steps of a loop, the first not counted, and repetitions
+STEPS = 24  # the first is not counted
+REPETITIONS = 15
 RANKS = 2
 HOSTS = (2, 3, 4)
 LAUNCHERS = ("direct", "env", "torchrun", "accelerate")
@@ -59,26 +60,25 @@ def rank() -> None:
     records = train.Records(rank=int(os.environ["RANK"]))
     records.send = lambda _record: None
     place = train.join(settings=train.Settings(), records=records)
-    for model, (steps, repetitions) in MODELS.items():
-        settings = train.Settings(model=model, steps=steps)
-        data = train.Data(settings=settings, place=place)
-        start, (batches, _) = train.build_model(data.shape), data.load()
-        pairs = []
-        for repetition in range(repetitions + 1):
-            loops = (ours, bare) if repetition % 2 else (bare, ours)
-            seconds = {loop: loop(start, batches, settings, place) for loop in loops}
-            pairs.append((seconds[ours], seconds[bare]))  # the first pair warms up
-        tokens = place.ranks * data.shape.batch * data.shape.length
-        mine, theirs = (tokens / statistics.median(values) for values in zip(*pairs[1:], strict=True))
-        ratio = statistics.median(bare_seconds / our_seconds for our_seconds, bare_seconds in pairs[1:])
-        if place.rank == 0:
-            print(f"{model:>8} {mine:14.0f} {theirs:14.0f} {ratio:7.3f}", flush=True)
+    settings = train.Settings(steps=STEPS)
+    data = train.Data(settings=settings, place=place)
+    start, (batches, _) = train.build_model(data.shape), data.load()
+    pairs = []
+    for repetition in range(REPETITIONS + 1):
+        loops = (ours, bare) if repetition % 2 else (bare, ours)
+        seconds = {loop: loop(start, batches, settings, place) for loop in loops}
+        pairs.append((seconds[ours], seconds[bare]))  # the first pair warms up
+    tokens = place.ranks * data.shape.batch * data.shape.length
+    mine, theirs = (tokens / statistics.median(values) for values in zip(*pairs[1:], strict=True))
+    ratio = statistics.median(bare_seconds / our_seconds for our_seconds, bare_seconds in pairs[1:])
+    if place.rank == 0:
+        print(f"{mine:14.0f} {theirs:14.0f} {ratio:7.3f}", flush=True)
     os._exit(0)
 
 
 def compare_loops() -> int:
     """Two ranks on this machine."""
-    print(f"{'model':>8} {'ours tokens/s':>14} {'bare tokens/s':>14} {'ratio':>7}", flush=True)
+    print(f"{'ours tokens/s':>14} {'bare tokens/s':>14} {'ratio':>7}", flush=True)
     words = [f"--nproc-per-node={RANKS}", "-m", "tests.bench.train"]
     return subprocess.run([sys.executable, "-m", "torch.distributed.run", *words], check=False).returncode
 

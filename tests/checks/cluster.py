@@ -432,6 +432,7 @@ def _training(ranks: list[tuple[int, str]], backend: str) -> Training:
                 1e-6,
                 1.0,
                 finite=True,
+                compute_seconds_mean=0.1,
                 optimizer_digest="o0",
                 replay_error=0.0,
                 accumulation_error=1e-6,

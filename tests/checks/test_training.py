@@ -139,13 +139,13 @@ BROKEN = (
     ),
     Broken(
         "training.no_rank_straggles",
-        ethernet().rank(1, step_seconds_median=0.18),
+        ethernet().rank(1, compute_seconds_mean=0.18),
         ("node2",),
         "rank 1 on node2: 0.18 s for a step without communication; the median is 0.1 s, wanted at most 1.5 x that",
     ),
     Broken(
         "training.no_rank_halves_the_speed",
-        ethernet().rank(1, step_seconds_median=0.3),
+        ethernet().rank(1, compute_seconds_mean=0.3),
         ("node2",),
         "rank 1 on node2: 0.3 s for a step without communication; the median is 0.1 s, wanted at most 2 x that",
     ),
@@ -196,8 +196,8 @@ def test_a_rank_its_peers_disagree_about_is_named_only_if_no_other_explains_it()
 def test_waiting_for_a_straggler_is_not_straggling():
     """Every rank of DDP takes the same time for a step: what it waits for its peers is not its own."""
     run = ethernet()
-    for rank, waiting in ((0, 0.25), (1, 0.0), (2, 0.25)):
-        run.rank(rank, step_seconds_median=0.3, communication_seconds_median=waiting)
+    for rank, own in ((0, 0.05), (1, 0.3), (2, 0.05)):
+        run.rank(rank, step_seconds_median=0.3, compute_seconds_mean=own)
     slow = [f for f in judge("training.no_rank_halves_the_speed", run) if f.verdict is Verdict.FAIL]
     assert [finding.nodes for finding in slow] == [("node2",)]
     assert all(f.verdict is Verdict.PASS for f in judge("training.no_rank_straggles", run))  # told once

@@ -38,16 +38,16 @@ def test_two_ranks_of_one_node_have_no_straggler():
     """They share its cores, and one of two is always the slower one; of two nodes that is worth knowing."""
     with pytest.raises(NotApplicable, match="2 ranks on one node"):
         _training(ethernet(2).rank(1, node="node1")).stragglers(above=1.5, min_seconds=0.01)
-    (slow,) = _training(ethernet(2).rank(1, step_seconds_median=0.3)).stragglers(above=1.5, min_seconds=0.01)
+    (slow,) = _training(ethernet(2).rank(1, compute_seconds_mean=0.3)).stragglers(above=1.5, min_seconds=0.01)
     assert slow.node == "node2"
-    assert _training(ethernet(2).rank(1, step_seconds_median=0.3)).stragglers(above=1.5, min_seconds=0.5) == ()
+    assert _training(ethernet(2).rank(1, compute_seconds_mean=0.3)).stragglers(above=1.5, min_seconds=0.5) == ()
 
 
 def test_half_of_the_ranks_may_be_slow():
     """The slow node's own ranks do not make it the measure."""
     run = roce(2)
     for rank in range(8, 16):
-        run.rank(rank, step_seconds_median=0.5)
+        run.rank(rank, compute_seconds_mean=0.5)
     assert {rank.node for rank in _training(run).stragglers(above=2.0, min_seconds=0.01)} == {"node2"}
 
 
