@@ -62,7 +62,8 @@ def test_all_reduce_reaches_the_expected_bandwidth(bench, settings):
 def test_other_collectives_reach_the_expected_bandwidth(bench, settings):
     """The other collectives over all ranks are as fast as the links' rate lets them be.
 
-    Those whose bandwidth is the links': on Gloo broadcast and sendrecv, on NCCL all but all_to_all, gather and scatter.
+    Those whose bandwidth is the links': on Gloo sendrecv, and broadcast of two ranks; on NCCL all but all_to_all,
+    gather and scatter.
     Fix: `NCCL_DEBUG=INFO` shows which network NCCL took (NET/IB or NET/Socket); `ethtool <interface>` the link's rate.
     """
     bench.needs_rate()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
 from itertools import combinations
 
 import pytest
@@ -12,48 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from preflight import slow
-from preflight.facts.measured import Slow, Stream
-
-USUAL = 0.12
-
-
-def names(count):
-    """Node names."""
-    return tuple(f"n{index:04d}" for index in range(count))
-
-
-class Network:
-    """Links whose slow ends and paths are shares of 0.12 GB/s, with noise and passing disturbances."""
-
-    def __init__(self, *, egress=None, ingress=None, path=None, noise=0.0, disturbed=0.0, seed=0):
-        self.egress, self.ingress, self.path = egress or {}, ingress or {}, path or {}
-        self.noise, self.disturbed = noise, disturbed
-        self.chance = random.Random(seed)
-        self.rounds = 0
-
-    def stream(self, source, target, shift=1):
-        share = min(self.egress.get(source, 1.0), self.ingress.get(target, 1.0), self.path.get((source, target), 1.0))
-        if self.chance.random() < self.disturbed:
-            share *= self.chance.uniform(0.3, 0.9)
-        return Stream(source, target, shift, USUAL * share * (1 + self.chance.uniform(-self.noise, self.noise)))
-
-    def measure(self, pairs):
-        """One round; a node sends and receives once at most."""
-        self.rounds += 1
-        assert len({source for source, _ in pairs}) == len({target for _, target in pairs}) == len(pairs)
-        assert all(source != target for source, target in pairs)
-        return [self.stream(source, target) for source, target in pairs]
-
-
-def searched(nodes, network, *, is_full=False) -> tuple[Sequence[Stream], Sequence[Slow]]:
-    """What a search over such a network finds."""
-    rounds = slow.search(nodes, is_full=is_full)
-    try:
-        pairs = next(rounds)
-        while True:
-            pairs = rounds.send(network.measure(pairs))
-    except StopIteration as end:
-        return end.value
+from preflight.facts.measured import Slow
+from tests.bench.simulate import Network, names, planted, searched
 
 
 def shifted(nodes, network):
@@ -86,15 +45,6 @@ def test_a_full_mesh_has_every_ordered_pair_once_in_the_fewest_rounds(count):
     assert len(pairs) == len(set(pairs)) == count * (count - 1)
     for one in rounds:
         Network().measure(one)
-
-
-def planted(nodes, count, chance):
-    """So many slow nodes, each in its own direction: (who and which way, egress, ingress)."""
-    bad = sorted(chance.sample(nodes, count))
-    ways = [chance.choice(["egress", "ingress", "both"]) for _ in bad]
-    egress = {node: chance.uniform(0.1, 0.7) for node, way in zip(bad, ways, strict=True) if way != "ingress"}
-    ingress = {node: chance.uniform(0.1, 0.7) for node, way in zip(bad, ways, strict=True) if way != "egress"}
-    return [((node,), way) for node, way in zip(bad, ways, strict=True)], egress, ingress
 
 
 @pytest.mark.parametrize(("count", "runs"), [(3, 400), (4, 400), (8, 400), (16, 300), (64, 100), (512, 20), (4096, 3)])

@@ -25,10 +25,10 @@ REASONS = {
 }
 
 
-# Collectives that are as fast as the links: Gloo's others have a ceiling of their own, and all_to_all, gather and
-# scatter load them unevenly.
+# Collectives that are as fast as the links: Gloo's others have a ceiling of their own (its broadcast is a tree whose
+# root sends to several at once), and all_to_all, gather and scatter load them unevenly.
 GATED = {
-    "gloo": ("all_reduce", "broadcast", "sendrecv"),
+    "gloo": ("all_reduce", "sendrecv"),
     "nccl": ("all_reduce", "broadcast", "sendrecv", "reduce", "all_gather", "reduce_scatter"),
 }
 IMPORT_SECONDS = 10.0  # below it nobody waits long enough to time out, however the ranks differ
@@ -111,7 +111,9 @@ class BenchView:
 
     def gated(self) -> tuple[Result, ...]:
         """The other collectives whose bandwidth is the links', each at its largest size."""
-        gated = GATED[self.result.backend if self.result.backend in GATED else "gloo"]
+        gated = GATED["nccl" if self.result.backend == "nccl" else "gloo"]
+        if self.result.backend != "nccl" and self.result.world_size == 2:
+            gated = (*gated, "broadcast")
         found = tuple(self.result.result(name) for name in self.others() if name in gated)
         if not found:
             raise NotApplicable(f"on {self.result.backend} only {', '.join(gated)} are as fast as the links")

@@ -12,7 +12,7 @@ from preflight.errors import HostError
 from preflight.facts.measured import Slow, Stream
 from preflight.session import Call, Session
 
-ROUNDS_SECONDS = 4.0  # of all rounds of a search together, each within these
+ROUNDS_SECONDS = 3.5  # of all rounds of a search together, each within these
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.5, 1.0
 OVERHEAD_SECONDS = 0.25  # of a round, for its orders and its connections
 SLACK_SECONDS = 20.0
