@@ -173,6 +173,7 @@ def roce(count: int = 4) -> FakeRun:
     run = _run(count, gpus=8, variables=variables)
     (first,) = run.measured_bench.results
     return run.bench_has(
+        backend="nccl",
         results=(first, msgspec.structs.replace(first, op="broadcast")),
         operations=("all_reduce", "broadcast"),
         transports=tuple(transport(rank, name) for rank, name in enumerate(run.names)),
