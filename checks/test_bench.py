@@ -3,6 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany
+from preflight.facts import devices
 
 
 def test_all_reduce_is_correct(bench):
@@ -46,6 +47,46 @@ def test_no_node_is_slower_than_its_peers(bench):
         raise BlameMany(slow)
 
 
+def test_gpus_multiply_alike_every_time(bench):
+    """A GPU that multiplies the same matrices again gets the same product.
+
+    One that does not spoils gradients without a word: the loss is a little off, or NaN after days.
+    Fix: leave the nodes named out; `dcgmi diag -r 3` there, and have the GPU replaced.
+    """
+    wrong = devices.wrong(bench.gpus())
+    if wrong:
+        raise BlameMany(wrong)
+
+
+def test_no_gpu_is_slower_than_its_equals(bench, settings):
+    """No GPU computes, or moves data, much more slowly than the others of its model.
+
+    Every rank waits for the slowest: one GPU that is hot, short of power or on a narrow slot holds back all the others.
+    Fix: `nvidia-smi -q -d PERFORMANCE,CLOCK,POWER,TEMPERATURE` on the nodes named; look at fans, power, the PCIe slot.
+    """
+    slow = devices.outliers(bench.gpus(), share=settings.bench.gpu_below)
+    if slow:
+        raise BlameMany(slow)
+
+
+@pytest.mark.advisory
+def test_gpus_are_what_their_data_sheet_says(bench, settings):
+    """Every GPU reaches the share of its data sheet that GPUs of its kind usually reach.
+
+    Where all are equally slow, a power limit, a low clock, a virtual machine or an older slot is the cause.
+    Fix: `nvidia-smi -q -d POWER,CLOCK` and `nvidia-smi -q | grep -A9 "GPU Link Info"` on the nodes named.
+    """
+    limits = settings.bench
+    shares = {
+        "matmul_tflops_per_s": limits.matmul_below,
+        "memory_gbytes_per_s": limits.memory_below,
+        "host_gbytes_per_s": limits.host_below,
+    }
+    below = devices.below_model(bench.gpus(), shares=shares)
+    if below:
+        raise BlameMany(below)
+
+
 def test_all_reduce_reaches_the_expected_bandwidth(bench, settings):
     """An all-reduce over all ranks is as fast as the links' rate lets it be.
 
@@ -56,6 +97,7 @@ def test_all_reduce_reaches_the_expected_bandwidth(bench, settings):
     share, impossible = settings.bench.fail_below, settings.bench.impossible_above
     told = bench.shortfall(bench.all_reduce(), share=share, impossible_above=impossible, needs_certainty=True)
     if told:
+        bench.needs_equal_gpus(share=settings.bench.gpu_below)
         raise Blame(told, nodes=bench.names)
 
 
@@ -73,6 +115,7 @@ def test_other_collectives_reach_the_expected_bandwidth(bench, settings):
         for result in bench.gated()
     ]
     if any(told):
+        bench.needs_equal_gpus(share=settings.bench.gpu_below)
         raise BlameMany([Blame(words, nodes=bench.names) for words in told if words])
 
 
@@ -100,6 +143,7 @@ def test_all_reduce_is_near_the_expected_bandwidth(bench, settings):
     impossible = settings.bench.impossible_above
     told = bench.shortfall(bench.all_reduce(), share=share, impossible_above=impossible, needs_certainty=False)
     if told:
+        bench.needs_equal_gpus(share=settings.bench.gpu_below)
         raise Blame(told, nodes=bench.names)
 
 

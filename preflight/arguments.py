@@ -67,6 +67,10 @@ BENCH_OPTIONS: dict[str, dict[str, Any]] = {
     "bench-iters": {"metavar": "N", "default": None, "help": "iterations (as many as the median needs)"},
     "bench-warmup": {"metavar": "N", "default": None, "help": "untimed iterations of each size (2)"},
     "bench-dtype": {"metavar": "NAME", "default": None, "help": "type of the elements (float32)"},
+    "bench-burn-in": {
+        "action": "store_true",
+        "help": "also what each GPU does alone: matrices, memory, way to the host",
+    },
     "bench-mode": {"metavar": "NAME", "default": None, "help": "blocking (latency) or pipelined (bandwidth)"},
 }
 BENCH_SHORT = {"begin": "-b", "end": "-e", "factor": "-f"}

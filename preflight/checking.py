@@ -64,6 +64,7 @@ def options_from(chosen: Chosen, command: list[str]) -> Options:
         prune=bool(chosen["prune"]),
         full_mesh=bool(chosen["full_mesh"]),
         localize=bool(chosen["localize"]),
+        burn_in=bool(chosen["bench_burn_in"]) or chosen["profile"] == "full",
         sweep=parse_sweep({name: chosen[f"bench_{name}"] for name in SWEEP_WORDS}, is_full=chosen["profile"] == "full"),
         shared=tuple(path.rstrip("/") or "/" for path in chosen["shared"]),
         same=tuple(path.rstrip("/") or "/" for path in chosen["same"]),

@@ -62,6 +62,7 @@ class Options:
     prune: bool = False
     full_mesh: bool = False
     localize: bool = False
+    burn_in: bool = False
     sweep: Sweep = field(default_factory=Sweep)
     baseline: Snapshot | None = None
     baseline_asked: str = ""  # None although it was asked for: there was no earlier good run

@@ -20,7 +20,7 @@ from preflight.launchers import Job, Placement, why_not
 from preflight.options import Options
 from preflight.outcome import Outcome
 from preflight.progress import Progress
-from preflight.stages import bench, ending, facts, files, links, mesh, training, trust
+from preflight.stages import bench, devices, ending, facts, files, links, mesh, training, trust
 
 T = TypeVar("T")
 DEEPSPEED_ON_CPU = "without GPUs accelerate's DeepSpeed gives every rank a world of one"
@@ -160,14 +160,23 @@ class Run:
             self._begin("bench: measuring the bandwidth")
             opts = self.options
             searching = self._full_mesh_seconds() if opts.full_mesh else SEARCH_SECONDS
+            searching += devices.SECONDS
             seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep)))
             told = bench.settings(self.backend, len(self.crew), opts.sweep, seconds=seconds)
-            earlier = opts.baseline.results if opts.baseline is not None else ()
-            plan = bench.Plan("direct", opts.localize, opts.full_mesh, opts.settings, earlier, self.progress.say)
+            plan = bench.Plan(
+                "direct",
+                is_localizing=opts.localize,
+                is_full_mesh=opts.full_mesh,
+                is_burning_in=opts.burn_in,
+                thresholds=opts.settings,
+                baseline=opts.baseline.results if opts.baseline is not None else (),
+                say=self.progress.say,
+            )
             work = bench.run(self.fleet.sessions, self.crew, self.job("collectives", told, seconds), plan)
             left = self._left(seconds + searching)
-            self._bench, outcome = self._timed("bench", lambda: self.fleet.run(work, seconds=left))
-            self._keep_logs("bench", outcome)
+            self._bench, outcomes = self._timed("bench", lambda: self.fleet.run(work, seconds=left))
+            for name, outcome in outcomes.items():
+                self._keep_logs(name, outcome)
         return self._bench
 
     def training(self) -> Training:

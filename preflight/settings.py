@@ -40,6 +40,10 @@ class BenchSettings:
     warn_below: float = 0.95
     slow_below: float = 0.80  # of the median of the peers, where no rate is known
     impossible_above: float = 1.02  # of the bound: the measurement is wrong, not the link
+    gpu_below: float = 0.90  # of the median of the GPUs of its model
+    matmul_below: float = 0.50  # of the data sheet; 0.6 to 0.8 is usual
+    memory_below: float = 0.70
+    host_below: float = 0.60
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,10 @@ AT_MOST_ONE = (
     "bench.fail_below",
     "bench.warn_below",
     "bench.slow_below",
+    "bench.gpu_below",
+    "bench.matmul_below",
+    "bench.memory_below",
+    "bench.host_below",
     "training.loss_drop_fraction",
     "network.ephemeral_used_share",
 )

@@ -73,6 +73,7 @@ TOGETHER = {
     "node/lock.py": "node/test_keeper.py",
     "node/worker.py": "node/test_keeper.py",
     "stages/bench.py": "whole/test_bandwidth.py",
+    "stages/devices.py": "workloads/test_devices.py",
     "stages/files.py": "node/test_files.py",
     "stages/trust.py": "node/test_trust.py",
     "items.py": "test_checking.py",

@@ -124,6 +124,21 @@ class Transport(Measured, frozen=True):
     algorithm: str  # of the largest operation, which rank 0 alone tells: "RING SIMPLE"
 
 
+class Device(Measured, frozen=True):
+    """What the device of one rank does by itself; None for what was not measured, or is not there."""
+
+    rank: int
+    node: str
+    device: str  # "cuda:0", "cpu"
+    model: str  # "NVIDIA H200", "cpu"
+    matmul_tflops_per_s: float
+    matmul_dtype: str
+    wrong: int  # elements of a repeated product that differ
+    memory_gbytes_per_s: float | None = None  # read and written
+    to_device_gbytes_per_s: float | None = None
+    from_device_gbytes_per_s: float | None = None
+
+
 class Bench(Measured, frozen=True):
     """Collectives over all ranks, the raw streams beside them, and who is slow."""
 
@@ -140,6 +155,8 @@ class Bench(Measured, frozen=True):
     transports: tuple[Transport, ...] = ()
     operations: tuple[str, ...] = ("all_reduce",)  # what was asked for
     baseline: tuple[Result, ...] = ()  # the results of the earlier run that --baseline names
+    devices: tuple[Device, ...] = ()  # beside a slow result the matrices alone, all figures where they were asked for
+    devices_not_measured: str = ""
 
     def of(self, op: str) -> tuple[Result, ...]:
         """The results of a collective, each of another size."""

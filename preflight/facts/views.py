@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable, NotMeasured
-from preflight.facts import fabric
+from preflight.facts import devices, fabric
 from preflight.facts.cluster import Cluster
-from preflight.facts.measured import Bench, Expected, Mesh, Result, Slow, same_measurement
+from preflight.facts.measured import Bench, Device, Expected, Mesh, Result, Slow, same_measurement
 from preflight.hosts import fold
 
 REASONS = {
@@ -149,6 +149,22 @@ class BenchView:
                 told += ", ".join(active)
                 blamed[told] = tuple(dict.fromkeys((*blamed.get(told, ()), used.node)))
         return [Blame(told, nodes=nodes) for told, nodes in blamed.items()]
+
+    def gpus(self) -> tuple[Device, ...]:
+        """The GPUs that measured themselves; NotApplicable where none was asked to."""
+        if self.result.devices_not_measured:
+            raise NotMeasured(self.result.devices_not_measured)
+        found = tuple(device for device in self.result.devices if device.device != "cpu")
+        if not found:
+            asked = "" if self.result.devices else " (preflight bench --burn-in)"
+            raise NotApplicable(f"no GPU was measured by itself{asked}")
+        return found
+
+    def needs_equal_gpus(self, *, share: float) -> None:
+        """Leave the check as blocked where a GPU computes more slowly than its equals: then no link is to blame."""
+        cause = [name for blame in devices.outliers(self.result.devices, share=share) for name in blame.nodes]
+        if cause:
+            raise BlockedBy("bench.no_gpu_is_slower_than_its_equals", nodes=self.ordered(cause))
 
     def slow_imports(self, *, limit_seconds: float, ratio: float) -> list[Blame]:
         """A Blame for the nodes whose ranks needed longer than that to import torch, or that much longer than most."""

@@ -61,6 +61,10 @@ def _bench_lines(bench: Bench) -> Iterator[str]:
         rows, headers, tablefmt="plain", disable_numparse=True, colalign=("left", *["right"] * (len(headers) - 1))
     )
     yield from (f"          {line}" for line in table.split("\n"))
+    for model in dict.fromkeys(device.model for device in bench.devices):
+        alone = sorted(device.matmul_tflops_per_s for device in bench.devices if device.model == model)
+        what = f"matrices {alone[0]:.4g} to {alone[-1]:.4g} TFLOP/s each alone"
+        yield f"devices   {len(alone)} x {printable(model)}, {what}"
     for slow in bench.slow:
         yield (
             f"slow      {printable(fold(slow.nodes))} ({slow.direction}): {slow.gbytes_per_s:.4g} GB/s,"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.facts.measured import Bench, Result, Transport
+from preflight.facts.measured import Bench, Device, Result, Transport
 from preflight.hosts import fold
 from preflight.report.printable import printable
 
@@ -47,6 +47,7 @@ def _lines(bench: Bench) -> Iterator[str]:
         yield from (_spread(result) for result in results)
     yield "#"
     yield from (f"#  Rank {used.rank:2d} NCCL {_used(used)}" for used in bench.transports)
+    yield from (f"#  Rank {device.rank:2d} alone: {_alone(device)}" for device in bench.devices)
     if bench.results:
         wrong = sum(result.wrong for result in bench.results)
         mean = sum(result.busbw_gbytes_per_s for result in bench.results) / len(bench.results)
@@ -99,6 +100,18 @@ def _used(used: Transport) -> str:
         "algorithm": used.algorithm,
     }
     return printable("; ".join(f"{name} {value}" for name, value in parts.items() if value) or "told nothing")
+
+
+def _alone(device: Device) -> str:
+    """What one rank's device does by itself."""
+    memory, to, back = (
+        device.memory_gbytes_per_s,
+        device.to_device_gbytes_per_s,
+        device.from_device_gbytes_per_s,
+    )
+    text = f"{device.model}, {device.matmul_dtype} matrices {device.matmul_tflops_per_s:.4g} TFLOP/s"
+    text += f", memory {memory:.4g} GB/s" if memory else ""
+    return printable(text + (f", from the host {to:.4g} GB/s, to it {back:.4g} GB/s" if to and back else ""))
 
 
 def _spread(result: Result) -> str:

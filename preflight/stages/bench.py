@@ -8,14 +8,14 @@ from typing import Any
 
 from preflight import bandwidth
 from preflight.facts.cluster import Cluster
-from preflight.facts.measured import Bench, Expected, RankReport, Result, Slow, Stream, Transport
+from preflight.facts.measured import Bench, Device, Expected, RankReport, Result, Slow, Stream, Transport
 from preflight.jobs import run_job
 from preflight.launchers import Job
 from preflight.nccl_log import parse_nccl_log
 from preflight.outcome import Outcome
 from preflight.session import Session
 from preflight.settings import Settings
-from preflight.stages import links
+from preflight.stages import devices, links
 from preflight.stages.facts import training_address
 from preflight.sweep import Sweep
 
@@ -36,6 +36,7 @@ class Plan:
     launcher: str
     is_localizing: bool
     is_full_mesh: bool
+    is_burning_in: bool
     thresholds: Settings
     baseline: tuple[Result, ...] = ()
     say: Callable[[str], None] = lambda _text: None
@@ -64,8 +65,8 @@ def settings(backend: str, nodes: int, sweep: Sweep, *, seconds: float) -> dict[
     }
 
 
-async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Plan) -> tuple[Bench, Outcome]:
-    """The bench's section of the report; `not_measured` names who failed where the collectives did not end."""
+async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Plan) -> tuple[Bench, dict[str, Outcome]]:
+    """The bench's section of the report, and the end of each job that was run, by name."""
     addresses = {node.name: training_address(node) for node in cluster}
     backend = str(job.settings["backend"])
     has_links = len(addresses) > 1
@@ -79,10 +80,18 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     def expect(measured: tuple[Stream, ...]) -> Expected | None:
         return bandwidth.expected(nics, measured, world_size=job.world_size, ranks_per_node=most_ranks, nvlinks=nvlinks)
 
+    outcomes: dict[str, Outcome] = {}
+
+    async def measure_devices(*, is_full: bool) -> tuple[Device, ...]:
+        plan.say("measuring each device by itself")
+        found, outcomes["devices"] = await devices.run(sessions, job, is_full=is_full)
+        return found
+
     async def search() -> tuple[tuple[Stream, ...], tuple[Slow, ...]]:
         share = plan.thresholds.bench.slow_below
         return await links.search(sessions, addresses, threshold=share, is_full=plan.is_full_mesh, say=plan.say)
 
+    measured = await measure_devices(is_full=True) if plan.is_burning_in else ()
     is_rate_known = all(nics.values())
     expected = expect(()) if is_rate_known else None
     streams: tuple[Stream, ...] = ()
@@ -92,9 +101,13 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         expected = expect(streams)
     plan.say("starting the ranks of the benchmark")
     outcome = await run_job(sessions, job, launcher=plan.launcher, hear=lambda record: plan.say(_told(record)))
+    outcomes["bench"] = outcome
     results = tuple(_result(record) for record in outcome.records("result"))
-    if has_links and not streams and _disappoints(results, expected, plan.thresholds):
+    disappoints = has_links and _disappoints(results, expected, plan.thresholds)
+    if disappoints and not streams:
         streams, slow = await search()
+    if backend == "nccl" and (disappoints or plan.is_localizing) and not plan.is_burning_in:
+        measured = await measure_devices(is_full=False)
     node_of = {placement.rank: placement.node for placement in job.placements}
     bench = Bench(
         backend=backend,
@@ -110,8 +123,10 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         operations=tuple(job.settings["operations"]),
         baseline=plan.baseline,
         transports=tuple(_transport(record, node_of) for record in outcome.records("nccl_log")),
+        devices=measured,
+        devices_not_measured=outcomes["devices"].failure if "devices" in outcomes else "",
     )
-    return bench, outcome
+    return bench, outcomes
 
 
 def _told(record: dict[str, Any]) -> str:

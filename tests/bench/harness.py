@@ -68,6 +68,7 @@ def main() -> int:
         for number, host in enumerate(lab.hosts):
             variables = {"RANK": str(number), "WORLD_SIZE": "2", "MASTER_ADDR": lab.hosts[0].address}
             variables |= {"MASTER_PORT": str(PORT), "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}
+            variables |= {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # the names of hosts are not known here
             words = ["env", *(f"{name}={value}" for name, value in variables.items())]
             argv = [*host.space.enter("net"), *words, sys.executable, "-m", "tests.bench.harness"]
             started.append(subprocess.Popen(argv))

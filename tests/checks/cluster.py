@@ -16,6 +16,7 @@ from preflight.facts import hardware, selection, values
 from preflight.facts.cluster import Cluster
 from preflight.facts.measured import (
     Bench,
+    Device,
     Drill,
     Edge,
     Expected,
@@ -178,7 +179,24 @@ def roce(count: int = 4) -> FakeRun:
         operations=("all_reduce", "broadcast"),
         transports=tuple(transport(rank, name) for rank, name in enumerate(run.names)),
         baseline=(first,),
+        devices=tuple(h200(place, name) for name in run.names for place in range(8)),
     )
+
+
+def h200(place: int, node: str, **fields: Any) -> Device:
+    """A healthy GPU that measured itself."""
+    device = Device(place, node, f"cuda:{place}", "NVIDIA H200", 700.0 + place, "bfloat16", 0, 4300.0, 54.0, 53.0)
+    return msgspec.structs.replace(device, **fields)
+
+
+def with_gpu(**fields: Any) -> FakeRun:
+    """RoCE nodes of which one GPU of node2 has other figures."""
+    run = roce()
+    found = [
+        msgspec.structs.replace(device, **fields) if (device.node, device.device) == ("node2", "cuda:3") else device
+        for device in run.measured_bench.devices
+    ]
+    return run.bench_has(devices=tuple(found))
 
 
 def transport(rank: int, node: str, network: str = "IB", *ports: str) -> Transport:

@@ -12,11 +12,15 @@ from tests.checks.cluster import (
     against,
     also,
     busbw,
+    checks,
     ethernet,
+    h200,
     judge,
     over_sockets,
     ranks_with_nccl,
     rate_unknown,
+    roce,
+    with_gpu,
 )
 
 BROKEN = (
@@ -82,6 +86,30 @@ BROKEN = (
         ("node1", "node2", "node3"),
         "busbw 3 GB/s, 75% of the earlier 4",
     ),
+    Broken(
+        "bench.gpus_multiply_alike_every_time",
+        with_gpu(wrong=7),
+        ("node2",),
+        "cuda:3 of node2 (NVIDIA H200): 7 elements of a product differ",
+    ),
+    Broken(
+        "bench.no_gpu_is_slower_than_its_equals",
+        with_gpu(matmul_tflops_per_s=600.0),
+        ("node2",),
+        "cuda:3 of node2 (NVIDIA H200) multiplies matrices at 600 TFLOP/s; the median of 32 is 703",
+    ),
+    Broken(
+        "bench.no_gpu_is_slower_than_its_equals",
+        with_gpu(from_device_gbytes_per_s=13.0),
+        ("node2",),
+        "sends 13 GB/s to the host; the median of 32 is 53",
+    ),
+    Broken(
+        "bench.gpus_are_what_their_data_sheet_says",
+        with_gpu(memory_gbytes_per_s=3000.0),
+        ("node2",),
+        "copies its memory at 3000 GB/s: 62% of the 4800 of its data sheet, wanted 70%",
+    ),
     Broken("bench.all_reduce_is_near_the_expected_bandwidth", busbw(2.8), ("node1", "node2", "node3"), "95% of 3.05"),
 )
 
@@ -123,6 +151,27 @@ def test_without_a_link_rate_the_peers_judge():
     near = "bench.all_reduce_is_near_the_expected_bandwidth"
     assert {f.verdict for f in judge(near, rate_unknown(busbw(2.6)))} == {Verdict.PASS}
     assert {f.verdict for f in judge(near, rate_unknown(busbw(1.0)))} == {Verdict.WARN}
+
+
+def test_a_slow_gpu_is_the_cause_of_a_slow_whole():
+    """Where a GPU is slow by itself, no link is blamed for what the ring is short of."""
+    run = busbw(0.5).bench_has(devices=(h200(0, "node1"), h200(0, "node2"), h200(0, "node3", matmul_tflops_per_s=300)))
+    (finding,) = judge(GATE, run)
+    assert finding.message.startswith("blocked by bench.no_gpu_is_slower_than_its_equals on node3")
+
+
+GPU_CHECKS = [name for name in checks() if name.startswith(("bench.gpus_", "bench.no_gpu_"))]
+
+
+@pytest.mark.parametrize("name", GPU_CHECKS)
+def test_a_processor_is_shown_and_not_judged_as_a_gpu(name):
+    """Nor is anything asked of GPUs that were not measured; GPUs that gave no figure are not measured."""
+    cpus = [h200(place, "node1", device="cpu", model="cpu", matmul_tflops_per_s=0.1 + place) for place in range(2)]
+    assert {f.verdict for f in judge(name, ethernet().bench_has(devices=tuple(cpus)))} == {Verdict.SKIP}
+    assert {f.verdict for f in judge(name, ethernet())} == {Verdict.SKIP}
+    (finding,) = judge(name, roce().bench_has(devices=(), devices_not_measured="rank 3 on node2 stopped"))
+    assert finding.verdict is Verdict.ERROR
+    assert "rank 3 on node2 stopped" in finding.message
 
 
 def test_what_was_not_asked_is_not_judged():

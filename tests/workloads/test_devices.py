@@ -1,0 +1,82 @@
+"""Does a device measure itself, and does a product that differs count? On the processor: the code is the GPU's."""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.launchers import Job, Placement
+from preflight.stages import devices
+
+QUICK = {"seconds": 0.05}
+# Acts on the last product of that rank: the timed ones are written into a given matrix.
+SPOIL = """
+import torch
+whole = torch.mm
+def mm(left, right, *, out):
+    whole(left, right, out=out)
+    out[3, 5] += 1
+torch.mm = mm
+"""
+LEAVE = "import os, torch; torch.zeros = lambda *words, **named: os._exit(7)"
+
+
+@pytest.fixture(scope="module")
+def played(forked_scenarios):
+    """Every scenario of this file, played once."""
+    return forked_scenarios(
+        "devices.py",
+        {
+            "whole": {"ranks": 2, "settings": QUICK},
+            "short": {"ranks": 1, "settings": {**QUICK, "figures": ["matmul"]}},
+            "spoilt": {"ranks": 1, "settings": QUICK, "plants": {"0": SPOIL}},
+            "leaves": {"ranks": 1, "settings": QUICK, "plants": {"0": LEAVE}},
+            "no gpu": {"ranks": 1, "settings": {"device": "cuda"}},
+        },
+    )
+
+
+def told(scenario, kind="device"):
+    return [record for record in scenario["records"] if record["record"] == kind]
+
+
+def test_a_processor_tells_its_matrices_and_its_memory(played):
+    """Labelled as a processor, with the type of its numbers; there is no way to a device."""
+    records = told(played["whole"])
+    assert len(records) == 2
+    for record in records:
+        assert (record["device"], record["model"], record["matmul_dtype"]) == ("cpu", "cpu", "float32")
+        assert record["matmul_tflops_per_s"] > 0
+        assert record["memory_gbytes_per_s"] > 0
+        assert record["wrong"] == 0
+        assert "to_device_gbytes_per_s" not in record
+    assert played["whole"]["codes"] == [0, 0]
+
+
+def test_only_what_was_asked_for_is_measured(played):
+    """Beside a slow result the matrices are enough."""
+    (record,) = told(played["short"])
+    assert "memory_gbytes_per_s" not in record
+
+
+def test_an_element_that_differs_is_counted(played):
+    """The same matrices give the same product."""
+    assert [record["wrong"] for record in told(played["spoilt"])] == [1]
+
+
+def test_a_device_that_ends_or_is_not_there_gives_no_figure(played):
+    """One dies without a word, the other says why, in one line."""
+    assert played["leaves"]["codes"] == [7]
+    assert told(played["leaves"]) == []
+    assert played["no gpu"]["codes"] == [1]
+    (failed,) = told(played["no gpu"], "failed")
+    assert "\n" not in failed["error"]
+
+
+@pytest.mark.parametrize(("backend", "device"), [("nccl", "cuda"), ("gloo", "cpu")])
+def test_the_job_of_the_devices_runs_on_the_benchmarks_ranks(backend, device):
+    """On GPUs where the collectives do, and no longer than the benchmark may take."""
+    job = Job("collectives", {"backend": backend}, (Placement(0, "a", 0, 1),), "10.0.0.1", (), 40.0)
+    full, short = (devices.job_of(job, is_full=is_full) for is_full in (True, False))
+    assert (full.workload, full.placements, full.seconds) == ("devices", job.placements, 40.0)
+    assert full.settings == {"device": device, "figures": ["matmul", "memory", "host"], "seconds": 2.0}
+    assert short.settings["figures"] == ["matmul"]
