@@ -47,6 +47,18 @@ def test_no_node_is_slower_than_its_peers(bench):
         raise BlameMany(slow)
 
 
+def test_no_group_is_slower_than_the_others(bench, settings):
+    """Where groups of ranks measured by themselves, none is much slower than the others.
+
+    Within nodes (--scope intra) it is that node's NVLink or PCIe, of one rail (--scope rails) that rail's adapters,
+    cables or leaf switch: the ring over all ranks is as slow as they are.
+    Fix: `nvidia-smi nvlink -s` and `nvidia-smi topo -m` on a node named; for a rail look at its ports and its switch.
+    """
+    slow = bench.slow_groups(share=settings.bench.slow_below)
+    if slow:
+        raise BlameMany(slow)
+
+
 def test_gpus_multiply_alike_every_time(bench):
     """A GPU that multiplies the same matrices again gets the same product.
 
@@ -98,7 +110,7 @@ def test_all_reduce_reaches_the_expected_bandwidth(bench, settings):
     told = bench.shortfall(bench.all_reduce(), share=share, impossible_above=impossible, needs_certainty=True)
     if told:
         bench.needs_equal_gpus(share=settings.bench.gpu_below)
-        raise Blame(told, nodes=bench.names)
+        raise Blame(told, nodes=bench.nodes_in(bench.all_reduce()))
 
 
 def test_other_collectives_reach_the_expected_bandwidth(bench, settings):
@@ -110,13 +122,13 @@ def test_other_collectives_reach_the_expected_bandwidth(bench, settings):
     """
     bench.needs_rate()
     share, impossible = settings.bench.fail_below, settings.bench.impossible_above
-    told = [
-        bench.shortfall(result, share=share, impossible_above=impossible, needs_certainty=True)
+    told = {
+        bench.shortfall(result, share=share, impossible_above=impossible, needs_certainty=True): result
         for result in bench.gated()
-    ]
+    }
     if any(told):
         bench.needs_equal_gpus(share=settings.bench.gpu_below)
-        raise BlameMany([Blame(words, nodes=bench.names) for words in told if words])
+        raise BlameMany([Blame(words, nodes=bench.nodes_in(result)) for words, result in told.items() if words])
 
 
 def test_nccl_uses_the_rdma_ports(bench):
@@ -144,7 +156,7 @@ def test_all_reduce_is_near_the_expected_bandwidth(bench, settings):
     told = bench.shortfall(bench.all_reduce(), share=share, impossible_above=impossible, needs_certainty=False)
     if told:
         bench.needs_equal_gpus(share=settings.bench.gpu_below)
-        raise Blame(told, nodes=bench.names)
+        raise Blame(told, nodes=bench.nodes_in(bench.all_reduce()))
 
 
 @pytest.mark.advisory

@@ -72,6 +72,11 @@ BENCH_OPTIONS: dict[str, dict[str, Any]] = {
         "help": "also what each GPU does alone: matrices, memory, way to the host",
     },
     "bench-mode": {"metavar": "NAME", "default": None, "help": "blocking (latency) or pipelined (bandwidth)"},
+    "bench-scope": {
+        "metavar": "NAME",
+        "default": None,
+        "help": "all ranks, intra (each node), inter (one a node) or rails",
+    },
 }
 BENCH_SHORT = {"begin": "-b", "end": "-e", "factor": "-f"}
 

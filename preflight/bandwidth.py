@@ -1,4 +1,4 @@
-"""What bandwidth should these nodes show, and does the benchmark show it?
+"""What bandwidth should these nodes show?
 
 Every figure is in GB/s (1e9 bytes a second) of one direction.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from preflight.errors import FactMissing
 from preflight.facts.fabric import Hca, chosen_hcas
 from preflight.facts.hardware import PciFunction
-from preflight.facts.measured import Expected, Result, Stream
+from preflight.facts.measured import Expected, Stream
 from preflight.facts.selection import Backend, nccl_interfaces
 from preflight.facts.values import Interface, Missing
 from preflight.hosts import fold
@@ -26,15 +26,12 @@ if TYPE_CHECKING:
 
     from preflight.facts.node import NodeFacts
 
-Judgement = Literal["pass", "warn", "fail", "error"]
-FAIL_BELOW = 0.90
-WARN_BELOW = 0.95
-IMPOSSIBLE_ABOVE = 1.02
 # One TCP stream on one core carries this much anywhere; on faster links the processor may be the limit.
 TCP_STREAM_SURE_GBITS = 10.0
 PCIE_EFFICIENCY = 0.88  # of what the coding leaves: headers and flow control
 # Of one link in one direction, by NCCL's own constants: what of the specification a ring reaches.
 NVLINK_GBYTES_PER_S = {"A100": 20.0, "H100": 20.6, "H200": 20.6, "H800": 20.6, "B200": 40.1, "B300": 40.1}
+NVLINK_RAW = 1.25  # the specification over what a ring reaches
 ROCE_MTUS = (4096, 2048, 1024, 512, 256)
 
 
@@ -157,27 +154,38 @@ def expected(
     return Expected(ring, bound, tuple(lines))
 
 
-def judge(
-    result: Result, wanted: Expected | None, *, fail_below: float = FAIL_BELOW, warn_below: float = WARN_BELOW
-) -> tuple[Judgement, str]:
-    """A verdict on a result and its reason; the gate is judged on the interval of the median."""
-    if result.wrong:
-        return "fail", f"{result.wrong} wrong elements on ranks {', '.join(map(str, result.wrong_ranks))}"
-    if wanted is None:
-        return "pass", "values are right; no link measured"
-    low, middle, high = result.busbw_low_gbytes_per_s, result.busbw_gbytes_per_s, result.busbw_high_gbytes_per_s
-    target = wanted.busbw_gbytes_per_s
-    told = f"{middle:.5g} GB/s [{low:.5g}, {high:.5g}], expected {target:.5g} ({middle / target:.0%})"
-    bound = wanted.bound_gbytes_per_s
-    if bound is not None and middle > IMPOSSIBLE_ABOVE * bound:
-        return "error", f"{told}: faster than the links can be ({bound:.5g}): the measurement or the facts are wrong"
-    if high < fail_below * target:
-        return "fail", f"{told}: below {fail_below:g} of it"
-    if low < fail_below * target:
-        return "error", f"{told}: unstable, the interval straddles {fail_below:g} of it"
-    if low < warn_below * target:
-        return "warn", f"{told}: below {warn_below:g} of it"
-    return "pass", told
+def expected_of_few(
+    nics: Mapping[str, Sequence[Nic]],
+    streams: Sequence[Stream],
+    *,
+    world_size: int,
+    ranks_per_node: int,
+    gpus_per_node: int,
+    nvlinks: Mapping[str, float] = MappingProxyType({}),
+) -> Expected | None:
+    """The same where only some GPUs of a node take part: each uses its share of the ports, those near it."""
+    few = {
+        name: sorted(ports, key=lambda nic: -nic.gbytes_per_s)[: ranks_per_node * max(1, len(ports) // gpus_per_node)]
+        for name, ports in nics.items()
+    }
+    found = expected(few, streams, world_size=world_size, ranks_per_node=ranks_per_node, nvlinks=nvlinks)
+    whole = expected(nics, streams, world_size=world_size, ranks_per_node=ranks_per_node)
+    if found is None or whole is None or ranks_per_node >= gpus_per_node:
+        return found
+    line = f"{ranks_per_node} of {gpus_per_node} GPUs a node use their share of the ports; all of them bound it"
+    return Expected(found.busbw_gbytes_per_s, whole.bound_gbytes_per_s, (*found.derivation, line))
+
+
+def expected_within(nvlinks: Mapping[str, float], *, ranks_per_node: int) -> Expected | None:
+    """What the ranks of a node show among each other; None where no NVLink tells."""
+    weakest = min(nvlinks, key=nvlinks.__getitem__, default="")
+    if not weakest or math.isinf(nvlinks[weakest]):
+        return None
+    ring, factor = nvlinks[weakest], 2 * (ranks_per_node - 1) / ranks_per_node
+    line = f"within {weakest} a ring runs over NVLink at {ring:.5g} GB/s"
+    # Where the switch adds up (NVLS), each GPU sends its data once instead of 2(n-1)/n times.
+    more = f"a switch that adds up gives at most x 2(n-1)/n = {factor:.4g}: {ring * factor * NVLINK_RAW:.5g} GB/s"
+    return Expected(ring, ring * factor * NVLINK_RAW, (line, more))
 
 
 def _tcp(interface: Interface) -> Nic:

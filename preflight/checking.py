@@ -32,7 +32,7 @@ JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3, "ending": 4}
 QUICK_KINDS = {"node", "cluster", "mesh", "ending"}
 INTERRUPT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 LEAVE = os._exit  # the real one: while a check runs, os._exit is refused
-SWEEP_WORDS = ("op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode")
+SWEEP_WORDS = ("op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode", "scope")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Protocol, TypeVar
 
+from preflight import scope
 from preflight.errors import NotApplicable, NotMeasured, PreflightError
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Document, merge
@@ -161,8 +162,9 @@ class Run:
             opts = self.options
             searching = self._full_mesh_seconds() if opts.full_mesh else SEARCH_SECONDS
             searching += devices.SECONDS
-            seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep)))
-            told = bench.settings(self.backend, len(self.crew), opts.sweep, seconds=seconds)
+            groups = scope.rounds(opts.sweep.scope, self.placements())
+            seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep, max(1, len(groups)))))
+            told = bench.settings(self.backend, len(self.crew), opts.sweep, groups=groups, seconds=seconds)
             plan = bench.Plan(
                 "direct",
                 is_localizing=opts.localize,
@@ -171,6 +173,7 @@ class Run:
                 thresholds=opts.settings,
                 baseline=opts.baseline.results if opts.baseline is not None else (),
                 say=self.progress.say,
+                scope=opts.sweep.scope,
             )
             work = bench.run(self.fleet.sessions, self.crew, self.job("collectives", told, seconds), plan)
             left = self._left(seconds + searching)
@@ -278,7 +281,7 @@ class Run:
     def _algbw(self) -> float | None:
         """What the bench's all-reduce reached over these ranks, where it ran."""
         results = self._bench.results if self._bench is not None else ()
-        return max((result.algbw_gbytes_per_s for result in results if result.op == "all_reduce"), default=None)
+        return max((result.algbw_gbytes_per_s for result in results if result.title == "all_reduce"), default=None)
 
     def _has_training_interface(self, node: NodeFacts) -> bool:
         try:

@@ -20,6 +20,7 @@ OPERATIONS = (
     "scatter",
 )
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "int8", "uint8")
+SCOPES = ("all", "intra", "inter", "rails")
 MODES = ("blocking", "pipelined")
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # as nccl-tests: 32M is 32 MiB
 SIZES_MOST = 64
@@ -36,6 +37,7 @@ class Sweep:
     warmup: int = 2
     dtype: str = "float32"
     mode: str = "blocking"
+    scope: str = "all"
 
     @property
     def cells(self) -> int:
@@ -55,6 +57,7 @@ def parse_sweep(words: dict[str, Any], *, is_full: bool = False) -> Sweep:
         warmup=_count("--warmup", words["warmup"], least=1) if words["warmup"] else Sweep.warmup,
         dtype=_one_of("--dtype", words["dtype"] or Sweep.dtype, DTYPES),
         mode=_one_of("--mode", words["mode"] or Sweep.mode, MODES),
+        scope=_one_of("--scope", words["scope"] or Sweep.scope, SCOPES),
     )
 
 

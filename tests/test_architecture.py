@@ -23,7 +23,7 @@ ORDER = (
     ("facts",),
     ("transport", "payload", "launch", "report", "slow", "mesh"),
     ("launchers",),
-    ("bandwidth", "options", "outcome", "progress", "session"),
+    ("bandwidth", "options", "outcome", "progress", "scope", "session"),
     ("fleet", "jobs"),
     ("stages",),
     ("run", "stored"),

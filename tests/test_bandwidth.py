@@ -1,4 +1,4 @@
-"""What is expected of the links, and how a result is judged."""
+"""What is expected of the links of these nodes?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from preflight import bandwidth
 from preflight.bandwidth import Nic
 from preflight.facts.hardware import PciFunction
-from preflight.facts.measured import Expected, Result, Stream
+from preflight.facts.measured import Stream
 from preflight.facts.node import NodeFacts
 from preflight.facts.values import (
     Address,
@@ -129,52 +129,29 @@ def test_fast_tcp_is_expected_to_do_what_a_processor_drives():
     assert found.busbw_gbytes_per_s == pytest.approx(1.25 * 0.990, rel=1e-3)
 
 
-def result(low, middle, high, **more):
-    """An all-reduce of which only the bus bandwidth matters."""
-    seconds = dict.fromkeys(
-        ("seconds_first", "seconds_median", "seconds_p5", "seconds_p95", "seconds_low", "seconds_high"), 0.1
-    )
-    return Result(
-        op="all_reduce",
-        bytes=1 << 26,
-        iterations=10,
-        cv=0.01,
-        algbw_gbytes_per_s=middle,
-        busbw_gbytes_per_s=middle,
-        busbw_low_gbytes_per_s=low,
-        busbw_high_gbytes_per_s=high,
-        **{"wrong": 0, **seconds, **more},
-    )
+def test_one_rank_a_node_has_its_share_of_the_ports_and_all_of_them_as_bound():
+    """Of eight GPUs with eight ports one is used; of a GPU with four ports all four."""
+    rails = tuple(Nic(f"mlx5_{i}:1", 400, "InfiniBand", 4096) for i in range(8))
+    one = 50 * 4096 / 4122
+    for gpus, ports in ((8, 1), (2, 4)):
+        found = bandwidth.expected_of_few(
+            {"a": rails, "b": rails}, [], world_size=2, ranks_per_node=1, gpus_per_node=gpus
+        )
+        assert found.busbw_gbytes_per_s == pytest.approx(ports * one)
+        assert found.bound_gbytes_per_s == pytest.approx(8 * one)
+        assert found.derivation[-1].startswith(f"1 of {gpus} GPUs a node")
+    links = {"a": GIGABIT, "b": GIGABIT}
+    alone = bandwidth.expected_of_few(links, [], world_size=2, ranks_per_node=1, gpus_per_node=1)
+    assert alone == bandwidth.expected(links, [], world_size=2, ranks_per_node=1)
 
 
-@pytest.mark.parametrize(
-    ("interval", "bound", "verdict", "words"),
-    [
-        ((0.97, 0.98, 0.99), 1.0, "pass", "98%"),
-        ((0.95, 0.98, 0.99), 1.0, "pass", "98%"),
-        ((0.91, 0.93, 0.94), 1.0, "warn", "below 0.95"),
-        ((0.94, 0.96, 0.97), 1.0, "warn", "below 0.95"),
-        ((0.85, 0.87, 0.89), 1.0, "fail", "below 0.9"),
-        ((0.85, 0.92, 0.99), 1.0, "error", "unstable"),
-        ((1.01, 1.018, 1.03), 1.0, "pass", "102%"),
-        ((1.02, 1.03, 1.04), 1.0, "error", "faster than the links can be"),
-        ((1.02, 1.03, 1.04), None, "pass", "103%"),
-        ((1.4, 1.5, 1.6), 1.875, "pass", "150%"),
-    ],
-)
-def test_the_gate_is_judged_on_the_interval(interval, bound, verdict, words):
-    """Above passes, below fails, straddling is an error, and so is the impossible where a bound is known."""
-    found, reason = bandwidth.judge(result(*interval), Expected(1.0, bound, ()))
-    assert found == verdict
-    assert words in reason
-
-
-def test_wrong_values_fail_however_fast():
-    """Correctness comes first, with the ranks."""
-    wanted = Expected(1.0, 1.0, ())
-    found = bandwidth.judge(result(0.97, 0.98, 0.99, wrong=3, wrong_ranks=(1, 2)), wanted)
-    assert found == ("fail", "3 wrong elements on ranks 1, 2")
-    assert bandwidth.judge(result(9, 9, 9), None) == ("pass", "values are right; no link measured")
+def test_within_a_node_nvlink_is_expected():
+    """An H100 with 18 links: 371 GB/s for a ring, more for a switch that adds up; nothing where no NVLink tells."""
+    found = bandwidth.expected_within({"a": 18 * 20.6, "b": math.inf}, ranks_per_node=8)
+    assert found.busbw_gbytes_per_s == pytest.approx(370.8)
+    assert 480 < found.bound_gbytes_per_s < 900
+    assert bandwidth.expected_within({"a": math.inf}, ranks_per_node=8) is None
+    assert bandwidth.expected_within({}, ranks_per_node=2) is None
 
 
 def node(*, speed_mbps=100000, is_physical=True, mtu=9000, ports=(), **variables):

@@ -8,7 +8,7 @@ from preflight.errors import UsageError
 from preflight.sweep import DTYPES, OPERATIONS, Sweep, parse_bytes, parse_sweep
 from preflight.workloads.collectives import COLLECTIVES, EXACT
 
-WORDS = dict.fromkeys(("op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode"))
+WORDS = dict.fromkeys(("op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode", "scope"))
 
 
 def sweep(*, is_full=False, **words):
@@ -67,6 +67,7 @@ def test_sizes_are_powers_of_two_whatever_their_case(text, size):
         ({"warmup": "-1"}, "--warmup '-1'"),
         ({"dtype": "float8"}, "--dtype 'float8': not supported; wanted one of float32"),
         ({"mode": "async"}, "--mode 'async'"),
+        ({"scope": "rail"}, "--scope 'rail'"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(words, told):

@@ -62,6 +62,13 @@ class Result(Measured, frozen=True):
     dtype: str = "float32"
     in_place: bool = True
     mode: str = "blocking"  # or "pipelined": several operations on their way at once
+    group: str = ""  # of --scope: "node2", "rail 3"; empty where all ranks are one
+    ranks: int = 0  # of that group
+
+    @property
+    def title(self) -> str:
+        """The collective and, where it is not all ranks, who ran it."""
+        return f"{self.op} ({self.group})" if self.group else self.op
 
 
 def same_measurement(then: Iterable[Result], now: Iterable[Result]) -> list[tuple[Result, Result]]:
@@ -154,6 +161,7 @@ class Bench(Measured, frozen=True):
     not_measured_nodes: tuple[str, ...] = ()
     transports: tuple[Transport, ...] = ()
     operations: tuple[str, ...] = ("all_reduce",)  # what was asked for
+    scope: str = "all"
     baseline: tuple[Result, ...] = ()  # the results of the earlier run that --baseline names
     devices: tuple[Device, ...] = ()  # beside a slow result the matrices alone, all figures where they were asked for
     devices_not_measured: str = ""
@@ -166,8 +174,8 @@ class Bench(Measured, frozen=True):
         return found
 
     def result(self, op: str) -> Result:
-        """The result of a collective at its largest size."""
-        return max(self.of(op), key=lambda result: result.bytes)
+        """The result of a collective at its largest size, of the slowest group."""
+        return max(self.of(op), key=lambda result: (result.bytes, -result.busbw_gbytes_per_s))
 
 
 class TrainedRank(Measured, frozen=True):

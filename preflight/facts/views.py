@@ -104,7 +104,9 @@ class BenchView:
         for result in (one for name in operations for one in self.result.of(name)):
             if result.wrong:
                 ranks = ", ".join(map(str, result.wrong_ranks)) or "unknown"
-                told = f"{result.op} of {result.bytes} bytes: {result.wrong} wrong elements; wanted 0 (ranks {ranks})"
+                told = (
+                    f"{result.title} of {result.bytes} bytes: {result.wrong} wrong elements; wanted 0 (ranks {ranks})"
+                )
                 blames.append(Blame(told, nodes=self.nodes_of(result.wrong_ranks)))
         if blames:
             raise BlameMany(blames)
@@ -177,6 +179,29 @@ class BenchView:
         words = f"`import torch` takes {told}; the median of all ranks is {middle:.3g} s"
         return [Blame(words, nodes=self.ordered(slow))] if slow else []
 
+    def slow_groups(self, *, share: float) -> list[Blame]:
+        """A Blame for each group of ranks whose collective is slower than `share` of the median of the groups."""
+        groups = {result.group for result in self.result.results}
+        if len(groups) < 2:
+            raise NotApplicable("all ranks are one group: --scope intra and rails compare several")
+        if self.result.scope == "intra" and self.result.backend != "nccl":
+            raise NotApplicable("within a node Gloo measures the memory, which the ranks share with everybody")
+        blames = []
+        for op in self.result.operations:
+            largest = max(result.bytes for result in self.result.of(op))
+            equals = [result for result in self.result.of(op) if result.bytes == largest]
+            usual = median(result.busbw_gbytes_per_s for result in equals)
+            for one in equals:
+                if one.busbw_high_gbytes_per_s < share * usual:
+                    told = f"{one.title} busbw {one.busbw_gbytes_per_s:.4g} GB/s"
+                    told += f"; the median of {len(equals)} is {usual:.4g}"
+                    blames.append(Blame(told, nodes=self.nodes_in(one)))
+        return blames
+
+    def nodes_in(self, result: Result) -> tuple[str, ...]:
+        """The nodes whose ranks ran a collective."""
+        return self.ordered([result.group]) or self.names
+
     def nodes_of(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The nodes these ranks ran on, in HOSTS order; all of them where the ranks are not known."""
         wanted = set(ranks)
@@ -204,13 +229,18 @@ class BenchView:
     def slow_blames(self) -> list[Blame]:
         """A Blame for each slow place; NotApplicable on one node, NotMeasured when no stream ran."""
         self._needs_links()
+        if self.result.scope == "intra" and not self.result.streams:
+            raise NotApplicable("--scope intra: no link between nodes was measured (--localize)")
         if not self.result.streams and not self.result.slow:
             raise NotMeasured(self.result.not_measured or "no stream was measured between the nodes")
         return [Blame(_told_slow(place), nodes=self.ordered(place.nodes)) for place in self.result.slow]
 
     def expected(self) -> Expected:
         """What the links should give; NotApplicable on one node, NotMeasured where nobody could tell."""
-        self._needs_links()
+        if self.result.scope != "intra":
+            self._needs_links()
+        elif self.result.expected is None and not self.result.not_measured:
+            raise NotApplicable("--scope intra: no NVLink tells what to expect within a node")
         if self.result.expected is None:
             raise NotMeasured(self.result.not_measured or "neither a link rate nor a raw stream is known")
         return self.result.expected
@@ -228,7 +258,7 @@ class BenchView:
         """
         expected = self.expected()
         if measured.seconds_median < PLATEAU_SECONDS and measured.bytes < PLATEAU_BYTES:
-            took = f"{measured.op} of {measured.bytes} bytes took {measured.seconds_median * 1e3:.3g} ms"
+            took = f"{measured.title} of {measured.bytes} bytes took {measured.seconds_median * 1e3:.3g} ms"
             raise NotApplicable(f"{took}: too short to tell a bandwidth; wanted {PLATEAU_SECONDS * 1e3:.0f} ms")
         if self.result.slow:
             cause = self.ordered(name for place in self.result.slow for name in place.nodes)
@@ -238,8 +268,8 @@ class BenchView:
             raise BlockedBy(f"bench.{check}", nodes=self.nodes_of(measured.wrong_ranks))
         low, high = measured.busbw_low_gbytes_per_s, measured.busbw_high_gbytes_per_s
         told = (
-            f"{measured.op} busbw {measured.busbw_gbytes_per_s:.4g} GB/s (95 % interval {low:.4g}-{high:.4g}) "
-            f"at {measured.bytes} bytes over {self.result.world_size} ranks"
+            f"{measured.title} busbw {measured.busbw_gbytes_per_s:.4g} GB/s (95 % interval {low:.4g}-{high:.4g}) "
+            f"at {measured.bytes} bytes over {measured.ranks or self.result.world_size} ranks"
         )
         bound = expected.bound_gbytes_per_s
         if bound is not None and low > impossible_above * bound:

@@ -21,7 +21,7 @@ def bandwidth(bench: Bench) -> Markup:
     expected = ("expected", bench.expected.busbw_gbytes_per_s) if bench.expected else None
     alike: dict[str, list[Result]] = {}
     for result in bench.results:
-        name = f"{result.op}{'' if result.dtype == 'float32' else f' {result.dtype}'}"
+        name = f"{result.title}{'' if result.dtype == 'float32' else f' {result.dtype}'}"
         alike.setdefault(f"{name}{'' if result.in_place else ' (out of place)'}", []).append(result)
     sizes = sorted({result.bytes for result in bench.results})
     if len(sizes) < 2:

@@ -43,10 +43,10 @@ def _bench_lines(bench: Bench) -> Iterator[str]:
     )
     from tabulate import tabulate  # 40 ms to import: not for --help
 
-    largest = {result.op: result for result in sorted(bench.results, key=lambda result: result.bytes)}
+    largest = {result.title: result for result in sorted(bench.results, key=lambda result: result.bytes)}
     rows = [
         [
-            printable(result.op),
+            printable(result.title),
             size_told(result.bytes),
             f"{result.seconds_median * 1e3:.1f}",
             f"{result.algbw_gbytes_per_s:.4g}",

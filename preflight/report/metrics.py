@@ -65,7 +65,7 @@ def _measured(report: RunReport) -> Iterator[Family]:
         yield "mesh_edges_ok", "Connections that both ends confirmed.", [({}, report.mesh.ok)]
     if report.bench:
         results = [
-            ({"collective": r.op, "bytes": str(r.bytes), "dtype": r.dtype, "in_place": str(r.in_place).lower()}, r)
+            ({"collective": r.title, "bytes": str(r.bytes), "dtype": r.dtype, "in_place": str(r.in_place).lower()}, r)
             for r in report.bench.results
         ]
         yield (

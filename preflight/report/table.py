@@ -37,10 +37,10 @@ def _lines(bench: Bench) -> Iterator[str]:
     if bench.not_measured:
         on = f" ({printable(fold(bench.not_measured_nodes))})" if bench.not_measured_nodes else ""
         yield f"# not measured: {printable(bench.not_measured)}{on}"
-    for op in dict.fromkeys(result.op for result in bench.results):
-        results = [result for result in bench.results if result.op == op]
+    for title in dict.fromkeys(result.title for result in bench.results):
+        results = [result for result in bench.results if result.title == title]
         yield "#"
-        yield f"# {printable(op)}"
+        yield f"# {printable(title)}"
         yield from HEADER
         for size, dtype in dict.fromkeys((result.bytes, result.dtype) for result in results):
             yield _row([result for result in results if (result.bytes, result.dtype) == (size, dtype)])

@@ -13,10 +13,11 @@ from preflight.jobs import run_job
 from preflight.launchers import Job
 from preflight.nccl_log import parse_nccl_log
 from preflight.outcome import Outcome
+from preflight.scope import Rounds, told
 from preflight.session import Session
 from preflight.settings import Settings
 from preflight.stages import devices, links
-from preflight.stages.facts import training_address
+from preflight.stages.facts import gpu_count, training_address
 from preflight.sweep import Sweep
 
 JOIN_SECONDS = 30
@@ -40,16 +41,18 @@ class Plan:
     thresholds: Settings
     baseline: tuple[Result, ...] = ()
     say: Callable[[str], None] = lambda _text: None
+    scope: str = "all"
 
 
-def seconds_of(sweep: Sweep) -> float:
+def seconds_of(sweep: Sweep, rounds: int = 1) -> float:
     """How long the ranks may take, at most."""
-    return 2 * START_SECONDS + sweep.cells * SECONDS_A_CELL
+    return 2 * START_SECONDS + rounds * sweep.cells * SECONDS_A_CELL
 
 
-def settings(backend: str, nodes: int, sweep: Sweep, *, seconds: float) -> dict[str, Any]:
+def settings(backend: str, nodes: int, sweep: Sweep, *, groups: Rounds, seconds: float) -> dict[str, Any]:
     """What the workload is told; what it measures fits into `seconds`."""
-    cap = CAP_SECONDS if nodes > 1 else ONE_NODE_CAP_SECONDS
+    cap = CAP_SECONDS if nodes > 1 and sweep.scope != "intra" else ONE_NODE_CAP_SECONDS
+    cells = sweep.cells * max(1, len(groups))
     exactly = {"min_iterations": sweep.iterations, "max_iterations": sweep.iterations, "ci": 0.0}
     return {
         "backend": backend,
@@ -59,8 +62,9 @@ def settings(backend: str, nodes: int, sweep: Sweep, *, seconds: float) -> dict[
         "mode": sweep.mode,
         "warmup": sweep.warmup,
         "target_seconds": TARGET_SECONDS if nodes > 1 else 0.05,
-        "cap_seconds": max(0.2, min(cap, (seconds - START_SECONDS) / sweep.cells / 1.5)),
+        "cap_seconds": max(0.2, min(cap, (seconds - START_SECONDS) / cells / 1.5)),
         "join_seconds": JOIN_SECONDS,
+        "rounds": told(groups),
         **(exactly if sweep.iterations else {}),
     }
 
@@ -69,7 +73,7 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     """The bench's section of the report, and the end of each job that was run, by name."""
     addresses = {node.name: training_address(node) for node in cluster}
     backend = str(job.settings["backend"])
-    has_links = len(addresses) > 1
+    has_links = len(addresses) > 1 and (plan.scope != "intra" or plan.is_localizing or plan.is_full_mesh)
     nics = {node.name: bandwidth.nics_of(node, backend="nccl" if backend == "nccl" else "gloo") for node in cluster}
     most_ranks = max(placement.local_world_size for placement in job.placements)
 
@@ -78,7 +82,17 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         nvlinks = {node.name: bandwidth.nvlink_gbytes_per_s(node) for node in cluster}
 
     def expect(measured: tuple[Stream, ...]) -> Expected | None:
-        return bandwidth.expected(nics, measured, world_size=job.world_size, ranks_per_node=most_ranks, nvlinks=nvlinks)
+        if plan.scope == "intra":
+            return bandwidth.expected_within(nvlinks, ranks_per_node=most_ranks)
+        is_all = plan.scope == "all"
+        return bandwidth.expected_of_few(
+            nics,
+            measured,
+            world_size=job.world_size if is_all else len(nics),
+            ranks_per_node=most_ranks if is_all else 1,
+            gpus_per_node=max(map(gpu_count, cluster)) if backend == "nccl" else 1,
+            nvlinks=nvlinks if is_all else {},
+        )
 
     outcomes: dict[str, Outcome] = {}
 
@@ -93,14 +107,14 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
 
     measured = await measure_devices(is_full=True) if plan.is_burning_in else ()
     is_rate_known = all(nics.values())
-    expected = expect(()) if is_rate_known else None
+    expected = expect(()) if is_rate_known or plan.scope == "intra" else None
     streams: tuple[Stream, ...] = ()
     slow: tuple[Slow, ...] = ()
     if has_links and (plan.is_localizing or plan.is_full_mesh or not is_rate_known):
         streams, slow = await search()
         expected = expect(streams)
     plan.say("starting the ranks of the benchmark")
-    outcome = await run_job(sessions, job, launcher=plan.launcher, hear=lambda record: plan.say(_told(record)))
+    outcome = await run_job(sessions, job, launcher=plan.launcher, hear=lambda record: plan.say(_progress(record)))
     outcomes["bench"] = outcome
     results = tuple(_result(record) for record in outcome.records("result"))
     disappoints = has_links and _disappoints(results, expected, plan.thresholds)
@@ -121,6 +135,7 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         not_measured=outcome.failure,
         not_measured_nodes=outcome.guilty,
         operations=tuple(job.settings["operations"]),
+        scope=plan.scope,
         baseline=plan.baseline,
         transports=tuple(_transport(record, node_of) for record in outcome.records("nccl_log")),
         devices=measured,
@@ -129,7 +144,7 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     return bench, outcomes
 
 
-def _told(record: dict[str, Any]) -> str:
+def _progress(record: dict[str, Any]) -> str:
     """A record of progress, in words for the one who waits."""
     what = f"{record['op']} of {record['bytes']} bytes, {record['iterations']} iterations"
     return f"{what}, at most {record['seconds_left']:.0f} s left"
@@ -141,10 +156,14 @@ def _transport(record: dict[str, Any], node_of: dict[int, str]) -> Transport:
 
 
 def _disappoints(results: tuple[Result, ...], expected: Expected | None, thresholds: Settings) -> bool:
+    """Whether a collective that is as fast as the links stays below what they should give, or nobody knows that."""
     if expected is None:
         return True
     gate = thresholds.bench.warn_below * expected.busbw_gbytes_per_s
-    return any(result.busbw_gbytes_per_s < gate for result in results)
+    largest = {result.title: result for result in sorted(results, key=lambda result: result.bytes)}
+    return any(
+        result.busbw_gbytes_per_s < gate for result in largest.values() if result.op in ("all_reduce", "sendrecv")
+    )
 
 
 def _result(record: dict[str, Any]) -> Result:

@@ -18,9 +18,12 @@ import socket
 import sys
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Callable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
 MIB = 1 << 20
@@ -62,6 +65,7 @@ class Settings:
     max_iterations: int = 50
     ci: float = 0.01  # stop once the median is known to +- this share
     join_seconds: float = 30.0
+    rounds: tuple[tuple[dict[str, Any], ...], ...] = ()  # groups that measure at once: {"name": ..., "ranks": [...]}
 
     @property
     def depth(self) -> int:
@@ -147,6 +151,56 @@ def levels_of(dtype: str, *, ranks: int) -> int:
     return levels
 
 
+# ---- who measures together -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """Who this rank is, among all ranks or in a group of them."""
+
+    rank: int
+    ranks: int
+    device: torch.device
+    store: Any  # where all ranks met
+    name: str = ""
+    members: tuple[int, ...] = ()  # the ranks of the group, in their own numbers; none where all are one
+    group: Any = None
+
+    def world(self, rank: int) -> int:
+        """A rank of the group, as its number among all."""
+        return self.members[rank] if self.members else rank
+
+
+def places(rounds: Sequence[Sequence[dict[str, Any]]], *, place: Place, patience: timedelta) -> list[Place | None]:
+    """Who this rank is in its group of each round, None where it has none and waits."""
+    import torch.distributed as dist
+
+    found: list[Place | None] = []
+    for groups in rounds:
+        mine = next((group for group in groups if place.rank in group["ranks"]), None)
+        if mine is None:
+            found.append(None)
+            continue
+        ranks = tuple(mine["ranks"])
+        # Only its own ranks make a group: for all to make all of them takes minutes on many nodes.
+        group = dist.new_group(list(ranks), timeout=patience, use_local_synchronization=True)
+        found.append(Place(ranks.index(place.rank), len(ranks), place.device, place.store, mine["name"], ranks, group))
+    return found
+
+
+def meet(place: Place, number: int) -> None:
+    """Wait until all ranks are through a round; rank 0, which keeps the store, leaves last.
+
+    In the store: in a collective the ranks that wait would give up, and keep their GPU busy.
+    """
+    for step in ("done", "heard"):
+        key = f"preflight/{number}/{step}"
+        if place.store.add(key, 1) == place.ranks:
+            place.store.set(f"{key}/all", "")
+        if step == "done" or place.rank == 0:
+            place.store.wait([f"{key}/all"], timedelta(hours=1))  # as long as the controller lets us
+
+
 # ---- the collectives: one row each -----------------------------------------------------------------------------------
 
 
@@ -155,7 +209,7 @@ class Collective:
     """One operation. Its size in bytes is that of the longer of its two buffers, as nccl-tests counts it."""
 
     name: str
-    run: Callable[[torch.Tensor, torch.Tensor, int, int, bool], Any]  # (send, receive, rank, ranks, is_async) -> works
+    run: Callable[[torch.Tensor, torch.Tensor, Place, bool], Any]  # (send, receive, place, is_async) -> works
     sends: Callable[[int, int], Layout]  # (rank, ranks) -> what this rank puts in
     receives: Callable[[int, int], Layout]  # ... and what must be there afterwards
     bus_factor: Callable[[int], float]  # ranks -> busbw / algbw, as nccl-tests
@@ -163,76 +217,79 @@ class Collective:
     sums: bool = False  # adds up what the ranks put in
 
 
-def run_all_reduce(send: torch.Tensor, _receive: torch.Tensor, _rank: int, _ranks: int, is_async: bool) -> Any:
+def run_all_reduce(send: torch.Tensor, _receive: torch.Tensor, place: Place, is_async: bool) -> Any:
     """The sum, everywhere."""
     import torch.distributed as dist
 
-    return dist.all_reduce(send, async_op=is_async)
+    return dist.all_reduce(send, group=place.group, async_op=is_async)
 
 
-def run_broadcast(send: torch.Tensor, _receive: torch.Tensor, _rank: int, _ranks: int, is_async: bool) -> Any:
+def run_broadcast(send: torch.Tensor, _receive: torch.Tensor, place: Place, is_async: bool) -> Any:
     """From rank 0 to all."""
     import torch.distributed as dist
 
-    return dist.broadcast(send, src=0, async_op=is_async)
+    return dist.broadcast(send, src=place.world(0), group=place.group, async_op=is_async)
 
 
-def run_sendrecv(send: torch.Tensor, receive: torch.Tensor, rank: int, ranks: int, is_async: bool) -> Any:
+def run_sendrecv(send: torch.Tensor, receive: torch.Tensor, place: Place, is_async: bool) -> Any:
     """Each rank sends to the next and receives from the one before."""
     import torch.distributed as dist
 
-    if ranks == 1:
+    if place.ranks == 1:
         receive.copy_(send)
         return None
     # The receive first: on gloo its notice would otherwise queue behind our payload, which halves the rate.
-    receiving = dist.P2POp(dist.irecv, receive, (rank - 1) % ranks)
-    works = dist.batch_isend_irecv([receiving, dist.P2POp(dist.isend, send, (rank + 1) % ranks)])
+    before, after = (place.world((place.rank + step) % place.ranks) for step in (-1, 1))
+    receiving = dist.P2POp(dist.irecv, receive, before, place.group)
+    works = dist.batch_isend_irecv([receiving, dist.P2POp(dist.isend, send, after, place.group)])
     return works if is_async else finish(works)
 
 
-def run_reduce(send: torch.Tensor, _receive: torch.Tensor, _rank: int, _ranks: int, is_async: bool) -> Any:
+def run_reduce(send: torch.Tensor, _receive: torch.Tensor, place: Place, is_async: bool) -> Any:
     """The sum, on rank 0."""
     import torch.distributed as dist
 
-    return dist.reduce(send, dst=0, async_op=is_async)
+    return dist.reduce(send, dst=place.world(0), group=place.group, async_op=is_async)
 
 
-def run_all_gather(send: torch.Tensor, receive: torch.Tensor, _rank: int, _ranks: int, is_async: bool) -> Any:
+def run_all_gather(send: torch.Tensor, receive: torch.Tensor, place: Place, is_async: bool) -> Any:
     """Every rank's piece, everywhere."""
     import torch.distributed as dist
 
     # Newer versions of torch renamed it, and this one would warn there.
     gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-    return gather(receive, send, async_op=is_async)
+    return gather(receive, send, group=place.group, async_op=is_async)
 
 
-def run_reduce_scatter(send: torch.Tensor, receive: torch.Tensor, _rank: int, _ranks: int, is_async: bool) -> Any:
+def run_reduce_scatter(send: torch.Tensor, receive: torch.Tensor, place: Place, is_async: bool) -> Any:
     """Each rank's piece of the sum."""
     import torch.distributed as dist
 
     scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-    return scatter(receive, send, async_op=is_async)
+    return scatter(receive, send, group=place.group, async_op=is_async)
 
 
-def run_all_to_all(send: torch.Tensor, receive: torch.Tensor, _rank: int, _ranks: int, is_async: bool) -> Any:
+def run_all_to_all(send: torch.Tensor, receive: torch.Tensor, place: Place, is_async: bool) -> Any:
     """A piece from every rank to every rank."""
     import torch.distributed as dist
 
-    return dist.all_to_all_single(receive, send, async_op=is_async)
+    return dist.all_to_all_single(receive, send, group=place.group, async_op=is_async)
 
 
-def run_gather(send: torch.Tensor, receive: torch.Tensor, rank: int, ranks: int, is_async: bool) -> Any:
+def run_gather(send: torch.Tensor, receive: torch.Tensor, place: Place, is_async: bool) -> Any:
     """Every rank's piece, on rank 0."""
     import torch.distributed as dist
 
-    return dist.gather(send, list(receive.chunk(ranks)) if rank == 0 else None, dst=0, async_op=is_async)
+    pieces = list(receive.chunk(place.ranks)) if place.rank == 0 else None
+    return dist.gather(send, pieces, dst=place.world(0), group=place.group, async_op=is_async)
 
 
-def run_scatter(send: torch.Tensor, receive: torch.Tensor, rank: int, ranks: int, is_async: bool) -> Any:
+def run_scatter(send: torch.Tensor, receive: torch.Tensor, place: Place, is_async: bool) -> Any:
     """A piece from rank 0 to every rank."""
     import torch.distributed as dist
 
-    return dist.scatter(receive, list(send.chunk(ranks)) if rank == 0 else None, src=0, async_op=is_async)
+    pieces = list(send.chunk(place.ranks)) if place.rank == 0 else None
+    return dist.scatter(receive, pieces, src=place.world(0), group=place.group, async_op=is_async)
 
 
 def finish(works: Any) -> None:
@@ -315,15 +372,6 @@ COLLECTIVES = {
 # ---- one operation at one size, timed and checked --------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Place:
-    """Who this rank is."""
-
-    rank: int
-    ranks: int
-    device: torch.device
-
-
 class Trial:
     """The buffers of one collective at one size, refilled and checked outside the clock on every run.
 
@@ -367,16 +415,14 @@ class Trial:
 
     def _run(self) -> None:
         place, is_async = self.place, len(self.buffers) > 1
-        works = [
-            self.collective.run(send, receive, place.rank, place.ranks, is_async) for send, receive in self.buffers
-        ]
+        works = [self.collective.run(send, receive, place, is_async) for send, receive in self.buffers]
         for work in works if is_async else ():
             finish(work)
 
     def _timed_cpu(self) -> float:
         import torch.distributed as dist
 
-        dist.barrier()
+        dist.barrier(group=self.place.group)
         started = time.perf_counter()
         self._run()
         return time.perf_counter() - started
@@ -387,7 +433,8 @@ class Trial:
 
         event: Any = torch.cuda.Event
         started, ended = event(enable_timing=True), event(enable_timing=True)
-        dist.all_reduce(torch.zeros(1, device=self.place.device))  # a barrier on the stream: no way through the host
+        # A barrier on the stream: no way through the host.
+        dist.all_reduce(torch.zeros(1, device=self.place.device), group=self.place.group)
         started.record()
         self._run()
         ended.record()
@@ -423,7 +470,7 @@ def largest(values: list[float], *, place: Place) -> list[float]:
     import torch.distributed as dist
 
     vector = torch.tensor(values, dtype=torch.float64, device=place.device)
-    dist.all_reduce(vector, op=dist.ReduceOp.MAX)
+    dist.all_reduce(vector, op=dist.ReduceOp.MAX, group=place.group)
     return [float(value) for value in vector.tolist()]
 
 
@@ -543,7 +590,7 @@ def measure(
 
     wrong = torch.zeros(place.ranks, dtype=torch.int64, device=place.device)
     wrong[place.rank] = trial.wrong
-    dist.all_reduce(wrong)
+    dist.all_reduce(wrong, group=place.group)
     records.send({"record": "matrix", "op": collective.name, "bytes": trial.bytes, "seconds": mine})
     if place.rank == 0:
         figures = summary(seconds, size_bytes=trial.bytes, bus_factor=collective.bus_factor(place.ranks))
@@ -555,7 +602,9 @@ def measure(
                 "seconds_first": warm[0],
                 **figures,
                 "wrong": int(wrong.sum()),
-                "wrong_ranks": [rank for rank, count in enumerate(wrong.tolist()) if count],
+                "wrong_ranks": [place.world(rank) for rank, count in enumerate(wrong.tolist()) if count],
+                "group": place.name,
+                "ranks": place.ranks,
                 "dtype": settings.dtype,
                 "mode": settings.mode,
                 "in_place": collective.in_place,
@@ -625,8 +674,6 @@ def nccl_lines(path: str) -> list[str]:
 
 def join(*, settings: Settings, records: Records) -> Place:
     """Import torch, meet the other ranks, and exchange a first word with them."""
-    from datetime import timedelta
-
     records.stage("import")
     started = time.perf_counter()
     import torch
@@ -647,7 +694,7 @@ def join(*, settings: Settings, records: Records) -> Place:
     store, rank, ranks = next(rendezvous("env://", timeout=patience))
     records.stage("communicator")
     dist.init_process_group(settings.backend, store=store, rank=rank, world_size=ranks, timeout=patience)
-    place = Place(rank=rank, ranks=ranks, device=device)
+    place = Place(rank=rank, ranks=ranks, device=device, store=store)
     largest([0.0], place=place)  # NCCL connects at the first operation only
     records.send(
         {
@@ -663,8 +710,16 @@ def join(*, settings: Settings, records: Records) -> Place:
     return place
 
 
+def sweep(*, settings: Settings, place: Place, records: Records, ahead: Ahead) -> None:
+    """Every operation at every size, with the ranks of one group."""
+    for name in settings.operations:
+        collective = COLLECTIVES[name]
+        for size in sizes_of(collective, settings=settings, place=place):
+            measure(collective, size_bytes=size, settings=settings, place=place, records=records, ahead=ahead)
+
+
 def main() -> int:
-    """Run every operation at every size."""
+    """Run every operation at every size, in every group that this rank is in."""
     lacking = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if lacking:
         sys.exit(f"{', '.join(lacking)} not set: start it with one of the lines at the top of this file")
@@ -676,11 +731,14 @@ def main() -> int:
             nccl_log = keep_nccl_log(records.rank)
         place = join(settings=settings, records=records)
         records.stage("running")
-        ahead = Ahead(len(settings.operations) * max(1, len(settings.sizes)), settings.cap_seconds)
-        for name in settings.operations:
-            collective = COLLECTIVES[name]
-            for size in sizes_of(collective, settings=settings, place=place):
-                measure(collective, size_bytes=size, settings=settings, place=place, records=records, ahead=ahead)
+        patience = timedelta(seconds=settings.join_seconds)
+        mine = places(settings.rounds, place=place, patience=patience) if settings.rounds else [place]
+        ahead = Ahead(len(settings.operations) * max(1, len(settings.sizes)) * len(mine), settings.cap_seconds)
+        for number, here in enumerate(mine):
+            if here is not None:
+                sweep(settings=settings, place=here, records=records, ahead=ahead)
+            if settings.rounds:
+                meet(place, number)
         if nccl_log:
             records.send({"record": "nccl_log", "lines": nccl_lines(nccl_log)})
         records.stage("done")

@@ -199,6 +199,31 @@ def with_gpu(**fields: Any) -> FakeRun:
     return run.bench_has(devices=tuple(found))
 
 
+def rail_by_rail(run: FakeRun, *, slowest: float = 3.0) -> FakeRun:
+    """The same all-reduce over each of three rails, of which rail 1 may be slow."""
+    first = run.measured_bench.results[0]
+    rates = {f"rail {number}": slowest if number == 1 else 3.0 for number in range(3)}
+    results = [
+        msgspec.structs.replace(
+            first, group=name, busbw_gbytes_per_s=rate, busbw_low_gbytes_per_s=rate, busbw_high_gbytes_per_s=rate
+        )
+        for name, rate in rates.items()
+    ]
+    return run.bench_has(scope="rails", results=tuple(results), operations=("all_reduce",))
+
+
+def within_nodes(run: FakeRun, **rates: float) -> FakeRun:
+    """The same all-reduce within each of some nodes, at these rates."""
+    first = run.measured_bench.results[0]
+    results = [
+        msgspec.structs.replace(
+            first, group=name, busbw_gbytes_per_s=rate, busbw_low_gbytes_per_s=rate, busbw_high_gbytes_per_s=rate
+        )
+        for name, rate in rates.items()
+    ]
+    return run.bench_has(scope="intra", results=tuple(results), operations=("all_reduce",), streams=())
+
+
 def transport(rank: int, node: str, network: str = "IB", *ports: str) -> Transport:
     """What NCCL told of one rank."""
     return Transport(rank, node, network, ports or ("mlx5_0:1/RoCE",), (f"NET/{network}",), (), 16, "RING SIMPLE")
@@ -224,7 +249,7 @@ def with_netdevs(run: FakeRun) -> FakeRun:
 
 def infiniband(count: int = 4) -> FakeRun:
     """The same on InfiniBand, with a job that lets GPUs start transfers themselves."""
-    run = roce(count).environment(NVSHMEM_IB_ENABLE_IBGDA="1")
+    run = rail_by_rail(roce(count).environment(NVSHMEM_IB_ENABLE_IBGDA="1"))
     for name in run.names:
         for device in range(8):
             gid = values.Gid(0, f"fe80:0000:0000:0000:a088:c203:00ad:{device:04x}", "IB/RoCE v1", ABSENT)

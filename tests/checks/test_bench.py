@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.facts.measured import RankReport, Slow
+from preflight.facts.measured import Expected, RankReport, Slow
 from preflight.findings import Verdict
 from tests.checks.cluster import (
     Broken,
@@ -17,10 +17,12 @@ from tests.checks.cluster import (
     h200,
     judge,
     over_sockets,
+    rail_by_rail,
     ranks_with_nccl,
     rate_unknown,
     roce,
     with_gpu,
+    within_nodes,
 )
 
 BROKEN = (
@@ -110,6 +112,18 @@ BROKEN = (
         ("node2",),
         "copies its memory at 3000 GB/s: 62% of the 4800 of its data sheet, wanted 70%",
     ),
+    Broken(
+        "bench.no_group_is_slower_than_the_others",
+        rail_by_rail(ethernet(), slowest=1.0),
+        ("node1", "node2", "node3"),
+        "all_reduce (rail 1) busbw 1 GB/s; the median of 3 is 3",
+    ),
+    Broken(
+        "bench.no_group_is_slower_than_the_others",
+        within_nodes(roce(), node1=470.0, node2=466.0, node3=31.0),
+        ("node3",),
+        "all_reduce (node3) busbw 31 GB/s; the median of 3 is 466",
+    ),
     Broken("bench.all_reduce_is_near_the_expected_bandwidth", busbw(2.8), ("node1", "node2", "node3"), "95% of 3.05"),
 )
 
@@ -172,6 +186,18 @@ def test_a_processor_is_shown_and_not_judged_as_a_gpu(name):
     (finding,) = judge(name, roce().bench_has(devices=(), devices_not_measured="rank 3 on node2 stopped"))
     assert finding.verdict is Verdict.ERROR
     assert "rank 3 on node2 stopped" in finding.message
+
+
+def test_of_several_groups_the_slowest_is_held_against_what_is_expected():
+    """A node whose NVLink is slow is named alone; on Gloo nothing is expected of memory."""
+    expected = Expected(370.8, 811.0, ("NVLink",))
+    slow = within_nodes(roce(), node1=470.0, node2=466.0, node3=31.0).bench_has(expected=expected)
+    assert [(f.nodes, f.verdict) for f in judge(GATE, slow) if f.verdict is Verdict.FAIL] == [
+        (("node3",), Verdict.FAIL)
+    ]
+    on_gloo = within_nodes(ethernet(), node1=9.0, node2=1.0).bench_has(expected=None)
+    for name in (GATE, "bench.no_node_is_slower_than_its_peers", "bench.no_group_is_slower_than_the_others"):
+        assert {f.verdict for f in judge(name, on_gloo)} == {Verdict.SKIP}
 
 
 def test_what_was_not_asked_is_not_judged():

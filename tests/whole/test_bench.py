@@ -62,6 +62,24 @@ def test_a_rank_that_ends_or_hangs_is_named_with_its_node(judged, act, words):
     assert seconds < PATIENCE_SECONDS
 
 
+@pytest.mark.parametrize(
+    ("scope", "groups"),
+    [("intra", {"node1", "node2"}), ("inter", {"one rank a node"}), ("rails", {"rail 0", "rail 1"})],
+)
+def test_groups_of_ranks_are_told_apart(make_lab, tmp_path, scope, groups):
+    """Two ranks a node: each scope has results of its own groups, right, and every device has its figures."""
+    lab = make_lab(hosts=2)
+    words = [f"--hosts={lab.names}", f"--python={sys.executable}", f"--report-dir={tmp_path}", "-b", "1M"]
+    more = ["--iters", "6", "--ranks-per-node=2", f"--scope={scope}", *(["--burn-in"] if scope == "inter" else [])]
+    done = lab.run([sys.executable, "-m", "preflight", "bench", *words, *more], timeout_s=150)
+    bench = json.loads((tmp_path / "report.json").read_text())["bench"]
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {result["group"] for result in bench["results"]} == groups
+    assert {(result["ranks"], result["wrong"]) for result in bench["results"]} == {(2, 0)}
+    assert len(bench["devices"]) == (4 if scope == "inter" else 0)
+
+
 def test_a_wrong_element_is_counted_and_fails(judged):
     """One element, on rank 1: exit 1, one failed check, node2."""
     report, _, done = judged("spoilt")

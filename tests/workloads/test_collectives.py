@@ -65,6 +65,22 @@ def played(forked_scenarios):
                 "ranks": 3,
                 "settings": {**FEW, "sizes": [8], "operations": list(COLLECTIVES), "dtype": "bfloat16"},
             },
+            "groups": {
+                "ranks": 4,
+                "settings": {
+                    **FEW,
+                    "operations": list(COLLECTIVES),
+                    "rounds": [
+                        [{"name": "a", "ranks": [0, 2]}, {"name": "b", "ranks": [1, 3]}],
+                        [{"name": "c", "ranks": [1, 2, 3]}],
+                    ],
+                },
+            },
+            "element in a group": {
+                "ranks": 3,
+                "settings": {**FEW, "rounds": [[{"name": "late", "ranks": [1, 2]}]]},
+                "plants": {"2": SPOIL_AN_ELEMENT.format(before=False)},
+            },
             "too large": {"ranks": 1, "settings": {"sizes": [1 << 60]}},
             "alone": {"ranks": 1, "settings": {**FEW, "operations": list(COLLECTIVES)}},
             "element after": {
@@ -238,6 +254,23 @@ def test_an_absent_rank_is_told_at_the_rendezvous(played):
     assert played["rank absent"]["codes"] == [1]
     (failed,) = of_kind(played["rank absent"]["records"], "failed")
     assert failed["stage"] == "rendezvous"
+
+
+def test_groups_of_ranks_measure_by_themselves(played):
+    """At once where they share no rank, then the next; each with its own figures, and every rank ends."""
+    results = of_kind(played["groups"]["records"], "result")
+    assert {(r["op"], r["group"], r["ranks"], r["rank"]) for r in results} == {
+        (op, *group) for op in COLLECTIVES for group in (("a", 2, 0), ("b", 2, 1), ("c", 3, 1))
+    }
+    assert {result["wrong"] for result in results} == {0}
+    assert played["groups"]["codes"] == [0, 0, 0, 0]
+    assert len(of_kind(played["groups"]["records"], "done")) == 4
+
+
+def test_a_wrong_element_in_a_group_is_of_the_rank_among_all(played):
+    """Its number in the group would name another node."""
+    (result,) = of_kind(played["element in a group"]["records"], "result")
+    assert (result["wrong"], result["wrong_ranks"]) == (1, [2])
 
 
 def test_several_at_once_are_told_as_such(played):
