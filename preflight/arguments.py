@@ -53,6 +53,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "require-all": {"action": "store_true", "help": "what we may not read is an error"},
     "baseline": {"metavar": "RUN", "default": None, "help": "say what changed since this earlier run, or last-good"},
     "prune": {"action": "store_true", "help": "start bandwidth and training on the nodes that are good so far"},
+    "force": {"action": "store_true", "help": "run jobs even on GPUs that other programs use"},
     "full-mesh": {"action": "store_true", "help": "every ordered pair, at any number of nodes"},
     "localize": {"action": "store_true", "help": "search for slow nodes even when the bandwidth is good"},
     "dry-run": {"action": "store_true", "help": "print hosts and commands; contact nobody"},

@@ -62,6 +62,7 @@ def options_from(chosen: Chosen, command: list[str]) -> Options:
         fail_on_warn=bool(chosen["fail_on_warn"]),
         require_all=bool(chosen["require_all"]),
         prune=bool(chosen["prune"]),
+        force=bool(chosen["force"]),
         full_mesh=bool(chosen["full_mesh"]),
         localize=bool(chosen["localize"]),
         burn_in=bool(chosen["bench_burn_in"]) or chosen["profile"] == "full",

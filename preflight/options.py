@@ -60,6 +60,7 @@ class Options:
     fail_on_warn: bool = False
     require_all: bool = False
     prune: bool = False
+    force: bool = False
     full_mesh: bool = False
     localize: bool = False
     burn_in: bool = False

@@ -175,7 +175,8 @@ class Run:
                 say=self.progress.say,
                 scope=opts.sweep.scope,
             )
-            work = bench.run(self.fleet.sessions, self.crew, self.job("collectives", told, seconds), plan)
+            job = self.job("collectives", told, seconds)
+            work = bench.run(self.fleet.sessions, self.crew, job, plan)
             left = self._left(seconds + searching)
             self._bench, outcomes = self._timed("bench", lambda: self.fleet.run(work, seconds=left))
             for name, outcome in outcomes.items():
@@ -230,6 +231,9 @@ class Run:
         """A job over all nodes that answered, rank 0 on the first. NotMeasured when there is no rank to run."""
         if not self.placements():
             raise NotMeasured(f"backend {self.backend} has no rank to run: no GPU on these nodes")
+        busy = facts.busy_gpus(self.cluster) if self.backend == "nccl" and not self.options.force else ""
+        if busy:
+            raise NotMeasured(f"other programs use {busy}, and would be disturbed: end them, or give --force")
         return Job(
             workload=workload,
             settings=settings,

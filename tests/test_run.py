@@ -13,7 +13,8 @@ from preflight.hosts import parse_hosts
 from preflight.launch.reference import Start, Starting
 from preflight.options import Options
 from preflight.run import Run
-from tests.checks.cluster import FakeRun, ethernet, roce
+from preflight.sweep import Sweep
+from tests.checks.cluster import FakeRun, ethernet, gpus, roce
 
 
 def run_of(given: FakeRun, *, hosts: str = "node[1-3]", **options) -> Run:
@@ -66,6 +67,22 @@ def test_a_job_runs_on_the_nodes_that_answered():
     assert job.master_address == "10.0.0.2"
     assert job.environment == (("--env", {"A": "1"}),)
     assert 0 < job.seconds <= 60.0
+
+
+def test_busy_gpus_are_left_alone_unless_forced():
+    """Neither bandwidth nor training disturbs a program that is at work; Gloo needs no GPU."""
+    given = roce(2).change("node2", "gpu", devices=(*gpus(3), *gpus(1, index=3, processes=1), *gpus(4, processes=0)))
+    for stage in (run_of(given, hosts="node[1-2]").bench, run_of(given, hosts="node[1-2]").training):
+        with pytest.raises(NotMeasured, match=r"other programs use GPU 3 of node2, .*--force"):
+            stage()
+    for more in ({"force": True}, {"backend": "gloo", "ranks_per_node": "1"}):
+        assert run_of(given, hosts="node[1-2]", **more).job("train", {}, 60.0).world_size in (16, 2)
+
+
+def test_a_scope_that_leaves_nobody_a_peer_measures_nothing():
+    """Before a rank is started."""
+    with pytest.raises(NotMeasured, match="--scope intra: no node has two ranks"):
+        run_of(ethernet(), sweep=Sweep(scope="intra")).bench()
 
 
 def test_a_run_without_time_left_measures_nothing_more():

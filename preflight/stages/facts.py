@@ -196,6 +196,16 @@ def gpu_count(node: NodeFacts) -> int:
     return 0 if isinstance(devices, Missing) else len(devices)
 
 
+def busy_gpus(cluster: Cluster) -> str:
+    """The GPUs that other programs use, as a message says it; "" where there are none."""
+    busy = {
+        node.name: ",".join(str(gpu.index) for gpu in node.gpu.readable() if gpu.is_busy())
+        for node in cluster
+        if gpu_count(node)
+    }
+    return "; ".join(f"GPU {numbers} of {name}" for name, numbers in busy.items() if numbers)
+
+
 def _or_missing(node: NodeFacts, subject: str, kind: type[V]) -> V | Missing:
     try:
         return node.subject(subject, kind)
