@@ -69,6 +69,7 @@ def played(forked_scenarios):
                 "ranks": 4,
                 "settings": {
                     **FEW,
+                    "sizes": [4096],
                     "operations": list(COLLECTIVES),
                     "rounds": [
                         [{"name": "a", "ranks": [0, 2]}, {"name": "b", "ranks": [1, 3]}],
