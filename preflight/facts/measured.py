@@ -72,10 +72,10 @@ class Result(Measured, frozen=True):
 
 
 def same_measurement(then: Iterable[Result], now: Iterable[Result]) -> list[tuple[Result, Result]]:
-    """What an earlier run and a later one measured alike: the same collective, size, element type and mode."""
+    """What an earlier run and a later one measured alike: the same collective, size, element type, mode and group."""
 
     def key(result: Result) -> tuple[object, ...]:
-        return result.op, result.bytes, result.dtype, result.mode, result.in_place
+        return result.op, result.bytes, result.dtype, result.mode, result.in_place, result.group
 
     earlier = {key(result): result for result in then}
     return [(earlier[key(result)], result) for result in now if key(result) in earlier]
