@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import NamedTuple
 
 
@@ -86,7 +87,7 @@ class Ledger:
 
     def expect(self, check: str, nodes: Iterable[str]) -> None:
         """Write down that `check` must judge each of `nodes`."""
-        self.expected.update(Cell(check, node) for node in nodes)
+        self.expected.update(map(Cell, repeat(check), nodes))
 
     def record(self, finding: Finding) -> tuple[Finding, ...]:
         """Take a verdict in, whole or not at all; gives it as it counts, its waived nodes apart.
@@ -99,7 +100,7 @@ class Ledger:
             raise ValueError(f"{finding.check}: {finding.verdict} of no node")
         if len(set(finding.nodes)) != len(finding.nodes):
             raise ValueError(f"{finding.check} names a node twice: {finding.nodes}")
-        cells = [Cell(finding.check, node) for node in finding.nodes]
+        cells = list(map(Cell, repeat(finding.check), finding.nodes))
         for cell in cells:
             if cell not in self.expected:
                 raise ValueError(f"nobody asked {cell.check} of {cell.node}")
@@ -126,6 +127,8 @@ class Ledger:
 
     def missing(self) -> list[Cell]:
         """The cells still without a verdict, sorted."""
+        if len(self._judged) == len(self.expected):  # only what is expected is ever judged
+            return []
         return sorted(self.expected - self._judged.keys())
 
     def close(self, reason: str, order: Iterable[str]) -> None:
@@ -144,7 +147,9 @@ class Ledger:
         Every finding counts, and every cell: one without a finding, or whose finding was lost, is an error.
         """
         overall = worst(self._recorded)
-        held = {Cell(f.check, node) for f in self._recorded for node in f.nodes}
+        held: set[tuple[str, str]] = set()
+        for finding in self._recorded:
+            held.update(zip(repeat(finding.check), finding.nodes))
         if (self.missing() or held != self.expected) and SEVERITY[overall] < SEVERITY[Verdict.ERROR]:
             overall = Verdict.ERROR
         return Verdict.FAIL if overall is Verdict.WARN and fail_on_warn else overall

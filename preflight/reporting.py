@@ -150,7 +150,7 @@ def _report(checking: Checking, *, finished: bool) -> RunReport:
     else:
         stored = source.report
         started, stages, notes, seconds = None, {}, (f"judged from {options.from_run}",), 0.0
-        mesh, bench, training = stored.mesh, stored.bench, stored.training
+        mesh, bench, training = (stored.mesh, stored.bench, stored.training) if finished else (None, None, None)
         nodes = dict(stored.nodes)
     if options.baseline_asked and options.baseline is None:
         notes += (f"--baseline {options.baseline_asked}: no earlier run of these hosts was good",)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -74,16 +75,32 @@ def load(folder: Path, backend: str) -> StoredRun:
     if not folder.is_dir():
         raise UsageError(f"--from {folder}: not a folder")
     report = read_json(folder / "report.json")
+    with _without_collections():
+        cluster = facts.view(_documents(folder / "facts", report), backend)
+    reached = {node.name for node in cluster}
+    failures = {name: "not reached in the stored run" for name in report.nodes if name not in reached}
+    return StoredRun(tuple(report.nodes), cluster, failures, report)
+
+
+def _documents(folder: Path, report: RunReport) -> dict[str, decode.Document]:
     documents: dict[str, decode.Document] = {}
-    for path in sorted((folder / "facts").glob("*.json")):
+    for path in sorted(folder.glob("*.json")):
         document = decode.read(path)
         if document.node not in report.nodes:
             raise UsageError(f"{path}: node {document.node!r} is not in report.json")
         documents[document.node] = document
-    failures = {name: "not reached in the stored run" for name in report.nodes if name not in documents}
-    cluster = facts.view(documents, backend)
-    gc.freeze()  # facts of 1,000 nodes live to the end: looking through them again and again costs seconds
-    return StoredRun(tuple(report.nodes), cluster, failures, report)
+    return documents
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Facts of 1,000 nodes live to the end: looking through them for garbage again and again costs seconds."""
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
 
 
 def material(folder: Path, report: RunReport) -> Material:

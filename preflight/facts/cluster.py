@@ -103,10 +103,10 @@ class Cluster:
 
     def group_by(self, key: Callable[[NodeFacts], Any]) -> dict[Any, tuple[str, ...]]:
         """Value of `key` -> names of the nodes that have it, the largest group first."""
-        groups: dict[Any, tuple[str, ...]] = {}
+        groups: dict[Any, list[str]] = {}
         for name, value in self.gather(key).items():
-            groups[value] = (*groups.get(value, ()), name)
-        return dict(sorted(groups.items(), key=lambda item: -len(item[1])))
+            groups.setdefault(value, []).append(name)
+        return {value: tuple(names) for value, names in sorted(groups.items(), key=lambda item: -len(item[1]))}
 
     def same(self, key: Callable[[NodeFacts], Any], what: str, *, fix: str = "") -> None:
         """Every node has the same value of `key`; otherwise the minority is blamed, and all of them on a tie."""

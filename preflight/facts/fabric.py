@@ -112,6 +112,7 @@ class GidClass:
         return f"{version} {self.scope} {self.address}".rstrip()
 
 
+@lru_cache(maxsize=1 << 16)
 def classify(gid: Gid) -> GidClass:
     """A row of a GID table: version from its type, scope and address from its bytes."""
     kind = "" if isinstance(gid.kind, Missing) else gid.kind.strip()

@@ -80,16 +80,17 @@ class Topology(NamedTuple):
 
     def nearest_adapters(self) -> dict[str, tuple[str, ...]]:
         """GPU -> the adapters nearest to it, by PCIe."""
-        columns = [row.device for row in self.rows]
+        columns = {
+            self.adapters.get(row.device, row.device): place
+            for place, row in enumerate(self.rows)
+            if not row.device.startswith("GPU")
+        }
         found: dict[str, tuple[str, ...]] = {}
         for row in self.rows:
             if not row.device.startswith("GPU"):
                 continue
-            distances = {
-                self.adapters.get(column, column): NEAR.index(relation)
-                for column, relation in zip(columns, row.relations, strict=True)
-                if not column.startswith("GPU") and relation in NEAR
-            }
+            relations = {name: row.relations[place] for name, place in columns.items()}
+            distances = {name: NEAR.index(relation) for name, relation in relations.items() if relation in NEAR}
             if distances:
                 nearest = min(distances.values())
                 found[row.device] = tuple(name for name, far in distances.items() if far == nearest)

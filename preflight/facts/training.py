@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
 from math import inf
 from statistics import median_low
 
@@ -217,8 +219,13 @@ class TrainingView:
         """The device that the rank's place on its node gives it; "" where no place is planned."""
         if rank >= len(self.planned):
             return ""
-        local_rank = self.planned[:rank].count(self.planned[rank])
-        return f"cuda:{local_rank}" if self.result.backend == "nccl" else "cpu"
+        return f"cuda:{self._local_ranks[rank]}" if self.result.backend == "nccl" else "cpu"
+
+    @cached_property
+    def _local_ranks(self) -> tuple[int, ...]:
+        """Rank -> its place among the ranks planned for its node."""
+        counts = {node: count() for node in self.planned}
+        return tuple(next(counts[node]) for node in self.planned)
 
     def _minority(self, digest: Callable[[TrainedRank], str]) -> tuple[TrainedRank, ...]:
         """The ranks whose digest is not that of most; all of them on a tie, none where all are equal."""

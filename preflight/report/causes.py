@@ -92,14 +92,11 @@ def worst_of_nodes(report: RunReport) -> dict[str, Verdict]:
     is_whole = report.finished and report.ledger.judged == report.ledger.expected
     start = Verdict.SKIP if is_whole else Verdict.ERROR
     worst = dict.fromkeys(report.nodes, start)
-    for verdict in Verdict:
-        for group in groups(report, verdict):
-            if group.is_consequence and verdict is Verdict.ERROR:
-                continue
-            for node in group.nodes:
-                if node in worst:
-                    worst[node] = max(worst[node], verdict, key=SEVERITY.__getitem__)
-    return worst
+    for verdict in Verdict:  # from the best to the worst
+        for group in groups(report, verdict) if SEVERITY[verdict] >= SEVERITY[start] else ():
+            if not (group.is_consequence and verdict is Verdict.ERROR):
+                worst.update(dict.fromkeys(group.nodes, verdict))
+    return {node: worst[node] for node in report.nodes}
 
 
 def counts_of_nodes(report: RunReport) -> dict[str, dict[Verdict, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -77,9 +78,8 @@ class RunReport(Part, frozen=True, kw_only=True):
 def to_document(report: RunReport) -> dict[str, Any]:
     """The report as plain dicts, tuples, strings and finite numbers; ValueError names a number that is not."""
     document: dict[str, Any] = msgspec.to_builtins(report)
-    spot = _not_finite(document)
-    if spot:
-        raise ValueError(f"the report holds a number that is not finite: {spot}")
+    if not _is_finite(document):
+        raise ValueError(f"the report holds a number that is not finite: {_not_finite(document)}")
     return document
 
 
@@ -98,12 +98,21 @@ def from_document(document: object, *, source: str = "report.json") -> RunReport
     known = {key.name for key in dataclasses.fields(Finding)}
     assert isinstance(document, dict)  # RunReport is made of nothing else
     unknown = {key for finding in document["findings"] for key in finding} - known
-    wrong = (
-        f"unknown keys in findings: {sorted(unknown)}" if unknown else _not_finite(document) or _contradiction(report)
-    )
+    wrong = f"unknown keys in findings: {sorted(unknown)}" if unknown else ""
+    wrong = wrong or ("" if _is_finite(document) else _not_finite(document)) or _contradiction(report)
     if wrong:
         raise UsageError(f"{source}: not a report of preflight: {printable(wrong)}")
     return report
+
+
+def _is_finite(value: object) -> bool:
+    """Whether there is no NaN and no infinity; quicker than to tell where one stands."""
+    if isinstance(value, (str, int)) or value is None:
+        return True
+    if isinstance(value, float):
+        return math.isfinite(value)
+    inner = value.values() if isinstance(value, dict) else value
+    return not isinstance(inner, Iterable) or all(map(_is_finite, inner))
 
 
 def _not_finite(value: object, path: str = "$") -> str:
