@@ -158,6 +158,8 @@ def _all(head: dict[str, str], devices: list[dict[str, Any]]) -> dict[str, Any]:
     from preflight.node import gpu_values
 
     attached = head.get("attached_gpus", "")
+    if not attached.isdecimal() and not devices:
+        raise ValueError(f"{PROGRAM} output was cut short before the number of GPUs")
     short = attached.isdecimal() and int(attached) != len(devices)
     return {
         "devices": missing(f"{PROGRAM} counts {attached} GPUs and describes {len(devices)}") if short else devices,

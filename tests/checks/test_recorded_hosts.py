@@ -19,23 +19,23 @@ from preflight.facts.kernel import PortEnd
 from preflight.findings import Verdict
 from preflight.node import gpu, gpu_links, rdma, rdma_text
 from tests.checks.cluster import checks, ethernet, judge
+from tests.recordings import FIELD, needs_recordings
 
 OWN = Path(__file__).parents[1] / "data"
-FIELD = Path(__file__).resolve().parents[3] / "shared/field-data"
-SUBJECTS = ("gpu.", "rdma.")
 BAD = {Verdict.FAIL, Verdict.WARN}
 
 
 def judged(**subjects):
-    """The findings of the GPU and RDMA checks on one node with these facts, by verdict and words."""
-    run = ethernet(1)
-    run.subjects["node1"].update(subjects)
+    """The findings of every check on two nodes that both have these facts, by verdict and words."""
+    run = ethernet(2)
     held = subjects["rdma"].devices if "rdma" in subjects else ()
     ports = {
         f"{device.name}:{port.number}": PortEnd(port.state, port.counters) for device in held for port in device.ports
     }
-    run.change("node1", "ending", ports=ports)
-    findings = [finding for name in checks() if name.startswith(SUBJECTS) for finding in judge(name, run)]
+    for name in run.names:
+        run.subjects[name].update(subjects)
+        run.change(name, "ending", ports=ports)
+    findings = [finding for name in checks() for finding in judge(name, run)]
     return {f"{finding.check}: {finding.message}": finding.verdict for finding in findings}
 
 
@@ -107,16 +107,16 @@ BUSY = "gpu.no_other_program_uses_them"
 SHOWN = {
     "azurehpc-bad_nvsmi8_output": ("gpu.none_is_broken",),
     "gpud-a10-535.129": ("gpu.none_is_broken",),  # a row to be remapped, and four that were
+    "nge-linux-x86_64_nvidia-h100-mig_590.48.01": ("gpu.none_is_partitioned",),
     "gpud-8x4090-535.154-a": (BUSY,),
     "gpud-8x4090-535.154-c": (BUSY,),
     "pai-nvidia_smi_out_of_order": (BUSY,),
     "telegraf-dual_a5000-v13": (BUSY,),
     "telegraf-pro-6000-maxq-blackwell-v13": (BUSY,),
 }
-needs_field_data = pytest.mark.skipif(not FIELD.is_dir(), reason="the recordings of real hosts are not here")
 
 
-@needs_field_data
+@needs_recordings
 def test_real_gpus_raise_no_false_alarm():
     """Only what a recording really shows is said: broken memory, and programs that compute."""
     seen = 0
@@ -135,20 +135,50 @@ def test_real_gpus_raise_no_false_alarm():
     assert seen > 15
 
 
-@needs_field_data
-def test_real_texts_are_read_or_refused():
-    """No text of a real host breaks a parser: each gives facts, or a reason."""
+PARSERS = (
+    *(gpu.parse_xml, gpu.parse_text, gpu_links.topology, gpu_links.nvlinks),
+    *(rdma_text.ibstat, rdma_text.show_gids),
+)
+# Recordings of other programs, and of one that was cut short: no parser may make facts of them.
+REFUSED = {
+    "gpud-8xh100-truncated-535.183",
+    *("azurehpc-ncv4-topo", "azurehpc-ndv2-topo", "superbench-ndv5-topo", "gpud-table-525.125", "mle-topo-p2p"),
+    *("mle-ifconfig", "superbench-ibnetdiscover", "topograph-ibnetdiscover"),
+}
+
+
+def read(text):
+    """What each parser that takes a text makes of it; any exception but ValueError is a bug."""
+    found = {}
+    for parse in PARSERS:
+        with contextlib.suppress(ValueError):
+            found[parse.__name__] = parse(text)
+    return found
+
+
+@needs_recordings
+def test_every_real_text_is_read_or_refused():
+    """Each text of a real host gives facts, or is refused with a reason; nothing breaks a parser."""
     files = [file for file in FIELD.rglob("*") if file.is_file() and file.parts[-3] in ("nvidia-smi", "ibtools")]
-    assert files
-    for file in files:
-        text = file.read_text(errors="backslashreplace")
-        parsers = (gpu.parse_xml, gpu.parse_text, gpu_links.topology, gpu_links.nvlinks)
-        for parse in (*parsers, rdma_text.ibstat, rdma_text.show_gids, rdma_text.active_mtus):
-            with contextlib.suppress(ValueError):
-                parse(text)
+    refused = {file.parent.name for file in files if not read(file.read_text(errors="backslashreplace"))}
+    assert refused == REFUSED
 
 
-@needs_field_data
+@needs_recordings
+def test_every_real_text_that_is_cut_short_says_so():
+    """Wherever it is cut, a text gives all its GPUs, or none and a reason: never fewer that look whole."""
+    texts = [file.read_text(errors="backslashreplace") for file in sorted(FIELD.glob("nvidia-smi/*/*"))]
+    for text in [text for text in texts if {"parse_xml", "parse_text"} & read(text).keys()]:
+        lines = text.splitlines(keepends=True)
+        (whole,) = [facts for name, facts in read(text).items() if name.startswith("parse")]
+        for end in range(0, len(lines), max(len(lines) // 12, 1)):
+            for name, facts in read("".join(lines[:end])).items():
+                told = facts.get("devices") if name.startswith("parse") else []
+                assert not isinstance(told, list) or len(told) in (0, len(whole["devices"])), (end, told)
+                assert told != [] or not name.startswith("parse")
+
+
+@needs_recordings
 def test_real_ports_raise_no_false_alarm(tmp_path):
     """Trees and texts of healthy hosts are passed over in silence; ports that are down are told where they are used."""
     for source in sorted((FIELD / "infiniband").iterdir()):

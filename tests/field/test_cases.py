@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,8 @@ from preflight.findings import Verdict
 from preflight.launch.check import check_texts
 from tests.checks.cluster import judge
 from tests.field.cases import CASES, Caught, Unseen, Written
+from tests.recordings import REPORTED
 
-REPORTED = Path(__file__).parents[3] / "shared" / "field-failures.jsonl"
 MOST_UNSEEN = 10
 BAD = {Verdict.FAIL, Verdict.WARN}
 

@@ -9,9 +9,9 @@ import pytest
 
 from preflight.facts.values import Gpus, Missing
 from preflight.node import gpu, programs
+from tests.recordings import FIELD, needs_recordings
 
 RECORDED = Path(__file__).parents[1] / "data/nvidia-smi/two-gpus.xml"
-FIELD_DATA = Path(__file__).resolve().parents[3] / "shared/field-data/nvidia-smi"
 
 
 def decoded(facts):
@@ -125,10 +125,10 @@ def test_a_program_that_fails_is_a_missing_list(tmp_path, script, reason):
         assert reason in value.missing
 
 
-@pytest.mark.skipif(not FIELD_DATA.is_dir(), reason="the recordings of real hosts are not beside this checkout")
+@needs_recordings
 def test_the_documents_of_real_hosts_are_read():
     """Every recorded document gives its driver and GPUs; the one cut down by hand is refused for its count."""
-    files = sorted(FIELD_DATA.glob("*/nvidia-smi-q-x.xml"))
+    files = sorted(FIELD.glob("nvidia-smi/*/nvidia-smi-q-x.xml"))
     assert files
     for file in files:
         facts = decoded(gpu.parse(file.read_text(errors="backslashreplace")))
@@ -217,10 +217,12 @@ def test_fabric_manager_is_looked_for_where_there_are_switches(tmp_path, monkeyp
     assert before.fabric_manager is False or isinstance(before.fabric_manager, Missing)
 
 
-@pytest.mark.skipif(not FIELD_DATA.is_dir(), reason="the recordings of real hosts are not beside this checkout")
+@needs_recordings
 def test_the_texts_of_real_hosts_are_read():
     """Every recorded text gives its GPUs; the one that was cut short is refused."""
-    files = [file for file in sorted(FIELD_DATA.glob("*/*.txt")) if "NVSMI LOG" in file.read_text(errors="replace")]
+    files = [
+        file for file in sorted(FIELD.glob("nvidia-smi/*/*.txt")) if "NVSMI LOG" in file.read_text(errors="replace")
+    ]
     assert files
     for file in files:
         text = file.read_text(errors="backslashreplace")
@@ -231,3 +233,9 @@ def test_the_texts_of_real_hosts_are_read():
         facts = decoded(gpu.parse(text, is_text=True))
         assert isinstance(facts.driver, str), file
         assert facts.devices, file
+
+
+def test_a_text_that_ends_before_it_counts_the_gpus_is_no_node_without_gpus():
+    """A head alone is a text cut short, whatever the time limit left of it."""
+    with pytest.raises(ValueError, match="cut short before the number of GPUs"):
+        gpu.parse("====NVSMI LOG====\n\nTimestamp  : today\nDriver Version  : 590.48\n", is_text=True)

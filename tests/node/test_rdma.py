@@ -9,8 +9,8 @@ import pytest
 
 from preflight.facts.values import Missing, Rdma
 from preflight.node import rdma
+from tests.recordings import FIELD, needs_recordings
 
-FIELD_DATA = Path(__file__).resolve().parents[3] / "shared/field-data/infiniband"
 EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 PREFIX_ONLY = "fe80:0000:0000:0000:0000:0000:0000:0000"
 LINK_LOCAL = "fe80:0000:0000:0000:0ac0:ebff:fe00:0001"
@@ -121,10 +121,10 @@ def with_links(source, target):
     return target
 
 
-@pytest.mark.skipif(not FIELD_DATA.is_dir(), reason="the recordings of real hosts are not beside this checkout")
+@needs_recordings
 def test_the_trees_of_real_hosts_are_read(tmp_path):
     """Every recorded tree gives devices with a port of a known state and rate."""
-    for source in sorted(FIELD_DATA.iterdir()):
+    for source in sorted((FIELD / "infiniband").iterdir()):
         devices = decoded(with_links(source / "sys", tmp_path / source.name))
         assert devices, source.name
         for device in devices:
