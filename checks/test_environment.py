@@ -2,19 +2,24 @@
 
 import pytest
 
-from preflight.errors import BlameMany
+from preflight.errors import Blame, BlameMany
 from preflight.facts import proxies, variables
+from preflight.facts.missing import or_none
 
 
 @pytest.mark.advisory
 def test_variables_exist(node):
     """Every NCCL_, TORCH_NCCL_ and GLOO_ variable of the job is one that a library reads.
 
-    A misspelt or long removed name does nothing, without a word: the job runs as if it had never been set.
+    A misspelt or removed name, or one that this version does not know yet, does nothing, without a word: the job runs
+    as if it had never been set.
     Fix: `unset` the variable, or write the name that is offered.
     """
     names = node.environment.variables
-    told = [words for name in names if (words := variables.unknown(name) or variables.outdated(name))]
+    nccl, torch = (or_none(held, "version") for held in (node.software.nccl, node.software.torch))
+    told = [
+        words for name in names if (words := variables.unknown(name) or variables.unread(name, nccl=nccl, torch=torch))
+    ]
     assert not told, "; ".join(_with_layer(node, words) for words in told)
 
 
@@ -55,6 +60,24 @@ def test_variables_of_all_ranks_agree(cluster):
     """
     cluster.needs_peers()
     _same(cluster, variables.must_agree)
+
+
+def test_what_sets_nodes_apart_is_each_nodes_own(cluster):
+    """Variables that tell one node from another have a value of its own on each.
+
+    From one ~/.bashrc or image on all nodes, NCCL_HOSTID makes NCCL look for a peer's GPUs in its own machine, and
+    NODE_RANK starts the same ranks twice: the job hangs.
+    Fix: `unset` the variable where it is set (the layer is named); the launch gives each node its own.
+    """
+    cluster.needs_peers()
+    blames = []
+    for name in variables.APART:
+        for value, nodes in cluster.group_by(lambda node, name=name: node.value(name)).items():
+            if value and len(nodes) > 1:
+                layer = cluster[nodes[0]].setting(name).layer
+                blames.append(Blame(f"{name}={value} on several nodes (set by {layer})", nodes=nodes))
+    if blames:
+        raise BlameMany(blames)
 
 
 @pytest.mark.advisory

@@ -2,8 +2,8 @@
 
 import pytest
 
-from preflight.errors import Blame, BlameMany
-from preflight.facts import faults, gpu_rows, kernel_rows
+from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
+from preflight.facts import faults, gpu_rows, kernel_rows, visible
 from preflight.facts.missing import present
 
 
@@ -19,15 +19,31 @@ def test_devices_are_readable(node):
 
 
 def test_count_is_the_same_on_every_node(cluster):
-    """Every node has the same number of GPUs.
+    """Every node has the same number of GPUs, and shows as many of them to the job.
 
     A launcher starts as many ranks on each node as on the others: where a GPU has fallen off the bus, a rank ends
     with "invalid device ordinal" and the job hangs.
-    Fix: `nvidia-smi -L` and `dmesg | grep -i -e xid -e nvrm` on the nodes named; reboot, or name fewer ranks per node.
+    Fix: `nvidia-smi -L` and `dmesg | grep -i -e xid -e nvrm` on the nodes named; reboot, or name fewer ranks per node;
+    where a variable hides some, unset it.
     """
     faults.needs_gpus(cluster)
     cluster.needs_peers()
     cluster.same(lambda node: len(node.gpu.readable()), "number of GPUs")
+    cluster.same(lambda node: len(visible.gpus(node)), "number of GPUs that the job sees")
+
+
+def test_visible_devices_exist(node, cluster):
+    """Every GPU that CUDA_VISIBLE_DEVICES (or its like of HIP, ROCr, NVIDIA's containers) names is there.
+
+    CUDA ends the list at the first that is not, without a word: ranks end with "invalid device ordinal" or find no GPU.
+    Fix: `unset CUDA_VISIBLE_DEVICES` in ~/.bashrc, the image or the batch file of the nodes named.
+    """
+    if not visible.choice(node)[0]:
+        raise NotApplicable("no variable chooses among the GPUs")
+    told = visible.trouble(node)
+    if told and cluster.has_peers and len(node.gpu.readable()) < max(len(peer.gpu.readable()) for peer in cluster):
+        raise BlockedBy("gpu.count_is_the_same_on_every_node")
+    assert not told, f"{told} (set by {node.setting(visible.choice(node)[0]).layer})"
 
 
 def test_model_is_the_same_on_every_node(cluster):

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from preflight.facts.packages import is_within
 from preflight.facts.variable_rows import CUDA, NCCL, NCCL_SOURCE, ROWS, TORCH, TORCH_DIST
 
 # Where every name is known, so that another one does not exist; elsewhere only a near miss is one.
@@ -25,6 +26,15 @@ OF_A_NODE = re.compile(
     r"(SLURM|OMPI_COMM_WORLD|PMI|TORCHELASTIC|PET|ACCELERATE)_|(LOCAL_|NODE_|GROUP_)?RANK$|LOCAL_WORLD_SIZE$|MASTER_(ADDR|PORT)$"
     r"|(CUDA|HIP|ROCR|NVIDIA)_VISIBLE_DEVICES$|LD_LIBRARY_PATH$|PYTHONPATH$|UCX_NET_DEVICES$|CUDA_(HOME|PATH|ROOT)$"
 )
+
+
+# What tells a node or a rank from the others: the same value on two nodes makes one of them.
+APART = ("NCCL_HOSTID", "NODE_RANK", "GROUP_RANK")
+OFI = "https://github.com/aws/aws-ofi-nccl"
+ROCM = "https://rocm.docs.amd.com/en/latest/reference/env-variables.html"
+BUFFERS = "a tuning that is off by default, and has frozen small messages"
+IDLE_NVLINK = "GPUs of a node no longer copy to each other: NVLink lies idle"
+OVER_TCP = "RDMA is not used: all data goes over TCP"
 
 
 @dataclass(frozen=True)
@@ -48,35 +58,44 @@ LEFTOVERS = (
     Leftover("CUDA_CACHE_DISABLE", "1", "every start compiles its kernels anew", CUDA),
     Leftover("NCCL_DEBUG", "(?i)TRACE", "NCCL writes a line for every call", NCCL),
     Leftover("NCCL_DEBUG_SUBSYS", "(?i).*(ALL|COLL|CALL|PROXY).*", "NCCL writes a line for every collective", NCCL),
-    Leftover("NCCL_P2P_DISABLE", "[1-9].*", "GPUs of a node no longer copy to each other: NVLink lies idle", NCCL),
-    Leftover("NCCL_P2P_LEVEL", "(?i)LOC|0", "GPUs of a node no longer copy to each other: NVLink lies idle", NCCL),
+    Leftover("NCCL_P2P_DISABLE", "[1-9].*", IDLE_NVLINK, NCCL),
+    Leftover("NCCL_P2P_LEVEL", "(?i)LOC|0", IDLE_NVLINK, NCCL),
     Leftover("NCCL_SHM_DISABLE", "[1-9].*", "ranks of a node talk over the network instead of memory", NCCL),
-    Leftover("NCCL_IB_DISABLE", "[1-9].*", "RDMA is not used: all data goes over TCP", NCCL, needs_rdma=True),
+    Leftover("NCCL_IB_DISABLE", "[1-9].*", OVER_TCP, NCCL, needs_rdma=True),
     Leftover(
         "NCCL_NET_GDR_LEVEL", "(?i)LOC|0", "the network cards no longer read GPU memory directly", NCCL, needs_rdma=True
     ),
     Leftover("NCCL_NET_GDR_READ", "0", "what is sent is copied to the CPU's memory first", NCCL, needs_rdma=True),
-    Leftover("NCCL_NET", "(?i)Socket", "RDMA is not used: all data goes over TCP", NCCL, needs_rdma=True),
+    Leftover("NCCL_NET", "(?i)Socket", OVER_TCP, NCCL, needs_rdma=True),
     Leftover("NCCL_CHECK_POINTERS", "[1-9].*", "every call checks its pointers", NCCL),
     Leftover("NCCL_CHECK_MODE", "(?i)DEBUG_.*", "every call checks its arguments", NCCL),
     Leftover("NCCL_LAUNCH_MODE", "(?i)GROUP", "deprecated since NCCL 2.9", NCCL),
     Leftover("NCCL_IGNORE_DISABLED_P2P", "[1-9].*", "a driver that has switched peer access off goes unnoticed", NCCL),
     Leftover("NCCL_IGNORE_NET_MISMATCH", "[1-9].*", "ranks with fewer network cards than others hang in silence", NCCL),
     Leftover("NCCL_IGNORE_COLLNET_MISMATCH", "[1-9].*", "ranks with fewer CollNet devices fail later on", NCCL),
+    Leftover("NCCL_IB_USE_INLINE", "[1-9].*", BUFFERS, NCCL_SOURCE),
+    Leftover("NCCL_IB_PREPOST_RECEIVE_WORK_REQUESTS", "[1-9].*", BUFFERS, NCCL_SOURCE),
     Leftover(
-        "NCCL_IB_USE_INLINE", "[1-9].*", "a tuning that is off by default, and has frozen small messages", NCCL_SOURCE
+        "NCCL_IB_TIMEOUT", r"0*(\d|1[0-3])", "a short jam of the fabric ends the job (IBV_WC_RETRY_EXC_ERR)", NCCL, True
     ),
     Leftover(
-        "NCCL_IB_PREPOST_RECEIVE_WORK_REQUESTS",
-        "[1-9].*",
-        "a tuning that is off by default, and has frozen small messages",
-        NCCL_SOURCE,
+        "NCCL_IB_RETRY_CNT", "0*[0-3]", "a short jam of the fabric ends the job (IBV_WC_RETRY_EXC_ERR)", NCCL, True
     ),
+    Leftover("NCCL_PROTO", "(?i)[^^]*LL128.*", "where LL128 is not supported, data is corrupted", NCCL),
+    Leftover("NCCL_MAX_NCHANNELS", "0*[1-3]", "few channels: a fraction of the bandwidth", NCCL),
+    Leftover("NCCL_MAX_CTAS", "0*[1-3]", "few channels: a fraction of the bandwidth", NCCL),
+    Leftover("FI_PROVIDER", "(?i).*(tcp|sockets).*", OVER_TCP, OFI, needs_rdma=True),
+    Leftover("HSA_OVERRIDE_GFX_VERSION", ".+", "kernels of another GPU are run: crashes, wrong results", ROCM),
+    Leftover("HSA_ENABLE_SDMA", "0", "copies between GPUs take compute units", ROCM),
     Leftover(
         "TORCH_DISTRIBUTED_DEBUG", "(?i)DETAIL", "every collective is compared between all ranks first", TORCH_DIST
     ),
     Leftover("TORCH_NCCL_BLOCKING_WAIT", "(?i)1|y|yes|t|true", "every collective waits on the CPU", TORCH),
     Leftover("TORCH_NCCL_NAN_CHECK", "(?i)1|y|yes|t|true", "every collective looks for NaN first", TORCH),
+    Leftover("TORCH_NCCL_DESYNC_DEBUG", "(?i)1|y|yes|t|true", "every collective is written to the store", TORCH),
+    Leftover(
+        "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", r"0*\d{1,2}", "a rank that saves a checkpoint is taken for hung", TORCH
+    ),
     Leftover("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0", "a collective that fails hangs the job for ever", TORCH),
     Leftover("TORCH_NCCL_ENABLE_MONITORING", "(?i)0|n|no|f|false", "a hung rank is never ended", TORCH),
     Leftover("TORCH_SHOW_DISPATCH_TRACE", "1", "every operation writes a line", TORCH_DIST),
@@ -127,10 +146,22 @@ def refused(name: str, value: str) -> str:
     return f"{name}={value!r}: wanted {wanted}" if wanted else ""
 
 
-def outdated(name: str) -> str:
-    """What to say of a variable that is no longer read under this name, "" where it is."""
+def unread(name: str, *, nccl: str, torch: str) -> str:
+    """What to say of a variable that the installed version reads no longer, or not yet; "" where it does.
+
+    A version that is not known ("" or "none") is taken for a new one.
+    """
     row = ROWS.get(name)
-    return f"{name} is no longer read since {row.until}" if row and row.until else ""
+    if row is None:
+        return ""
+    of_torch = row.source in (TORCH, TORCH_DIST)
+    held = torch if of_torch else nccl
+    end = row.until.removeprefix("torch ").partition(":")[0]
+    if end and not is_within(held.removeprefix("none"), f"<{end}"):
+        return f"{name} is no longer read since {row.until}"
+    if row.since and is_within(held.removeprefix("none"), f"<{row.since}"):
+        return f"{name} is not read by {'torch' if of_torch else 'NCCL'} {held}, but since {row.since}"
+    return ""
 
 
 def leftover(name: str, value: str, *, has_rdma: bool) -> str:

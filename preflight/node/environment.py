@@ -16,6 +16,7 @@ PREFIXES = (
     "GLOO_",
     "MASTER_",
     "TORCH_",
+    "PYTORCH_",
     "PET_",
     "TORCHELASTIC_",
     "ACCELERATE_",
@@ -26,12 +27,17 @@ PREFIXES = (
     "NVSHMEM_",
     "FI_",
     "OMP_",
+    "HIP_",
+    "HSA_",
+    "ROCR_",
+    "RCCL_",
+    "RDMAV_",
     "TP_SOCKET_IFNAME",
 )
 NAMES = frozenset(
     (
         *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK"),
-        *("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONNOUSERSITE"),
+        *("NVIDIA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONNOUSERSITE"),
         *("http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
     )
 )

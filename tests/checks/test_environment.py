@@ -22,6 +22,18 @@ BROKEN = (
         "NCCL_BLOCKING_WAIT is no longer read since torch 2.2: TORCH_NCCL_BLOCKING_WAIT",
     ),
     Broken(
+        "environment.variables_exist",
+        roce().change("node2", "software", nccl="2.18.5").environment("node2", NCCL_IB_ADDR_FAMILY="AF_INET"),
+        ("node2",),
+        "NCCL_IB_ADDR_FAMILY is not read by NCCL 2.18.5, but since 2.21",
+    ),
+    Broken(
+        "environment.what_sets_nodes_apart_is_each_nodes_own",
+        roce().environment("node1", "node2", NCCL_HOSTID="gpu").environment("node3", NCCL_HOSTID="gpu3"),
+        ("node1", "node2"),
+        "NCCL_HOSTID=gpu on several nodes (set by --env)",
+    ),
+    Broken(
         "environment.values_are_possible",
         ethernet().environment("node2", NCCL_IB_DISABLE="true"),
         ("node2",),

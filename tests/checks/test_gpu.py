@@ -149,6 +149,18 @@ BROKEN = (
         "number of GPUs: 8 on node[1,3-4], 7 on node2",
     ),
     Broken(
+        "gpu.count_is_the_same_on_every_node",
+        roce().environment("node2", CUDA_VISIBLE_DEVICES="0,1"),
+        ("node2",),
+        "number of GPUs that the job sees: 8 on node[1,3-4], 2 on node2",
+    ),
+    Broken(
+        "gpu.visible_devices_exist",
+        roce().environment("node2", CUDA_VISIBLE_DEVICES="0,1,8"),
+        ("node2",),
+        "CUDA_VISIBLE_DEVICES=0,1,8: of 8 GPUs none is 8 (set by --env)",
+    ),
+    Broken(
         "gpu.model_is_the_same_on_every_node",
         roce().change("node2", "gpu", devices=gpus(8, name="NVIDIA A100", memory_mib=81920)),
         ("node2",),
