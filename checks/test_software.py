@@ -166,6 +166,18 @@ def test_no_versions_break_together(node):
 
 
 @pytest.mark.advisory
+def test_packages_meet_each_others_requirements(node):
+    """What torch, torchvision, transformers and their like want of each other is what is installed.
+
+    One of them upgraded alone ends with "operator torchvision::nms does not exist", an ImportError, or "undefined
+    symbol"; another NCCL or cuDNN than torch was built with crashes, or is slow.
+    Fix: `pip check` on the nodes named; install the version that the message names, best all from one lock file.
+    """
+    told = packages.unmet(node.software)
+    assert not told, "; ".join(told)
+
+
+@pytest.mark.advisory
 def test_one_nccl_can_be_met(node):
     """A rank can meet one version of NCCL only.
 

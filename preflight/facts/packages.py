@@ -97,18 +97,34 @@ def installed(software: Software) -> dict[str, str]:
     return {**software.packages, **{name: value for name, value in told if not isinstance(value, Missing)}}
 
 
+def unmet(software: Software) -> list[str]:
+    """What packages want of others that are installed in another version."""
+    held = installed(software)
+    return [
+        f"{package} {held[package]} wants {name}{versions}, installed is {held[name]}"
+        for package, wanted in software.requirements.items()
+        for name, versions in wanted.items()
+        if package in held and held.get(name) and not is_within(held[name], versions)
+    ]
+
+
 def is_within(version: str, wanted: str) -> bool:
-    """Whether a version meets every part of ">=2.4,<2.5"; an unknown one meets none."""
-    if not version:
-        return False
-    number = release(version)
-    for part in wanted.split(","):
-        sign = part.rstrip("0123456789.")
-        bound = release(part.removeprefix(sign))
-        is_met = {">=": number >= bound, "<": number < bound, "==": number == bound, ">": number > bound}[sign]
-        if not is_met:
-            return False
-    return True
+    """Whether a version meets every part of ">=2.4,<2.5", as PEP 440 has it; an unknown one meets none."""
+    return bool(version) and all(_meets(release(version), part.strip()) for part in wanted.split(","))
+
+
+def _meets(number: Version, part: str) -> bool:
+    sign = part[: len(part) - len(part.lstrip("<>=!~"))]
+    text = part.removeprefix(sign)
+    bound = release(text)
+    kept = text.count(".")  # of the numbers, where the last one is free: "==2.1.*" and "~=2.1.3"
+    begins_alike = [*number, *[0] * kept][:kept] == [*bound, *[0] * kept][:kept]
+    if text.endswith(".*"):
+        return begins_alike if sign == "==" else not begins_alike
+    if sign == "~=":
+        return number >= bound and begins_alike
+    signs = {"<": number < bound, "<=": number <= bound, ">": number > bound, ">=": number >= bound}
+    return signs.get(sign, number != bound if sign == "!=" else number == bound)
 
 
 def release(version: str) -> Version:

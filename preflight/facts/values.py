@@ -115,6 +115,8 @@ class Software(Value, frozen=True):
     torch_path: Text | Missing
     # Every libnccl.so.2 that a process may meet -> its version, "" where it does not tell.
     nccl_copies: dict[Text, Text] = msgspec.field(default_factory=dict)
+    # Package -> what it wants of others: "torchvision" -> {"torch": "==2.13.0"}.
+    requirements: dict[Text, dict[Text, Text]] = msgspec.field(default_factory=dict)
     nccl_preloaded: Text = ""  # the one that LD_PRELOAD puts before all others
 
     def has_torch(self) -> bool:

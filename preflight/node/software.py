@@ -6,6 +6,7 @@ import os
 import sys
 
 from preflight.node.environment import job_variables
+from preflight.node.metadata import distributions, names_in, requirements
 from preflight.node.missing import missing
 
 TYPE_CHECKING = False
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     Variables = Mapping[str, tuple[str, str]]
 
-# Their version is read from the METADATA file: the folder's name lies when files of another version are mounted in.
-READ_METADATA = ("torch", "accelerate", "deepspeed", "transformers")
 SYSTEM_LIBRARIES = (
     "/usr/local/lib",
     "/usr/lib/x86_64-linux-gnu",
@@ -43,6 +42,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "libc": libc(),
         "packages": packages,
         **torch_facts(path, packages, library_folders=folders),
+        "requirements": requirements(path, packages),
         "nccl_copies": nccl_copies(path, packages, folders),
         "nccl_preloaded": next((word for word in preloaded if "libnccl" in word), ""),
     }
@@ -90,42 +90,6 @@ def sees_system_packages(configuration: str) -> bool:
         if name.strip().lower() == "include-system-site-packages":
             return value.strip().lower() == "true"
     return False
-
-
-def distributions(path: Iterable[str]) -> dict[str, str]:
-    """Every installed distribution and its version; the first on the path holds."""
-    found: dict[str, str] = {}
-    for folder in path:
-        for entry in sorted(names_in(folder)):
-            stem, dot, ending = entry.rpartition(".")
-            if dot and ending in ("dist-info", "egg-info"):
-                name, _, version = stem.partition("-")
-                name = normalised(name)
-                if name and name not in found:
-                    if name in READ_METADATA or not version:
-                        version = metadata_version(f"{folder}/{entry}") or version
-                    found[name] = version.partition("-py")[0] if ending == "egg-info" else version
-    return found
-
-
-def normalised(name: str) -> str:
-    """The name as PEP 503 writes it."""
-    name = name.lower().replace("_", "-").replace(".", "-")
-    while "--" in name:
-        name = name.replace("--", "-")
-    return name
-
-
-def metadata_version(entry: str) -> str:
-    """The Version line of a distribution's metadata, or the empty string."""
-    files = (f"{entry}/METADATA", f"{entry}/PKG-INFO") if os.path.isdir(entry) else (entry,)
-    for file in files:
-        for line in read(file).splitlines():
-            if not line:  # the description begins, and may say anything
-                break
-            if line.startswith("Version:"):
-                return line.partition(":")[2].strip()
-    return ""
 
 
 def torch_facts(path: Iterable[str], packages: Mapping[str, str], *, library_folders: list[str]) -> dict[str, Any]:
@@ -210,14 +174,6 @@ def nccl_copies(path: Iterable[str], packages: Mapping[str, str], folders: list[
                 told = library("nccl", packages, cuda="")
             found[os.path.realpath(file)] = told
     return found
-
-
-def names_in(folder: str) -> list[str]:
-    """What a folder holds; an entry of the search path may be absent, closed to us or a zip file."""
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def read(path: str) -> str:

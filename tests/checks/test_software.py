@@ -11,6 +11,12 @@ from tests.checks.cluster import Broken, ethernet, judge, roce
 
 BROKEN = (
     Broken(
+        "software.packages_meet_each_others_requirements",
+        roce().change("node2", "software", requirements={"torch": {"nccl": "==2.28.10"}}),
+        ("node2",),
+        "torch 2.13.0 wants nccl==2.28.10, installed is 2.28.9",
+    ),
+    Broken(
         "software.torch_is_installed",
         ethernet().change("node2", "software", torch=Missing("not installed", "absent")),
         ("node2",),
