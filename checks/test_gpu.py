@@ -3,7 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
-from preflight.facts import faults, gpu_rows, kernel_rows, visible
+from preflight.facts import faults, gpu_models, gpu_rows, kernel_rows, visible
 from preflight.facts.missing import present
 
 
@@ -79,6 +79,16 @@ def test_driver_runs_the_cuda_of_torch(cluster):
     """
     faults.needs_gpus(cluster)
     faults.judge(cluster, gpu_rows.DRIVER, faults.itself)
+
+
+def test_torch_has_code_for_them(cluster):
+    """The CUDA that torch was built with knows the GPUs of the node.
+
+    torch then ends with "no kernel image is available for execution on the device", often at the first operation only.
+    Fix: torch for another CUDA (`--index-url https://download.pytorch.org/whl/cuXYZ`) on the nodes named.
+    """
+    faults.needs_gpus(cluster)
+    faults.judge(cluster, gpu_models.CODE, faults.itself)
 
 
 def test_none_is_broken(cluster):

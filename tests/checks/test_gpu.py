@@ -99,6 +99,18 @@ BROKEN = (
         "torch is built for CUDA 13.0; driver 550.54 runs CUDA 12.4 at most",
     ),
     Broken(
+        "gpu.torch_has_code_for_them",
+        roce().change("node2", "software", torch_cuda="11.7"),
+        ("node2",),
+        "torch is built for CUDA 11.7; NVIDIA H200 wants CUDA >=11.8",
+    ),
+    Broken(
+        "gpu.torch_has_code_for_them",
+        with_gpus(*gpus(8, name="Tesla V100-SXM2-32GB")),
+        ("node2",),
+        "torch is built for CUDA 13.0; Tesla V100-SXM2-32GB wants CUDA <13",
+    ),
+    Broken(
         "gpu.fabric_manager_runs_where_it_is_needed",
         with_gpus(*gpus(8, status=GpuStatus()), fabric_manager=False),
         ("node2",),
