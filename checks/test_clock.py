@@ -35,6 +35,23 @@ def test_clocks_are_in_step(cluster, settings):
 
 
 @pytest.mark.advisory
+def test_no_clock_drifted_during_the_run(ending, settings):
+    """No node's clock moved away from the others' while preflight ran.
+
+    A clock that drifts or is set in mid-run lets leases and keep-alives of torchrun run out early.
+    Fix: `chronyc tracking` (or `timedatectl timesync-status`) on the nodes named; have one service only set the clock.
+    """
+    ending.needs_peers()
+    limit = settings.clock.max_drift_seconds
+    drifted = ending.clocks_drifted(limit_seconds=limit)
+    if drifted:
+        told = ", ".join(f"{words} on {name}" for name, words in drifted.items())
+        raise Blame(
+            f"the clock moved against the others during the run: {told}; wanted within {limit:g} s", nodes=drifted
+        )
+
+
+@pytest.mark.advisory
 def test_a_time_service_runs_where_the_peers_have_one(cluster):
     """A node runs chrony, ntpd or another keeper of the time where most of its peers do.
 

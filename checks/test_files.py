@@ -19,10 +19,10 @@ def test_network_file_systems_answer(node):
 
 @pytest.mark.advisory
 def test_places_can_be_written_to(node):
-    """The home folder and the folder for temporary files are there and can be written to.
+    """The home folder and the folder for temporary files are there, can be written to, and what is there may be run.
 
-    torchrun, Triton and torch.compile write there before the first step; with a read-only home a rank ends or compiles
-    everything anew.
+    torchrun, Triton and torch.compile write there before the first step: with a read-only home a rank ends or compiles
+    everything anew, on a noexec mount with "failed to map segment from shared object".
     Fix: mount it writable, or point HOME, TMPDIR, TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR at a folder that is.
     """
     places = [place for place in node.files.places if place.purpose != "--shared"]
@@ -30,6 +30,11 @@ def test_places_can_be_written_to(node):
         f"{place.purpose} ({place.path}): {place.trouble or 'cannot be written to'}"
         for place in places
         if place.trouble or not place.is_writable
+    ]
+    told += [
+        f"{place.purpose} ({place.path}): no program may be run from there (noexec)"
+        for place in places
+        if not place.may_run
     ]
     assert not told, "; ".join(told)
 

@@ -65,7 +65,10 @@ def test_processes_may_be_started(node, settings):
 
     Threads count: 8 ranks with 16 loader processes and their OpenMP threads are thousands, and a limit of 1024 ends
     them with "Resource temporarily unavailable".
-    Fix: `* soft nproc unlimited` in /etc/security/limits.d, `--pids-limit=-1` for a container; log in again.
+    Fix: `* soft nproc unlimited` in /etc/security/limits.d, `--pids-limit=-1` for a container, podPidsLimit on
+    Kubernetes, TasksMax=infinity for a service; log in again.
     """
-    limit, wanted = node.limits.nproc_soft, settings.limits.nproc_min
-    assert limit == "unlimited" or limit >= wanted, f"processes: {limit}; wanted at least {wanted}"
+    limit, wanted = node.kernel.processes(node.limits.nproc_soft), settings.limits.nproc_min
+    assert limit == "unlimited" or limit >= wanted, (
+        f"processes: {limit} in this {node.identity.context} session; wanted at least {wanted}"
+    )

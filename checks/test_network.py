@@ -5,18 +5,18 @@ from ipaddress import ip_interface
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
-from preflight.facts import candidates
+from preflight.facts import candidates, faults, kernel_rows
 
 
-def test_interface_variables_match_an_interface(node):
-    """What NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME name exists on every node.
+def test_interface_variables_match_an_interface(node, cluster):
+    """What NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME name exists on every node, and is not the loopback interface.
 
     Each library looks for it on each node by the same variable: where nothing matches, that rank stops with "no
     socket interface found" or "Unable to find address", and the others wait for it. NCCL takes the names as
     prefixes (`=` before them: exact, `^`: all but these), gloo takes them as they are.
     Fix: `ip -br address` on the nodes named; set the variable to a name, or a prefix, that every node has.
     """
-    mismatches = node.interface_mismatches()
+    mismatches = _mismatches(node, cluster)
     assert not mismatches, "; ".join(mismatches)
 
 
@@ -27,7 +27,7 @@ def test_training_interface_exists(node, cluster):
     Fix: `ip -br address` on the nodes named; bring the interface up, or give it its address.
     """
     cluster.needs_peers()
-    if node.interface_mismatches():
+    if _mismatches(node, cluster):
         raise BlockedBy("network.interface_variables_match_an_interface")
     trouble = node.network.training_trouble()
     assert not trouble, trouble
@@ -164,18 +164,34 @@ def test_training_interface_is_a_real_one(node, cluster):
 
 @pytest.mark.advisory
 def test_training_interface_is_fast_enough_for_gpus(node, cluster, settings):
-    """Where GPUs have no RDMA, the training interface links at 10 Gbit/s or more.
+    """Where GPUs have no RDMA, the training interface links at 10 Gbit/s or more; beside RDMA, at 1 % of its rate.
 
-    At 1 Gbit/s the gradients of a model of 100 million parameters take seconds: nearly all of a step is waiting.
+    At 1 Gbit/s the gradients of a model of 100 million parameters take seconds: nearly all of a step is waiting. Beside
+    RDMA, what goes over Gloo (checkpoints, samplers, CPU offload) and every start still takes this interface.
     Fix: train over a faster interface (`ethtool <interface>` tells the rate), or with fewer, larger exchanges.
     """
     cluster.needs_peers()
     if not node.gpu.readable():
         raise NotApplicable("no GPU")
+    interface, wanted, beside = node.network.training_interface, settings.network.min_rate_mbps, ""
     if node.rdma.active_ports() and node.value("NCCL_IB_DISABLE") != "1":
-        return
-    rate, wanted = node.network.training_interface.rate_mbps(), settings.network.min_rate_mbps
-    assert rate >= wanted, f"the training interface links at {rate} Mbit/s; wanted at least {wanted}"
+        if not interface.tells_rate:
+            raise NotApplicable(f"{interface.name} tells no rate, and the data goes over RDMA")
+        rdma = node.rdma.rate_gbps()
+        wanted, beside = settings.network.min_share_of_rdma * rdma * 1000, f" beside RDMA at {rdma:g} Gbit/s"
+    rate = interface.rate_mbps()
+    assert rate >= wanted, f"the training interface links at {rate} Mbit/s{beside}; wanted at least {wanted:g}"
+
+
+@pytest.mark.advisory
+def test_no_interface_counted_errors_during_the_run(ending):
+    """No interface of the job received or sent a broken packet while preflight ran.
+
+    A bad cable, transceiver or port loses packets under load: each loss stalls a connection, and all ranks wait for it.
+    Fix: `ip -s -s link show dev <interface>`, `ethtool -S <interface>` on the nodes named; reseat or replace the cable.
+    """
+    ending.needs_peers()
+    faults.judge(ending, kernel_rows.LINKS, faults.itself)
 
 
 @pytest.mark.advisory
@@ -191,3 +207,8 @@ def test_default_routes_are_alike(cluster):
     lacking = [name for name, gateways in ways.items() if not gateways]
     if 0 < len(lacking) <= len(ways) / 2:
         raise Blame("no default route, which its peers have", nodes=lacking)
+
+
+def _mismatches(node, cluster):
+    """What the variables name that cannot be taken; alone, a node may well use its loopback interface."""
+    return node.interface_mismatches() + (node.loopback_choices() if cluster.has_peers else ())

@@ -62,6 +62,7 @@ class ClockSettings:
     """How far a node's clock may be from the controller's."""
 
     max_offset_seconds: float = 1.0  # above: warn
+    max_drift_seconds: float = 0.1  # over the run, against the others; 50 ppm are 15 ms in five minutes
     fail_offset_seconds: float = 30.0  # above: fail; certificates, Kerberos and rendezvous time-outs break
 
 
@@ -78,6 +79,7 @@ class NetworkSettings:
     """What the training interface and its ports must offer."""
 
     min_rate_mbps: int = 10_000  # where there are GPUs and no RDMA: below, communication takes most of a step
+    min_share_of_rdma: float = 0.01  # of the fastest RDMA port's rate, where there is one
     ephemeral_ports_min: int = 4096  # how wide the kernel's own range must be
     ephemeral_used_share: float = 0.8  # of that range
 
@@ -147,6 +149,7 @@ AT_MOST_ONE = (
     "bench.host_below",
     "training.loss_drop_fraction",
     "network.ephemeral_used_share",
+    "network.min_share_of_rdma",
 )
 
 

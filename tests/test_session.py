@@ -71,6 +71,14 @@ def wait_until(condition, *, seconds: float) -> bool:
     return bool(condition())
 
 
+def test_the_clock_is_looked_at_anew(opened):
+    """What was known of it before does not count."""
+    session = opened.sessions["local"]
+    session.clock = (99.0, 0.0)
+    offset, unsure = opened.run(session.look_at_clock(), seconds=15)
+    assert abs(offset) <= unsure < 15
+
+
 def test_a_call_gives_its_events_and_its_result(opened):
     """A job's output and exit reach the controller as events, then the result."""
     events, result = opened.run(ask(opened.sessions["local"], "ranks", job("print('hello')")), seconds=15)

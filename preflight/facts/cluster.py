@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
+from preflight.facts.missing import present
 from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
 
@@ -139,6 +140,22 @@ class Cluster:
             elif abs(apart) - unsure > limit_seconds:
                 off[name] = f"{apart:+.3g} s (known to {unsure:.2g} s)"
         return off
+
+    def clocks_drifted(self, *, limit_seconds: float) -> dict[str, str]:
+        """The nodes whose clock certainly moved by more than the limit during the run, beside the others."""
+
+        def moved(node: NodeFacts) -> tuple[float, float]:
+            then, now = node.clock, present(node.ending.offset_seconds, "clock at the end")
+            unsure = then.uncertainty_seconds + present(node.ending.uncertainty_seconds, "clock at the end")
+            return now - then.offset_seconds, unsure
+
+        clocks = self.gather(moved)
+        middle = median(seconds for seconds, _ in clocks.values()) if clocks else 0.0
+        return {
+            name: f"{seconds - middle:+.3g} s"
+            for name, (seconds, unsure) in clocks.items()
+            if abs(seconds - middle) - unsure > limit_seconds
+        }
 
     def same_rows(self, table: Iterable[Row | tuple[str, Callable[[NodeFacts], Any], str, str]]) -> None:
         """Every node has the same value in every row; each row that differs is a Blame with its own fix."""

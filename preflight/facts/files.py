@@ -14,6 +14,7 @@ class Place(Value, frozen=True):
     is_writable: bool
     free_bytes: Count
     free_inodes: Count | Missing  # absent where the file system counts none
+    may_run: bool = True  # False where it is mounted noexec
 
 
 class Shared(Value, frozen=True):

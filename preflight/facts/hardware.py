@@ -277,6 +277,13 @@ class Rdma(Value, frozen=True):
 
     devices: tuple[RdmaDevice, ...]
 
+    def rate_gbps(self) -> float:
+        """The rate of the fastest active port that tells one."""
+        rates = [port.rate_gbps for port in self.active_ports() if isinstance(port.rate_gbps, float)]
+        if not rates:
+            raise FactMissing("rate of RDMA", "no active port tells one", "absent")
+        return max(rates)
+
     def active_ports(self) -> tuple[RdmaPort, ...]:
         """The ports that are up, of all devices."""
         return tuple(port for device in self.devices for port in device.ports if port.state == "ACTIVE")

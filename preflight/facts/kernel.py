@@ -39,6 +39,10 @@ class Kernel(Value, frozen=True):
     cgroup_oom_kills: Count | Missing
     bonds: dict[Text, dict[Text, bool]] = msgspec.field(default_factory=dict)  # bond -> member -> whether it is up
     log: tuple[LogEvent, ...] | Missing = NOT_TOLD
+    cgroup_processes: Count | Missing = NOT_TOLD  # processes and threads that the control group may have
+    link_errors: dict[Text, Count] = msgspec.field(
+        default_factory=dict
+    )  # network interface -> broken packets since it is there
 
     def events(self, kind: str, *, within_seconds: float) -> tuple[LogEvent, ...]:
         """The kernel's lines of one kind that are not too old."""
@@ -48,6 +52,13 @@ class Kernel(Value, frozen=True):
     def cpus(self) -> float:
         """How many CPUs the job may use: those it may run on, or less by a quota."""
         return min(self.cpus_allowed, self.cgroup_cpus) if isinstance(self.cgroup_cpus, float) else self.cpus_allowed
+
+    def processes(self, limit: int | str) -> int | str:
+        """How many processes and threads the job may have: by its user's limit, or less by its control group's."""
+        quota = self.cgroup_processes
+        if isinstance(quota, Missing):
+            return limit
+        return quota if isinstance(limit, str) else min(limit, quota)
 
     def gpudirect(self, kernel: str) -> str:
         """How network adapters can reach the GPUs' memory: "nvidia_peermem", "dma-buf" or "none"."""
@@ -72,3 +83,7 @@ class Ending(Value, frozen=True):
 
     ports: dict[Text, PortEnd]  # "mlx5_0:1"
     oom_kills: Count | Missing
+    link_errors: dict[Text, Count] = msgspec.field(default_factory=dict)
+    # The node's clock against the controller's, as at the start; filled in by the controller.
+    offset_seconds: float | Missing = NOT_TOLD
+    uncertainty_seconds: float | Missing = NOT_TOLD

@@ -9,6 +9,7 @@ from __future__ import annotations
 from statistics import median
 
 from preflight.errors import Blame, BlameMany, FactMissing
+from preflight.facts import candidates
 from preflight.facts.cluster import Cluster, Row
 from preflight.facts.faults import Fault
 from preflight.facts.missing import Missing, present
@@ -232,4 +233,15 @@ def _killed_since(node: NodeFacts) -> str:
     return f"{after - before} processes were killed for want of memory during this run" if after > before else ""
 
 
+def _errors_since(node: NodeFacts) -> str:
+    """Of the interfaces that the job uses: what others count is not its matter."""
+    before, after = node.kernel.link_errors, node.ending.link_errors
+    used = dict.fromkeys((node.network.training_interface.name, *(one.name for one in candidates.of_nccl(node))))
+    grown = {name: after[name] - before[name] for name in used if name in before and name in after}
+    if not grown:
+        raise FactMissing("broken packets", "the kernel counts none", "absent")
+    return "; ".join(f"{name} counted {count} broken packets" for name, count in grown.items() if count > 0)
+
+
+LINKS = (Fault("errors of interfaces", _errors_since, "", "kernel, Documentation/networking/statistics.rst"),)
 KILLED = (Fault("killed during the run", _killed_since, "", "/proc/vmstat oom_kill"),)

@@ -80,6 +80,11 @@ class Interface(Value, frozen=True):
         except FactMissing:
             return self.address("inet6")
 
+    @property
+    def tells_rate(self) -> bool:
+        """Whether it is a real device that tells its speed."""
+        return self.is_physical is True and self.speed_mbps > 0
+
     def rate_mbps(self) -> int:
         """The link rate: only a real device's figure above 0 is one (veth says 10000 and means nothing)."""
         if not present(self.is_physical, f"device of {self.name}"):

@@ -126,6 +126,22 @@ class NodeFacts:
                 found.append(missing.reason)
         return tuple(found)
 
+    def loopback_choices(self) -> tuple[str, ...]:
+        """Which of these variables take the loopback interface first, as no peer can reach it."""
+        found = []
+        for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+            value = self.value(name)
+            try:
+                if name.startswith("GLOO"):
+                    taken = [selection.gloo_interface(self.network, self.identity, value)]
+                else:
+                    taken = list(selection.nccl_interfaces(self.network, value))
+            except FactMissing:
+                continue
+            if len(value) > 1 and taken and taken[0].is_loopback:
+                found.append(f"{name}={value} takes {taken[0].name}, which no peer can reach")
+        return tuple(found)
+
     def hcas(self) -> tuple[fabric.Hca, ...]:
         """The RDMA ports that the job may use, by NCCL_IB_HCA; FactMissing ("absent") where RDMA is not there."""
         if self.value("NCCL_IB_DISABLE") == "1":

@@ -26,4 +26,6 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
             place = f"{folder}/{device}/ports/{number}"
             counters = {**rdma.counters(f"{place}/counters"), **rdma.counters(f"{place}/hw_counters")}
             ports[f"{device}:{number}"] = {"state": rdma.state(place), "counters": counters}
-    return {"ports": ports, "oom_kills": kernel.field(f"{arguments['proc']}/vmstat", "oom_kill")}
+    proc = arguments["proc"]
+    kills = kernel.field(f"{proc}/vmstat", "oom_kill")
+    return {"ports": ports, "oom_kills": kills, "link_errors": kernel.link_errors(proc)}

@@ -95,6 +95,7 @@ def room(path: str) -> dict[str, Any]:
     told = os.statvfs(path)
     is_read_only = bool(told.f_flag & os.ST_RDONLY)
     return {
+        "may_run": not told.f_flag & os.ST_NOEXEC,
         "is_writable": not is_read_only and os.access(path, os.W_OK | os.X_OK),
         "free_bytes": told.f_frsize * told.f_bavail,
         # btrfs, Lustre and most file systems of the network count none, or nothing but nonsense.

@@ -43,6 +43,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "cpus_allowed": len(os.sched_getaffinity(0)),
         **cgroup(proc, f"{sysfs}/fs/cgroup"),
         "bonds": bonds(f"{proc}/net/bonding"),
+        "link_errors": link_errors(proc),
         "log": kernel_log.collect(arguments.get("kmsg", "/dev/kmsg")),
     }
 
@@ -144,6 +145,14 @@ def bonds(folder: str) -> dict[str, dict[str, bool]]:
     return found
 
 
+def link_errors(proc: str) -> dict[str, int]:
+    """Network interface -> packets that came or went broken: bad checksums, lost carrier; drops are not errors."""
+    text = read_text_or_missing(f"{proc}/net/dev")
+    lines = text.splitlines() if isinstance(text, str) else []
+    figures = {name.strip(): words.split() for name, colon, words in (line.partition(":") for line in lines) if colon}
+    return {name: int(told[2]) + int(told[10]) for name, told in figures.items() if len(told) >= 16}
+
+
 def field(path: str, name: str) -> CountOrMissing:
     """The figure behind a name in a file of "name figure" lines."""
     try:
@@ -163,6 +172,7 @@ def cgroup(proc: str, root: str) -> dict[str, Any]:
     cpus: list[float] = []
     memories: list[int] = []
     kills: list[int] = []
+    processes: list[int] = []
     for folder in _folders(proc, root):
         quota = read_text_or_missing(f"{folder}/cpu.max")
         if not isinstance(quota, str):
@@ -175,12 +185,16 @@ def cgroup(proc: str, root: str) -> dict[str, Any]:
             text = read_text_or_missing(f"{folder}/{name}")
             if isinstance(text, str) and text.isdecimal() and int(text) < UNLIMITED_FROM:
                 memories.append(int(text))
+        text = read_text_or_missing(f"{folder}/pids.max")
+        if isinstance(text, str) and text.isdecimal():
+            processes.append(int(text))
         killed = field(f"{folder}/memory.events", "oom_kill")
         if isinstance(killed, int):
             kills.append(killed)
     return {
         "cgroup_cpus": round(min(cpus), 3) if cpus else absent,
         "cgroup_memory_bytes": min(memories) if memories else absent,
+        "cgroup_processes": min(processes) if processes else absent,
         # The innermost group's count is that of the job's own context.
         "cgroup_oom_kills": kills[0] if kills else missing("the control group counts none", "absent"),
     }
@@ -198,7 +212,7 @@ def _folders(proc: str, root: str) -> list[str]:
         controllers, _, path = rest.partition(":")
         if number == "0" and not controllers:
             base = root
-        elif {"memory", "cpu"} & set(controllers.split(",")):
+        elif {"memory", "cpu", "pids"} & set(controllers.split(",")):
             base = f"{root}/{controllers}"
         else:
             continue

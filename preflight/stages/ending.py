@@ -19,7 +19,9 @@ async def collect(sessions: dict[str, Session]) -> dict[str, Told]:
     async def ask(name: str) -> tuple[str, Told]:
         try:
             call = await sessions[name].start("ending", {"sysfs": "/sys", "proc": "/proc"}, seconds=SECONDS)
-            return name, ({"ending": await call.first("facts")}, {})
+            told = await call.first("facts")
+            offset, uncertainty = await sessions[name].look_at_clock()
+            return name, ({"ending": {**told, "offset_seconds": offset, "uncertainty_seconds": uncertainty}}, {})
         except HostError as error:
             return name, ({}, {"ending": Missing(error.reason)})
 

@@ -316,7 +316,9 @@ def _subjects(name: str, names: list[str], *, gpus: int, variables: dict[str, st
         "environment": values.Environment({key: values.Variable(text, "--env") for key, text in variables.items()}),
         "limits": lock,
         "kernel": _kernel(gpus),
-        "ending": values.Ending({f"mlx5_{i}:1": _port_end() for i in range(gpus)}, 0),
+        "ending": values.Ending(
+            {f"mlx5_{i}:1": _port_end() for i in range(gpus)}, 0, {"eth0": 7}, 0.01 * (number % 50), 0.005
+        ),
         "peers": values.Peers(tuple(routes), master, "", ""),
         "clock": values.Clock(0.01 * (number % 50), 0.005),
         "machine": values.Machine("Xeon", ("chronyd",), True, "1.14.48.0", ABSENT, {"c++": "/usr/bin/c++"}),
@@ -426,6 +428,8 @@ def _kernel(gpus: int) -> values.Kernel:
         cgroup_memory_bytes=ABSENT,
         cgroup_oom_kills=0,
         log=(),
+        cgroup_processes=1 << 20,
+        link_errors={"eth0": 7},
     )
 
 

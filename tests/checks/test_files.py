@@ -11,6 +11,12 @@ from tests.checks.cluster import Broken, ethernet, files_have, judge, roce
 GONE = "the token did not appear within 10 s: this node sees another folder"
 BROKEN = (
     Broken(
+        "files.places_can_be_written_to",
+        files_have(ethernet(), "node2", "places", may_run=False),
+        ("node2",),
+        "home (/root): no program may be run from there (noexec)",
+    ),
+    Broken(
         "files.network_file_systems_answer",
         files_have(ethernet(), "node2", "mounts", trouble="no answer within 3 s"),
         ("node2",),

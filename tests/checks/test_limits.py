@@ -10,6 +10,12 @@ from tests.checks.cluster import Broken, ethernet, judge, roce
 
 BROKEN = (
     Broken(
+        "limits.processes_may_be_started",
+        ethernet().change("node2", "kernel", cgroup_processes=1024),
+        ("node2",),
+        "processes: 1024 in this ssh session",
+    ),
+    Broken(
         "limits.memlock_is_enough_for_rdma",
         roce().change("node2", "limits", memlock_soft_bytes=8 << 20),
         ("node2",),
@@ -22,7 +28,7 @@ BROKEN = (
         "limits.processes_may_be_started",
         ethernet().change("node2", "limits", nproc_soft=1024),
         ("node2",),
-        "processes: 1024; wanted at least 4096",
+        "processes: 1024 in this ssh session; wanted at least 4096",
     ),
     Broken(
         "limits.shared_memory_is_enough",

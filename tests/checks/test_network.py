@@ -11,6 +11,24 @@ from tests.checks.cluster import Broken, ethernet, judge, leaves_by, roce, with_
 BROKEN = (
     Broken(
         "network.interface_variables_match_an_interface",
+        roce().environment("node2", GLOO_SOCKET_IFNAME="lo"),
+        ("node2",),
+        "GLOO_SOCKET_IFNAME=lo takes lo, which no peer can reach",
+    ),
+    Broken(
+        "network.training_interface_is_fast_enough_for_gpus",
+        roce().interface("node2", speed_mbps=1000),
+        ("node2",),
+        "links at 1000 Mbit/s beside RDMA at 400 Gbit/s; wanted at least 4000",
+    ),
+    Broken(
+        "network.no_interface_counted_errors_during_the_run",
+        ethernet().change("node2", "ending", link_errors={"eth0": 19}),
+        ("node2",),
+        "eth0 counted 12 broken packets",
+    ),
+    Broken(
+        "network.interface_variables_match_an_interface",
         ethernet().environment("node3", NCCL_SOCKET_IFNAME="=ib0"),
         ("node3",),
         "NCCL_SOCKET_IFNAME==ib0 matches no interface",

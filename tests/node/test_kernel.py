@@ -71,9 +71,12 @@ def test_the_tightest_quota_of_all_groups_above_counts(tmp_path):
     (base / "b/cpu.max").write_text("max 100000\n")
     (base / "memory.max").write_text("8589934592\n")
     (base / "b/memory.max").write_text("max\n")
+    (base / "pids.max").write_text("4096\n")
+    (base / "b/pids.max").write_text("1024\n")
     (base / "b/memory.events").write_text("low 0\noom_kill 3\n")
     facts = collected(tmp_path)
     assert (facts.cgroup_cpus, facts.cgroup_memory_bytes, facts.cgroup_oom_kills) == (2.0, 8 << 30, 3)
+    assert (facts.cgroup_processes, facts.processes("unlimited"), facts.processes(512)) == (1024, 1024, 512)
 
 
 def test_the_older_groups_are_read_too(tmp_path):
@@ -116,3 +119,16 @@ def test_the_choice_in_brackets_is_told(text, told):
     """The kernel lists all and marks one."""
     assert kernel.chosen(text) == told
     assert kernel.chosen("nothing chosen")["kind"] == "failed"
+
+
+def test_broken_packets_are_counted_for_each_interface(tmp_path):
+    """Received and sent together, without what was merely dropped."""
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net/dev").write_text(
+        "Inter-|   Receive                            |  Transmit\n"
+        " face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier x\n"
+        "    lo: 10 1 0 0 0 0 0 0 10 1 0 0 0 0 0 0\n"
+        "  eth0: 10 1 5 9 0 5 0 0 10 1 2 7 0 0 2 0\n"
+    )
+    assert kernel.link_errors(str(tmp_path)) == {"lo": 0, "eth0": 7}
+    assert kernel.link_errors(str(tmp_path / "nowhere")) == {}
