@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ PYTEST_WORDS = (
     "-Wignore::pytest.PytestAssertRewriteWarning",
     "-oconsole_output_style=classic",
 )
+
+MOST_COLUMNS = 4  # nodes side by side; more are told by value
 
 
 def run_checks(chosen: Chosen, *, subjects: str = "", section: str = "", extra: Sequence[str] = ()) -> int:
@@ -121,17 +124,33 @@ def show_facts(chosen: Chosen) -> int:
 
 
 def _facts_table(cluster: Cluster) -> str:
+    """A column for each of a few nodes; of many, each value once with the nodes that have it."""
     from tabulate import tabulate
 
-    from preflight.report.facts import OWN, ROWS
+    from preflight.report.facts import compared, told
 
-    names = [node.name for node in cluster]
-    rows = []
-    for title, read in ROWS.items():
-        values = [printable(read(node)) for node in cluster]
-        mark = "*" if len(set(values)) > 1 and title not in OWN else ""
-        rows.append([title + mark, *values])
-    return str(tabulate(rows, headers=["fact (* differs)", *names], disable_numparse=True))
+    facts = {node.name: {title: printable(text) for title, text in told(node).items()} for node in cluster}
+    rows, nowhere = [], []
+    for row in compared(facts):
+        title = f"{row.title} *" if row.differs else row.title
+        if all(value.startswith("(") for value, _ in row.values):
+            nowhere.append(f"{row.title} {row.values[0][0]}")
+        elif len(facts) <= MOST_COLUMNS:
+            rows.append([title, *(facts[name][row.title] for name in facts)])
+        elif row.is_own and len(row.values) > MOST_COLUMNS:
+            rows.append([title, "each its own (--json tells)", f"all {len(facts)}"])
+        else:
+            of_nodes = [
+                (value, f"all {len(facts)}" if len(names) == len(facts) else hosts.fold(names))
+                for value, names in row.values
+            ]
+            rows += [[title if i == 0 else "", *pair] for i, pair in enumerate(of_nodes)]
+    names = list(facts) if len(facts) <= MOST_COLUMNS else ["value", "nodes"]
+    widths = max((shutil.get_terminal_size((120, 24)).columns - 26) // len(names), 18)
+    table = tabulate(
+        rows, headers=["fact (* differs)", *names], disable_numparse=True, maxcolwidths=[None, *[widths] * len(names)]
+    )
+    return f"{table}\n\ntold by no node: {'; '.join(nowhere)}" if nowhere else str(table)
 
 
 def show_report(
@@ -174,22 +193,23 @@ def show_history(folder: Path, kept: str | None) -> int:
 
 def explain(wanted: str) -> int:
     """The docstrings of the checks whose id holds `wanted`; a list of all without one."""
-    texts = dict(check_texts(checks_folder()))
-    found = {name: text for name, text in texts.items() if wanted in name}
+    found = sorted(check for check in check_texts(checks_folder()) if wanted in check[0])
     if not found:
         raise UsageError(f"explain: no check is called {wanted!r}; preflight explain lists them")
-    for name, text in sorted(found.items()):
+    for name, verdict, text in found:
         if wanted:
-            print(f"{name}\n\n  {text}\n")
+            print(f"{name} ({verdict} where it does not hold)\n\n{textwrap.indent(text, '  ')}\n")
         else:
-            print(f"{name:64} {text.splitlines()[0]}")
+            print(f"{name}\n    {text.splitlines()[0]}")
     return 0
 
 
-def check_texts(folder: Path) -> Iterator[tuple[str, str]]:
-    """Id and docstring of every check in a folder, read without running anything."""
+def check_texts(folder: Path) -> Iterator[tuple[str, str, str]]:
+    """Id, the verdict where it does not hold, and docstring of every check in a folder, without running anything."""
     for path in sorted(folder.glob("test_*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 text = ast.get_docstring(node) or ""
-                yield f"{path.stem.removeprefix('test_')}.{node.name.removeprefix('test_')}", text
+                marks = {mark.attr for mark in node.decorator_list if isinstance(mark, ast.Attribute)}
+                name = f"{path.stem.removeprefix('test_')}.{node.name.removeprefix('test_')}"
+                yield name, "warn" if "advisory" in marks else "fail", text

@@ -128,12 +128,12 @@ def test_a_reader_that_left_is_no_traceback(words, unbuffered):
 
 
 def test_explain_lists_every_check(capsys):
-    """One line each, with the first line of its docstring."""
+    """Its id, and below it the first line of its docstring."""
     assert cli.run(["explain"]) == 0
     lines = capsys.readouterr().out.splitlines()
     functions = sum(path.read_text().count("\ndef test_") for path in checks_folder().glob("test_*.py"))
-    assert len(lines) == functions
-    assert all(len(line.split(maxsplit=1)) == 2 for line in lines)
+    assert len(lines) == 2 * functions
+    assert all(line.startswith("    ") and line.endswith(".") for line in lines[1::2])
 
 
 def test_explain_tells_what_why_and_how_to_mend(capsys):

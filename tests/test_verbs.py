@@ -36,7 +36,11 @@ def test_every_option_that_was_given_is_handed_over():
 
 def test_the_checks_are_told_without_being_run():
     """Id and docstring of each, in the order of the files."""
-    texts = dict(verbs.check_texts(checks_folder()))
+    found = list(verbs.check_texts(checks_folder()))
+    texts = {name: text for name, _, text in found}
+    verdicts = {name: verdict for name, verdict, _ in found}
+    assert verdicts["reach.every_node_answers"] == "fail"
+    assert verdicts["clock.clocks_are_in_step"] == "warn"
     assert "reach.every_node_answers" in texts
     assert all("Fix:" in text for text in texts.values())
 
@@ -46,9 +50,19 @@ def test_a_table_of_facts_marks_where_nodes_differ():
     run = ethernet(2).interface("node2", mtu=1500).change("node1", "identity", kernel="6.1\x1b[31m")
     table = verbs._facts_table(run.cluster)
     rows = {line.split("  ")[0]: line for line in table.splitlines()}
-    assert "its MTU*" in rows
+    assert "its MTU *" in rows
     assert "CPUs" in rows
     assert "\x1b" not in table
+
+
+def test_a_table_of_many_nodes_tells_each_value_once():
+    """With the nodes that have it, folded; what differs stands first, what nobody tells in one line below."""
+    table = verbs._facts_table(ethernet(9).interface("node2", mtu=1500).cluster)
+    lines = table.splitlines()
+    assert [line.split() for line in lines[2:4]] == [["its", "MTU", "*", "9000", "node[1,3-9]"], ["1500", "node2"]]
+    assert sum("hostname" in line for line in lines) == 1
+    assert lines[-1].startswith("told by no node: ")
+    assert "NVLinks of a GPU (no GPU has any)" in lines[-1]
 
 
 def test_json_that_cannot_be_written_is_a_usage_error(tmp_path):
