@@ -3,7 +3,7 @@
 import pytest
 
 from preflight.errors import BlameMany, NotApplicable
-from preflight.facts import packages
+from preflight.facts import fabric, packages
 from preflight.facts.missing import or_none
 
 # What is compared, how a node tells it, how to mend it, and whose consequence a difference is: CUDA, cuDNN and NCCL
@@ -83,6 +83,12 @@ SOFT = (
         "RDMA driver",
         lambda node: or_none(node.machine.rdma_driver, "RDMA driver"),
         "install the others' OFED on the nodes named, and reboot them",
+        "",
+    ),
+    (
+        "firmware of the RDMA adapters",
+        lambda node: fabric.firmwares(node.rdma),
+        "bring the adapters of the nodes named to the others' firmware (`mlxfwmanager`), and reboot",
         "",
     ),
     (

@@ -58,6 +58,18 @@ def hcas(rdma: Rdma) -> tuple[Hca, ...]:
     )
 
 
+def firmwares(rdma: Rdma) -> str:
+    """The firmware of each kind of adapter, each once: "MT4129 28.39.1002"; two on one kind are told both."""
+    told = {
+        f"{_kind(device) or device.name} {device.firmware}"
+        for device in rdma.devices
+        if isinstance(device.firmware, str)
+    }
+    if not told:
+        raise FactMissing("firmware of RDMA adapters", "no adapter tells one", "absent")
+    return ", ".join(sorted(told))
+
+
 def _kind(device: RdmaDevice) -> str:
     return next((text for text in (device.board, device.model) if isinstance(text, str)), "")
 

@@ -640,13 +640,18 @@ def looks_up(run: FakeRun, node: str, peer: str, **fields: Any) -> FakeRun:
     return _route(run, node, peer, **fields)
 
 
-def renamed(run: FakeRun, node: str, device: int, name: str) -> FakeRun:
-    """Another name for one RDMA device of a node."""
+def device(run: FakeRun, node: str, number: int, **fields: Any) -> FakeRun:
+    """Other values for one RDMA device."""
     rdma = run.subjects[node]["rdma"]
     assert isinstance(rdma, values.Rdma)
     devices = list(rdma.devices)
-    devices[device] = msgspec.structs.replace(devices[device], name=name)
+    devices[number] = msgspec.structs.replace(devices[number], **fields)
     return run.change(node, "rdma", devices=tuple(devices))
+
+
+def renamed(run: FakeRun, node: str, number: int, name: str) -> FakeRun:
+    """Another name for one RDMA device of a node."""
+    return device(run, node, number, name=name)
 
 
 def without_gid(run: FakeRun, node: str, index: int) -> FakeRun:

@@ -7,7 +7,7 @@ import pytest
 from preflight.facts import packages
 from preflight.facts.values import Missing
 from preflight.findings import Verdict
-from tests.checks.cluster import Broken, ethernet, judge, roce
+from tests.checks.cluster import Broken, device, ethernet, judge, roce
 
 BROKEN = (
     Broken(
@@ -15,6 +15,12 @@ BROKEN = (
         roce().change("node2", "software", requirements={"torch": {"nccl": "==2.28.10"}}),
         ("node2",),
         "torch 2.13.0 wants nccl==2.28.10, installed is 2.28.9",
+    ),
+    Broken(
+        "software.companions_are_the_same_on_every_node",
+        device(roce(), "node2", 1, firmware="28.35"),
+        ("node2",),
+        "firmware of the RDMA adapters: MT_0838 28.39 on node[1,3-4], MT_0838 28.35, MT_0838 28.39 on node2",
     ),
     Broken(
         "software.torch_is_installed",

@@ -13,6 +13,7 @@ from preflight.facts.values import Address, Missing
 from tests.checks.cluster import (
     FakeRun,
     debian_name,
+    device,
     ethernet,
     files_have,
     gpus,
@@ -92,15 +93,6 @@ def shadowed() -> FakeRun:
 def from_conf(node: str, name: str) -> FakeRun:
     """A variable that /etc/nccl.conf sets on one node."""
     return ethernet().change(node, "environment", variables={name: values.Variable("1", "/etc/nccl.conf")})
-
-
-def device(run: FakeRun, node: str, number: int, **fields: Any) -> FakeRun:
-    """Other values for one RDMA device."""
-    rdma = run.subjects[node]["rdma"]
-    assert isinstance(rdma, values.Rdma)
-    devices = list(rdma.devices)
-    devices[number] = msgspec.structs.replace(devices[number], **fields)
-    return run.change(node, "rdma", devices=tuple(devices))
 
 
 def gid_moved(run: FakeRun, node: str, address: str) -> FakeRun:
