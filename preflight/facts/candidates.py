@@ -54,9 +54,13 @@ def leads_to_a_peer(interface: Interface, node: NodeFacts, cluster: Cluster) -> 
 def first_astray(node: NodeFacts, cluster: Cluster) -> str:
     """What is wrong with the interface that NCCL takes first by itself, "" where it leads to the peers."""
     found = of_nccl(node)
-    if has_choice(node) or len(found) < 2 or leads_to_a_peer(found[0], node, cluster):
+    if has_choice(node) or not found or leads_to_a_peer(found[0], node, cluster):
         return ""
-    others = ", ".join(interface.name for interface in found[1:])
+    # Where an interface begins with ib, NCCL by itself takes no other kind, however well that would do.
+    left = [one for one in node.network.interfaces if one not in found and not one.is_loopback and one.is_up]
+    others = ", ".join(one.name for one in found[1:] or [one for one in left if leads_to_a_peer(one, node, cluster)])
+    if not others:
+        return ""
     held = ", ".join(address.address for address in found[0].addresses)
     return f"NCCL starts on {found[0].name} ({held}), whose subnet holds no peer; it could take {others}"
 

@@ -215,5 +215,8 @@ class Peers(Value, frozen=True):
         return {name: taken for name, taken in seconds.items() if isinstance(taken, float) and taken > limit_seconds}
 
     def addresses_of_master(self) -> tuple[str, ...]:
-        """What MASTER_ADDR resolves to on this node; empty where it knows no such name."""
+        """What MASTER_ADDR resolves to on this node; empty where it knows no such name, or its resolver cannot tell."""
+        held = self.master_addresses
+        if isinstance(held, Missing) and "name resolution" in held.missing:  # "[Errno -3] Temporary failure in ..."
+            return ()
         return present(self.master_addresses, "address of MASTER_ADDR")

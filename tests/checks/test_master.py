@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.facts.values import Missing
 from preflight.findings import Verdict
 from tests.checks.cluster import Broken, debian_name, judge, leads_to, roce, with_second_address
 
 BROKEN = (
+    Broken(
+        "master.address_belongs_to_the_first_node",
+        roce().change("node1", "peers", master_addresses=Missing("x: [Errno -3] Temporary failure in name resolution")),
+        ("node1",),
+        "MASTER_ADDR node1 is unknown on node1",
+    ),
     Broken(
         "master.first_node_knows_the_address_for_its_own",
         with_second_address(leads_to(roce().environment(MASTER_ADDR="10.5.0.1"), "10.5.0.1"), "node1", "10.5.0.1"),

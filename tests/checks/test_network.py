@@ -10,6 +10,12 @@ from tests.checks.cluster import Broken, ethernet, judge, leaves_by, roce, with_
 
 BROKEN = (
     Broken(
+        "network.nccl_starts_on_an_interface_of_the_peers",
+        with_interface(ethernet(), "node2", "ib0", "10.79.0.2"),
+        ("node2",),
+        "NCCL starts on ib0 (10.79.0.2), whose subnet holds no peer; it could take eth0",
+    ),
+    Broken(
         "network.interface_variables_match_an_interface",
         roce().environment("node2", GLOO_SOCKET_IFNAME="lo"),
         ("node2",),

@@ -144,7 +144,7 @@ def test_a_case_is_told_on_the_hosts_where_it_was_planted(lab3, tmp_path, name):
     with ExitStack() as stack:
         for plant in planted.plants(lab3):
             stack.enter_context(plant)
-        run = Judged(lab3, tmp_path / "report", "--profile=quick", f"--settings={settings}", *planted.words)
+        run = Judged(lab3, tmp_path / "report", "--preflight-profile=quick", f"--settings={settings}", *planted.words)
 
     found = [f for f in run.report["findings"] if f["check"] == case.check and f["verdict"] in ("fail", "warn")]
     assert {node for finding in found for node in finding["nodes"]} == set(planted.nodes), run.told()
