@@ -146,7 +146,7 @@ def _facts_table(cluster: Cluster) -> str:
             ]
             rows += [[title if i == 0 else "", *pair] for i, pair in enumerate(of_nodes)]
     names = list(facts) if len(facts) <= MOST_COLUMNS else ["value", "nodes"]
-    widths = max((shutil.get_terminal_size((120, 24)).columns - 26) // len(names), 18)
+    widths = max((shutil.get_terminal_size((120, 24)).columns - 26) // max(len(names), 1), 18)
     table = tabulate(
         rows, headers=["fact (* differs)", *names], disable_numparse=True, maxcolwidths=[None, *[widths] * len(names)]
     )

@@ -9,6 +9,7 @@ import pytest
 from preflight import verbs
 from preflight.arguments import OPTIONS, Chosen
 from preflight.errors import UsageError
+from preflight.facts.cluster import Cluster
 from preflight.plugin import checks_folder
 from tests.checks.cluster import ethernet
 from tests.test_stored import written
@@ -105,3 +106,8 @@ def test_a_finished_run_is_shown_again_with_its_code(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["verdict"] == "pass"
     verbs.show_report(tmp_path, str(tmp_path / "copy.json"))
     assert json.loads((tmp_path / "copy.json").read_text())["schema"] == 1
+
+
+def test_a_table_of_nobody_is_empty():
+    """Where no node answered there is nothing to tell."""
+    assert "node1" not in verbs._facts_table(Cluster(()))
