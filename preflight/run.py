@@ -231,7 +231,7 @@ class Run:
         """A job over all nodes that answered, rank 0 on the first. NotMeasured when there is no rank to run."""
         if not self.placements():
             raise NotMeasured(f"backend {self.backend} has no rank to run: no GPU on these nodes")
-        busy = facts.busy_gpus(self.cluster) if self.backend == "nccl" and not self.options.force else ""
+        busy = facts.busy_gpus(self.crew) if self.backend == "nccl" and not self.options.force else ""
         if busy:
             raise NotMeasured(f"other programs use {busy}, and would be disturbed: end them, or give --force")
         return Job(

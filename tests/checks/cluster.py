@@ -210,7 +210,7 @@ def rail_by_rail(run: FakeRun, *, slowest: float = 3.0) -> FakeRun:
         )
         for name, rate in rates.items()
     ]
-    return run.bench_has(scope="rails", results=tuple(results), operations=("all_reduce",))
+    return run.bench_has(scope="rails", results=tuple(results), operations=("all_reduce",), baseline=tuple(results[:1]))
 
 
 def within_nodes(run: FakeRun, **rates: float) -> FakeRun:
