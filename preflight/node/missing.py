@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Union
 
     Missing = dict[str, str]
     TextOrMissing = Union[str, Missing]
+
+
+READ_BYTES = 1 << 16
 
 
 def missing(reason: str, kind: str = "failed") -> Missing:
@@ -35,8 +40,15 @@ def missing_because(error: OSError) -> Missing:
 
 def read_text(path: str) -> str:
     """A small file of /proc or /sys without its line end; bytes that are no text are shown as escapes."""
-    with open(path, encoding="utf-8", errors="backslashreplace") as file:
-        return file.read().strip()
+    # A node reads hundreds of them, and a text file object costs three times what these calls do.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = b""
+        while more := os.read(descriptor, READ_BYTES):
+            data += more
+    finally:
+        os.close(descriptor)
+    return data.decode("utf-8", "backslashreplace").strip()
 
 
 def read_text_or_missing(path: str) -> TextOrMissing:

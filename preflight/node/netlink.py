@@ -1,4 +1,4 @@
-"""What does the kernel of this network namespace say about addresses and routes?"""
+"""What does the kernel of this network namespace say about addresses, routes and TCP sockets?"""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# linux/netlink.h and linux/rtnetlink.h
+# linux/netlink.h, linux/rtnetlink.h and linux/inet_diag.h
+NETLINK_ROUTE, NETLINK_SOCK_DIAG = 0, 4
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 NLM_F_REQUEST_DUMP = 0x301
-RTM_GETADDR, RTM_GETROUTE = 22, 26
+RTM_GETADDR, RTM_GETROUTE, SOCK_DIAG_BY_FAMILY = 22, 26, 20
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_VIA = 4, 5, 6, 9, 18
+EVERY_STATE = 0xFFFFFFFF
 RT_TABLE_MAIN, RTN_UNICAST, RTM_F_CLONED = 254, 1, 0x200
 
 FAMILIES = {socket.AF_INET: "inet", socket.AF_INET6: "inet6"}
@@ -37,6 +39,22 @@ def addresses() -> list[tuple[int, str, str, int]]:
 def default_gateways(family: int) -> list[tuple[int, str]]:
     """The main table's default gateways of a family as (interface index, address), the preferred first."""
     return pick_gateways(dump(RTM_GETROUTE, family=family), family=family)
+
+
+def tcp_sockets(family: int) -> list[tuple[str, int, int, int]]:
+    """Every TCP socket of a family: (local address, local port, state, inode), as /proc/net/tcp has them.
+
+    That table costs 5 ms to read even where it is empty, for it is a walk over all buckets of the kernel's hash.
+    """
+    found = []
+    asked = struct.pack("=BBxxI48x", family, socket.IPPROTO_TCP, EVERY_STATE)  # struct inet_diag_req_v2
+    for body in ask(NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, asked):
+        told_family, state, port = struct.unpack_from("!BBxxH", body)
+        if told_family == family:
+            length = 4 if family == socket.AF_INET else 16
+            (inode,) = struct.unpack_from("=I", body, 68)
+            found.append((socket.inet_ntop(family, body[8 : 8 + length]), port, state, inode))
+    return found
 
 
 def pick_gateways(bodies: list[bytes], *, family: int) -> list[tuple[int, str]]:
@@ -92,11 +110,16 @@ def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def dump(kind: int, *, family: int) -> list[bytes]:
-    """The bodies of all messages that the kernel gives for a dump request."""
+    """The bodies of all messages about addresses or routes of a family."""
+    # One struct rtmsg, the longest header we need; the kernel takes the shorter ifaddrmsg as its beginning.
+    return ask(NETLINK_ROUTE, kind, struct.pack("=B11x", family))
+
+
+def ask(protocol: int, kind: int, request: bytes) -> list[bytes]:
+    """The bodies of all messages that the kernel gives for a dump request; raises OSError where it refuses."""
     bodies: list[bytes] = []
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0) as kernel:
-        # One struct rtmsg, the longest header we need; the kernel takes the shorter ifaddrmsg as its beginning.
-        kernel.send(struct.pack("=IHHIIB11x", 28, kind, NLM_F_REQUEST_DUMP, 1, 0, family))
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol) as kernel:
+        kernel.send(struct.pack("=IHHII", 16 + len(request), kind, NLM_F_REQUEST_DUMP, 1, 0) + request)
         while True:
             data = kernel.recv(1 << 17)
             while len(data) >= 16:

@@ -7,6 +7,7 @@ import socket
 import struct
 import time
 
+from preflight.node import netlink
 from preflight.node.missing import missing, read_text, read_text_or_missing
 
 TYPE_CHECKING = False
@@ -16,17 +17,17 @@ if TYPE_CHECKING:
     from typing import Any, Union
 
     Holder = tuple[int, str]
-    Sockets = Iterator[tuple[str, int, str, int]]
+    Socket = tuple[str, int, int, int]
     Reason = dict[str, str]
     Found = Union[Holder, Reason]
 
-LISTEN = "0A"
+LISTEN = 10
 SEARCH_LIMIT_S = 2.0
 
 
 def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject ports."""
-    found = list(sockets(arguments["proc"]))
+    found = sockets(arguments["proc"])
     listening = {(port, address, inode) for address, port, state, inode in found if state == LISTEN}
     holders, unknown = find_holders(arguments["proc"], {inode for _, _, inode in listening})
     listeners: list[dict[str, Any]] = []
@@ -38,7 +39,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     return {"listeners": listeners, "ephemeral_in_use": ephemeral_in_use(arguments["proc"], found)}
 
 
-def ephemeral_in_use(proc: str, found: list[tuple[str, int, str, int]]) -> Any:
+def ephemeral_in_use(proc: str, found: list[Socket]) -> Any:
     """How many ports of the range that the kernel hands out have a socket."""
     told = read_text_or_missing(f"{proc}/sys/net/ipv4/ip_local_port_range")
     if isinstance(told, dict):
@@ -54,33 +55,30 @@ def holder_of_port(proc: str, port: int) -> Holder | None:
     return min(holders.values()) if holders else None
 
 
-def sockets(proc: str) -> Sockets:
+def sockets(proc: str) -> list[Socket]:
     """Every TCP socket of the network namespace: (local address, local port, state, inode)."""
-    for family, name in ((socket.AF_INET, "tcp"), (socket.AF_INET6, "tcp6")):
-        if family == socket.AF_INET6 and has_no_ipv6_sockets(proc):
-            continue
+    if proc == "/proc":
         try:
-            with open(f"{proc}/net/{name}", encoding="ascii", errors="replace") as table:
-                lines = table.read().splitlines()[1:]
-        except FileNotFoundError:  # tcp6 where IPv6 is off
-            if name == "tcp":
-                raise
-            continue
-        for line in lines:
-            fields = line.split()
-            if len(fields) > 9:
-                local, _, port = fields[1].partition(":")
-                yield address_text(local, family=family), int(port, 16), fields[3], int(fields[9])
+            return [*netlink.tcp_sockets(socket.AF_INET), *netlink.tcp_sockets(socket.AF_INET6)]
+        except OSError:  # a kernel without inet_diag, or a sandbox without netlink
+            pass
+    return [*table(f"{proc}/net/tcp", socket.AF_INET), *table(f"{proc}/net/tcp6", socket.AF_INET6)]
 
 
-def has_no_ipv6_sockets(proc: str) -> bool:
-    """Whether the kernel counts none, neither live nor in TIME_WAIT: its table of them takes 5 ms to read even then."""
+def table(path: str, family: int) -> Iterator[Socket]:
+    """The same of one family, as the kernel prints it."""
     try:
-        told = [*read_text(f"{proc}/net/sockstat6").splitlines(), *read_text(f"{proc}/net/sockstat").splitlines()]
-    except OSError:
-        return False
-    live = any(line.startswith("TCP6: inuse 0") for line in told)
-    return live and any(line.startswith("TCP:") and " tw 0 " in line for line in told)
+        with open(path, encoding="ascii", errors="replace") as file:
+            lines = file.read().splitlines()[1:]
+    except FileNotFoundError:
+        if family == socket.AF_INET6:  # IPv6 is off
+            return
+        raise
+    for line in lines:
+        fields = line.split()
+        if len(fields) > 9:
+            local, _, port = fields[1].partition(":")
+            yield address_text(local, family=family), int(port, 16), int(fields[3], 16), int(fields[9])
 
 
 def address_text(digits: str, *, family: int) -> str:
@@ -112,7 +110,7 @@ def find_holders(proc: str, inodes: AbstractSet[int]) -> tuple[dict[int, Holder]
     return found, reason
 
 
-def own_namespace_first(proc: str) -> list[int]:
+def own_namespace_first(proc: str) -> Iterator[int]:
     """Every process by pid; those of other network namespaces come last, for they rarely hold a socket of ours.
 
     On a machine full of containers most processes are such.
@@ -125,8 +123,13 @@ def own_namespace_first(proc: str) -> list[int]:
             return ""
 
     own = namespace("self")
-    pids = sorted(int(entry) for entry in os.listdir(proc) if entry.isdigit())
-    return sorted(pids, key=lambda pid: namespace(pid) != own)
+    others = []
+    for pid in sorted(int(entry) for entry in os.listdir(proc) if entry.isdigit()):
+        if namespace(pid) == own:
+            yield pid
+        else:
+            others.append(pid)
+    yield from others
 
 
 def open_files(folder: str) -> Iterator[str]:

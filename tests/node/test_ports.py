@@ -1,5 +1,6 @@
 """Tests of preflight.node.ports."""
 
+import errno
 import os
 import socket
 
@@ -7,7 +8,7 @@ import msgspec
 import pytest
 
 from preflight.facts.values import Missing, Ports
-from preflight.node import ports
+from preflight.node import netlink, ports
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
@@ -53,7 +54,7 @@ def test_processes_of_other_network_namespaces_are_asked_last(tmp_path):
         (tmp_path / str(pid) / "ns").mkdir(parents=True)
         (tmp_path / str(pid) / "ns/net").symlink_to(f"net:[{namespace}]")
     (tmp_path / "40").mkdir()
-    assert ports.own_namespace_first(os.fspath(tmp_path)) == [9, 200, 5, 30, 40]
+    assert list(ports.own_namespace_first(os.fspath(tmp_path))) == [9, 200, 5, 30, 40]
 
 
 def test_a_node_without_ipv6_has_no_second_table(tmp_path):
@@ -64,18 +65,39 @@ def test_a_node_without_ipv6_has_no_second_table(tmp_path):
         ports.collect({"proc": os.fspath(tmp_path / "net")})
 
 
-@pytest.mark.parametrize(
-    ("sockstat", "is_read"),
-    [(("TCP6: inuse 0", 0), False), (("TCP6: inuse 1", 0), True), (("TCP6: inuse 0", 3), True), (None, True)],
-)
-def test_the_ipv6_table_is_left_alone_only_where_the_kernel_counts_no_socket(tmp_path, sockstat, is_read):
-    """A live socket, one in TIME_WAIT, or a kernel that does not count: the table is read."""
-    proc = tree(tmp_path, tcp="", tcp6=line("00000000000000000000000000000000:733C", "0A", 22))
-    if sockstat:
-        live, waiting = sockstat
-        (tmp_path / "net/sockstat").write_text(f"sockets: used 9\nTCP: inuse 0 orphan 0 tw {waiting} alloc 1 mem 0\n")
-        (tmp_path / "net/sockstat6").write_text(f"{live}\nUDP6: inuse 0\n")
-    assert bool(list(ports.sockets(proc))) == is_read
+def both_ends():
+    """A connection of our own whose listener is still open, and the ports of both ends."""
+    server = socket.create_server(("127.0.0.1", 0))
+    client = socket.create_connection(server.getsockname())
+    accepted, _ = server.accept()
+    return (server, client, accepted), {server.getsockname()[1], client.getsockname()[1]}
+
+
+def test_the_kernel_and_its_table_tell_the_same():
+    """Listeners of both families, a connection and what waits for its end: address, port, state and inode agree."""
+    (server, client, accepted), used = both_ends()
+    with server, client, accepted, socket.create_server(("::", 0), family=socket.AF_INET6) as second:
+        used.add(second.getsockname()[1])
+        (ended, late, early), waiting = both_ends()
+        early.close()
+        late.close()
+        ended.close()
+        asked = [*netlink.tcp_sockets(socket.AF_INET), *netlink.tcp_sockets(socket.AF_INET6)]
+        read = [*ports.table("/proc/net/tcp", socket.AF_INET), *ports.table("/proc/net/tcp6", socket.AF_INET6)]
+    mine = sorted(entry for entry in asked if entry[1] in used | waiting)
+    assert mine == sorted(entry for entry in read if entry[1] in used | waiting)
+    assert {1, 6, 10} <= {state for _, _, state, _ in mine}
+
+
+def test_the_table_is_read_where_the_kernel_does_not_answer(monkeypatch):
+    """A sandbox that allows no netlink costs time, never an answer."""
+
+    def refuse(_family):
+        raise PermissionError(errno.EPERM, "netlink")
+
+    monkeypatch.setattr(netlink, "tcp_sockets", refuse)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert server.getsockname()[1] in {port for _, port, _, _ in ports.sockets("/proc")}
 
 
 def test_a_socket_without_a_process_has_an_unknown_holder(tmp_path):
