@@ -226,7 +226,8 @@ class Keeper:
         os.close(call.up)
         os.close(call.down)
         del self.calls[call.number]
-        self._stop([call.pid, *children.descendants(call.pid)])
+        # Looking at every process of a machine is dear, and a call that gave its result has ended its own.
+        self._stop([call.pid] if call.ended else [call.pid, *children.descendants(call.pid)])
         if not call.ended:
             self.send({"call": call.number, "error": reason})
 

@@ -28,9 +28,9 @@ DEMANDING = (
 DEMANDED = (*DEMANDING, "numpy", "triton", "tokenizers", "huggingface-hub", "safetensors", "ray", "datasets")
 
 
-def distributions(path: Iterable[str]) -> dict[str, str]:
-    """Every installed distribution and its version; the first on the path holds."""
-    found: dict[str, str] = {}
+def installed(path: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Every installed distribution: version, and file or folder that tells of it; the first on the path holds."""
+    found: dict[str, tuple[str, str]] = {}
     for folder in path:
         for entry in sorted(names_in(folder)):
             stem, dot, ending = entry.rpartition(".")
@@ -40,7 +40,8 @@ def distributions(path: Iterable[str]) -> dict[str, str]:
                 if name and name not in found:
                     if name in READ_METADATA or not version:
                         version = metadata_version(f"{folder}/{entry}") or version
-                    found[name] = version.partition("-py")[0] if ending == "egg-info" else version
+                    version = version.partition("-py")[0] if ending == "egg-info" else version
+                    found[name] = version, f"{folder}/{entry}"
     return found
 
 
@@ -62,16 +63,10 @@ def metadata_version(entry: str) -> str:
     return ""
 
 
-def requirements(path: Iterable[str], packages: Mapping[str, str]) -> dict[str, dict[str, str]]:
+def requirements(packages: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, str]]:
     """What the packages of DEMANDING want of those of DEMANDED and of NVIDIA's libraries: "torch" -> "==2.13.0"."""
-    wanted = {name for name in DEMANDING if name in packages}
-    found: dict[str, dict[str, str]] = {}
-    for folder in path if wanted else ():
-        for entry in sorted(names_in(folder)):
-            stem, _, ending = entry.rpartition(".")
-            name = normalised(stem.partition("-")[0])
-            if ending == "dist-info" and name in wanted and name not in found:
-                found[name] = required(f"{folder}/{entry}/METADATA")
+    of_wheels = {name: packages[name][1] for name in DEMANDING if name in packages}
+    found = {name: required(f"{entry}/METADATA") for name, entry in of_wheels.items() if entry.endswith(".dist-info")}
     return {name: told for name, told in found.items() if told}
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 
 from preflight.node.environment import job_variables
-from preflight.node.metadata import distributions, names_in, requirements
+from preflight.node.metadata import installed, names_in, requirements
 from preflight.node.missing import missing
 
 TYPE_CHECKING = False
@@ -32,7 +32,8 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject software."""
     variables = job_variables(arguments)
     path = search_path(variables)
-    packages = distributions(path)
+    found = installed(path)
+    packages = {name: version for name, (version, _) in found.items()}
     folders = variables.get("LD_LIBRARY_PATH", ("", ""))[0].split(":")
     preloaded = variables.get("LD_PRELOAD", ("", ""))[0].replace(":", " ").split()
     return {
@@ -42,7 +43,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "libc": libc(),
         "packages": packages,
         **torch_facts(path, packages, library_folders=folders),
-        "requirements": requirements(path, packages),
+        "requirements": requirements(found),
         "nccl_copies": nccl_copies(path, packages, folders),
         "nccl_preloaded": next((word for word in preloaded if "libnccl" in word), ""),
     }

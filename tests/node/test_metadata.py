@@ -14,5 +14,5 @@ def test_what_packages_want_of_each_other_is_told(tmp_path):
     )
     distribution(tmp_path, "torchvision", "0.15.2", says=says)
     wanted = {"torch": "==2.0.1", "numpy": ">=1.2,<3", "nvidia-nccl-cu12": "==2.14.3", "ray": ">=2.1"}
-    assert metadata.requirements([str(tmp_path)], {"torchvision": "0.15.2"}) == {"torchvision": wanted}
-    assert metadata.requirements([str(tmp_path)], {}) == {}
+    assert metadata.requirements(metadata.installed([str(tmp_path)])) == {"torchvision": wanted}
+    assert metadata.requirements({}) == {}

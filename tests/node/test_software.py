@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from preflight.facts.values import Missing, Software
-from preflight.node import software
+from preflight.node import metadata, software
 
 CUDA = """from typing import Optional
 __all__ = ["__version__", "cuda"]
@@ -33,9 +33,13 @@ def torch(folder, source):
     (folder / "torch/version.py").write_text(source)
 
 
+def versions(path):
+    return {name: version for name, (version, _) in metadata.installed(path).items()}
+
+
 def facts(*path, libraries=()):
     path = [os.fspath(entry) for entry in path]
-    packages = software.distributions(path)
+    packages = versions(path)
     return software.torch_facts(path, packages, library_folders=[os.fspath(entry) for entry in libraries])
 
 
@@ -119,13 +123,13 @@ def test_packages_are_named_as_pip_names_them(tmp_path):
     (tmp_path / "two/develop.egg-info").mkdir()
     (tmp_path / "two/develop.egg-info/PKG-INFO").write_text("Name: develop\nVersion: 0.4\n")
     path = [os.fspath(tmp_path / name) for name in ("one", "two", "absent")]
-    assert software.distributions(path) == {"clean-name": "1.0", "old": "3.1", "develop": "0.4"}
+    assert versions(path) == {"clean-name": "1.0", "old": "3.1", "develop": "0.4"}
 
 
 def test_metadata_beats_the_name_of_its_folder(tmp_path):
     """The version of torch is what METADATA says, for the folder keeps its name when another version is mounted in."""
     distribution(tmp_path, "torch", "2.13.0", says="2.12.0")
-    assert software.distributions([os.fspath(tmp_path)]) == {"torch": "2.12.0"}
+    assert versions([os.fspath(tmp_path)]) == {"torch": "2.12.0"}
 
 
 def test_the_jobs_search_path_is_used(tmp_path):
