@@ -1,4 +1,4 @@
-"""What is sent to a node: our node code, and the psutil and netifaces it lacks?"""
+"""What is sent to a node: our node code, and the psutil and netifaces that it needs and lacks?"""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 NODE_FOLDER = Path(__file__).parent / "node"
+SENDABLE = ("psutil", "netifaces")
+OF_OTHER_SYSTEMS = ("_psaix", "_psbsd", "_psosx", "_pssunos", "_pswindows")
 
 
 @functools.cache
@@ -70,12 +72,12 @@ class Modules:
 def missing_modules(hello: dict[str, Any]) -> Modules:
     """psutil and netifaces from our own installation, where the node lacks them and could load ours.
 
-    ``hello`` is the keeper's greeting: interpreter, machine, extension suffix and what it found.
+    ``hello`` is the keeper's greeting: interpreter, machine, extension suffix and what it lacks.
     """
     entries: list[dict[str, Any]] = []
     blob = bytearray()
-    for name, found in hello["modules"].items():
-        if not found and hello["machine"] == os.uname().machine:
+    for name in SENDABLE:
+        if name in hello["lacks"] and hello["machine"] == os.uname().machine:
             for entry, data in _package(name, hello["suffix"], hello["magic"]):
                 entries.append({**entry, "start": len(blob), "end": len(blob) + len(data)})
                 blob += data
@@ -95,7 +97,7 @@ def _package(name: str, suffix: str, magic: str) -> tuple[tuple[dict[str, Any], 
     inside = [path for path in origin.parent.iterdir() if path.is_file()] if is_package else [origin]
     same_bytecode = magic == importlib.util.MAGIC_NUMBER.hex()
     entries: list[tuple[dict[str, Any], bytes]] = []
-    for path in sorted([*inside, *beside]):
+    for path in sorted(path for path in (*inside, *beside) if path.stem not in OF_OTHER_SYSTEMS):
         module = _module_name(name, path, is_inside=is_package and path in inside)
         if path.suffix == ".so":
             if not (path.name.endswith((".abi3.so", suffix))):

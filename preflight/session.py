@@ -68,7 +68,9 @@ class Call:
     async def _next(self) -> dict[str, Any]:
         left = self.deadline - time.monotonic()
         try:
-            message = await asyncio.wait_for(self.inbox.get(), max(0.0, left))
+            # wait_for starts a task of its own: too much for what is here already.
+            inbox = self.inbox
+            message = inbox.get_nowait() if inbox.qsize() else await asyncio.wait_for(inbox.get(), max(0.0, left))
         except asyncio.TimeoutError:
             await self.cancel()
             raise TimedOut(self.session.host.name, "no answer within the time limit of the call") from None

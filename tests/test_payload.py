@@ -48,7 +48,7 @@ def test_the_first_message_starts_a_keeper():
     marker = b"m" * 32
     hello = greeting(payload.first_message(marker), marker)
     assert hello["python"] == "{}.{}.{}".format(*sys.version_info[:3])
-    assert hello["modules"] == {"psutil": False, "netifaces": False}
+    assert hello["lacks"] == []
 
 
 def test_a_python_of_another_version_is_sent_what_it_can_run(monkeypatch):
@@ -72,46 +72,42 @@ def test_two_runs_have_nothing_of_each_others():
 
 
 def test_a_node_that_has_everything_is_sent_nothing():
-    """Its own psutil is as good as ours."""
-    modules = payload.missing_modules({**HERE, "modules": {"psutil": True, "netifaces": True}})
+    """Its own psutil is as good as ours, and nothing else is ever sent, whatever a greeting asks for."""
+    modules = payload.missing_modules({**HERE, "lacks": ["tomllib"]})
     assert modules == payload.Modules((), b"")
 
 
 def test_the_table_of_contents_covers_the_bytes_that_follow():
     """Without gap or overlap, names once each, packages before what is in them."""
-    modules = payload.missing_modules({**HERE, "modules": {"psutil": False, "netifaces": False}})
+    modules = payload.missing_modules({**HERE, "lacks": ["psutil", "netifaces"]})
     assert [entry["start"] for entry in modules.contents] == [0, *(entry["end"] for entry in modules.contents[:-1])]
     assert modules.contents[-1]["end"] == len(modules.blob)
     names = [entry["name"] for entry in modules.contents]
     assert len(set(names)) == len(names)
     assert {"psutil", "psutil._common", "netifaces", "_netifaces"} <= set(names)
+    assert "psutil._pswindows" not in names
     assert {entry["name"] for entry in modules.contents if entry["package"]} == {"psutil", "netifaces"}
 
 
 @pytest.mark.parametrize("name", ["psutil", "netifaces"])
 def test_what_the_node_has_is_not_sent_beside_what_it_lacks(name):
     """Each module is decided by itself."""
-    found = {"psutil": True, "netifaces": True, name: False}
-    names = {
-        entry["name"].lstrip("_").partition(".")[0]
-        for entry in payload.missing_modules({**HERE, "modules": found}).contents
-    }
+    contents = payload.missing_modules({**HERE, "lacks": [name]}).contents
+    names = {entry["name"].lstrip("_").partition(".")[0] for entry in contents}
     assert names == {name}
 
 
 def test_bytecode_is_sent_only_to_who_speaks_it():
     """Another interpreter gets the text of the pure modules."""
-    lacking = {"psutil": False}
-    same = payload.missing_modules({**HERE, "modules": lacking})
-    other = payload.missing_modules({**HERE, "magic": "00", "modules": lacking})
+    lacking = ["psutil"]
+    same = payload.missing_modules({**HERE, "lacks": lacking})
+    other = payload.missing_modules({**HERE, "magic": "00", "lacks": lacking})
     assert {entry["kind"] for entry in same.contents} == {"code", "extension"}
     assert {entry["kind"] for entry in other.contents} == {"source", "extension"}
 
 
 def test_a_build_for_another_python_is_not_sent():
     """An extension of this interpreter alone is no use to another: the node does without the module."""
-    entries = payload.missing_modules(
-        {**HERE, "suffix": ".cpython-39-x86_64-linux-gnu.so", "modules": {"netifaces": False}}
-    )
+    entries = payload.missing_modules({**HERE, "suffix": ".cpython-39-x86_64-linux-gnu.so", "lacks": ["netifaces"]})
     builds = [path.name for path in Path(importlib.util.find_spec("_netifaces").origin).parent.glob("_netifaces.*.so")]
     assert bool(entries.contents) == all(name.endswith(".abi3.so") for name in builds)

@@ -264,7 +264,7 @@ def test_a_stranger_by_the_same_name_is_never_loaded():
 def test_missing_modules_are_sent_and_load_from_memory(names):
     """psutil and netifaces of the controller import on a node that has neither, without a file."""
     hello = {
-        "modules": dict.fromkeys(names, False),
+        "lacks": list(names),
         "machine": os.uname().machine,
         "suffix": ".cpython-{}{}-x86_64-linux-gnu.so".format(*sys.version_info[:2]),
         "magic": "",
@@ -300,7 +300,7 @@ def test_missing_modules_are_sent_and_load_from_memory(names):
 
 def test_another_machine_gets_no_binaries():
     """A node of another architecture is sent nothing it could not load."""
-    hello = {"modules": {"psutil": False}, "machine": "riscv64", "suffix": ".so", "magic": ""}
+    hello = {"lacks": ["psutil"], "machine": "riscv64", "suffix": ".so", "magic": ""}
 
     assert payload.missing_modules(hello).contents == ()
 

@@ -29,9 +29,9 @@ class Channel:
         self._decoder = frames.Decoder(marker)
         self._ready: list[dict[str, Any]] = []
 
-    def emit(self, event: dict[str, Any]) -> None:
-        """Send one event to the controller."""
-        self._write({"call": self.call, "event": event})
+    def emit(self, *events: dict[str, Any]) -> None:
+        """Send events to the controller, in one go."""
+        self._write(*({"call": self.call, "event": event} for event in events))
 
     def finish(self, outcome: dict[str, Any]) -> None:
         """Send the result or the error that ends the call."""
@@ -49,7 +49,7 @@ class Channel:
             self._ready.extend(message for message, _ in self._decoder.feed(data))
         return self._ready.pop(0)
 
-    def _write(self, message: dict[str, Any]) -> None:
-        view = memoryview(frames.encode(self.marker, message))
+    def _write(self, *messages: dict[str, Any]) -> None:
+        view = memoryview(b"".join(frames.encode(self.marker, message) for message in messages))
         while view:
             view = view[os.write(self.up, view) :]

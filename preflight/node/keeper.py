@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 
-from preflight.node import children, frames, worker
+from preflight.node import children, frames, netlink, worker
 from preflight.node.channel import Channel
 from preflight.node.lock import NodeLock
 
@@ -104,14 +104,15 @@ class Keeper:
         from importlib._bootstrap_external import MAGIC_NUMBER
         from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 
-        found = {name: PathFinder.find_spec(name) is not None for name in ("psutil", "netifaces")}
+        # They answer where the kernel refuses to; elsewhere nobody need look for them, or send them.
+        wanted = () if netlink.is_open() else ("psutil", "netifaces")
         return {
             "hello": {
                 "python": "{}.{}.{}".format(*sys.version_info[:3]),
                 "magic": MAGIC_NUMBER.hex(),
                 "suffix": EXTENSION_SUFFIXES[0],
                 "machine": os.uname().machine,
-                "modules": found,
+                "lacks": [name for name in wanted if PathFinder.find_spec(name) is None],
                 # "client port server port": the address of this node by which the controller reached it
                 "reached": os.environ.get("SSH_CONNECTION", "").split(" ")[2:3],
                 "pid": os.getpid(),

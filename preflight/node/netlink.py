@@ -23,6 +23,15 @@ RT_TABLE_MAIN, RTN_UNICAST, RTM_F_CLONED = 254, 1, 0x200
 FAMILIES = {socket.AF_INET: "inet", socket.AF_INET6: "inet6"}
 
 
+def is_open() -> bool:
+    """Whether the kernel answers here: a sandbox may forbid it."""
+    try:
+        dump(RTM_GETADDR, family=socket.AF_INET)
+    except OSError:
+        return False
+    return True
+
+
 def addresses() -> list[tuple[int, str, str, int]]:
     """Every address as (interface index, family, address, prefix length), in the kernel's order: primary first."""
     found = []

@@ -1,7 +1,7 @@
 """Which interfaces, addresses and default gateways does this node have?
 
 The kernel itself is asked first: its answer is whole, and importing psutil would cost a node more than all other
-facts of the network. psutil tells the same where rtnetlink is closed to us.
+facts of the network. psutil and netifaces tell the same where rtnetlink is closed to us.
 """
 
 from __future__ import annotations
@@ -162,21 +162,27 @@ def is_physical(name: str, *, index: int, sysfs: str) -> bool | dict[str, str]:
 
 def gateways(names: dict[int, str]) -> list[dict[str, Any]]:
     """The default gateways, IPv4 first, the preferred of a family first."""
-    by_netifaces = gateways_by_netifaces()
-    found = []
-    for number, family in netlink.FAMILIES.items():
-        pairs = by_netifaces.get(number) or [
-            (names[index], text) for index, text in netlink.default_gateways(number) if index in names
-        ]
-        found += [{"interface": name, "address": text, "family": family} for name, text in pairs]
-    return found
+    try:
+        told = {
+            number: [(names[index], text) for index, text in netlink.default_gateways(number) if index in names]
+            for number in netlink.FAMILIES
+        }
+    except OSError:
+        told = gateways_by_netifaces()
+        if not told:
+            raise
+    return [
+        {"interface": name, "address": text, "family": netlink.FAMILIES[number]}
+        for number, pairs in told.items()
+        for name, text in pairs
+    ]
 
 
-def gateways_by_netifaces() -> dict[int, list[tuple[str, str]]]:
-    """What netifaces tells of each family, where it is here and its answer cannot mislead.
+def gateways_by_netifaces() -> dict[socket.AddressFamily, list[tuple[str, str]]]:
+    """What netifaces tells of each family, where it is here and its answer cannot mislead; else nothing.
 
-    It mixes the tables of policy routing and leaves multipath routes out: anything but one gateway that it calls
-    the default is left to the kernel.
+    It mixes the tables of policy routing and leaves multipath routes out: only one gateway a family, that it calls
+    the default, is believed.
     """
     try:
         import netifaces
@@ -186,8 +192,7 @@ def gateways_by_netifaces() -> dict[int, list[tuple[str, str]]]:
         return {}
     told = netifaces.gateways()
     default = told.get("default", {})
-    return {
-        family: [(default[family][1], default[family][0].partition("%")[0])]
-        for family in netlink.FAMILIES
-        if family in default and len(told.get(family, ())) == 1
-    }
+    families = [family for family in netlink.FAMILIES if told.get(family)]
+    if any(len(told[family]) > 1 or family not in default for family in families):
+        return {}
+    return {family: [(default[family][1], default[family][0].partition("%")[0])] for family in families}

@@ -49,9 +49,10 @@ def ends():
 
 def test_events_and_the_outcome_carry_the_number_of_their_call(ends):
     """The controller tells calls apart by it."""
-    ends.channel.emit({"port": 1})
+    ends.channel.emit({"port": 1}, {"port": 2})
     ends.channel.finish({"result": {}})
-    assert ends.heard() == [{"call": 7, "event": {"port": 1}}, {"call": 7, "result": {}}]
+    events = [{"call": 7, "event": {"port": 1}}, {"call": 7, "event": {"port": 2}}]
+    assert ends.heard() == [*events, {"call": 7, "result": {}}]
 
 
 def test_messages_that_come_together_are_received_one_by_one(ends):

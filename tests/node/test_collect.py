@@ -22,9 +22,9 @@ class Recorder:
         """What the controller sends when all nodes have answered."""
         return self.order
 
-    def emit(self, event):
+    def emit(self, *events):
         """Keep what a real channel would send."""
-        self.events.append(json.loads(json.dumps(event, allow_nan=False)))
+        self.events += json.loads(json.dumps(events, allow_nan=False))
 
 
 def run(order=None, **arguments):

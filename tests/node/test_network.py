@@ -20,10 +20,12 @@ if answers == "kernel":
     sys.modules["psutil"] = sys.modules["netifaces"] = None
 sys.path.insert(0, root)
 from preflight.node import network
+def refuse(_):
+    raise PermissionError(1, "Operation not permitted")
 if answers == "psutil":
-    def refuse(names):
-        raise PermissionError(1, "Operation not permitted")
     network.links_by_kernel = refuse
+if answers == "netifaces":
+    network.netlink.default_gateways = refuse
 print(json.dumps(network.collect({"sysfs": "/sys", "proc": "/proc"})))
 """
 # Two addresses and a label on one link, a bridge that is down, policy routing and two defaults with metrics.
@@ -42,6 +44,10 @@ ip route add default via 10.1.0.1 table 77
 ip route add default via 10.1.0.1 metric 200
 ip route add default via 10.2.0.1 metric 100
 ip -6 route add default via fd01::1 metric 50
+"""
+PLAIN = """
+ip route add default via 10.2.0.1
+ip -6 route add default via fd01::1
 """
 MULTIPATH = """
 set -e
@@ -71,9 +77,8 @@ def in_a_namespace(commands, answers):
 
 
 def test_facts_are_equal_whoever_answers():
-    """The kernel alone, with netifaces, or psutil in its place: a node says the same, so any two can be compared."""
+    """The kernel alone, netifaces or psutil in its place: a node says the same, so any two can be compared."""
     facts = collect("kernel")
-    assert facts == collect("netifaces")
     assert facts == collect("psutil")
     decoded = msgspec.convert(facts, type=Network, strict=True)
     loopback = decoded.holder_of("127.0.0.1")
@@ -83,10 +88,9 @@ def test_facts_are_equal_whoever_answers():
     assert decoded.ephemeral_ports[0] < decoded.ephemeral_ports[1]
 
 
-@pytest.mark.parametrize("answers", ["kernel", "netifaces"])
-def test_labels_and_policy_routing_mislead_nobody(answers):
+def test_labels_and_policy_routing_mislead_nobody():
     """A labelled address stays with its interface in the kernel's order; only the main table's defaults count."""
-    facts = in_a_namespace(MANY_NICS, answers)
+    facts = in_a_namespace(MANY_NICS, "kernel")
     decoded = msgspec.convert(
         {**facts, "interfaces": [{**item, "is_physical": False} for item in facts["interfaces"]]},
         type=Network,
@@ -109,10 +113,9 @@ def test_labels_and_policy_routing_mislead_nobody(answers):
     ]
 
 
-@pytest.mark.parametrize("answers", ["kernel", "netifaces"])
-def test_a_multipath_default_route_is_told(answers):
+def test_a_multipath_default_route_is_told():
     """The gateways of a default route over several hops are found, which netifaces alone does not."""
-    facts = in_a_namespace(MULTIPATH, answers)
+    facts = in_a_namespace(MULTIPATH, "kernel")
     assert [gateway["address"] for gateway in facts["gateways"]] == ["10.1.0.1", "10.2.0.1"]
 
 
@@ -121,6 +124,22 @@ def test_psutil_is_not_believed_where_labels_mislead_it():
     with pytest.raises(subprocess.CalledProcessError) as refused:
         in_a_namespace(MANY_NICS, "psutil")
     assert "left0:1" in refused.value.stderr
+
+
+def test_one_plain_gateway_is_the_same_from_netifaces():
+    """Where rtnetlink is closed, the usual routes of a node are told all the same, of both families."""
+    plain = MANY_NICS.partition("ip route add")[0] + PLAIN
+    facts = in_a_namespace(plain, "netifaces")
+    assert [gateway["address"] for gateway in facts["gateways"]] == ["10.2.0.1", "fd01::1"]
+    assert facts == in_a_namespace(plain, "kernel")
+
+
+@pytest.mark.parametrize("commands", [MANY_NICS, MULTIPATH], ids=["policy", "multipath"])
+def test_netifaces_is_not_believed_where_routes_mislead_it(commands):
+    """It mixes tables and loses hops: the node then tells the refusal rather than a wrong gateway."""
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        in_a_namespace(commands, "netifaces")
+    assert "not permitted" in refused.value.stderr
 
 
 def test_without_the_kernels_answer_and_psutil_the_refusal_is_told(monkeypatch):
