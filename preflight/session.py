@@ -182,7 +182,7 @@ class Session:
 
     async def write(self, message: dict[str, Any], blob: bytes = b"") -> None:
         """Send one frame."""
-        await self._write_raw(frames.encode(self.marker, message, blob))
+        await self._write_raw(frames.order(self.marker, message, blob))
 
     async def _write_raw(self, data: bytes) -> None:
         assert self.process.stdin is not None

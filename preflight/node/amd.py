@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from preflight.node import programs
@@ -40,6 +39,8 @@ def document(text: str) -> Any:
     starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
     if not starts:
         raise ValueError(f"no JSON: {' '.join(text[-300:].split())}")
+    import json
+
     try:
         return json.JSONDecoder().raw_decode(text[min(starts) :])[0]
     except ValueError as error:

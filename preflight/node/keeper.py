@@ -38,7 +38,7 @@ class Call:
         self.pid = pid
         self.up = up
         self.down = down
-        self.decoder = frames.Decoder(marker)
+        self.decoder = frames.Decoder(marker, frames.told)
         self.ended = False
         # Marker, header and {"call":N,"event": -- enough to tell an event from the end.
         self.prefix_bytes = len(marker) + frames.HEADER_BYTES + len(f'{{"call":{number},"event":')
@@ -50,7 +50,7 @@ class Keeper:
     def __init__(self, marker: bytes, finder: MemoryFinder) -> None:
         self.marker = marker
         self.finder = finder
-        self.decoder = frames.Decoder(marker)
+        self.decoder = frames.Decoder(marker, frames.told)
         self.calls: dict[int, Call] = {}
         self.selector = selectors.DefaultSelector()
         self.out = bytearray()
@@ -237,7 +237,7 @@ class Keeper:
         if call is None:
             return
         try:
-            os.write(call.down, frames.encode(self.marker, message["send"]))
+            os.write(call.down, frames.order(self.marker, message["send"]))
         except OSError:
             return
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 
 from preflight.node.missing import missing, missing_because, read_text, read_text_or_missing
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     CountOrMissing = Union[int, Missing]
 
-ADDRESS = re.compile(r"^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$")
+ADDRESS = r"^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$"
 NVIDIA, SWITCH_CLASS = "0x10de", "0x068000"  # an NVSwitch is a bridge of no PCI kind
 EXTENDED_CONFIG = 0x100
 ACS_CAPABILITY = 0x000D
@@ -37,11 +36,18 @@ def function(sysfs: str, bus_id: str) -> dict[str, Any]:
     return describe(folder)
 
 
+def is_address(name: str) -> bool:
+    """Whether this is how sysfs writes the place of a PCI function."""
+    import re  # only where there is a device to describe
+
+    return re.match(ADDRESS, name) is not None
+
+
 def describe(folder: str) -> dict[str, Any]:
     """Facts of the PCI function whose folder in sysfs this is."""
     place = os.path.realpath(folder)
     parts = place.split("/")
-    above = [i for i, part in enumerate(parts[:-1]) if ADDRESS.match(part)]
+    above = [i for i, part in enumerate(parts[:-1]) if is_address(part)]
     bridges = ["/".join(parts[: i + 1]) for i in above]
     root = next((part for part in parts if part.startswith("pci") and ":" in part), "")
     slot = bridges[-1] if bridges else place

@@ -78,7 +78,7 @@ def device(folder: str, *, name: str, arguments: dict[str, Any]) -> dict[str, An
     ports = [number for number in entries(f"{folder}/ports") if number.isdecimal()]
     model = read_text_or_missing(f"{folder}/hca_type")
     function = f"{folder}/device"
-    is_pci = os.path.exists(f"{function}/vendor") and pci.ADDRESS.match(os.path.basename(os.path.realpath(function)))
+    is_pci = os.path.exists(f"{function}/vendor") and pci.is_address(os.path.basename(os.path.realpath(function)))
     return {
         "name": name,
         "firmware": read_text_or_missing(f"{folder}/fw_ver"),

@@ -26,7 +26,7 @@ class Ends:
         self.decoder = frames.Decoder(MARKER)
 
     def tell(self, *messages: dict, before: bytes = b"") -> None:
-        os.write(self.to_call, before + b"".join(frames.encode(MARKER, message) for message in messages))
+        os.write(self.to_call, before + b"".join(frames.order(MARKER, message) for message in messages))
 
     def heard(self) -> list[dict]:
         return [message for message, _ in self.decoder.feed(os.read(self.from_call, 1 << 20))]
@@ -63,7 +63,7 @@ def test_messages_that_come_together_are_received_one_by_one(ends):
 
 def test_a_message_in_pieces_is_received_whole(ends):
     """Half a frame is no message yet."""
-    data = frames.encode(MARKER, {"n": 1})
+    data = frames.order(MARKER, {"n": 1})
     os.write(ends.to_call, data[:40])
     with pytest.raises(TimeoutError):
         ends.channel.receive(0.05)

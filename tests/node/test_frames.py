@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 import zlib
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 from preflight.node import frames
 from preflight.node.frames import Decoder, FrameError, encode, strict_json
 
+ROOT = Path(__file__).resolve().parents[2]
 MARKER = b"0123456789abcdef0123456789abcdef"
 OTHER = b"fedcba9876543210fedcba9876543210"
 
@@ -164,10 +168,39 @@ def test_only_strict_json_objects_are_messages(text, words):
         Decoder(MARKER).feed(frame_of(text))
 
 
-def test_what_json_does_not_have_is_not_sent():
+@pytest.mark.parametrize("figure", ["nan", "inf", "-inf"])
+def test_what_json_does_not_have_is_not_sent(figure):
     """A NaN of ours is an error where it is made, not on the other side."""
     with pytest.raises(ValueError, match="JSON"):
-        encode(MARKER, {"a": float("nan")})
+        encode(MARKER, {"a": float(figure)})
+
+
+@settings(max_examples=300, deadline=None)
+@given(VALUES)
+def test_the_text_is_the_librarys(value):
+    """Whatever is said is written as the json library would write it."""
+    assert frames.json_text(value) == json.dumps(value, separators=(",", ":"))
+
+
+@settings(max_examples=100, deadline=None)
+@given(MESSAGES, st.binary(max_size=60))
+def test_orders_arrive_as_they_were_given(message, blob):
+    """What a node is told comes back whole, in the same frames, and damage is noticed by the same checksum."""
+    data = frames.order(MARKER, message, blob)
+    assert Decoder(MARKER, frames.told).feed(data) == [(message, blob)]
+    with pytest.raises(FrameError):
+        Decoder(MARKER, frames.told).feed(data[:-2] + bytes([data[-2] ^ 1]) + data[-1:])
+
+
+def test_the_usual_needs_no_library():
+    """Saying and hearing what every node says and hears loads neither json nor re."""
+    program = (
+        "import sys; from preflight.node import frames\n"
+        "told = {'a': [1, 2.5, None, True, 'eth0'], 'b': {}}\n"
+        "frames.encode(b'm' * 32, told); frames.Decoder(b'm' * 32, frames.told).feed(frames.order(b'm' * 32, told))\n"
+        "sys.exit(bool({'json', 're'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-S", "-c", program], cwd=ROOT, check=True, timeout=30)
 
 
 def test_control_characters_cross_as_data():

@@ -180,7 +180,7 @@ def test_frames_that_lie_end_the_keeper():
 def test_noise_on_the_input_is_ignored():
     """Neither text nor a frame of another run does anything."""
     with opened() as wire:
-        wire.raw(b"yes\n" * 100 + frames.encode(b"f" * 32, {"close": True}))
+        wire.raw(b"yes\n" * 100 + frames.order(b"f" * 32, {"close": True}))
         wire.send({"ping": 1})
         assert wire.next("pong", "end") == {"pong": 1, "time": pytest.approx(time.time(), abs=5)}
 

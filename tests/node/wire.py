@@ -48,7 +48,7 @@ class Wire:
 
     def send(self, message: dict[str, Any], blob: bytes = b"") -> None:
         """One frame."""
-        self.raw(frames.encode(self.marker, message, blob))
+        self.raw(frames.order(self.marker, message, blob))
 
     def open(self, *, lease_seconds: float = 20.0, deadline_seconds: float = 30.0, code: str = "") -> dict[str, Any]:
         """Ask for the node; the answer. `code` stands in for what the call "free_port" runs."""
