@@ -8,23 +8,22 @@ from collections.abc import Generator
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from preflight import history, hosts, launching, reporting, stored
+from preflight import hosts, launching, reporting, stored
 from preflight.arguments import Chosen
+from preflight.asked import options_from
 from preflight.errors import Interrupted, PreflightError
 from preflight.findings import EXIT_USAGE, SEVERITY, Finding, Ledger, Verdict
 from preflight.items import check_of, contained, id_of, id_of_node, no_exit
 from preflight.judge import KINDS, REACH_CHECK, Check, Judge
 from preflight.launch.check import check_files
-from preflight.options import Options, new_run_id
+from preflight.options import Options
 from preflight.progress import on_terminal
 from preflight.run import Run
-from preflight.settings import Settings, load_settings
-from preflight.sweep import parse_sweep
+from preflight.settings import Settings
 from preflight.waivers import waive
 
 OURS = (*KINDS, "settings")
@@ -32,52 +31,7 @@ JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3, "ending": 4}
 QUICK_KINDS = {"node", "cluster", "mesh", "ending"}
 INTERRUPT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 LEAVE = os._exit  # the real one: while a check runs, os._exit is refused
-SWEEP_WORDS = ("op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode", "scope")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
-
-
-def options_from(chosen: Chosen, command: list[str]) -> Options:
-    """The typed options. Raises UsageError for the first that cannot be."""
-    options = Options(
-        hosts="local" if chosen["hosts"] is None else chosen["hosts"],
-        python=chosen["python"],
-        wrap=chosen["wrap"],
-        ssh_option=chosen["ssh_option"],
-        env=tuple(chosen["env"]),
-        launch=tuple(chosen["launch"]),
-        backend=chosen["backend"],
-        ranks_per_node=chosen["ranks_per_node"],
-        launcher=chosen["launcher"] or "direct",
-        model=chosen["model"],
-        strategy=chosen["strategy"],
-        precision=chosen["precision"],
-        accumulate=chosen["accumulate"],
-        checkpoint_activations=bool(chosen["checkpoint_activations"]),
-        checkpoint_dir=chosen["checkpoint_dir"],
-        drill=bool(chosen["drill"]),
-        profile=chosen["profile"],
-        deadline=chosen["deadline"],
-        settings=load_settings(Path(chosen["settings"])) if chosen["settings"] else Settings(),
-        report_dir=Path(chosen["report_dir"]) if chosen["report_dir"] else None,
-        fail_on_warn=bool(chosen["fail_on_warn"]),
-        require_all=bool(chosen["require_all"]),
-        prune=bool(chosen["prune"]),
-        force=bool(chosen["force"]),
-        full_mesh=bool(chosen["full_mesh"]),
-        localize=bool(chosen["localize"]),
-        burn_in=bool(chosen["bench_burn_in"]) or chosen["profile"] == "full",
-        sweep=parse_sweep({name: chosen[f"bench_{name}"] for name in SWEEP_WORDS}, is_full=chosen["profile"] == "full"),
-        shared=tuple(path.rstrip("/") or "/" for path in chosen["shared"]),
-        same=tuple(path.rstrip("/") or "/" for path in chosen["same"]),
-        ssh_trust=bool(chosen["ssh_trust"]),
-        from_run=Path(chosen["from"]) if chosen["from"] else None,
-        subjects=tuple(filter(None, str(chosen.values.get("subjects", "")).split(","))),
-        run_id=chosen.values.get("run_id") or new_run_id(),
-        command=tuple(command),
-    ).checked()
-    if chosen["baseline"] is None:
-        return options
-    return replace(options, baseline_asked=chosen["baseline"], baseline=history.baseline(chosen["baseline"], options))
 
 
 class Checking:

@@ -158,7 +158,7 @@ def _facts(chosen: argparse.Namespace) -> int:
 
 def _launch(chosen: argparse.Namespace) -> int:
     from preflight import launching
-    from preflight.checking import options_from
+    from preflight.asked import options_from
 
     asked = Chosen({name: value for name, value in vars(chosen).items() if name in {*SHARED_WITH_LAUNCH, "json"}})
     options = options_from(asked, ["preflight", *sys.argv[1:]])

@@ -16,7 +16,7 @@ import msgspec
 
 from preflight import history, hosts, stored
 from preflight.arguments import BENCH_OPTIONS, OPTIONS, Chosen, canonical
-from preflight.checking import options_from
+from preflight.asked import options_from
 from preflight.errors import UsageError
 from preflight.facts import decode
 from preflight.facts.cluster import Cluster

@@ -28,6 +28,7 @@ ORDER = (
     ("stages",),
     ("run", "stored"),
     ("judge", "launching", "history"),
+    ("asked",),
     ("reporting",),
     ("items",),
     ("checking",),
@@ -43,6 +44,7 @@ READERS_OF_NODE = {("session", "preflight.node.frames")}  # both ends of the wir
 # Modules whose tests stand in the file of another: they are too thin for one of their own.
 TOGETHER = {
     "__main__.py": "test_cli.py",
+    "asked.py": "test_options.py",
     "facts/gpu_rows.py": "checks/test_gpu.py",
     "facts/kernel_rows.py": "checks/test_kernel.py",
     "facts/rdma_rows.py": "checks/test_rdma.py",
