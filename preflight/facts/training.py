@@ -189,7 +189,10 @@ class TrainingView:
 
     def compute_seconds(self) -> dict[int, float]:
         """Rank -> seconds of a step without waiting for peers; with that, all ranks of DDP take the same."""
-        return {rank.rank: rank.compute_seconds_mean for rank in self.ranks()}
+        seconds = {rank.rank: rank.compute_seconds_mean for rank in self.ranks()}
+        if not all(seconds.values()):  # runs stored by an earlier version
+            raise NotMeasured("this training told no time of a step without communication")
+        return seconds
 
     def stragglers(self, *, above: float, up_to: float = inf, min_seconds: float) -> tuple[TrainedRank, ...]:
         """The ranks whose own work in a step takes more than `above` x the median, at most `up_to` x, and long enough.

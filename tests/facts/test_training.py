@@ -43,6 +43,12 @@ def test_two_ranks_of_one_node_have_no_straggler():
     assert _training(ethernet(2).rank(1, compute_seconds_mean=0.3)).stragglers(above=1.5, min_seconds=0.5) == ()
 
 
+def test_steps_without_a_time_of_their_own_have_no_straggler():
+    """What an earlier version stored did not measure it: that is said, not taken for even ranks."""
+    with pytest.raises(NotMeasured, match="no time of a step without communication"):
+        _training(ethernet().rank(1, compute_seconds_mean=0.0)).stragglers(above=1.5, min_seconds=0.01)
+
+
 def test_half_of_the_ranks_may_be_slow():
     """The slow node's own ranks do not make it the measure."""
     run = roce(2)
