@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from typing import Protocol, TypeVar
 
 from preflight import scope
+from preflight.crew import Crew
 from preflight.errors import NotApplicable, NotMeasured, PreflightError
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Document, merge
@@ -16,8 +17,7 @@ from preflight.facts.measured import Bench, Mesh, Training
 from preflight.facts.node import NodeFacts
 from preflight.fleet import Fleet
 from preflight.hosts import Host, fold
-from preflight.launch.reference import Starting
-from preflight.launchers import Job, Placement, why_not
+from preflight.launchers import why_not
 from preflight.options import Options
 from preflight.outcome import Outcome
 from preflight.progress import Progress
@@ -31,9 +31,6 @@ SEARCH_SECONDS = 60.0
 TRAINING_SECONDS = 90.0
 FILES_SECONDS = 150.0
 CLOSING_SECONDS = 8.0  # kept back from the deadline for ending the nodes and writing the report; of a short one a fifth
-
-
-NOT_OURS = Starting()
 
 
 class Source(Protocol):
@@ -51,11 +48,6 @@ class Source(Protocol):
     def planned(self) -> tuple[str, ...]: ...  # noqa: D102
     def leave_out(self, names: Collection[str]) -> None: ...  # noqa: D102
     def not_started(self) -> str: ...  # noqa: D102
-
-
-def without_master(layer: dict[str, str]) -> dict[str, str]:
-    """A layer of the environment without where the user's own job meets."""
-    return {name: value for name, value in layer.items() if name not in ("MASTER_ADDR", "MASTER_PORT")}
 
 
 @dataclass
@@ -134,14 +126,14 @@ class Run:
         """Start the jobs that follow without these nodes, and say so."""
         if not self.left_out.issuperset(names):
             self.left_out |= frozenset(names)
-            ran = fold(node.name for node in self.crew)
+            ran = fold(node.name for node in self.crew.cluster)
             self.notes.append(f"--prune: {fold(sorted(self.left_out))} left out; later jobs ran on {ran}")
 
     @property
-    def crew(self) -> Cluster:
-        """The nodes that jobs run on: those that answered, less what was left out."""
+    def crew(self) -> Crew:
+        """The nodes that jobs run on."""
         nodes = tuple(node for node in self.cluster if node.name not in self.left_out)
-        return Cluster(nodes, asked=len(self.names))
+        return Crew(Cluster(nodes, asked=len(self.names)), self.names, self.options)
 
     def mesh(self) -> Mesh:
         """The port mesh between the nodes that have a training interface."""
@@ -159,12 +151,12 @@ class Run:
         """The all-reduce and the streams beside it."""
         if self._bench is None:
             self._begin("bench: measuring the bandwidth")
-            opts = self.options
+            opts, crew = self.options, self.crew
             searching = self._full_mesh_seconds() if opts.full_mesh else SEARCH_SECONDS
             searching += devices.SECONDS
-            groups = scope.rounds(opts.sweep.scope, self.placements())
+            groups = scope.rounds(opts.sweep.scope, crew.placements())
             seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep, max(1, len(groups)))))
-            told = bench.settings(self.backend, len(self.crew), opts.sweep, groups=groups, seconds=seconds)
+            told = bench.settings(crew.backend, len(crew.cluster), opts.sweep, groups=groups, seconds=seconds)
             plan = bench.Plan(
                 "direct",
                 is_localizing=opts.localize,
@@ -175,8 +167,8 @@ class Run:
                 say=self.progress.say,
                 scope=opts.sweep.scope,
             )
-            job = self.job("collectives", told, seconds)
-            work = bench.run(self.fleet.sessions, self.crew, job, plan)
+            job = crew.job("collectives", told, seconds=self._left(seconds))
+            work = bench.run(self.fleet.sessions, crew.cluster, job, plan)
             left = self._left(seconds + searching)
             self._bench, outcomes = self._timed("bench", lambda: self.fleet.run(work, seconds=left))
             for name, outcome in outcomes.items():
@@ -187,12 +179,13 @@ class Run:
         """The reference training through the launcher asked for."""
         if self._training is None:
             self._begin("training: running the reference job")
-            opts = self.options
+            opts, crew = self.options, self.crew
             if self.not_started():
                 raise NotApplicable(self.not_started())
-            job = self.job("train", training.settings(self.backend, opts), TRAINING_SECONDS)
-            job = replace(job, starting=opts.starting, placements=self.placements(opts.starting))
-            refusal = why_not(opts.launcher, job, facts.packages(self.crew))
+            told = training.settings(crew.backend, opts)
+            job = crew.job("train", told, seconds=self._left(TRAINING_SECONDS))
+            job = replace(job, starting=opts.starting, placements=crew.placements(opts.starting))
+            refusal = why_not(opts.launcher, job, facts.packages(crew.cluster))
             if refusal:
                 raise NotMeasured(refusal)
             work = training.run(self.fleet.sessions, job, opts, algbw_gbytes_per_s=self._algbw())
@@ -206,7 +199,7 @@ class Run:
         """Why the launch files cannot start the reference job on these nodes, "" where they can."""
         starting = self.options.starting
         reason = starting.refusal
-        if starting.needs_gpus and self.backend == "gloo":
+        if starting.needs_gpus and self.crew.backend == "gloo":
             reason = f"{starting.needs_gpus}: {DEEPSPEED_ON_CPU}"
         return f"the reference job was not started: {reason}" if reason else ""
 
@@ -221,61 +214,14 @@ class Run:
             self.documents[name] = merge(self.documents[name], *told)
         self.cluster = facts.view(self.documents, self.options.backend)
 
-    @property
-    def backend(self) -> str:
-        """The backend the ranks use."""
-        asked = self.options.backend
-        return facts.automatic_backend(list(self.crew)) if asked == "auto" else asked
-
-    def job(self, workload: str, settings: dict[str, object], seconds: float) -> Job:
-        """A job over all nodes that answered, rank 0 on the first. NotMeasured when there is no rank to run."""
-        if not self.placements():
-            raise NotMeasured(f"backend {self.backend} has no rank to run: no GPU on these nodes")
-        busy = facts.busy_gpus(self.crew) if self.backend == "nccl" and not self.options.force else ""
-        if busy:
-            raise NotMeasured(f"other programs use {busy}, and would be disturbed: end them, or give --force")
-        return Job(
-            workload=workload,
-            settings=settings,
-            placements=self.placements(),
-            master_address=facts.training_address(self.crew.nodes[0]),
-            # the user's MASTER_ADDR and MASTER_PORT are looked at, never borrowed
-            environment=tuple((name, without_master(layer)) for name, layer in self.options.layers),
-            seconds=self._left(seconds),
-        )
-
     def planned(self) -> tuple[str, ...]:
         """The node of every rank of the training, by rank; empty where its agents number them as they like."""
-        starting = self.options.starting
-        return () if starting.numbers_freely else tuple(place.node for place in self.placements(starting))
-
-    def placements(self, starting: Starting = NOT_OURS) -> tuple[Placement, ...]:
-        """Every rank with its node, in HOSTS order, as the user's files place them where they say."""
-        if starting.nodes not in (0, len(self.crew)):
-            counted = f"{starting.nodes} node{'s' * (starting.nodes > 1)}"
-            raise NotMeasured(f"the launch files start {counted}; the job would have {len(self.crew)}")
-        placed: list[Placement] = []
-        for node in self.crew:
-            start = starting.of(self.names.index(node.name)) if starting.starts else None
-            count = (start.processes if start else 0) or self.ranks_on(node)
-            numbers = (start.ranks if start else ()) or range(len(placed), len(placed) + count)
-            placed += [Placement(rank, node.name, local, count) for local, rank in enumerate(numbers)]
-        return tuple(sorted(placed, key=lambda placement: placement.rank))
-
-    def ranks_on(self, node: NodeFacts) -> int:
-        """--ranks-per-node, else slots=, else the GPUs, else 1; 2 where one node has no GPU."""
-        if self.options.ranks_per_node != "auto":
-            return int(self.options.ranks_per_node)
-        if node.slots:
-            return node.slots
-        if self.backend == "nccl":
-            return facts.gpu_count(node)
-        return 2 if len(self.crew) == 1 else 1
+        return self.crew.planned()
 
     def _full_mesh_seconds(self) -> float:
         """What the streams between all pairs will take, said before they start; refused where there is no time."""
-        seconds = links.full_mesh_seconds(len(self.crew))
-        told = f"streams between all pairs of {len(self.crew)} nodes: about {seconds:.0f} s"
+        seconds = links.full_mesh_seconds(len(self.crew.cluster))
+        told = f"streams between all pairs of {len(self.crew.cluster)} nodes: about {seconds:.0f} s"
         if seconds > self._left(seconds):
             raise NotMeasured(f"{told}, more than the deadline leaves: give a longer --deadline")
         self.notes.append(told)

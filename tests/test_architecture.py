@@ -26,6 +26,7 @@ ORDER = (
     ("bandwidth", "options", "outcome", "progress", "scope", "session"),
     ("fleet", "jobs"),
     ("stages",),
+    ("crew",),
     ("run", "stored"),
     ("judge", "launching", "history"),
     ("asked",),
