@@ -101,6 +101,7 @@ def _page(material: Material, level: Level) -> str:
             facts=compared(material.facts),
             launches=launches(report.plan or {}),
             seats=seats(report.plan or {}),
+            reference_job=str((report.plan or {}).get("reference_job", "")),
             seat_names=[name.replace("_", " ") for name in SEAT],
             logs={name: text for name, text in material.logs.items() if text.strip()},
             log_letters=level.log_letters // max(len(material.logs), 1),

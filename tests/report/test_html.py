@@ -9,7 +9,7 @@ import json
 import msgspec
 import pytest
 
-from preflight.facts.measured import Edge, Mesh, Stream
+from preflight.facts.measured import Device, Edge, Mesh, Stream
 from preflight.findings import Finding, Verdict, Where
 from preflight.report.html import SIZE_LIMIT_BYTES, html_text
 from preflight.report.material import Material
@@ -136,6 +136,27 @@ def test_jobs_that_gave_nothing_say_why(make_report, bench, training):
     text = page_of(empty).text()
     assert "rank 2 said nothing" in text
     assert "(node3)" in text
+
+
+def test_devices_and_groups_are_told_with_the_bandwidth(make_report, bench):
+    """What each GPU does alone, with nothing where nothing was measured; and the group that a figure is of."""
+    devices = (
+        Device(0, "node1", "cuda:0", "NVIDIA H200", 711.5, "bfloat16", 0, 4321.0, 54.5, 53.5),
+        Device(1, "node2", "cuda:0", "NVIDIA H200", 702.25, "bfloat16", 3),
+    )
+    results = (msgspec.structs.replace(bench.results[0], group="rail 3"),)
+    measured = msgspec.structs.replace(bench, devices=devices, results=results, devices_not_measured="rank 5 said no")
+    text = " ".join(page_of(make_report(bench=measured)).text().split())
+    assert "0 node1 cuda:0 NVIDIA H200 711.5 bfloat16 4321 54.5 53.5 0" in text
+    assert "1 node2 cuda:0 NVIDIA H200 702.2 bfloat16 3" in text
+    assert f"{bench.results[0].op} (rail 3)" in text
+    assert "was not measured: rank 5 said no" in text
+
+
+def test_how_the_reference_job_was_started_stands_with_the_plan(make_report):
+    """Or why it was not."""
+    plan = {"launches": [], "ranks": [{"rank": 0, "node": "node1"}], "reference_job": "by srun: not started"}
+    assert "by srun: not started" in page_of(make_report(plan=plan)).text()
 
 
 def test_pairs_are_drawn_from_streams_and_from_failed_connections(make_report, bench):
