@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import socket
 import threading
 import time
@@ -10,27 +9,9 @@ import time
 import pytest
 
 from preflight.node import greeting, stream
+from tests.node.memory_channel import MemoryChannel
 
 KEY = b"s" * 32
-
-
-class MemoryChannel:
-    """A channel whose other end is the test."""
-
-    def __init__(self) -> None:
-        self.events: queue.Queue = queue.Queue()
-        self.messages: queue.Queue = queue.Queue()
-
-    def emit(self, event):
-        """What the node tells."""
-        self.events.put(event)
-
-    def receive(self, timeout_s):
-        """What the test sends."""
-        try:
-            return self.messages.get(timeout=timeout_s)
-        except queue.Empty:
-            raise TimeoutError from None
 
 
 class RunningNode:
