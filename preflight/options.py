@@ -135,6 +135,8 @@ class Options:
                     raise UsageError(f"{option} {path!r}: wanted a full path, the same on every node")
         self.reach  # noqa: B018 - raises for words that cannot be split
         self.layers  # noqa: B018
+        if self.from_run is not None and not self.from_run.is_dir():
+            raise UsageError(f"--from {self.from_run}: not a folder")
         if self.report_dir is not None and self.report_dir.exists() and not self.report_dir.is_dir():
             raise UsageError(f"--report-dir {self.report_dir}: is there, and is not a folder")
         return self

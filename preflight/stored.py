@@ -72,8 +72,6 @@ def snapshot(folder: Path) -> Snapshot:
 
 def load(folder: Path, backend: str) -> StoredRun:
     """The run stored in `folder`. Raises UsageError naming the file that is missing or malformed."""
-    if not folder.is_dir():
-        raise UsageError(f"--from {folder}: not a folder")
     report = read_json(folder / "report.json")
     with _without_collections():
         cluster = facts.view(_documents(folder / "facts", report), backend)

@@ -74,6 +74,13 @@ def test_a_report_folder_that_is_a_file_is_refused(tmp_path):
     assert Options(report_dir=tmp_path / "new").checked().folder == tmp_path / "new"
 
 
+def test_a_stored_run_that_is_no_folder_is_refused(tmp_path):
+    """Before pytest starts."""
+    with pytest.raises(UsageError, match="--from .*nowhere: not a folder"):
+        Options(from_run=tmp_path / "nowhere").checked()
+    assert Options(from_run=tmp_path).checked().from_run == tmp_path
+
+
 def test_a_run_without_a_folder_reports_under_its_id():
     """Beside the others, by time."""
     options = Options(run_id="20300102-030405-abcdef")
