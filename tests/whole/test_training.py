@@ -172,7 +172,7 @@ def firewall(host):
 FAULTS_OF_HOSTS = {
     "wrong interface": (other_interface, JOINED),
     "port filtered": (firewall, JOINED),
-    "slow": (lambda host: faults.cpu_quota(host, 20), "training.no_rank_halves_the_speed"),
+    "slow": (lambda host: faults.cpu_quota(host, 10), "training.no_rank_halves_the_speed"),
 }
 
 
