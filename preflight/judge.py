@@ -24,7 +24,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.training import TrainingView
 from preflight.facts.views import BenchView, MeshView
 from preflight.findings import Finding, Ledger, Verdict
-from preflight.hosts import fold
+from preflight.gates import Gate, Gatekeeper
 from preflight.run import Source
 from preflight.settings import Settings
 
@@ -32,14 +32,6 @@ from preflight.settings import Settings
 KINDS = ("cluster", "node", "mesh", "bench", "training", "ending")
 REACH_CHECK = "reach.every_node_answers"
 UNREACHED_FIX = "log in by hand the same way (`ssh <node> true`), then run again"
-# What must hold before a job is worth starting: one cause, told once, instead of a hang in every later stage.
-GATES: dict[str, tuple[str, ...]] = {
-    "mesh": ("reach.no_machine_",),
-    "bench": ("reach.", "names.", "mesh.", "software.", "network.interface_", "network.training_"),
-    "training": ("launch.", "reach.", "names.", "mesh.", "software.", "network.interface_", "network.training_"),
-}
-PRUNED_KINDS = ("bench", "training")  # with --prune these start on the nodes that the gate does not name
-OPEN = {Verdict.PASS, Verdict.WARN, Verdict.SKIP}
 
 
 @dataclass(frozen=True)
@@ -80,7 +72,7 @@ class Judge:
     settings: Settings
     require_all: bool = False
     is_pruning: bool = False
-    gates: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)  # as found by the first check of a kind
+    gates: dict[str, Gate] = field(default_factory=dict)  # as found by the first check of a kind
 
     def judge(self, check: Check) -> list[Finding]:
         """Every finding of one check; each node of the run is in exactly one of them."""
@@ -109,15 +101,16 @@ class Judge:
 
     def _reached(self, check: Check) -> list[Finding]:
         names = tuple(node.name for node in self.source.cluster)
-        closed, bad = self._closed_gate(check.kind)
-        good = tuple(name for name in names if name not in bad) if self._is_pruned(check.kind) else ()
+        gate = self._gate(check.kind)
+        good = tuple(name for name in names if name not in gate.nodes) if self._keeper.is_pruned(check.kind) else ()
         pruned: list[Finding] = []
-        if closed and not good:
-            return [Finding(check.id, Verdict.ERROR, names, f"not started: {closed}")]
-        if closed:
-            self.source.leave_out(bad)
-            left_out = tuple(name for name in names if name in bad)
-            pruned = [Finding(check.id, Verdict.ERROR, left_out, f"not started: pruned for {closed}")] * bool(left_out)
+        if gate.words and not good:
+            return [Finding(check.id, Verdict.ERROR, names, f"not started: {gate.words}")]
+        if gate.words:
+            self.source.leave_out(gate.nodes)
+            left_out = tuple(name for name in names if name in gate.nodes)
+            why = f"not started: pruned for {gate.words}"
+            pruned = [Finding(check.id, Verdict.ERROR, left_out, why)] * bool(left_out)
             names = good
         try:
             subject = self._subject(check.kind)
@@ -130,61 +123,20 @@ class Judge:
         cluster: Cluster = subject if isinstance(subject, Cluster) else subject.cluster
         return [*pruned, *self._once(check, subject, cluster)]
 
-    def _is_pruned(self, kind: str) -> bool:
-        return self.is_pruning and kind in PRUNED_KINDS
+    @property
+    def _keeper(self) -> Gatekeeper:
+        reached = frozenset(node.name for node in self.source.cluster)
+        return Gatekeeper(self.source.names, reached, is_pruning=self.is_pruning)
 
-    def _closed_gate(self, kind: str) -> tuple[str, frozenset[str]]:
-        """Which checks keep a job from starting, and on which nodes; the same for all checks of a kind."""
+    def _gate(self, kind: str) -> Gate:
+        """The same for all checks of a kind: its job starts once."""
         if kind not in self.gates:
-            self.gates[kind] = self._gate(kind)
+            self.gates[kind] = self._keeper.gate(kind, self.ledger.findings)
         return self.gates[kind]
-
-    def _gate(self, kind: str) -> tuple[str, frozenset[str]]:
-        gates = GATES.get(kind, ())
-        blockers: dict[str, list[Finding]] = {}
-        # The mesh is of the nodes that answered: one that did not is no reason to leave the others unconnected.
-        absent = set(self.source.failures) if kind == "mesh" else set()
-        for finding in self.ledger.findings if gates else ():
-            if absent and absent.issuperset(finding.nodes):
-                continue
-            if finding.check.startswith(gates) and finding.counted not in OPEN:
-                blockers.setdefault(finding.check, []).append(finding)
-        # An error that another check caused is no second reason.
-        causes = {
-            check: findings
-            for check, findings in blockers.items()
-            if not all(finding.message.startswith(("blocked by", "not started")) for finding in findings)
-        }
-        told = sorted((causes or blockers).items())
-        if self._is_pruned(kind):
-            wider = [*told, *self._others_bad(gates)]
-            named = {node for _, findings in wider for finding in findings for node in finding.nodes}
-            # Where hardly anything is good, the gate alone decides: the job would have started without --prune.
-            told = told if named.issuperset(node.name for node in self.source.cluster) else wider
-        words = "; ".join(
-            f"{check} on {fold(self._ordered(node for finding in findings for node in finding.nodes))}"
-            for check, findings in told
-        )
-        bad = frozenset(node for _, findings in told for finding in findings for node in finding.nodes)
-        return words, bad
-
-    def _others_bad(self, gates: tuple[str, ...]) -> list[tuple[str, list[Finding]]]:
-        """What does not hold on some nodes, but by itself keeps no job from starting; of all nodes it tells nothing."""
-        found: dict[str, list[Finding]] = {}
-        for finding in self.ledger.findings:
-            is_consequence = finding.message.startswith(("blocked by", "not started"))
-            if finding.counted not in OPEN and not finding.check.startswith(gates) and not is_consequence:
-                found.setdefault(finding.check, []).append(finding)
-        everyone = {node.name for node in self.source.cluster}
-        return [
-            (check, findings)
-            for check, findings in sorted(found.items())
-            if not everyone.issubset(node for finding in findings for node in finding.nodes)
-        ]
 
     def _subject(self, kind: str) -> Any:
         """What the check's main fixture is; a job starts here, on its first use."""
-        left_out = self._closed_gate(kind)[1] if self._is_pruned(kind) else frozenset()
+        left_out = self._gate(kind).nodes if self._keeper.is_pruned(kind) else frozenset()
         nodes = tuple(node for node in self.source.cluster if node.name not in left_out)
         cluster = Cluster(nodes, asked=len(self.source.names))
         if kind == "ending":

@@ -18,7 +18,7 @@ PACKAGE = ROOT / "preflight"
 ORDER = (
     ("errors", "findings", "arguments", "symptoms", "nccl_log"),
     ("hosts", "sweep"),
-    ("waivers",),
+    ("gates", "waivers"),
     ("settings",),
     ("facts",),
     ("transport", "payload", "launch", "report", "slow", "mesh"),
@@ -46,6 +46,7 @@ READERS_OF_NODE = {("session", "preflight.node.frames")}  # both ends of the wir
 TOGETHER = {
     "__main__.py": "test_cli.py",
     "asked.py": "test_options.py",
+    "gates.py": "test_judge.py",
     "facts/gpu_rows.py": "checks/test_gpu.py",
     "facts/kernel_rows.py": "checks/test_kernel.py",
     "facts/rdma_rows.py": "checks/test_rdma.py",
