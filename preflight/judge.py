@@ -20,9 +20,10 @@ from preflight.errors import (
     NotMeasured,
     PreflightError,
 )
+from preflight.facts.bench import BenchView
 from preflight.facts.cluster import Cluster
+from preflight.facts.mesh import MeshView
 from preflight.facts.training import TrainingView
-from preflight.facts.views import BenchView, MeshView
 from preflight.findings import Finding, Ledger, Verdict
 from preflight.gates import Gate, Gatekeeper
 from preflight.run import Source

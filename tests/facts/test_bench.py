@@ -1,23 +1,16 @@
-"""Do the views of mesh and bench name the nodes that a figure speaks of?"""
+"""Does the benchmark name the nodes that a figure speaks of?"""
 
 from __future__ import annotations
 
 import pytest
 
 from preflight.errors import BlockedBy, NotApplicable, NotMeasured
-from preflight.facts.views import BenchView, MeshView
+from preflight.facts.bench import BenchView
 from tests.checks.cluster import busbw, ethernet, roce
 
 
 def _bench(run):
     return BenchView(run.measured_bench, run.cluster)
-
-
-def test_edges_that_the_mesh_blames_on_nobody_are_blamed_on_both_ends():
-    """No failed connection goes without a Blame."""
-    run = ethernet().mesh_fails(("node1", "node3"), ("node2", "node1"), blamed=(("node3",),))
-    blames = MeshView(run.measured_mesh, run.cluster).blames()
-    assert [blame.nodes for blame in blames] == [("node3",), ("node1", "node2")]
 
 
 def test_ranks_lie_on_the_nodes_that_reported_them():
