@@ -92,16 +92,18 @@ def wrong(devices: Iterable[Device]) -> list[Blame]:
 
 def outliers(devices: Sequence[Device], *, share: float) -> list[Blame]:
     """A Blame for each device with a figure below `share` of the median of its equals: same model, same type."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for one in devices:
+        for name, value in figures(one):
+            found.setdefault((one.model, one.matmul_dtype, name), []).append(value)
+    usual = {key: (median(values), len(values)) for key, values in found.items()}
     blames = []
     for one in devices:
-        equals = [other for other in devices if (other.model, other.matmul_dtype) == (one.model, one.matmul_dtype)]
         for name, value in figures(one):
-            usual = median(found for other in equals for figure, found in figures(other) if figure == name)
-            if value < share * usual:
+            middle, count = usual[one.model, one.matmul_dtype, name]
+            if value < share * middle:
                 words = FIGURES[name][0].format(f"{value:.4g}")
-                blames.append(
-                    Blame(f"{_told(one)} {words}; the median of {len(equals)} is {usual:.4g}", nodes=[one.node])
-                )
+                blames.append(Blame(f"{_told(one)} {words}; the median of {count} is {middle:.4g}", nodes=[one.node]))
     return blames
 
 
