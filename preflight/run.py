@@ -92,7 +92,7 @@ class Run:
         self._begin("files: what all nodes share, and what takes long")
         self._timed("files", lambda: self.fleet.run(self._further_facts(), seconds=self._left(FILES_SECONDS)))
         self.failures = {name: error.reason for name, error in self.fleet.failures.items()}
-        self.cluster = facts.view(self.documents, opts.backend)
+        self.cluster = facts.view(self.documents.values(), opts.backend)
         self.notes += [
             f"{name}: text before our replies: {session.decoder.text()[:200]!r}"
             for name, session in self.fleet.sessions.items()
@@ -212,7 +212,7 @@ class Run:
         work = ending.collect(sessions)
         for name, told in self._timed("ending", lambda: self.fleet.run(work, seconds=self._left(20.0))).items():
             self.documents[name] = merge(self.documents[name], *told)
-        self.cluster = facts.view(self.documents, self.options.backend)
+        self.cluster = facts.view(self.documents.values(), self.options.backend)
 
     def planned(self) -> tuple[str, ...]:
         """The node of every rank of the training, by rank; empty where its agents number them as they like."""

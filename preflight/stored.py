@@ -80,14 +80,13 @@ def load(folder: Path, backend: str) -> StoredRun:
     return StoredRun(tuple(report.nodes), cluster, failures, report)
 
 
-def _documents(folder: Path, report: RunReport) -> dict[str, decode.Document]:
-    documents: dict[str, decode.Document] = {}
+def _documents(folder: Path, report: RunReport) -> Iterator[decode.Document]:
+    """One after the other: what a document took is free again before the next is read."""
     for path in sorted(folder.glob("*.json")):
         document = decode.read(path)
         if document.node not in report.nodes:
             raise UsageError(f"{path}: node {document.node!r} is not in report.json")
-        documents[document.node] = document
-    return documents
+        yield document
 
 
 @contextlib.contextmanager

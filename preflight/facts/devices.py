@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from statistics import median
 from typing import NamedTuple
 
@@ -63,6 +64,7 @@ FIGURES = {
 }
 
 
+@cache
 def model_of(name: str) -> Model | None:
     """The data sheet of a GPU by its driver's name; None for a model we do not know, and for a slice of one."""
     if "MIG" in name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
 from preflight import mesh
@@ -39,7 +39,7 @@ async def collect(fleet: Fleet, layers: Layers, backend: str) -> dict[str, Docum
 
     await fleet.open(then=ask)
     documents = {host.name: answers[host.name] for host in fleet.hosts if host.name in answers}
-    cluster = view(documents, backend)
+    cluster = view(documents.values(), backend)
     peers = mesh.asked([node.name for node in cluster])
     rounds = await asyncio.gather(
         *(_peers_of(calls[node.name], node, cluster, peers[node.name]) for node in cluster if node.name in calls)
@@ -142,9 +142,9 @@ def training_address(node: NodeFacts) -> str:
         return node.address
 
 
-def view(documents: dict[str, Document], backend: str) -> Cluster:
+def view(documents: Iterable[Document], backend: str) -> Cluster:
     """The documents as checks see them: decoded, and with the training interface chosen."""
-    nodes = [decode.decode(document) for document in documents.values()]
+    nodes = [decode.decode(document) for document in documents]
     ordered = sorted(nodes, key=lambda node: node.index)
     chosen = _backend(ordered, backend)
     return Cluster(tuple(_with_training_interface(node, chosen) for node in ordered))

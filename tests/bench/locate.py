@@ -37,7 +37,7 @@ def serve(names: str, python: str) -> None:
     )
     try:
         documents = fleet.run(facts.collect(fleet, [], "gloo"), seconds=60)
-        addresses = {node.name: facts.training_address(node) for node in facts.view(documents, "gloo")}
+        addresses = {node.name: facts.training_address(node) for node in facts.view(documents.values(), "gloo")}
         print("ready", flush=True)
         for _ in sys.stdin:
             began = time.monotonic()

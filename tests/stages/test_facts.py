@@ -32,7 +32,7 @@ def collected(*layer: tuple[str, dict[str, str]]) -> NodeFacts:
             fleet.close()
         if documents or time.monotonic() > end:
             assert fleet.failures == {}
-            return facts.view(documents, "auto")["local"]
+            return facts.view(documents.values(), "auto")["local"]
         time.sleep(0.5)
 
 
@@ -64,7 +64,7 @@ def documents(run, folder) -> dict[str, Document]:
 def test_nodes_are_seen_in_hosts_order_with_their_interface_chosen(tmp_path):
     """Whatever order the answers came in."""
     given = documents(ethernet(11), tmp_path)
-    cluster = facts.view(dict(reversed(given.items())), "auto")
+    cluster = facts.view(reversed(given.values()), "auto")
     assert [node.name for node in cluster] == [f"node{number}" for number in range(1, 12)]
     assert all(node.network.training == "eth0" for node in cluster)
 
@@ -73,7 +73,7 @@ def test_a_node_that_told_no_interfaces_is_still_seen(tmp_path):
     """Its subject is missing, and the others are there."""
     run = ethernet()
     run.missing = {"node2": {"network": Missing("netlink broke")}}
-    cluster = facts.view(documents(run, tmp_path), "auto")
+    cluster = facts.view(documents(run, tmp_path).values(), "auto")
     with pytest.raises(FactMissing, match="netlink broke"):
         _ = cluster["node2"].network
     assert cluster["node2"].identity.hostname == "node2"
