@@ -456,6 +456,9 @@ def with_deepspeed(model: nn.Module, optimizer: Any, settings: Settings) -> tupl
         os.environ.setdefault("TORCH_EXTENSIONS_DIR", os.environ["TMPDIR"])
     import deepspeed
 
+    if settings.backend == "gloo":
+        # An all-reduce of its own for the ranks of one node, which it would first compile: for more than a minute.
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     configuration = {
         "train_micro_batch_size_per_gpu": SHAPES[settings.model].batch // settings.accumulate,
         "gradient_accumulation_steps": settings.accumulate,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import ExitStack
+from importlib.util import find_spec
 
 import pytest
 
@@ -121,6 +122,19 @@ def test_accelerate_is_one_yaml_a_machine_and_two_ranks_each(lab, tmp_path):
 
     assert run.code == 0, run.told()
     assert [rank["node"] for rank in run.training["ranks"]] == ["node1", "node1", "node2", "node2"]
+
+
+@pytest.mark.skipif(not find_spec("deepspeed"), reason="DeepSpeed is not installed here")
+def test_deepspeed_learns_in_shards_what_others_learn(lab, tmp_path):
+    """ZeRO-2 under torchrun, on processors: the same losses as ranks that hold everything, and nothing left."""
+    before = lab.residue()
+    whole = Trained(lab, tmp_path / "whole")
+    shards = Trained(lab, tmp_path / "shards", "--launcher=deepspeed")
+
+    assert shards.code == 0, shards.told()
+    assert shards.training["strategy"] == "zero2"
+    assert shards.training["losses"] == pytest.approx(whole.training["losses"], rel=1e-4)
+    assert lab.left_since(before) == {}
 
 
 def test_a_checkpoint_is_read_by_all_and_a_killed_job_starts_again(lab, tmp_path):
