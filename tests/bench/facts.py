@@ -2,7 +2,8 @@
 
 Run it as ``python -m tests.bench.facts``.
 
-Both are timed in turns in one run, in the lab's controller; the ratio of the medians is the figure.
+Both are timed in turns in one run, in the lab's controller; the ratio of the medians is the figure. The nodes answer
+with their own ``python3``, as they do for a command without --python.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ async def ssh_true(names: list[str]) -> None:
     assert not any(codes), codes
 
 
-def collect(names: tuple[hosts.Host, ...]) -> float:
-    """Seconds until every node's facts are here, decoded; ending the keepers is not part of collecting."""
+def collect(names: tuple[hosts.Host, ...], python: str | None) -> tuple[float, str]:
+    """Seconds until every node's facts are here, decoded, and the nodes' Python; ending the keepers is apart."""
     started = time.monotonic()
-    fleet = Fleet(names, Reach(python=sys.executable), run_id="bench", deadline=time.monotonic() + 60)
+    fleet = Fleet(names, Reach(python=python), run_id="bench", deadline=time.monotonic() + 60)
     documents = fleet.run(facts.collect(fleet, [], "auto"), seconds=30)
     seconds = time.monotonic() - started
     assert not fleet.failures, fleet.failures
     assert len(documents) == len(names)
     fleet.close()
-    return seconds
+    return seconds, ", ".join(sorted({document.subjects["software"]["python"] for document in documents.values()}))
 
 
-def measure(count: int) -> None:
+def measure(count: int, python: str | None) -> None:
     """Inside the controller: both in turns, then the ratio."""
     named = hosts.parse_hosts(f"node[1-{count}]")
     plain: list[float] = []
@@ -55,9 +56,10 @@ def measure(count: int) -> None:
         asyncio.run(ssh_true([host.name for host in named]))
         plain.append(time.monotonic() - started)
         time.sleep(REST_SECONDS)
-        ours.append(collect(named))
+        seconds, answered = collect(named, python)
+        ours.append(seconds)
     ratio = statistics.median(ours) / statistics.median(plain)
-    print(f"{count} hosts, {REPETITIONS} repetitions, medians")
+    print(f"{count} hosts with Python {answered}, {REPETITIONS} repetitions, medians")
     print(f"ssh host true   {statistics.median(plain):.2f} s   ({', '.join(f'{s:.2f}' for s in plain)})")
     print(f"facts           {statistics.median(ours):.2f} s   ({', '.join(f'{s:.2f}' for s in ours)})")
     print(f"ratio           {ratio:.2f}, wanted at most {LIMIT}")
@@ -67,13 +69,15 @@ def main() -> None:
     """Build the lab and measure inside it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hosts", type=int, default=HOSTS)
+    parser.add_argument("--python", help="the interpreter on the nodes")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.inside:
-        measure(chosen.hosts)
+        measure(chosen.hosts, chosen.python)
         return
     with Lab.create(chosen.hosts, rate=None) as lab:
         words = [sys.executable, "-m", "tests.bench.facts", "--inside", f"--hosts={chosen.hosts}"]
+        words += [f"--python={chosen.python}"] if chosen.python else []
         done = lab.run(words, timeout_s=300)
         print(done.stdout + done.stderr, end="")
         sys.exit(done.returncode)
