@@ -234,6 +234,7 @@ class Checking:
             self.source.close()
         if session.exitstatus == pytest.ExitCode.USAGE_ERROR:
             self.exit_code = EXIT_USAGE
+            reporting.withdraw(self)
         else:
             if self.config.option.collectonly:
                 self.ledger.expected.clear()  # collecting judges nothing, so nothing was asked

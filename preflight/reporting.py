@@ -61,6 +61,13 @@ def write_started(checking: Checking) -> None:
         write_json(checking.options.folder / FILES["json"], _report(checking, finished=False))
 
 
+def withdraw(checking: Checking) -> None:
+    """Take back what `write_started` wrote: words that were wrong asked nothing."""
+    with contextlib.suppress(OSError):
+        (checking.options.folder / FILES["json"]).unlink()
+        checking.options.folder.rmdir()  # not where anything else is in it
+
+
 def write_finished(checking: Checking) -> int:
     """Every file of the run, report.json first; the exit code, which an unwritable report raises to error."""
     report = _report(checking, finished=True)

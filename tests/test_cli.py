@@ -105,6 +105,18 @@ def test_a_usage_error_is_one_line_and_4(words, told):
     assert done.stdout.strip() == ""
 
 
+@pytest.mark.parametrize("has_another_file", [False, True])
+def test_a_word_that_pytest_refuses_leaves_no_report(tmp_path, has_another_file):
+    """Nothing was asked, so nothing is stored; what else is in the folder stays."""
+    folder = tmp_path / "report"
+    if has_another_file:
+        folder.mkdir()
+        (folder / "mine.txt").touch()
+    assert preflight("run", f"--report-dir={folder}", "no_such_check.py").returncode == 4
+    assert [path.name for path in tmp_path.rglob("*.*")] == ["mine.txt"] * has_another_file
+    assert folder.exists() == has_another_file
+
+
 def test_no_verb_is_a_usage_error_that_shows_the_help(capsys):
     """A scheduler's prolog that lost its words must not read as green."""
     assert cli.run([]) == 4

@@ -80,7 +80,10 @@ def compare_loops() -> int:
     """Two ranks on this machine."""
     print(f"{'ours tokens/s':>14} {'bare tokens/s':>14} {'ratio':>7}", flush=True)
     words = [f"--nproc-per-node={RANKS}", "-m", "tests.bench.train"]
-    return subprocess.run([sys.executable, "-m", "torch.distributed.run", *words], check=False).returncode
+    with tempfile.TemporaryDirectory() as scratch:  # torchrun leaves a folder there
+        environment = {**os.environ, "TMPDIR": scratch}
+        argv = [sys.executable, "-m", "torch.distributed.run", *words]
+        return subprocess.run(argv, env=environment, check=False).returncode
 
 
 def time_jobs() -> int:

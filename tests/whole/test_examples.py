@@ -52,6 +52,7 @@ def copy(tmp_path):
 def shell(folder, command, **environment):
     """What a shell makes of a command line, on this machine."""
     own = {"PATH": PATH, "HOSTS": "local", "PROFILE": "quick", "ACCELERATE_USE_CPU": "true", **environment}
+    own["TMPDIR"] = str(folder)  # the examples' own torchrun leaves a folder there
     words = ["bash", "-c", command]
     env = {**os.environ, **own}
     return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=200, check=False)
