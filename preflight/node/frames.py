@@ -50,7 +50,7 @@ def json_text(value: Any) -> str:
     if isinstance(value, str):
         if value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
             return f'"{value}"'
-    elif isinstance(value, dict):
+    elif isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return "{" + ",".join(f"{json_text(key)}:{json_text(item)}" for key, item in value.items()) + "}"
     elif isinstance(value, (list, tuple)):
         return "[" + ",".join(map(json_text, value)) + "]"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import time
 
-from preflight.node.children import LIBC
 from preflight.node.missing import missing, missing_because
 
 TYPE_CHECKING = False
@@ -28,18 +26,13 @@ KINDS = (
     ("driver", r"NVRM: (?:GPU .* has fallen off the bus|RmInitAdapter failed|API mismatch)", "pci"),
 )
 PCI = r"\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?)\b"
-KMSG = "/dev/kmsg"
 MOST_EVENTS = 200
 MOST_SECONDS = 0.3
 RECORD_BYTES = 8192
-SYSLOG_ACTION_READ_ALL, SYSLOG_ACTION_SIZE_BUFFER = 3, 10
-LARGER_AS_TEXT = 4  # every line is given its time as words
 
 
 def collect(path: str) -> EventsOrMissing:
     """The telling lines of /dev/kmsg, newest last; denied where only root may read it."""
-    if path == KMSG and has_no_sign():
-        return []
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except PermissionError:
@@ -58,19 +51,6 @@ def collect(path: str) -> EventsOrMissing:
         return missing_because(error)
     finally:
         os.close(descriptor)
-
-
-def has_no_sign() -> bool:
-    """Whether the whole log, which costs half of what its records cost one by one, has nothing of concern."""
-    size = LARGER_AS_TEXT * LIBC.klogctl(SYSLOG_ACTION_SIZE_BUFFER, None, 0)
-    if size <= 0:
-        return False
-    log = ctypes.create_string_buffer(size)
-    length = LIBC.klogctl(SYSLOG_ACTION_READ_ALL, log, size)
-    if not 0 < length < size - RECORD_BYTES:  # refused, or the oldest lines found no room
-        return False
-    text = log.raw[:length]
-    return not any(sign in text for sign in SIGNS)
 
 
 def records(descriptor: int, *, end: float) -> list[bytes]:

@@ -182,6 +182,11 @@ def test_the_text_is_the_librarys(value):
     assert frames.json_text(value) == json.dumps(value, separators=(",", ":"))
 
 
+def test_names_that_are_no_text_become_text():
+    """As the library has it: a number as a name is no reason to lose an answer."""
+    assert json.loads(frames.json_text({"links": {1: {True: "up"}}})) == {"links": {"1": {"true": "up"}}}
+
+
 @settings(max_examples=100, deadline=None)
 @given(MESSAGES, st.binary(max_size=60))
 def test_orders_arrive_as_they_were_given(message, blob):

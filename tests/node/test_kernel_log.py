@@ -68,37 +68,3 @@ def test_the_records_of_a_log_are_read_to_the_end(tmp_path):
 def test_a_log_that_is_not_there_is_denied(tmp_path):
     """A container without /dev/kmsg is not permitted to look, and nothing is taken for well."""
     assert kernel_log.collect(os.fspath(tmp_path / "none"))["kind"] == "denied"
-
-
-class Kernel:
-    """A C library whose kernel has this log."""
-
-    def __init__(self, text, *, size=1 << 18, allowed=True):
-        self.text, self.size, self.allowed = text, size, allowed
-
-    def klogctl(self, action, buffer, length):
-        """The size of the log, or its newest bytes."""
-        if not self.allowed:
-            return -1
-        if action == kernel_log.SYSLOG_ACTION_SIZE_BUFFER:
-            return self.size
-        kept = self.text[-length:]
-        buffer[: len(kept)] = kept
-        return len(kept)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "is_silent"),
-    [
-        (Kernel(b"<6>[    1.000000] eth0: link up\n" * 100), True),
-        (Kernel(b"<6>[    1.000000] eth0: link up\n<3>[    2.000000] NVRM: Xid (PCI:0000:07:00): 79, x\n"), False),
-        (Kernel(b"<6>[    1.000000] eth0: link up\n" * 100, size=500), False),
-        (Kernel(b"", allowed=False), False),
-        (Kernel(b""), False),
-    ],
-    ids=["silent", "sign", "more than fits", "refused", "empty"],
-)
-def test_a_silent_log_is_not_read_line_by_line(monkeypatch, kernel, is_silent):
-    """Only a log that was seen whole, and has no sign, is taken for silent."""
-    monkeypatch.setattr(kernel_log, "LIBC", kernel)
-    assert kernel_log.has_no_sign() is is_silent
