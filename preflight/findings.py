@@ -25,7 +25,6 @@ class Verdict(enum.Enum):
 SEVERITY = {verdict: rank for rank, verdict in enumerate(Verdict)}
 EXIT_CODES = {Verdict.PASS: 0, Verdict.WARN: 0, Verdict.FAIL: 1, Verdict.ERROR: 3, Verdict.SKIP: 5}
 EXIT_USAGE = 4
-EXIT_NOTHING = 5
 
 
 @dataclass(frozen=True)
@@ -110,11 +109,6 @@ class Ledger:
         self._judged.update((Cell(part.check, node), part) for part in counting for node in part.nodes)
         self._recorded.extend(counting)
         return counting
-
-    def verdict_of(self, check: str, node: str) -> Verdict:
-        """The verdict of one cell; a cell without one reads as error."""
-        finding = self._judged.get(Cell(check, node))
-        return finding.verdict if finding else Verdict.ERROR
 
     def is_judged(self, check: str, node: str) -> bool:
         """Whether the cell has its verdict."""

@@ -113,11 +113,6 @@ def test_bad_news_about_no_node_counts():
     assert ledger.exit_code() == 1
 
 
-def test_an_unjudged_cell_reads_as_error():
-    """Nobody who asks for the verdict of a cell gets pass by default."""
-    assert Ledger().verdict_of("a.b", "n1") is Verdict.ERROR
-
-
 def test_the_list_of_findings_is_a_copy():
     """Taking an item from it does not change what was judged."""
     ledger = judged(Verdict.FAIL)

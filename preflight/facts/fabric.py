@@ -133,17 +133,6 @@ def classify(gid: Gid) -> GidClass:
     return GidClass(gid.index, version, scope, address)
 
 
-def gid_at(port: RdmaPort, index: int) -> GidClass:
-    """The GID at an index; FactMissing ("absent") where the table has no such row or it is empty."""
-    for gid in port.gids:
-        if gid.index == index:
-            found = classify(gid)
-            if found.scope != "empty":
-                return found
-    rows = sorted(gid.index for gid in port.gids if classify(gid).scope != "empty")
-    raise FactMissing(f"GID {index} of port {port.number}", f"not in the table (has {rows})", "absent")
-
-
 def best_gid(port: RdmaPort, network: Network) -> GidClass:
     """The row to set as NCCL_IB_GID_INDEX: routable RoCE v2, best the IPv4 address that its netdev really has.
 

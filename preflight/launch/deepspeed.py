@@ -32,7 +32,6 @@ SPEC = Spec(
 )
 SLOTS = re.compile(r"(\S+)\s+slots=(\d{1,9})\b")
 BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
-JSON_LIMIT = 4 << 20
 
 
 def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...], hostfiles: Mapping[str, Hostfile]) -> Plan:

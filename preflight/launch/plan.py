@@ -156,13 +156,6 @@ class Plan:
         """The programs around the launcher, by their last path component: srun, bash, docker."""
         return frozenset(word.rpartition("/")[2] for word in self.wrapper)
 
-    @property
-    def is_started_everywhere(self) -> bool:
-        """Whether one command starts it on all nodes: srun, ssh in a loop, mpirun."""
-        return self.start == "all nodes" or bool(
-            self.wraps & {"srun", "mpirun", "mpiexec", "pdsh", "clush", "parallel-ssh"}
-        )
-
 
 @dataclass(frozen=True)
 class Skip:

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from preflight.findings import Finding, Verdict
 from preflight.hosts import fold
-from preflight.report.files import write_atomically
 from preflight.report.groups import in_order
 from preflight.report.printable import printable
 from preflight.report.run import RunReport
 
 ELEMENTS = {Verdict.FAIL: "failure", Verdict.ERROR: "error", Verdict.SKIP: "skipped"}
 NAME_LIMIT = 200
-
-
-def write_junit(path: Path, report: RunReport) -> None:
-    """Replace `path` by the report in JUnit's format, in one step."""
-    write_atomically(path, junit_text(report).encode("utf-8"))
 
 
 def junit_text(report: RunReport) -> str:

@@ -138,12 +138,3 @@ def test_a_port_without_a_routable_gid_tells_what_it_has():
     with pytest.raises(FactMissing, match=r"no RoCE v2 GID with an IP address \(0: RoCE v1 link-local fe80::") as told:
         fabric.best_gid(port(gids=TABLE[:3]), network("10.0.0.1"))
     assert told.value.kind == "absent"
-
-
-def test_a_gid_index_that_is_missing_or_empty_is_absent():
-    """A row beyond the table, and one of zeros, are both no GID."""
-    table = (*TABLE[:3], (3, "::", V2, "eth0"))
-    for index in (3, 7):
-        with pytest.raises(FactMissing, match=r"not in the table \(has \[0, 1, 2\]\)"):
-            fabric.gid_at(port(gids=table), index)
-    assert fabric.gid_at(port(gids=TABLE), 5).address == "10.0.0.1"

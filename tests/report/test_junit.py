@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from preflight.findings import Finding, Verdict, Where
-from preflight.report.junit import write_junit
+from preflight.report.junit import junit_text
 from preflight.report.run import Counts
 
 # What the schema of Jenkins' xUnit plugin allows.
@@ -37,7 +37,7 @@ TIME = re.compile(r"[0-9]+\.[0-9]{3}")
 
 def written(tmp_path, report):
     path = tmp_path / "junit.xml"
-    write_junit(path, report)
+    path.write_text(junit_text(report), encoding="utf-8")
     minidom.parse(str(path))
     return ET.parse(path).getroot()
 
