@@ -3,7 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany
-from preflight.facts import devices
+from preflight.tables import devices
 
 
 def test_all_reduce_is_correct(bench):

@@ -3,8 +3,8 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany
-from preflight.facts import proxies, variables
-from preflight.facts.missing import or_none
+from preflight.facts.value import or_none
+from preflight.tables import proxies, variables
 
 
 @pytest.mark.advisory

@@ -3,8 +3,8 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
-from preflight.facts import faults, gpu_models, gpu_rows, kernel_rows, visible
-from preflight.facts.missing import present
+from preflight.facts.value import present
+from preflight.tables import faults, gpu_faults, gpu_models, kernel_faults, visible
 
 
 def test_devices_are_readable(node):
@@ -78,7 +78,7 @@ def test_driver_runs_the_cuda_of_torch(cluster):
     Fix: a newer driver on the nodes named, or torch for an older CUDA (`--index-url https://download.pytorch.org/whl/cuXYZ`).
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, gpu_rows.DRIVER, faults.itself)
+    faults.judge(cluster, gpu_faults.DRIVER, faults.itself)
 
 
 def test_torch_has_code_for_them(cluster):
@@ -99,7 +99,7 @@ def test_none_is_broken(cluster):
     Fix: `nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT` on the nodes named; reset the GPU, reboot or replace it.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, gpu_rows.BROKEN, faults.gpus, noun="GPU")
+    faults.judge(cluster, gpu_faults.BROKEN, faults.gpus, noun="GPU")
 
 
 @pytest.mark.advisory
@@ -110,7 +110,7 @@ def test_none_is_held_back(cluster):
     Fix: `nvidia-smi -q -d PERFORMANCE,CLOCK,POWER` on the nodes named.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, gpu_rows.SLOWED, faults.gpus, noun="GPU")
+    faults.judge(cluster, gpu_faults.SLOWED, faults.gpus, noun="GPU")
 
 
 @pytest.mark.advisory
@@ -122,7 +122,7 @@ def test_settings_are_the_same_on_every_node(cluster):
     """
     faults.needs_gpus(cluster)
     cluster.needs_peers()
-    cluster.same_rows(gpu_rows.SAME)
+    cluster.same_rows(gpu_faults.SAME)
 
 
 def test_fabric_manager_runs_where_it_is_needed(cluster):
@@ -132,7 +132,7 @@ def test_fabric_manager_runs_where_it_is_needed(cluster):
     Fix: `systemctl enable --now nvidia-fabricmanager` in the driver's own version on the nodes named.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, gpu_rows.FABRIC, faults.itself)
+    faults.judge(cluster, gpu_faults.FABRIC, faults.itself)
 
 
 def test_nvlinks_are_up(cluster):
@@ -157,7 +157,7 @@ def test_kernel_log_tells_of_no_broken_gpu(cluster):
     Fix: `dmesg -T | grep -e Xid -e NVRM` on the nodes named; reset the GPU or reboot, and replace it if it comes back.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, gpu_rows.LOG, faults.itself)
+    faults.judge(cluster, gpu_faults.LOG, faults.itself)
 
 
 @pytest.mark.advisory
@@ -185,7 +185,7 @@ def test_iommu_leaves_peer_to_peer_alone(cluster):
     Fix: start the kernel of the nodes named with `iommu=pt`, or switch the IOMMU off in the BIOS.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, kernel_rows.IOMMU, faults.itself)
+    faults.judge(cluster, kernel_faults.IOMMU, faults.itself)
 
 
 @pytest.mark.advisory
@@ -197,7 +197,7 @@ def test_acs_leaves_peer_to_peer_alone(cluster):
     Fix: `setpci -s <bridge> ECAP_ACS+0x6.w=0000` on the nodes named, or switch ACS off in the BIOS.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, kernel_rows.ACS, faults.itself)
+    faults.judge(cluster, kernel_faults.ACS, faults.itself)
 
 
 @pytest.mark.advisory
@@ -208,4 +208,4 @@ def test_no_other_program_uses_them(cluster):
     Fix: `nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv` on the nodes named; end those programs.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, gpu_rows.BUSY, faults.itself)
+    faults.judge(cluster, gpu_faults.BUSY, faults.itself)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from preflight.facts import faults, kernel_rows
+from preflight.tables import faults, kernel_faults
 
 
 @pytest.mark.advisory
@@ -12,7 +12,7 @@ def test_node_is_at_its_best(cluster):
     Data loaders and NCCL's own threads share the CPUs: with too few or slow ones the GPUs wait, on every node.
     Fix: what each finding says, on the nodes named.
     """
-    faults.judge(cluster, kernel_rows.FRAGILE, faults.itself)
+    faults.judge(cluster, kernel_faults.FRAGILE, faults.itself)
 
 
 @pytest.mark.advisory
@@ -23,7 +23,7 @@ def test_settings_are_the_same_on_every_node(cluster):
     Fix: what each finding says, on the nodes named.
     """
     cluster.needs_peers()
-    cluster.same_rows(kernel_rows.SAME)
+    cluster.same_rows(kernel_faults.SAME)
 
 
 @pytest.mark.advisory
@@ -34,7 +34,7 @@ def test_memory_is_the_same_on_every_node(cluster):
     Fix: `dmidecode -t memory` on the nodes named; reseat or replace the module.
     """
     cluster.needs_peers()
-    kernel_rows.needs_as_much_memory(cluster)
+    kernel_faults.needs_as_much_memory(cluster)
 
 
 @pytest.mark.advisory
@@ -45,7 +45,7 @@ def test_log_tells_of_nothing_broken(cluster):
     What broke yesterday breaks again: the same job on the same node.
     Fix: `dmesg -T` on the nodes named.
     """
-    faults.judge(cluster, kernel_rows.LOG, faults.itself)
+    faults.judge(cluster, kernel_faults.LOG, faults.itself)
 
 
 @pytest.mark.advisory
@@ -55,4 +55,4 @@ def test_no_process_was_killed_during_the_run(ending):
     The next to be killed is a rank of the job, and its peers wait for it.
     Fix: `dmesg -T | grep -i "killed process"` on the nodes named; end what holds the memory.
     """
-    faults.judge(ending, kernel_rows.KILLED, faults.itself)
+    faults.judge(ending, kernel_faults.KILLED, faults.itself)

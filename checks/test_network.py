@@ -5,7 +5,7 @@ from ipaddress import ip_interface
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
-from preflight.facts import candidates, faults, kernel_rows
+from preflight.tables import faults, interfaces, kernel_faults
 
 
 def test_interface_variables_match_an_interface(node, cluster):
@@ -99,7 +99,7 @@ def test_nccl_starts_on_an_interface_of_the_peers(node, cluster):
     Fix: `export NCCL_SOCKET_IFNAME=<interface of the training network>` on every node, and GLOO_SOCKET_IFNAME too.
     """
     cluster.needs_peers()
-    astray = candidates.first_astray(node, cluster)
+    astray = interfaces.first_astray(node, cluster)
     assert not astray, astray
 
 
@@ -112,7 +112,7 @@ def test_nccl_takes_no_more_interfaces_than_meant(node, cluster):
     Fix: write `NCCL_SOCKET_IFNAME==<interface>` (one = of the shell, one of NCCL) to take exactly that interface.
     """
     cluster.needs_peers()
-    taken = candidates.taken_unasked(node, cluster)
+    taken = interfaces.taken_unasked(node, cluster)
     assert not taken, "; ".join(taken)
 
 
@@ -145,7 +145,7 @@ def test_interfaces_of_nccl_have_subnets_of_their_own(node, cluster):
     Fix: give each interface a subnet of its own, or name the one to take in NCCL_SOCKET_IFNAME.
     """
     cluster.needs_peers()
-    shared = candidates.in_one_subnet(candidates.of_nccl(node))
+    shared = interfaces.in_one_subnet(interfaces.of_nccl(node))
     assert not shared, "; ".join(f"{' and '.join(names)} are both in {subnet}" for subnet, names in shared.items())
 
 
@@ -158,7 +158,7 @@ def test_training_interface_is_a_real_one(node, cluster):
     """
     cluster.needs_peers()
     name = node.network.training_interface.name
-    what = candidates.virtual(name)
+    what = interfaces.virtual(name)
     assert not what, f"the training interface {name} is {what}"
 
 
@@ -191,7 +191,7 @@ def test_no_interface_counted_errors_during_the_run(ending):
     Fix: `ip -s -s link show dev <interface>`, `ethtool -S <interface>` on the nodes named; reseat or replace the cable.
     """
     ending.needs_peers()
-    faults.judge(ending, kernel_rows.LINKS, faults.itself)
+    faults.judge(ending, kernel_faults.LINKS, faults.itself)
 
 
 @pytest.mark.advisory

@@ -3,7 +3,8 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
-from preflight.facts import fabric, faults, gids, rdma_rows
+from preflight.facts import fabric
+from preflight.tables import faults, gids, rdma_faults
 
 GID_EXISTS = "rdma.gid_index_exists_on_every_node"
 GID_ROUTABLE = "rdma.gid_index_is_routable_roce_v2"
@@ -166,7 +167,7 @@ def test_devices_can_be_opened(cluster):
     Fix: give the container /dev/infiniband (`--device=/dev/infiniband`), load ib_uverbs on the nodes named.
     """
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_rows.OPENABLE, faults.ports)
+    faults.judge(cluster, rdma_faults.OPENABLE, faults.ports)
 
 
 def test_infiniband_ports_have_a_subnet_manager(cluster):
@@ -176,7 +177,7 @@ def test_infiniband_ports_have_a_subnet_manager(cluster):
     Fix: `sminfo` on the nodes named; start the subnet manager.
     """
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_rows.MANAGED, faults.ports)
+    faults.judge(cluster, rdma_faults.MANAGED, faults.ports)
 
 
 def test_active_mtu_is_the_same_on_every_node(cluster):
@@ -188,7 +189,7 @@ def test_active_mtu_is_the_same_on_every_node(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    faults.same_by_name(cluster, rdma_rows.active_mtus, "active MTU")
+    faults.same_by_name(cluster, rdma_faults.active_mtus, "active MTU")
 
 
 def test_active_mtu_is_enough_for_device_initiated_traffic(cluster):
@@ -198,7 +199,7 @@ def test_active_mtu_is_enough_for_device_initiated_traffic(cluster):
     Fix: `ip link set dev <netdev> mtu 9000` on the nodes named and on the switches between them.
     """
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_rows.DEVICE_INITIATED, faults.itself)
+    faults.judge(cluster, rdma_faults.DEVICE_INITIATED, faults.itself)
 
 
 def test_partition_is_the_same_on_every_node(cluster):
@@ -209,7 +210,7 @@ def test_partition_is_the_same_on_every_node(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    faults.same_by_name(cluster, rdma_rows.partitions, "partition key")
+    faults.same_by_name(cluster, rdma_faults.partitions, "partition key")
 
 
 @pytest.mark.advisory
@@ -220,7 +221,7 @@ def test_ports_are_sound(cluster):
     Fix: `ibstat` and `show_gids` on the nodes named.
     """
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_rows.FRAGILE, faults.active_ports)
+    faults.judge(cluster, rdma_faults.FRAGILE, faults.active_ports)
 
 
 @pytest.mark.advisory
@@ -231,7 +232,7 @@ def test_choice_of_ports_is_sound(cluster):
     Fix: name the ports of the job in NCCL_IB_HCA.
     """
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_rows.NODES, faults.itself)
+    faults.judge(cluster, rdma_faults.NODES, faults.itself)
 
 
 @pytest.mark.advisory
@@ -255,7 +256,7 @@ def test_adapters_reach_gpu_memory(cluster):
     """
     faults.needs_gpus(cluster)
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_rows.GPUDIRECT, faults.itself)
+    faults.judge(cluster, rdma_faults.GPUDIRECT, faults.itself)
 
 
 def test_no_link_went_down_during_the_run(ending):
@@ -265,7 +266,7 @@ def test_no_link_went_down_during_the_run(ending):
     Fix: `dmesg -T | grep -i link` on the nodes named; reseat or replace the cable, then the adapter.
     """
     faults.needs_rdma(ending)
-    faults.judge(ending, rdma_rows.FLAPPED, faults.itself)
+    faults.judge(ending, rdma_faults.FLAPPED, faults.itself)
 
 
 @pytest.mark.advisory
@@ -276,4 +277,4 @@ def test_no_errors_were_counted_during_the_run(ending):
     Fix: `perfquery` or the files in /sys/class/infiniband/*/ports/*/counters on the nodes named; clean or replace it.
     """
     faults.needs_rdma(ending)
-    faults.judge(ending, rdma_rows.COUNTED, faults.itself)
+    faults.judge(ending, rdma_faults.COUNTED, faults.itself)

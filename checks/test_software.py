@@ -3,8 +3,9 @@
 import pytest
 
 from preflight.errors import BlameMany, NotApplicable
-from preflight.facts import fabric, packages
-from preflight.facts.missing import or_none
+from preflight.facts import fabric
+from preflight.facts.value import or_none
+from preflight.tables import packages
 
 # What is compared, how a node tells it, how to mend it, and whose consequence a difference is: CUDA, cuDNN and NCCL
 # come with torch. A row in HARD stops a job or makes it wrong; one in SOFT is fragile.

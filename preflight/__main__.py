@@ -7,7 +7,7 @@ import sys
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    from preflight.cli import run
+    from preflight.cli.main import run
 
     sys.exit(run(sys.argv[1:]))
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from preflight.arguments import BENCH_OPTIONS, OPTIONS, Chosen, canonical, destination
 from preflight.errors import UsageError
+from preflight.options.table import BENCH_OPTIONS, OPTIONS, Chosen, canonical, destination
 
 SHARED = "hosts"  # the one short option that another plugin (pytest-testinfra) may own with the same meaning
 
@@ -58,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if config.getoption("numprocesses", None) or config.getoption("dist", "no") not in {"no", None}:
         raise pytest.UsageError("--hosts with -n: the checks of one cluster are one run; leave out -n and --dist")
-    from preflight.checking import Checking
+    from preflight.judge.session import Checking
 
     try:
         config.pluginmanager.register(Checking.configured(config, chosen), "preflight-checking")

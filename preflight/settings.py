@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from preflight.errors import UsageError
-from preflight.waivers import Waiver, parse_waivers
+from preflight.ledger.waivers import Waiver, parse_waivers
 
 if sys.version_info >= (3, 11):
     import tomllib

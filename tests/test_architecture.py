@@ -5,83 +5,75 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
-from functools import cache
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "preflight"
+from tests import house
+from tests.house import PACKAGE, ROOT, imported, statements, tree
 
-# Every module or package of ours, once. Each row may import the rows above it and itself only within a package.
-ORDER = (
-    ("errors", "findings", "arguments", "symptoms", "nccl_log"),
-    ("hosts", "sweep"),
-    ("gates", "waivers"),
-    ("settings",),
-    ("facts",),
-    ("transport", "payload", "launch", "report", "slow", "mesh"),
-    ("launchers",),
-    ("bandwidth", "options", "outcome", "progress", "scope", "session"),
-    ("fleet", "jobs"),
-    ("stages",),
-    ("crew",),
-    ("run", "stored"),
-    ("judge", "launching", "history"),
-    ("asked",),
-    ("reporting",),
-    ("items",),
-    ("checking",),
-    ("plugin",),
-    ("verbs",),
-    ("cli",),
-    ("__main__",),
-)
-ROW_OF = {name: row for row, names in enumerate(ORDER) for name in names}
-APART = {"node", "workloads"}  # they run elsewhere: nothing of ours but their own package, and nobody imports them
-READERS_OF_NODE = {("session", "preflight.node.frames")}  # both ends of the wire speak by one codec
+READERS_OF_NODE = {("session", "preflight.node.agent.frames")}  # both ends of the wire speak by one codec
 
 # Modules whose tests stand in the file of another: they are too thin for one of their own.
-TOGETHER = {
-    "__main__.py": "test_cli.py",
-    "asked.py": "test_options.py",
-    "gates.py": "test_judge.py",
-    "facts/gpu_rows.py": "checks/test_gpu.py",
-    "facts/kernel_rows.py": "checks/test_kernel.py",
-    "facts/rdma_rows.py": "checks/test_rdma.py",
-    "fleet.py": "test_session.py",
-    "facts/files.py": "checks/test_files.py",
-    "facts/machine.py": "checks/test_software.py",
-    "facts/variable_rows.py": "checks/test_environment.py",
-    "launch/accelerate.py": "launch/test_accelerate_file.py",
-    "launch/arithmetic.py": "launch/test_shell.py",
-    "launch/check.py": "launch/test_field.py",
-    "launch/commands.py": "launch/test_shell.py",
-    "launch/detect.py": "launch/test_read.py",
-    "launch/environment.py": "launch/test_shell.py",
-    "launch/expansion.py": "launch/test_shell.py",
-    "launch/files.py": "launch/test_read.py",
-    "launch/jobs.py": "launch/test_ranks.py",
+TOGETHER: dict[str, str] = {
+    "__main__.py": "cli/test_main.py",
+    "cli/explain.py": "cli/test_run.py",
+    "cli/facts.py": "cli/test_run.py",
+    "cli/launch.py": "options/test_launch.py",
+    "cli/report.py": "cli/test_run.py",
+    "facts/subjects/clock.py": "facts/test_decode.py",
+    "facts/subjects/ending.py": "checks/test_rdma.py",
+    "facts/subjects/environment.py": "facts/test_selection.py",
+    "facts/subjects/files.py": "collect/test_files.py",
+    "facts/subjects/identity.py": "facts/test_selection.py",
+    "facts/subjects/limits.py": "facts/test_subjects.py",
+    "facts/subjects/machine.py": "launch/rules/test_needs.py",
+    "facts/subjects/peers.py": "facts/subjects/test_network.py",
+    "facts/subjects/ports.py": "node/subjects/test_ports.py",
+    "facts/subjects/rdma.py": "facts/subjects/test_gpu.py",
+    "facts/subjects/software.py": "facts/test_subjects.py",
+    "facts/subjects/trust.py": "launch/rules/test_needs.py",
+    "facts/view.py": "collect/test_subjects.py",
+    "judge/items.py": "judge/test_session.py",
+    "judge/launch_files.py": "options/test_launch.py",
+    "launch/address.py": "launch/rules/test_addresses.py",
+    "launch/commands.py": "launch/text/test_shell.py",
+    "launch/launchers/accelerate.py": "launch/test_job.py",
+    "launch/launchers/direct.py": "launch/test_job.py",
+    "launch/launchers/env.py": "launch/text/test_shell.py",
+    "launch/launchers/llamafactory.py": "launch/text/test_shell.py",
+    "launch/launchers/slurm.py": "launch/test_read.py",
+    "launch/launchers/torchrun.py": "launch/text/test_shell.py",
     "launch/layout.py": "launch/test_write.py",
-    "launch/located.py": "launch/test_read.py",
-    "launch/marks.py": "launch/test_read.py",
-    "launch/options.py": "launch/test_shell.py",
     "launch/plan.py": "launch/test_read.py",
     "launch/pods.py": "launch/test_kubernetes.py",
-    "launch/programs.py": "launch/test_shell.py",
-    "launch/slurm.py": "launch/test_read.py",
-    "launch/statements.py": "launch/test_shell.py",
-    "launch/syntax.py": "launch/test_shell.py",
-    "launch/torchrun.py": "launch/test_shell.py",
-    "node/lock.py": "node/test_keeper.py",
-    "node/worker.py": "node/test_keeper.py",
-    "stages/bench.py": "whole/test_bandwidth.py",
-    "stages/devices.py": "workloads/test_devices.py",
-    "stages/files.py": "node/test_files.py",
-    "stages/trust.py": "node/test_trust.py",
-    "items.py": "test_checking.py",
-    "plugin.py": "test_checking.py",
+    "launch/rules/check.py": "launch/test_field.py",
+    "launch/rules/jobs.py": "launch/rules/test_ranks.py",
+    "launch/text/arithmetic.py": "launch/text/test_shell.py",
+    "launch/text/detect.py": "launch/test_read.py",
+    "launch/text/expansion.py": "launch/text/test_shell.py",
+    "launch/text/located.py": "launch/test_read.py",
+    "launch/text/marks.py": "launch/test_read.py",
+    "launch/text/options.py": "launch/text/test_shell.py",
+    "launch/text/programs.py": "launch/text/test_shell.py",
+    "launch/text/statements.py": "launch/text/test_shell.py",
+    "launch/text/syntax.py": "launch/text/test_shell.py",
+    "ledger/gates.py": "judge/test_judge.py",
+    "ledger/ledger.py": "ledger/test_findings.py",
+    "measure/bench.py": "checks/test_bench.py",
+    "measure/blame.py": "measure/test_mesh.py",
+    "measure/devices.py": "workloads/test_devices.py",
+    "node/agent/lock.py": "node/agent/test_keeper.py",
+    "node/agent/worker.py": "node/agent/test_keeper.py",
+    "plugin.py": "cli/test_main.py",
+    "redact.py": "launch/test_seats.py",
+    "run/source.py": "run/test_live.py",
+    "session/fleet.py": "session/test_connection.py",
+    "tables/gpu_faults.py": "checks/test_gpu.py",
+    "tables/kernel_faults.py": "checks/test_gpu.py",
+    "tables/rdma_faults.py": "checks/test_rdma.py",
+    "tables/variable_names.py": "tables/test_variables.py",
     "transport/local.py": "test_transport.py",
     "transport/ssh.py": "test_transport.py",
 }
@@ -92,16 +84,11 @@ ONLY_IN = {
     "numpy": {"workloads"},
     "accelerate": {"workloads"},
     "deepspeed": {"workloads"},
-    "pytest": {"plugin", "checking", "items", "verbs"},
+    "pytest": {"plugin", "judge", "cli"},
     "psutil": {"node"},
     "netifaces": {"node"},
     "ClusterShell": {"hosts"},
 }
-
-
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
 def sources(*folders: Path) -> list[Path]:
@@ -118,61 +105,45 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def unit_of(module: str) -> str:
-    """The module or package of ours that a dotted name is in: "facts" of "preflight.facts.node"."""
-    return module.split(".")[1] if "." in module else ""
-
-
-def unit_of_path(path: Path) -> str:
-    parts = path.relative_to(PACKAGE).parts
-    return parts[0].removesuffix(".py")
-
-
-def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Everything below a node that is there at run time."""
-    for child in ast.iter_child_nodes(node):
-        is_typing = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
-        if not is_typing:
-            yield child
-            yield from statements(child)
-
-
-def imported(path: Path) -> Iterator[str]:
-    """Dotted names of the modules that a file imports at run time, functions included."""
-    for node in statements(tree(path)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name_of(path)}:{node.lineno}: a relative import"
-            module = str(node.module)
-            for alias in node.names:
-                inner = ROOT / module.replace(".", "/") / alias.name
-                is_module = inner.with_suffix(".py").is_file() or inner.is_dir()
-                yield f"{module}.{alias.name}" if module.startswith("preflight") and is_module else module
+def room_of_path(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 @pytest.mark.parametrize("path", OURS, ids=name_of)
-def test_modules_import_only_what_stands_above_them(path):
-    """One order for the whole program, so that no part can be understood only together with a later one."""
-    unit = unit_of_path(path)
-    ours = [module for module in imported(path) if module.startswith("preflight")]
-    for module in ours:
-        target = unit_of(module)
-        if target in {"", unit} or (unit, module) in READERS_OF_NODE:
+def test_what_runs_elsewhere_is_apart(path):
+    """The code of nodes and ranks is sent, not imported; it imports its own package and nothing else of ours."""
+    room = room_of_path(path)
+    for module in imported(path):
+        if not module.startswith("preflight") or (room, module) in READERS_OF_NODE:
             continue
-        assert unit not in APART, f"{unit} runs elsewhere and must not import {module}"
-        assert target not in APART, f"{module} runs elsewhere: it is sent, not imported"
-        if unit == "__init__":
-            pytest.fail(f"import preflight must cost nothing, and imports {module}")
-        assert unit in ROW_OF, f"{unit}: give it a place in ORDER"
-        assert target in ROW_OF, f"{target}: give it a place in ORDER"
-        assert ROW_OF[target] < ROW_OF[unit], f"{unit} imports {module}, which stands beside or below it"
+        target = house.room_of(module)
+        assert room != "__init__" or not target, f"import preflight must cost nothing, and imports {module}"
+        assert room == target or not {room, target} & house.APART, f"{room} imports {module}"
 
 
-def test_every_module_has_its_place_in_the_order():
-    """One that was added is placed, one that is gone is not kept."""
-    units = {unit_of_path(path) for path in OURS} - APART - {"__init__"}
-    assert units == set(ROW_OF)
+def test_no_room_imports_one_beside_or_above_it():
+    """One order for the whole program, so that no part can be understood only together with a later one."""
+    drawn = house.arrows()
+    drawn["session"].discard("node")
+    assert house.upward(house.ORDER, drawn) == []
+    assert {name for row in house.ORDER for name in row} == house.rooms() - house.APART
+
+
+@pytest.mark.parametrize("folder", house.INSIDE)
+def test_the_order_holds_inside_the_larger_rooms(folder):
+    """A folder of thousands of lines has floors of its own; its __init__ may show all of them."""
+    drawn = house.arrows(folder)
+    assert house.upward(house.INSIDE[folder], drawn) == []
+    assert {name for row in house.INSIDE[folder] for name in row} == set(drawn)
+
+
+def test_the_house_stays_small():
+    """What `ls preflight/` shows fits on a page, and so does every folder; nothing imports itself by a detour."""
+    assert len(house.rooms()) <= 24
+    assert max(house.floors(house.arrows()).values()) <= 13
+    assert house.circles() == []
+    modules = Counter(path.parent for path in OURS if path.name != "__init__.py")
+    assert {name_of(folder): count for folder, count in modules.items() if count > 15} == {}
 
 
 @pytest.mark.parametrize("path", OURS, ids=name_of)
@@ -180,7 +151,7 @@ def test_packages_of_others_are_known_where_they_belong(path):
     """No torch outside of the ranks' programs, no pytest below the plugin, one door to each library."""
     for module in imported(path):
         known = ONLY_IN.get(module.split(".")[0])
-        assert known is None or unit_of_path(path) in known, f"{module} is for {known}"
+        assert known is None or room_of_path(path) in known, f"{module} is for {known}"
 
 
 @pytest.mark.parametrize("path", [*NODE, *sources(PACKAGE / "workloads")], ids=name_of)
@@ -217,7 +188,7 @@ def called(node: ast.AST) -> str:
 
 BANNED_CALLS = {"os.system", "os.popen", "eval", "exec", "tempfile.mktemp", "yaml.load", "yaml.unsafe_load", "input"}
 BANNED_IMPORTS = {"pickle", "shelve", "dill", "commands", "telnetlib"}
-ALLOWED = {("preflight/node/bootstrap.py", "exec")}  # a loader runs the code it was sent: that is what it is for
+ALLOWED = {("preflight/node/agent/bootstrap.py", "exec")}  # a loader runs the code it was sent: that is what it is for
 
 
 @pytest.mark.parametrize("path", [*OURS, *CHECKS], ids=name_of)

@@ -1,9 +1,10 @@
 """What we know about the nodes: typed, frozen, and strict about what a node said.
 
-``values``     one struct a subject, as it crosses the wire; those of a kind stand in files of their own
-``missing``    the base of all structs, and the fact that could not be had
+``value``      the base of all structs, and the fact that could not be had
+``subjects``   one file a subject: its structs, as they cross the wire
 ``decode``     a node's documents -> NodeFacts, or BadReply
 ``selection``  which interface NCCL and Gloo choose, by their own rules
 ``node``       NodeFacts: one node, as a check sees it
+``view``       the documents of all nodes -> Cluster, with interface and backend chosen
 ``cluster``    Cluster: all nodes, and who differs
 """

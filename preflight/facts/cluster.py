@@ -10,8 +10,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
-from preflight.facts.missing import present
 from preflight.facts.node import NodeFacts
+from preflight.facts.value import present
 from preflight.hosts import fold
 
 

@@ -11,7 +11,8 @@ import msgspec
 
 from preflight.errors import UsageError
 from preflight.facts.node import NodeFacts
-from preflight.facts.values import SUBJECTS, Missing, Value
+from preflight.facts.subjects import SUBJECTS
+from preflight.facts.value import Missing, Value
 
 SCHEMA = 1
 FACTS_FILE_LIMIT_BYTES = 64 << 20

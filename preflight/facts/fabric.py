@@ -8,9 +8,11 @@ from functools import lru_cache
 from typing import Literal
 
 from preflight.errors import FactMissing
-from preflight.facts.hardware import NOT_TOLD, RdmaDevice
 from preflight.facts.selection import parse_patterns
-from preflight.facts.values import Gid, Missing, Network, Rdma, RdmaPort
+from preflight.facts.subjects.gpu import NOT_TOLD
+from preflight.facts.subjects.network import Network
+from preflight.facts.subjects.rdma import Gid, Rdma, RdmaDevice, RdmaPort
+from preflight.facts.value import Missing
 
 Scope = Literal["empty", "link-local", "ipv4", "ipv6"]
 LINK_LAYERS = ("InfiniBand", "Ethernet")

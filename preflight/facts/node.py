@@ -7,8 +7,23 @@ from functools import cached_property
 from typing import TypeVar
 
 from preflight.errors import BlockedBy, FactMissing
-from preflight.facts import fabric, selection, values
-from preflight.facts.values import Missing, Value, Variable
+from preflight.facts import fabric, selection
+from preflight.facts.subjects.clock import Clock
+from preflight.facts.subjects.ending import Ending
+from preflight.facts.subjects.environment import Environment, Variable
+from preflight.facts.subjects.files import Files
+from preflight.facts.subjects.gpu import Gpus
+from preflight.facts.subjects.identity import Identity
+from preflight.facts.subjects.kernel import Kernel
+from preflight.facts.subjects.limits import Limits
+from preflight.facts.subjects.machine import Machine
+from preflight.facts.subjects.network import Network
+from preflight.facts.subjects.peers import Peers
+from preflight.facts.subjects.ports import Ports
+from preflight.facts.subjects.rdma import Rdma
+from preflight.facts.subjects.software import Software
+from preflight.facts.subjects.trust import Trust
+from preflight.facts.value import Missing, Value
 
 V = TypeVar("V", bound=Value)
 
@@ -36,79 +51,79 @@ class NodeFacts:
         raise FactMissing(name, missing.missing, missing.kind)
 
     @property
-    def identity(self) -> values.Identity:
+    def identity(self) -> Identity:
         """Names and machine."""
-        return self.subject("identity", values.Identity)
+        return self.subject("identity", Identity)
 
     @property
-    def network(self) -> values.Network:
+    def network(self) -> Network:
         """Interfaces, gateways, port range."""
-        return self.subject("network", values.Network)
+        return self.subject("network", Network)
 
     @property
-    def ports(self) -> values.Ports:
+    def ports(self) -> Ports:
         """Ports in use."""
-        return self.subject("ports", values.Ports)
+        return self.subject("ports", Ports)
 
     @property
-    def software(self) -> values.Software:
+    def software(self) -> Software:
         """The job's interpreter and packages."""
-        return self.subject("software", values.Software)
+        return self.subject("software", Software)
 
     @property
-    def gpu(self) -> values.Gpus:
+    def gpu(self) -> Gpus:
         """GPUs and driver."""
-        return self.subject("gpu", values.Gpus)
+        return self.subject("gpu", Gpus)
 
     @property
-    def rdma(self) -> values.Rdma:
+    def rdma(self) -> Rdma:
         """RDMA devices."""
-        return self.subject("rdma", values.Rdma)
+        return self.subject("rdma", Rdma)
 
     @property
-    def environment(self) -> values.Environment:
+    def environment(self) -> Environment:
         """The job's variables."""
-        return self.subject("environment", values.Environment)
+        return self.subject("environment", Environment)
 
     @property
-    def limits(self) -> values.Limits:
+    def limits(self) -> Limits:
         """Limits and shared memory."""
-        return self.subject("limits", values.Limits)
+        return self.subject("limits", Limits)
 
     @property
-    def kernel(self) -> values.Kernel:
+    def kernel(self) -> Kernel:
         """Modules, quotas, memory, the kernel's log."""
-        return self.subject("kernel", values.Kernel)
+        return self.subject("kernel", Kernel)
 
     @property
-    def ending(self) -> values.Ending:
+    def ending(self) -> Ending:
         """Ports and counters at the end of the run."""
-        return self.subject("ending", values.Ending)
+        return self.subject("ending", Ending)
 
     @property
-    def machine(self) -> values.Machine:
+    def machine(self) -> Machine:
         """Processors, memory, services."""
-        return self.subject("machine", values.Machine)
+        return self.subject("machine", Machine)
 
     @property
-    def files(self) -> values.Files:
+    def files(self) -> Files:
         """Folders, mounts and the paths asked for."""
-        return self.subject("files", values.Files)
+        return self.subject("files", Files)
 
     @property
-    def trust(self) -> values.Trust:
+    def trust(self) -> Trust:
         """Logins from node to node."""
-        return self.subject("trust", values.Trust)
+        return self.subject("trust", Trust)
 
     @property
-    def peers(self) -> values.Peers:
+    def peers(self) -> Peers:
         """Routes to the peers and the port bound for MASTER_PORT."""
-        return self.subject("peers", values.Peers)
+        return self.subject("peers", Peers)
 
     @property
-    def clock(self) -> values.Clock:
+    def clock(self) -> Clock:
         """Wall clock against the controller's."""
-        return self.subject("clock", values.Clock)
+        return self.subject("clock", Clock)
 
     def interface_mismatches(self) -> tuple[str, ...]:
         """What NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME name, by the rules of each, that is not on this node."""

@@ -14,7 +14,10 @@ from typing import Literal
 import msgspec
 
 from preflight.errors import FactMissing
-from preflight.facts.values import Environment, Identity, Interface, Missing, Network, present
+from preflight.facts.subjects.environment import Environment
+from preflight.facts.subjects.identity import Identity
+from preflight.facts.subjects.network import Interface, Network
+from preflight.facts.value import Missing, present
 
 Backend = Literal["nccl", "gloo"]
 NCCL_INTERFACE_LIMIT = 16

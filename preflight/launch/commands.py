@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from preflight.findings import Finding
-from preflight.launch import accelerate, deepspeed, environment, torchrun
-from preflight.launch.marks import Marks
-from preflight.launch.options import Reader
-from preflight.launch.plan import Field, Hostfile, Plan, Slurm, words
-from preflight.launch.shell import Command
-from preflight.launch.slurm import with_step
+from preflight.launch.field import Field, words
+from preflight.launch.launchers import accelerate, deepspeed, env, llamafactory, torchrun
+from preflight.launch.launchers.slurm import with_step
+from preflight.launch.plan import Hostfile, Plan, Slurm
+from preflight.launch.text.marks import Marks
+from preflight.launch.text.options import Reader
+from preflight.launch.text.shell import Command
+from preflight.ledger.findings import Finding
 
 PYTHON = re.compile(r"python(\d(\.\d+)?)?")
 # Commands that only name a launcher.
@@ -78,9 +79,9 @@ def _plan_at(command: Command, context: Context, names: list[str], place: int, n
     elif module is not None and names[place + 1 + module] == "deepspeed.launcher.runner":
         plan = deepspeed.read(reader, rest[module + 1 :], wrapper, context.hostfiles)
     elif name in ("llamafactory-cli", "lmf"):
-        plan = environment.read_llamafactory(reader, rest, wrapper)
+        plan = llamafactory.read_llamafactory(reader, rest, wrapper)
     elif PYTHON.fullmatch(name):
-        plan = environment.read(reader, rest, wrapper)
+        plan = env.read(reader, rest, wrapper)
     if plan is not None:
         context.problems.extend(reader.problems)
     return plan

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from preflight.findings import Finding, Where
 from preflight.launch import pods
-from preflight.launch.located import Located
-from preflight.launch.plan import Field, Plan, Skip, Sourced, fail, firm, told, warn, words
+from preflight.launch.field import Field, Sourced, firm, told, words
+from preflight.launch.plan import Plan, Skip, fail, warn
 from preflight.launch.pods import Group
+from preflight.launch.text.located import Located
+from preflight.ledger.findings import Finding, Where
 
 Answer = tuple[list[Plan], list[Finding]]
 # Filled in by whoever starts the pods' programs; what a file says of them is no template.

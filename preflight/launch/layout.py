@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from preflight.errors import FactMissing, UsageError
@@ -101,3 +103,22 @@ def variables(node: NodeFacts) -> dict[str, str]:
     if len(rows) == 1:
         found["NCCL_IB_GID_INDEX"] = str(rows.pop())
     return found
+
+
+HEAD = "#!/bin/bash\n"
+
+
+def exports(values: Mapping[str, str]) -> str:
+    """The lines of a script that set these variables for what it starts."""
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
+
+
+def file_name(layout: Layout, index: int) -> str:
+    """A part of a file's name: a host's name with nothing in it that a shell or a file system would take."""
+    return "".join(letter if letter.isalnum() or letter in ".-_" else "-" for letter in layout.nodes[index].name)
+
+
+def shared_launch(layout: Layout) -> dict[str, str]:
+    """The variables that have one value on all nodes."""
+    each = [variables(node) for node in layout.nodes]
+    return {name: value for name, value in each[0].items() if all(found.get(name) == value for found in each)}

@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from preflight.findings import Finding, Where
 from preflight.launch.commands import Context, plan_of
-from preflight.launch.expansion import Assigned
-from preflight.launch.located import Located
-from preflight.launch.marks import Marks
-from preflight.launch.plan import Field, Plan, Sourced, fail, firm, told, warn
-from preflight.launch.shell import SHELLS, Command, Word
-from preflight.launch.statements import read_script
+from preflight.launch.field import Field, Sourced, firm, told
+from preflight.launch.plan import Plan, fail, warn
+from preflight.launch.text.expansion import Assigned
+from preflight.launch.text.located import Located
+from preflight.launch.text.marks import Marks
+from preflight.launch.text.shell import SHELLS, Command, Word
+from preflight.launch.text.statements import read_script
+from preflight.ledger.findings import Finding, Where
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")

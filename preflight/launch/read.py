@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from preflight.findings import Finding, Where
-from preflight.launch import accelerate, accelerate_file, deepspeed, kubernetes, located
+from preflight.errors import UsageError
+from preflight.launch import kubernetes
 from preflight.launch.commands import Context, plan_of
-from preflight.launch.detect import kind_of, template_line
-from preflight.launch.expansion import Assigned
-from preflight.launch.files import expanded, read_file
-from preflight.launch.marks import Marks, clean, plain
-from preflight.launch.plan import BatchConfig, Field, Hostfile, LaunchFiles, Plan, Skip, told
-from preflight.launch.shell import Command
-from preflight.launch.slurm import job_variables, read_directives
-from preflight.launch.starting import script_problems
-from preflight.launch.statements import read_script
+from preflight.launch.field import Field, told
+from preflight.launch.launchers import accelerate, accelerate_file, deepspeed
+from preflight.launch.launchers.slurm import job_variables, read_directives
+from preflight.launch.plan import BatchConfig, Hostfile, LaunchFiles, Plan, ScriptFile, Skip
+from preflight.launch.text import located
+from preflight.launch.text.detect import kind_of, template_line
+from preflight.launch.text.expansion import Assigned
+from preflight.launch.text.marks import Marks, clean, plain
+from preflight.launch.text.shell import Command
+from preflight.launch.text.statements import read_script
+from preflight.ledger.findings import Finding, Where
 
 # A script with one of these runs on one node and starts the others.
 STARTS_ALL = re.compile(r"(?m)^[^#\n]*\b(srun|pdsh|clush)\b")
@@ -40,6 +43,7 @@ class Bundle:
     plans: list[Plan] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
     problems: list[Finding] = field(default_factory=list)
+    scripts: list[ScriptFile] = field(default_factory=list)
 
 
 def read_files(patterns: Iterable[str]) -> LaunchFiles:
@@ -72,6 +76,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
         tuple(bundle.variables.items()),
         tuple(bundle.skips),
         tuple(dict.fromkeys(bundle.problems)),
+        tuple(bundle.scripts),
     )
 
 
@@ -168,7 +173,7 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
             plan = replace(plan, config=bundle.texts[config])
         plans.append(plan)
     bundle.problems.extend(context.problems)
-    bundle.problems.extend(script_problems(commands, plans, marks, slurm))
+    bundle.scripts.append(ScriptFile(tuple(commands), tuple(plans), marks, slurm))
     bundle.plans.extend(plans)
     if not plans:
         _bare(bundle, name, marks, variables)
@@ -234,3 +239,39 @@ def _beside(bundle: Bundle, script: str, path: str, *, look_beside: bool) -> str
             bundle.texts[candidate] = clean(read_file(candidate))
             return bundle.texts[candidate]
     return None
+
+
+FILE_LIMIT_BYTES = 4 << 20
+
+FILES_LIMIT = 4096
+
+
+def expanded(patterns: Iterable[str]) -> list[str]:
+    """The files that names and patterns stand for, each once."""
+    files: list[str] = []
+    for pattern in patterns:
+        is_glob = any(letter in pattern for letter in "*?[") and not os.path.exists(pattern)
+        found = sorted(path for path in glob.glob(pattern) if os.path.isfile(path)) if is_glob else [pattern]
+        if not found:
+            raise UsageError(f"{pattern!r} matches no file")
+        files.extend(found)
+    if len(files) > FILES_LIMIT:
+        raise UsageError(f"{len(files)} launch files; wanted at most {FILES_LIMIT}")
+    return list(dict.fromkeys(files))
+
+
+def read_file(name: str) -> str:
+    """The text of a file of a sensible size."""
+    try:
+        if not os.path.isfile(name):
+            raise UsageError(f"{name!r} is not a file that can be read")
+        with open(name, "rb") as stream:
+            data = stream.read(FILE_LIMIT_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{name!r} cannot be read: {reason}") from None
+    if len(data) > FILE_LIMIT_BYTES:
+        raise UsageError(f"{name!r} has more than {FILE_LIMIT_BYTES >> 20} MiB")
+    if b"\0" in data:
+        raise UsageError(f"{name!r} is no text file")
+    return data.decode("utf-8-sig", "replace").replace("\r\n", "\n")

@@ -26,18 +26,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from preflight.report.csv import matrix_csv
-from preflight.report.hostlists import bad_hostfile, good_hostfile, nodes_json, slurm_exclude
+from preflight.report.formats.csv import matrix_csv
+from preflight.report.formats.hostlists import bad_hostfile, good_hostfile, nodes_json, slurm_exclude
+from preflight.report.formats.junit import junit_text
+from preflight.report.formats.markdown import markdown_text
+from preflight.report.formats.metrics import metrics_text
+from preflight.report.formats.nagios import nagios_line
 from preflight.report.json import json_text
-from preflight.report.junit import junit_text
-from preflight.report.markdown import markdown_text
 from preflight.report.material import Material
-from preflight.report.metrics import metrics_text
-from preflight.report.nagios import nagios_line
 
 
 def _html(material: Material) -> str:
-    from preflight.report.html import html_text  # Jinja2 takes 50 ms to import: not for every start
+    from preflight.report.html.page import html_text  # Jinja2 takes 50 ms to import: not for every start
 
     return html_text(material)
 

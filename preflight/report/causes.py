@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from preflight.findings import SEVERITY, Verdict, Where
 from preflight.hosts import fold
+from preflight.ledger.findings import SEVERITY, Verdict, Where
+from preflight.report.document import RunReport
 from preflight.report.groups import Group, groups, in_order
 from preflight.report.printable import printable
-from preflight.report.run import RunReport
 
 BAD = (Verdict.FAIL, Verdict.ERROR)
 

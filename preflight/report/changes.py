@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from preflight.findings import Verdict
 from preflight.hosts import fold
+from preflight.ledger.findings import Verdict
 from preflight.report.printable import printable
 
 NODES_WIDTH = 60

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from preflight.errors import FactMissing
-from preflight.facts import candidates, gids, gpu_rows, kernel_rows, selection
+from preflight.facts import selection
 from preflight.facts.cluster import Row
 from preflight.facts.node import NodeFacts
-from preflight.facts.values import or_none, present
+from preflight.facts.value import or_none, present
+from preflight.tables import gids, gpu_faults, interfaces, kernel_faults
 
 
 def _or_reason(read: Callable[[NodeFacts], str]) -> Callable[[NodeFacts], str]:
@@ -72,7 +73,7 @@ def _shm(node: NodeFacts) -> str:
 
 
 def _nccl_interfaces(node: NodeFacts) -> str:
-    return ", ".join(interface.name for interface in candidates.of_nccl(node)) or "none"
+    return ", ".join(interface.name for interface in interfaces.of_nccl(node)) or "none"
 
 
 def _gloo_interface(node: NodeFacts) -> str:
@@ -120,7 +121,7 @@ READERS: dict[str, Callable[[NodeFacts], str]] = {
     "GPUs": _gpus,
     "driver": lambda node: present(node.gpu.driver, "driver"),
     "CUDA of the driver": lambda node: present(node.gpu.cuda_driver, "CUDA of the driver"),
-    "power limit": lambda node: gpu_rows.of_all(node, "power_limit_watts", "power limit", unit=" W"),
+    "power limit": lambda node: gpu_faults.of_all(node, "power_limit_watts", "power limit", unit=" W"),
     "NVLinks of a GPU": lambda node: node.gpu.nvlinks(),
     "near the GPUs": lambda node: present(node.gpu.topology, "topology").told(),
     "RDMA": _rdma,
@@ -166,7 +167,7 @@ def _in_words(row: Row) -> Callable[[NodeFacts], str]:
 
 LASTING = {
     **{title: read for title, read in ROWS.items() if title not in (*VARYING, *COUNTED)},
-    **{row.what: _or_reason(_in_words(row)) for row in (*gpu_rows.SAME, *kernel_rows.SAME)},
+    **{row.what: _or_reason(_in_words(row)) for row in (*gpu_faults.SAME, *kernel_faults.SAME)},
 }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from preflight.findings import Finding, Verdict
-from preflight.report.run import RunReport
+from preflight.ledger.findings import Finding, Verdict
+from preflight.report.document import RunReport
 
 CONSEQUENCES = ("blocked by", "not started")
 

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from preflight.errors import UsageError
+from preflight.report.document import RunReport, from_document, to_document
 from preflight.report.files import write_atomically
 from preflight.report.printable import printable, without_surrogates
-from preflight.report.run import RunReport, from_document, to_document
 
 SIZE_LIMIT_BYTES = 512 << 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from preflight.report.run import RunReport
+from preflight.report.document import RunReport
 
 
 @dataclass(frozen=True)

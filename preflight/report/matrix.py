@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from preflight.findings import SEVERITY, Finding, Verdict
-from preflight.report.run import RunReport
+from preflight.ledger.findings import SEVERITY, Finding, Verdict
+from preflight.report.document import RunReport
 
 LETTERS = {
     None: "n", Verdict.SKIP: "s", Verdict.PASS: "p", Verdict.WARN: "w", Verdict.ERROR: "e", Verdict.FAIL: "f",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from preflight.facts.measured import Bench, Mesh, Training
 from preflight.hosts import fold
+from preflight.report.document import RunReport
 from preflight.report.printable import printable
-from preflight.report.run import RunReport
+from preflight.results import Bench, Mesh, Training
 
 ROWS = 8  # of the bench table: the largest size of each collective
 

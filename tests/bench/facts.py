@@ -15,8 +15,8 @@ import sys
 import time
 
 from preflight import hosts
-from preflight.fleet import Fleet
-from preflight.stages import facts
+from preflight.collect import subjects
+from preflight.session.fleet import Fleet
 from preflight.transport import Reach
 from tests.lab.lab import Lab
 
@@ -37,7 +37,7 @@ def collect(names: tuple[hosts.Host, ...], python: str | None) -> tuple[float, s
     """Seconds until every node's facts are here, decoded, and the nodes' Python; ending the keepers is apart."""
     started = time.monotonic()
     fleet = Fleet(names, Reach(python=python), run_id="bench", deadline=time.monotonic() + 60)
-    documents = fleet.run(facts.collect(fleet, [], "auto"), seconds=30)
+    documents = fleet.run(subjects.collect(fleet, [], "auto"), seconds=30)
     seconds = time.monotonic() - started
     assert not fleet.failures, fleet.failures
     assert len(documents) == len(names)

@@ -12,11 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from preflight.facts.measured import Bench, Expected, Mesh, Result, Slow, Stream, TrainedRank, Training
-from preflight.findings import Finding, Verdict, worst
-from preflight.report.html import html_text
+from preflight.ledger.findings import Finding, Verdict, worst
+from preflight.report.document import Counts, NodeInfo, RunInfo, RunReport
+from preflight.report.html.page import html_text
 from preflight.report.material import Material
-from preflight.report.run import Counts, NodeInfo, RunInfo, RunReport
+from preflight.results import Bench, Expected, Mesh, Result, Slow, Stream, TrainedRank, Training
 from tests.browser import browser, why_not
 
 NODES, CHECKS, SHIFTS = 512, 80, 16

@@ -17,9 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from preflight import mesh
+from preflight.measure import mesh
 from tests.checks.cluster import FakeRun, roce
-from tests.test_stored import written
+from tests.run.test_stored import written
 
 NODES = 1000
 SECONDS_LIMIT = 10.0

@@ -11,7 +11,7 @@ import time
 import traceback
 
 from preflight.errors import UsageError
-from preflight.launch.check import check_texts
+from preflight.launch.rules.check import check_texts
 from tests.launch.samples import FORMATS, mutated
 
 MUTATIONS = 10_000

@@ -17,10 +17,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from preflight.fleet import Fleet
+from preflight.collect import subjects
+from preflight.facts import view
 from preflight.hosts import parse_hosts
+from preflight.measure import streams
+from preflight.session.fleet import Fleet
 from preflight.settings import Settings
-from preflight.stages import facts, links
 from preflight.transport import Reach
 from tests.lab.faults import Planted
 from tests.lab.lab import Lab
@@ -36,12 +38,12 @@ def serve(names: str, python: str) -> None:
         parse_hosts(names), Reach(python=python), run_id=f"locate-{os.getpid()}", deadline=time.monotonic() + 900
     )
     try:
-        documents = fleet.run(facts.collect(fleet, [], "gloo"), seconds=60)
-        addresses = {node.name: facts.training_address(node) for node in facts.view(documents.values(), "gloo")}
+        documents = fleet.run(subjects.collect(fleet, [], "gloo"), seconds=60)
+        addresses = {node.name: view.training_address(node) for node in view.view(documents.values(), "gloo")}
         print("ready", flush=True)
         for _ in sys.stdin:
             began = time.monotonic()
-            work = links.search(fleet.sessions, addresses, threshold=Settings().bench.slow_below)
+            work = streams.search(fleet.sessions, addresses, threshold=Settings().bench.slow_below)
             _, slow = fleet.run(work, seconds=60)
             told = [[list(place.nodes), place.direction] for place in slow]
             print(json.dumps({"slow": told, "seconds": time.monotonic() - began}), flush=True)

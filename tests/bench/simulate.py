@@ -13,8 +13,8 @@ import random
 import sys
 from collections.abc import Sequence
 
-from preflight import slow
-from preflight.facts.measured import Slow, Stream
+from preflight.measure import slow
+from preflight.results import Slow, Stream
 
 USUAL = 0.12  # GB/s
 RUNS = {2: 1000, 3: 1000, 4: 1000, 8: 1000, 16: 1000, 64: 500, 256: 200, 1024: 60, 4096: 20}

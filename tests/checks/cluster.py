@@ -12,9 +12,29 @@ from typing import Any
 
 import msgspec
 
-from preflight.facts import hardware, selection, values
+from preflight.facts import selection
 from preflight.facts.cluster import Cluster
-from preflight.facts.measured import (
+from preflight.facts.node import NodeFacts
+from preflight.facts.subjects.clock import Clock
+from preflight.facts.subjects.ending import Ending, PortEnd
+from preflight.facts.subjects.environment import Environment, Variable
+from preflight.facts.subjects.files import Files, Mount, Place, Same, Shared
+from preflight.facts.subjects.gpu import Gpu, Gpus, GpuStatus, Links, PciFunction, Topology, TopologyRow
+from preflight.facts.subjects.identity import Identity
+from preflight.facts.subjects.kernel import Kernel
+from preflight.facts.subjects.limits import Limits
+from preflight.facts.subjects.machine import Machine
+from preflight.facts.subjects.network import Address, Gateway, Interface, Network
+from preflight.facts.subjects.peers import Peers, Route
+from preflight.facts.subjects.ports import Ports
+from preflight.facts.subjects.rdma import Gid, Rdma, RdmaDevice, RdmaPort
+from preflight.facts.subjects.software import Software
+from preflight.facts.subjects.trust import Login, Trust
+from preflight.facts.value import Missing, Value
+from preflight.judge.judge import KINDS, Check, Judge
+from preflight.ledger.findings import Finding, Verdict
+from preflight.ledger.ledger import Ledger
+from preflight.results import (
     Bench,
     Device,
     Drill,
@@ -28,10 +48,6 @@ from preflight.facts.measured import (
     Training,
     Transport,
 )
-from preflight.facts.node import NodeFacts
-from preflight.facts.values import Missing
-from preflight.findings import Finding, Ledger, Verdict
-from preflight.judge import KINDS, Check, Judge
 from preflight.settings import Settings
 
 FOLDER = Path(__file__).parents[2] / "checks"
@@ -42,7 +58,7 @@ ABSENT = Missing("not there", "absent")
 class FakeRun:
     """A run whose facts and measurements are given; `change` and its like break one thing and return it."""
 
-    subjects: dict[str, dict[str, values.Value]]
+    subjects: dict[str, dict[str, Value]]
     measured_mesh: Mesh
     measured_bench: Bench
     measured_training: Training
@@ -92,14 +108,14 @@ class FakeRun:
     def interface(self, node: str, **fields: Any) -> FakeRun:
         """Other values for eth0 of one node."""
         network = self.subjects[node]["network"]
-        assert isinstance(network, values.Network)
+        assert isinstance(network, Network)
         changed = [msgspec.structs.replace(i, **fields) if i.name == "eth0" else i for i in network.interfaces]
         return self.change(node, "network", interfaces=tuple(changed))
 
     def rdma_port(self, node: str, device: int = 0, **fields: Any) -> FakeRun:
         """Other values for the port of one RDMA device of one node."""
         rdma = self.subjects[node]["rdma"]
-        assert isinstance(rdma, values.Rdma)
+        assert isinstance(rdma, Rdma)
         devices = list(rdma.devices)
         port = msgspec.structs.replace(devices[device].ports[0], **fields)
         devices[device] = msgspec.structs.replace(devices[device], ports=(port,))
@@ -109,8 +125,8 @@ class FakeRun:
         """More variables on some nodes, on all where none is named."""
         for name in nodes or self.names:
             before = self.subjects[name]["environment"]
-            assert isinstance(before, values.Environment)
-            more = {key: values.Variable(text, "--env") for key, text in variables.items()}
+            assert isinstance(before, Environment)
+            more = {key: Variable(text, "--env") for key, text in variables.items()}
             self.change(name, "environment", variables={**before.variables, **more})
         return self
 
@@ -145,9 +161,9 @@ class FakeRun:
         subjects = dict(self.subjects[name])
         missing = self.missing.get(name, {})
         network, identity, variables = subjects["network"], subjects["identity"], subjects["environment"]
-        assert isinstance(network, values.Network)
-        assert isinstance(identity, values.Identity)
-        assert isinstance(variables, values.Environment)
+        assert isinstance(network, Network)
+        assert isinstance(identity, Identity)
+        assert isinstance(variables, Environment)
         index = self.names.index(name)
         address = _address(index + 1)
         subjects["network"] = selection.with_training_interface(
@@ -234,10 +250,10 @@ def with_netdevs(run: FakeRun) -> FakeRun:
     """The interfaces of the RoCE ports, each in the subnet of its rail."""
     for number, name in enumerate(run.names, 1):
         network = run.subjects[name]["network"]
-        assert isinstance(network, values.Network)
+        assert isinstance(network, Network)
         more = [
-            values.Interface(
-                *(f"rdma{index}", 10 + index, (values.Address(f"10.1.{index}.{number}", 24, "inet"),), 4200, 400000),
+            Interface(
+                *(f"rdma{index}", 10 + index, (Address(f"10.1.{index}.{number}", 24, "inet"),), 4200, 400000),
                 is_up=True,
                 is_loopback=False,
                 is_physical=True,
@@ -253,7 +269,7 @@ def infiniband(count: int = 4) -> FakeRun:
     run = rail_by_rail(roce(count).environment(NVSHMEM_IB_ENABLE_IBGDA="1"))
     for name in run.names:
         for device in range(8):
-            gid = values.Gid(0, f"fe80:0000:0000:0000:a088:c203:00ad:{device:04x}", "IB/RoCE v1", ABSENT)
+            gid = Gid(0, f"fe80:0000:0000:0000:a088:c203:00ad:{device:04x}", "IB/RoCE v1", ABSENT)
             fields = {"gids": (gid,), "lid": f"0x{device + 1:x}", "sm_lid": "0x1"}
             run.rdma_port(name, device, link_layer="InfiniBand", **fields)
     return run
@@ -273,11 +289,11 @@ def _run(count: int, *, gpus: int, variables: dict[str, str]) -> FakeRun:
     )
 
 
-def _subjects(name: str, names: list[str], *, gpus: int, variables: dict[str, str]) -> dict[str, values.Value]:
+def _subjects(name: str, names: list[str], *, gpus: int, variables: dict[str, str]) -> dict[str, Value]:
     number = names.index(name) + 1
     address = _address(number)
     routes = [
-        values.Route(
+        Route(
             peer,
             *(_address(other), (_address(other),), (_address(other),)),
             "eth0",
@@ -293,18 +309,18 @@ def _subjects(name: str, names: list[str], *, gpus: int, variables: dict[str, st
     cuda: Any = "13.0" if gpus else Missing("this torch is a CPU build", "absent")
     nccl: Any = "2.28.9" if gpus else ABSENT
     packages = {"torch": "2.13.0", "accelerate": "1.12.0", **({"deepspeed": "0.18.2"} if gpus else {})}
-    lock = values.Limits("unlimited", "unlimited", 1 << 20, 1 << 20, "unlimited", 64 << 30, 63 << 30, ())
+    lock = Limits("unlimited", "unlimited", 1 << 20, 1 << 20, "unlimited", 64 << 30, 63 << 30, ())
     driver: Any = "580.95" if gpus else ABSENT
     return {
-        "identity": values.Identity(
+        "identity": Identity(
             name, name, f"boot-{number}:1", "6.1.0", "x86_64", 64, 1 << 38, 1000, address, (address,), (address,), "ssh"
         ),
-        "network": values.Network((_loopback(), _eth0(address, 16 if len(names) > 255 else 24)), (), (32768, 60999)),
-        "ports": values.Ports((), 12),
-        "software": values.Software(
+        "network": Network((_loopback(), _eth0(address, 16 if len(names) > 255 else 24)), (), (32768, 60999)),
+        "ports": Ports((), 12),
+        "software": Software(
             "3.11.2", "cpython", "/usr/bin/python3", "glibc 2.36", packages, "2.13.0", cuda, ABSENT, nccl, nccl, "/x"
         ),
-        "gpu": values.Gpus(
+        "gpu": Gpus(
             tuple(_gpu(index) for index in range(gpus)),
             driver,
             "13.0" if gpus else ABSENT,
@@ -312,49 +328,47 @@ def _subjects(name: str, names: list[str], *, gpus: int, variables: dict[str, st
             switches=4 if gpus else 0,
             fabric_manager=True if gpus else ABSENT,
         ),
-        "rdma": values.Rdma(tuple(_hca(index, number) for index in range(gpus))),
-        "environment": values.Environment({key: values.Variable(text, "--env") for key, text in variables.items()}),
+        "rdma": Rdma(tuple(_hca(index, number) for index in range(gpus))),
+        "environment": Environment({key: Variable(text, "--env") for key, text in variables.items()}),
         "limits": lock,
         "kernel": _kernel(gpus),
-        "ending": values.Ending(
+        "ending": Ending(
             {f"mlx5_{i}:1": _port_end() for i in range(gpus)}, 0, {"eth0": 7}, 0.01 * (number % 50), 0.005
         ),
-        "peers": values.Peers(tuple(routes), master, "", ""),
-        "clock": values.Clock(0.01 * (number % 50), 0.005),
-        "machine": values.Machine("Xeon", ("chronyd",), True, "1.14.48.0", ABSENT, {"c++": "/usr/bin/c++"}),
+        "peers": Peers(tuple(routes), master, "", ""),
+        "clock": Clock(0.01 * (number % 50), 0.005),
+        "machine": Machine("Xeon", ("chronyd",), True, "1.14.48.0", ABSENT, {"c++": "/usr/bin/c++"}),
         "files": _files(names[0], asked=gpus > 0),
-        "trust": values.Trust(tuple(values.Login(peer, "", 0.2, "/usr/bin/python3") for peer in names if peer != name)),
+        "trust": Trust(tuple(Login(peer, "", 0.2, "/usr/bin/python3") for peer in names if peer != name)),
     }
 
 
-def _files(writer: str, *, asked: bool) -> values.Files:
-    places = tuple(
-        values.Place(path, what, "", True, 1 << 40, 1 << 20) for path, what in (("/root", "home"), ("/tmp", "tmp"))
-    )
-    mounts = (values.Mount("/data", "nfs4", "filer:/data", ""),)
+def _files(writer: str, *, asked: bool) -> Files:
+    places = tuple(Place(path, what, "", True, 1 << 40, 1 << 20) for path, what in (("/root", "home"), ("/tmp", "tmp")))
+    mounts = (Mount("/data", "nfs4", "filer:/data", ""),)
     if not asked:
-        return values.Files(places, mounts, (), ())
-    shared = (values.Shared("/data", writer, "", 0.02, 900.0, ()),)
-    return values.Files(places, mounts, shared, (values.Same("/code", "ab" * 32, 7, 4096, True, ()),))
+        return Files(places, mounts, (), ())
+    shared = (Shared("/data", writer, "", 0.02, 900.0, ()),)
+    return Files(places, mounts, shared, (Same("/code", "ab" * 32, 7, 4096, True, ()),))
 
 
 def _address(number: int) -> str:
     return f"10.0.{number >> 8}.{number & 255}"
 
 
-def _loopback() -> values.Interface:
-    held = (values.Address("127.0.0.1", 8, "inet"), values.Address("::1", 128, "inet6"))
-    return values.Interface("lo", 1, held, 65536, 0, is_up=True, is_loopback=True, is_physical=False)
+def _loopback() -> Interface:
+    held = (Address("127.0.0.1", 8, "inet"), Address("::1", 128, "inet6"))
+    return Interface("lo", 1, held, 65536, 0, is_up=True, is_loopback=True, is_physical=False)
 
 
-def _eth0(address: str, prefix: int) -> values.Interface:
-    held = (values.Address(address, prefix, "inet"), values.Address("fe80::1%eth0", 64, "inet6"))
-    return values.Interface("eth0", 2, held, 9000, 25000, is_up=True, is_loopback=False, is_physical=True)
+def _eth0(address: str, prefix: int) -> Interface:
+    held = (Address(address, prefix, "inet"), Address("fe80::1%eth0", 64, "inet6"))
+    return Interface("eth0", 2, held, 9000, 25000, is_up=True, is_loopback=False, is_physical=True)
 
 
-def _gpu(index: int) -> values.Gpu:
+def _gpu(index: int) -> Gpu:
     bus = f"00000000:{index:02x}:00.0"
-    status = hardware.GpuStatus(
+    status = GpuStatus(
         is_persistent=True,
         has_ecc=True,
         has_ecc_pending=True,
@@ -381,14 +395,12 @@ def _gpu(index: int) -> values.Gpu:
         fabric_status="Success",
     )
     place = f"pci0000:{index:02x}/0000:{index:02x}:00.0"
-    function = hardware.PciFunction(place, index // 4, 16, 16, 32.0, 32.0, "identity", ())
-    links = hardware.Links(18, 0)
-    return values.Gpu(
-        index, "NVIDIA H200", f"GPU-{index}", 143771, bus, "Default", "Disabled", 0, status, links, function
-    )
+    function = PciFunction(place, index // 4, 16, 16, 32.0, 32.0, "identity", ())
+    links = Links(18, 0)
+    return Gpu(index, "NVIDIA H200", f"GPU-{index}", 143771, bus, "Default", "Disabled", 0, status, links, function)
 
 
-def topology(gpus: int, *, nearest: tuple[int, ...] = ()) -> hardware.Topology:
+def topology(gpus: int, *, nearest: tuple[int, ...] = ()) -> Topology:
     """All GPUs joined by NVLink; each near an adapter, its own where `nearest` says nothing else."""
     near = nearest or tuple(range(gpus))
     columns = [f"{kind}{i}" for kind in ("GPU", "NIC") for i in range(gpus)]
@@ -401,16 +413,16 @@ def topology(gpus: int, *, nearest: tuple[int, ...] = ()) -> hardware.Topology:
         gpu, adapter = sorted((one, other))
         return "PIX" if near[int(gpu[3:])] == int(adapter[3:]) else "SYS"
 
-    rows = [hardware.TopologyRow(a, tuple(relation(a, b) for b in columns), ABSENT) for a in columns]
-    return hardware.Topology(tuple(rows), {f"NIC{i}": f"mlx5_{i}" for i in range(gpus)})
+    rows = [TopologyRow(a, tuple(relation(a, b) for b in columns), ABSENT) for a in columns]
+    return Topology(tuple(rows), {f"NIC{i}": f"mlx5_{i}" for i in range(gpus)})
 
 
-def _port_end(state: str = "ACTIVE", **counters: int) -> values.PortEnd:
-    return values.PortEnd(state, {"link_downed": 0, "symbol_error": 0, "port_rcv_errors": 0, **counters})
+def _port_end(state: str = "ACTIVE", **counters: int) -> PortEnd:
+    return PortEnd(state, {"link_downed": 0, "symbol_error": 0, "port_rcv_errors": 0, **counters})
 
 
-def _kernel(gpus: int) -> values.Kernel:
-    return values.Kernel(
+def _kernel(gpus: int) -> Kernel:
+    return Kernel(
         modules=("nvidia", "nvidia_peermem", "ib_uverbs", "mlx5_ib") if gpus else (),
         is_driver_open=True if gpus else ABSENT,
         boot_options=("iommu=pt",),
@@ -433,19 +445,17 @@ def _kernel(gpus: int) -> values.Kernel:
     )
 
 
-def _hca(index: int, number: int) -> values.RdmaDevice:
+def _hca(index: int, number: int) -> RdmaDevice:
     mapped = f"0000:0000:0000:0000:0000:ffff:0a01:{index:02x}{number & 255:02x}"
     gids = (
-        values.Gid(0, "fe80:0000:0000:0000:0000:0000:0000:0001", "IB/RoCE v1", f"rdma{index}"),
-        values.Gid(1, "fe80:0000:0000:0000:0000:0000:0000:0001", "RoCE v2", f"rdma{index}"),
-        values.Gid(2, mapped, "IB/RoCE v1", f"rdma{index}"),
-        values.Gid(3, mapped, "RoCE v2", f"rdma{index}"),
+        Gid(0, "fe80:0000:0000:0000:0000:0000:0000:0001", "IB/RoCE v1", f"rdma{index}"),
+        Gid(1, "fe80:0000:0000:0000:0000:0000:0000:0001", "RoCE v2", f"rdma{index}"),
+        Gid(2, mapped, "IB/RoCE v1", f"rdma{index}"),
+        Gid(3, mapped, "RoCE v2", f"rdma{index}"),
     )
     counters = dict.fromkeys(("link_downed", "symbol_error", "port_rcv_errors"), 0)
-    port = values.RdmaPort(
-        1, "ACTIVE", "LinkUp", 400.0, "Ethernet", gids, ABSENT, ABSENT, counters, 4, 4096, ("0xffff",)
-    )
-    return values.RdmaDevice(f"mlx5_{index}", "28.39", "MT_0838", "CA", (port,), "MT4129", "")
+    port = RdmaPort(1, "ACTIVE", "LinkUp", 400.0, "Ethernet", gids, ABSENT, ABSENT, counters, 4, 4096, ("0xffff",))
+    return RdmaDevice(f"mlx5_{index}", "28.39", "MT_0838", "CA", (port,), "MT4129", "")
 
 
 def _bench(names: list[str], ranks: list[tuple[int, str]]) -> Bench:
@@ -586,14 +596,14 @@ def leads_to(run: FakeRun, address: str, *nodes: str) -> FakeRun:
 def with_second_address(run: FakeRun, node: str, address: str) -> FakeRun:
     """A second interface, with this address."""
     network = run.subjects[node]["network"]
-    assert isinstance(network, values.Network)
+    assert isinstance(network, Network)
     second = msgspec.structs.replace(
-        network.interfaces[1], name="mgmt0", index=3, addresses=(values.Address(address, 24, "inet"),)
+        network.interfaces[1], name="mgmt0", index=3, addresses=(Address(address, 24, "inet"),)
     )
     return run.change(node, "network", interfaces=(*network.interfaces, second))
 
 
-def gpus(count: int, **fields: Any) -> tuple[values.Gpu, ...]:
+def gpus(count: int, **fields: Any) -> tuple[Gpu, ...]:
     """GPUs of one node."""
     return tuple(msgspec.structs.replace(_gpu(index), **fields) for index in range(count))
 
@@ -603,10 +613,10 @@ def with_interface(
 ) -> FakeRun:
     """One interface more on a node, before all others where `first`."""
     network = run.subjects[node]["network"]
-    assert isinstance(network, values.Network)
+    assert isinstance(network, Network)
     taken = [interface.index for interface in network.interfaces]
-    held = (values.Address(address, prefix, "inet"),)
-    more = values.Interface(
+    held = (Address(address, prefix, "inet"),)
+    more = Interface(
         name, 0 if first else max(taken) + 1, held, 1500, 0, is_up=True, is_loopback=False, is_physical=False
     )
     found = sorted((*network.interfaces, more), key=lambda interface: interface.index)
@@ -616,7 +626,7 @@ def with_interface(
 def with_gateways(run: FakeRun, *nodes: str) -> FakeRun:
     """A default route on some nodes."""
     for name in nodes:
-        run.change(name, "network", gateways=(values.Gateway("eth0", "10.0.0.254", "inet"),))
+        run.change(name, "network", gateways=(Gateway("eth0", "10.0.0.254", "inet"),))
     return run
 
 
@@ -630,7 +640,7 @@ def files_have(run: FakeRun, node: str, subject: str, **fields: Any) -> FakeRun:
 def logs_in(run: FakeRun, node: str, **fields: Any) -> FakeRun:
     """Another outcome of a node's first login."""
     trust = run.subjects[node]["trust"]
-    assert isinstance(trust, values.Trust)
+    assert isinstance(trust, Trust)
     first, *rest = trust.logins
     return run.change(node, "trust", logins=(msgspec.structs.replace(first, **fields), *rest))
 
@@ -643,7 +653,7 @@ def looks_up(run: FakeRun, node: str, peer: str, **fields: Any) -> FakeRun:
 def device(run: FakeRun, node: str, number: int, **fields: Any) -> FakeRun:
     """Other values for one RDMA device."""
     rdma = run.subjects[node]["rdma"]
-    assert isinstance(rdma, values.Rdma)
+    assert isinstance(rdma, Rdma)
     devices = list(rdma.devices)
     devices[number] = msgspec.structs.replace(devices[number], **fields)
     return run.change(node, "rdma", devices=tuple(devices))
@@ -657,7 +667,7 @@ def renamed(run: FakeRun, node: str, number: int, name: str) -> FakeRun:
 def without_gid(run: FakeRun, node: str, index: int) -> FakeRun:
     """One row less in the GID table of the first RDMA device of a node."""
     rdma = run.subjects[node]["rdma"]
-    assert isinstance(rdma, values.Rdma)
+    assert isinstance(rdma, Rdma)
     rows = rdma.devices[0].ports[0].gids
     return run.rdma_port(node, gids=tuple(gid for gid in rows if gid.index != index))
 
@@ -707,6 +717,6 @@ def rate_unknown(run: FakeRun) -> FakeRun:
 
 def _route(run: FakeRun, node: str, peer: str, **fields: Any) -> FakeRun:
     peers = run.subjects[node]["peers"]
-    assert isinstance(peers, values.Peers)
+    assert isinstance(peers, Peers)
     routes = [msgspec.structs.replace(r, **fields) if r.name == peer else r for r in peers.routes]
     return run.change(node, "peers", routes=tuple(routes))

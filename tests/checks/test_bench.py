@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.facts.measured import Expected, RankReport, Slow
-from preflight.findings import Verdict
+from preflight.ledger.findings import Verdict
+from preflight.results import Expected, RankReport, Slow
 from tests.checks.cluster import (
     Broken,
     against,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from preflight.findings import Verdict
-from preflight.judge import docstring_fix
+from preflight.judge.judge import docstring_fix
+from preflight.ledger.findings import Verdict
 from tests.checks.cluster import checks, ethernet, infiniband, judge_all, roce, with_netdevs
 
 HERE = Path(__file__).parent

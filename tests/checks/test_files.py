@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.facts.values import Missing
-from preflight.findings import Verdict
+from preflight.facts.value import Missing
+from preflight.ledger.findings import Verdict
 from tests.checks.cluster import Broken, ethernet, files_have, judge, roce
 
 GONE = "the token did not appear within 10 s: this node sees another folder"

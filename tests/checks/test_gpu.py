@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from preflight.errors import FactMissing
-from preflight.facts import gpu_rows, kernel_rows
-from preflight.facts.hardware import GpuStatus, Links, PciFunction
-from preflight.facts.values import LogEvent, Missing
-from preflight.findings import Verdict
+from preflight.facts.subjects.gpu import GpuStatus, Links, PciFunction
+from preflight.facts.subjects.kernel import LogEvent
+from preflight.facts.value import Missing
+from preflight.ledger.findings import Verdict
+from preflight.tables import gpu_faults, kernel_faults
 from tests.checks.cluster import Broken, gpus, infiniband, judge, roce, topology
 
 HALVES = "gpu.none_is_broken", "gpu.none_is_held_back"
@@ -212,10 +213,10 @@ def test_unreadable_gpus_are_not_counted_as_none():
     assert verdicts["node2",].startswith("blocked by gpu.devices_are_readable")
 
 
-TABLES = (gpu_rows.BROKEN, gpu_rows.SLOWED, gpu_rows.DRIVER, gpu_rows.FABRIC, gpu_rows.LOG, gpu_rows.BUSY)
+TABLES = (gpu_faults.BROKEN, gpu_faults.SLOWED, gpu_faults.DRIVER, gpu_faults.FABRIC, gpu_faults.LOG, gpu_faults.BUSY)
 
 
-@pytest.mark.parametrize("fault", [*gpu_rows.BROKEN, *gpu_rows.SLOWED], ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", [*gpu_faults.BROKEN, *gpu_faults.SLOWED], ids=lambda fault: fault.name)
 def test_every_row_is_shown_broken(fault):
     """A row of the tables that no broken cluster shows is not merged."""
     devices = [gpu for broken in BROKEN for gpu in _second(broken) if broken.name in HALVES]
@@ -235,7 +236,9 @@ def _tells(fault, gpu):
     return True
 
 
-@pytest.mark.parametrize("table", [*TABLES, kernel_rows.IOMMU, kernel_rows.ACS, kernel_rows.FRAGILE, kernel_rows.LOG])
+@pytest.mark.parametrize(
+    "table", [*TABLES, kernel_faults.IOMMU, kernel_faults.ACS, kernel_faults.FRAGILE, kernel_faults.LOG]
+)
 def test_every_row_has_its_source(table):
     """Who a row is from can be looked up."""
     assert all(row.name and row.source for row in table)
@@ -247,7 +250,7 @@ def test_every_row_has_its_source(table):
 )
 def test_a_driver_runs_all_of_its_major_version(driver, torch, runs):
     """Minor versions are compatible since CUDA 11; before, each needs a driver of its own."""
-    assert gpu_rows.driver_runs(cuda_of_driver=driver, cuda_of_torch=torch) is runs
+    assert gpu_faults.driver_runs(cuda_of_driver=driver, cuda_of_torch=torch) is runs
 
 
 def test_an_idle_gpu_lets_its_link_sleep():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.facts.values import LogEvent, Missing
-from preflight.findings import Verdict
+from preflight.facts.subjects.kernel import LogEvent
+from preflight.facts.value import Missing
+from preflight.ledger.findings import Verdict
 from tests.checks.cluster import Broken, ethernet, judge, roce
 
 BEST = "kernel.node_is_at_its_best"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.findings import Verdict
+from preflight.ledger.findings import Verdict
 from preflight.settings import LimitSettings, Settings
 from tests.checks.cluster import Broken, ethernet, judge, roce
 

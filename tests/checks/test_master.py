@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.facts.values import Missing
-from preflight.findings import Verdict
+from preflight.facts.value import Missing
+from preflight.ledger.findings import Verdict
 from tests.checks.cluster import Broken, debian_name, judge, leads_to, roce, with_second_address
 
 BROKEN = (

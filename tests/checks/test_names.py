@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.facts.values import Address, Missing
-from preflight.findings import Verdict
+from preflight.facts.subjects.network import Address
+from preflight.facts.value import Missing
+from preflight.ledger.findings import Verdict
 from tests.checks.cluster import Broken, debian_name, ethernet, judge, looks_up, resolves
 
 BROKEN = (

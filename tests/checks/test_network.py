@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.facts.values import Address
-from preflight.findings import Verdict
+from preflight.facts.subjects.network import Address
+from preflight.ledger.findings import Verdict
 from tests.checks.cluster import Broken, ethernet, judge, leaves_by, roce, with_gateways, with_interface
 
 BROKEN = (

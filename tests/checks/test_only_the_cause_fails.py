@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.facts.measured import Slow
-from preflight.facts.values import Missing
-from preflight.findings import Verdict
+from preflight.facts.value import Missing
+from preflight.ledger.findings import Verdict
+from preflight.results import Slow
 from tests.checks.cluster import (
     busbw,
     debian_name,

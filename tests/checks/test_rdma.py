@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.facts import rdma_rows
-from preflight.facts.values import Gid, Missing, PortEnd
-from preflight.findings import Verdict
+from preflight.facts.subjects.ending import PortEnd
+from preflight.facts.subjects.rdma import Gid
+from preflight.facts.value import Missing
+from preflight.ledger.findings import Verdict
+from preflight.tables import rdma_faults
 from tests.checks.cluster import Broken, ethernet, infiniband, judge, renamed, roce, with_netdevs, without_gid
 
 FABRIC, STORAGE = "10.1.0.{}", "10.1.1.{}"
@@ -262,10 +264,16 @@ def test_plain_clusters_are_not_asked():
     assert {f.verdict for f in judge("rdma.nccl_ib_hca_matches_a_port", run)} == {Verdict.SKIP}
 
 
-ROWS = (*rdma_rows.OPENABLE, *rdma_rows.MANAGED, *rdma_rows.FRAGILE, *rdma_rows.NODES, *rdma_rows.DEVICE_INITIATED)
+ROWS = (
+    *rdma_faults.OPENABLE,
+    *rdma_faults.MANAGED,
+    *rdma_faults.FRAGILE,
+    *rdma_faults.NODES,
+    *rdma_faults.DEVICE_INITIATED,
+)
 
 
-@pytest.mark.parametrize("fault", [*ROWS, *rdma_rows.GPUDIRECT, *rdma_rows.FLAPPED, *rdma_rows.COUNTED])
+@pytest.mark.parametrize("fault", [*ROWS, *rdma_faults.GPUDIRECT, *rdma_faults.FLAPPED, *rdma_faults.COUNTED])
 def test_every_row_has_its_source(fault):
     """Who a row is from can be looked up."""
     assert fault.name

@@ -14,10 +14,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from preflight.facts.hardware import Gpus, Rdma
-from preflight.facts.kernel import PortEnd
-from preflight.findings import Verdict
-from preflight.node import gpu, gpu_links, rdma, rdma_text
+from preflight.facts.subjects.ending import PortEnd
+from preflight.facts.subjects.gpu import Gpus
+from preflight.facts.subjects.rdma import Rdma
+from preflight.ledger.findings import Verdict
+from preflight.node.sources import gpu_links, rdma_text
+from preflight.node.subjects import gpu, rdma
 from tests.checks.cluster import checks, ethernet, judge
 from tests.recordings import FIELD, needs_recordings
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.facts import packages
-from preflight.facts.values import Missing
-from preflight.findings import Verdict
+from preflight.facts.value import Missing
+from preflight.ledger.findings import Verdict
+from preflight.tables import packages
 from tests.checks.cluster import Broken, device, ethernet, judge, roce
 
 BROKEN = (

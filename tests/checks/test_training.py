@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.facts.measured import Drill, JobFailure
-from preflight.findings import Verdict
+from preflight.ledger.findings import Verdict
+from preflight.results import Drill, JobFailure
 from tests.checks.cluster import Broken, ethernet, judge, roce
 
 BROKEN = (

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from preflight.errors import FactMissing, UsageError
-from preflight.facts import decode, values
+from preflight.facts import decode
 from preflight.facts.decode import Document
-from preflight.facts.values import SUBJECTS, Missing
+from preflight.facts.subjects import SUBJECTS
+from preflight.facts.subjects.clock import Clock
+from preflight.facts.value import Missing
 from tests.checks.cluster import ethernet, roce
 
 
@@ -135,7 +137,7 @@ def test_an_answer_that_is_none_is_missing(facts):
 def test_other_subjects_of_the_node_stay_good():
     """One malformed answer costs its own subject and nothing else."""
     node = decode.decode(document(identity={"hostname": 1}, clock=CLOCK))
-    assert node.clock == values.Clock(0.5, 0.1)
+    assert node.clock == Clock(0.5, 0.1)
     with pytest.raises(FactMissing):
         _ = node.identity
 

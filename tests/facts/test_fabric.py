@@ -6,7 +6,9 @@ import pytest
 
 from preflight.errors import FactMissing
 from preflight.facts import fabric
-from preflight.facts.values import Address, Gid, Interface, Missing, Network, Rdma, RdmaDevice, RdmaPort
+from preflight.facts.subjects.network import Address, Interface, Network
+from preflight.facts.subjects.rdma import Gid, Rdma, RdmaDevice, RdmaPort
+from preflight.facts.value import Missing
 
 
 def port(number=1, state="ACTIVE", link_layer="Ethernet", gids=()):

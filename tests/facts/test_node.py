@@ -6,7 +6,7 @@ import pytest
 
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.node import NodeFacts
-from preflight.facts.values import Missing
+from preflight.facts.value import Missing
 from tests.checks.cluster import ethernet, roce, without_gid
 
 HEALTHY = sorted(roce().subjects["node1"])

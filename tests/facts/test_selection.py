@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from preflight.errors import FactMissing
 from preflight.facts import selection
-from preflight.facts.values import Address, Environment, Identity, Interface, Missing, Network, Variable
+from preflight.facts.subjects.environment import Environment, Variable
+from preflight.facts.subjects.identity import Identity
+from preflight.facts.subjects.network import Address, Interface, Network
+from preflight.facts.value import Missing
 
 
 def interface(name, *addresses, index=None, is_up=True):

@@ -8,8 +8,13 @@ from typing import Any
 
 import msgspec
 
-from preflight.facts import values
-from preflight.facts.values import Address, Missing
+from preflight.facts.subjects.ending import Ending
+from preflight.facts.subjects.environment import Variable
+from preflight.facts.subjects.gpu import Gpus
+from preflight.facts.subjects.network import Address
+from preflight.facts.subjects.rdma import Rdma
+from preflight.facts.subjects.software import Software
+from preflight.facts.value import Missing
 from tests.checks.cluster import (
     FakeRun,
     debian_name,
@@ -79,7 +84,7 @@ def on_every_node(run: FakeRun, change: Callable[[FakeRun, str], Any]) -> FakeRu
 def packages(run: FakeRun, node: str, **versions: str) -> FakeRun:
     """More packages on one node; _ stands for - in their names."""
     held = run.subjects[node]["software"]
-    assert isinstance(held, values.Software)
+    assert isinstance(held, Software)
     more = {name.replace("_", "-"): version for name, version in versions.items()}
     return run.change(node, "software", packages={**held.packages, **more})
 
@@ -92,13 +97,13 @@ def shadowed() -> FakeRun:
 
 def from_conf(node: str, name: str) -> FakeRun:
     """A variable that /etc/nccl.conf sets on one node."""
-    return ethernet().change(node, "environment", variables={name: values.Variable("1", "/etc/nccl.conf")})
+    return ethernet().change(node, "environment", variables={name: Variable("1", "/etc/nccl.conf")})
 
 
 def gid_moved(run: FakeRun, node: str, address: str) -> FakeRun:
     """Another address at GID index 3 of a node's first port."""
     rdma = run.subjects[node]["rdma"]
-    assert isinstance(rdma, values.Rdma)
+    assert isinstance(rdma, Rdma)
     rows = rdma.devices[0].ports[0].gids
     moved = tuple(msgspec.structs.replace(row, gid=address) if row.index == 3 else row for row in rows)
     return run.rdma_port(node, gids=moved)
@@ -108,7 +113,7 @@ def flapped(node: str) -> FakeRun:
     """A link that went down three times while the jobs ran."""
     run = roce()
     ending = run.subjects[node]["ending"]
-    assert isinstance(ending, values.Ending)
+    assert isinstance(ending, Ending)
     port = msgspec.structs.replace(ending.ports["mlx5_7:1"], counters={"link_downed": 3})
     return run.change(node, "ending", ports={**ending.ports, "mlx5_7:1": port})
 
@@ -117,7 +122,7 @@ def without_fabric(node: str) -> FakeRun:
     """NVSwitches, and nobody who joins the GPUs."""
     run = roce()
     held = run.subjects[node]["gpu"]
-    assert isinstance(held, values.Gpus)
+    assert isinstance(held, Gpus)
     assert not isinstance(held.devices, Missing)
     out = [
         msgspec.structs.replace(gpu, status=msgspec.structs.replace(gpu.status, fabric_state="Not Started"))
@@ -130,7 +135,7 @@ def functions(node: str, **fields: Any) -> FakeRun:
     """Other values for the place of every GPU of a node, whose GPUs have no NVLink."""
     run = roce()
     held = run.subjects[node]["gpu"]
-    assert isinstance(held, values.Gpus)
+    assert isinstance(held, Gpus)
     assert not isinstance(held.devices, Missing)
     moved = [msgspec.structs.replace(gpu, pci=gpu.pci._replace(**fields)) for gpu in held.devices]  # type: ignore[union-attr]
     plain = topology(8)

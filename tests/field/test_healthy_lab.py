@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.whole.test_planted_faults import Judged
+from tests.e2e.test_planted_faults import Judged
 
 PATHS = "--same=/etc/passwd"
 

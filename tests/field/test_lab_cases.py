@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.e2e.test_planted_faults import NO_MEMLOCK, Judged
 from tests.field.cases import CASES, Caught
 from tests.lab import faults, rdma
 from tests.lab.faults import Planted
 from tests.lab.lab import Lab
-from tests.whole.test_planted_faults import NO_MEMLOCK, Judged
 
 HOSTS = ("node1", "node2", "node3")
 Plants = Callable[[Lab], Iterator[Planted]]

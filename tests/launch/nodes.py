@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
-from preflight.facts.values import (
-    Address,
-    Environment,
-    Gid,
-    Gpu,
-    Gpus,
-    Identity,
-    Interface,
-    Listener,
-    Missing,
-    Network,
-    Ports,
-    Rdma,
-    RdmaDevice,
-    RdmaPort,
-    Software,
-    Variable,
-)
+from preflight.facts.subjects.environment import Environment, Variable
+from preflight.facts.subjects.gpu import Gpu, Gpus
+from preflight.facts.subjects.identity import Identity
+from preflight.facts.subjects.network import Address, Interface, Network
+from preflight.facts.subjects.ports import Listener, Ports
+from preflight.facts.subjects.rdma import Gid, Rdma, RdmaDevice, RdmaPort
+from preflight.facts.subjects.software import Software
+from preflight.facts.value import Missing
 
 
 def node(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from preflight.launch.check import check_texts
+from preflight.launch.rules.check import check_texts
 
 CONFIG = {
     "compute_environment": "LOCAL_MACHINE",

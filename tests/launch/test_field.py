@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from preflight.launch.check import check_files
+from preflight.launch.rules.check import check_files
 from tests.launch.samples import failed, judged, rules
 
 SHARED = Path(__file__).parents[3] / "shared"

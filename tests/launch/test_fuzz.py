@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.errors import UsageError
-from preflight.launch.check import check_texts
+from preflight.launch.rules.check import check_texts
 from tests.launch.samples import FORMATS, mutated
 
 MUTATIONS = 300

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from preflight.errors import UsageError
-from preflight.launch.check import check_files
-from preflight.launch.detect import kind_of, template_line
+from preflight.launch.rules.check import check_files
+from preflight.launch.text.detect import kind_of, template_line
 from tests.launch.samples import BATCHES, HOSTFILE, SBATCH, config, exports, judged, torchrun
 
 

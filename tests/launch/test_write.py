@@ -6,7 +6,7 @@ import pytest
 
 from preflight.errors import UsageError
 from preflight.facts.cluster import Cluster
-from preflight.launch.check import check_texts
+from preflight.launch.rules.check import check_texts
 from preflight.launch.write import WRITERS, write_files
 from tests.launch.nodes import cluster, cluster_of, node
 from tests.launch.samples import config

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from preflight import payload
-from preflight.node import frames
+from preflight.node.agent import frames
+from preflight.session import payload
 from preflight.transport import LOADER
 
 BUSY_SECONDS = 60.0  # how long another run of this machine may hold the node's lock
@@ -53,7 +53,13 @@ class Wire:
     def open(self, *, lease_seconds: float = 20.0, deadline_seconds: float = 30.0, code: str = "") -> dict[str, Any]:
         """Ask for the node; the answer. `code` stands in for what the call "free_port" runs."""
         blob = code.encode()
-        entry = {"name": "preflight.node.ports_free", "kind": "source", "package": False, "start": 0, "end": len(blob)}
+        entry = {
+            "name": "preflight.node.calls.ports_free",
+            "kind": "source",
+            "package": False,
+            "start": 0,
+            "end": len(blob),
+        }
         opening = {"lease_seconds": lease_seconds, "deadline_seconds": deadline_seconds}
         self.send({"open": {"run": self.run_id, **opening, "modules": [entry] if code else []}}, blob)
         return self.next("opened", "busy", seconds=10.0)

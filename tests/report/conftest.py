@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from preflight.facts.measured import Bench, Edge, Expected, Mesh, Result, Slow, Stream, TrainedRank, Training
-from preflight.findings import Finding, Verdict, Where, worst
+from preflight.ledger.findings import Finding, Verdict, Where, worst
 from preflight.report.changes import Changes, Drift, FactChange, FindingChange
-from preflight.report.run import Counts, NodeInfo, RunInfo, RunReport
+from preflight.report.document import Counts, NodeInfo, RunInfo, RunReport
+from preflight.results import Bench, Edge, Expected, Mesh, Result, Slow, Stream, TrainedRank, Training
 from tests.report.hostile import HOSTILE
 
 CODES = {Verdict.PASS: 0, Verdict.WARN: 0, Verdict.FAIL: 1, Verdict.ERROR: 3, Verdict.SKIP: 5}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from preflight.findings import Finding, Verdict, Where
+from preflight.ledger.findings import Finding, Verdict, Where
 from preflight.report.causes import causes, counts_of_nodes, nodes_told, worst_of_nodes
-from preflight.report.run import Counts
+from preflight.report.document import Counts
 
 THREE = ("node1", "node2", "node3")
 

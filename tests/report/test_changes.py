@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.findings import Verdict
+from preflight.ledger.findings import Verdict
 from preflight.report.changes import Changes, Drift, FactChange, FindingChange, change_lines, drift_told, heading
 
 DRIFT = Drift("all_reduce", 1 << 20, "float32", "blocking", True, 1.0, 0.98, 1.02, 0.8, 0.79, 0.81)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.facts.values import Missing
+from preflight.facts.value import Missing
 from preflight.report.facts import ROWS, compared
 from preflight.report.facts import told as every_row
 from tests.checks.cluster import ABSENT, ethernet, roce, with_second_address

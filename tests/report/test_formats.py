@@ -13,12 +13,12 @@ import pytest
 from junitparser import JUnitXml
 from prometheus_client.parser import text_string_to_metric_families
 
-from preflight import cli
+from preflight.cli import main
 from preflight.report import FILES, FORMATS
+from preflight.report.formats.junit import junit_text
+from preflight.report.formats.metrics import metrics_text
 from preflight.report.json import read_json, write_json
-from preflight.report.junit import junit_text
 from preflight.report.material import Material
-from preflight.report.metrics import metrics_text
 from tests.report.readers import Page, prometheus
 
 
@@ -32,19 +32,19 @@ def folder(tmp_path, planted):
 @pytest.mark.parametrize("name", FORMATS)
 def test_each_format_is_printed_with_the_exit_code_of_the_run(folder, capsysbinary, name):
     """A fail is 1; only nagios has codes of its own, where a fail is 2."""
-    assert cli.run(["report", str(folder), "--format", name]) == (2 if name == "nagios" else 1)
+    assert main.run(["report", str(folder), "--format", name]) == (2 if name == "nagios" else 1)
     assert capsysbinary.readouterr().out.decode("utf-8")
 
 
 def test_a_format_that_nobody_knows_is_a_usage_error(folder, capsys):
     """4, and the line names those there are."""
-    assert cli.run(["report", str(folder), "--format", "pdf"]) == 4
+    assert main.run(["report", str(folder), "--format", "pdf"]) == 4
     assert "prometheus" in capsys.readouterr().err
 
 
 def test_report_json_alone_has_a_page(folder, capsysbinary):
     """Without facts and logs, and without their sections."""
-    assert cli.run(["report", str(folder / "report.json"), "--format", "html"]) == 1
+    assert main.run(["report", str(folder / "report.json"), "--format", "html"]) == 1
     page = Page(capsysbinary.readouterr().out.decode())
     assert "NO-GO" in page.text()
     assert "What each node is" not in page.text()

@@ -1,6 +1,6 @@
 """Is one cause told once?"""
 
-from preflight.findings import Finding, Verdict
+from preflight.ledger.findings import Finding, Verdict
 from preflight.report.groups import checks_by_verdict, groups, in_order
 
 

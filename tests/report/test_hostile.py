@@ -15,9 +15,9 @@ import pytest
 from preflight.errors import UsageError
 from preflight.hosts import parse_hosts
 from preflight.report import FORMATS
+from preflight.report.formats.text import summary
 from preflight.report.material import Material
 from preflight.report.printable import printable
-from preflight.report.text import summary
 from tests.report.hostile import CORPUS
 from tests.report.readers import Page, markdown, prometheus
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from preflight.findings import Finding, Verdict
-from preflight.report.html import html_text
+from preflight.ledger.findings import Finding, Verdict
+from preflight.report.html.page import html_text
 from preflight.report.material import Material
 from preflight.report.printable import printable
 from tests.browser import browser, why_not

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.report.html import html_text
+from preflight.report.html.page import html_text
 from preflight.report.material import Material
 from preflight.report.plan import launches, seats
 from tests.report.readers import Page

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.facts.measured import Result
+from preflight.results import Result
 from preflight.workloads import collectives
 from preflight.workloads.collectives import COLLECTIVES, MIB
 

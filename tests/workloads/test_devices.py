@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.launchers import Job, Placement
-from preflight.stages import devices
+from preflight.launch.job import Job, Placement
+from preflight.measure import devices
 
 QUICK = {"seconds": 0.05}
 # Acts on the last product of that rank: the timed ones are written into a given matrix.

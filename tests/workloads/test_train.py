@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.facts.measured import TrainedRank
+from preflight.results import TrainedRank
 from preflight.workloads import train
 
 THREE_STEPS = {"steps": 3}

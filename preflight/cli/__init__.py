@@ -1,0 +1,1 @@
+"""The words on a command line, and the verb they mean."""

@@ -1,0 +1,70 @@
+"""How are the facts of all nodes shown side by side?"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+
+from preflight import hosts
+from preflight.facts import decode
+from preflight.facts.cluster import Cluster
+from preflight.options.options import options_from
+from preflight.options.table import Chosen
+from preflight.report.files import print_json
+from preflight.report.printable import printable
+from preflight.run.folder import dry_run_text
+from preflight.run.live import Run
+
+MOST_COLUMNS = 4  # nodes side by side; more are told by value
+
+
+def show_facts(chosen: Chosen) -> int:
+    """Collect and print the facts of every node; 3 when one could not be reached."""
+    options = options_from(chosen, ["preflight", *sys.argv[1:]])
+    run = Run(options, hosts.parse_hosts(options.hosts))
+    if chosen["dry_run"]:
+        print(dry_run_text(options, run.hosts))
+        return 0
+    try:
+        run.open()
+    finally:
+        run.close()
+    if chosen["json"]:
+        documents = {name: json.loads(decode.encode(document)) for name, document in run.documents.items()}
+        print_json(documents, chosen["json"])
+    else:
+        print(_facts_table(run.cluster))
+    for name, reason in run.failures.items():
+        print(f"{name}: not reached: {printable(reason)}", file=sys.stderr)
+    return 3 if run.failures else 0
+
+
+def _facts_table(cluster: Cluster) -> str:
+    """A column for each of a few nodes; of many, each value once with the nodes that have it."""
+    from tabulate import tabulate
+
+    from preflight.report.facts import compared, told
+
+    facts = {node.name: {title: printable(text) for title, text in told(node).items()} for node in cluster}
+    rows, nowhere = [], []
+    for row in compared(facts):
+        title = f"{row.title} *" if row.differs else row.title
+        if all(value.startswith("(") for value, _ in row.values):
+            nowhere.append(f"{row.title} {row.values[0][0]}")
+        elif len(facts) <= MOST_COLUMNS:
+            rows.append([title, *(facts[name][row.title] for name in facts)])
+        elif row.is_own and len(row.values) > MOST_COLUMNS:
+            rows.append([title, "each its own (--json tells)", f"all {len(facts)}"])
+        else:
+            of_nodes = [
+                (value, f"all {len(facts)}" if len(names) == len(facts) else hosts.fold(names))
+                for value, names in row.values
+            ]
+            rows += [[title if i == 0 else "", *pair] for i, pair in enumerate(of_nodes)]
+    names = list(facts) if len(facts) <= MOST_COLUMNS else ["value", "nodes"]
+    widths = max((shutil.get_terminal_size((120, 24)).columns - 26) // max(len(names), 1), 18)
+    table = tabulate(
+        rows, headers=["fact (* differs)", *names], disable_numparse=True, maxcolwidths=[None, *[widths] * len(names)]
+    )
+    return f"{table}\n\ntold by no node: {'; '.join(nowhere)}" if nowhere else str(table)

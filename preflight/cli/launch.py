@@ -1,0 +1,118 @@
+"""How are launch files checked and written from the command line?"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from preflight import hosts
+from preflight.errors import UsageError
+from preflight.facts.cluster import Cluster
+from preflight.launch.plan import LaunchFiles
+from preflight.launch.rules.check import check_files
+from preflight.launch.seats import ranks_table, section
+from preflight.launch.write import write_files
+from preflight.ledger.findings import Finding, Verdict
+from preflight.options.launch import with_files
+from preflight.options.options import Options
+from preflight.report.files import print_json, write_atomically
+from preflight.report.formats.annotations import github_text, sarif_text
+from preflight.report.printable import printable
+from preflight.run.live import Run
+
+CHECK_FORMATS = ("text", "github", "sarif")
+
+
+def check(options: Options, patterns: list[str], *, with_hosts: bool, json_target: str, wanted: str = "text") -> int:
+    """``preflight launch check``: 1 on a fail, 0 when silent or warned, 3 when a host named did not answer."""
+    if wanted not in CHECK_FORMATS:
+        raise UsageError(f"launch check: --format {wanted!r} is none of {', '.join(CHECK_FORMATS)}")
+    cluster: Cluster | None = None
+    failures: dict[str, str] = {}
+    if with_hosts:
+        options = with_files(options, check_files(patterns)[1], launcher=None)
+        run = Run(options, hosts.parse_hosts(options.hosts))
+        try:
+            run.open()
+        finally:
+            run.close()
+        cluster, failures = run.cluster, run.failures
+    findings, files = check_files(patterns, cluster)
+    failed = any(finding.verdict is Verdict.FAIL for finding in findings)
+    code = 1 if failed else 3 if failures else 0
+    if json_target:
+        document = {
+            "schema": 1,
+            "exit_code": code,
+            "findings": [_document(finding) for finding in findings],
+            "plan": section(files, cluster),
+        }
+        print_json(document, json_target)
+    elif wanted == "text":
+        print(told_findings(findings, files, cluster))
+        if os.environ.get("GITHUB_ACTIONS"):
+            print(github_text(findings), end="")
+    else:
+        print((github_text if wanted == "github" else sarif_text)(findings), end="")
+    for name, reason in failures.items():
+        print(f"{name}: not reached: {printable(reason)}", file=sys.stderr)
+    return code
+
+
+def _document(finding: Finding) -> dict[str, Any]:
+    return {
+        "check": finding.check,
+        "verdict": str(finding.verdict),
+        "nodes": list(finding.nodes),
+        "message": finding.message,
+        "fix": finding.fix,
+        "where": [{"file": where.file, "line": where.line} for where in finding.where],
+    }
+
+
+def told_findings(findings: Iterable[Finding], files: LaunchFiles, cluster: Cluster | None) -> str:
+    """The findings with file and line, and below them what every rank will see."""
+    from tabulate import tabulate
+
+    lines: list[str] = []
+    for finding in findings:
+        place = ", ".join(f"{where.file}:{where.line}" for where in finding.where[:3])
+        nodes = f"  {hosts.fold(finding.nodes)}" if finding.nodes else ""
+        lines.append(f"{str(finding.verdict).upper():5}  {printable(place)}  {finding.check}{nodes}")
+        lines.append(f"       {printable(finding.message)}")
+        if finding.fix:
+            lines.append(f"       Fix: {printable(finding.fix)}")
+    seats = ranks_table(files.plans, cluster)
+    if seats:
+        rows = [[printable(str(cell)) for cell in seat] for seat in seats[:64]]
+        headers = [name.replace("_", " ") for name in seats[0]._fields]
+        lines += ["", str(tabulate(rows, headers=headers, disable_numparse=True))]
+    count = len(files.plans)
+    lines += ["", f"{count} start{'s' * (count != 1)} of a job read"]
+    return "\n".join(lines)
+
+
+def write(options: Options, folder: Path, *, launcher: str, program: tuple[str, ...], like: Path | None) -> int:
+    """``preflight launch write``: the files for these hosts, into `folder`."""
+    run = Run(options, hosts.parse_hosts(options.hosts))
+    try:
+        run.open()
+    finally:
+        run.close()
+    if run.failures:
+        name, reason = next(iter(run.failures.items()))
+        raise UsageError(f"{name}: not reached: {printable(reason)}; launch files are written for all hosts or none")
+    try:
+        text = like.read_text(encoding="utf-8") if like else ""
+        cluster = Cluster(run.cluster.nodes, asked=len(run.names))
+        made = write_files(launcher, cluster, folder=str(folder.absolute()), program=program, like=text)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in made.items():
+            write_atomically(folder / name, content.encode())
+    except OSError as error:
+        raise UsageError(f"--out {folder}: {error.strerror or error}") from None
+    print("\n".join(str(folder / name) for name in made))
+    return 0

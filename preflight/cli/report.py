@@ -1,0 +1,59 @@
+"""How is a finished run shown again?"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import msgspec
+
+from preflight.errors import UsageError
+from preflight.report import FORMATS
+from preflight.report.changes import change_lines, heading
+from preflight.report.compare import changes
+from preflight.report.document import to_document
+from preflight.report.files import print_json
+from preflight.report.formats.nagios import nagios_code
+from preflight.report.formats.text import TELLING, headline
+from preflight.report.json import read_json
+from preflight.report.material import Material
+from preflight.run import history, stored
+
+
+def show_report(
+    folder: Path, target: str | None, wanted: str = "text", earlier: Path | None = None, how: str = "summary"
+) -> int:
+    """A finished run in the format asked for, with the exit code it had; as nagios with that of its state.
+
+    With an earlier run beside it, also what has changed since.
+    """
+    if wanted not in ("text", *FORMATS):
+        raise UsageError(f"report: --format {wanted!r} is none of text, {', '.join(FORMATS)}")
+    report = read_json(folder / "report.json" if folder.is_dir() else folder)
+    if earlier is not None:
+        report = msgspec.structs.replace(report, changes=changes(stored.snapshot(earlier), stored.snapshot(folder)))
+    if target:
+        print_json(to_document(report), target)
+    elif wanted != "text":
+        material = stored.material(folder, report) if wanted == "html" else Material(report)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(FORMATS[wanted](material).encode("utf-8"))  # UTF-8 wherever it is piped to
+        if wanted == "nagios":
+            return nagios_code(report)
+    elif earlier is not None and report.changes is not None:
+        print("\n".join([headline(report), heading(report.changes), "", *change_lines(report.changes, most=1000)]))
+    else:
+        width = shutil.get_terminal_size((100, 24)).columns
+        print(TELLING[how](report, directory=str(folder), width=width), end="")
+    return report.exit_code
+
+
+def show_history(folder: Path, kept: str | None) -> int:
+    """The runs in a folder as a list; with `kept` all but so many of the newest are deleted first."""
+    if kept is not None:
+        if not kept.isascii() or not kept.isdigit() or len(kept) > 6:
+            raise UsageError(f"report: --keep {kept!r}: wanted a number of runs")
+        print("\n".join(history.keep(folder, int(kept))))
+    print(history.list_text(folder))
+    return 0

@@ -1,0 +1,1 @@
+"""Sessions -> facts: what each node is asked, in which order."""

@@ -1,0 +1,40 @@
+"""Which nodes log in to which, where the launch needs it?"""
+
+from __future__ import annotations
+
+import asyncio
+
+from preflight.collect.files import Told
+from preflight.errors import HostError
+from preflight.facts.value import Missing
+from preflight.hosts import Host
+from preflight.options.options import Options
+from preflight.session.connection import Session
+
+SECONDS = 40.0
+EVERY_PAIR_UP_TO = 32  # nodes; beyond it the first one alone logs in to all, as a launcher would
+NOT_ASKED = Missing("not asked for (--ssh-trust)", "absent")
+
+
+async def collect(sessions: dict[str, Session], hosts: dict[str, Host], options: Options) -> dict[str, Told]:
+    """The subject trust of every node."""
+    names = list(sessions)
+    if not options.needs_trust or len(names) < 2:
+        return {name: ({}, {"trust": NOT_ASKED}) for name in names}
+    python = options.python or "python3"
+
+    async def ask(name: str) -> tuple[str, Told]:
+        if len(names) > EVERY_PAIR_UP_TO and name != names[0]:
+            return name, ({}, {"trust": Missing(f"with this many nodes only {names[0]} is asked", "absent")})
+        peers = [hosts[peer].address for peer in names if peer != name]
+        try:
+            call = await sessions[name].start(
+                "trust", {"peers": peers, "python": python, "seconds": SECONDS - 5.0}, seconds=SECONDS
+            )
+            async for _ in call.events():
+                continue
+        except HostError as error:
+            return name, ({}, {"trust": Missing(error.reason)})
+        return name, ({"trust": call.result}, {})
+
+    return dict(await asyncio.gather(*(ask(name) for name in names)))

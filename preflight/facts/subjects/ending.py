@@ -1,0 +1,26 @@
+"""What has moved on a node since its facts were read?"""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.facts.subjects.gpu import NOT_TOLD
+from preflight.facts.value import Count, Missing, Text, Value
+
+
+class PortEnd(Value, frozen=True):
+    """An RDMA port at the end of the run."""
+
+    state: Text
+    counters: dict[Text, Count]
+
+
+class Ending(Value, frozen=True):
+    """What may have moved while the jobs ran."""
+
+    ports: dict[Text, PortEnd]  # "mlx5_0:1"
+    oom_kills: Count | Missing
+    link_errors: dict[Text, Count] = msgspec.field(default_factory=dict)
+    # The node's clock against the controller's, as at the start; filled in by the controller.
+    offset_seconds: float | Missing = NOT_TOLD
+    uncertainty_seconds: float | Missing = NOT_TOLD

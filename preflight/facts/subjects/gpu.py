@@ -1,0 +1,224 @@
+"""What does a node tell of its GPUs and its RDMA devices?"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from preflight.errors import BlockedBy, FactMissing
+from preflight.facts.value import Count, Missing, Text, Value, present
+
+NOT_TOLD = Missing("not told", "absent")
+
+
+class PciFunction(NamedTuple):
+    """Where a device sits: the bridges above it, its link, and what the IOMMU and ACS do with its traffic."""
+
+    path: Text  # "pci0000:80/0000:80:02.2/0000:82:00.0"
+    numa_node: Count | Missing
+    width: Count | Missing
+    width_max: Count | Missing  # what both the device and its slot can do
+    speed: float | Missing  # GT/s a lane
+    speed_max: float | Missing
+    iommu: Text | Missing  # "identity", "DMA", "DMA-FQ"; absent without an IOMMU
+    redirecting_bridges: tuple[Text, ...] | Missing  # whose ACS sends traffic between devices up to the root
+
+
+class GpuStatus(Value, frozen=True):
+    """How a GPU is; what its driver or model does not tell is absent."""
+
+    is_persistent: bool | Missing = NOT_TOLD
+    has_ecc: bool | Missing = NOT_TOLD
+    has_ecc_pending: bool | Missing = NOT_TOLD
+    mig_pending: Text | Missing = NOT_TOLD
+    uncorrected_errors: Count | Missing = NOT_TOLD  # since the driver was loaded
+    pages_retired: Count | Missing = NOT_TOLD  # for errors of two bits
+    is_retirement_pending: bool | Missing = NOT_TOLD
+    rows_remapped: Count | Missing = NOT_TOLD  # for errors that could not be corrected
+    is_remapping_pending: bool | Missing = NOT_TOLD
+    has_remapping_failed: bool | Missing = NOT_TOLD
+    is_memory_beyond_repair: bool | Missing = NOT_TOLD
+    is_repair_pending: bool | Missing = NOT_TOLD
+    is_sram_worn: bool | Missing = NOT_TOLD
+    recovery: Text | Missing = NOT_TOLD  # what the driver wants done: "None", "Reset", "Reboot", "Drain P2P"
+    needs_reset: bool | Missing = NOT_TOLD
+    slowdowns: tuple[Text, ...] | Missing = NOT_TOLD  # "hw_slowdown", "sw_power_cap", ...
+    performance_state: Text | Missing = NOT_TOLD  # "P0" at work, up to "P12"
+    pcie_generation: Count | Missing = NOT_TOLD
+    pcie_generation_max: Count | Missing = NOT_TOLD
+    pcie_width: Count | Missing = NOT_TOLD
+    pcie_width_max: Count | Missing = NOT_TOLD
+    power_limit_watts: float | Missing = NOT_TOLD
+    fabric_state: Text | Missing = NOT_TOLD  # "Completed", "In Progress", "Not Started"
+    fabric_status: Text | Missing = NOT_TOLD
+
+
+class Links(NamedTuple):
+    """The NVLinks of a GPU."""
+
+    active: Count
+    inactive: Count
+
+
+class TopologyRow(Value, frozen=True):
+    """What lies between one device and each of the others: "NV18", "PIX", "SYS"."""
+
+    device: Text
+    relations: tuple[Text, ...]
+    affinity: Text | Missing  # CPUs and NUMA node
+
+
+NOT_WHOLE = ("cut short", "and describes", "broken XML", "broken JSON", "no JSON")
+BASEBOARDS = ("SXM", "HBM3", "H200", "B200", "B300", "H20 ")
+NEAR = ("X", "PIX", "PXB", "PHB", "NODE", "SYS")
+
+
+class Topology(NamedTuple):
+    """The matrix of `nvidia-smi topo -m`: GPU0, ... and NIC0, ... in the order of its columns."""
+
+    rows: tuple[TopologyRow, ...]
+    adapters: dict[Text, Text]  # "NIC0" -> "mlx5_0"
+
+    def nearest_adapters(self) -> dict[str, tuple[str, ...]]:
+        """GPU -> the adapters nearest to it, by PCIe."""
+        columns = {
+            self.adapters.get(row.device, row.device): place
+            for place, row in enumerate(self.rows)
+            if not row.device.startswith("GPU")
+        }
+        found: dict[str, tuple[str, ...]] = {}
+        for row in self.rows:
+            if not row.device.startswith("GPU"):
+                continue
+            relations = {name: row.relations[place] for name, place in columns.items()}
+            distances = {name: NEAR.index(relation) for name, relation in relations.items() if relation in NEAR}
+            if distances:
+                nearest = min(distances.values())
+                found[row.device] = tuple(name for name, far in distances.items() if far == nearest)
+        return found
+
+    def shared_adapters(self) -> str:
+        """GPUs that have to share an adapter though there is one for each, as a message says it."""
+        near = self.nearest_adapters()
+        if not near or len(self.adapters) < len(near) or any(len(names) != 1 for names in near.values()):
+            return ""
+        users: dict[str, list[str]] = {}
+        for gpu, names in near.items():
+            users.setdefault(names[0], []).append(gpu)
+        return "; ".join(f"{name} is nearest to {' and '.join(of)}" for name, of in users.items() if len(of) > 1)
+
+    def are_joined_by_nvlink(self) -> bool:
+        """Whether every pair of GPUs has NVLink between them."""
+        gpus = [row.device for row in self.rows if row.device.startswith("GPU")]
+        joined = ("NV", "X")
+        return all(
+            relation.startswith(joined)
+            for row in self.rows
+            if row.device.startswith("GPU")
+            for relation in row.relations[: len(gpus)]
+        )
+
+    def told(self) -> str:
+        """The whole as a message says it, alike for nodes that are built alike."""
+        near = self.nearest_adapters()
+        between = sorted({relation for row in self.rows for relation in row.relations if relation != "X"})
+        of_gpus = "; ".join(f"{gpu} {'/'.join(names)}" for gpu, names in near.items())
+        return of_gpus or f"GPUs joined by {', '.join(between)}"
+
+
+class Gpu(Value, frozen=True):
+    """One GPU as its driver's tool tells it."""
+
+    index: Count
+    name: Text
+    uuid: Text
+    memory_mib: Count | Missing
+    bus_id: Text
+    compute_mode: Text | Missing
+    mig_mode: Text | Missing
+    processes: Count | Missing
+    status: GpuStatus = GpuStatus()
+    links: Links | Missing = NOT_TOLD
+    pci: PciFunction | Missing = NOT_TOLD
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether it is split into MIG slices."""
+        return self.mig_mode == "Enabled"
+
+    @property
+    def is_on_a_baseboard(self) -> bool:
+        """Whether the model is one of those that are always wired by NVLink."""
+        return any(word in self.name for word in BASEBOARDS) and not self.name.endswith(("PCIe", "NVL"))
+
+    def is_busy(self) -> bool:
+        """Whether a program holds memory of it; a GPU that does not tell is taken for free."""
+        return not isinstance(self.processes, Missing) and self.processes > 0
+
+    def told(self) -> str:
+        """The model as a message says it."""
+        memory = "" if isinstance(self.memory_mib, Missing) else f" {self.memory_mib} MiB"
+        return f"{self.name}{memory}" + (" in MIG mode" if self.is_partitioned else "")
+
+
+class Gpus(Value, frozen=True):
+    """The GPUs of a node and the driver that runs them; an empty tuple means that there is none."""
+
+    devices: tuple[Gpu, ...] | Missing
+    driver: Text | Missing
+    cuda_driver: Text | Missing
+    topology: Topology | Missing = NOT_TOLD
+    switches: Count = 0  # NVSwitches
+    fabric_manager: bool | Missing = NOT_TOLD
+
+    def trouble(self) -> str:
+        """Why the driver does not tell its GPUs, "" where it does, none being an answer.
+
+        FactMissing where the tool's answer did not come whole: that says nothing of the GPUs.
+        """
+        if not isinstance(self.devices, Missing):
+            return ""
+        if any(words in self.devices.missing for words in NOT_WHOLE):
+            raise FactMissing("GPUs", self.devices.missing)
+        return self.devices.missing
+
+    def readable(self) -> tuple[Gpu, ...]:
+        """The GPUs, blocked where the driver does not tell them."""
+        if isinstance(self.devices, Missing):
+            raise BlockedBy("gpu.devices_are_readable", detail=self.devices.missing)
+        return self.devices
+
+    def is_joined(self) -> bool:
+        """Whether every GPU says that it has joined the NVLink fabric, which Fabric Manager alone makes it do."""
+        return bool(self.readable()) and all(gpu.status.fabric_state == "Completed" for gpu in self.readable())
+
+    def nvlinks(self) -> str:
+        """How many NVLinks are up on a GPU, each figure once: "18", or "17, 18"."""
+        found = [gpu.links for gpu in self.readable()]
+        if not any(isinstance(links, Links) for links in found):
+            raise FactMissing("NVLinks", "no GPU has any", "absent")
+        return ", ".join(sorted({"none" if isinstance(links, Missing) else str(links.active) for links in found}))
+
+    def inactive_nvlinks(self) -> str:
+        """The GPUs that are wired by NVLink and have links down, as a message says it.
+
+        A PCIe card without its bridge has inactive links by nature; what sits on a baseboard has not.
+        """
+        gpus = self.readable()
+        down = [
+            f"GPU {gpu.index}: {gpu.links.inactive or 'all'} NVLinks are inactive, {gpu.links.active} active"
+            for gpu in gpus
+            if isinstance(gpu.links, Links) and gpu.links.inactive and (self.switches or gpu.is_on_a_baseboard)
+        ]
+        return "; ".join(down) if len(gpus) > 1 else ""
+
+    def models(self) -> str:
+        """Each model once, with its memory and whether it is partitioned: "NVIDIA H200 143771 MiB"."""
+        if not self.readable():
+            raise FactMissing("GPU model", "no GPU", "absent")
+        return ", ".join(sorted({gpu.told() for gpu in self.readable()}))
+
+    def driver_version(self) -> str:
+        """The version of the driver; a node without GPUs needs none."""
+        if not self.readable():
+            raise FactMissing("driver", "no GPU", "absent")
+        return present(self.driver, "driver")

@@ -1,0 +1,36 @@
+"""Which machine is this, and what does it call itself?"""
+
+from __future__ import annotations
+
+from preflight.errors import BlockedBy
+from preflight.facts.subjects.network import is_loopback
+from preflight.facts.value import Count, Missing, Text, Value, present
+
+
+class Identity(Value, frozen=True):
+    """Who the node says it is, and what its own names resolve to there."""
+
+    hostname: Text
+    fqdn: Text
+    boot_id: Text
+    kernel: Text
+    machine: Text
+    cpu_count: Count
+    memory_bytes: Count
+    user_id: Count
+    hostname_address: Text | Missing  # gethostbyname(gethostname()), what gloo asks
+    hostname_addresses: tuple[Text, ...]  # every address getaddrinfo gives for the hostname
+    fqdn_addresses: tuple[Text, ...]
+    context: Text  # where limits and environment were read: ssh, local, container
+
+    @property
+    def own_address(self) -> str:
+        """What gloo would offer to its peers: the address of the node's own hostname."""
+        if isinstance(self.hostname_address, Missing) and not self.hostname_addresses:
+            raise BlockedBy("names.own_hostname_is_an_address_of_the_node", detail=self.hostname_address.missing)
+        return present(self.hostname_address, "address of the node's own hostname")
+
+    @property
+    def is_named_loopback(self) -> bool:
+        """Whether the node's own hostname leads, on that node, nowhere but to itself."""
+        return not isinstance(self.hostname_address, Missing) and is_loopback(self.hostname_address)

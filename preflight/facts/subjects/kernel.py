@@ -1,0 +1,71 @@
+"""What does a node tell of its kernel, of memory and CPUs granted, and how was it at the end of the run?"""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.facts.subjects.gpu import NOT_TOLD
+from preflight.facts.value import Count, Missing, Text, Value, present
+
+
+class LogEvent(Value, frozen=True):
+    """A line of the kernel's log that tells of broken hardware or of a lack of memory."""
+
+    kind: Text  # "xid", "oom", "pcie", "rdma"
+    code: Count  # the Xid; 0 elsewhere
+    device: Text  # PCI address or device name, "" where the line tells none
+    age_seconds: float
+    text: Text
+
+
+class Kernel(Value, frozen=True):
+    """Kernel, memory and CPUs, in the context the job will have."""
+
+    modules: tuple[Text, ...] | Missing  # those that RDMA and GPUs need
+    is_driver_open: bool | Missing  # NVIDIA's open kernel modules; absent without a driver
+    boot_options: tuple[Text, ...] | Missing  # of iommu, pci, hugepages
+    has_iommu: bool | Missing
+    governors: tuple[Text, ...] | Missing  # each that a CPU has
+    scaling_driver: Text | Missing
+    memory_available_bytes: Count | Missing
+    swap_total_bytes: Count | Missing
+    swap_used_bytes: Count | Missing
+    hugepages_bytes: Count | Missing  # set aside for huge pages
+    transparent_hugepages: Text | Missing
+    oom_kills: Count | Missing  # of the whole machine since it started
+    cpus_allowed: Count
+    cgroup_cpus: float | Missing  # absent where there is no quota
+    cgroup_memory_bytes: Count | Missing
+    cgroup_oom_kills: Count | Missing
+    bonds: dict[Text, dict[Text, bool]] = msgspec.field(default_factory=dict)  # bond -> member -> whether it is up
+    log: tuple[LogEvent, ...] | Missing = NOT_TOLD
+    cgroup_processes: Count | Missing = NOT_TOLD  # processes and threads that the control group may have
+    link_errors: dict[Text, Count] = msgspec.field(
+        default_factory=dict
+    )  # network interface -> broken packets since it is there
+
+    def events(self, kind: str, *, within_seconds: float) -> tuple[LogEvent, ...]:
+        """The kernel's lines of one kind that are not too old."""
+        log = present(self.log, "kernel log")
+        return tuple(event for event in log if event.kind == kind and event.age_seconds <= within_seconds)
+
+    def cpus(self) -> float:
+        """How many CPUs the job may use: those it may run on, or less by a quota."""
+        return min(self.cpus_allowed, self.cgroup_cpus) if isinstance(self.cgroup_cpus, float) else self.cpus_allowed
+
+    def processes(self, limit: int | str) -> int | str:
+        """How many processes and threads the job may have: by its user's limit, or less by its control group's."""
+        quota = self.cgroup_processes
+        if isinstance(quota, Missing):
+            return limit
+        return quota if isinstance(limit, str) else min(limit, quota)
+
+    def gpudirect(self, kernel: str) -> str:
+        """How network adapters can reach the GPUs' memory: "nvidia_peermem", "dma-buf" or "none"."""
+        modules = present(self.modules, "kernel modules")
+        for name in ("nvidia_peermem", "nv_peer_mem", "amdgpu", "efa_nv_peermem"):
+            if name in modules:
+                return name
+        is_open = present(self.is_driver_open, "kind of the NVIDIA driver")
+        digits = [int(part) if part.isdecimal() else 0 for part in kernel.replace("-", ".").split(".")[:2]]
+        return "dma-buf" if is_open and digits >= [5, 12] else "none"

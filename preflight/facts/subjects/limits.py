@@ -1,0 +1,26 @@
+"""Which limits hold for a process that the job starts?"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from preflight.facts.value import Count, Missing, Text, Value, present
+
+Limit = Count | Literal["unlimited"]
+
+
+class Limits(Value, frozen=True):
+    """Limits in the context the job will have, and shared memory."""
+
+    memlock_soft_bytes: Limit
+    memlock_hard_bytes: Limit
+    nofile_soft: Limit
+    nofile_hard: Limit
+    nproc_soft: Limit
+    shm_total_bytes: Count | Missing
+    shm_free_bytes: Count | Missing
+    leftovers: tuple[Text, ...]  # /dev/shm/preflight-* of an earlier run
+
+    def free_shared_memory_bytes(self) -> int:
+        """What is free in /dev/shm."""
+        return present(self.shm_free_bytes, "free bytes of /dev/shm")

@@ -1,0 +1,163 @@
+"""What does a node tell of its interfaces, its ports and its ways to the others?"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Literal
+
+from preflight.errors import BlockedBy, FactMissing
+from preflight.facts.value import Count, Missing, Port, Text, Value, present
+
+
+@lru_cache(maxsize=1 << 16)
+def is_loopback(address: str) -> bool:
+    """Whether an address leads back to the machine that asks."""
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
+def _is_link_local(address: str) -> bool:
+    return address.lower().startswith(("fe80:", "169.254."))
+
+
+class Address(Value, frozen=True):
+    """An address of an interface."""
+
+    address: Text
+    prefix_length: Count
+    family: Literal["inet", "inet6"]
+
+
+class Interface(Value, frozen=True):
+    """A network interface as the kernel of the node's own network namespace tells it."""
+
+    name: Text
+    index: Count
+    addresses: tuple[Address, ...]
+    mtu: Count
+    speed_mbps: Count  # 0 where the driver tells none
+    is_up: bool
+    is_loopback: bool
+    is_physical: bool | Missing  # has a /sys/class/net/<name>/device
+
+    def holds_any(self, addresses: Iterable[str]) -> bool:
+        """Whether the interface has one of `addresses`."""
+        return bool({held.address for held in self.addresses} & set(addresses))
+
+    def families(self) -> frozenset[str]:
+        """The address families in which peers can reach the interface: IPv4, IPv6."""
+        families = (("inet", "IPv4"), ("inet6", "IPv6"))
+        held = {address.family for address in self.addresses if not _is_link_local(address.address)}
+        return frozenset(told for family, told in families if family in held)
+
+    def subnet(self) -> str:
+        """The subnet of the address that peers connect to: "10.0.0.0/24"."""
+        wanted = self.told_address()
+        (prefix,) = {held.prefix_length for held in self.addresses if held.address == wanted}
+        return str(ipaddress.ip_interface(f"{wanted.partition('%')[0]}/{prefix}").network)
+
+    def rate_told(self) -> str:
+        """The link rate as a message says it; a port that tells none differs from one that does."""
+        try:
+            return f"{self.rate_mbps()} Mbit/s"
+        except FactMissing as missing:
+            if missing.kind != "absent":
+                raise
+            return "no rate told"
+
+    def address(self, family: Literal["inet", "inet6"] = "inet") -> str:
+        """The first address of a family that is not link-local."""
+        for address in self.addresses:
+            if address.family == family and not _is_link_local(address.address):
+                return address.address
+        raise FactMissing(f"{family} address of {self.name}", "the interface has none", "absent")
+
+    def told_address(self) -> str:
+        """The address that peers connect to, IPv4 before IPv6."""
+        try:
+            return self.address("inet")
+        except FactMissing:
+            return self.address("inet6")
+
+    @property
+    def tells_rate(self) -> bool:
+        """Whether it is a real device that tells its speed."""
+        return self.is_physical is True and self.speed_mbps > 0
+
+    def rate_mbps(self) -> int:
+        """The link rate: only a real device's figure above 0 is one (veth says 10000 and means nothing)."""
+        if not present(self.is_physical, f"device of {self.name}"):
+            raise FactMissing(f"rate of {self.name}", "not a hardware interface", "absent")
+        if self.speed_mbps == 0:
+            raise FactMissing(f"rate of {self.name}", "the driver tells no speed", "absent")
+        return self.speed_mbps
+
+
+class Gateway(Value, frozen=True):
+    """A default route."""
+
+    interface: Text
+    address: Text
+    family: Literal["inet", "inet6"]
+
+
+class Network(Value, frozen=True):
+    """Interfaces, default gateways and the ephemeral port range (inclusive)."""
+
+    interfaces: tuple[Interface, ...]
+    gateways: tuple[Gateway, ...]
+    ephemeral_ports: tuple[Port, Port]
+    # Filled in by the controller from the job's variables (facts.selection), never sent by a node.
+    training: Text | Missing = Missing("not chosen yet")
+
+    def interface(self, name: str) -> Interface:
+        """The interface of that name."""
+        for interface in self.interfaces:
+            if interface.name == name:
+                return interface
+        raise FactMissing(f"interface {name}", "not on this node", "absent")
+
+    @property
+    def training_interface(self) -> Interface:
+        """The interface that the job's collectives will use."""
+        if isinstance(self.training, Missing):
+            raise BlockedBy("network.training_interface_exists", detail=self.training.missing)
+        return self.interface(self.training)
+
+    def first_address(self) -> str:
+        """What `hostname -I` prints first: the first IPv4 address that is not loopback, in the interfaces' order."""
+        for interface in self.interfaces:
+            if interface.is_up and not interface.is_loopback:
+                for address in interface.addresses:
+                    if address.family == "inet":
+                        return address.address
+        raise FactMissing("first address", "no interface has an IPv4 address", "absent")
+
+    def training_trouble(self) -> str:
+        """Why peers cannot reach this node on its training interface, "" where nothing is known against it."""
+        if isinstance(self.training, Missing):
+            return self.training.missing
+        if self.interface(self.training).is_loopback:
+            return f"the training interface is {self.training}: no peer can reach it"
+        return ""
+
+    def holder_of(self, address: str) -> Interface:
+        """The interface that has `address`."""
+        for interface in self.interfaces:
+            if any(held.address == address for held in interface.addresses):
+                return interface
+        raise FactMissing(f"interface with address {address}", "no interface of this node has it", "absent")
+
+    def holds_any(self, addresses: Iterable[str], *, reachable: bool = False) -> bool:
+        """Whether an interface of this node has one of `addresses`; `reachable` leaves loopback out."""
+        held = {held.address.partition("%")[0] for interface in self.interfaces for held in interface.addresses}
+        wanted = {address.partition("%")[0] for address in addresses}
+        # Every 127.x.x.x leads to the node itself, though its loopback interface lists one only.
+        return any(not reachable if is_loopback(address) else address in held for address in wanted)
+
+    @property
+    def reachable_addresses(self) -> frozenset[str]:
+        """Every address of the node that is not loopback."""
+        every = {held.address for interface in self.interfaces for held in interface.addresses}
+        return frozenset(address for address in every if not is_loopback(address))

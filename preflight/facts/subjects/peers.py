@@ -1,0 +1,44 @@
+"""What does a node find when it looks for the others: names, routes, round trips?"""
+
+from __future__ import annotations
+
+from preflight.facts.value import Missing, Text, Value, present
+
+
+class Route(Value, frozen=True):
+    """How one peer is reached from the node: what its name gives here and where packets leave."""
+
+    name: Text
+    address: Text  # the peer's training address, as the controller told it
+    resolved: tuple[Text, ...]  # what the peer's own hostname resolves to here
+    resolved_fqdn: tuple[Text, ...]
+    interface: Text | Missing
+    source: Text | Missing
+    reverse: Text | Missing = Missing("not asked", "absent")  # the name that the address has here; absent: none
+    reverse_addresses: tuple[Text, ...] = ()  # what that name resolves to here
+    reverse_seconds: float | Missing = Missing("not asked", "absent")
+
+    def leaves_by(self) -> str:
+        """The interface that packets to the peer leave by."""
+        return present(self.interface, f"route to {self.name}")
+
+
+class Peers(Value, frozen=True):
+    """The routes to every other node, and the ports this node was asked to bind."""
+
+    routes: tuple[Route, ...]
+    master_addresses: tuple[Text, ...] | Missing  # what MASTER_ADDR resolves to here
+    master_port_error: Text  # "" when the bind succeeded or was not asked
+    master_port_holder: Text  # program and pid that hold it, "" when free or unknown
+
+    def slow_lookups(self, limit_seconds: float) -> dict[str, float]:
+        """The peers whose address took longer than that to be turned into a name."""
+        seconds = {route.name: route.reverse_seconds for route in self.routes}
+        return {name: taken for name, taken in seconds.items() if isinstance(taken, float) and taken > limit_seconds}
+
+    def addresses_of_master(self) -> tuple[str, ...]:
+        """What MASTER_ADDR resolves to on this node; empty where it knows no such name, or its resolver cannot tell."""
+        held = self.master_addresses
+        if isinstance(held, Missing) and "name resolution" in held.missing:  # "[Errno -3] Temporary failure in ..."
+            return ()
+        return present(self.master_addresses, "address of MASTER_ADDR")

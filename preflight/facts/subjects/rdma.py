@@ -1,0 +1,72 @@
+"""Which RDMA devices has a node, with which ports and GIDs?"""
+
+from __future__ import annotations
+
+from preflight.errors import FactMissing
+from preflight.facts.subjects.gpu import NOT_TOLD, PciFunction
+from preflight.facts.value import Count, Missing, Text, Value, present
+
+
+class Gid(Value, frozen=True):
+    """One row of a port's GID table."""
+
+    index: Count
+    gid: Text
+    kind: Text | Missing  # "IB/RoCE v1" or "RoCE v2"
+    netdev: Text | Missing
+    vlan: Count | Missing = NOT_TOLD  # of its netdev; absent where it is none
+
+
+class RdmaPort(Value, frozen=True):
+    """A port of an RDMA device as sysfs tells it."""
+
+    number: Count
+    state: Text  # "ACTIVE", "DOWN", "INIT", "ARMED"
+    physical_state: Text | Missing  # "LinkUp", "Polling", "Disabled"
+    rate_gbps: float | Missing
+    link_layer: Text  # "InfiniBand" or "Ethernet"
+    gids: tuple[Gid, ...]
+    lid: Text | Missing
+    sm_lid: Text | Missing
+    counters: dict[Text, Count]
+    width: Count | Missing = NOT_TOLD  # lanes
+    active_mtu: Count | Missing = NOT_TOLD  # InfiniBand's own: 256 to 4096
+    pkeys: tuple[Text, ...] | Missing = NOT_TOLD  # partition keys in the order of the table
+
+    def state_told(self) -> str:
+        """The state as a message says it: "DOWN (Polling)"."""
+        return self.state if isinstance(self.physical_state, Missing) else f"{self.state} ({self.physical_state})"
+
+    def rate_told(self) -> str:
+        """Rate and kind of the link as a message says them: "400 Gbit/s InfiniBand"."""
+        return f"{present(self.rate_gbps, 'rate'):g} Gbit/s {self.link_layer}"
+
+
+class RdmaDevice(Value, frozen=True):
+    """An RDMA device (HCA)."""
+
+    name: Text
+    firmware: Text | Missing
+    board: Text | Missing
+    node_type: Text | Missing
+    ports: tuple[RdmaPort, ...]
+    model: Text | Missing = NOT_TOLD  # hca_type: "MT4129"
+    open_error: Text | Missing = NOT_TOLD  # why /dev/infiniband/uverbs* cannot be opened, "" where it can
+    pci: PciFunction | Missing = NOT_TOLD
+
+
+class Rdma(Value, frozen=True):
+    """Every RDMA device of the node."""
+
+    devices: tuple[RdmaDevice, ...]
+
+    def rate_gbps(self) -> float:
+        """The rate of the fastest active port that tells one."""
+        rates = [port.rate_gbps for port in self.active_ports() if isinstance(port.rate_gbps, float)]
+        if not rates:
+            raise FactMissing("rate of RDMA", "no active port tells one", "absent")
+        return max(rates)
+
+    def active_ports(self) -> tuple[RdmaPort, ...]:
+        """The ports that are up, of all devices."""
+        return tuple(port for device in self.devices for port in device.ports if port.state == "ACTIVE")

@@ -1,0 +1,57 @@
+"""Which software has a node, for the interpreter of the job?"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from preflight.errors import BlockedBy, FactMissing
+from preflight.facts.value import Missing, Text, Value, or_none, present
+
+
+class Software(Value, frozen=True):
+    """The job's interpreter and what is installed for it; read from dist-info and version.py, never imported."""
+
+    python: Text
+    implementation: Text
+    executable: Text
+    libc: Text
+    packages: dict[Text, Text]  # normalised distribution name -> version
+    torch: Text | Missing
+    torch_cuda: Text | Missing  # CUDA runtime torch was built for; absent for a CPU build
+    torch_hip: Text | Missing
+    cudnn: Text | Missing
+    nccl: Text | Missing  # the library torch would load
+    torch_path: Text | Missing
+    # Every libnccl.so.2 that a process may meet -> its version, "" where it does not tell.
+    nccl_copies: dict[Text, Text] = msgspec.field(default_factory=dict)
+    # Package -> what it wants of others: "torchvision" -> {"torch": "==2.13.0"}.
+    requirements: dict[Text, dict[Text, Text]] = msgspec.field(default_factory=dict)
+    nccl_preloaded: Text = ""  # the one that LD_PRELOAD puts before all others
+
+    def has_torch(self) -> bool:
+        """Whether torch is installed; FactMissing where nobody could tell."""
+        return or_none(self.torch, "torch") != "none"
+
+    @property
+    def torch_version(self) -> str:
+        """The torch that the job imports, with its local part ("2.13.0+cu130")."""
+        if not self.has_torch():
+            raise BlockedBy("software.torch_is_installed", detail="no torch")
+        return present(self.torch, "torch")
+
+    def library_of_torch(self, name: Literal["torch_cuda", "torch_hip", "cudnn", "nccl"]) -> str:
+        """The version of a library that torch was built for or would load, "none" where it does without."""
+        return or_none(getattr(self, name), name) if self.torch_version else "none"
+
+    @property
+    def python_minor(self) -> str:
+        """The part of the Python version that pickles and wheels depend on: "3.11"."""
+        return ".".join(self.python.split(".")[:2])
+
+    def version(self, package: str) -> str:
+        """The installed version of a distribution."""
+        if package not in self.packages:
+            raise FactMissing(package, "not installed", "absent")
+        return self.packages[package]

@@ -1,0 +1,20 @@
+"""Which nodes can a node log in to?"""
+
+from __future__ import annotations
+
+from preflight.facts.value import Text, Value
+
+
+class Login(Value, frozen=True):
+    """One attempt to log in to a peer without being asked anything."""
+
+    peer: Text
+    trouble: Text  # "" where it worked
+    seconds: float
+    python: Text  # where the peer's non-interactive PATH finds the job's interpreter; "" where it does not
+
+
+class Trust(Value, frozen=True):
+    """The logins that were tried from this node."""
+
+    logins: tuple[Login, ...]

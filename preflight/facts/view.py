@@ -1,0 +1,101 @@
+"""What do the documents of all nodes give together: the training interface, the backend, the GPUs?"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import TypeVar
+
+from preflight.errors import FactMissing
+from preflight.facts import decode, selection
+from preflight.facts.cluster import Cluster
+from preflight.facts.decode import Document
+from preflight.facts.node import NodeFacts
+from preflight.facts.subjects.environment import Environment
+from preflight.facts.subjects.identity import Identity
+from preflight.facts.value import Missing, Value
+
+V = TypeVar("V", bound=Value)
+
+
+def training_address(node: NodeFacts) -> str:
+    """The address of the node on its training interface; the one we reached it by where there is none."""
+    try:
+        interface = node.network.training_interface
+        try:
+            return interface.address("inet")
+        except FactMissing:
+            return interface.address("inet6")
+    except FactMissing:
+        return node.address
+
+
+def view(documents: Iterable[Document], backend: str) -> Cluster:
+    """The documents as checks see them: decoded, and with the training interface chosen."""
+    nodes = [decode.decode(document) for document in documents]
+    ordered = sorted(nodes, key=lambda node: node.index)
+    chosen = _backend(ordered, backend)
+    return Cluster(tuple(_with_training_interface(node, chosen) for node in ordered))
+
+
+def _with_training_interface(node: NodeFacts, backend: selection.Backend) -> NodeFacts:
+    """The node with its training interface chosen, where it told enough to choose by."""
+    try:
+        network = selection.with_training_interface(
+            node.network,
+            _or_missing(node, "identity", Identity),
+            _or_missing(node, "environment", Environment),
+            backend=backend,
+            reached_address=node.address,
+        )
+    except FactMissing:
+        return node
+    return dataclasses.replace(node, subjects={**node.subjects, "network": network})
+
+
+def _backend(nodes: list[NodeFacts], backend: str) -> selection.Backend:
+    if backend == "auto":
+        return automatic_backend(nodes)
+    return "nccl" if backend == "nccl" else "gloo"
+
+
+def automatic_backend(nodes: list[NodeFacts]) -> selection.Backend:
+    """NCCL where every node has GPUs, else Gloo."""
+    return "nccl" if nodes and all(gpu_count(node) > 0 for node in nodes) else "gloo"
+
+
+def packages(cluster: Cluster) -> dict[str, dict[str, str]]:
+    """The distributions that the job's interpreter has on each node; nodes that did not tell are left out."""
+    found: dict[str, dict[str, str]] = {}
+    for node in cluster:
+        try:
+            found[node.name] = dict(node.software.packages)
+        except FactMissing:
+            continue
+    return found
+
+
+def gpu_count(node: NodeFacts) -> int:
+    """How many GPUs the node shows; unreadable ones count as none, and their own check says so."""
+    try:
+        devices = node.gpu.devices
+    except FactMissing:
+        return 0
+    return 0 if isinstance(devices, Missing) else len(devices)
+
+
+def busy_gpus(cluster: Cluster) -> str:
+    """The GPUs that other programs use, as a message says it; "" where there are none."""
+    busy = {
+        node.name: ",".join(str(gpu.index) for gpu in node.gpu.readable() if gpu.is_busy())
+        for node in cluster
+        if gpu_count(node)
+    }
+    return "; ".join(f"GPU {numbers} of {name}" for name, numbers in busy.items() if numbers)
+
+
+def _or_missing(node: NodeFacts, subject: str, kind: type[V]) -> V | Missing:
+    try:
+        return node.subject(subject, kind)
+    except FactMissing as missing:
+        return Missing(missing.reason, missing.kind)

@@ -1,0 +1,1 @@
+"""Ranks of a job: placed on nodes, started, listened to, explained."""

@@ -1,0 +1,199 @@
+"""What became of a job: did every rank end, and if not, who is to blame and why?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from preflight.jobs.symptoms import UNKNOWN, Symptom, symptom
+from preflight.launch.job import Job, Placement
+
+STAGES = (
+    "start",
+    "import",
+    "rendezvous",
+    "communicator",
+    "first_step",
+    "running",
+    "checking",
+    "checkpoint",
+    "done",
+)
+ENDED_BY_US = frozenset({"", "stopped", "time limit"})
+# NCCL aborts a rank that has waited too long for its peers: it dies, with this in its log, of another's failure.
+WATCHDOG = "Watchdog caught collective operation timeout"
+# How a rank's error reads when it is another rank that failed.
+PEER_IS_GONE = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "Socket closed",
+    "Timed out waiting",
+    "waiting for clients",
+    "Socket Timeout",
+    "wait timeout",
+    "Connection refused",
+    "remote process exited",
+    "communicator was aborted",
+    WATCHDOG,
+)
+# How it reads when a rank cannot connect. A few that say so are at fault; where most do, those whom they call are.
+NOT_REACHED = ("Network is unreachable", "No route to host", "Connection timed out", "while trying to connect to")
+# What torchrun's agent, which accelerate and DeepSpeed use too, says of a rank, and how it marks a rank's output.
+AGENT_SAYS = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
+NOISE = re.compile(r"\[W\d+ |frame #\d+|<omitting python frames>")  # warnings of torch, and its native stack
+RANK_LINE = re.compile(r"\[default(\d+)\]:")
+
+
+@dataclass
+class RankStory:
+    """What one rank told before it ended."""
+
+    placement: Placement
+    stage: str = "start"
+    records: list[dict[str, Any]] = field(default_factory=list)
+    error: str = ""
+    exit: str = ""
+    log: str = ""
+    is_placed: bool = False  # whether its node has spoken for it
+    elsewhere: tuple[str, ...] = ()  # other nodes that started a rank of this number
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the rank said that its work is done; an exit code alone proves nothing."""
+        return self.stage == "done"
+
+    @property
+    def lost_a_peer(self) -> bool:
+        """Whether what it said speaks of another rank that failed."""
+        return any(sign in self.error for sign in PEER_IS_GONE) or (not self.error and WATCHDOG in self.log)
+
+    @property
+    def cannot_connect(self) -> bool:
+        """Whether it failed to connect while all ranks connect with the first, or with each other."""
+        return self.stage in {"rendezvous", "communicator"} and any(sign in self.error for sign in NOT_REACHED)
+
+    @property
+    def last_lines(self) -> list[str]:
+        """What the rank printed last."""
+        lines = (RANK_LINE.sub("", line, count=1).strip() for line in self.log.splitlines())
+        return [line for line in lines if line and not NOISE.match(line)][-5:]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a job: every rank's story, and why it failed, if it did.
+
+    ``is_proven`` tells whether the guilty nodes are (a rank died there, gave a reason of its own, or kept the others
+    waiting), or only the place where nothing more was heard.
+    """
+
+    stories: tuple[RankStory, ...]
+    failure: str
+    guilty: tuple[str, ...]
+    seconds: float
+    is_proven: bool = False
+    culprits: tuple[RankStory, ...] = ()
+    why: Symptom = UNKNOWN
+    commands: Mapping[str, str] = field(default_factory=dict)  # what was started on each node
+
+    def records(self, kind: str) -> list[dict[str, Any]]:
+        """Every record of one kind, in rank order."""
+        return [record for story in self.stories for record in story.records if record.get("record") == kind]
+
+
+def take_exit(event: dict[str, Any], node: str, stories: dict[int, RankStory]) -> list[RankStory]:
+    """Write a process's end into the stories of the ranks it was, or was the agent of; gives those."""
+    taken = []
+    said = {local: code for code, local in AGENT_SAYS.findall(event["log"])}
+    for story in stories.values():
+        placement = story.placement
+        if placement.node != node or event["name"] not in {f"rank{placement.rank}", node}:
+            continue
+        story.exit, story.log = str(event["exit"]), str(event["log"])
+        if event["name"] == node:
+            story.log = of_rank(story.log, placement.local_rank)
+            if said:  # the agent names the rank that failed; the others of its node it has stopped itself
+                story.exit = said.get(str(placement.local_rank), "stopped")
+        taken.append(story)
+    return taken
+
+
+def of_rank(log: str, local_rank: int) -> str:
+    """An agent's log without the lines of other ranks."""
+    kept = []
+    for line in log.splitlines(keepends=True):
+        marked = RANK_LINE.match(line)
+        if not marked or int(marked[1]) == local_rank:
+            kept.append(line)
+    return "".join(kept)
+
+
+def conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], seconds: float) -> Outcome:
+    """The end of a job from its ranks' stories; ``failures`` are the nodes that were lost, with the reason."""
+    ranks = tuple(stories[placement.rank] for placement in job.placements)
+    unfinished = [story for story in ranks if not story.is_done]
+    if not unfinished:
+        return Outcome(ranks, "", (), seconds)
+    if failures:
+        reason = "; ".join(f"{node}: {why}" for node, why in sorted(failures.items()))
+        return Outcome(ranks, reason, tuple(failures), seconds)
+    doubles = _started_twice(ranks)
+    if doubles:
+        return Outcome(ranks, doubles[0], doubles[1], seconds, is_proven=True, why=symptom(text="same rank", exited=""))
+    culprits, is_proven = _first_to_fail(unfinished)
+    words = [_last_words(story) for story in culprits[:4]]
+    if len(culprits) > len(words):
+        words.append(f"and {len(culprits) - len(words)} more ranks")
+    guilty = tuple(dict.fromkeys(story.placement.node for story in culprits))
+    first = culprits[0]
+    said = first.error or _error_line(first) or next((story.error for story in ranks if story.cannot_connect), "")
+    why = symptom(text=said, exited=first.exit)
+    return Outcome(ranks, "; ".join(words), guilty, seconds, is_proven=is_proven, culprits=tuple(culprits), why=why)
+
+
+def _started_twice(ranks: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]] | None:
+    """The nodes whose ranks took the numbers of others, while their own number is nobody's."""
+    wrong = {node: story for story in ranks for node in story.elsewhere}
+    if not wrong:
+        return None
+    told = "; ".join(
+        f"{node} started rank {s.placement.rank}, which is {s.placement.node}'s" for node, s in wrong.items()
+    )
+    return told, tuple(wrong)
+
+
+def _first_to_fail(unfinished: list[RankStory]) -> tuple[list[RankStory], bool]:
+    """Those that died without a word; else those with a reason of their own; else those that came least far.
+
+    The second value tells whether that is proof: where all merely lost a peer, or ran out of time, it is none.
+    """
+    own = [story for story in unfinished if not story.lost_a_peer and not story.cannot_connect]
+    killed = [story for story in own if story.exit not in ENDED_BY_US and not story.error]
+    reasoned = [story for story in own if story.error]
+    if killed or reasoned:
+        return killed or reasoned, True
+    calling = [story for story in unfinished if story.cannot_connect]
+    called = [story for story in unfinished if not story.cannot_connect]
+    if calling and not 0 < len(called) < len(calling):
+        return calling if len(calling) != len(called) else unfinished, True  # of a single pair either may be wrong
+    least = min(STAGES.index(story.stage) for story in called)
+    behind = [story for story in called if STAGES.index(story.stage) == least]
+    culprits = [story for story in behind if not story.lost_a_peer] or behind
+    return culprits, any(story.error or story.lost_a_peer for story in unfinished if story not in culprits)
+
+
+def _error_line(story: RankStory) -> str:
+    """The last line of the log that looks like an error."""
+    looks_bad = re.compile(r"error|fail|abort", re.IGNORECASE)
+    return next((line for line in reversed(story.last_lines) if looks_bad.search(line)), "")
+
+
+def _last_words(story: RankStory) -> str:
+    where = f"rank {story.placement.rank} on {story.placement.node}"
+    lines = story.last_lines
+    said = story.error or (lines[-1] if lines else "it said nothing")
+    how = f", ended with {story.exit}" if story.exit not in {"", "0"} else ""
+    return f"{where} stopped at stage {story.stage}{how}: {said[:300]}"

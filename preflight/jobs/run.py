@@ -1,0 +1,150 @@
+"""How is a workload started on the nodes through a launcher, and what became of it?"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from preflight.errors import HostError
+from preflight.jobs.outcome import STAGES, Outcome, RankStory, conclude, take_exit
+from preflight.launch.job import Job, told
+from preflight.launch.launchers import LAUNCHERS
+from preflight.session.connection import Call, Session
+
+WORKLOADS = Path(__file__).parents[1] / "workloads"
+GRACE_SECONDS = 4.0  # what the other ranks get to say their part once one has failed
+
+# What a launcher, a scheduler or a shell may have left behind, and no rank of ours may inherit.
+INHERITED_NEVER = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "NODE_RANK",
+    "MASTER_*",
+    "ROLE_*",
+    "TORCHELASTIC_*",
+    "PET_*",
+    "ACCELERATE_*",
+)
+
+
+@dataclass
+class Watch:
+    """What is known of a running job: its ranks' stories, the nodes that were lost, and whether something is wrong."""
+
+    job: Job
+    stories: dict[int, RankStory]
+    failures: dict[str, str] = field(default_factory=dict)
+    trouble: asyncio.Event = field(default_factory=asyncio.Event)
+    hear: Callable[[dict[str, Any]], None] = lambda _record: None
+
+    def lose(self, node: str, reason: str) -> None:
+        """A node is gone, and with it all its ranks."""
+        self.failures[node] = reason
+        self.trouble.set()
+
+    def take(self, event: dict[str, Any], node: str) -> None:
+        """Write an event of a node into the stories."""
+        if "record" in event:
+            failed = self._note(event["record"], node)
+            # An agent that may start its ranks again has the last word on them.
+            if failed and not self.job.restarts:
+                self.trouble.set()
+        elif "exit" in event and not all(story.is_done for story in take_exit(event, node, self.stories)):
+            self.trouble.set()
+
+    def _note(self, record: dict[str, Any], node: str) -> bool:
+        """Write what a rank said into its story; gives whether it said that it failed."""
+        story = self.stories.get(record.get("rank", -1))
+        if story is None:
+            return False
+        # A node speaks for its own ranks only; where agents number them, a rank is of the node that speaks first, and
+        # of another one only after a restart.
+        if self.job.numbers_freely and (self.job.restarts or not story.is_placed):
+            story.placement = replace(story.placement, node=node)
+        if story.placement.node != node:
+            story.elsewhere = tuple(dict.fromkeys((*story.elsewhere, node)))
+            return False
+        story.is_placed = True
+        kind = record.get("record")
+        if kind == "progress":
+            self.hear(record)
+        elif kind == "stage" and record.get("stage") in STAGES:
+            story.stage = record["stage"]
+        elif kind == "done":
+            story.stage, story.error = "done", ""
+        elif kind == "failed":
+            story.error = str(record.get("error", "failed without a word"))
+            return True
+        else:
+            story.records.append(record)
+        return False
+
+
+async def run_job(
+    sessions: dict[str, Session],
+    job: Job,
+    *,
+    launcher: str,
+    hear: Callable[[dict[str, Any]], None] = lambda _record: None,
+) -> Outcome:
+    """Start the job on its nodes, follow every rank to its end, and say whose fault a failure is.
+
+    `hear` is given each record of the kind progress as it comes; they are kept nowhere.
+    """
+    started = time.monotonic()
+    watch = Watch(job, {placement.rank: RankStory(placement) for placement in job.placements}, hear=hear)
+    calls: dict[str, Call] = {}
+    commands: dict[str, str] = {}
+    script = (WORKLOADS / f"{job.workload}.py").read_bytes()
+    try:
+        port = await _free_port(sessions[job.nodes[0]], job.master_address)
+        for node in job.nodes:
+            placements = [placement for placement in job.placements if placement.node == node]
+            processes = LAUNCHERS[launcher](job, placements, port)
+            commands[node] = told(processes)
+            arguments = {
+                "processes": processes,
+                "environment": [["launch files", dict(job.start_of(node).environment)], *map(list, job.environment)],
+                "drop": list(INHERITED_NEVER),
+                "seconds": job.seconds,
+                # torch and launchers keep files of their own; here the keeper finds and removes them
+                "scratch": True,
+            }
+            calls[node] = await sessions[node].start("ranks", arguments, seconds=job.seconds + 5.0, blob=script)
+    except HostError as error:
+        watch.lose(error.host, error.reason)
+    followers = [asyncio.create_task(_follow(node, call, watch)) for node, call in calls.items()]
+    watcher = asyncio.create_task(_stop_after_trouble(watch.trouble, calls))
+    await asyncio.gather(*followers)
+    watcher.cancel()
+    return replace(conclude(job, watch.stories, watch.failures, time.monotonic() - started), commands=commands)
+
+
+async def _free_port(session: Session, address: str) -> int:
+    call = await session.start("free_port", {"address": address}, seconds=5.0)
+    async for _ in call.events():
+        continue
+    return int(call.result["port"])
+
+
+async def _follow(node: str, call: Call, watch: Watch) -> None:
+    try:
+        async for event in call.events():
+            watch.take(event, node)
+    except HostError as error:
+        watch.lose(node, error.reason)
+
+
+async def _stop_after_trouble(trouble: asyncio.Event, calls: dict[str, Call]) -> None:
+    await trouble.wait()
+    await asyncio.sleep(GRACE_SECONDS)
+    for call in calls.values():
+        await call.send({"stop": True})

@@ -1,0 +1,1 @@
+"""One check -> findings of every node."""

@@ -1,0 +1,261 @@
+"""What does one check say of each node: which verdict, which words, which fix?"""
+
+from __future__ import annotations
+
+import re
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from preflight.errors import (
+    Blame,
+    BlameMany,
+    BlockedBy,
+    FactMissing,
+    HostError,
+    NotApplicable,
+    NotMeasured,
+    PreflightError,
+)
+from preflight.facts.cluster import Cluster
+from preflight.judge.views.bench import BenchView
+from preflight.judge.views.mesh import MeshView
+from preflight.judge.views.training import TrainingView
+from preflight.ledger.findings import Finding, Verdict
+from preflight.ledger.gates import Gate, Gatekeeper
+from preflight.ledger.ledger import Ledger
+from preflight.run.source import Source
+from preflight.settings import Settings
+
+# The last one that a check asks for says how it runs: `node` beside `cluster` is a body for every node.
+KINDS = ("cluster", "node", "mesh", "bench", "training", "ending")
+REACH_CHECK = "reach.every_node_answers"
+UNREACHED_FIX = "log in by hand the same way (`ssh <node> true`), then run again"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check as found in a file: its id, its function, and what it said of itself."""
+
+    id: str
+    function: Callable[..., Any]
+    arguments: tuple[str, ...]
+    kind: str
+    is_advisory: bool = False
+    needs: frozenset[str] = frozenset()
+    others: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """The first line of the docstring."""
+        return (self.function.__doc__ or self.id).strip().splitlines()[0]
+
+    @property
+    def fix(self) -> str:
+        """What the docstring says after ``Fix:``."""
+        return docstring_fix(self.function.__doc__ or "")
+
+
+def docstring_fix(text: str) -> str:
+    """The text after ``Fix:``, on one line."""
+    _, found, after = text.partition("Fix:")
+    return re.sub(r"\s+", " ", after).strip() if found else ""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Evaluates checks against a source of facts and measurements, one finding per verdict and message."""
+
+    source: Source
+    ledger: Ledger
+    settings: Settings
+    require_all: bool = False
+    is_pruning: bool = False
+    gates: dict[str, Gate] = field(default_factory=dict)  # as found by the first check of a kind
+
+    def judge(self, check: Check) -> list[Finding]:
+        """Every finding of one check; each node of the run is in exactly one of them."""
+        begun = time.monotonic()
+        findings = self._unreached(check)
+        if self.source.cluster.nodes:
+            findings += self._reached(check)
+        seconds = round(time.monotonic() - begun, 4)
+        return [
+            Finding(f.check, f.verdict, self._ordered(f.nodes), f.message, f.fix, f.where, seconds) for f in findings
+        ]
+
+    def _unreached(self, check: Check) -> list[Finding]:
+        failures = self.source.failures
+        if not failures:
+            return []
+        if check.id == REACH_CHECK:
+            reasons: dict[str, list[str]] = {}
+            for name, reason in failures.items():
+                reasons.setdefault(reason, []).append(name)
+            return [
+                Finding(check.id, Verdict.ERROR, tuple(names), f"not reached: {reason}", _unreached_fix(names))
+                for reason, names in reasons.items()
+            ]
+        return [Finding(check.id, Verdict.ERROR, tuple(failures), f"blocked by {REACH_CHECK}")]
+
+    def _reached(self, check: Check) -> list[Finding]:
+        names = tuple(node.name for node in self.source.cluster)
+        gate = self._gate(check.kind)
+        good = tuple(name for name in names if name not in gate.nodes) if self._keeper.is_pruned(check.kind) else ()
+        pruned: list[Finding] = []
+        if gate.words and not good:
+            return [Finding(check.id, Verdict.ERROR, names, f"not started: {gate.words}")]
+        if gate.words:
+            self.source.leave_out(gate.nodes)
+            left_out = tuple(name for name in names if name in gate.nodes)
+            why = f"not started: pruned for {gate.words}"
+            pruned = [Finding(check.id, Verdict.ERROR, left_out, why)] * bool(left_out)
+            names = good
+        try:
+            subject = self._subject(check.kind)
+        except NotApplicable as reason:
+            return [Finding(check.id, Verdict.SKIP, names, str(reason))]
+        except (NotMeasured, HostError, PreflightError) as error:
+            return [*pruned, Finding(check.id, Verdict.ERROR, names, f"not measured: {error}")]
+        if check.kind == "node":
+            return self._for_every_node(check)
+        cluster: Cluster = subject if isinstance(subject, Cluster) else subject.cluster
+        return [*pruned, *self._once(check, subject, cluster)]
+
+    @property
+    def _keeper(self) -> Gatekeeper:
+        reached = frozenset(node.name for node in self.source.cluster)
+        return Gatekeeper(self.source.names, reached, is_pruning=self.is_pruning)
+
+    def _gate(self, kind: str) -> Gate:
+        """The same for all checks of a kind: its job starts once."""
+        if kind not in self.gates:
+            self.gates[kind] = self._keeper.gate(kind, self.ledger.findings)
+        return self.gates[kind]
+
+    def _subject(self, kind: str) -> Any:
+        """What the check's main fixture is; a job starts here, on its first use."""
+        left_out = self._gate(kind).nodes if self._keeper.is_pruned(kind) else frozenset()
+        nodes = tuple(node for node in self.source.cluster if node.name not in left_out)
+        cluster = Cluster(nodes, asked=len(self.source.names))
+        if kind == "ending":
+            self.source.end()
+            return Cluster(self.source.cluster.nodes, asked=len(self.source.names))
+        if kind in {"node", "cluster"}:
+            return cluster
+        if kind == "mesh":
+            result = self.source.mesh() if len(cluster) > 1 else None
+            if result is None:
+                return cluster
+            for name, reason in result.unmeasured.items():
+                cluster.unmeasured[name] = FactMissing("mesh", reason)
+            return MeshView(result, cluster)
+        if kind == "bench":
+            return BenchView(self.source.bench(), cluster)
+        return TrainingView(self.source.training(), cluster, self.source.planned())
+
+    def _for_every_node(self, check: Check) -> list[Finding]:
+        outcomes: dict[tuple[Verdict, str, str], list[str]] = {}
+        absent: dict[str, str] = {}
+        nodes = self.source.cluster.nodes
+        others = {name: self._subject(name) for name in KINDS if name in check.arguments and name != check.kind}
+        for node in nodes:
+            verdict, message, fix = Verdict.PASS, check.title, ""
+            try:
+                self._call(check, node, others)
+            except FactMissing as missing:
+                if missing.kind == "absent":
+                    absent[node.name] = str(missing)
+                verdict, message = self._missing(check, missing)
+            except Exception as error:
+                verdict, message, fix = self._told(check, error)
+            outcomes.setdefault((verdict, message, fix), []).append(node.name)
+        if len(absent) == len(nodes):
+            reasons = "; ".join(sorted(set(absent.values())))
+            return [Finding(check.id, Verdict.SKIP, tuple(absent), f"on no node: {reasons}")]
+        return [
+            Finding(check.id, verdict, tuple(names), message, fix)
+            for (verdict, message, fix), names in outcomes.items()
+        ]
+
+    def _once(self, check: Check, subject: Any, cluster: Cluster) -> list[Finding]:
+        names = tuple(node.name for node in cluster)
+        broken: list[Finding] = []
+        try:
+            if isinstance(subject, Cluster) and check.kind == "mesh":
+                raise NotApplicable("one node: there is no peer to connect to")
+            self._call(check, subject)
+        except (Blame, BlameMany) as blame:
+            many = blame.blames if isinstance(blame, BlameMany) else (blame,)
+            verdict = Verdict.WARN if check.is_advisory else Verdict.FAIL
+            for one in many:
+                guilty = tuple(name for name in names if name in one.nodes) or names
+                broken.append(Finding(check.id, verdict, guilty, one.message, one.fix or check.fix))
+        except FactMissing as missing:
+            verdict, message = self._missing(check, missing)
+            return [Finding(check.id, Verdict.SKIP if missing.kind == "absent" else verdict, names, message)]
+        except Exception as error:
+            verdict, message, fix = self._told(check, error)
+            return [Finding(check.id, verdict, names, message, fix)]
+        blamed = {name for finding in broken for name in finding.nodes}
+        unmeasured = {name: why for name, why in cluster.unmeasured.items() if name not in blamed}
+        broken += self._unmeasured(check, unmeasured)
+        rest = tuple(name for name in names if name not in blamed and name not in unmeasured)
+        return [*broken, *([Finding(check.id, Verdict.PASS, rest, check.title)] if rest else [])]
+
+    def _unmeasured(self, check: Check, unmeasured: dict[str, FactMissing]) -> list[Finding]:
+        groups: dict[tuple[Verdict, str], list[str]] = {}
+        for name, missing in unmeasured.items():
+            groups.setdefault(self._missing(check, missing), []).append(name)
+        return [Finding(check.id, verdict, tuple(names), message) for (verdict, message), names in groups.items()]
+
+    def _call(self, check: Check, subject: Any, others: Mapping[str, Any] | None = None) -> None:
+        given = {**check.others, "settings": self.settings, check.kind: subject, **(others or {})}
+        for name in KINDS:
+            if name in check.arguments and name not in given:
+                given[name] = self._subject(name)
+        check.function(**{name: given[name] for name in check.arguments})
+
+    def _missing(self, check: Check, missing: FactMissing) -> tuple[Verdict, str]:
+        if missing.kind == "denied" and check.needs and not self.require_all:
+            return Verdict.SKIP, f"not permitted: {missing}"
+        return Verdict.ERROR, str(missing) if isinstance(missing, BlockedBy) else f"not measured: {missing}"
+
+    def _told(self, check: Check, error: Exception) -> tuple[Verdict, str, str]:
+        """An exception of a check's body -> verdict, message, fix."""
+        if isinstance(error, (Blame, BlameMany)):
+            blames = error.blames if isinstance(error, BlameMany) else (error,)
+            verdict = Verdict.WARN if check.is_advisory else Verdict.FAIL
+            return verdict, "; ".join(blame.message for blame in blames), blames[0].fix or check.fix
+        if isinstance(error, NotApplicable):
+            return Verdict.SKIP, str(error), ""
+        if isinstance(error, BlockedBy):
+            return Verdict.ERROR, str(error), ""
+        if isinstance(error, (NotMeasured, HostError)):
+            return Verdict.ERROR, f"not measured: {error}", ""
+        if isinstance(error, AssertionError):
+            verdict = Verdict.WARN if check.is_advisory else Verdict.FAIL
+            return verdict, _authors_words(error), check.fix
+        return Verdict.ERROR, f"the check itself broke: {type(error).__name__}: {error} ({_place(error)})", ""
+
+    def _ordered(self, names: Any) -> tuple[str, ...]:
+        wanted = set(names)
+        return tuple(name for name in self.source.names if name in wanted)
+
+
+def _unreached_fix(names: list[str]) -> str:
+    return "check --python and --wrap" if names == ["local"] else UNREACHED_FIX
+
+
+def _authors_words(error: AssertionError) -> str:
+    """The message of an assert as its author wrote it: pytest adds its own explanation after a newline."""
+    text = str(error).split("\nassert", 1)[0].strip()
+    return text or "an assertion without a message does not hold"
+
+
+def _place(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "no line"

@@ -1,0 +1,53 @@
+"""How do the findings on launch files enter the ledger of a run?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from preflight.facts.cluster import Cluster
+from preflight.launch.rules.check import check_files
+from preflight.launch.seats import section
+from preflight.ledger.findings import SEVERITY, Finding, Verdict
+from preflight.ledger.ledger import Ledger
+
+JUDGED = "launch.files_are_judged"
+
+
+def record(ledger: Ledger, patterns: Iterable[str], cluster: Cluster, names: tuple[str, ...]) -> dict[str, Any]:
+    """Judge the launch files against the cluster, write the verdicts down, and give the report's section.
+
+    A rule speaks once of a node: what it says of several lines becomes one finding with all of them.
+    """
+    findings, files = check_files(patterns, cluster)
+    for finding in merged(findings, names):
+        ledger.expect(finding.check, finding.nodes)
+        ledger.record(finding)
+    ledger.expect(JUDGED, names)
+    count = len(files.plans)
+    ledger.record(
+        Finding(JUDGED, Verdict.PASS, names, f"{count} start{'s' * (count != 1)} of a job read from the files")
+    )
+    return section(files, cluster)
+
+
+def merged(findings: Iterable[Finding], names: tuple[str, ...]) -> list[Finding]:
+    """The findings with those of one rule that share a node made one; a finding about no node is about all."""
+    of_rule: dict[str, list[Finding]] = {}
+    for finding in findings:
+        whole = finding if finding.nodes else replace(finding, nodes=names)
+        told_before = of_rule.setdefault(finding.check, [])
+        sharing = [other for other in told_before if set(other.nodes) & set(whole.nodes)]
+        of_rule[finding.check] = [other for other in told_before if other not in sharing] + [_one([*sharing, whole])]
+    return [finding for rule in of_rule.values() for finding in rule]
+
+
+def _one(findings: list[Finding]) -> Finding:
+    worst = max(findings, key=lambda finding: SEVERITY[finding.verdict])
+    return replace(
+        worst,
+        nodes=tuple(dict.fromkeys(node for finding in findings for node in finding.nodes)),
+        message="; ".join(dict.fromkeys(finding.message for finding in findings)),
+        where=tuple(dict.fromkeys(where for finding in findings for where in finding.where)),
+    )

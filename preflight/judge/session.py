@@ -1,0 +1,294 @@
+"""How does one pytest session judge one cluster, from collection to the exit code?"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Generator
+from dataclasses import replace
+from datetime import datetime, timezone
+from functools import partial
+from typing import Any
+
+import pytest
+
+from preflight import hosts
+from preflight.errors import Interrupted, PreflightError
+from preflight.judge import launch_files
+from preflight.judge.items import check_of, contained, id_of, id_of_node, no_exit
+from preflight.judge.judge import KINDS, REACH_CHECK, Check, Judge
+from preflight.launch.rules.check import check_files
+from preflight.ledger.findings import EXIT_USAGE, SEVERITY, Finding, Verdict
+from preflight.ledger.ledger import Ledger
+from preflight.ledger.waivers import waive
+from preflight.options import launch
+from preflight.options.options import Options, options_from
+from preflight.options.table import Chosen
+from preflight.report.compare import Snapshot
+from preflight.run import folder, history, stored
+from preflight.run.live import Run
+from preflight.run.progress import on_terminal
+from preflight.settings import Settings
+
+OURS = (*KINDS, "settings")
+JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3, "ending": 4}
+QUICK_KINDS = {"node", "cluster", "mesh", "ending"}
+INTERRUPT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+LEAVE = os._exit  # the real one: while a check runs, os._exit is refused
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
+
+
+class Checking:
+    """The hooks of a session with hosts; registered only then."""
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        options: Options,
+        source: Run | stored.StoredRun,
+        *,
+        baseline: Snapshot | None,
+        taken: tuple[str, ...],
+    ) -> None:
+        self.config = config
+        self.taken = taken  # the short options that another plugin has
+        self.options = options
+        self.source = source
+        self.baseline = baseline
+        self.today = datetime.now(timezone.utc).date()
+        self.ledger = Ledger(waive=partial(waive, waivers=options.settings.waivers, today=self.today))
+        self.judge = Judge(
+            source, self.ledger, options.settings, require_all=options.require_all, is_pruning=options.prune
+        )
+        self.checks: dict[str, Check] = {}
+        self.collection_errors: list[str] = []
+        self.stopped_by = 0
+        self.trouble = ""
+        self.exit_code: int | None = None
+        self.text = ""
+        self.tells = "summary"
+        self.json_target = ""
+        self.plan: dict[str, Any] | None = None
+        self._handlers: dict[int, Any] = {}
+
+    @classmethod
+    def configured(cls, config: pytest.Config, chosen: Chosen) -> Checking:
+        """The plugin for these options. Raises UsageError."""
+        options = options_from(chosen, ["pytest", *map(str, config.invocation_params.args)])
+        if options.launch:
+            # An unreadable file is a usage error, said before anybody is contacted.
+            _, files = check_files(options.launch)
+            options = launch.with_files(options, files, launcher=chosen["launcher"])
+        source: Run | stored.StoredRun
+        if options.from_run is not None:
+            source = stored.load(options.from_run, options.backend)
+            baseline = history.baseline(options, source.names)
+        else:
+            asked = hosts.parse_hosts(options.hosts)
+            baseline = history.baseline(options, [host.name for host in asked])
+            source = Run(options, asked, progress=on_terminal(len(asked)), baseline=baseline)
+        if chosen["dry_run"]:
+            assert isinstance(source, Run)
+            print(folder.dry_run_text(options, source.hosts))
+            pytest.exit("dry run: nothing was contacted", returncode=0)
+        _quiet_pytest(config)
+        checking = cls(config, options, source, baseline=baseline, taken=chosen.values["taken"])
+        checking.json_target = chosen["json"] or ""
+        # pytest's own -v names every check, so that only its -q is left to answer; our verbs say what they want.
+        checking.tells = chosen.values["tells"] or ("line" if config.option.verbose < 0 else "summary")
+        return checking
+
+    # -- fixtures: markers of how a check runs; the judge puts the real objects in their place
+
+    @pytest.fixture
+    def node(self) -> None:
+        """Facts of one node; the check's body is evaluated for every node."""
+
+    @pytest.fixture
+    def cluster(self) -> None:
+        """All nodes that answered."""
+
+    @pytest.fixture
+    def mesh(self) -> None:
+        """The mesh of random ports."""
+
+    @pytest.fixture
+    def bench(self) -> None:
+        """The all-reduce benchmark and the streams."""
+
+    @pytest.fixture
+    def training(self) -> None:
+        """The reference training."""
+
+    @pytest.fixture
+    def ending(self) -> None:
+        """All nodes once more, after the last job."""
+
+    @pytest.fixture
+    def settings(self) -> Settings:
+        """Thresholds."""
+        return self.options.settings
+
+    # -- collection
+
+    def pytest_report_header(self) -> str:
+        """What runs against which hosts, and the long names of options that others have taken."""
+        others = [f"use --preflight-{name} (another plugin has --{name})" for name in self.taken if name != "hosts"]
+        return f"preflight: {hosts.fold(self.source.names)}" + "".join(f"; {other}" for other in others)
+
+    def pytest_sessionstart(self) -> None:
+        """Catch the signals, and leave a report that says error until there is a better one."""
+        for number in SIGNALS:
+            self._handlers[number] = signal.signal(number, self._on_signal)
+        if not self.config.option.collectonly:
+            signal.setitimer(signal.ITIMER_REAL, self.options.deadline_seconds)
+            folder.write_started(self)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file that cannot be collected is a question that was never asked: error."""
+        if report.failed:
+            self.collection_errors.append(report.nodeid)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Order the checks by what they wait for, and refuse shapes that cannot be judged per node."""
+        for item in items:
+            check = check_of(item)
+            if check.id in self.checks:
+                raise pytest.UsageError(f"two checks are called {check.id}: {item.nodeid} is the second")
+            self.checks[check.id] = check
+        wanted = self.options.subjects
+        dropped = [
+            item
+            for item in items
+            if (wanted and id_of(item).split(".")[0] not in wanted)
+            or (self.options.profile == "quick" and self.checks[id_of(item)].kind not in QUICK_KINDS)
+        ]
+        items[:] = [item for item in items if item not in dropped]
+        if dropped:
+            self.config.hook.pytest_deselected(items=dropped)
+        items.sort(key=lambda item: (JOB_ORDER.get(self.checks[id_of(item)].kind, 0), id_of(item) != REACH_CHECK))
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """What -k, a profile or a verb leaves out is counted and said."""
+        self.ledger.not_asked.update(id_of(item) for item in items)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Write down every cell that must get a verdict, before anything runs."""
+        for item in session.items:
+            self.ledger.expect(id_of(item), self.source.names)
+
+    # -- running
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Reach the nodes before the first check."""
+        if self.config.option.collectonly or not session.items or session.testsfailed:
+            return
+        try:
+            if isinstance(self.source, Run):
+                self.source.open()
+            if self.options.launch:
+                self.plan = launch_files.record(
+                    self.ledger, self.options.launch, self.source.cluster, tuple(n.name for n in self.source.cluster)
+                )
+                self.plan["reference_job"] = self.source.not_started() or launch.started_by(self.options)
+        except PreflightError as error:
+            self.trouble = str(error)
+            session.shouldstop = str(error)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
+        """Judge one check, write its findings down, and tell pytest in its own words."""
+        check = self.checks[id_of(pyfuncitem)]
+        others = {name: value for name, value in pyfuncitem.funcargs.items() if name not in OURS}
+        asked = replace(check, function=contained(check.function), others=others)
+        with no_exit():
+            judged = self.judge.judge(asked)
+        findings = [counting for finding in judged for counting in self.ledger.record(finding)]
+        worst = max(findings, key=lambda finding: SEVERITY[finding.counted], default=None)
+        if worst is not None and worst.counted in {Verdict.FAIL, Verdict.ERROR}:
+            pytest.fail(f"{worst.verdict}: {hosts.fold(worst.nodes)}: {worst.message}", pytrace=False)
+        if worst is not None and worst.verdict is Verdict.SKIP:
+            pytest.skip(worst.message)
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A check that pytest skipped or broke before its body gets its verdict here."""
+        name = id_of_node(report.nodeid)
+        if report.when != "setup" or report.passed or name not in self.checks:
+            return
+        skipped = report.skipped and isinstance(report.longrepr, tuple)
+        words = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else report.longreprtext.splitlines()[-1]
+        verdict = Verdict.SKIP if skipped else Verdict.ERROR
+        self.ledger.record(Finding(name, verdict, self.source.names, words))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """No dots: the summary says what there is to say; -v still names every check."""
+        if report.when == "call" or report.outcome != "passed":
+            return report.outcome, "", report.outcome.upper()
+        return None
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        if self.stopped_by:
+            LEAVE(INTERRUPT_CODES.get(signal.Signals(number), 3))
+        self.stopped_by = number
+        raise Interrupted(number)
+
+    # -- the end
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        """End the nodes, close the ledger, write the report; then, last of all, set the exit code."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if isinstance(self.source, Run):
+            self.source.progress.end()
+            self.source.close()
+        if session.exitstatus == pytest.ExitCode.USAGE_ERROR:
+            self.exit_code = EXIT_USAGE
+            folder.withdraw(self)
+        else:
+            if self.config.option.collectonly:
+                self.ledger.expected.clear()  # collecting judges nothing, so nothing was asked
+            self.ledger.close(self._why_unfinished(), self.source.names)
+            self.exit_code = self._code(session)
+            if not self.config.option.collectonly:
+                self.exit_code = folder.write_finished(self)
+        try:
+            return (yield)
+        finally:
+            session.exitstatus = self.exit_code
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+
+    def _why_unfinished(self) -> str:
+        if self.stopped_by == signal.SIGALRM:
+            return f"the deadline of {self.options.deadline_seconds:g} s was reached"
+        if self.stopped_by:
+            return f"stopped by {signal.Signals(self.stopped_by).name}"
+        if self.collection_errors:
+            return f"{self.collection_errors[0]} could not be collected"
+        return self.trouble or "the run ended before this check"
+
+    def _code(self, session: pytest.Session) -> int:
+        if self.stopped_by and self.stopped_by != signal.SIGALRM:
+            return INTERRUPT_CODES[signal.Signals(self.stopped_by)]
+        code = self.ledger.exit_code(fail_on_warn=self.options.fail_on_warn)
+        broken = bool(self.collection_errors) or session.exitstatus == pytest.ExitCode.INTERNAL_ERROR or self.stopped_by
+        return 3 if broken and code in {0, 5} else code
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The verdict, what is wrong where, and what to do."""
+        terminalreporter.write_line("")
+        terminalreporter.write_line(self.text)
+        if self.json_target and self.exit_code != EXIT_USAGE:
+            terminalreporter.write_line(folder.json_for(self, self.json_target))
+
+
+def _quiet_pytest(config: pytest.Config) -> None:
+    """Our summary says what failed; pytest's own only when the user asked for it."""
+    if config.option.tbstyle == "auto":
+        config.option.tbstyle = "no"
+    if config.option.reportchars == "fE":
+        config.option.reportchars = "N"

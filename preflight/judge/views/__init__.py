@@ -1,0 +1,1 @@
+"""What a check of mesh, bench or training is handed."""

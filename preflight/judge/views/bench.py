@@ -1,0 +1,249 @@
+"""What did the benchmark measure, and of which node does each figure speak? The fixture `bench`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+
+from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable, NotMeasured
+from preflight.facts import fabric
+from preflight.facts.cluster import Cluster
+from preflight.results import Bench, Device, Expected, Result, Slow, same_measurement
+from preflight.tables import devices
+
+# Collectives that are as fast as the links: Gloo's others have a ceiling of their own (its broadcast is a tree whose
+# root sends to several at once), and all_to_all, gather and scatter load them unevenly.
+GATED = {
+    "gloo": ("all_reduce", "sendrecv"),
+    "nccl": ("all_reduce", "broadcast", "sendrecv", "reduce", "all_gather", "reduce_scatter"),
+}
+IMPORT_SECONDS = 10.0  # below it nobody waits long enough to time out, however the ranks differ
+# Below both, what is measured is how an operation starts.
+PLATEAU_SECONDS = 0.02
+PLATEAU_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class BenchView:
+    """The benchmark over the nodes of `cluster`."""
+
+    result: Bench
+    cluster: Cluster
+
+    def all_reduce(self) -> Result:
+        """The all-reduce at its largest size; NotMeasured where there is none, NotApplicable where none was asked."""
+        if "all_reduce" not in self.result.operations:
+            raise NotApplicable(f"no all_reduce was asked for, but {', '.join(self.result.operations)}")
+        return self.result.result("all_reduce")
+
+    def others(self) -> tuple[str, ...]:
+        """The other collectives that were run; NotApplicable where there are none."""
+        found = tuple(name for name in self.result.operations if name != "all_reduce")
+        if not found:
+            raise NotApplicable("no other collective was asked for (preflight bench --op all)")
+        return found
+
+    def needs_correct(self, *operations: str) -> None:
+        """Raise a Blame for each size at which one of these collectives gave wrong elements."""
+        blames = []
+        for result in (one for name in operations for one in self.result.of(name)):
+            if result.wrong:
+                ranks = ", ".join(map(str, result.wrong_ranks)) or "unknown"
+                told = (
+                    f"{result.title} of {result.bytes} bytes: {result.wrong} wrong elements; wanted 0 (ranks {ranks})"
+                )
+                blames.append(Blame(told, nodes=self.nodes_of(result.wrong_ranks)))
+        if blames:
+            raise BlameMany(blames)
+
+    def gated(self) -> tuple[Result, ...]:
+        """The other collectives whose bandwidth is the links', each at its largest size."""
+        gated = GATED["nccl" if self.result.backend == "nccl" else "gloo"]
+        if self.result.backend != "nccl" and self.result.world_size == 2:
+            gated = (*gated, "broadcast")
+        found = tuple(self.result.result(name) for name in self.others() if name in gated)
+        if not found:
+            raise NotApplicable(f"on {self.result.backend} only {', '.join(gated)} are as fast as the links")
+        return found
+
+    def below_baseline(self, *, share: float) -> list[str]:
+        """The collectives that are slower than `share` of an earlier run's, each at the sizes that both have."""
+        if not self.result.baseline:
+            raise NotApplicable("no earlier run with a bandwidth was given (--baseline RUN)")
+        pairs = same_measurement(self.result.baseline, self.result.results)
+        if not pairs:
+            raise NotMeasured(self.result.not_measured or "no collective of the earlier run was run at the same size")
+        return [
+            f"{now.op} of {now.bytes} bytes: busbw {now.busbw_gbytes_per_s:.4g} GB/s, "
+            f"{now.busbw_gbytes_per_s / then.busbw_gbytes_per_s:.0%} of the earlier {then.busbw_gbytes_per_s:.4g}"
+            for then, now in pairs
+            if now.busbw_high_gbytes_per_s < share * then.busbw_low_gbytes_per_s
+        ]
+
+    def sockets_beside_rdma(self) -> list[Blame]:
+        """A Blame for the nodes whose ranks went over sockets while an RDMA port of theirs is active."""
+        self._needs_links()
+        if not self.result.transports:
+            raise NotApplicable(f"no rank has a log of NCCL (backend {self.result.backend})")
+        blamed: dict[str, tuple[str, ...]] = {}
+        for used in self.result.transports:
+            node = next(node for node in self.cluster if node.name == used.node)
+            active = [hca.name for hca in fabric.hcas(node.rdma) if hca.is_active]
+            over = [path for path in used.between_nodes or (f"NET/{used.network}",) if "Socket" in path]
+            if over and active:
+                disabled = " with NCCL_IB_DISABLE=1" if node.value("NCCL_IB_DISABLE") == "1" else ""
+                told = f"NCCL went over {', '.join(over)} ({', '.join(used.ports)}){disabled}; active beside it: "
+                told += ", ".join(active)
+                blamed[told] = tuple(dict.fromkeys((*blamed.get(told, ()), used.node)))
+        return [Blame(told, nodes=nodes) for told, nodes in blamed.items()]
+
+    def gpus(self) -> tuple[Device, ...]:
+        """The GPUs that measured themselves; NotApplicable where none was asked to."""
+        if self.result.devices_not_measured:
+            raise NotMeasured(self.result.devices_not_measured)
+        found = tuple(device for device in self.result.devices if device.device != "cpu")
+        if not found:
+            asked = "" if self.result.devices else " (preflight bench --burn-in)"
+            raise NotApplicable(f"no GPU was measured by itself{asked}")
+        return found
+
+    def needs_equal_gpus(self, *, share: float) -> None:
+        """Leave the check as blocked where a GPU computes more slowly than its equals: then no link is to blame."""
+        cause = [name for blame in devices.outliers(self.result.devices, share=share) for name in blame.nodes]
+        if cause:
+            raise BlockedBy("bench.no_gpu_is_slower_than_its_equals", nodes=self.ordered(cause))
+
+    def slow_imports(self, *, limit_seconds: float, ratio: float) -> list[Blame]:
+        """A Blame for the nodes whose ranks needed longer than that to import torch, or that much longer than most."""
+        if not self.result.ranks:
+            raise NotMeasured(self.result.not_measured or "no rank reported")
+        middle = median(report.import_seconds for report in self.result.ranks)
+        limit = min(limit_seconds, max(ratio * middle, IMPORT_SECONDS))
+        slow = {report.node: report.import_seconds for report in self.result.ranks if report.import_seconds > limit}
+        told = ", ".join(f"{seconds:.3g} s on {name}" for name, seconds in slow.items())
+        words = f"`import torch` takes {told}; the median of all ranks is {middle:.3g} s"
+        return [Blame(words, nodes=self.ordered(slow))] if slow else []
+
+    def slow_groups(self, *, share: float) -> list[Blame]:
+        """A Blame for each group of ranks whose collective is slower than `share` of the median of the groups."""
+        groups = {result.group for result in self.result.results}
+        if len(groups) < 2:
+            raise NotApplicable("all ranks are one group: --scope intra and rails compare several")
+        if self.result.scope == "intra" and self.result.backend != "nccl":
+            raise NotApplicable("within a node Gloo measures the memory, which the ranks share with everybody")
+        blames = []
+        for op in self.result.operations:
+            largest = max(result.bytes for result in self.result.of(op))
+            equals = [result for result in self.result.of(op) if result.bytes == largest]
+            usual = median(result.busbw_gbytes_per_s for result in equals)
+            for one in equals:
+                if one.busbw_high_gbytes_per_s < share * usual:
+                    told = f"{one.title} busbw {one.busbw_gbytes_per_s:.4g} GB/s"
+                    told += f"; the median of {len(equals)} is {usual:.4g}"
+                    blames.append(Blame(told, nodes=self.nodes_in(one)))
+        return blames
+
+    def nodes_in(self, result: Result) -> tuple[str, ...]:
+        """The nodes whose ranks ran a collective."""
+        return self.ordered([result.group]) or self.names
+
+    def nodes_of(self, ranks: Iterable[int]) -> tuple[str, ...]:
+        """The nodes these ranks ran on, in HOSTS order; all of them where the ranks are not known."""
+        wanted = set(ranks)
+        names = {report.node for report in self.result.ranks if report.rank in wanted}
+        found = tuple(node.name for node in self.cluster if node.name in names)
+        return found or self.names
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every node that took part."""
+        return tuple(node.name for node in self.cluster)
+
+    def same_nccl(self) -> None:
+        """Every rank loaded the same NCCL; otherwise the nodes of the minority are blamed, all of them on a tie."""
+        loaded = [report for report in self.result.ranks if report.nccl]
+        if not loaded:
+            raise NotApplicable(f"no rank loaded NCCL (backend {self.result.backend})")
+        groups: dict[str, tuple[str, ...]] = {}
+        for report in loaded:
+            groups[report.nccl] = tuple(dict.fromkeys((*groups.get(report.nccl, ()), report.node)))
+        blames = self.cluster.differing(groups, "NCCL that the ranks loaded")
+        if blames:
+            raise BlameMany(blames)
+
+    def slow_blames(self) -> list[Blame]:
+        """A Blame for each slow place; NotApplicable on one node, NotMeasured when no stream ran."""
+        self._needs_links()
+        if self.result.scope == "intra" and not self.result.streams:
+            raise NotApplicable("--scope intra: no link between nodes was measured (--localize)")
+        if not self.result.streams and not self.result.slow:
+            raise NotMeasured(self.result.not_measured or "no stream was measured between the nodes")
+        return [Blame(_told_slow(place), nodes=self.ordered(place.nodes)) for place in self.result.slow]
+
+    def expected(self) -> Expected:
+        """What the links should give; NotApplicable on one node, NotMeasured where nobody could tell."""
+        if self.result.scope != "intra":
+            self._needs_links()
+        elif self.result.expected is None and not self.result.not_measured:
+            raise NotApplicable("--scope intra: no NVLink tells what to expect within a node")
+        if self.result.expected is None:
+            raise NotMeasured(self.result.not_measured or "neither a link rate nor a raw stream is known")
+        return self.result.expected
+
+    def needs_rate(self) -> None:
+        """Leave the check as not applicable where no link tells its rate: the nodes are judged against each other."""
+        if self.expected().bound_gbytes_per_s is None:
+            raise NotApplicable("no link tells its rate: the nodes are judged against each other")
+
+    def shortfall(self, measured: Result, *, share: float, impossible_above: float, needs_certainty: bool) -> str:
+        """What there is to say when the busbw of a collective stays below `share` of the expected; "" when it does not.
+
+        The 95 % interval of the median is judged: wholly below the gate is a shortfall; one that straddles it is
+        NotMeasured where certainty is needed. So is a figure above what the links can carry.
+        """
+        expected = self.expected()
+        if measured.seconds_median < PLATEAU_SECONDS and measured.bytes < PLATEAU_BYTES:
+            took = f"{measured.title} of {measured.bytes} bytes took {measured.seconds_median * 1e3:.3g} ms"
+            raise NotApplicable(f"{took}: too short to tell a bandwidth; wanted {PLATEAU_SECONDS * 1e3:.0f} ms")
+        if self.result.slow:
+            cause = self.ordered(name for place in self.result.slow for name in place.nodes)
+            raise BlockedBy("bench.no_node_is_slower_than_its_peers", nodes=cause)
+        if measured.wrong:
+            check = "all_reduce_is_correct" if measured.op == "all_reduce" else "other_collectives_are_correct"
+            raise BlockedBy(f"bench.{check}", nodes=self.nodes_of(measured.wrong_ranks))
+        low, high = measured.busbw_low_gbytes_per_s, measured.busbw_high_gbytes_per_s
+        told = (
+            f"{measured.title} busbw {measured.busbw_gbytes_per_s:.4g} GB/s (95 % interval {low:.4g}-{high:.4g}) "
+            f"at {measured.bytes} bytes over {measured.ranks or self.result.world_size} ranks"
+        )
+        bound = expected.bound_gbytes_per_s
+        if bound is not None and low > impossible_above * bound:
+            raise NotMeasured(f"{told}: more than the links can carry ({bound:.4g} GB/s), a fact or a figure is wrong")
+        gate = share * expected.busbw_gbytes_per_s
+        if low < gate <= high and needs_certainty:
+            raise NotMeasured(f"{told}: straddles the gate of {gate:.4g} GB/s; run it again, or longer")
+        derivation = "; ".join(expected.derivation)
+        wanted = f"wanted at least {gate:.4g} GB/s, {share:.0%} of {expected.busbw_gbytes_per_s:.4g} ({derivation})"
+        return f"{told}; {wanted}" if high < gate else ""
+
+    def _needs_links(self) -> None:
+        if not self.cluster.has_peers:
+            raise NotApplicable("one node: no link measured")
+
+    def ordered(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Names in HOSTS order."""
+        wanted = set(names)
+        return tuple(name for name in self.names if name in wanted)
+
+
+def _told_slow(place: Slow) -> str:
+    """A slow place as a message says it."""
+    names = " and ".join(place.nodes)
+    what = {
+        "egress": f"{names} sends",
+        "ingress": f"{names} receives",
+        "both": f"{names} sends and receives",
+        "path": f"the path between {names} carries",
+    }[place.direction]
+    return f"{what} {place.gbytes_per_s:.4g} GB/s where its peers reach {place.peers_gbytes_per_s:.4g} GB/s"

@@ -1,0 +1,90 @@
+"""Is this text an address that rank 0 can have, and for whom?"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from preflight.launch.field import told
+from preflight.launch.plan import Plan
+
+LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
+
+NAME = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?")
+
+PLACEHOLDER = re.compile(
+    r"<.*>|\{.*\}|\[[^:\]]*\]|.*\b[xX]{1,4}\b.*|.*\.[xX]+(\..*)?"
+    r"|(your|my|the|insert|replace|put|fill)[-_ ].*|(change|fill)[-_]?me|todo|fixme|tbd|none|null"
+    r"|(master|head|main|first|server)[-_]?(node)?[-_]?(ip|addr|address)|.*[-_]?(here)|[A-Z][A-Z0-9]*_[A-Z0-9_]*|(MASTER|HEAD|NODE|HOST|MAIN|IP|ADDR|ADDRESS)",
+    re.DOTALL,
+)
+
+
+def wrong_with(address: str) -> str:
+    """Why a text is no address that a node could have, "" where nothing is known against it."""
+    bare = address.strip().strip("[]").partition("%")[0]
+    try:
+        ipaddress.ip_address(bare)
+    except ValueError:
+        pass
+    else:
+        return ""
+    if not address.strip():
+        return "is empty"
+    if any(ord(letter) > 127 for letter in address):
+        return "is a placeholder that was never filled in"
+    if "@" in address:
+        return "has a user name; an address alone is wanted"
+    if "://" in address:
+        return "is a URL; an address alone is wanted"
+    if re.fullmatch(r"[A-Za-z0-9_.-]+:\d+", address):
+        return "has a port, which has a field of its own"
+    lower = address.lower()
+    if PLACEHOLDER.fullmatch(address) or PLACEHOLDER.fullmatch(lower) or "example" in lower.split("."):
+        return "is a placeholder that was never filled in"
+    if re.fullmatch(r"\d+", address):
+        return "is a number, no address: a placeholder that was never filled in"
+    if re.fullmatch(r"[\d.]+", address) or ":" in address:
+        return "is no IP address"
+    if not NAME.fullmatch(address):
+        return "is no host name"
+    return ""
+
+
+def is_loopback(address: str) -> bool:
+    """Whether every node takes the address for itself."""
+    bare = address.strip().strip("[]").partition("%")[0].lower()
+    try:
+        parsed = ipaddress.ip_address(bare)
+    except ValueError:
+        return bare.rstrip(".") in LOOPBACK_NAMES
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return (mapped or parsed).is_loopback or (mapped or parsed).is_unspecified
+
+
+def starts_by_itself(plan: Plan) -> bool:
+    """Whether accelerate hands the start to pdsh or mpirun, which find the nodes in a hostfile."""
+    return bool(hostfile_of(plan)) or plan.setting("mpirun_hostfile") is not None
+
+
+def hostfile_of(plan: Plan) -> str:
+    """The hostfile that accelerate gives to DeepSpeed or mpirun."""
+    names = (
+        "deepspeed_config.deepspeed_hostfile",
+        "deepspeed_hostfile",
+        "mpirun_config.mpirun_hostfile",
+        "mpirun_hostfile",
+    )
+    return next((str(plan.setting(name)) for name in names if plan.setting(name)), "")
+
+
+def logs_in(plan: Plan) -> bool:
+    """Whether a plan's command starts the other nodes over ssh: DeepSpeed's, pdsh's or mpirun's hostfile."""
+    by_runner = plan.launcher == "deepspeed" and plan.start == "all nodes" and "hostfile" in plan.settings
+    return by_runner or (plan.launcher == "accelerate" and bool(hostfile_of(plan))) or "pdsh" in plan.wraps
+
+
+def address_of(plan: Plan) -> str:
+    """The address of rank 0 where it is one, "" elsewhere."""
+    address = told(plan.master_address) or ""
+    return "" if wrong_with(address) or is_loopback(address) else address

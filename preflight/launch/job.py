@@ -1,0 +1,148 @@
+"""Which processes does each launcher start on a node, and which words does it put on their command lines?
+
+A launcher is a function of a job, the ranks of one node and the port of the rendezvous. It gives the processes of that
+node as `preflight.node.calls.ranks` takes them: one for each rank (``rank3``), or one agent for the node.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from preflight.ledger.findings import Where
+from preflight.redact import without_secrets
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where one rank runs."""
+
+    rank: int
+    node: str
+    local_rank: int
+    local_world_size: int
+
+
+@dataclass(frozen=True)
+class Start:
+    """How the file of one node starts its ranks there; "", 0 and () are what the file leaves open."""
+
+    launcher: str
+    where: Where
+    processes: int = 0
+    nodes: int = 0
+    options: tuple[str, ...] = ()
+    config: str = ""
+    address: str = ""
+    has_node_rank: bool = False
+    rendezvous: str = "static"
+    rendezvous_id: str = "preflight"
+    ranks: tuple[int, ...] = ()
+    world_size: int = 0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    needs_gpus: bool = False
+
+
+@dataclass(frozen=True)
+class Starting:
+    """The start of each node in the order of their ranks, one for all where the file is a template; or why none."""
+
+    starts: tuple[Start, ...] = ()
+    refusal: str = ""
+    logs_in: bool = False  # whether the user's own command reaches the other nodes by ssh
+
+    @property
+    def launcher(self) -> str:
+        """What the files start their ranks with; "" where they start none."""
+        return self.starts[0].launcher if self.starts else ""
+
+    @property
+    def numbers_freely(self) -> bool:
+        """Whether the nodes agree among themselves which of them has which ranks."""
+        return any(start.rendezvous != "static" for start in self.starts)
+
+    @property
+    def needs_gpus(self) -> str:
+        """The place of a start that is worth nothing without GPUs, "" where there is none."""
+        return next((f"{start.where.file}:{start.where.line}" for start in self.starts if start.needs_gpus), "")
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the files start; 0 where they leave it open."""
+        return len(self.starts) if len(self.starts) > 1 else sum(start.nodes for start in self.starts)
+
+    def of(self, index: int) -> Start:
+        """The start of the node of that number."""
+        return self.starts[0] if len(self.starts) == 1 else self.starts[index]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A workload for a set of ranks."""
+
+    workload: str
+    settings: dict[str, Any]
+    placements: tuple[Placement, ...]
+    master_address: str
+    environment: tuple[tuple[str, dict[str, str]], ...]
+    seconds: float
+    restarts: int = 0  # how often an agent starts its ranks again when one fails
+    starting: Starting = field(default_factory=Starting)  # what the user's own files say of it
+
+    @property
+    def world_size(self) -> int:
+        """How many ranks there are."""
+        return len(self.placements)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes, in rank order."""
+        return tuple(dict.fromkeys(placement.node for placement in self.placements))
+
+    @property
+    def numbers_freely(self) -> bool:
+        """Whether the agents agree among themselves which node has which ranks."""
+        return self.restarts > 0 or self.starting.numbers_freely
+
+    def start_of(self, node: str) -> Start:
+        """What the user's files say of a node; all of it left open where there are none."""
+        return self.starting.of(self.nodes.index(node)) if self.starting.starts else Start("", Where("", 0))
+
+    def address_for(self, node: str) -> str:
+        """Where a node looks for rank 0: as its file says, or on the training interface."""
+        return self.start_of(node).address or self.master_address
+
+
+Process = dict[str, Any]
+
+
+def rank_variables(job: Job, placement: Placement, master_port: int) -> dict[str, str]:
+    """What torch's env:// rendezvous reads."""
+    return {
+        "RANK": str(placement.rank),
+        "WORLD_SIZE": str(job.start_of(placement.node).world_size or job.world_size),
+        "LOCAL_RANK": str(placement.local_rank),
+        "LOCAL_WORLD_SIZE": str(placement.local_world_size),
+        "MASTER_ADDR": job.address_for(placement.node),
+        "MASTER_PORT": str(master_port),
+    }
+
+
+def shared_variables(job: Job, node: str) -> dict[str, str]:
+    """What every rank of a node is given, whichever launcher starts it."""
+    # As torchrun does: ranks that share a machine must not each take all its cores, unless the job's file says so.
+    threads = job.start_of(node).environment.get("OMP_NUM_THREADS", "1")
+    return {"PREFLIGHT_SETTINGS": json.dumps(job.settings), "OMP_NUM_THREADS": threads}
+
+
+def told(processes: list[Process]) -> str:
+    """What is started on a node, for people: each command with its variables and files, secrets hidden."""
+    lines = []
+    for process in processes:
+        variables = [f"{name}={shlex.quote(value)}" for name, value in process["environment"].items()]
+        lines.append(" ".join([*variables, shlex.join(process["argv"])]))
+        lines += [f"{name}:\n{text}" for name, text in process.get("files", {}).items()]
+    return "".join(f"{without_secrets(line)}\n" for line in lines)

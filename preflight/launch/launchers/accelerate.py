@@ -1,0 +1,257 @@
+"""What does an accelerate YAML file, or an `accelerate launch` command over it, ask for?"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from preflight.errors import UsageError
+from preflight.launch.address import address_of
+from preflight.launch.field import Field, Sourced, firm, told, words
+from preflight.launch.job import Job, Placement, Process, shared_variables
+from preflight.launch.launchers.accelerate_file import NUMBERS
+from preflight.launch.launchers.torchrun import arguments
+from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
+from preflight.launch.plan import Plan
+from preflight.launch.text import located
+from preflight.launch.text.options import Reader, Spec, parse_options
+from preflight.launch.text.shell import Word
+from preflight.ledger.findings import Where
+
+SPEC = Spec(
+    valued=words(
+        """
+    config_file mixed_precision num_processes num_machines num_cpu_threads_per_process
+    dynamo_backend dynamo_mode gpu_ids machine_rank main_process_ip main_process_port tee
+    log_dir role rdzv_backend rdzv_conf max_restarts monitor_interval vm env
+    main_training_function deepspeed_config_file zero_stage offload_optimizer_device
+    offload_param_device offload_optimizer_nvme_path offload_param_nvme_path
+    gradient_accumulation_steps gradient_clipping zero3_init_flag zero3_save_16bit_model
+    deepspeed_hostfile deepspeed_exclusion_filter deepspeed_inclusion_filter
+    deepspeed_multinode_launcher deepspeed_moe_layer_cls_names fsdp_version fsdp_offload_params
+    fsdp_min_num_params fsdp_sharding_strategy fsdp_reshard_after_forward fsdp_auto_wrap_policy
+    fsdp_transformer_layer_cls_to_wrap fsdp_backward_prefetch fsdp_state_dict_type
+    fsdp_forward_prefetch fsdp_use_orig_params fsdp_cpu_ram_efficient_loading
+    fsdp_sync_module_states fsdp_activation_checkpointing mpirun_hostfile fp8_backend fp8_format
+    aws_access_key_id aws_secret_access_key
+    """
+    ),
+    flags=words(
+        """
+    quiet cpu multi_gpu tpu enable_cpu_affinity dynamo_use_fullgraph dynamo_use_dynamic
+    dynamo_use_regional_compilation use_deepspeed use_fsdp use_parallelism_config
+    use_megatron_lm same_network module no_python tpu_cluster no_tpu_cluster tpu_use_sudo
+    downcast_bf16 debug help
+    """
+    ),
+    short={"-q": "quiet", "-m": "module", "-t": "tee", "-h": "help"},
+    abbreviates=False,
+)
+
+
+def config_plan(settings: Mapping[str, Field[Any]], where: Where) -> Plan:
+    """The plan of a YAML file by itself, with accelerate's own defaults."""
+    return _plan(settings, {}, where)
+
+
+def read(
+    reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...], configs: Mapping[str, Mapping[str, Field[Any]]]
+) -> Plan:
+    """The plan of the words after ``accelerate launch`` over the YAML file that they name."""
+    parsed = parse_options(words, SPEC, reader.marks)
+    given: dict[str, Field[Any]] = {}
+    for name, word in parsed.options.items():
+        given[name] = reader.number(word, f"--{name}") if name in NUMBERS else reader.text(word)
+    config = told(given.get("config_file"))
+    found = configs.get(config) if config is not None else None
+    is_opaque = parsed.is_opaque or (written_config(given) and found is None)
+    environment = reader.environment()
+    plan = _plan(found or {}, given, reader.where, is_opaque=is_opaque, has_config=found is not None)
+    return Plan(
+        **{
+            **{name: getattr(plan, name) for name in COPIED},
+            "program": reader.text(parsed.rest[0]) if parsed.rest else None,
+            "arguments": arguments(reader, parsed.rest[1:]),
+            "device_ids": plan.device_ids or environment.get("CUDA_VISIBLE_DEVICES"),
+            "environment": environment,
+            "unexported": reader.unexported(),
+            "wrapper": wrapper,
+            "slurm": reader.slurm,
+            "is_conditional": reader.command.is_conditional,
+            "command": reader.spelled(),
+        }
+    )
+
+
+COPIED = words(
+    """
+    launcher where nodes node_rank processes_per_node world_size master_address master_port
+    rendezvous device_ids mixed_precision settings is_opaque
+    """
+)
+
+
+def written_config(given: Mapping[str, Field[Any]]) -> bool:
+    """Whether a configuration file is named at all."""
+    return given.get("config_file") is not None
+
+
+def _plan(
+    settings: Mapping[str, Field[Any]],
+    given: Mapping[str, Field[Any]],
+    where: Where,
+    *,
+    is_opaque: bool = False,
+    has_config: bool = True,
+) -> Plan:
+    def setting(name: str, default: Any = None) -> Field[Any]:
+        found = given.get(name)
+        if found is None and name not in ("rdzv_backend", "same_network"):
+            # accelerate's own parser has defaults for these two, which win over the file
+            found = settings.get(name)
+        if found is None and default is not None and not is_opaque:
+            return Sourced(default, where.file, where.line, "tool")
+        return found
+
+    kind = firm(settings.get("distributed_type"))
+    nodes = setting("num_machines", 1)
+    world = setting("num_processes", 1 if kind == "NO" and has_config else None)
+    every = {**settings, **given}
+    precision = setting("mixed_precision")
+    return Plan(
+        launcher="accelerate",
+        where=where,
+        nodes=nodes,
+        node_rank=setting("machine_rank", 0),
+        processes_per_node=_floor(world, nodes),
+        world_size=world,
+        master_address=setting("main_process_ip"),
+        master_port=setting("main_process_port", 29500),
+        rendezvous=setting("rdzv_backend", "static"),
+        device_ids=setting("gpu_ids"),
+        mixed_precision=Sourced("no", precision.file, precision.line) if told(precision) is False else precision,  # type: ignore[union-attr]
+        settings=every,
+        is_opaque=is_opaque,
+    )
+
+
+def _floor(world: Field[int], nodes: Field[int]) -> Field[int]:
+    """num_processes // num_machines, as accelerate divides."""
+    if isinstance(world, Sourced) and isinstance(nodes, Sourced) and nodes.value > 0:
+        origin = "environment" if "environment" in (world.origin, nodes.origin) else world.origin
+        return Sourced(world.value // nodes.value, world.file, world.line, origin)
+    return None
+
+
+ACCELERATE_OURS = words(
+    """
+    config_file main_process_port monitor_interval tee log_dir quiet module no_python help max_restarts
+    main_training_function
+    """
+)
+
+
+def accelerate_options(plan: Plan) -> Iterable[str]:
+    """What the command gives beside its file; the file goes to accelerate as it is."""
+    for name, value in plan.settings.items():
+        is_of_command = isinstance(value, Sourced) and bool(plan.command) and value.file == plan.where.file
+        if not is_of_command or name in ACCELERATE_OURS or (name == "main_process_ip" and not address_of(plan)):
+            continue
+        yield f"--{name}" if name in SPEC.flags else f"--{name}={told(value)}"
+
+
+def write(layout: Layout) -> dict[str, str]:
+    """A YAML and a script for every node."""
+    files = {}
+    for index, node in enumerate(layout.nodes):
+        config = f"{file_name(layout, index)}.yaml"
+        files[config] = _config(layout, index)
+        values = variables(node)
+        if not layout.has_gpus:
+            values["ACCELERATE_USE_CPU"] = "true"
+        command = ["accelerate", "launch", "--config_file", layout.path(config), *layout.program]
+        files[f"{file_name(layout, index)}.sh"] = HEAD + exports(values) + f"exec {shlex.join(command)}\n"
+    return files
+
+
+def _config(layout: Layout, index: int) -> str:
+    kept: dict[str, Any] = {}
+    if layout.like:
+        documents = located.load(layout.like, "--like")
+        kept = documents[0].plain() if documents and isinstance(documents[0].value, dict) else {}
+        if not kept:
+            raise UsageError("--like: not an accelerate configuration")
+    config = {
+        "compute_environment": "LOCAL_MACHINE",
+        "debug": False,
+        "distributed_type": "MULTI_GPU" if layout.world > 1 else "NO",
+        "mixed_precision": "no",
+        "main_training_function": "main",
+        "use_cpu": False,
+        **kept,
+        "num_machines": len(layout.nodes),
+        "num_processes": layout.world,
+        "machine_rank": index,
+        "main_process_ip": layout.address,
+        "main_process_port": layout.port,
+        "rdzv_backend": "static",
+        "same_network": False,
+    }
+    if layout.world > 1 and (config["use_cpu"] or config["distributed_type"] in (False, "NO", "MULTI_CPU")):
+        config |= {"use_cpu": False, "distributed_type": "MULTI_GPU"}  # else every rank is a world of one
+    if "gpu_ids" in config:
+        config["gpu_ids"] = "all"  # as many processes as there are
+    if config["mixed_precision"] is False:
+        config["mixed_precision"] = "no"
+    if isinstance(config.get("deepspeed_config"), dict) and len(layout.nodes) > 1:
+        config["deepspeed_config"] = {**config["deepspeed_config"], "deepspeed_multinode_launcher": "standard"}
+    return str(yaml.safe_dump(config, sort_keys=True, allow_unicode=True))
+
+
+def start(job: Job, placements: list[Placement], master_port: int) -> list[Process]:
+    """`accelerate launch` on every node, each with a YAML of its own: the user's, or one that we write."""
+    node = placements[0].node
+    start = job.start_of(node)
+    on_cpu = job.settings["backend"] == "gloo"
+    config = start.config if start.launcher else accelerate_yaml(job, node, master_port)
+    argv = ["{python}", "-m", "accelerate.commands.launch"]
+    if config:
+        argv.append("--config_file={file:accelerate.yaml}")
+    if start.launcher:  # what must be ours stands in the command, which wins over the file
+        argv += [*start.options, f"--main_process_port={master_port}"]
+        argv += [] if start.address else [f"--main_process_ip={job.master_address}"]
+        argv += [] if start.has_node_rank else [f"--machine_rank={job.nodes.index(node)}"]
+    return [
+        {
+            "name": node,
+            "argv": [*argv, "--monitor_interval=0.2", "--tee=3", "{script}"],
+            "files": {"accelerate.yaml": config} if config else {},
+            # With `use_cpu: true` in the YAML every rank silently becomes a world of one; this variable does it right.
+            "environment": {**shared_variables(job, node), **({"ACCELERATE_USE_CPU": "true"} if on_cpu else {})},
+        }
+    ]
+
+
+def accelerate_yaml(job: Job, node: str, master_port: int) -> str:
+    """The configuration that `accelerate config` would write on one machine."""
+    lines: Mapping[str, str | int] = {
+        "compute_environment": "LOCAL_MACHINE",
+        "debug": "false",
+        "distributed_type": "MULTI_GPU",
+        "downcast_bf16": "'no'",
+        "enable_cpu_affinity": "false",
+        "machine_rank": job.nodes.index(node),
+        "main_process_ip": job.master_address,
+        "main_process_port": master_port,
+        "main_training_function": "main",
+        "mixed_precision": "'no'",
+        "num_machines": len(job.nodes),
+        "num_processes": job.world_size,
+        "rdzv_backend": "static",
+        "same_network": "true",
+        "use_cpu": "false",
+    }
+    return "".join(f"{key}: {value}\n" for key, value in lines.items())

@@ -1,0 +1,145 @@
+"""What does an accelerate YAML file say, and what of it will accelerate refuse or take for something else?"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any
+
+from preflight.launch.field import Field, Sourced, Unknown, words
+from preflight.launch.plan import fail, warn
+from preflight.launch.text.located import Located
+from preflight.ledger.findings import Finding, Where
+
+SECTIONS = {
+    "deepspeed_config": "deepspeed_ zero_ zero3_ offload_ gradient_",
+    "fsdp_config": "fsdp_",
+    "megatron_lm_config": "megatron_lm_",
+    "parallelism_config": "parallelism_config_",
+    "dynamo_config": "dynamo_",
+    "mpirun_config": "mpirun_",
+    "fp8_config": "fp8_ amax_",
+    "ipex_config": "ipex",
+}
+NUMBERS = ("machine_rank", "num_machines", "num_processes", "main_process_port")
+TEXTS = ("main_process_ip", "rdzv_backend", "gpu_ids", "distributed_type", "mixed_precision", "compute_environment")
+KEYS = frozenset(
+    words(
+        """
+    compute_environment distributed_type mixed_precision use_cpu debug num_processes
+    machine_rank num_machines gpu_ids main_process_ip main_process_port rdzv_backend
+    same_network main_training_function enable_cpu_affinity fp8_config deepspeed_config
+    fsdp_config parallelism_config megatron_lm_config mpirun_config ipex_config downcast_bf16
+    tpu_name tpu_zone tpu_use_cluster tpu_use_sudo command_file commands tpu_vm tpu_env
+    dynamo_config dynamo_backend fp16 tpu_cluster
+    """
+    )
+)
+TYPES = frozenset(
+    words(
+        """
+    NO MULTI_CPU MULTI_GPU MULTI_NPU MULTI_MLU MULTI_SDAA MULTI_MUSA MULTI_XPU MULTI_HPU
+    MULTI_NEURON DEEPSPEED FSDP XLA TPU MEGATRON_LM
+    """
+    )
+)
+
+
+def read_config(document: Located, file: str) -> tuple[dict[str, Field[Any]], list[Finding]]:
+    """The settings of a YAML file, sections flattened ("deepspeed_config.zero_stage"), and what is wrong with them."""
+    problems = [*_duplicates(document, file)]
+    settings: dict[str, Field[Any]] = {}
+    for key, held in document.items():
+        where = Where(file, held.line)
+        if key not in KEYS:
+            if str(document.mapping().get("compute_environment", held).value) != "AMAZON_SAGEMAKER":
+                problems.append(_unknown_key(document, key, where))
+        elif key in SECTIONS:
+            for name, inner in held.items():
+                settings[f"{key}.{name}"] = Sourced(inner.plain(), file, inner.line)
+            problems.extend(_duplicates(held, file, within=f"{key}."))
+        settings[key] = _typed(key, held, where, problems)
+    return settings, problems
+
+
+def _duplicates(mapping: Located, file: str, within: str = "") -> list[Finding]:
+    """A key that stands there twice: PyYAML takes the last one without a word."""
+    found = []
+    for key, first, last in mapping.duplicates:
+        message = f"{within}{key} stands in lines {first} and {last}; accelerate takes line {last} without a word"
+        if key in NUMBERS or key in TEXTS:
+            found.append(warn("keys_stand_once", message, Where(file, first), Where(file, last), fix="Delete one."))
+    return found
+
+
+def _unknown_key(document: Located, key: str, where: Where) -> Finding:
+    for section, prefixes in SECTIONS.items():
+        if key.startswith(tuple(prefixes.split())):
+            message = f"{key} stands at the top level; accelerate refuses it there: it belongs into {section}"
+            return fail("keys_are_known", message, where, fix=f"{section}:\n  {key}: {document.mapping()[key].text}")
+    close = difflib.get_close_matches(key, KEYS, 1, 0.85)
+    if close:
+        message = f"{key} is no key of accelerate, which refuses the file; meant is {close[0]}"
+        return fail("keys_are_known", message, where, fix=f"{close[0]}: {document.mapping()[key].text}")
+    message = f"accelerate refuses a file with a key that its version does not know: {key}"
+    return warn("keys_are_known", message, where, fix=f"Delete {key}, or install the accelerate that knows it.")
+
+
+def _typed(key: str, held: Located, where: Where, problems: list[Finding]) -> Field[Any]:
+    """The value as accelerate gets it; one that YAML turns into something else than it looks like is a problem."""
+    value = held.plain()
+    if key == "distributed_type" and isinstance(value, bool):
+        word = "NO" if value is False else held.text
+        message = f"distributed_type: {held.text} without quotes is {value} in YAML 1.1, not the word {word}"
+        problems.append(fail("yaml_values_are_as_meant", message, where, fix=f"distributed_type: '{word}'"))
+    elif key == "distributed_type" and isinstance(value, str) and value not in TYPES and "$" not in value:
+        close = difflib.get_close_matches(value.upper(), TYPES, 1, 0.6)
+        hint = f"distributed_type: {close[0]}" if close else f"One of {', '.join(sorted(TYPES))}."
+        problems.append(
+            fail(
+                "yaml_values_are_as_meant", f"distributed_type {value!r} is none that accelerate knows", where, fix=hint
+            )
+        )
+    elif (
+        key == "mixed_precision"
+        and value is not None
+        and value is not False
+        and str(value) not in ("no", "fp16", "bf16", "fp8")
+    ):
+        problems.append(
+            fail("yaml_values_are_as_meant", f"mixed_precision {value!r}; wanted no, fp16, bf16 or fp8", where)
+        )
+    elif key in NUMBERS and value is not None:
+        return _number(key, held, where, problems)
+    elif key == "main_process_ip" and value is not None and not isinstance(value, str):
+        problems.append(
+            fail(
+                "yaml_values_are_as_meant", f"main_process_ip: {held.text} is {value!r} in YAML, not an address", where
+            )
+        )
+        return Unknown(held.text, where.file, where.line)
+    elif key in TEXTS and value is not None and not isinstance(value, bool):
+        return Sourced(str(value), where.file, where.line)
+    return None if value is None else Sourced(value, where.file, where.line)
+
+
+def _number(key: str, held: Located, where: Where, problems: list[Finding]) -> Field[int]:
+    value = held.plain()
+    looks = held.text.strip()
+    if isinstance(value, int) and not isinstance(value, bool):
+        if re.fullmatch(r"[+-]?(0|[1-9][0-9]*)", looks):
+            return Sourced(value, where.file, where.line)
+        message = f"{key}: {looks} is {value} in YAML 1.1"
+        problems.append(fail("yaml_values_are_as_meant", message, where, fix=f"{key}: {_meant(looks)}"))
+        return Sourced(value, where.file, where.line)
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value.strip()):
+        if key in ("num_processes", "num_machines"):  # "8" // 2 and "2" > 1 raise TypeError
+            message = f"{key}: '{value}' is a text; accelerate calculates with it and stops with a TypeError"
+            problems.append(fail("numbers_are_numbers", message, where, fix=f"{key}: {value.strip()}"))
+        return Sourced(int(value), where.file, where.line)
+    problems.append(fail("numbers_are_numbers", f"{key} is {looks[:60]!r}; wanted a number", where))
+    return Unknown(looks[:60], where.file, where.line)
+
+
+def _meant(text: str) -> str:
+    return text.lstrip("0") or "0" if text.isdigit() else text

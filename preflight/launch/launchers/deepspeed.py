@@ -1,0 +1,225 @@
+"""What do a DeepSpeed command line, hostfile, environment file and configuration ask for?"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from preflight.errors import UsageError
+from preflight.launch.field import Field, Sourced, Unknown, told, words
+from preflight.launch.job import Job, Placement, Process
+from preflight.launch.launchers.torchrun import arguments
+from preflight.launch.launchers.torchrun import start as start_agents
+from preflight.launch.layout import HEAD, Layout, shared_launch
+from preflight.launch.plan import BatchConfig, Host, Hostfile, Plan, fail, warn
+from preflight.launch.text.options import Reader, Spec, parse_options, product
+from preflight.launch.text.shell import Word
+from preflight.ledger.findings import Finding, Where
+
+SPEC = Spec(
+    valued=words(
+        """
+    hostfile include exclude num_nodes num_gpus num_accelerators min_elastic_nodes
+    max_elastic_nodes master_port master_addr node_rank launcher launcher_args
+    enable_each_rank_log autotuning bind_core_list ssh_port venv_script log_level
+    """
+    ),
+    flags=words(
+        """
+    module no_python no_local_rank no_ssh no_ssh_check force_multi save_pid bind_cores_to_rank
+    quiet elastic_training help
+    """
+    ),
+    short={"-H": "hostfile", "-i": "include", "-e": "exclude", "-q": "quiet", "-h": "help"},
+)
+SLOTS = re.compile(r"(\S+)\s+slots=(\d{1,9})\b")
+BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+
+
+def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...], hostfiles: Mapping[str, Hostfile]) -> Plan:
+    """The plan of the words after ``deepspeed``: one command, run on one node, that starts all of them."""
+    parsed = parse_options(words, SPEC, reader.marks)
+    given = {name: reader.text(word) for name, word in parsed.options.items()}
+    where = reader.where
+
+    def number(name: str) -> Field[int]:
+        return reader.number(given.get(name), f"--{name}")
+
+    named = told(given.get("hostfile"))
+    hostfile = hostfiles.get(named) if named is not None else None
+    nodes, processes = number("num_nodes"), number("num_gpus") or number("num_accelerators")
+    if hostfile is not None:
+        hosts, problems = chosen(hostfile, told(given.get("include")), told(given.get("exclude")), where)
+        reader.problems.extend(problems)
+        if nodes is None and hosts:
+            nodes = Sourced(len(hosts), hostfile.file, 1)
+        slots = {told(host.slots) for host in hosts}
+        if hosts and processes is None and len(slots) == 1 and isinstance(hosts[0].slots, Sourced):
+            processes = hosts[0].slots
+    port = number("master_port") or Sourced(29500, where.file, where.line, "tool")
+    environment = reader.environment()
+    return Plan(
+        launcher="deepspeed",
+        where=where,
+        start="each node" if "no_ssh" in given else "all nodes",
+        nodes=nodes,
+        node_rank=number("node_rank"),
+        processes_per_node=processes,
+        world_size=product(nodes, processes),
+        master_address=given.get("master_addr"),
+        master_port=port,
+        device_ids=environment.get("CUDA_VISIBLE_DEVICES"),
+        program=reader.text(parsed.rest[0]) if parsed.rest else None,
+        arguments=arguments(reader, parsed.rest[1:]),
+        environment=environment,
+        unexported=reader.unexported(),
+        settings=given,
+        wrapper=wrapper,
+        slurm=reader.slurm,
+        is_opaque=parsed.is_opaque,
+        is_conditional=reader.command.is_conditional,
+        command=reader.spelled(),
+    )
+
+
+def chosen(
+    hostfile: Hostfile, include: str | None, exclude: str | None, where: Where
+) -> tuple[list[Host], list[Finding]]:
+    """The hosts that --include and --exclude leave, and what they name that the hostfile has not."""
+    hosts = {host.name: host for host in hostfile.hosts}
+    problems: list[Finding] = []
+    if include and exclude:
+        problems.append(fail("hostfile_and_filters_agree", "--include and --exclude exclude each other", where))
+    wanted: dict[str, list[int]] = {}
+    for piece in (include or exclude or "").split("@"):
+        name, colon, slots = piece.partition(":")
+        numbers = [int(slot) for slot in slots.split(",") if slot.isascii() and slot.isdigit() and len(slot) < 6]
+        if name and name not in hosts:
+            message = f"{name} of --{'include' if include else 'exclude'} is not in {hostfile.file}"
+            problems.append(fail("hostfile_and_filters_agree", message, where, Where(hostfile.file, 1)))
+            continue
+        if name:
+            held = told(hosts[name].slots)
+            beyond = [number for number in numbers if held is not None and number >= held]
+            if beyond:
+                message = f"slot {beyond[0]} of {name}: the hostfile gives it {held}"
+                problems.append(fail("hostfile_and_filters_agree", message, where, hosts[name].where))
+            wanted[name] = numbers if colon else []
+    left: list[Host] = []
+    for name, host in hosts.items():
+        if include and name in wanted:
+            slots_left = Sourced(len(wanted[name]), host.where.file, host.where.line) if wanted[name] else host.slots
+            left.append(Host(name, slots_left, host.where))
+        elif not include and not (name in wanted and not wanted[name]):
+            before = told(host.slots)
+            fewer = before - len(wanted.get(name, ())) if before is not None else None
+            slots_left = host.slots if fewer is None else Sourced(fewer, host.where.file, host.where.line)
+            left.append(Host(name, slots_left, host.where))
+    return left, problems
+
+
+def read_hostfile(text: str, file: str) -> tuple[Hostfile, list[Finding]]:
+    """The hosts of a hostfile, and the lines that DeepSpeed would refuse."""
+    hosts: list[Host] = []
+    problems: list[Finding] = []
+    without: list[Where] = []
+    seen: dict[str, Where] = {}
+    for number, raw in enumerate(text.split("\n"), start=1):
+        line, where = raw.strip(), Where(file, number)
+        if not line or line.startswith("#"):
+            continue
+        match = SLOTS.match(line)
+        name = line.split()[0]
+        if name in seen:
+            message = f"{name} stands in lines {seen[name].line} and {number}; DeepSpeed refuses a host twice"
+            problems.append(fail("hostfile_names_a_host_once", message, seen[name], where))
+        elif match is None and len(line.split()) > 1:
+            message = f"{line[:60]!r} is not `host slots=N`: DeepSpeed refuses the hostfile"
+            problems.append(fail("hostfile_lines_are_read", message, where, fix=f"{name} slots=8"))
+        elif match is None:
+            without.append(where)
+        if match is not None and int(match[2]) == 0:
+            problems.append(fail("hostfile_lines_are_read", f"{name} has slots=0: no rank would run there", where))
+        seen.setdefault(name, where)
+        hosts.append(Host(name, Sourced(int(match[2]), file, number) if match else None, where))
+    if without and len(without) < len(hosts):
+        message = f"no slots=N for {len(without)} of {len(hosts)} hosts: DeepSpeed refuses the hostfile"
+        problems.append(fail("hostfile_lines_are_read", message, *without, fix="host slots=8"))
+    elif without:
+        message = "no host has slots=N: an MPI launcher reads such a file, DeepSpeed refuses it"
+        problems.append(warn("hostfile_lines_are_read", message, without[0], fix="host slots=8"))
+    return Hostfile(file, tuple(hosts)), problems
+
+
+def read_batches(text: str, file: str) -> BatchConfig:
+    """The figures of a DeepSpeed configuration."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", 1)
+        raise UsageError(f"{file}:{line}: not JSON: {getattr(error, 'msg', 'nested too deep')}") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"{file}:1: not a DeepSpeed configuration: wanted an object")
+    lines = text.split("\n")
+    zero = found.get("zero_optimization")
+    zero = zero if isinstance(zero, dict) else {}
+    values: dict[str, Field[Any]] = {}
+    for key, value in found.items():
+        values[key] = Sourced(value, file, _line_of(key, lines))
+    for key in ("stage", "offload_optimizer", "offload_param", "cpu_offload"):
+        if key in zero:
+            values[f"zero_optimization.{key}"] = Sourced(zero[key], file, _line_of(key, lines))
+    return BatchConfig(file, values)
+
+
+def _line_of(key: str, lines: list[str]) -> int:
+    """The line in which a key first stands."""
+    quoted = json.dumps(key)
+    return next((number for number, line in enumerate(lines, start=1) if quoted in line), 1)
+
+
+def read_variables(text: str, file: str) -> tuple[dict[str, Field[str]], list[Finding]]:
+    """The NAME=VALUE lines of .deepspeed_env or nccl.conf."""
+    values: dict[str, Field[str]] = {}
+    problems: list[Finding] = []
+    is_deepspeed = "deepspeed_env" in file
+    for number, raw in enumerate(text.split("\n"), start=1):
+        line = raw.strip()
+        name, equals, value = line.partition("=")
+        if line and not line.startswith("#") and equals:
+            values[name.removeprefix("export ").strip()] = Sourced(value.strip(), file, number)
+        if is_deepspeed and (line.startswith("export ") or (line and not equals)):
+            message = (
+                f"{line[:60]!r}: DeepSpeed splits every line of {file} at its = and takes all before it as the name"
+            )
+            problems.append(
+                fail("environment_file_lines_are_read", message, Where(file, number), fix=line.removeprefix("export "))
+            )
+    return values, problems
+
+
+def is_auto(value: Field[Any]) -> bool:
+    """Whether the trainer fills a figure in."""
+    return isinstance(value, Unknown) or told(value) in (None, "auto")
+
+
+def write(layout: Layout) -> dict[str, str]:
+    """A hostfile and one command, run on the first node."""
+    hosts = "".join(f"{node.name} slots={count}\n" for node, count in zip(layout.nodes, layout.processes, strict=True))
+    command = ["deepspeed", f"--hostfile={layout.path('hostfile')}"]
+    if len(layout.nodes) > 1:
+        command.append(f"--master_addr={layout.address}")
+    command += [f"--master_port={layout.port}", *layout.program]
+    files = {"hostfile": hosts, "start.sh": HEAD + f"exec {shlex.join(command)}\n"}
+    shared = shared_launch(layout)
+    if shared:  # DeepSpeed looks for it in ~ and in the folder it is started from
+        files[".deepspeed_env"] = "".join(f"{name}={value}\n" for name, value in shared.items())
+    return files
+
+
+def start(job: Job, placements: list[Placement], master_port: int) -> list[Process]:
+    """torchrun's agents; what makes it DeepSpeed is the engine that the ranks wrap their model in."""
+    return start_agents(job, placements, master_port)

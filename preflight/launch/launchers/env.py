@@ -1,0 +1,99 @@
+"""What does a script ask for that sets RANK and MASTER_ADDR by hand and starts python?"""
+
+from __future__ import annotations
+
+import shlex
+
+from preflight.launch.field import Field, Sourced
+from preflight.launch.job import Job, Placement, Process, rank_variables, shared_variables
+from preflight.launch.launchers.torchrun import arguments
+from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
+from preflight.launch.plan import Plan
+from preflight.launch.text.options import Reader
+from preflight.launch.text.shell import Word
+
+RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
+FLAGS = frozenset({"-u", "-O", "-OO", "-B", "-E", "-I", "-s", "-S", "-v", "-q"})
+VALUED = frozenset({"-W", "-X"})
+QUICK = frozenset({"-c", "-V", "--version", "-"})
+
+
+def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan | None:
+    """The plan of the words after ``python``; None where nothing says that several processes belong together."""
+    rest = list(words)
+    while rest and (rest[0].plain in FLAGS | VALUED):
+        rest = rest[2:] if rest[0].plain in VALUED else rest[1:]
+    if not rest or rest[0].plain in QUICK:
+        return None
+    program = rest[1:] if rest[0].plain == "-m" else rest
+    if not program or program[0].plain in ("pip", "venv", "http.server", "json.tool"):
+        return None
+    names = {word.rpartition("/")[2] for word in wrapper}
+    settings = set(reader.command.prefix) | set(reader.command.variables)
+    by_scheduler = "srun" in names or "mpirun" in names or "mpiexec" in names
+    if not settings & set(RANKS) and not (by_scheduler and reader.slurm is not None):
+        return None
+
+    def number(name: str) -> Field[int]:
+        return reader.number(reader.variable(name), name)
+
+    environment = reader.environment()
+    return Plan(
+        launcher="srun" if "srun" in names else "mpirun" if by_scheduler else "env",
+        where=reader.where,
+        start="all nodes" if by_scheduler else "each node",
+        rank=number("RANK"),
+        world_size=number("WORLD_SIZE"),
+        local_rank=number("LOCAL_RANK"),
+        node_rank=number("NODE_RANK"),
+        nodes=reader.slurm.number("nodes") if by_scheduler and reader.slurm else None,
+        master_address=reader.variable("MASTER_ADDR"),
+        master_port=number("MASTER_PORT"),
+        rendezvous=Sourced("env", reader.where.file, reader.where.line, "tool"),
+        device_ids=reader.variable("CUDA_VISIBLE_DEVICES"),
+        program=reader.text(program[0]),
+        arguments=arguments(reader, tuple(program[1:])),
+        environment=environment,
+        unexported=reader.unexported(),
+        wrapper=wrapper,
+        slurm=reader.slurm,
+        is_conditional=reader.command.is_conditional,
+        command=reader.spelled(),
+    )
+
+
+def write(layout: Layout) -> dict[str, str]:
+    """A script for every node, which exports what torch reads and starts each rank."""
+    files = {}
+    for index, node in enumerate(layout.nodes):
+        values = {
+            **variables(node),
+            "MASTER_ADDR": layout.address,
+            "MASTER_PORT": str(layout.port),
+            "WORLD_SIZE": str(layout.world),
+        }
+        command = shlex.join(["python", *layout.program])
+        count, first = layout.processes[index], layout.first_rank(index)
+        if count == 1:
+            body = exports({"RANK": str(first), "LOCAL_RANK": "0"}) + f"exec {command}\n"
+        else:
+            locals_ = " ".join(map(str, range(count)))
+            body = (
+                f"status=0\nfor local in {locals_}; do\n  RANK=$(({first} + local)) LOCAL_RANK=$local {command}"
+                " &\ndone\n"
+                'for job in $(jobs -p); do\n  wait "$job" || status=$?\ndone\nexit "$status"\n'
+            )
+        files[f"{file_name(layout, index)}.sh"] = HEAD + exports(values) + body
+    return files
+
+
+def start(job: Job, placements: list[Placement], master_port: int) -> list[Process]:
+    """One shell a rank: the exports that a person types on each machine, then the program."""
+    processes = []
+    for placement in placements:
+        variables = rank_variables(job, placement, master_port)
+        exports = "; ".join(f"export {name}={shlex.quote(value)}" for name, value in variables.items())
+        argv = ["sh", "-c", f'{exports}; exec "$@"', "sh", "{python}", "{script}"]
+        environment = shared_variables(job, placement.node)
+        processes.append({"name": f"rank{placement.rank}", "argv": argv, "environment": environment})
+    return processes

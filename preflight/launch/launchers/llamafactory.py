@@ -1,0 +1,43 @@
+"""What does a `llamafactory-cli train` command ask for?"""
+
+from __future__ import annotations
+
+from preflight.launch.field import Field, Sourced
+from preflight.launch.launchers.torchrun import arguments
+from preflight.launch.plan import Plan
+from preflight.launch.text.options import Reader
+from preflight.launch.text.shell import Word
+
+
+def read_llamafactory(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan | None:
+    """The plan of ``llamafactory-cli train``, which starts torchrun from NNODES, NODE_RANK and NPROC_PER_NODE."""
+    if not words or words[0].plain != "train":
+        return None
+    where = reader.where
+
+    def number(name: str) -> Field[int]:
+        return reader.number(reader.variable(name), name)
+
+    def default(value: int) -> Field[int]:
+        return Sourced(value, where.file, where.line, "tool")
+
+    return Plan(
+        launcher="llamafactory",
+        where=where,
+        nodes=number("NNODES") or default(1),
+        node_rank=number("NODE_RANK") or default(0),
+        processes_per_node=number("NPROC_PER_NODE"),
+        rank=number("RANK"),
+        master_address=reader.variable("MASTER_ADDR"),
+        master_port=number("MASTER_PORT"),
+        rendezvous=Sourced("static", where.file, where.line, "tool"),
+        device_ids=reader.variable("CUDA_VISIBLE_DEVICES"),
+        program=reader.text(words[0]),
+        arguments=arguments(reader, words[1:]),
+        environment=reader.environment(),
+        unexported=reader.unexported(),
+        wrapper=wrapper,
+        slurm=reader.slurm,
+        is_conditional=reader.command.is_conditional,
+        command=reader.spelled(),
+    )

@@ -1,0 +1,157 @@
+"""What do the #SBATCH lines of a script and the options of srun ask Slurm for?"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from preflight.errors import FactMissing
+from preflight.launch.field import Field, Sourced, words
+from preflight.launch.layout import HEAD, Layout, exports, shared_launch
+from preflight.launch.plan import Plan, Slurm
+from preflight.launch.text.expansion import Assigned
+from preflight.launch.text.marks import Marks
+from preflight.launch.text.options import Spec, parse_options, product
+from preflight.launch.text.shell import Word
+
+LETTERS = {
+    "-N": "nodes",
+    "-n": "ntasks",
+    "-c": "cpus_per_task",
+    "-G": "gpus",
+    "-w": "nodelist",
+    "-J": "job_name",
+    "-p": "partition",
+}
+LETTERS |= {"-t": "time", "-o": "output", "-e": "error", "-A": "account", "-l": "label"}
+VALUED = words(
+    """
+    nodes ntasks ntasks_per_node cpus_per_task gpus gpus_per_node gpus_per_task gres gpu_bind
+    nodelist job_name partition time output error account container_image container_mounts
+    container_name export mem qos constraint exclude distribution cpu_bind mpi jobid chdir
+    mem_per_cpu mem_per_gpu array reservation kill_on_bad_exit signal tasks_per_node
+    ntasks_per_gpu cpus_per_gpu comment mail_type mail_user container_workdir network
+    threads_per_core
+    """
+)
+FLAGS = words(
+    """
+    exclusive label overlap unbuffered no_requeue requeue wait_all_nodes no_container_mount_home
+    pty
+    """
+)
+SRUN = Spec(VALUED, FLAGS, LETTERS)
+DIRECTIVE = re.compile(r"#SBATCH\s+(.*)")
+
+
+def read_directives(text: str, file: str) -> Slurm | None:
+    """The #SBATCH lines before the first command, as sbatch reads them; None where there is none."""
+    options: dict[str, Field[str]] = {}
+    found = False
+    for number, line in enumerate(text.split("\n"), start=1):
+        stripped = line.strip()
+        if stripped and not stripped.startswith("#"):
+            break
+        match = DIRECTIVE.match(line)
+        if match:
+            found = True
+            try:
+                words = shlex.split(match[1], comments=True)
+            except ValueError:
+                words = match[1].split()
+            options.update(_options(words, file, number))
+    return Slurm(options) if found else None
+
+
+def _options(words: list[str], file: str, line: int) -> dict[str, Field[str]]:
+    joined: list[str] = []
+    for word in words:
+        if len(word) > 2 and word[:2] in LETTERS and not word.startswith("--"):  # -N2
+            joined.extend([word[:2], word[2:].removeprefix("=")])
+        else:
+            joined.append(word)
+    parsed = parse_options(tuple(Word(word, line) for word in joined), SRUN, Marks(file))
+    return {name: Sourced(word.text, file, line) for name, word in parsed.options.items()}
+
+
+def job_variables(slurm: Slurm) -> dict[str, Assigned]:
+    """The SLURM_ variables that follow from the #SBATCH lines."""
+    gpus = gpus_of_node(slurm)
+    found = {
+        "SLURM_NNODES": slurm.number("nodes"),
+        "SLURM_JOB_NUM_NODES": slurm.number("nodes"),
+        "SLURM_NTASKS": slurm.number("ntasks"),
+        "SLURM_NTASKS_PER_NODE": slurm.number("ntasks_per_node"),
+        "SLURM_CPUS_PER_TASK": slurm.number("cpus_per_task"),
+        "SLURM_GPUS_ON_NODE": gpus,
+        "SLURM_GPUS_PER_NODE": gpus,
+    }
+    if found["SLURM_NTASKS"] is None:
+        found["SLURM_NTASKS"] = product(slurm.number("nodes"), slurm.number("ntasks_per_node"))
+    return {
+        name: Assigned((str(value.value),), value.line, exported=True)
+        for name, value in found.items()
+        if isinstance(value, Sourced)
+    }
+
+
+def with_step(slurm: Slurm | None, wrapper: tuple[str, ...], marks: Marks, line: int) -> Slurm | None:
+    """The batch script's options with those of the srun around the command, which win."""
+    names = [word.rpartition("/")[2] for word in wrapper]
+    if "srun" not in names:
+        return slurm
+    after = wrapper[len(names) - names[::-1].index("srun") :]
+    parsed = parse_options(tuple(Word(word, line) for word in after), SRUN, marks)
+    step = {name: marks.field(word.text, line) for name, word in parsed.options.items()}
+    return Slurm({**(slurm.options if slurm else {}), **step}, has_directives=slurm is not None)
+
+
+def gpus_of_node(slurm: Slurm) -> Field[int]:
+    """The GPUs that Slurm gives a node: --gpus-per-node, or the gpu entry of --gres."""
+    for name in ("gpus_per_node", "gres"):
+        value = slurm.options.get(name)
+        if isinstance(value, Sourced) and (name != "gres" or "gpu" in value.value):
+            for part in value.value.split(","):
+                digits = re.fullmatch(r"(?:gres/)?(?:[a-z]\S*:)?(\d{1,6})(?:\(.*\))?", part.strip(), re.IGNORECASE)
+                if digits and (name != "gres" or part.strip().startswith(("gpu", "gres/gpu"))):
+                    return Sourced(int(digits[1]), value.file, value.line)
+            if name == "gres":
+                return Sourced(1, value.file, value.line)  # --gres=gpu
+    return None
+
+
+def tasks_of_node(plan: Plan) -> Field[int]:
+    """The tasks that srun starts on a node, each of them the whole command; None where Slurm's default of one holds."""
+    if plan.slurm is None:
+        return None
+    given = plan.slurm.number("ntasks_per_node", "tasks_per_node")
+    if given is not None:
+        return given
+    tasks, nodes = plan.slurm.number("ntasks"), plan.slurm.number("nodes")
+    if isinstance(tasks, Sourced) and isinstance(nodes, Sourced) and nodes.value and tasks.value % nodes.value == 0:
+        return Sourced(tasks.value // nodes.value, tasks.file, tasks.line)
+    if isinstance(tasks, Sourced) and nodes is None:
+        return None
+    return None
+
+
+def write(layout: Layout) -> dict[str, str]:
+    """An sbatch script."""
+    processes = layout.processes[0]
+    lines = [f"#SBATCH --nodes={len(layout.nodes)}", "#SBATCH --ntasks-per-node=1"]
+    if layout.has_gpus:
+        lines.append(f"#SBATCH --gpus-per-node={processes}")
+    try:
+        lines.append(f"#SBATCH --cpus-per-task={max(processes, min(node.identity.cpu_count for node in layout.nodes))}")
+    except FactMissing:
+        lines.append(f"#SBATCH --cpus-per-task={processes}")
+    inner = (
+        f"exec torchrun --nnodes={len(layout.nodes)} --node_rank=$SLURM_NODEID --nproc_per_node={processes}"
+        f" --master_addr=$MASTER_ADDR --master_port={layout.port} {shlex.join(layout.program)}"
+    )
+    body = (
+        'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n'
+        + exports(shared_launch(layout))
+        + f"srun bash -c {shlex.quote(inner)}\n"
+    )
+    return {"job.sbatch": HEAD + "\n".join(lines) + "\n" + body}

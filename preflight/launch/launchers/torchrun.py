@@ -1,0 +1,187 @@
+"""What does a torchrun, torch.distributed.run or torch.distributed.launch command line ask for?"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from preflight.launch.field import Field, Sourced, Unknown, words
+from preflight.launch.job import Job, Placement, Process, shared_variables
+from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
+from preflight.launch.plan import Plan
+from preflight.launch.text.options import Reader, Spec, parse_options, product
+from preflight.launch.text.shell import Word
+
+SPEC = Spec(
+    valued=words(
+        """
+    nnodes nproc_per_node rdzv_backend rdzv_endpoint rdzv_id rdzv_conf max_restarts
+    monitor_interval start_method event_log_handler role log_dir redirects tee
+    local_ranks_filter duplicate_stdout_filters duplicate_stderr_filters node_rank master_addr
+    master_port local_addr logs_specs numa_binding signals_to_handle shutdown_timeout
+    """
+    ),
+    flags=words("standalone module no_python run_path virtual_local_rank use_env help"),
+    short={"-m": "module", "-r": "redirects", "-t": "tee", "-h": "help"},
+)
+COUNTED_ON_THE_NODE = ("auto", "gpu", "cpu", "xpu")
+DEFAULT_PORT = 29500
+DEFAULT_C10D_PORT = 29400
+
+
+def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan:
+    """The plan of the words after ``torchrun``: options, then PET_ variables, then torchrun's own defaults."""
+    parsed = parse_options(words, SPEC, reader.marks)
+
+    def given(name: str) -> Word | None:
+        if name in parsed.options:
+            return parsed.options[name]
+        held = reader.command.prefix.get(f"PET_{name.upper()}") or reader.command.variables.get(f"PET_{name.upper()}")
+        return Word(held.text, held.line) if held is not None and held.exported else None
+
+    where = reader.where
+    fewest, nodes = _nodes(reader, given("nnodes"), is_opaque=parsed.is_opaque)
+    backend = reader.text(given("rdzv_backend"))
+    if backend is None and not parsed.is_opaque:
+        backend = Sourced("static", where.file, where.line, "tool")
+    address, port = reader.address_and_port(given("rdzv_endpoint"), "the port of --rdzv_endpoint")
+    if address is None and not (isinstance(backend, Sourced) and backend.value != "static"):
+        address = reader.text(given("master_addr"))
+    if port is None and given("rdzv_endpoint") is None:
+        word = given("master_port")
+        port = reader.number(word, "--master_port") if word is not None else None
+    if port is None and not parsed.is_opaque:
+        is_static = isinstance(backend, Sourced) and backend.value == "static"
+        port = Sourced(DEFAULT_PORT if is_static else DEFAULT_C10D_PORT, where.file, where.line, "tool")
+    node_rank = given("node_rank")
+    processes = _processes(reader, given("nproc_per_node"), is_opaque=parsed.is_opaque)
+    environment = reader.environment()
+    return Plan(
+        launcher="torchrun",
+        where=where,
+        nodes=nodes,
+        fewest_nodes=fewest,
+        node_rank=reader.number(node_rank, "--node_rank") if node_rank is not None else None,
+        processes_per_node=processes,
+        world_size=product(nodes, processes),
+        master_address=address,
+        master_port=port,
+        rendezvous=backend,
+        rendezvous_id=reader.text(given("rdzv_id")),
+        device_ids=environment.get("CUDA_VISIBLE_DEVICES"),
+        program=reader.text(parsed.rest[0]) if parsed.rest else None,
+        arguments=arguments(reader, parsed.rest[1:]),
+        environment=environment,
+        unexported=reader.unexported(),
+        settings={name: reader.text(word) for name, word in parsed.options.items()},
+        wrapper=wrapper,
+        slurm=reader.slurm,
+        is_opaque=parsed.is_opaque,
+        is_conditional=reader.command.is_conditional,
+        is_standalone="standalone" in parsed.options,
+        command=reader.spelled(),
+    )
+
+
+def arguments(reader: Reader, words: tuple[Word, ...]) -> tuple[Sourced[str] | Unknown, ...]:
+    """The arguments of the program as fields."""
+    fields = (reader.text(word) for word in words)
+    return tuple(found for found in fields if found is not None)
+
+
+def _nodes(reader: Reader, word: Word | None, *, is_opaque: bool) -> tuple[Field[int], Field[int]]:
+    """``N`` or ``MIN:MAX`` -> both ends; torchrun's default is one node."""
+    if word is None:
+        one: Field[int] = None if is_opaque else Sourced(1, reader.where.file, reader.where.line, "tool")
+        return one, one
+    fewest, colon, most = word.text.partition(":")
+    first = reader.number(Word(fewest, word.line), "--nnodes")
+    return first, reader.number(Word(most, word.line), "--nnodes") if colon else first
+
+
+def _processes(reader: Reader, word: Word | None, *, is_opaque: bool) -> Field[int]:
+    if word is None:
+        return None if is_opaque else Sourced(1, reader.where.file, reader.where.line, "tool")
+    if word.plain in COUNTED_ON_THE_NODE:
+        return Unknown(word.plain, reader.marks.file, word.line)
+    return reader.number(word, "--nproc_per_node")
+
+
+# Options that start the agents differently, not the program; where they meet and how they log is ours.
+TORCHRUN_KEPT = words("start_method role local_addr rdzv_conf numa_binding virtual_local_rank shutdown_timeout")
+
+
+def torchrun_options(plan: Plan) -> Iterable[str]:
+    """The words of the user's own command that the reference job is started with too."""
+    for name in TORCHRUN_KEPT:
+        value = plan.settings.get(name)
+        if plan.launcher == "torchrun" and isinstance(value, Sourced):
+            yield f"--{name.replace('_', '-')}={value.value}"
+
+
+def write(layout: Layout) -> dict[str, str]:
+    """A script for every node."""
+    files = {}
+    for index, node in enumerate(layout.nodes):
+        command = [
+            "torchrun",
+            f"--nnodes={len(layout.nodes)}",
+            f"--node_rank={index}",
+            f"--nproc_per_node={layout.processes[index]}",
+            f"--master_addr={layout.address}",
+            f"--master_port={layout.port}",
+            *layout.program,
+        ]
+        files[f"{file_name(layout, index)}.sh"] = HEAD + exports(variables(node)) + f"exec {shlex.join(command)}\n"
+    return files
+
+
+AGENT_JOIN_SECONDS = 30  # how long an agent waits for the agents of the other nodes
+
+
+def start(job: Job, placements: list[Placement], master_port: int) -> list[Process]:
+    """One agent a node, that meets the others at rank 0's address and starts the ranks of its node."""
+    node = placements[0].node
+    start = job.start_of(node)
+    elastic = job.restarts > 0 or start.rendezvous == "c10d"
+    argv = [
+        "{python}",
+        "-m",
+        "torch.distributed.run",
+        f"--nnodes={len(job.nodes)}",
+        f"--node-rank={job.nodes.index(node)}",
+        f"--nproc-per-node={len(placements)}",
+        f"--max-restarts={job.restarts}",
+        "--monitor-interval=0.2",
+        "--tee=3",
+        *(_meeting_again(job, node, master_port) if elastic else _meeting_once(job, node, master_port)),
+        *start.options,
+        "{script}",
+    ]
+    # Each life of the ranks gets a store of its own: in a shared one they find what the life before left there.
+    fresh = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if job.restarts else {}
+    return [{"name": node, "argv": argv, "environment": {**shared_variables(job, node), **fresh}}]
+
+
+def _meeting_once(job: Job, node: str, port: int) -> list[str]:
+    """The static rendezvous: ranks are numbered as written; it cannot bring agents together a second time."""
+    return [
+        "--rdzv-backend=static",
+        f"--rdzv-conf=timeout={AGENT_JOIN_SECONDS}",
+        f"--master-addr={job.address_for(node)}",
+        f"--master-port={port}",
+    ]
+
+
+def _meeting_again(job: Job, node: str, port: int) -> list[str]:
+    """The elastic rendezvous: agents agree anew who is there, and number the ranks as they like."""
+    bare, start = job.address_for(node), job.start_of(node)
+    address = f"[{bare}]" if ":" in bare else bare
+    # By an address of the user's own each node must recognise itself, as it will have to in the job.
+    host = "" if start.address else f",is_host={int(node == job.nodes[0])}"
+    return [
+        "--rdzv-backend=c10d",
+        f"--rdzv-id={start.rendezvous_id}",
+        f"--rdzv-endpoint={address}:{port}",
+        f"--rdzv-conf=join_timeout={AGENT_JOIN_SECONDS}{host}",
+    ]

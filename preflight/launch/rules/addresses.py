@@ -1,0 +1,166 @@
+"""Will every node find rank 0: is the address one, does it lead elsewhere than home, do the nodes meet under one id?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from preflight.launch.address import is_loopback, starts_by_itself, wrong_with
+from preflight.launch.field import Sourced, Unknown, firm, told
+from preflight.launch.plan import Plan, fail, warn
+from preflight.launch.rules.jobs import Job
+from preflight.ledger.findings import Finding
+
+OPTION = {"accelerate": "main_process_ip", "torchrun": "--master_addr", "deepspeed": "--master_addr"}
+
+
+def address_is_an_address(plan: Plan) -> Iterable[Finding]:
+    """A placeholder or a user@host resolves to nothing: every rank waits, then dies."""
+    address = plan.master_address
+    if not isinstance(address, Sourced):
+        return
+    reason = wrong_with(address.value)
+    if reason and (plan.may_span_nodes or plan.launcher == "env"):
+        fix = f"{OPTION.get(plan.launcher, 'MASTER_ADDR')}: <address of rank 0's node, as `ip -4 addr` prints it there>"
+        if "@" in address.value:
+            fix = address.value.rpartition("@")[2]
+        yield fail("master_address_is_an_address", f"master address {address.value!r} {reason}", address.where, fix=fix)
+
+
+def address_is_given(plan: Plan) -> Iterable[Finding]:
+    """Without an address every launcher falls back to the node itself."""
+    if plan.master_address is not None or not plan.spans_nodes or plan.is_opaque or plan.is_standalone:
+        return
+    nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
+    if plan.launcher == "accelerate" and not starts_by_itself(plan):
+        message = (
+            f"{firm(plan.nodes)} machines and no main_process_ip: accelerate stops, or every machine waits for itself"
+        )
+        yield fail("master_address_is_given", message, nodes, fix="main_process_ip: <address of rank 0's node>")
+    elif plan.launcher in ("torchrun", "llamafactory") and told(plan.rendezvous) in ("static", "c10d"):
+        option = (
+            "--rdzv_endpoint=<address of rank 0's node>:29500"
+            if told(plan.rendezvous) == "c10d"
+            else "--master_addr=<address of rank 0's node>"
+        )
+        message = (
+            f"{firm(plan.nodes)} nodes and no address of rank 0: every node takes itself for it and waits for"
+            " the others"
+        )
+        yield fail("master_address_is_given", message, plan.where, nodes, fix=option)
+
+
+def address_leads_elsewhere(plan: Plan) -> Iterable[Finding]:
+    """localhost, 127.0.0.1 or 0.0.0.0 as the address of rank 0: every node waits for itself."""
+    address = plan.master_address
+    if plan.is_standalone and plan.spans_nodes:
+        where = plan.settings.get("standalone")
+        message = f"--standalone with {firm(plan.nodes)} nodes: each waits on its own localhost for the others"
+        fix = (
+            "Replace --standalone by --rdzv_backend=c10d --rdzv_endpoint=<address of rank 0's node>:29500"
+            " --rdzv_id=<one id>"
+        )
+        yield fail("master_address_leads_to_rank_0", message, where.where if where is not None else plan.where, fix=fix)
+        return
+    if not isinstance(address, Sourced) or not is_loopback(address.value) or not plan.spans_nodes:
+        return
+    nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
+    fix = f"{OPTION.get(plan.launcher, 'MASTER_ADDR')}: <address of rank 0's node>"
+    if starts_by_itself(plan):
+        message = (
+            f"{address.value} as the address of rank 0 of {firm(plan.nodes)} machines; mpirun may hand it to"
+            " all of them"
+        )
+        yield warn("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
+    elif firm(plan.fewest_nodes) == 1:
+        message = f"{address.value} as the endpoint: a second node never joins, each trains alone"
+        yield warn("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
+    elif address.origin == "environment":
+        message = (
+            f"{address.value} unless the environment says otherwise, with {firm(plan.nodes)} nodes: every node"
+            " waits for itself"
+        )
+        yield warn("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
+    else:
+        message = f"{address.value} as the address of rank 0 of {firm(plan.nodes)} nodes: every node waits for itself"
+        yield fail("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
+
+
+def job_leads_elsewhere(job: Job) -> Iterable[Finding]:
+    """The same for scripts that set RANK by hand, where several files are several nodes."""
+    if not job.is_set or not job.reads_rank:
+        return
+    for plan in job.plans:
+        address = plan.master_address
+        if isinstance(address, Sourced) and is_loopback(address.value) and address.origin == "written":
+            message = f"{address.value} as MASTER_ADDR of {len(job.files)} nodes: every node waits for itself"
+            yield fail(
+                "master_address_leads_to_rank_0", message, address.where, fix="MASTER_ADDR=<address of rank 0's node>"
+            )
+
+
+def address_is_the_same_everywhere(plan: Plan) -> Iterable[Finding]:
+    """A node's own name as the address of rank 0, worked out on every node: each is its own rank 0."""
+    address = plan.master_address
+    if not isinstance(address, Unknown) or not address.varies or not plan.spans_nodes or plan.is_conditional:
+        return
+    message = (
+        f"{address.expression} is worked out on every node: each takes itself for rank 0. Right only where"
+        " one node runs this line"
+    )
+    yield warn(
+        "master_address_is_the_same_everywhere",
+        message,
+        address.where,
+        fix="The address of rank 0's node, spelled out.",
+    )
+
+
+def rendezvous_id_is_one(plan: Plan) -> Iterable[Finding]:
+    """Nodes with different ids never meet."""
+    name = plan.rendezvous_id
+    is_several = plan.spans_nodes and plan.launcher == "torchrun" and not plan.is_standalone
+    if not isinstance(name, Unknown) or not is_several or told(plan.rendezvous) == "static":
+        return
+    fix = "--rdzv_id=$SLURM_JOB_ID" if plan.slurm is not None else "--rdzv_id=job1, the same on every node"
+    if name.varies:
+        message = f"--rdzv_id {name.expression} comes out different on every node: the nodes never meet"
+        yield fail("rendezvous_id_is_the_same_everywhere", message, name.where, fix=fix)
+    elif "RANDOM" in name.expression:
+        message = (
+            f"--rdzv_id {name.expression} holds only because one shell works it out for all nodes; run by hand"
+            " on each, they never meet"
+        )
+        yield warn("rendezvous_id_is_the_same_everywhere", message, name.where, fix=fix)
+
+
+def same_network_has_an_endpoint(plan: Plan) -> Iterable[Finding]:
+    """accelerate --same_network gives torchrun --master_addr, which a c10d rendezvous does not read."""
+    if (
+        plan.launcher == "accelerate"
+        and plan.spans_nodes
+        and told(plan.rendezvous) == "c10d"
+        and "same_network" in plan.settings
+    ):
+        flag = plan.settings["same_network"]
+        if isinstance(flag, Sourced) and flag.value == "true":
+            message = (
+                "--same_network with --rdzv_backend c10d leaves torchrun without an endpoint: every machine waits"
+                " on its own localhost"
+            )
+            yield fail(
+                "same_network_fits_the_rendezvous",
+                message,
+                flag.where,
+                fix="Leave --same_network out, or --rdzv_backend static.",
+            )
+
+
+PLAN_RULES = (
+    address_is_an_address,
+    address_is_given,
+    address_leads_elsewhere,
+    address_is_the_same_everywhere,
+    rendezvous_id_is_one,
+    same_network_has_an_endpoint,
+)
+JOB_RULES = (job_leads_elsewhere,)

@@ -1,0 +1,99 @@
+"""What is wrong with these launch files, by themselves, against each other and against the cluster?
+
+    findings, files = check_files(["node0.sh", "node1.sh"])            the files alone
+    findings, files = check_files(["node*.yaml"], cluster)             and against the facts of --hosts
+    ranks_table(files.plans, cluster)                                  what every rank will see
+
+A file that cannot be read or parsed is a UsageError; one of a kind that is not judged is a finding of verdict skip.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from preflight.facts.cluster import Cluster
+from preflight.launch.plan import LaunchFiles, Skip, problem
+from preflight.launch.read import read_files, read_texts
+from preflight.launch.rules import (
+    addresses,
+    agreement,
+    counts,
+    data,
+    needs,
+    nodes,
+    ports,
+    ranks,
+    scripts,
+    settings,
+    variables,
+)
+from preflight.launch.rules.jobs import jobs
+from preflight.ledger.findings import SEVERITY, Finding, Verdict, Where
+from preflight.redact import without_secrets
+
+PLAN_RULES = (
+    *ranks.PLAN_RULES,
+    *addresses.PLAN_RULES,
+    *ports.PLAN_RULES,
+    *counts.PLAN_RULES,
+    *variables.PLAN_RULES,
+    *scripts.PLAN_RULES,
+)
+JOB_RULES = (*ranks.JOB_RULES, *agreement.JOB_RULES, *addresses.JOB_RULES)
+FILES_RULES = (*counts.FILES_RULES, *variables.FILES_RULES)
+
+
+def check_files(patterns: Iterable[str], cluster: Cluster | None = None) -> tuple[tuple[Finding, ...], LaunchFiles]:
+    """Read and judge launch files; the findings, the worst first, and what the files say."""
+    files = read_files(patterns)
+    found = [*judge(files, cluster)]
+    found.extend(data.no_pointers(files, os.getcwd()))
+    return _ordered(found), files
+
+
+def check_texts(texts: Mapping[str, str], cluster: Cluster | None = None) -> tuple[tuple[Finding, ...], LaunchFiles]:
+    """The same for texts by file name; nothing is looked up on the disk."""
+    files = read_texts(texts)
+    return _ordered(judge(files, cluster)), files
+
+
+def judge(files: LaunchFiles, cluster: Cluster | None) -> Iterable[Finding]:
+    """Every finding of every rule."""
+    yield from (_skipped(skip) for skip in files.skips)
+    yield from files.problems
+    for script in files.scripts:
+        yield from scripts.script_problems(script)
+    for plan in files.plans:
+        for plan_rule in PLAN_RULES:
+            yield from plan_rule(plan)
+    for job in jobs(files):
+        for job_rule in JOB_RULES:
+            yield from job_rule(job)
+    for files_rule in FILES_RULES:
+        yield from files_rule(files)
+    if cluster is not None and cluster.nodes:
+        for live_rule in (*nodes.RULES, *settings.RULES, *needs.RULES, data.paths_are_on_every_node):
+            yield from live_rule(files, cluster)
+
+
+def _skipped(skip: Skip) -> Finding:
+    return problem(Verdict.SKIP, "file_is_judged", f"{skip.file}: {skip.reason}", Where(skip.file, skip.line))
+
+
+def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """One finding for each rule, verdict and message, the worst first, then in the order of files and lines."""
+    once: dict[tuple[object, ...], Finding] = {}
+    for finding in found:
+        key = (finding.check, finding.verdict, finding.message, finding.fix, finding.nodes)
+        before = once.get(key)
+        where = tuple(dict.fromkeys((*before.where, *finding.where))) if before else finding.where
+        message, fix = without_secrets(finding.message), without_secrets(finding.fix)
+        once[key] = replace(finding, where=where, message=message, fix=fix)
+
+    def place(finding: Finding) -> tuple[int, str, int]:
+        first = finding.where[0] if finding.where else Where("", 0)
+        return (-SEVERITY[finding.verdict], first.file, first.line)
+
+    return tuple(sorted(once.values(), key=place))

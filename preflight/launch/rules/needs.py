@@ -1,0 +1,208 @@
+"""Have the nodes what the launch takes for granted: logins, a compiler, memory, a name that finds rank 0?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from preflight.errors import FactMissing
+from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
+from preflight.hosts import fold
+from preflight.launch.address import is_loopback, logs_in, wrong_with
+from preflight.launch.field import Sourced, told
+from preflight.launch.layout import gpus_of
+from preflight.launch.plan import LaunchFiles, Plan, fail, warn
+from preflight.ledger.findings import Finding, Where
+
+COMPILERS = {"cc", "gcc", "clang"}
+# The size in a model's name: 7B, 0.5b, A14B; not gpt2.
+MODEL_SIZE = re.compile(r"(?<![\w.])[A-Za-z]?(\d{1,4}(?:\.\d+)?)[bB](?![A-Za-z0-9])")
+STATE_BYTES = 12  # of a parameter under Adam: the master copy and two moments, in fp32
+GIB = 1 << 30
+
+
+def launcher_reaches_every_host(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """A command that starts the other nodes over ssh logs in to each of them without a question."""
+    for plan in files.plans:
+        if not logs_in(plan) or len(cluster) < 2:
+            continue
+        first = cluster.nodes[0]
+        try:
+            failed = {login.peer: login.trouble for login in first.trust.logins if login.trouble}
+        except FactMissing:
+            continue
+        if failed:
+            listed = "; ".join(f"{peer} ({trouble})" for peer, trouble in list(failed.items())[:4])
+            message = f"{plan.launcher} starts the other nodes over ssh, and {first.name} cannot log in to {listed}"
+            fix = f"ssh-copy-id <host> on {first.name}, and ssh-keyscan <host> >> ~/.ssh/known_hosts"
+            yield fail("launcher_reaches_every_host", message, plan.where, fix=fix, nodes=(first.name,))
+
+
+def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """DeepSpeed's runner tells all nodes the first address of its own node, where nothing names another."""
+    first = cluster.nodes[0]
+    for plan in files.plans:
+        is_told = plan.launcher == "deepspeed" and plan.master_address is not None
+        if not logs_in(plan) or is_told or len(cluster) < 2 or plan.launcher not in ("deepspeed", "accelerate"):
+            continue
+        try:
+            listed, right = first.network.first_address(), first.best_address()
+        except FactMissing:
+            continue
+        if listed != right:
+            message = (
+                f"the nodes are told {listed}, which `hostname -I` prints first on {first.name}; the others reach it"
+                f" at {right}"
+            )
+            fix = f"--master_addr={right}"
+            if plan.launcher == "accelerate":
+                fix = "deepspeed_config:\n  deepspeed_multinode_launcher: standard"
+            yield fail("deepspeed_tells_the_right_address", message, plan.where, fix=fix, nodes=(first.name,))
+
+
+def endpoint_is_recognised(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """The node of a c10d endpoint takes it for its own, by its host name, as torchrun compares; else nobody listens."""
+    first = cluster.nodes[0]
+    for plan in files.plans:
+        address = plan.master_address
+        if (
+            plan.launcher not in ("torchrun", "accelerate")
+            or told(plan.rendezvous) != "c10d"
+            or not isinstance(address, Sourced)
+            or wrong_with(address.value)
+            or is_loopback(address.value)
+            or "is_host" in str(plan.setting("rdzv_conf"))
+        ):
+            continue
+        holders = [node for node in cluster if _has(node, address.value)]
+        if len(cluster) > 1 and holders and not any(_recognises(node, address.value) for node in holders):
+            holder = holders[0]
+            own = ", ".join(holder.identity.hostname_addresses) or "unknown"
+            message = (
+                f"no node takes the endpoint {address.value} for its own: {holder.name} has the address, and its host"
+                f" name {holder.identity.hostname} is {own}; every node connects and nobody listens"
+            )
+            fix = f"`{first.best_address()} {first.identity.hostname}` in /etc/hosts of {first.name}"
+            yield fail("rendezvous_endpoint_is_recognised", message, address.where, fix=fix, nodes=(holder.name,))
+
+
+def _has(node: NodeFacts, address: str) -> bool:
+    try:
+        return node.network.holds_any([address.strip("[]")], reachable=True)
+    except (FactMissing, ValueError):
+        return False
+
+
+def _recognises(node: NodeFacts, address: str) -> bool:
+    try:
+        return address.strip("[]") in node.identity.hostname_addresses
+    except FactMissing:
+        return True
+
+
+def compile_finds_a_compiler(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """torch.compile builds its kernels on every node, with the compiler that it finds there."""
+    for plan in files.plans:
+        where = _compiles(plan)
+        if where is None:
+            continue
+        without = []
+        for node in cluster:
+            try:
+                if not COMPILERS & set(node.machine.compilers):
+                    without.append(node.name)
+            except FactMissing:
+                continue
+        if without:
+            message = f"torch.compile (inductor) finds no compiler ({', '.join(sorted(COMPILERS))}) on {fold(without)}"
+            fix = "apt-get install gcc g++ on the nodes named, or dynamo_backend: 'NO'"
+            yield fail("compile_finds_a_compiler", message, where, fix=fix, nodes=tuple(without))
+
+
+def cpu_ranks_are_told_so(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """On nodes without GPUs accelerate forms one world only where a variable tells it."""
+    if any(map(gpus_of, cluster)):
+        return
+    for plan in files.plans:
+        kind = plan.settings.get("distributed_type")
+        if plan.launcher != "accelerate" or told(kind) != "MULTI_GPU" or "ACCELERATE_USE_CPU" in plan.environment:
+            continue
+        unaware = tuple(node.name for node in cluster if not _is_set(node, "ACCELERATE_USE_CPU"))
+        if unaware and kind is not None:
+            message = "MULTI_GPU on nodes without GPUs: unless accelerate is told, every rank becomes a world of one"
+            fix = "export ACCELERATE_USE_CPU=true (the reference job was given it)"
+            yield warn("cpu_ranks_form_one_world", message, kind.where, fix=fix, nodes=unaware)
+
+
+def _is_set(node: NodeFacts, name: str) -> bool:
+    try:
+        return bool(node.value(name))
+    except FactMissing:
+        return False
+
+
+def _compiles(plan: Plan) -> Where | None:
+    for name in ("dynamo_config.dynamo_backend", "dynamo_backend"):
+        held = plan.settings.get(name)
+        if isinstance(held, Sourced) and str(held.value).upper() == "INDUCTOR":
+            return held.where
+    words = [word for word in plan.arguments if isinstance(word, Sourced)]
+    return next((word.where for word in words if word.value in ("--torch_compile", "--torch_compile=True")), None)
+
+
+def offload_fits_memory(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """Optimizer states that are offloaded lie in the memory of the nodes, shared out among them."""
+    for plan in files.plans:
+        held = _offloads(plan, files)
+        size = _billions(plan)
+        if held is None or size is None:
+            continue
+        needed = size.value * STATE_BYTES * 1e9 / len(cluster) / GIB
+        small: dict[str, float] = {}
+        for node in cluster:
+            try:
+                if node.identity.memory_bytes / GIB < needed:
+                    small[node.name] = node.identity.memory_bytes / GIB
+            except FactMissing:
+                continue
+        if small:
+            message = (
+                f"the optimizer of {size.value:g} billion parameters is offloaded: {needed:.0f} GiB on each of"
+                f" {len(cluster)} nodes ({STATE_BYTES} bytes a parameter); {fold(small)} has {min(small.values()):.0f}"
+            )
+            fix = "offload_optimizer_device: nvme or none, more nodes, or nodes with more memory"
+            yield warn("offload_fits_memory", message, held, size.where, fix=fix, nodes=tuple(small))
+
+
+def _offloads(plan: Plan, files: LaunchFiles) -> Where | None:
+    for name in ("deepspeed_config.offload_optimizer_device", "offload_optimizer_device"):
+        held = plan.settings.get(name)
+        if isinstance(held, Sourced) and held.value == "cpu":
+            return held.where
+    for config in files.batches:
+        held = config.values.get("zero_optimization.offload_optimizer")
+        if isinstance(held, Sourced) and isinstance(held.value, dict) and held.value.get("device") == "cpu":
+            return held.where
+    return None
+
+
+def _billions(plan: Plan) -> Sourced[float] | None:
+    """The size of the model, as its name says it among the arguments; the largest where there are several."""
+    found = [
+        Sourced(float(size), word.file, word.line)
+        for word in plan.arguments
+        if isinstance(word, Sourced)
+        for size in MODEL_SIZE.findall(word.value)
+    ]
+    return max(found, key=lambda size: size.value, default=None)
+
+
+RULES = (
+    launcher_reaches_every_host,
+    first_address_is_the_one_to_reach,
+    endpoint_is_recognised,
+    cpu_ranks_are_told_so,
+    compile_finds_a_compiler,
+    offload_fits_memory,
+)

@@ -1,0 +1,225 @@
+"""Do the launch files fit the nodes that are really there?"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+
+from preflight.errors import FactMissing
+from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
+from preflight.facts.value import Missing
+from preflight.hosts import fold
+from preflight.launch.address import is_loopback, wrong_with
+from preflight.launch.field import Sourced, firm, told
+from preflight.launch.plan import LaunchFiles, Plan, fail, warn
+from preflight.launch.rules.jobs import jobs
+from preflight.ledger.findings import Finding
+
+
+def nodes_are_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """As many nodes in the files as hosts."""
+    count = max(len(cluster), cluster.asked)
+    for plan in files.plans:
+        nodes = plan.nodes
+        fewest = firm(plan.fewest_nodes)
+        if (
+            not isinstance(nodes, Sourced)
+            or nodes.origin == "environment"
+            or plan.is_opaque
+            or plan.launcher == "kubernetes"
+        ):
+            continue
+        if nodes.origin == "tool" and plan.launcher != "accelerate" and count > 1:
+            continue
+        if not (fewest if fewest is not None else nodes.value) <= count <= nodes.value and not (
+            nodes.value == 1 and count == 1
+        ):
+            message = f"{nodes.value} nodes in the file, {count} hosts in --hosts"
+            yield fail("nodes_are_the_hosts", message, nodes.where, fix=f"{count}, or the hosts that the job runs on")
+
+
+def ranks_are_complete(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """With --hosts even a single file must have its siblings, where it names its own rank."""
+    for job in jobs(files):
+        plan = job.plans[0]
+        rank = job.rank(plan)
+        size = firm(plan.world_size) if job.reads_rank else firm(plan.nodes)
+        if len(job.plans) > 1 or not isinstance(rank, Sourced) or rank.origin == "environment":
+            continue
+        if (
+            size is not None
+            and size > 1
+            and rank.origin == "written"
+            and len(cluster) > 1
+            and plan.start == "each node"
+        ):
+            missing = ", ".join(str(other) for other in range(min(size, 64)) if other != rank.value)
+            message = f"the file of rank {rank.value} of {size} alone: those of {missing} are not given"
+            yield fail("every_node_has_its_file", message, rank.where, fix="--launch once for every node's file")
+
+
+def address_is_rank_0s(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """The address of rank 0 is one of the first host, on its training interface, and no loopback."""
+    for plan in files.plans:
+        address = plan.master_address
+        if (
+            not isinstance(address, Sourced)
+            or wrong_with(address.value)
+            or is_loopback(address.value)
+            or len(cluster) < 2
+        ):
+            continue
+        owners = [node.name for node in cluster if _owns(node, address.value)]
+        first = cluster.nodes[0]
+        right = first.best_address()
+        fix = f"{right} (the address of {first.name})"
+        if not owners and _is_ip(address.value):
+            message = f"the master address {address.value} belongs to none of the {len(cluster)} hosts"
+            yield fail("master_address_is_rank_0s", message, address.where, fix=fix, nodes=(first.name,))
+        elif owners and first.name not in owners and told(plan.rendezvous) != "c10d":
+            message = (
+                f"the master address {address.value} belongs to {fold(owners)}; rank 0 runs on {first.name}, the"
+                " first host"
+            )
+            yield fail("master_address_is_rank_0s", message, address.where, fix=fix, nodes=tuple(owners))
+        elif len(owners) > 1:
+            message = f"{fold(owners)} all take the master address {address.value} for their own"
+            yield fail("master_address_is_rank_0s", message, address.where, fix=fix, nodes=tuple(owners))
+        elif owners and _is_ip(address.value):
+            yield from _on_training(address, cluster[owners[0]])
+
+
+def _on_training(address: Sourced[str], node: NodeFacts) -> Iterable[Finding]:
+    try:
+        interface = node.network.training_interface
+        if not interface.holds_any([address.value]):
+            message = (
+                f"the master address {address.value} is not on {interface.name}, the training interface of {node.name}"
+            )
+            yield warn(
+                "master_address_is_on_the_training_interface",
+                message,
+                address.where,
+                fix=node.best_address(),
+                nodes=(node.name,),
+            )
+    except FactMissing:
+        return
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _owns(node: NodeFacts, address: str) -> bool:
+    """Whether a node would recognise an address or name as its own, as torchrun's c10d does."""
+    try:
+        if _is_ip(address):
+            return node.network.holds_any([address.strip("[]")], reachable=True) or node.address == address
+        names = {node.name, node.identity.hostname, node.identity.fqdn}
+    except FactMissing:
+        return node.address == address
+    lower = {name.lower().rstrip(".") for name in names}
+    return address.lower().rstrip(".") in lower
+
+
+def port_is_free(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """Nothing listens on the port on rank 0's node, and its kernel does not hand the port out."""
+    for plan in files.plans:
+        port, address = plan.master_port, told(plan.master_address)
+        if not isinstance(port, Sourced) or not 0 < port.value < 65536 or not plan.may_span_nodes:
+            continue
+        owner = next((node for node in cluster if address and _owns(node, address)), cluster.nodes[0])
+        try:
+            holders = [listener for listener in owner.ports.listeners if listener.port == port.value]
+            low, high = owner.network.ephemeral_ports
+        except FactMissing:
+            continue
+        if holders:
+            program = holders[0].program
+            by = "" if isinstance(program, Missing) else f" ({program})"
+            message = f"port {port.value} is in use on {owner.name}{by}"
+            yield fail(
+                "master_port_is_free", message, port.where, fix="29500, or another free port", nodes=(owner.name,)
+            )
+        if low <= port.value <= high and not 32768 <= port.value <= 60999:
+            message = f"port {port.value} is in the ephemeral range {low}-{high} of {owner.name}"
+            yield warn("master_port_is_not_ephemeral", message, port.where, fix="29500", nodes=(owner.name,))
+
+
+def _own_node(plan: Plan, cluster: Cluster) -> str:
+    """The node that a file is for, by its rank; "" where it may be for any, or all must count alike."""
+    rank = firm(plan.node_rank)
+    if plan.launcher != "torchrun" or plan.start != "each node" or rank is None or not 0 <= rank < len(cluster):
+        return ""
+    return cluster.nodes[rank].name
+
+
+def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """As many processes on every node as it has GPUs; nodes without any are left to the CPU."""
+    counts: dict[str, int] = {}
+    for node in cluster:
+        try:
+            counts[node.name] = len(node.gpu.readable())
+        except FactMissing:
+            continue
+    if not any(counts.values()):
+        return
+    for plan in files.plans:
+        each = plan.processes_per_node
+        if plan.launcher == "env" and isinstance(plan.world_size, Sourced) and told(plan.local_rank) == 0:
+            idle = {name: count - 1 for name, count in counts.items() if count > 1}
+            if idle and plan.world_size.value <= len(cluster):
+                message = (
+                    f"WORLD_SIZE={plan.world_size.value} counts nodes: {sum(idle.values())} GPUs stay idle"
+                    f" ({fold(idle)})"
+                )
+                yield warn(
+                    "world_size_counts_processes",
+                    message,
+                    plan.world_size.where,
+                    fix=f"WORLD_SIZE={sum(counts.values())}",
+                    nodes=tuple(idle),
+                )
+        if not isinstance(each, Sourced) or each.value < 1:
+            continue
+        own = _own_node(plan, cluster)
+        here = {name: count for name, count in counts.items() if own in ("", name)}
+        short = tuple(name for name, count in here.items() if count < each.value)
+        spare = tuple(name for name, count in here.items() if count > each.value)
+        if short:
+            having = ", ".join(f"{counts[name]} on {name}" for name in short[:4])
+            message = f"{each.value} processes on each node, and fewer GPUs: {having}"
+            yield fail(
+                "processes_fit_gpus",
+                message,
+                each.where,
+                fix=f"{min(counts.values())} processes on each node",
+                nodes=short,
+            )
+        elif spare and told(plan.device_ids) in (None, "all", ""):
+            message = (
+                f"{each.value} processes on each node; {sum(counts[name] - each.value for name in spare)} GPUs of"
+                f" {fold(spare)} stay idle"
+            )
+            yield warn(
+                "processes_fit_gpus",
+                message,
+                each.where,
+                fix=f"{min(counts.values())} processes on each node",
+                nodes=spare,
+            )
+
+
+RULES = (
+    nodes_are_the_hosts,
+    ranks_are_complete,
+    address_is_rank_0s,
+    port_is_free,
+    processes_fit_gpus,
+)

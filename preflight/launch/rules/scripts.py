@@ -1,0 +1,219 @@
+"""Does a script start every node once, in time, and with the devices that its processes expect?"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+from preflight.launch.field import Sourced, Unknown, firm, told
+from preflight.launch.launchers.slurm import gpus_of_node, tasks_of_node
+from preflight.launch.plan import Plan, ScriptFile, Slurm, fail, warn
+from preflight.launch.text.marks import Marks
+from preflight.launch.text.programs import actor_batches, argument_number
+from preflight.launch.text.shell import REMOTE, Command, is_container
+from preflight.ledger.findings import Finding, Where
+
+STARTERS = ("torchrun", "accelerate")
+DOWNLOADS = (
+    ("pip", "install"),
+    ("pip3", "install"),
+    ("conda", "install"),
+    ("apt-get", "install"),
+    ("apt", "install"),
+    ("git", "clone"),
+    ("huggingface-cli", "download"),
+    ("hf", "download"),
+    ("modelscope", "download"),
+)
+
+
+def script_problems(script: ScriptFile) -> Iterable[Finding]:
+    """What only the script as a whole tells."""
+    yield from _downloads(script.commands, script.plans, script.marks)
+    yield from _scontrol(script.plans)
+    yield from _started(script.commands, script.plans, script.slurm)
+    yield from actor_batches(script.commands, script.marks)
+
+
+def _downloads(commands: Sequence[Command], plans: Sequence[Plan], marks: Marks) -> Iterable[Finding]:
+    """Nodes that download before they start come minutes apart, later than the rendezvous waits."""
+    several = [
+        plan for plan in plans if plan.spans_nodes or (plan.launcher == "env" and (firm(plan.world_size) or 1) > 1)
+    ]
+    if not several:
+        return
+    last = max(plan.where.line for plan in several)
+    for command in commands:
+        names = [word.plain.rpartition("/")[2] for word in command.words[:5]]
+        pairs = list(itertools.pairwise(names))
+        fetches = any(pair in DOWNLOADS for pair in pairs) or names[0] in ("wget", "curl")
+        local = {"-e", "--no-deps", "--no-index", "."} & {word.plain for word in command.words}
+        if fetches and not local and command.per_node and command.line < last and not command.is_conditional:
+            message = (
+                f"every node runs `{' '.join(names[:4])}` before it starts: nodes come minutes apart, and the"
+                " store times out after 10 to 15"
+            )
+            yield warn(
+                "nodes_start_together",
+                message,
+                Where(marks.file, command.line),
+                fix="Install and download before the job, or into the image.",
+            )
+            return
+
+
+def _scontrol(plans: Sequence[Plan]) -> Iterable[Finding]:
+    """scontrol is the host's: in a container MASTER_ADDR becomes the text of an error."""
+    for plan in plans:
+        address = plan.master_address
+        if isinstance(address, Unknown) and address.in_container and "scontrol" in address.expression:
+            yield _scontrol_finding(address.where)
+        words = [told(argument) or "" for argument in plan.arguments]
+        by_slurm = "--launcher=slurm" in words or ("--launcher", "slurm") in itertools.pairwise(words)
+        if by_slurm and address is None and is_container(plan.wrapper):
+            yield _scontrol_finding(plan.where)
+
+
+def _scontrol_finding(where: Where) -> Finding:
+    message = "scontrol is called inside the container, which has none: MASTER_ADDR becomes empty or an error text"
+    return fail(
+        "scontrol_runs_outside_the_container",
+        message,
+        where,
+        fix="export MASTER_ADDR=$(scontrol show hostnames | head -n 1) in the batch script, before srun",
+    )
+
+
+def _started(commands: Sequence[Command], plans: Sequence[Plan], slurm: Slurm | None) -> Iterable[Finding]:
+    """A batch script runs on its first node alone; srun starts the others."""
+    if slurm is None:
+        return
+    again = any("srun" in {word.plain for word in command.words} and "$0" in str(command.words) for command in commands)
+    for plan in plans:
+        nodes = slurm.number("nodes")
+        if (
+            plan.launcher not in (*STARTERS, "env", "llamafactory")
+            or plan.wraps & REMOTE
+            or plan.is_conditional
+            or again
+        ):
+            continue
+        if isinstance(nodes, Sourced) and nodes.value > 1 and (plan.spans_nodes or plan.launcher == "env"):
+            message = f"the batch script runs on the first of {nodes.value} nodes only, and no srun starts the others"
+            yield fail("every_node_is_started", message, plan.where, nodes.where, fix=f"srun {plan.command[:80]}")
+
+
+def tasks_are_counted_once(plan: Plan) -> Iterable[Finding]:
+    """srun starts the launcher once for each task, and the launcher starts a process for each GPU."""
+    tasks = tasks_of_node(plan)
+    if plan.launcher not in STARTERS or "srun" not in plan.wraps or not isinstance(tasks, Sourced) or tasks.value < 2:
+        return
+    each = plan.processes_per_node
+    told_each = f"{firm(each)} processes" if firm(each) else "its processes"
+    if told(each) == 1 and plan.launcher == "torchrun":
+        return
+    message = f"{tasks.value} tasks on each node, and {plan.launcher} starts {told_each} in every one of them"
+    yield fail("slurm_tasks_are_counted_once", message, tasks.where, plan.where, fix="#SBATCH --ntasks-per-node=1")
+
+
+def tasks_see_their_gpus(plan: Plan) -> Iterable[Finding]:
+    """--gpus-per-task shows a task its own GPU only, as device 0."""
+    if plan.slurm is None:
+        return
+    value = plan.slurm.options.get("gpus_per_task") or plan.slurm.options.get("gpu_bind")
+    gpus = plan.slurm.number("gpus_per_task")
+    if value is None:
+        return
+    each = firm(plan.processes_per_node)
+    if plan.launcher in STARTERS:
+        if gpus is not None and each is not None and isinstance(gpus, Sourced) and gpus.value < each:
+            message = (
+                f"a task sees {gpus.value} GPUs (--gpus-per-task), and {plan.launcher} starts {each} processes in it"
+            )
+            yield fail(
+                "slurm_tasks_see_their_gpus", message, value.where, plan.where, fix=f"#SBATCH --gpus-per-node={each}"
+            )
+        return
+    tasks = tasks_of_node(plan)
+    if plan.launcher == "srun" and (firm(tasks) or 1) > 1:
+        message = (
+            "every task sees its own GPU only, as device 0: a program that takes its local rank as the device"
+            " stops with invalid device ordinal"
+        )
+        yield fail(
+            "slurm_tasks_see_their_gpus",
+            message,
+            value.where,
+            plan.where,
+            fix="#SBATCH --gpus-per-node=N instead of --gpus-per-task",
+        )
+
+
+def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
+    """What the script asks Slurm for is what the launcher counts on."""
+    if plan.slurm is None:
+        return
+    asked = plan.slurm.number("nodes")
+    wanted = plan.nodes if plan.launcher not in ("srun", "mpirun", "env") else None
+    words = [told(argument) or "" for argument in plan.arguments]
+    named, devices = argument_number(words, "num_nodes", "num-nodes"), argument_number(words, "devices", "gpus")
+    where = asked.where if asked is not None else plan.where
+    count = firm(wanted) if isinstance(wanted, Sourced) and wanted.origin == "written" else named
+    have = firm(asked) if asked is not None else 1
+    has_tasks = plan.slurm.options.get("ntasks") is not None or plan.slurm.options.get("nodelist") is not None
+    if isinstance(plan.nodes, Sourced) and plan.nodes.origin == "tool" and "srun" in plan.wraps and (have or 1) > 1:
+        message = (
+            f"srun starts {plan.launcher} on {have} nodes, and it counts on 1: every node becomes a world of its own"
+        )
+        option = "--nnodes" if plan.launcher == "torchrun" else "--num_machines"
+        yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"{option}={have}")
+    left_to_tasks = asked is None and ((has_tasks and named is None) or not plan.slurm.has_directives)
+    is_within = firm(plan.fewest_nodes) is not None and (firm(plan.fewest_nodes) or 0) <= (have or 0) <= (count or 0)
+    if count is not None and have is not None and not is_within and count != have and not left_to_tasks:
+        asks = have if asked is not None else "none, which means 1"
+        message = f"the job counts on {count} nodes, and the script asks Slurm for {asks}"
+        yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"#SBATCH --nodes={count}")
+    tasks = plan.slurm.number("ntasks_per_node")
+    if (
+        plan.launcher == "srun"
+        and named is not None
+        and devices is not None
+        and (firm(tasks) if tasks is not None else 1) != devices
+    ):
+        message = (
+            f"{devices} devices on each node, and Slurm starts {firm(tasks) if tasks is not None else 1} tasks there"
+        )
+        yield fail(
+            "slurm_tasks_fit_the_job",
+            message,
+            plan.where,
+            tasks.where if tasks is not None else where,
+            fix=f"#SBATCH --ntasks-per-node={devices}",
+        )
+    gpus, each = gpus_of_node(plan.slurm), plan.processes_per_node
+    if (
+        isinstance(gpus, Sourced)
+        and isinstance(each, Sourced)
+        and plan.launcher in STARTERS
+        and each.origin == "written"
+        and each.value > gpus.value
+    ):
+        message = f"{each.value} processes on each node, and Slurm gives it {gpus.value} GPUs"
+        yield fail(
+            "processes_match_devices", message, each.where, gpus.where, fix=f"#SBATCH --gpus-per-node={each.value}"
+        )
+
+
+def tasks_have_cpus(plan: Plan) -> Iterable[Finding]:
+    """The launcher and all its processes share the CPUs of one task."""
+    if plan.slurm is None or plan.launcher not in STARTERS or "srun" not in plan.wraps:
+        return
+    cpus, each = plan.slurm.number("cpus_per_task"), firm(plan.processes_per_node)
+    if isinstance(cpus, Sourced) and each is not None and cpus.value < each:
+        message = (
+            f"--cpus-per-task={cpus.value} for {each} processes: they and their data loaders share {cpus.value} CPUs"
+        )
+        yield warn("slurm_tasks_have_cpus", message, cpus.where, plan.where, fix=f"#SBATCH --cpus-per-task={8 * each}")
+
+
+PLAN_RULES = (tasks_are_counted_once, tasks_see_their_gpus, slurm_nodes_fit, tasks_have_cpus)

@@ -1,0 +1,178 @@
+"""Are the interfaces, adapters, hosts and number formats that the files name there on every node?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from preflight.errors import FactMissing
+from preflight.facts import fabric, selection
+from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
+from preflight.hosts import fold
+from preflight.launch.field import Sourced
+from preflight.launch.plan import LaunchFiles, fail, warn
+from preflight.launch.rules.variables import RISKY
+from preflight.ledger.findings import Finding
+
+# Compute capability: bf16 wants Ampere (8.0), fp8 wants Ada or Hopper (8.9).
+NO_BF16 = re.compile(
+    r"\b(V100|P100|P40|P4|K80|M60|T4|TITAN (V|X|RTX)|GTX|RTX 20\d\d|Quadro RTX|V100S)\b", re.IGNORECASE
+)
+NO_FP8 = re.compile(r"\b(A100|A800|A30|A40|A10G?|A16|A2|RTX 30\d\d|RTX A\d000)\b", re.IGNORECASE)
+
+
+def variables_fit_the_nodes(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """The interfaces, adapters and GID indices that the variables name are on every node."""
+    sources = [plan.environment for plan in files.plans] + [variables for _, variables in files.variables]
+    rules: dict[str, Callable[[NodeFacts, str], bool]] = {
+        "NCCL_SOCKET_IFNAME": lambda node, text: bool(selection.nccl_interfaces(node.network, text)),
+        "GLOO_SOCKET_IFNAME": lambda node, text: (
+            set(text.split(",")) <= {held.name for held in node.network.interfaces}
+        ),
+        "NCCL_IB_HCA": lambda node, text: bool(fabric.chosen_hcas(node.rdma, text)) or not node.rdma.devices,
+        "NCCL_IB_GID_INDEX": _has_gid,
+    }
+    seen: set[tuple[str, str]] = set()
+    for variables in sources:
+        for name, holds in rules.items():
+            value = variables.get(name)
+            if (
+                not isinstance(value, Sourced)
+                or len(value.value) < 2 - (name == "NCCL_IB_GID_INDEX")
+                or (name, value.value) in seen
+            ):
+                continue
+            seen.add((name, value.value))
+            without = []
+            for node in cluster:
+                try:
+                    if not holds(node, value.value):
+                        without.append(node.name)
+                except FactMissing:
+                    continue
+            if without:
+                message = f"{name}={value.value} fits nothing on {fold(without)}{_has(cluster[without[0]], name)}"
+                yield fail("variables_fit_the_nodes", message, value.where, nodes=tuple(without))
+
+
+def _has_gid(node: NodeFacts, text: str) -> bool:
+    ports = [hca.port for hca in fabric.hcas(node.rdma) if hca.is_active and hca.port.link_layer == "Ethernet"]
+    if not ports or not text.isascii() or not text.isdigit():
+        return True
+    return any(fabric.classify(gid).scope != "empty" for port in ports for gid in port.gids if gid.index == int(text))
+
+
+def _has(node: NodeFacts, name: str) -> str:
+    try:
+        if name.endswith("IFNAME"):
+            return f" (has {', '.join(held.name for held in node.network.interfaces)})"
+        return f" (has {', '.join(hca.name for hca in fabric.hcas(node.rdma))})"
+    except FactMissing:
+        return ""
+
+
+def hostfile_is_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """The hostfile names the hosts, with no more slots than they have GPUs."""
+    for hostfile in files.hostfiles:
+        named = {host.name: host for host in hostfile.hosts}
+        known = {name: node for node in cluster for name in _names(node)}
+        strangers = [host for name, host in named.items() if name not in known]
+        absent = [node.name for node in cluster if not _names(node) & set(named)]
+        if strangers:
+            message = f"{', '.join(host.name for host in strangers[:8])} of the hostfile is not in --hosts"
+            yield fail("hostfile_is_the_hosts", message, *(host.where for host in strangers))
+        if absent:
+            where = hostfile.hosts[0].where if hostfile.hosts else None
+            message = f"{fold(absent)} is not in {hostfile.file}: no rank runs there"
+            yield warn("hostfile_is_the_hosts", message, *([where] if where else []), nodes=tuple(absent))
+        for name, host in named.items():
+            node = known.get(name)
+            try:
+                gpus = len(node.gpu.readable()) if node is not None else 0
+            except FactMissing:
+                continue
+            if node is not None and gpus and isinstance(host.slots, Sourced) and host.slots.value > gpus:
+                message = f"slots={host.slots.value} for {name}, which has {gpus} GPUs"
+                yield fail(
+                    "hostfile_slots_fit_gpus", message, host.where, fix=f"{name} slots={gpus}", nodes=(node.name,)
+                )
+
+
+def _names(node: NodeFacts) -> set[str]:
+    try:
+        return {node.name, node.address, node.identity.hostname, node.identity.fqdn}
+    except FactMissing:
+        return {node.name, node.address}
+
+
+def precision_fits_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """bf16 and fp8 want GPUs that have them."""
+    for plan in files.plans:
+        precision = plan.mixed_precision
+        if not isinstance(precision, Sourced) or precision.value not in ("bf16", "fp8"):
+            continue
+        lacking: dict[str, str] = {}
+        for node in cluster:
+            try:
+                models = {gpu.name for gpu in node.gpu.readable()}
+            except FactMissing:
+                continue
+            for model in models:
+                if NO_BF16.search(model) or (precision.value == "fp8" and NO_FP8.search(model)):
+                    lacking[node.name] = model
+        if lacking:
+            message = (
+                f"mixed_precision {precision.value}, and {fold(lacking)} has {next(iter(lacking.values()))}, which"
+                " cannot"
+            )
+            yield fail(
+                "precision_fits_gpus", message, precision.where, fix="mixed_precision: fp16", nodes=tuple(lacking)
+            )
+
+
+def deepspeed_finds_python(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """DeepSpeed starts the other nodes with the path of its own interpreter."""
+    for plan in files.plans:
+        if plan.launcher != "deepspeed" or plan.start != "all nodes":
+            continue
+        paths: dict[str, list[str]] = {}
+        for node in cluster:
+            try:
+                paths.setdefault(node.software.executable, []).append(node.name)
+            except FactMissing:
+                continue
+        if len(paths) > 1:
+            told_paths = "; ".join(f"{path} on {fold(names)}" for path, names in paths.items())
+            first = next(iter(paths))
+            odd = tuple(name for path, names in paths.items() if path != first for name in names)
+            message = f"DeepSpeed repeats the launching node's interpreter path on every node: {told_paths}"
+            fix = "The same environment at the same path on every node."
+            yield fail("deepspeed_finds_its_python", message, plan.where, fix=fix, nodes=odd)
+
+
+def nccl_conf_is_clean(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """A left-over /etc/nccl.conf sets what no launch file shows."""
+    del files
+    for name, why in RISKY.items():
+        nodes = tuple(node.name for node in cluster if _from_conf(node, name))
+        if nodes:
+            layer = cluster[nodes[0]].setting(name).layer
+            message = f"{layer} sets {name} on {fold(nodes)}: {why}"
+            yield warn("nccl_variables_are_safe", message, fix=f"Delete {name} from {layer}.", nodes=nodes)
+
+
+def _from_conf(node: NodeFacts, name: str) -> bool:
+    try:
+        return node.value(name) not in ("", "0") and "nccl.conf" in node.setting(name).layer
+    except FactMissing:
+        return False
+
+
+RULES = (
+    variables_fit_the_nodes,
+    hostfile_is_the_hosts,
+    precision_fits_gpus,
+    deepspeed_finds_python,
+    nccl_conf_is_clean,
+)

@@ -1,0 +1,128 @@
+"""What will every rank see: node, local rank, device, interface and address?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from preflight.errors import FactMissing
+from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
+from preflight.launch.field import Sourced, firm, told, words
+from preflight.launch.plan import LaunchFiles, Plan
+from preflight.redact import without_secrets
+
+RANKS_LIMIT = 4096
+
+
+class Seat(NamedTuple):
+    """A rank and where it will sit; "" is what neither the files nor the facts tell."""
+
+    rank: int
+    node: str
+    local_rank: int
+    device: str
+    interface: str
+    address: str
+
+
+def ranks_table(plans: Iterable[Plan], cluster: Cluster | None = None) -> tuple[Seat, ...]:
+    """The ranks of the first job of the plans, in order; empty where the files leave their number open."""
+    wanted = list(plans)
+    if not wanted:
+        return ()
+    first = wanted[0]
+    if first.launcher == "env":
+        return _by_hand([plan for plan in wanted if plan.launcher == "env"], cluster)
+    nodes = firm(first.nodes) or (len(cluster) if cluster is not None else None)
+    seats: list[Seat] = []
+    by_rank = {told(plan.node_rank): plan for plan in reversed(wanted) if told(plan.node_rank) is not None}
+    for index in range(min(nodes or 0, RANKS_LIMIT)):
+        plan = by_rank.get(index, first)
+        facts = cluster.nodes[index] if cluster is not None and index < len(cluster) else None
+        each = told(plan.processes_per_node) or _gpus(facts)
+        for local in range(min(each, RANKS_LIMIT)):
+            if len(seats) < RANKS_LIMIT:
+                seats.append(_seat(len(seats), index, local, plan, facts))
+    return tuple(seats)
+
+
+def _by_hand(plans: list[Plan], cluster: Cluster | None) -> tuple[Seat, ...]:
+    files = list(dict.fromkeys(plan.where.file for plan in plans))
+    seats = []
+    for plan in plans:
+        rank = told(plan.rank)
+        if rank is None:
+            continue
+        index = files.index(plan.where.file)
+        facts = cluster.nodes[index] if cluster is not None and index < len(cluster) else None
+        seats.append(_seat(rank, index, told(plan.local_rank) or 0, plan, facts))
+    return tuple(sorted(seats))[:RANKS_LIMIT]
+
+
+def _seat(rank: int, index: int, local: int, plan: Plan, facts: NodeFacts | None) -> Seat:
+    interface = address = ""
+    if facts is not None:
+        try:
+            interface, address = facts.network.training_interface.name, facts.best_address()
+        except FactMissing:
+            address = facts.address
+    return Seat(
+        rank,
+        facts.name if facts is not None else f"node {index}",
+        local,
+        _device(plan, local, facts),
+        interface,
+        address,
+    )
+
+
+def _device(plan: Plan, local: int, facts: NodeFacts | None) -> str:
+    listed = told(plan.device_ids)
+    if isinstance(listed, str) and listed not in ("all", ""):
+        ids = listed.split(",")
+        return f"cuda:{ids[local].strip()}" if local < len(ids) else "none left"
+    if facts is not None and not _gpus(facts):
+        return "cpu"
+    if facts is not None and local >= _gpus(facts):
+        return "none left"
+    return f"cuda:{local}" if facts is not None else ""
+
+
+def _gpus(facts: NodeFacts | None) -> int:
+    try:
+        return len(facts.gpu.readable()) if facts is not None else 0
+    except FactMissing:
+        return 0
+
+
+def described(plan: Plan) -> dict[str, object]:
+    """A plan for report.json: every field with its line, secrets hidden, what is unknown as its expression."""
+    fields: dict[str, object] = {"launcher": plan.launcher, "file": plan.where.file, "line": plan.where.line}
+    for name in NAMES:
+        value = getattr(plan, name)
+        if isinstance(value, Sourced):
+            fields[name] = {"value": value.value, "file": value.file, "line": value.line, "origin": value.origin}
+        elif value is not None:
+            fields[name] = {"unknown": without_secrets(value.expression), "file": value.file, "line": value.line}
+    variables = {}
+    for name, held in sorted(plan.environment.items()):
+        shown = told(held)
+        variables[name] = without_secrets(f"{name}={shown}").partition("=")[2] if shown is not None else "unknown"
+    fields["environment"] = variables
+    fields["command"] = without_secrets(plan.command)
+    return fields
+
+
+NAMES = words(
+    """
+    nodes fewest_nodes node_rank processes_per_node world_size rank local_rank master_address
+    master_port backend rendezvous rendezvous_id device_ids mixed_precision program
+    """
+)
+
+
+def section(files: LaunchFiles, cluster: Cluster | None) -> dict[str, Any]:
+    """The plan section of the report: every start of a job, and what each rank will see."""
+    seats = [seat._asdict() for seat in ranks_table(files.plans, cluster)]
+    return {"launches": [described(plan) for plan in files.plans], "ranks": seats}

@@ -1,0 +1,1 @@
+"""Texts of launch files: shell, YAML, options. Parsed, never run."""

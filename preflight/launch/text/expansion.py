@@ -1,0 +1,242 @@
+"""What does a word of a shell script expand to, as far as the script alone tells?
+
+Nothing is executed: what only a run could tell stays an unknown part of the text (`marks`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from preflight.launch.text.arithmetic import calculated, cut
+from preflight.launch.text.marks import Marks, is_known, plain, varies
+from preflight.launch.text.syntax import is_all, source, subscript, unquoted
+
+DEPTH_LIMIT = 60
+TEXT_LIMIT = 1 << 16
+ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
+SEQUENCE = re.compile(r"seq\s+(?:(\d{1,5})\s+)?(\d{1,5})")
+BRACES = re.compile(r"\{(\d{1,5})\.\.(\d{1,5})\}")
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """A variable of the script: one text, or several for an array."""
+
+    texts: tuple[str, ...]
+    line: int
+    exported: bool = False
+    is_array: bool = False
+
+    @property
+    def text(self) -> str:
+        """What ``$NAME`` gives: the first element of an array."""
+        return self.texts[0] if self.texts else ""
+
+
+@dataclass
+class Scope:
+    """The variables at one point of a script, its arguments, and whether this text runs on every node."""
+
+    marks: Marks
+    first_line: int = 1
+    variables: dict[str, Assigned] = field(default_factory=dict)
+    arguments: tuple[str, ...] | None = None
+    per_node: bool = True
+    in_container: bool = False
+
+    def line(self, node: Any) -> int:
+        """The line of a node in the user's file."""
+        return int(node.start_point.row) + self.first_line
+
+    def assign(self, name: str, texts: Iterable[str], line: int, *, exported: bool, is_array: bool = False) -> None:
+        """Set a variable; one that was exported stays so."""
+        before = self.variables.get(name)
+        keep = exported or bool(before and before.exported)
+        cut = tuple(text[:TEXT_LIMIT] for text in texts)
+        self.variables[name] = Assigned(cut, line, keep, is_array)
+
+    def export(self, name: str) -> None:
+        """Mark a variable as exported."""
+        if name in self.variables:
+            self.variables[name] = replace(self.variables[name], exported=True)
+
+    def text(self, node: Any, depth: int = 0) -> str:
+        """What a node expands to, as one text."""
+        return " ".join(self.words(node, depth, quoted=True))
+
+    def words(self, node: Any, depth: int = 0, *, quoted: bool = False) -> list[str]:
+        """What a node expands to, as the words the shell would make of it."""
+        if depth > DEPTH_LIMIT:
+            return [self._unknown(node)]
+        kind = node.type
+        if kind == "word":
+            return [ESCAPED.sub(lambda found: found[1].strip("\n"), source(node))]
+        if kind in ("number", "variable_name", "string_content", "regex", "file_descriptor", "test_operator"):
+            return [source(node)]
+        if kind == "raw_string":
+            return [source(node)[1:-1]]
+        if kind == "ansi_c_string":
+            return [source(node)[2:-1].replace("\\n", "\n").replace("\\t", "\t").replace("\\'", "'")]
+        if kind in ("string", "translated_string"):
+            return self._string(node, depth)
+        if kind == "concatenation":
+            return self._concatenation(node, depth, quoted=quoted)
+        if kind == "simple_expansion":
+            name = source(node)[1:]
+            return self._split(self._value(name, node, is_all=name in "@*"), quoted=quoted)
+        if kind == "expansion":
+            return self._split(self._expansion(node, depth), quoted=quoted)
+        if kind == "arithmetic_expansion":
+            return [self._arithmetic(node, depth)]
+        if kind == "command_substitution":
+            sequence = SEQUENCE.fullmatch(source(node)[2:-1].strip())
+            if sequence and not quoted:
+                return [str(n) for n in range(int(sequence[1] or 1), int(sequence[2]) + 1)][:512]
+            return [self._unknown(node)]
+        if kind == "brace_expression":
+            bounds = BRACES.fullmatch(source(node))
+            return [str(n) for n in range(int(bounds[1]), int(bounds[2]) + 1)][:512] if bounds else [source(node)]
+        return [self._unknown(node)]
+
+    def _unknown(self, node: Any) -> str:
+        expression = self.marks.spelled(source(node))
+        differs = self.per_node and varies(expression)
+        return self.marks.unknown(expression[:400], self.line(node), varies=differs, in_container=self.in_container)
+
+    def _string(self, node: Any, depth: int) -> list[str]:
+        """A "..." text; what the grammar leaves out between its parts is blanks that count."""
+        start, raw = node.start_byte, node.text
+        inner = 1 if node.type == "string" else 2
+        at, parts = inner, []
+        for child in node.named_children:
+            parts.append(unquoted(raw[at : child.start_byte - start]))
+            if child.type != "string_content":  # the grammar counts blanks before an expansion as part of it
+                parts.append(child.text[: len(child.text) - len(child.text.lstrip())].decode())
+            if child.type == "string_content":
+                parts.append(unquoted(child.text))
+            elif child.type in ("simple_expansion", "expansion") and source(child) in ("$@", "${@}"):
+                parts.append(" ".join(self.words(child, depth + 1)))
+            else:
+                found = self.words(child, depth + 1, quoted=True)
+                if len(node.named_children) == 1 and is_all(child):
+                    return found
+                parts.append(" ".join(found))
+            at = child.end_byte - start
+        parts.append(unquoted(raw[at : len(raw) - 1]))
+        return ["".join(parts)]
+
+    def _concatenation(self, node: Any, depth: int, *, quoted: bool) -> list[str]:
+        words = [""]
+        for child in node.children:
+            found = self.words(child, depth + 1, quoted=quoted) if child.is_named else [source(child)]
+            if found:
+                words[-1] += found[0]
+                words.extend(found[1:])
+        return words
+
+    def _split(self, texts: list[str], *, quoted: bool) -> list[str]:
+        if quoted:
+            return texts
+        words: list[str] = []
+        for text in texts:
+            pieces = text.split()
+            mark = text[:1] if plain(text[:1]) == "" else ""
+            words.extend(piece if index == 0 else mark + piece for index, piece in enumerate(pieces))
+        return words
+
+    def _value(self, name: str, node: Any, *, is_all: bool = False) -> list[str]:
+        """The texts of a variable or argument by name."""
+        if name in self.variables:
+            held = self.variables[name]
+            texts = held.texts if is_all else (held.text,)
+            return [self.marks.at_line(text, held.line) if is_known(text) else text for text in texts]
+        if self.arguments is not None and name in ("@", "*"):
+            return list(self.arguments)
+        if self.arguments is not None and name == "#":
+            return [str(len(self.arguments))]
+        if (
+            self.arguments is not None
+            and name.isascii()
+            and name.isdigit()
+            and 0 < int(name[:4]) <= len(self.arguments)
+        ):
+            return [self.arguments[int(name[:4]) - 1]]
+        return [self._unknown(node)]
+
+    def _expansion(self, node: Any, depth: int) -> list[str]:
+        """``${...}``: a default, an array, a length, a pattern cut off; the rest is unknown."""
+        operators = [child.type for index, child in enumerate(node.children) if not child.is_named and index > 0]
+        operator = next((found for found in operators if found not in ("}", "${")), "")
+        named = node.named_children
+        if not named or named[0].type not in ("variable_name", "subscript", "special_variable_name"):
+            return [self._unknown(node)]
+        name, index = subscript(named[0])
+        held = self.variables.get(name)
+        if operator == "#" and node.children[1].type == "#":
+            return [str(len(held.texts))] if held and held.is_array and index in "@*" else [self._unknown(node)]
+        rest = named[1:]
+        if operator in (":-", "-", ":=", "="):
+            is_empty = held is not None and held.text == "" and operator.startswith(":")
+            if (held is None or is_empty) and not self._is_argument(name):
+                default = " ".join(text for child in rest for text in self.words(child, depth + 1, quoted=True))
+                text = default if held is not None else self.marks.default(default)
+                if operator in (":=", "="):
+                    self.assign(name, [text], self.line(node), exported=False)
+                return [text]
+            return self._value(name, node)
+        if operator in (":+", "+"):
+            return [self.text(rest[0], depth + 1)] if held and held.text and rest else [""]
+        if operator in ("", ":?", "?"):
+            return self._element(name, index, node)
+        if operator in ("%", "%%", "#", "##") and held and is_known(held.text) and len(held.text) < 512 and rest:
+            return [cut(plain(held.text), operator, source(rest[0]))]
+        return [self._unknown(node)]
+
+    def _is_argument(self, name: str) -> bool:
+        return self.arguments is not None and name.isascii() and name.isdigit() and int(name[:4]) <= len(self.arguments)
+
+    def _element(self, name: str, index: str, node: Any) -> list[str]:
+        if index in ("", "@", "*"):
+            return self._value(name, node, is_all=index != "" or name in ("@", "*"))
+        held = self.variables.get(name)
+        if held is None or not index.isascii() or not index.isdigit() or len(index) > 4:
+            return [self._unknown(node)]
+        if int(index) >= len(held.texts):
+            # an array made of one command substitution: its length is unknown
+            return [self._unknown(node)] if any(not is_known(text) for text in held.texts) else [""]
+        return [held.texts[int(index)]] if is_known(held.texts[int(index)]) else [self._unknown_like(held, node)]
+
+    def _unknown_like(self, held: Assigned, node: Any) -> str:
+        whole = self.marks.spelled(" ".join(held.texts))[:300]
+        return self.marks.unknown(f"{source(node)} of {whole}", self.line(node))
+
+    def _arithmetic(self, node: Any, depth: int) -> str:
+        inner = node.named_children
+        if len(inner) == 1:
+            marks: list[str] = []
+            number = self._number(inner[0], depth + 1, marks)
+            if number is not None:
+                return "".join(marks[:1]) + str(number)
+        return self._unknown(node)
+
+    def _number(self, node: Any, depth: int, marks: list[str]) -> int | None:
+        """The value of an arithmetic expression of known numbers; `marks` gets that one of them is a default."""
+        if depth > DEPTH_LIMIT:
+            return None
+        if node.type == "parenthesized_expression" and node.named_child_count == 1:
+            return self._number(node.named_children[0], depth + 1, marks)
+        if node.type == "binary_expression" and node.child_count == 3:
+            left, right = (self._number(node.children[place], depth + 1, marks) for place in (0, 2))
+            return None if left is None or right is None else calculated(left, source(node.children[1]), right)
+        if node.type in ("variable_name", "word"):
+            held = self.variables.get(source(node))
+            text = held.text if held else source(node)
+        else:
+            text = self.text(node, depth + 1)
+        if text and text[0] == self.marks.default("")[0]:
+            marks.append(text[0])
+        digits = plain(text)
+        return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 16 else None

@@ -1,0 +1,103 @@
+"""How does a text remember which of its parts are not known, and where a part was written?
+
+A part that is not known is one private character in the text, so that splitting at ":" or "=" works as on any
+other text; zero-width marks tell the line a part came from, and that it is only a default.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from preflight.launch.field import Field, Sourced, Unknown
+
+UNKNOWN_BASE, DEFAULT_BASE, LINE_BASE, END = 0xF0000, 0xF8000, 0x100000, 0x10F000
+UNKNOWN_MARK = re.compile(f"[{chr(UNKNOWN_BASE)}-{chr(DEFAULT_BASE - 1)}]")
+DEFAULT_MARK = re.compile(f"[{chr(DEFAULT_BASE)}-{chr(LINE_BASE - 1)}]")
+LINE_MARK = re.compile(f"[{chr(LINE_BASE)}-{chr(END - 1)}]")
+ZERO_WIDTH = re.compile(f"[{chr(DEFAULT_BASE)}-{chr(END - 1)}]")
+FOREIGN = re.compile("[\U000f0000-\U0010ffff]")
+# What comes out different on every node that works it out.
+VARIES = re.compile(
+    r"\bRANDOM\b|\bhostname\b|\bHOSTNAME\b|\bhostid\b|\buuidgen\b|\bdate\b|\bshuf\b|\bifconfig\b|\bip (?:-\S+ )*a|\$\$"
+    r"|\bmktemp\b|\buuid\b|\bopenssl rand\b|get_free_port|/dev/u?random|\bEPOCH"
+)
+
+# Asked of another node, or of Slurm: the same wherever it is worked out.
+ASKS_ELSEWHERE = re.compile(r"\b(scontrol|srun|ssh|sinfo|squeue)\b")
+
+
+def varies(expression: str) -> bool:
+    """Whether an expression comes out different on every node that works it out."""
+    if ASKS_ELSEWHERE.search(expression):
+        return "RANDOM" in expression
+    return bool(VARIES.search(expression))
+
+
+def clean(text: str) -> str:
+    """A file's text without the characters that we use as marks."""
+    return FOREIGN.sub("\ufffd", text)
+
+
+def plain(text: str) -> str:
+    """The text without zero-width marks."""
+    return ZERO_WIDTH.sub("", text)
+
+
+def is_known(text: str) -> bool:
+    """Whether no part of the text is unknown."""
+    return UNKNOWN_MARK.search(text) is None
+
+
+def is_firm(text: str) -> bool:
+    """Whether all of it is known and none of it a default that the environment may replace."""
+    return is_known(text) and DEFAULT_MARK.search(text) is None
+
+
+def without_lines(text: str) -> str:
+    """The text without marks of lines: fit to be parsed again."""
+    return LINE_MARK.sub("", text)
+
+
+@dataclass
+class Marks:
+    """The unknown parts of one file, by their characters."""
+
+    file: str
+    unknowns: list[Unknown] = field(default_factory=list)
+
+    def unknown(self, expression: str, line: int, *, varies: bool = False, in_container: bool = False) -> str:
+        """The character that stands for an unknown part."""
+        found = Unknown(expression, self.file, line, varies, in_container)
+        if self.unknowns and self.unknowns[-1] == found:
+            return chr(UNKNOWN_BASE + len(self.unknowns) - 1)
+        if len(self.unknowns) >= DEFAULT_BASE - UNKNOWN_BASE:
+            return chr(DEFAULT_BASE - 1)
+        self.unknowns.append(found)
+        return chr(UNKNOWN_BASE + len(self.unknowns) - 1)
+
+    def at_line(self, text: str, line: int) -> str:
+        """The text with the mark that it was written in that line."""
+        return chr(LINE_BASE + min(line, END - LINE_BASE - 1)) + text if text else text
+
+    def default(self, text: str) -> str:
+        """The text with the mark that it is only a default."""
+        return chr(DEFAULT_BASE) + text
+
+    def spelled(self, text: str) -> str:
+        """The text as it was written, expressions in the places of unknown parts."""
+        return UNKNOWN_MARK.sub(lambda mark: self._unknown_of(mark[0]).expression, plain(text))
+
+    def field(self, text: str, line: int) -> Field[str]:
+        """The text as a field of a plan."""
+        lines = LINE_MARK.search(text)
+        place = ord(lines[0]) - LINE_BASE if lines else line
+        parts = [self._unknown_of(mark) for mark in UNKNOWN_MARK.findall(text)]
+        if parts:
+            varies, inside = any(part.varies for part in parts), any(part.in_container for part in parts)
+            return Unknown(self.spelled(text), self.file, place, varies, inside)
+        return Sourced(plain(text), self.file, place, "environment" if DEFAULT_MARK.search(text) else "written")
+
+    def _unknown_of(self, mark: str) -> Unknown:
+        index = ord(mark) - UNKNOWN_BASE
+        return self.unknowns[index] if index < len(self.unknowns) else Unknown("...", self.file, 1)

@@ -1,0 +1,188 @@
+"""What do if, for, case and the other statements of a shell script do to the walk through it?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from preflight.errors import UsageError
+from preflight.launch.text.expansion import Assigned, Scope
+from preflight.launch.text.marks import Marks, is_firm, plain
+from preflight.launch.text.shell import SHELLS, Command, Handler, Script, parse
+from preflight.launch.text.syntax import source
+
+SOURCE_LIMIT = 1 << 20
+LOOP_LIMIT = 64
+# A guide's MASTER_ADDR=<address> is a redirection to bash; quoted it is the placeholder that was meant.
+PLACEHOLDER = re.compile(r"(=|--\w+ )((?:<[^<>\s&|;()$'\"]{1,40}>)(?::<[^<>\s&|;()$'\"]{1,40}>|:\d+)?)(?=\s|$)")
+
+
+def condition(script: Script, node: Any) -> bool | None:
+    """Whether a test holds, where the script alone tells; None where it does not."""
+    if node.type != "test_command" or not node.named_children:
+        return None
+    inner = node.named_children[0]
+    if inner.type == "unary_expression" and inner.named_child_count == 2:
+        operator, text = source(inner.children[0]), script.scope.text(inner.named_children[-1])
+        if operator in ("-z", "-n") and is_firm(text):
+            return (plain(text) == "") == (operator == "-z")
+    if inner.type == "binary_expression" and inner.child_count == 3:
+        operator = source(inner.children[1])
+        left, right = script.scope.text(inner.children[0]), script.scope.text(inner.children[2])
+        if is_firm(left) and is_firm(right):
+            return _compared(plain(left), operator, plain(right))
+    return None
+
+
+def _compared(left: str, operator: str, right: str) -> bool | None:
+    if operator in ("=", "=="):
+        return left == right
+    if operator == "!=":
+        return left != right
+    if not all(text.isascii() and text.isdigit() and len(text) < 16 for text in (left, right)):
+        return None
+    a, b = int(left), int(right)
+    return {"-eq": a == b, "-ne": a != b, "-gt": a > b, "-ge": a >= b, "-lt": a < b, "-le": a <= b}.get(operator)
+
+
+def _if(script: Script, node: Any, depth: int) -> None:
+    """An if with its elifs and else; a test that the script decides leaves one branch."""
+    bodies: list[list[Any]] = [[]]
+    verdicts: list[bool | None] = []
+    part = "condition"
+    has_else = False
+    for child in node.children:
+        if child.type == "then":
+            part = "body"
+        elif child.type in ("elif_clause", "else_clause"):
+            has_else = has_else or child.type == "else_clause"
+            bodies.append(list(child.named_children[1 if child.type == "elif_clause" else 0 :]))
+            first = child.named_children[:1]
+            verdicts.append(condition(script, first[0]) if child.type == "elif_clause" and first else None)
+        elif part == "condition" and child.is_named:
+            verdicts.append(condition(script, child))
+        elif part == "body" and child.is_named:
+            bodies[0].append(child)
+    if verdicts and verdicts[0] is True:
+        script.branches([bodies[0]], depth, may_skip=False)
+    elif verdicts and verdicts[0] is False:
+        script.branches(bodies[1:], depth, may_skip=not has_else)
+    else:
+        script.branches(bodies, depth, may_skip=not has_else)
+
+
+def _case(script: Script, node: Any, depth: int) -> None:
+    bodies = [list(item.named_children[1:]) for item in node.named_children if item.type == "case_item"]
+    script.branches(bodies, depth, may_skip=True)
+
+
+def _list(script: Script, node: Any, depth: int) -> None:
+    """``a && b``: after a test b may not run."""
+    named = node.named_children
+    if len(named) != 2 or named[0].type != "test_command":
+        for child in named:
+            script.run(child, depth + 1)
+        return
+    holds = condition(script, named[0])
+    wanted = any(child.type == "&&" for child in node.children)
+    if holds is None:
+        script.branches([[named[1]]], depth, may_skip=True)
+    elif holds == wanted:
+        script.run(named[1], depth + 1)
+
+
+def _for(script: Script, node: Any, depth: int) -> None:
+    """A loop over words that are all known runs for each, any other once with an unknown variable."""
+    variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+    if body is None:
+        return
+    values = [text for child in node.children_by_field_name("value") for text in script.scope.words(child)]
+    if variable is None:  # for ((i = 0; ...))
+        names = re.findall(r"\(\(\s*(\w+)\s*=", source(node)[:200])
+        values = []
+    else:
+        names = [source(variable)]
+    if not values or len(values) > LOOP_LIMIT or not all(map(is_firm, values)):
+        values = [script.scope.marks.unknown(f"${names[0]} of a loop" if names else "loop", script.scope.line(node))]
+    for value in values:
+        for name in names:
+            script.scope.assign(name, [value], script.scope.line(node), exported=False)
+        script.run(body, depth + 1)
+
+
+def _subshell(script: Script, node: Any, depth: int) -> None:
+    before = dict(script.scope.variables)
+    for child in node.named_children:
+        script.run(child, depth + 1)
+    script.scope.variables = before
+
+
+def _function(script: Script, node: Any, depth: int) -> None:
+    del depth
+    name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+    if name is not None and body is not None:
+        script.functions[source(name)] = body
+
+
+def _redirected(script: Script, node: Any, depth: int) -> None:
+    """A here-document that a shell reads is a script."""
+    body = node.child_by_field_name("body")
+    if body is None:
+        return
+    script.run(body, depth + 1)
+    names = {word.rpartition("/")[2] for word in source(body).split()}
+    for child in node.named_children:
+        if child.type == "heredoc_redirect" and names & (SHELLS | {"ssh"}):
+            for part in child.named_children:
+                if part.type == "heredoc_body":
+                    outer = (*script.outer, *sorted(names))
+                    script.nested(source(part), script.scope.line(part), outer, replace(script.scope))
+
+
+def _unset(script: Script, node: Any, depth: int) -> None:
+    del depth
+    for child in node.named_children:
+        script.scope.variables.pop(source(child), None)
+
+
+def _nothing(script: Script, node: Any, depth: int) -> None:
+    del script, node, depth
+
+
+HANDLERS: dict[str, Handler] = {
+    "variable_assignment": Script.assignment,
+    "declaration_command": Script.declaration,
+    "command": Script.command,
+    "if_statement": _if,
+    "case_statement": _case,
+    "list": _list,
+    "for_statement": _for,
+    "c_style_for_statement": _for,
+    "subshell": _subshell,
+    "function_definition": _function,
+    "redirected_statement": _redirected,
+    "unset_command": _unset,
+    "comment": _nothing,
+}
+
+
+def read_script(
+    text: str,
+    file: str,
+    *,
+    per_node: bool = True,
+    load: Callable[[str], str | None] = lambda _: None,
+    variables: Mapping[str, Assigned] | None = None,
+    first_line: int = 1,
+    marks: Marks | None = None,
+) -> tuple[list[Command], Marks, dict[str, Assigned]]:
+    """The commands that a script would run, the marks in their words, and the variables at its end."""
+    if len(text) > SOURCE_LIMIT:
+        raise UsageError(f"{file}: {len(text)} characters; wanted at most {SOURCE_LIMIT} in a launch file")
+    marks = marks or Marks(file)
+    scope = Scope(marks, first_line, dict(variables or {}), None, per_node)
+    script = Script(scope, load, HANDLERS)
+    script.run(parse(PLACEHOLDER.sub(r"\1'\2'", text)))
+    return script.commands, marks, script.scope.variables

@@ -1,0 +1,57 @@
+"""What was judged, with which verdict, and which exit code follows?"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class Verdict(enum.Enum):
+    """The five outcomes; the order of the members is from best to worst for a whole run."""
+
+    SKIP = "skip"
+    PASS = "pass"  # noqa: S105 -- no password
+    WARN = "warn"
+    ERROR = "error"
+    FAIL = "fail"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+SEVERITY = {verdict: rank for rank, verdict in enumerate(Verdict)}
+EXIT_CODES = {Verdict.PASS: 0, Verdict.WARN: 0, Verdict.FAIL: 1, Verdict.ERROR: 3, Verdict.SKIP: 5}
+EXIT_USAGE = 4
+
+
+@dataclass(frozen=True)
+class Where:
+    """A line of a user's file."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One verdict of one check with one message, for all nodes that share them (in HOSTS order)."""
+
+    check: str
+    verdict: Verdict
+    nodes: tuple[str, ...]
+    message: str
+    fix: str = ""
+    where: tuple[Where, ...] = ()
+    seconds: float = 0.0
+    waived: bool = False
+
+    @property
+    def counted(self) -> Verdict:
+        """The verdict that counts, and is shown: a waived fail is a warn."""
+        return Verdict.WARN if self.waived and self.verdict is Verdict.FAIL else self.verdict
+
+
+def worst(findings: Iterable[Finding]) -> Verdict:
+    """The verdict over all findings, fail > error > warn > pass > skip; a waived fail is a warn, no finding a skip."""
+    return max((finding.counted for finding in findings), key=SEVERITY.__getitem__, default=Verdict.SKIP)

@@ -1,0 +1,104 @@
+"""Which cells must get a verdict, and which got one?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import NamedTuple
+
+from preflight.ledger.findings import EXIT_CODES, SEVERITY, Finding, Verdict, worst
+
+
+class Cell(NamedTuple):
+    """One question for one node: the unit that must get exactly one verdict. A tuple: there may be 100,000s."""
+
+    check: str
+    node: str
+
+
+@dataclass
+class Ledger:
+    """Every cell that must be judged, written before anything runs, and what was judged.
+
+    A cell may be judged once; the cells left over at the end are errors. Nothing but this decides the exit code.
+    """
+
+    expected: set[Cell] = field(default_factory=set)
+    not_asked: set[str] = field(default_factory=set)
+    waive: Callable[[Finding], tuple[Finding, ...]] = lambda finding: (finding,)
+    _judged: dict[Cell, Finding] = field(default_factory=dict)
+    _recorded: list[Finding] = field(default_factory=list)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was recorded, in that order; a copy, for verdicts change by `record` alone."""
+        return list(self._recorded)
+
+    def expect(self, check: str, nodes: Iterable[str]) -> None:
+        """Write down that `check` must judge each of `nodes`."""
+        self.expected.update(map(Cell, repeat(check), nodes))
+
+    def record(self, finding: Finding) -> tuple[Finding, ...]:
+        """Take a verdict in, whole or not at all; gives it as it counts, its waived nodes apart.
+
+        A cell that nobody expected, one that already has a verdict, and good news about no node are bugs of ours.
+        """
+        if not isinstance(finding.verdict, Verdict):
+            raise TypeError(f"{finding.check}: {finding.verdict!r} is not a Verdict")
+        if not finding.nodes and finding.verdict in (Verdict.PASS, Verdict.SKIP):
+            raise ValueError(f"{finding.check}: {finding.verdict} of no node")
+        if len(set(finding.nodes)) != len(finding.nodes):
+            raise ValueError(f"{finding.check} names a node twice: {finding.nodes}")
+        cells = list(map(Cell, repeat(finding.check), finding.nodes))
+        for cell in cells:
+            if cell not in self.expected:
+                raise ValueError(f"nobody asked {cell.check} of {cell.node}")
+            if cell in self._judged:
+                raise ValueError(f"{cell.check} judged {cell.node} twice")
+        counting = self.waive(finding)
+        self._judged.update((Cell(part.check, node), part) for part in counting for node in part.nodes)
+        self._recorded.extend(counting)
+        return counting
+
+    def is_judged(self, check: str, node: str) -> bool:
+        """Whether the cell has its verdict."""
+        return Cell(check, node) in self._judged
+
+    @property
+    def judged(self) -> int:
+        """How many cells have a verdict."""
+        return len(self._judged)
+
+    def missing(self) -> list[Cell]:
+        """The cells still without a verdict, sorted."""
+        if len(self._judged) == len(self.expected):  # only what is expected is ever judged
+            return []
+        return sorted(self.expected - self._judged.keys())
+
+    def close(self, reason: str, order: Iterable[str]) -> None:
+        """Turn every cell still missing into an error with `reason`, nodes in the given order."""
+        place = {node: index for index, node in enumerate(order)}
+        nodes_of: dict[str, list[str]] = {}
+        for cell in self.missing():
+            nodes_of.setdefault(cell.check, []).append(cell.node)
+        for check, nodes in nodes_of.items():
+            names = tuple(sorted(nodes, key=lambda node: place.get(node, len(place))))
+            self.record(Finding(check, Verdict.ERROR, names, f"not measured: {reason}"))
+
+    def verdict(self, *, fail_on_warn: bool = False) -> Verdict:
+        """The verdict of the whole run: fail > error > warn > pass; skip means that nothing was judged.
+
+        Every finding counts, and every cell: one without a finding, or whose finding was lost, is an error.
+        """
+        overall = worst(self._recorded)
+        held: set[tuple[str, str]] = set()
+        for finding in self._recorded:
+            held.update(zip(repeat(finding.check), finding.nodes))
+        if (self.missing() or held != self.expected) and SEVERITY[overall] < SEVERITY[Verdict.ERROR]:
+            overall = Verdict.ERROR
+        return Verdict.FAIL if overall is Verdict.WARN and fail_on_warn else overall
+
+    def exit_code(self, *, fail_on_warn: bool = False) -> int:
+        """0 pass or warn, 1 fail, 3 error, 5 nothing asked or all skipped."""
+        return EXIT_CODES[self.verdict(fail_on_warn=fail_on_warn)]

@@ -1,0 +1,111 @@
+"""Which findings has somebody decided to live with, who, why and until when?
+
+In preflight.toml::
+
+    [[waivers]]
+    check = "network.mtu_is_the_same_on_every_node"
+    nodes = "node[3-4]"          # or "*"
+    reason = "the switch of rack 2 is replaced on Friday"
+    owner = "alice"
+    expires = 2026-12-31
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+from preflight.errors import UsageError
+from preflight.hosts import parse_hosts
+from preflight.ledger.findings import Finding, Verdict
+
+KEYS = ("check", "nodes", "reason", "owner", "expires")
+EVERY_NODE = "*"
+WAIVABLE = (Verdict.FAIL, Verdict.WARN)  # what was not measured cannot be lived with: nobody knows it
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """One decision; without `nodes` it is about all of them. It holds up to and including the day it expires."""
+
+    check: str
+    nodes: tuple[str, ...]
+    reason: str
+    owner: str
+    expires: date
+
+    def is_about(self, finding: Finding, node: str) -> bool:
+        """Whether what a finding says of a node is meant."""
+        return self.check == finding.check and (not self.nodes or node in self.nodes)
+
+    def told(self) -> str:
+        """For whoever has to renew or remove it."""
+        return f"waiver of {self.check} by {self.owner} (until {self.expires})"
+
+
+def parse_waivers(entries: object, *, source: str) -> tuple[Waiver, ...]:
+    """The [[waivers]] of a file. Raises UsageError naming the first that cannot be."""
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise UsageError(f"{source}: waivers: wanted tables [[waivers]]")
+    return tuple(_parsed(entry, f"{source}: waiver {number}") for number, entry in enumerate(entries, 1))
+
+
+def _parsed(entry: dict[str, Any], source: str) -> Waiver:
+    for key in (*KEYS, *entry):
+        if key not in entry:
+            raise UsageError(f"{source}: {key} is missing; wanted {', '.join(KEYS)}")
+        if key not in KEYS:
+            raise UsageError(f"{source}: unknown key {key[:80]!r}; wanted {', '.join(KEYS)}")
+    for key in KEYS[:-1]:
+        if not isinstance(entry[key], str) or not entry[key].strip():
+            raise UsageError(f"{source}: {key}: wanted a text, got {str(entry[key])[:80]!r}")
+    try:
+        expires = entry["expires"]
+        day = expires if type(expires) is date else date.fromisoformat(expires)
+    except (TypeError, ValueError):
+        raise UsageError(f"{source}: expires: wanted a day as 2026-12-31, got {str(entry['expires'])[:80]!r}") from None
+    try:
+        nodes = () if entry["nodes"] == EVERY_NODE else tuple(host.name for host in parse_hosts(entry["nodes"]))
+    except UsageError as error:
+        raise UsageError(f"{source}: nodes: {str(error).removeprefix('--hosts: ')}") from None
+    return Waiver(entry["check"], nodes, entry["reason"], entry["owner"], day)
+
+
+def waive(finding: Finding, waivers: Iterable[Waiver], *, today: date) -> tuple[Finding, ...]:
+    """The finding, or as many as there are waivers for some of its nodes and a rest without."""
+    if finding.verdict not in WAIVABLE:
+        return (finding,)
+    holding = [waiver for waiver in waivers if waiver.expires >= today]
+    nodes_of: dict[Waiver | None, list[str]] = {}
+    for node in finding.nodes:
+        waiver = next((waiver for waiver in holding if waiver.is_about(finding, node)), None)
+        nodes_of.setdefault(waiver, []).append(node)
+    return tuple(
+        replace(finding, nodes=tuple(nodes))
+        if waiver is None
+        else replace(finding, nodes=tuple(nodes), message=_waived(finding.message, waiver), waived=True)
+        for waiver, nodes in nodes_of.items()
+    ) or (finding,)
+
+
+def _waived(message: str, waiver: Waiver) -> str:
+    return f"{message} (waived by {waiver.owner} until {waiver.expires}: {waiver.reason})"
+
+
+def remarks(
+    waivers: Iterable[Waiver], findings: Iterable[Finding], *, not_asked: Iterable[str], today: date
+) -> tuple[str, ...]:
+    """What is to be done about waivers that hold no longer, or that nothing in this run needed."""
+    left_out = set(not_asked)
+    found = [finding for finding in findings if finding.verdict in WAIVABLE]
+    told = []
+    for waiver in waivers:
+        if waiver.expires < today:
+            told.append(f"{waiver.told()} has expired and no longer holds: {waiver.reason}")
+        elif waiver.check not in left_out and not any(
+            waiver.is_about(finding, node) for finding in found for node in finding.nodes
+        ):
+            told.append(f"{waiver.told()} matches nothing that was found: remove it, or mend its check or nodes")
+    return tuple(told)

@@ -1,0 +1,1 @@
+"""Mesh, bench and training on the nodes -> results."""

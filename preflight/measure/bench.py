@@ -1,0 +1,183 @@
+"""How is the bandwidth measured: raw streams where no rate is known, collectives over all ranks, a search if slow?"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from preflight.facts.cluster import Cluster
+from preflight.facts.view import gpu_count, training_address
+from preflight.jobs.outcome import Outcome
+from preflight.jobs.run import run_job
+from preflight.launch.job import Job
+from preflight.measure import devices
+from preflight.measure.expected import expected_of_few, expected_within, nics_of, nvlink_gbytes_per_s
+from preflight.measure.nccl_log import parse_nccl_log
+from preflight.measure.scope import Rounds, told
+from preflight.measure.streams import search as search_streams
+from preflight.options.sweep import Sweep
+from preflight.results import Bench, Device, Expected, RankReport, Result, Slow, Stream, Transport
+from preflight.session.connection import Session
+from preflight.settings import Settings
+
+JOIN_SECONDS = 30
+TARGET_SECONDS = 0.3
+CAP_SECONDS = 6.0
+ONE_NODE_CAP_SECONDS = 1.0  # nothing is gated on one node: memory traffic never settles
+
+
+START_SECONDS = 30.0  # of the ranks, before they measure
+SECONDS_A_CELL = 8.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What the user asked for."""
+
+    launcher: str
+    is_localizing: bool
+    is_full_mesh: bool
+    is_burning_in: bool
+    thresholds: Settings
+    baseline: tuple[Result, ...] = ()
+    say: Callable[[str], None] = lambda _text: None
+    scope: str = "all"
+
+
+def seconds_of(sweep: Sweep, rounds: int = 1) -> float:
+    """How long the ranks may take, at most."""
+    return 2 * START_SECONDS + rounds * sweep.cells * SECONDS_A_CELL
+
+
+def settings(backend: str, nodes: int, sweep: Sweep, *, groups: Rounds, seconds: float) -> dict[str, Any]:
+    """What the workload is told; what it measures fits into `seconds`."""
+    cap = CAP_SECONDS if nodes > 1 and sweep.scope != "intra" else ONE_NODE_CAP_SECONDS
+    cells = sweep.cells * max(1, len(groups))
+    exactly = {"min_iterations": sweep.iterations, "max_iterations": sweep.iterations, "ci": 0.0}
+    return {
+        "backend": backend,
+        "operations": list(sweep.operations),
+        "sizes": list(sweep.sizes),
+        "dtype": sweep.dtype,
+        "mode": sweep.mode,
+        "warmup": sweep.warmup,
+        "target_seconds": TARGET_SECONDS if nodes > 1 else 0.05,
+        "cap_seconds": max(0.2, min(cap, (seconds - START_SECONDS) / cells / 1.5)),
+        "join_seconds": JOIN_SECONDS,
+        "rounds": told(groups),
+        **(exactly if sweep.iterations else {}),
+    }
+
+
+async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Plan) -> tuple[Bench, dict[str, Outcome]]:
+    """The bench's section of the report, and the end of each job that was run, by name."""
+    addresses = {node.name: training_address(node) for node in cluster}
+    backend = str(job.settings["backend"])
+    has_links = len(addresses) > 1 and (plan.scope != "intra" or plan.is_localizing or plan.is_full_mesh)
+    nics = {node.name: nics_of(node, backend="nccl" if backend == "nccl" else "gloo") for node in cluster}
+    most_ranks = max(placement.local_world_size for placement in job.placements)
+
+    nvlinks: dict[str, float] = {}
+    if backend == "nccl" and most_ranks > 1:
+        nvlinks = {node.name: nvlink_gbytes_per_s(node) for node in cluster}
+
+    def expect(measured: tuple[Stream, ...]) -> Expected | None:
+        if plan.scope == "intra":
+            return expected_within(nvlinks, ranks_per_node=most_ranks)
+        is_all = plan.scope == "all"
+        return expected_of_few(
+            nics,
+            measured,
+            world_size=job.world_size if is_all else len(nics),
+            ranks_per_node=most_ranks if is_all else 1,
+            gpus_per_node=max(map(gpu_count, cluster)) if backend == "nccl" else 1,
+            nvlinks=nvlinks if is_all else {},
+        )
+
+    outcomes: dict[str, Outcome] = {}
+
+    async def measure_devices(*, is_full: bool) -> tuple[Device, ...]:
+        plan.say("measuring each device by itself")
+        found, outcomes["devices"] = await devices.run(sessions, job, is_full=is_full)
+        return found
+
+    async def search() -> tuple[tuple[Stream, ...], tuple[Slow, ...]]:
+        share = plan.thresholds.bench.slow_below
+        return await search_streams(sessions, addresses, threshold=share, is_full=plan.is_full_mesh, say=plan.say)
+
+    measured = await measure_devices(is_full=True) if plan.is_burning_in else ()
+    is_rate_known = all(nics.values())
+    expected = expect(()) if is_rate_known or plan.scope == "intra" else None
+    streams: tuple[Stream, ...] = ()
+    slow: tuple[Slow, ...] = ()
+    if has_links and (plan.is_localizing or plan.is_full_mesh or not is_rate_known):
+        streams, slow = await search()
+        expected = expect(streams)
+    plan.say("starting the ranks of the benchmark")
+    outcome = await run_job(sessions, job, launcher=plan.launcher, hear=lambda record: plan.say(_progress(record)))
+    outcomes["bench"] = outcome
+    results = tuple(_result(record) for record in outcome.records("result"))
+    disappoints = has_links and _disappoints(results, expected, plan.thresholds)
+    if disappoints and not streams:
+        streams, slow = await search()
+    if backend == "nccl" and (disappoints or plan.is_localizing) and not plan.is_burning_in:
+        measured = await measure_devices(is_full=False)
+    node_of = {placement.rank: placement.node for placement in job.placements}
+    bench = Bench(
+        backend=backend,
+        world_size=job.world_size,
+        nodes=len(addresses),
+        results=results if not outcome.failure else (),
+        expected=expected,
+        slow=slow,
+        streams=streams,
+        ranks=tuple(_rank(record, node_of) for record in outcome.records("joined")),
+        not_measured=outcome.failure,
+        not_measured_nodes=outcome.guilty,
+        operations=tuple(job.settings["operations"]),
+        scope=plan.scope,
+        baseline=plan.baseline,
+        transports=tuple(_transport(record, node_of) for record in outcome.records("nccl_log")),
+        devices=measured,
+        devices_not_measured=outcomes["devices"].failure if "devices" in outcomes else "",
+    )
+    return bench, outcomes
+
+
+def _progress(record: dict[str, Any]) -> str:
+    """A record of progress, in words for the one who waits."""
+    what = f"{record['op']} of {record['bytes']} bytes, {record['iterations']} iterations"
+    return f"{what}, at most {record['seconds_left']:.0f} s left"
+
+
+def _transport(record: dict[str, Any], node_of: dict[int, str]) -> Transport:
+    use = parse_nccl_log(str(line) for line in record["lines"])
+    return Transport(rank=record["rank"], node=node_of[record["rank"]], **dataclasses.asdict(use))
+
+
+def _disappoints(results: tuple[Result, ...], expected: Expected | None, thresholds: Settings) -> bool:
+    """Whether a collective that is as fast as the links stays below what they should give, or nobody knows that."""
+    if expected is None:
+        return True
+    gate = thresholds.bench.warn_below * expected.busbw_gbytes_per_s
+    largest = {result.title: result for result in sorted(results, key=lambda result: result.bytes)}
+    return any(
+        result.busbw_gbytes_per_s < gate for result in largest.values() if result.op in ("all_reduce", "sendrecv")
+    )
+
+
+def _result(record: dict[str, Any]) -> Result:
+    known = {name: record[name] for name in Result.__struct_fields__ if name in record}
+    return Result(**{**known, "wrong_ranks": tuple(known.get("wrong_ranks", ()))})
+
+
+def _rank(record: dict[str, Any], node_of: dict[int, str]) -> RankReport:
+    return RankReport(
+        rank=record["rank"],
+        node=node_of[record["rank"]],
+        device=record["device"],
+        import_seconds=record["import_seconds"],
+        init_seconds=record["init_seconds"],
+        nccl=record["nccl"],
+    )

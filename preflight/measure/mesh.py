@@ -1,0 +1,143 @@
+"""Which connections are tried between the nodes, what did they show, and who is to blame?"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+import msgspec
+
+from preflight.errors import HostError
+from preflight.measure.blame import blame
+from preflight.results import Edge, Mesh, Reason
+from preflight.session.connection import Call, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+Pair = tuple[str, str]
+ALL_PAIRS_LIMIT = 128
+SHIFTS = 16
+
+
+def pairs(names: Sequence[str], *, is_full: bool = False) -> tuple[Pair, ...]:
+    """The ordered pairs (from, to) to try: all of them to 128 nodes, beyond that 16 shifts unless `is_full`."""
+    count = len(names)
+    if count <= ALL_PAIRS_LIMIT or is_full:
+        distances: Sequence[int] = range(1, count)
+    else:
+        distances = [1 + index * (count - 1) // SHIFTS for index in range(SHIFTS)]
+    return tuple((name, names[(place + d) % count]) for place, name in enumerate(names) for d in distances)
+
+
+def asked(names: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Which peers each node is asked about: those it connects to, and the first node, which all must find.
+
+    Names and routes of all pairs of 1,000 nodes would be a million look-ups, and half a gigabyte of answers.
+    """
+    peers: dict[str, set[str]] = {name: {*names[:1]} for name in names}
+    for source, target in pairs(names):
+        peers[source].add(target)
+    return {name: frozenset(found - {name}) for name, found in peers.items()}
+
+
+def orders(tried: Iterable[Pair], listening: Mapping[str, tuple[str, int]]) -> dict[str, dict[str, Any]]:
+    """What each listening node is told: the peers to connect to, and who will connect to it."""
+    told: dict[str, dict[str, Any]] = {name: {"peers": [], "expect": []} for name in listening}
+    for source, target in tried:
+        if source in listening and target in listening:
+            address, port = listening[target]
+            told[source]["peers"].append({"name": target, "address": address, "port": port})
+            told[target]["expect"].append(source)
+    return told
+
+
+def combine(tried: Sequence[Pair], results: Mapping[str, Mapping[str, Any]], *, seconds: float) -> Mesh:
+    """The outcomes of the connecting ends and the attestations of the listening ends, as one mesh.
+
+    An edge is ok only if both ends say so. A node without a result leaves its own edges `local`.
+    """
+    outcomes = {(source, edge["to"]): edge for source, result in results.items() for edge in result.get("edges", ())}
+    heard = {target: set(result.get("heard", ())) for target, result in results.items()}
+    failed = []
+    for source, target in tried:
+        edge = outcomes.get((source, target))
+        if edge is None:
+            failed.append(Edge(source, target, 0, "local", f"{source} gave no result"))
+        elif edge["outcome"] != "ok":
+            reason = cast("Reason", edge["outcome"]) if edge["outcome"] in get_args(Reason) else "wrong_peer"
+            failed.append(Edge(source, target, int(edge["port"]), reason, str(edge["detail"])))
+        elif source not in heard.get(target, set()):
+            detail = f"{source} had the right answer, but {target} does not say it heard {source}"
+            failed.append(Edge(source, target, int(edge["port"]), "not_attested", detail))
+    names = tuple(dict.fromkeys(name for pair in tried for name in pair))
+    return Mesh(
+        edges=len(tried),
+        ok=len(tried) - len(failed),
+        failed=tuple(failed),
+        blamed=blame(failed, names),
+        seconds=seconds,
+    )
+
+
+CONNECT_SECONDS = 3.0
+
+PAYLOAD_BYTES = 65536
+
+ATTEST_SECONDS = 1.0  # for bytes still on their way when the last connection has its outcome
+
+
+async def run(sessions: dict[str, Session], addresses: dict[str, str], *, full: bool, seconds: float) -> Mesh:
+    """The mesh over `addresses` (node -> training address); nodes that could not take part are in `unmeasured`."""
+    started = time.monotonic()
+    calls: dict[str, Call] = {}
+    listening: dict[str, tuple[str, int]] = {}
+    results: dict[str, dict[str, Any]] = {}
+    unmeasured: dict[str, str] = {}
+    key = secrets.token_hex(32)
+
+    async def listen(node: str) -> None:
+        arguments = {
+            "name": node,
+            "address": addresses[node],
+            "key": key,
+            "bytes": PAYLOAD_BYTES,
+            "connect_seconds": CONNECT_SECONDS,
+            "total_seconds": seconds,
+        }
+        calls[node] = await sessions[node].start("mesh", arguments, seconds=seconds + 2.0)
+        address, port = await calls[node].first("listening")
+        listening[node] = (str(address), int(port))
+
+    async def connect(node: str, order: dict[str, Any]) -> None:
+        await calls[node].send(order)
+        await calls[node].first("tried")
+
+    async def conclude(node: str) -> None:
+        await calls[node].send({"finish": True})
+        async for _ in calls[node].events():
+            continue
+        results[node] = calls[node].result
+
+    await _for_each(listen, dict.fromkeys(addresses, ()), unmeasured)
+    tried = pairs(tuple(node for node in addresses if node in listening), is_full=full)
+    ordered = orders(tried, listening)
+    await _for_each(connect, {node: (order,) for node, order in ordered.items()}, unmeasured)
+    if any(name in unmeasured for name in listening):
+        await asyncio.sleep(ATTEST_SECONDS)
+    await _for_each(conclude, {node: () for node in listening if node not in unmeasured}, unmeasured)
+    judged = [pair for pair in tried if not unmeasured.keys() & set(pair)]
+    result = combine(judged, results, seconds=time.monotonic() - started)
+    return msgspec.structs.replace(result, unmeasured=unmeasured)
+
+
+async def _for_each(work: Any, arguments: dict[str, tuple[Any, ...]], unmeasured: dict[str, str]) -> None:
+    """Run `work` for every node at once; a node that fails is noted with its reason."""
+    answers = await asyncio.gather(*(work(node, *rest) for node, rest in arguments.items()), return_exceptions=True)
+    for node, answer in zip(arguments, answers, strict=True):
+        if isinstance(answer, HostError):
+            unmeasured[node] = answer.reason
+        elif isinstance(answer, BaseException):
+            raise answer

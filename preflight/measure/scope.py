@@ -1,0 +1,50 @@
+"""Which ranks form groups of their own, so that NVLink and network are told apart?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from preflight.errors import NotMeasured
+from preflight.launch.job import Placement
+
+
+class Group(NamedTuple):
+    """Ranks that measure together."""
+
+    name: str
+    ranks: tuple[int, ...]
+
+
+Rounds = tuple[tuple[Group, ...], ...]  # the groups of a round have no node in common but in `intra`, and run at once
+
+
+def rounds(scope: str, placements: Iterable[Placement]) -> Rounds:
+    """The groups of two ranks and more, round after round; none where all ranks are one.
+
+    ``intra`` is every node by itself, all at once; ``inter`` the first rank of each node; ``rails`` the first of each
+    node, then the second of each, and so on. Raises NotMeasured where that leaves nobody a peer.
+    """
+    if scope == "all":
+        return ()
+    nodes: dict[str, list[int]] = {}
+    rails: dict[int, list[int]] = {}
+    for placement in placements:
+        nodes.setdefault(placement.node, []).append(placement.rank)
+        rails.setdefault(placement.local_rank, []).append(placement.rank)
+    if scope == "intra":
+        within = tuple(Group(name, tuple(ranks)) for name, ranks in nodes.items() if len(ranks) > 1)
+        if not within:
+            raise NotMeasured("--scope intra: no node has two ranks (--ranks-per-node 2)")
+        return (within,)
+    across = [Group(f"rail {number}", tuple(ranks)) for number, ranks in sorted(rails.items()) if len(ranks) > 1]
+    if not across:
+        raise NotMeasured(f"--scope {scope}: one node, there is nothing between nodes")
+    if scope == "inter":
+        return ((Group("one rank a node", across[0].ranks),),)
+    return tuple((rail,) for rail in across)
+
+
+def told(groups: Rounds) -> list[list[dict[str, Any]]]:
+    """The rounds as the ranks are told them."""
+    return [[{"name": group.name, "ranks": list(group.ranks)} for group in each] for each in groups]

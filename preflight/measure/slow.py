@@ -1,0 +1,196 @@
+"""Which node is slow, and which way: who sends to whom to find out, and what do the streams say?
+
+A stream is as fast as the least of its sender, its path and its receiver, so a node's best stream is what that node can
+do. Everything here is arithmetic; `preflight.measure.streams` measures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Sequence
+from statistics import median
+
+from preflight.results import Direction, Slow, Stream
+
+SLOW_BELOW = 0.8
+ALL_SHIFTS_UP_TO = 8  # nodes among which every path is measured: seven short rounds
+ALL_AGAIN_UP_TO = 4  # nodes, of which each has too few good streams to know what is usual from one look
+CONFIRMATIONS = 3  # a stream in fifty is disturbed; of 12 000 some are disturbed twice
+MOST_CONFIRMATIONS = 4
+Doubt = tuple[str, ...]
+Pair = tuple[str, str]  # sender, receiver
+Round = tuple[Pair, ...]  # at once: every node sends at most once and receives at most once
+
+
+def shifts(count: int) -> tuple[int, ...]:
+    """The distances of the shift rounds of `count` nodes: all of few nodes, three of many, each prime to the others.
+
+    In round d every node sends to the one d places on, so each link carries one stream each way.
+    """
+    if count <= ALL_SHIFTS_UP_TO:
+        return tuple(range(1, count))
+    second = max(2, count // 3)
+    third = next(d for d in range(count // 2 + 1, count) if d != second and math.gcd(d, second) == 1)
+    return (1, second, third)
+
+
+def shift_rounds(names: Sequence[str]) -> tuple[Round, ...]:
+    """Who sends to whom in each shift round."""
+    count = len(names)
+    return tuple(tuple((names[i], names[(i + d) % count]) for i in range(count)) for d in shifts(count))
+
+
+def full_mesh_rounds(names: Sequence[str]) -> tuple[Round, ...]:
+    """Every ordered pair once, both directions of a pair at once, in the fewest rounds: N-1, or N where N is odd.
+
+    The circle method: one node stays, the others go round it. A bye makes an odd number even.
+    """
+    if len(names) < 2:
+        return ()
+    ring: list[str] = [*names, *([""] if len(names) % 2 else [])]
+    fixed, *others = ring
+    rounds = []
+    for _ in others:
+        line = [fixed, *others]
+        half = len(line) // 2
+        pairs = [(a, b) for a, b in zip(line[:half], reversed(line[half:]), strict=True) if a and b]
+        rounds.append(tuple(way for a, b in pairs for way in ((a, b), (b, a))))
+        others = [others[-1], *others[:-1]]
+    return tuple(rounds)
+
+
+def search(
+    names: Sequence[str], *, threshold: float = SLOW_BELOW, is_full: bool = False
+) -> Generator[Round, Sequence[Stream], tuple[tuple[Stream, ...], tuple[Slow, ...]]]:
+    """Yields rounds, is sent their streams, and gives the best stream of each pair with the slow places.
+
+    Nobody is named from the first look: a slow node is measured again, each time against another that is proven good,
+    a slow pair by itself, and what does not last is forgotten.
+    """
+    best: dict[Pair, Stream] = {}
+
+    def keep(streams: Iterable[Stream]) -> None:
+        for stream in streams:
+            pair = (stream.source, stream.target)
+            if pair not in best or stream.gbytes_per_s > best[pair].gbytes_per_s:
+                best[pair] = stream
+
+    for pairs in full_mesh_rounds(names) if is_full else shift_rounds(names):
+        keep((yield pairs))
+    asked: Counter[Doubt] = Counter()
+    for attempt in range(MOST_CONFIRMATIONS):
+        doubts = _doubts(tuple(best.values()), names, threshold, attempt)
+        if all(asked[doubt] >= CONFIRMATIONS for doubt in doubts):
+            break
+        asked.update(doubts.keys())
+        everything = shift_rounds(names) if attempt == 0 and len(names) <= ALL_AGAIN_UP_TO else ()
+        for pairs in (*packed(doubts.values()), *everything):
+            keep((yield pairs))
+    streams = tuple(best.values())
+    slow = locate(streams, names, threshold=threshold)
+    return streams, tuple(place for place in slow if all(asked[doubt] > 1 for doubt in _doubts_of(place)))
+
+
+def packed(pairs: Iterable[Pair]) -> tuple[Round, ...]:
+    """Pairs in as few rounds as the first that fits gives, each node in one pair of a round at most.
+
+    What a node receives over a slow link holds up the acknowledgements of what it sends.
+    """
+    rounds: list[list[Pair]] = []
+    busy: list[set[str]] = []
+    for pair in dict.fromkeys(pairs):
+        place = next((index for index, nodes in enumerate(busy) if not nodes & set(pair)), len(busy))
+        if place == len(busy):
+            rounds.append([])
+            busy.append(set())
+        rounds[place].append(pair)
+        busy[place] |= set(pair)
+    return tuple(tuple(pairs) for pairs in rounds)
+
+
+def locate(streams: Sequence[Stream], names: Sequence[str], *, threshold: float = SLOW_BELOW) -> tuple[Slow, ...]:
+    """The slow nodes with their direction, and the slow paths between nodes that are not slow.
+
+    Slow is below `threshold` of the median of the nodes' best. No node is named from one stream: with two nodes, or
+    where only one was measured, the pair is named.
+    """
+    if not streams:
+        return ()
+    egress, ingress = _best(streams, _source), _best(streams, _target)
+    typical = usual(streams)
+    limit = threshold * typical
+    found = []
+    slow_egress = {name for name, (best, count) in egress.items() if best < limit and count > 1}
+    slow_ingress = {name for name, (best, count) in ingress.items() if best < limit and count > 1}
+    for name in names:
+        ways = [table[name][0] for table, slow in ((egress, slow_egress), (ingress, slow_ingress)) if name in slow]
+        if ways:
+            direction: Direction = "both" if len(ways) > 1 else "egress" if name in slow_egress else "ingress"
+            found.append(Slow((name,), direction, min(ways), typical))
+    place = {name: index for index, name in enumerate(names)}
+    # Two nodes: the median lies between their two directions, the faster of which shows what the link can do.
+    compared = max(each.gbytes_per_s for each in streams) if len(names) == 2 else typical
+    for stream in sorted(streams, key=lambda each: (place[each.source], place[each.target])):
+        explained = stream.source in slow_egress or stream.target in slow_ingress
+        if not explained and stream.gbytes_per_s < threshold * compared:
+            found.append(Slow((stream.source, stream.target), "path", stream.gbytes_per_s, compared))
+    return tuple(found)
+
+
+def usual(streams: Sequence[Stream]) -> float:
+    """The median over nodes and directions of each one's best.
+
+    Not the median of streams: one slow node among three spoils four streams of six.
+    """
+    return median(best for end in (_source, _target) for best, _ in _best(streams, end).values())
+
+
+def _doubts_of(place: Slow) -> list[Doubt]:
+    """What must be measured again before a place is called slow: a node in a direction, or a pair."""
+    if place.direction == "path":
+        return [place.nodes]
+    ways = ("egress", "ingress") if place.direction == "both" else (place.direction,)
+    return [(way, "of", place.nodes[0]) for way in ways]
+
+
+def _doubts(streams: Sequence[Stream], names: Sequence[str], threshold: float, attempt: int) -> dict[Doubt, Pair]:
+    """Each doubt and the pair that settles it: every slow node gets a good one of its own, where there are enough."""
+    places = locate(streams, names, threshold=threshold)
+    if not places:
+        return {}
+    limit = threshold * usual(streams)
+    egress, ingress = _best(streams, _source), _best(streams, _target)
+    good = [name for name in names if min(t.get(name, (0.0, 0))[0] for t in (egress, ingress)) >= limit]
+    doubts: dict[Doubt, Pair] = {}
+    for number, place in enumerate(places):
+        for doubt in _doubts_of(place):
+            if place.direction == "path":
+                doubts[doubt] = (place.nodes[0], place.nodes[1])
+                continue
+            node = place.nodes[0]
+            partner = good[(number + attempt) % len(good)] if good else _best_partner(streams, node, doubt[0])
+            doubts[doubt] = (node, partner) if doubt[0] == "egress" else (partner, node)
+    return doubts
+
+
+def _best_partner(streams: Sequence[Stream], node: str, way: str) -> str:
+    """Where no node is proven good: the peer of the node's own best stream."""
+    here, there = (_source, _target) if way == "egress" else (_target, _source)
+    return there(max((s for s in streams if here(s) == node), key=lambda stream: stream.gbytes_per_s))
+
+
+def _source(stream: Stream) -> str:
+    return stream.source
+
+
+def _target(stream: Stream) -> str:
+    return stream.target
+
+
+def _best(streams: Sequence[Stream], end: Callable[[Stream], str]) -> dict[str, tuple[float, int]]:
+    """Node -> its best stream and how many were measured, at one end."""
+    figures: dict[str, list[float]] = {}
+    for stream in streams:
+        figures.setdefault(end(stream), []).append(stream.gbytes_per_s)
+    return {name: (max(values), len(values)) for name, values in figures.items()}

@@ -1,0 +1,115 @@
+"""How are the raw TCP streams of a round driven: every node sends to one and hears another at once?"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from preflight.errors import HostError
+from preflight.measure import slow
+from preflight.results import Slow, Stream
+from preflight.session.connection import Call, Session
+
+ROUNDS_SECONDS = 3.5  # of all rounds of a search together, each within these
+SHORTEST_SECONDS, LONGEST_SECONDS = 0.5, 1.0
+OVERHEAD_SECONDS = 0.25  # of a round, for its orders and its connections
+SLACK_SECONDS = 20.0
+
+
+async def search(
+    sessions: dict[str, Session],
+    addresses: dict[str, str],
+    *,
+    threshold: float,
+    is_full: bool = False,
+    say: Callable[[str], None] = lambda _text: None,
+) -> tuple[tuple[Stream, ...], tuple[Slow, ...]]:
+    """The best stream of each pair that was measured, and the slow places. Raises HostError when a node fails."""
+    names = tuple(addresses)
+    planned = len(slow.full_mesh_rounds(names) if is_full else slow.shift_rounds(names))
+    seconds = round_seconds(planned)
+    total = planned * (seconds + OVERHEAD_SECONDS)
+    done = 0
+    streams = Streams(sessions, addresses, seconds=2 * total + SLACK_SECONDS)
+    rounds = slow.search(names, threshold=threshold, is_full=is_full)
+    try:
+        await streams.open()
+        pairs = next(rounds)
+        while True:
+            left = max(0.0, total - done * (seconds + OVERHEAD_SECONDS))
+            say(f"streams between {len(names)} nodes, round {done + 1} of {planned}, {left:.0f} s left")
+            pairs = rounds.send(await streams.round(pairs, seconds=seconds))
+            done += 1
+    except StopIteration as end:
+        found: tuple[tuple[Stream, ...], tuple[Slow, ...]] = end.value
+        return found
+    finally:
+        await streams.close()
+
+
+def round_seconds(rounds: int) -> float:
+    """How long each of so many rounds lasts."""
+    return max(SHORTEST_SECONDS, min(LONGEST_SECONDS, ROUNDS_SECONDS / max(1, rounds)))
+
+
+def full_mesh_seconds(nodes: int) -> float:
+    """About how long a full mesh takes."""
+    rounds = len(slow.full_mesh_rounds([str(number) for number in range(nodes)]))
+    return rounds * (round_seconds(rounds) + OVERHEAD_SECONDS)
+
+
+class Streams:
+    """A call on every node that listens, sends and counts, round by round."""
+
+    def __init__(self, sessions: dict[str, Session], addresses: dict[str, str], *, seconds: float) -> None:
+        self.sessions = sessions
+        self.addresses = addresses
+        self.seconds = seconds
+        self.calls: dict[str, Call] = {}
+        self.where: dict[str, tuple[str, int]] = {}
+        self.places = {node: place for place, node in enumerate(addresses)}
+        self.rounds = 0
+
+    async def open(self) -> None:
+        """Let every node listen."""
+        key = secrets.token_hex(32)
+        await asyncio.gather(*(self._listen(node, key) for node in self.addresses))
+
+    async def close(self) -> None:
+        """End the calls."""
+        for call in self.calls.values():
+            await call.send({"finish": True})
+            await call.cancel()
+
+    async def round(self, pairs: slow.Round, *, seconds: float) -> tuple[Stream, ...]:
+        """The stream of each pair, all at once, timed at the receivers."""
+        self.rounds += 1
+        sends = dict(pairs)
+        receives = {target: source for source, target in pairs}
+        busy = [node for node in self.addresses if node in sends or node in receives]
+        told = await asyncio.gather(*(self._part(node, sends, receives, seconds) for node in busy))
+        return tuple(stream for stream in told if stream)
+
+    async def _listen(self, node: str, key: str) -> None:
+        arguments = {"name": node, "address": self.addresses[node], "key": key, "total_seconds": self.seconds}
+        self.calls[node] = await self.sessions[node].start("stream", arguments, seconds=self.seconds + 2.0)
+        address, port = await self.calls[node].first("listening")
+        self.where[node] = (str(address), int(port))
+
+    async def _part(self, node: str, sends: dict[str, str], receives: dict[str, str], seconds: float) -> Stream | None:
+        """What one node received in one round; None where it only sent."""
+        target, source = sends.get(node), receives.get(node)
+        order: dict[str, Any] = {"shift": self.rounds, "send_to": None, "receive_from": source, "seconds": seconds}
+        if target is not None:
+            address, port = self.where[target]
+            order["send_to"] = {"name": target, "address": address, "port": port}
+        await self.calls[node].send({"round": order})
+        told = await self.calls[node].first("round")
+        if source is None:
+            return None
+        if "error" in told:
+            raise HostError(node, f"the raw stream from {source} gave no figure: {told['error']}")
+        shift = (self.places[node] - self.places[source]) % len(self.places)
+        return Stream(source=source, target=node, shift=shift, gbytes_per_s=float(told["gbytes_per_s"]))

@@ -1,0 +1,312 @@
+"""What lives on a node for one run, serves its calls, and takes everything with it when it goes?
+
+The keeper has one thread. Each call runs in a process of its own, so a crash, a hang or a process stuck in the kernel
+costs that call and nothing else. The keeper ends, and kills all it started, when its input ends, when the lease is not
+renewed, at the absolute deadline, or on request.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import selectors
+import signal
+import sys
+import time
+
+from preflight.node.agent import children, frames, netlink, worker
+from preflight.node.agent.channel import Channel
+from preflight.node.agent.lock import NodeLock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from preflight.node.agent.bootstrap import MemoryFinder
+
+    Message = dict[str, Any]
+
+TERM_SECONDS = 1.0
+KILL_SECONDS = 3.0
+
+
+class Call:
+    """A running call: its process and the two pipes."""
+
+    def __init__(self, number: int, pid: int, up: int, down: int, marker: bytes) -> None:
+        self.number = number
+        self.pid = pid
+        self.up = up
+        self.down = down
+        self.decoder = frames.Decoder(marker, frames.told)
+        self.ended = False
+        # Marker, header and {"call":N,"event": -- enough to tell an event from the end.
+        self.prefix_bytes = len(marker) + frames.HEADER_BYTES + len(f'{{"call":{number},"event":')
+
+
+class Keeper:
+    """The loop: controller's messages in, calls' frames out, deadlines kept."""
+
+    def __init__(self, marker: bytes, finder: MemoryFinder) -> None:
+        self.marker = marker
+        self.finder = finder
+        self.decoder = frames.Decoder(marker, frames.told)
+        self.calls: dict[int, Call] = {}
+        self.selector = selectors.DefaultSelector()
+        self.out = bytearray()
+        self.run_id = ""
+        self.lease_seconds = 30.0
+        self.lease_until = time.monotonic() + self.lease_seconds
+        self.deadline = time.monotonic() + 60.0
+        self.ending = ""
+
+    def serve(self) -> None:
+        """Serve until there is a reason to end, then end everything."""
+        os.set_blocking(0, False)
+        os.set_blocking(1, False)
+        self.selector.register(0, selectors.EVENT_READ, self._read_controller)
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_read, False)
+        os.set_blocking(wake_write, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        self.selector.register(wake_read, selectors.EVENT_READ, lambda: os.read(wake_read, 512))
+        children.adopt_orphans()
+        self.send(self._hello())
+        gc.enable()  # off since the start: collecting while modules load finds nothing
+        try:
+            self._loop()
+        except Exception as error:
+            # A bug of ours must not leave anything on the node either.
+            self.ending = f"{type(error).__name__}: {error}"
+        self._end()
+
+    def _loop(self) -> None:
+        while not self.ending:
+            now = time.monotonic()
+            if now >= self.deadline:
+                self.ending = "deadline"
+            elif now >= self.lease_until:
+                self.ending = "lease"
+            else:
+                self._wait(min(self.deadline, self.lease_until) - now)
+            self._reap()
+
+    def send(self, message: Message) -> None:
+        """Queue a frame for the controller: a stalled connection must not stall the lease."""
+        self.out += frames.encode(self.marker, message)
+        self._flush()
+
+    def _hello(self) -> Message:
+        # importlib.util would say the same, for 2 ms more on every node.
+        from importlib._bootstrap_external import MAGIC_NUMBER
+        from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
+
+        # They answer where the kernel refuses to; elsewhere nobody need look for them, or send them.
+        wanted = () if netlink.is_open() else ("psutil", "netifaces")
+        return {
+            "hello": {
+                "python": "{}.{}.{}".format(*sys.version_info[:3]),
+                "magic": MAGIC_NUMBER.hex(),
+                "suffix": EXTENSION_SUFFIXES[0],
+                "machine": os.uname().machine,
+                "lacks": [name for name in wanted if PathFinder.find_spec(name) is None],
+                # "client port server port": the address of this node by which the controller reached it
+                "reached": os.environ.get("SSH_CONNECTION", "").split(" ")[2:3],
+                "pid": os.getpid(),
+            }
+        }
+
+    def _wait(self, seconds: float) -> None:
+        for key, _ in self.selector.select(max(0.0, seconds)):
+            # A callback before this one may have closed it.
+            if self.selector.get_map().get(key.fd) is key:
+                key.data()
+
+    def _on_signal(self, number: int, _frame: Any) -> None:
+        if number != signal.SIGCHLD:
+            self.ending = f"signal {number}"
+
+    def _read_controller(self) -> None:
+        try:
+            data = os.read(0, 1 << 18)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.ending = "connection"
+            return
+        try:
+            messages = self.decoder.feed(data)
+        except frames.FrameError as error:
+            self.ending = f"protocol: {error}"
+            return
+        self.lease_until = time.monotonic() + self.lease_seconds
+        for message, blob in messages:
+            self._obey(message, blob)
+
+    def _obey(self, message: Message, blob: bytes) -> None:
+        if "ping" in message:
+            self.send({"pong": message["ping"], "time": time.time()})
+        elif "open" in message:
+            self._open(message["open"], blob)
+        elif "call" in message:
+            self._start_call(message, blob)
+        elif "send" in message:
+            self._pass_down(message)
+        elif "cancel" in message:
+            self._cancel(message["cancel"])
+        elif "close" in message:
+            self.ending = "closed"
+
+    def _open(self, opening: Message, blob: bytes) -> None:
+        self.run_id = opening["run"]
+        self.lease_seconds = float(opening["lease_seconds"])
+        self.lease_until = time.monotonic() + self.lease_seconds
+        self.deadline = time.monotonic() + float(opening["deadline_seconds"])
+        self._take_modules(opening["modules"], blob)
+        self.lock = NodeLock(self.run_id)
+        holder = self.lock.take()
+        if self.lock.held:
+            self.selector.register(self.lock.held, selectors.EVENT_READ, self.lock.tell_holder)
+        self.send({"busy": holder} if holder else {"opened": self.run_id})
+        if holder:
+            self.ending = "busy"
+
+    def _take_modules(self, modules: list[Message], blob: bytes) -> None:
+        for entry in modules:
+            data = blob[entry["start"] : entry["end"]]
+            if entry["kind"] == "extension":
+                self.finder.extensions[entry["name"]] = data
+            else:
+                self.finder.sources[entry["name"]] = data.decode() if entry["kind"] == "source" else data
+                if entry["package"]:
+                    self.finder.packages.add(entry["name"])
+
+    def _start_call(self, message: Message, blob: bytes) -> None:
+        up_read, up_write = os.pipe()
+        down_read, down_write = os.pipe()
+        seconds = min(float(message["seconds"]), self.deadline - time.monotonic())
+        channel = Channel(
+            call=message["call"],
+            up=up_write,
+            down=down_read,
+            marker=self.marker,
+            blob=blob,
+            deadline=time.monotonic() + seconds,
+            scratch=scratch_of(self.run_id),
+        )
+        pid = os.fork()
+        if pid == 0:
+            worker.work(message, channel, memory_files=set(self.finder.memfds.values()))
+        os.close(up_write)
+        os.close(down_read)
+        call = Call(message["call"], pid, up_read, down_write, self.marker)
+        self.calls[call.number] = call
+        self.selector.register(up_read, selectors.EVENT_READ, lambda: self._read_call(call))
+
+    def _read_call(self, call: Call) -> None:
+        data = os.read(call.up, 1 << 18)
+        if not data:
+            self._finish_call(call, "the call's process ended without a result")
+            return
+        try:
+            for frame in call.decoder.cut(data):
+                # The call wrote the frame as the controller will read it; taking it apart here would only cost time.
+                call.ended = call.ended or b'"event":' not in frame[: call.prefix_bytes]
+                self.out += frame
+            self._flush()
+        except frames.FrameError as error:
+            self._finish_call(call, str(error))
+
+    def _finish_call(self, call: Call, reason: str) -> None:
+        self.selector.unregister(call.up)
+        os.close(call.up)
+        os.close(call.down)
+        del self.calls[call.number]
+        # Looking at every process of a machine is dear, and a call that gave its result has ended its own.
+        self._stop([call.pid] if call.ended else [call.pid, *children.descendants(call.pid)])
+        if not call.ended:
+            self.send({"call": call.number, "error": reason})
+
+    def _pass_down(self, message: Message) -> None:
+        call = self.calls.get(message["to"])
+        if call is None:
+            return
+        try:
+            os.write(call.down, frames.order(self.marker, message["send"]))
+        except OSError:
+            return
+
+    def _cancel(self, number: int) -> None:
+        call = self.calls.get(number)
+        if call is not None:
+            self._finish_call(call, "cancelled")
+
+    def _reap(self) -> None:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+        except ChildProcessError:
+            return
+
+    def _stop(self, pids: list[int]) -> None:
+        children.kill_all(pids, signal.SIGTERM)
+        end = time.monotonic() + TERM_SECONDS
+        while time.monotonic() < end:
+            self._reap()
+            if not any(os.path.exists(f"/proc/{pid}") for pid in pids):
+                return
+            time.sleep(0.02)
+        children.kill_all(pids, signal.SIGKILL)
+        self._reap()
+
+    def _end(self) -> None:
+        """Kill all descendants, remove the scratch folder, say what is left, leave."""
+        me = os.getpid()
+        self._stop(children.descendants(me))
+        end = time.monotonic() + KILL_SECONDS
+        left = children.descendants(me)
+        while left and time.monotonic() < end:
+            children.kill_all(left, signal.SIGKILL)
+            self._reap()
+            time.sleep(0.02)
+            left = children.descendants(me)
+        scratch = scratch_of(self.run_id)
+        if self.run_id and os.path.isdir(scratch):
+            import shutil
+
+            shutil.rmtree(scratch, ignore_errors=True)
+        self.send({"end": {"reason": self.ending, "residue": [f"process {pid}" for pid in left]}})
+        end = time.monotonic() + 1.0
+        while self.out and time.monotonic() < end:
+            time.sleep(0.01)
+            self._flush()
+        os._exit(0)
+
+    def _flush(self) -> None:
+        try:
+            while self.out:
+                del self.out[: os.write(1, self.out[: 1 << 16])]
+        except BlockingIOError:
+            if 1 not in self.selector.get_map():
+                self.selector.register(1, selectors.EVENT_WRITE, self._flush)
+            return
+        except OSError:
+            self.out.clear()
+            self.ending = self.ending or "connection"
+        if 1 in self.selector.get_map():
+            self.selector.unregister(1)
+
+
+def scratch_of(run_id: str) -> str:
+    """The folder where launchers may put their own files during a run."""
+    return "/dev/shm/preflight-" + run_id
+
+
+def main(marker: bytes, finder: MemoryFinder) -> None:
+    """Run the keeper of this node until it ends the process."""
+    Keeper(marker, finder).serve()

@@ -1,0 +1,118 @@
+"""What does a program of the node print, if it ends within its time?"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from preflight.node.agent.missing import missing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from subprocess import Popen
+
+    from preflight.node.agent.missing import TextOrMissing
+
+FOLDERS = ("/usr/bin", "/usr/sbin", "/usr/local/nvidia/bin", "/opt/rocm/bin")
+AFTER_KILL_S = 1.0
+LARGEST_REPLY_BYTES = 16 << 20
+
+
+def find(name: str, path: str) -> str:
+    """Where a program is, on the job's PATH or where its package puts it; "" where it is not."""
+    for folder in [*filter(None, path.split(":")), *FOLDERS]:
+        program = f"{folder}/{name}"
+        if os.path.isfile(program) and os.access(program, os.X_OK):
+            return program
+    return ""
+
+
+def run(argv: list[str], *, limit_s: float) -> str:
+    """What a program prints, whatever its exit code; TimeoutError past the limit: a sick driver can stop it for ever.
+
+    ValueError where it prints more than 16 MiB.
+    """
+    started = Started(argv, limit_s=limit_s)
+    return started.text()
+
+
+def run_all(commands: Mapping[str, list[str]], *, limit_s: float) -> dict[str, TextOrMissing]:
+    """Several programs at once, each by a name of ours: what it printed, or why that could not be had."""
+    started = {name: Started(argv, limit_s=limit_s) for name, argv in commands.items()}
+    told: dict[str, TextOrMissing] = {}
+    for name, program in started.items():
+        try:
+            told[name] = program.text()
+        except (OSError, ValueError) as error:
+            told[name] = missing(str(error))
+    return told
+
+
+class Started:
+    """A program that was started; `text` waits for it and always ends it."""
+
+    def __init__(self, argv: list[str], *, limit_s: float) -> None:
+        import subprocess
+
+        from preflight.node.agent import children
+
+        self.name = " ".join([os.path.basename(argv[0]), *argv[1:]])
+        self.limit_s = limit_s
+        self.end = time.monotonic() + limit_s
+        self.error = ""
+        reader, writer = os.pipe()
+        self.output = open(reader, "rb", buffering=0)  # noqa: SIM115 - closed by text()
+        try:
+            # stderr too: some failures are told only there; the parsers take what they need out of what surrounds it.
+            environment = {**os.environ, "LC_ALL": "C"}
+            self.process = children.start(
+                argv, seconds=limit_s, stdout=writer, stderr=subprocess.STDOUT, env=environment
+            )
+        except OSError as error:
+            self.error = f"{self.name}: {error.strerror}"
+        finally:
+            os.close(writer)
+
+    def text(self) -> str:
+        """Everything it printed."""
+        with self.output:
+            if self.error:
+                raise OSError(self.error)
+            try:
+                told = self._read_all()
+            finally:
+                stuck = stop(self.process)
+        if told is None:
+            raise TimeoutError(f"{self.name} did not finish within {self.limit_s:g} s{stuck}")
+        return told.decode("utf-8", "backslashreplace")
+
+    def _read_all(self) -> bytes | None:
+        """Everything that comes until the other side closes, or nothing if it does not in time."""
+        poller = select.poll()
+        poller.register(self.output.fileno(), select.POLLIN)
+        parts: list[bytes] = []
+        size = 0
+        while poller.poll(max(0.0, 1000 * (self.end - time.monotonic()))):
+            part = os.read(self.output.fileno(), 1 << 16)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+            size += len(part)
+            if size > LARGEST_REPLY_BYTES:
+                raise ValueError(f"{self.name} printed more than {LARGEST_REPLY_BYTES >> 20} MiB")
+        return None
+
+
+def stop(process: Popen[bytes]) -> str:
+    """End the program; says so if even SIGKILL does not: it hangs in the kernel (D state)."""
+    import subprocess
+
+    process.kill()
+    try:
+        process.wait(AFTER_KILL_S)
+    except subprocess.TimeoutExpired:
+        process.returncode = -9  # nobody waits for it any more, and Popen need not complain about that
+        return f" and cannot be killed: process {process.pid} hangs in the driver"
+    return ""

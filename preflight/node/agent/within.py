@@ -1,0 +1,86 @@
+"""How is a question asked that the kernel may never answer, say of a file system whose server has gone?
+
+A process that waits for such an answer cannot be interrupted, so each question gets a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+
+from preflight.node.agent import children
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+READ_BYTES = 1 << 16
+
+
+class Silent(OSError):
+    """No answer in time."""
+
+
+def ask(question: Callable[[], Any], *, seconds: float) -> Any:
+    """The answer to one question. Raises OSError: the question's own, or Silent."""
+    answer = ask_each({"one": question}, seconds=seconds)["one"]
+    if isinstance(answer, OSError):
+        raise answer
+    return answer
+
+
+def ask_each(questions: Mapping[str, Callable[[], Any]], *, seconds: float) -> dict[str, Any]:
+    """The answers of all questions, asked at once: a JSON value, or the OSError that stands for it."""
+    waiting: dict[int, tuple[str, int, bytearray]] = {}
+    for key, question in questions.items():
+        pid, descriptor = _start(question)
+        waiting[descriptor] = (key, pid, bytearray())
+    answers: dict[str, Any] = {}
+    end = time.monotonic() + seconds
+    while waiting and time.monotonic() < end:
+        ready, _, _ = select.select(list(waiting), [], [], max(0.0, end - time.monotonic()))
+        for descriptor in ready:
+            key, pid, data = waiting[descriptor]
+            more = os.read(descriptor, READ_BYTES)
+            data += more
+            if not more:
+                del waiting[descriptor]
+                os.close(descriptor)
+                os.waitpid(pid, 0)
+                answers[key] = _answer(bytes(data))
+    for descriptor, (key, pid, _) in waiting.items():
+        os.close(descriptor)
+        children.kill_all([pid], signal.SIGKILL)  # one that hangs in the kernel ends when the kernel lets it go
+        answers[key] = Silent(f"no answer within {seconds:g} s")
+    return {key: answers[key] for key in questions}
+
+
+def _start(question: Callable[[], Any]) -> tuple[int, int]:
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(write)
+        return pid, read
+    try:
+        children.die_with_parent()
+        os.close(read)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        try:
+            told = {"value": question()}
+        except OSError as error:
+            told = {"error": error.strerror or str(error), "errno": error.errno or 0}
+        with os.fdopen(write, "w") as stream:
+            json.dump(told, stream)
+    finally:
+        os._exit(0)
+
+
+def _answer(data: bytes) -> Any:
+    if not data:
+        return OSError("the process that asked ended without an answer")
+    told = json.loads(data)
+    return told["value"] if "value" in told else OSError(told["errno"], told["error"])

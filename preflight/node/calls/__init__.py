@@ -1,0 +1,1 @@
+"""What a node can be asked for, one module a call."""

@@ -1,0 +1,69 @@
+"""What is this node, subject by subject?"""
+
+from __future__ import annotations
+
+import importlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from preflight.node.agent.channel import Channel
+
+# What is told together, for every message wakes five processes on its way. Apart stands what may block for ever in a
+# driver or a file system, so that it costs nothing but itself. gpu comes first: it starts a program; identity last: it
+# may leave threads behind that wait for a resolver.
+GROUPS = (
+    ("gpu",),
+    ("network", "ports", "environment", "limits", "machine"),
+    ("software",),
+    ("rdma",),
+    ("kernel", "identity"),
+)
+COLLECTORS = tuple(subject for group in GROUPS for subject in group)  # each is answered by the module of its name
+LONGEST_TEXT = 4096
+PEERS_SECONDS = 60.0  # the slowest node of a run holds up this question; the call's own limit bounds it too
+
+
+def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
+    """Emit the subjects, group by group as they are known; one that fails is emitted as missing, with the reason.
+
+    Then {"collected": true}, and the second round in the same process: a message {"peers": {...}} asks what only a
+    node that knows its peers can tell, {"finish": true} ends the call without it.
+    """
+    arguments = {**arguments, "scratch": channel.scratch}
+    *others, last = GROUPS
+    for group in others:
+        channel.emit(*(answer(subject, arguments) for subject in group))
+    channel.emit(*(answer(subject, arguments) for subject in last), {"collected": True})
+    order = channel.receive(PEERS_SECONDS)
+    if "peers" in order:
+        from preflight.node.calls import peers
+
+        channel.emit({"subject": "peers", "facts": sendable(peers.run(order["peers"], channel))})
+    return {}
+
+
+def answer(subject: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The event that tells of a subject: its facts, or why there are none."""
+    try:
+        facts = importlib.import_module(f"preflight.node.subjects.{subject}").collect(arguments)
+        event = {"subject": subject, "facts": facts}
+    except Exception as error:  # whatever is wrong with one subject, the others are still worth having
+        kind = "denied" if isinstance(error, PermissionError) else "failed"
+        event = {"subject": subject, "missing": f"{type(error).__name__}: {error}", "kind": kind}
+    made: dict[str, Any] = sendable(event)
+    return made
+
+
+def sendable(value: Any) -> Any:
+    """The same with every text valid Unicode and of bounded length, whatever a file or a variable held."""
+    if isinstance(value, str):
+        if not value.isascii():
+            value = value.encode("utf-8", "backslashreplace").decode()
+        return value if len(value) <= LONGEST_TEXT else value[: LONGEST_TEXT - 1] + "…"
+    if isinstance(value, dict):
+        return {sendable(key): sendable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [sendable(item) for item in value]
+    return value

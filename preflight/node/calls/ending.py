@@ -1,0 +1,31 @@
+"""What has moved on this node since the start of the run: port states, error counters, processes killed?"""
+
+from __future__ import annotations
+
+from preflight.node.subjects import kernel, rdma
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from preflight.node.agent.channel import Channel
+
+
+def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
+    """Emit the facts of the subject ending."""
+    channel.emit({"facts": collect(arguments)})
+    return {}
+
+
+def collect(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Facts of the subject ending."""
+    folder = f"{arguments['sysfs']}/class/infiniband"
+    ports = {}
+    for device in rdma.entries(folder):
+        for number in rdma.entries(f"{folder}/{device}/ports"):
+            place = f"{folder}/{device}/ports/{number}"
+            counters = {**rdma.counters(f"{place}/counters"), **rdma.counters(f"{place}/hw_counters")}
+            ports[f"{device}:{number}"] = {"state": rdma.state(place), "counters": counters}
+    proc = arguments["proc"]
+    kills = kernel.field(f"{proc}/vmstat", "oom_kill")
+    return {"ports": ports, "oom_kills": kills, "link_errors": kernel.link_errors(proc)}

@@ -1,0 +1,220 @@
+"""Is there room where a job writes, do the network's file systems answer, and which paths are shared or alike?
+
+``arguments``: ``name`` of this node, ``shared``, ``same`` and ``named`` (paths), ``run`` (an id for the token's name).
+Events: {"looked": true}, then for each message its answer. Messages: {"write": {path: token}} -> {"written": {path:
+why not}}; {"read": {path: {"token", "writer"}}} -> {"read": true}; {"finish": true} ends the call.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from functools import partial
+
+from preflight.node.agent import within
+from preflight.node.agent.missing import missing
+from preflight.node.calls import mounts
+from preflight.node.calls.digest import digest_of, pointers_under
+from preflight.node.subjects.environment import home, job_variables
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from preflight.node.agent.channel import Channel
+
+STAT_SECONDS = 3.0
+DIGEST_SECONDS = 60.0
+VISIBLE_SECONDS = 10.0  # how long a token may take to be seen: NFS clients look again after 3 s at the earliest
+WRITE_SECONDS = 15.0
+WRITE_BYTES = 8 << 20
+MARK = ".preflight-"  # how the names of our files begin
+ORDER_SECONDS = 90.0
+
+
+def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
+    """Facts of the subject files."""
+    shared, same = list(arguments["shared"]), list(arguments["same"])
+    written: list[str] = []
+
+    def leave(_number: int, _frame: object) -> NoReturn:
+        remove(written)
+        os._exit(1)
+
+    signal.signal(signal.SIGTERM, leave)  # the keeper asks before it kills: nothing of ours stays behind
+    try:
+        facts = {
+            "places": places(arguments, shared),
+            "mounts": mounts.network_mounts(),
+            "same": [same_of(path) for path in same],
+            "named": named(list(arguments.get("named", ()))),
+            "shared": [],
+        }
+        if not shared:
+            return facts
+        channel.emit({"looked": True})
+        while True:
+            order = channel.receive(ORDER_SECONDS)
+            if "write" in order:
+                names = {path: f"{path}/{MARK}{arguments['run']}" for path in order["write"]}
+                questions = {path: partial(write, names[path], order["write"][path]) for path in names}
+                written += names.values()
+                answers = within.ask_each(questions, seconds=STAT_SECONDS)
+                failed = {path: str(answer) for path, answer in answers.items() if isinstance(answer, OSError)}
+                channel.emit({"written": failed})
+            elif "read" in order:
+                facts["shared"] = [shared_of(path, order["read"].get(path), arguments["run"]) for path in shared]
+                channel.emit({"read": True})
+            else:
+                return facts
+    finally:
+        remove(written)
+
+
+def places(arguments: dict[str, Any], shared: list[str]) -> list[dict[str, Any]]:
+    """The folders a job writes to, with the room in them."""
+    variables = job_variables(arguments)
+    wanted = [
+        (home(), "home"),
+        (variables.get("TMPDIR", ("/tmp", ""))[0] or "/tmp", "temporary files"),
+        *((path, "--shared") for path in shared),
+    ]
+    answers = within.ask_each({path: partial(room, path) for path, _ in wanted}, seconds=STAT_SECONDS)
+    nothing = {"is_writable": False, "free_bytes": 0, "free_inodes": missing("not looked at", "absent")}
+    found = []
+    for path, purpose in wanted:
+        answer = answers[path]
+        is_silent = isinstance(answer, OSError)
+        trouble = (answer.strerror or str(answer)) if is_silent else ""
+        found.append({"path": path, "purpose": purpose, "trouble": trouble, **(nothing if is_silent else answer)})
+    return found
+
+
+def room(path: str) -> dict[str, Any]:
+    """What statvfs says of a folder."""
+    told = os.statvfs(path)
+    is_read_only = bool(told.f_flag & os.ST_RDONLY)
+    return {
+        "may_run": not told.f_flag & os.ST_NOEXEC,
+        "is_writable": not is_read_only and os.access(path, os.W_OK | os.X_OK),
+        "free_bytes": told.f_frsize * told.f_bavail,
+        # btrfs, Lustre and most file systems of the network count none, or nothing but nonsense.
+        "free_inodes": told.f_favail if told.f_files else missing("this file system counts none", "absent"),
+    }
+
+
+def same_of(path: str) -> dict[str, Any]:
+    """What a path holds, in few words."""
+    try:
+        told: dict[str, Any] = within.ask(partial(digest_of, path), seconds=DIGEST_SECONDS)
+    except OSError as error:
+        reason = missing(error.strerror or str(error))
+        return {"path": path, "digest": reason, "file_count": 0, "bytes": 0, "is_whole": False, "pointers": []}
+    return {"path": path, **told}
+
+
+def named(paths: list[str]) -> list[dict[str, Any]]:
+    """Whether each path is there, and which of its first files git-lfs has yet to fetch."""
+    answers = within.ask_each({path: partial(pointers_under, path) for path in paths}, seconds=STAT_SECONDS)
+    found = []
+    for path, answer in answers.items():
+        is_silent = isinstance(answer, OSError)
+        trouble = (answer.strerror or str(answer)) if is_silent else ""
+        found.append({"path": path, "trouble": trouble, "pointers": [] if is_silent else answer})
+    return found
+
+
+def write(path: str, token: str) -> bool:
+    """A token of our own, new: one that is there already is not ours to touch."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(descriptor, token.encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def shared_of(path: str, order: dict[str, str] | None, run: str) -> dict[str, Any]:
+    """Whether the writer's token is here, how long that took, how fast writing is, and what earlier runs left."""
+    facts: dict[str, Any] = {"path": path, "writer": order["writer"] if order else "", "seconds": 0.0}
+    begun = time.monotonic()
+    trouble = "no node could write there"
+    if order:
+        try:
+            trouble = within.ask(
+                partial(look_for, f"{path}/{MARK}{run}", order["token"]), seconds=VISIBLE_SECONDS + STAT_SECONDS
+            )
+        except OSError as error:
+            trouble = error.strerror or str(error)
+        facts["seconds"] = round(time.monotonic() - begun, 3)
+    try:
+        speed: Any = within.ask(partial(write_speed, path), seconds=WRITE_SECONDS)
+        left: list[str] = within.ask(partial(leftovers, path, run), seconds=STAT_SECONDS)
+    except OSError as error:
+        speed, left = missing(error.strerror or str(error)), []
+    return {**facts, "trouble": trouble, "write_mbytes_per_s": speed, "leftovers": left}
+
+
+def look_for(path: str, token: str) -> str:
+    """Nothing when the token is read as it was written, else what is wrong; a late one is waited for."""
+    end = time.monotonic() + VISIBLE_SECONDS
+    while True:
+        try:
+            os.listdir(os.path.dirname(path))  # makes an NFS client look at the folder again
+            with open(path, encoding="ascii", errors="replace") as stream:
+                found = stream.read(4096)
+            if found == token:
+                return ""
+            trouble = "the token is there, but holds something else"
+        except FileNotFoundError:
+            trouble = f"the token did not appear within {VISIBLE_SECONDS:g} s: this node sees another folder"
+        if time.monotonic() > end:
+            return trouble
+        time.sleep(0.05)
+
+
+def write_speed(path: str) -> float:
+    """MB/s of one write that reaches the disk; the file has no name, so nothing can be left behind."""
+    descriptor = nameless(path)
+    try:
+        data = os.urandom(1 << 20)
+        begun = time.monotonic()
+        for _ in range(WRITE_BYTES >> 20):
+            os.write(descriptor, data)
+        os.fsync(descriptor)
+        return round(WRITE_BYTES / 1e6 / max(time.monotonic() - begun, 1e-6), 1)
+    finally:
+        os.close(descriptor)
+
+
+def nameless(path: str) -> int:
+    """A file without a name in a folder; where O_TMPFILE is unknown (NFS), one that loses its name at once."""
+    try:
+        return os.open(path, os.O_TMPFILE | os.O_WRONLY, 0o600)
+    except OSError:
+        name = f"{path}/{MARK}speed-{os.getpid()}-{time.monotonic_ns()}"
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.unlink(name)
+        return descriptor
+
+
+def leftovers(path: str, run: str) -> list[str]:
+    """Tokens of runs that are no longer there."""
+    names = (name for name in os.listdir(path) if name.startswith(MARK) and not name.startswith(f"{MARK}{run}"))
+    return sorted(f"{path}/{name}" for name in names)[:16]
+
+
+def remove(paths: list[str]) -> None:
+    """Take our tokens away; one that was never written is no error."""
+    if not paths:
+        return
+    within.ask_each({path: partial(unlink, path) for path in paths}, seconds=STAT_SECONDS)
+    paths.clear()
+
+
+def unlink(path: str) -> bool:
+    """Remove one token."""
+    os.unlink(path)
+    return True

@@ -1,0 +1,188 @@
+"""Which peers can this node reach on random ports, with data, and which of them reached it?
+
+``arguments``: ``name`` of this node, ``address`` it trains on, ``key`` of the run (hex), ``bytes`` of data per
+connection, ``connect_seconds``, ``total_seconds``.
+Events: {"listening": [address, port]}, then {"tried": count} when every own connection has an outcome.
+Messages: {"peers": [{"name", "address", "port"}], "expect": [names]} first; {"finish": true} ends the call early.
+"""
+
+from __future__ import annotations
+
+import collections
+import selectors
+import time
+
+from preflight.node.calls import greeting
+from preflight.node.calls.attempt import Attempt
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from typing import Any
+
+    from preflight.node.agent.channel import Channel
+
+CONCURRENT = 256  # own connections under way at a time: descriptors, not speed, are the limit
+TICK_SECONDS = 0.05
+READ_BYTES = 1 << 16
+
+
+class Visitor:
+    """One connection that came in: silent until the header and all the data are right."""
+
+    def __init__(self, mesh: Mesh, address: tuple[Any, ...]) -> None:
+        self.mesh = mesh
+        self.address = address
+        self.received = bytearray()
+        self.edge: greeting.Edge | None = None  # known once the header is right
+        self.length = 0
+        self.deadline = time.monotonic() + greeting.STRANGER_SECONDS
+
+    def ready(self, connection: socket.socket, _events: int) -> None:
+        """Something arrived."""
+        try:
+            data = connection.recv(READ_BYTES)
+            if not data:
+                raise greeting.Stranger("closed early")
+            self.received += data
+            if self.edge is None:
+                self._read_header()
+            if self.edge is not None and len(self.received) >= self.length:
+                self._answer(connection, self.edge)
+        except BlockingIOError:
+            pass
+        except (OSError, greeting.Stranger):
+            self.mesh.look_for_loop(self.address)
+            self.drop(connection)
+
+    def _read_header(self) -> None:
+        mesh = self.mesh
+        header = greeting.read_request(bytes(self.received), mesh.key, target=mesh.name, port=mesh.port)
+        if header is not None:
+            self.edge, start = header
+            self.length = start + len(mesh.payload)
+            self.deadline += greeting.STRANGER_SECONDS
+
+    def _answer(self, connection: socket.socket, edge: greeting.Edge) -> None:
+        mesh = self.mesh
+        if self.received[-len(mesh.payload) :] != mesh.payload or len(self.received) != self.length:
+            raise greeting.Stranger("other data than was announced")
+        connection.send(edge.reply())
+        mesh.heard.add(edge.source)
+        mesh.visitors.pop(connection)
+        mesh.release(connection)
+
+    def drop(self, connection: socket.socket) -> None:
+        """Close without a word."""
+        self.mesh.strangers += 1
+        self.mesh.visitors.pop(connection)
+        self.mesh.release(connection)
+
+
+class Mesh:
+    """All connections of this node, own and others', in one loop."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self.name = str(arguments["name"])
+        self.address = str(arguments["address"])
+        self.key = bytes.fromhex(arguments["key"])
+        self.connect_seconds = float(arguments["connect_seconds"])
+        self.payload = greeting.payload(self.key, int(arguments["bytes"]))
+        self.deadline = time.monotonic() + float(arguments["total_seconds"])
+        self.selector = selectors.DefaultSelector()
+        self.listener = greeting.listen(self.address)
+        self.port = int(self.listener.getsockname()[1])
+        self.under_way: set[Attempt] = set()
+        self.visitors: dict[socket.socket, Visitor] = {}
+        self.heard: set[str] = set()
+        self.strangers = 0
+        self.visitor_limit = 8
+        self.selector.register(self.listener, selectors.EVENT_READ, self)
+
+    def ready(self, listener: socket.socket, _events: int) -> None:
+        """Somebody connects."""
+        try:
+            connection, address = listener.accept()
+        except OSError:
+            return  # it left again, or descriptors ran out: the next tick drops the idle ones
+        connection.setblocking(False)
+        if len(self.visitors) >= self.visitor_limit:
+            # Whoever holds us up longest without having shown the key makes room.
+            unknown = [held for held, visitor in self.visitors.items() if visitor.edge is None]
+            oldest = unknown[0] if unknown else next(iter(self.visitors))
+            self.visitors[oldest].drop(oldest)
+        self.visitors[connection] = Visitor(self, address)
+        self.selector.register(connection, selectors.EVENT_READ, self.visitors[connection])
+
+    def look_for_loop(self, address: tuple[Any, ...]) -> None:
+        """A visitor from `address` was no peer: perhaps our own attempt, redirected."""
+        for attempt in list(self.under_way):
+            attempt.end_if_from(address)
+
+    def release(self, connection: socket.socket | None) -> None:
+        """Forget and close a socket."""
+        if connection is not None:
+            if connection in self.selector.get_map():
+                self.selector.unregister(connection)
+            connection.close()
+
+    def turn(self) -> None:
+        """Serve what is ready, then drop what is late."""
+        for key, events in self.selector.select(TICK_SECONDS):
+            # An earlier event of this turn may have closed the socket of a later one, and its number be in use again.
+            current = self.selector.get_map().get(key.fd)
+            if current is not None and current.fileobj is key.fileobj:
+                key.data.ready(key.fileobj, events)
+        now = time.monotonic()
+        for attempt in [attempt for attempt in self.under_way if attempt.deadline < now]:
+            attempt.expire()
+        for connection, visitor in [item for item in self.visitors.items() if item[1].deadline < now]:
+            visitor.drop(connection)
+
+    def close(self) -> None:
+        """End whatever is still open."""
+        for attempt in list(self.under_way):
+            attempt.expire()
+        for connection, visitor in list(self.visitors.items()):
+            visitor.drop(connection)
+        self.release(self.listener)
+        self.selector.close()
+
+
+def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
+    """Listen, connect to all peers at once, and answer those that connect to us; see the module's docstring."""
+    mesh = Mesh(arguments)
+    channel.emit({"listening": [mesh.address, mesh.port]})
+    orders = channel.receive(max(0.001, mesh.deadline - time.monotonic()))
+    waiting = collections.deque(orders.get("peers", []))
+    expected = set(orders.get("expect", []))
+    mesh.visitor_limit = 2 * len(expected) + 8
+    attempts: list[Attempt] = []
+    told = False
+    while time.monotonic() < mesh.deadline:
+        while waiting and len(mesh.under_way) < CONCURRENT:
+            attempt = Attempt(mesh, waiting.popleft())
+            attempts.append(attempt)
+            mesh.under_way.add(attempt)
+            attempt.start()
+        mesh.turn()
+        if not waiting and not mesh.under_way and not told:
+            told = True
+            channel.emit({"tried": len(attempts)})
+        if told and (expected <= mesh.heard or _is_finished(channel)):
+            break
+    mesh.close()
+    return {
+        "edges": [attempt.edge() for attempt in attempts],
+        "heard": sorted(mesh.heard),
+        "strangers": mesh.strangers,
+    }
+
+
+def _is_finished(channel: Channel) -> bool:
+    try:
+        return bool(channel.receive(0.001).get("finish"))
+    except TimeoutError:
+        return False
+    except EOFError:
+        return True

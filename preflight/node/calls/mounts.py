@@ -1,0 +1,52 @@
+"""Do the file systems of the network that are mounted here answer?"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+from preflight.node.agent import within
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+KINDS = (
+    *("nfs", "nfs4", "lustre", "cifs", "smb3", "gpfs", "beegfs", "ceph", "glusterfs", "9p", "virtiofs", "afs", "pvfs2"),
+    *("fuse.sshfs", "fuse.gcsfuse", "fuse.s3fs", "fuse.goofys", "fuse.juicefs", "fuse.glusterfs", "fuse.ceph"),
+)
+MOST = 32
+SECONDS = 3.0
+
+
+def network_mounts(table: str = "/proc/self/mounts") -> list[dict[str, Any]]:
+    """Every mounted file system of the network, and why it does not answer where it does not."""
+    with open(table, encoding="utf-8", errors="backslashreplace") as lines:
+        found = [line.split()[:3] for line in lines]
+    wanted = [(plain(path), kind, plain(source)) for source, path, kind in found if kind in KINDS][:MOST]
+    answers = within.ask_each({path: partial(touch, path) for path, _, _ in wanted}, seconds=SECONDS)
+    return [
+        {"path": path, "kind": kind, "source": source, "trouble": trouble(answers[path])}
+        for path, kind, source in wanted
+    ]
+
+
+def plain(text: str) -> str:
+    """A name as it is: the kernel writes blanks and backslashes as octal numbers."""
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, character)
+    return text
+
+
+def touch(path: str) -> bool:
+    """Ask the server something that no cache answers for long."""
+    os.stat(path)
+    os.statvfs(path)
+    return True
+
+
+def trouble(answer: Any) -> str:
+    """Why a file system gave no answer; one that we may not look into has answered."""
+    if not isinstance(answer, OSError) or isinstance(answer, PermissionError):
+        return ""
+    return answer.strerror or str(answer)

@@ -1,0 +1,156 @@
+"""How does this node reach every other one, and can it bind the job's port?"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import time
+from functools import partial
+
+from preflight.node.agent import netlink
+from preflight.node.agent.missing import missing
+from preflight.node.sources.names import LIMIT_S, NOT_KNOWN, addresses_of, ask_all
+from preflight.node.subjects.ports import holder_of_port
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Union
+
+    from preflight.node.agent.channel import Channel
+
+    Resolved = Mapping[str, Union[list[str], OSError]]
+
+ASKED_BACK = 8  # of how many peers the names are asked for by address: the first, so rank 0's node is among them
+BACK = "by address "
+DISCARD_PORT = 9  # connecting a UDP socket chooses a route and sends nothing
+
+
+def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:  # noqa: ARG001 - the shape of every call
+    """Facts of the subject peers."""
+    peers, master = arguments["peers"], arguments["master_address"]
+    names = {name for peer in peers for name in (peer["hostname"], peer["fqdn"])} | {master}
+    # The way back first: where no name server answers, the names use up all threads.
+    backwards = {f"{BACK}{peer['address']}": partial(name_of, peer["address"]) for peer in peers[:ASKED_BACK]}
+    forwards = {name: partial(addresses_of, name) for name in sorted(names) if name}
+    answers: dict[str, Any] = ask_all({**backwards, **forwards})
+    resolved = {name: answers[name] for name in forwards}
+    holders = interfaces_by_address()
+    error, holder = try_bind(arguments["bind"]["port"]) if arguments["bind"] else ("", "")
+    return {
+        "routes": [
+            {**route(peer, resolved=resolved, holders=holders), **reverse(answers.get(f"{BACK}{peer['address']}"))}
+            for peer in peers
+        ],
+        "master_addresses": master_addresses(master, resolved),
+        "master_port_error": error,
+        "master_port_holder": holder,
+    }
+
+
+def route(peer: Mapping[str, str], *, resolved: Resolved, holders: Mapping[str, str]) -> dict[str, Any]:
+    """One peer: what its names give here, and where packets to it leave."""
+    try:
+        source: Any = source_address(peer["address"])
+        interface: Any = holders.get(source) or missing(f"no interface has {source}")
+    except OSError as error:
+        source = interface = missing(f"no route to {peer['address']}: {error.strerror or error}")
+    return {
+        "name": peer["name"],
+        "address": peer["address"],
+        "resolved": known(resolved, peer["hostname"]),
+        "resolved_fqdn": known(resolved, peer["fqdn"]),
+        "interface": interface,
+        "source": source,
+    }
+
+
+def name_of(address: str) -> tuple[str, list[str], float]:
+    """The name that an address has here, as c10d asks for it at every connection; what that name leads to; seconds."""
+    begun = time.monotonic()
+    try:
+        name = socket.getnameinfo((address, 0), socket.NI_NAMEREQD)[0]
+    except socket.gaierror as error:
+        if error.errno not in NOT_KNOWN:
+            raise
+        return "", [], time.monotonic() - begun
+    return name, addresses_of(name), time.monotonic() - begun
+
+
+def reverse(answer: Any) -> dict[str, Any]:
+    """The look-up of a peer's address as it crosses the wire; nothing for a peer that was not asked for."""
+    if answer is None:
+        return {}
+    if isinstance(answer, OSError):
+        seconds: Any = LIMIT_S if isinstance(answer, TimeoutError) else missing(str(answer))
+        return {"reverse": missing(str(answer)), "reverse_seconds": seconds}
+    name, addresses, taken = answer
+    return {
+        "reverse": name or missing("the resolver knows no name for it", "absent"),
+        "reverse_addresses": addresses,
+        "reverse_seconds": round(taken, 4),
+    }
+
+
+def known(resolved: Resolved, name: str) -> list[str]:
+    """The addresses of a name, none where the resolver failed or was too slow."""
+    answer = resolved.get(name, [])
+    return [] if isinstance(answer, OSError) else answer
+
+
+def master_addresses(name: str, resolved: Resolved) -> Any:
+    """What MASTER_ADDR resolves to here; an empty list means that the resolver knows no such name."""
+    if not name:
+        return missing("MASTER_ADDR is not set", "absent")
+    answer = resolved[name]
+    return missing(f"{name}: {answer}") if isinstance(answer, OSError) else answer
+
+
+def source_address(address: str) -> str:
+    """The address that the kernel's routes give packets to `address`."""
+    family, kind, protocol, _, target = socket.getaddrinfo(
+        address.encode(), DISCARD_PORT, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST
+    )[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.connect(target)
+        return str(probe.getsockname()[0]).partition("%")[0]
+
+
+def interfaces_by_address() -> dict[str, str]:
+    """Which interface has an address."""
+    names = dict(socket.if_nameindex())
+    return {address: names[index] for index, _, address, _ in netlink.addresses() if index in names}
+
+
+def try_bind(port: int) -> tuple[str, str]:
+    """Listen on a port as torch's store does: on every address of both families. The error and who holds the port."""
+    try:
+        listen(socket.AF_INET6, port)
+    except OSError as error:
+        if error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):  # no IPv6 here
+            try:
+                listen(socket.AF_INET, port)
+            except OSError as second:
+                return failure(second, port)
+            return "", ""
+        return failure(error, port)
+    return "", ""
+
+
+def listen(family: int, port: int) -> None:
+    """Bind and listen on all addresses of a family, IPv4 included with IPv6, and let go."""
+    with socket.socket(family, socket.SOCK_STREAM) as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        server.bind(("", port))
+        server.listen(1)
+
+
+def failure(error: OSError, port: int) -> tuple[str, str]:
+    """The reason, and the program in the way if it is one."""
+    reason = error.strerror or str(error)
+    holder = holder_of_port("/proc", port) if error.errno == errno.EADDRINUSE else None
+    own = os.getpid()
+    return reason, f"{holder[1]} (pid {holder[0]})" if holder and holder[0] != own else ""

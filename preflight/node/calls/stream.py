@@ -1,0 +1,260 @@
+"""How fast does one plain TCP stream run from each node to another, timed where it arrives?
+
+``arguments``: ``name`` of this node, ``address`` it trains on, ``key`` of the run (hex), ``total_seconds``.
+Events: {"listening": [address, port]}, then for each round {"round": {"shift", "from", "received_bytes", "seconds",
+"gbytes_per_s"}}, or {"round": {"shift", "from", "error": reason}}; "send_error" where our own sending failed.
+Messages: {"round": {"shift", "send_to": {"name", "address", "port"}, "receive_from": name, "seconds"}},
+{"finish": true}. ``shift`` is any number that both ends of a stream are given; ``send_to`` or ``receive_from`` may be
+null where a node has no part on that side.
+
+The receiver times and ends the stream: a sender's figures tell how fast its kernel buffers fill.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import socket
+import time
+
+from preflight.node.calls import greeting
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from preflight.node.agent.channel import Channel
+
+BUFFER_BYTES = 1 << 20
+READS_A_TURN = 8
+CONNECT_SECONDS = 5.0
+WARM_UP_SECONDS = 0.1
+WARM_UP_SHARE = 0.2
+CANDIDATES = 8
+
+
+class Node:
+    """What stays the same from round to round."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self.name = str(arguments["name"])
+        self.address = str(arguments["address"])
+        self.key = bytes.fromhex(arguments["key"])
+        self.listener = greeting.listen(self.address)
+        self.port = int(self.listener.getsockname()[1])
+        self.data = memoryview(os.urandom(BUFFER_BYTES))
+        self.buffer = memoryview(bytearray(BUFFER_BYTES))
+
+
+class Sender:
+    """Connects, shows the key, and sends until the receiver has had enough."""
+
+    def __init__(self, node: Node, selector: selectors.BaseSelector, order: dict[str, Any]) -> None:
+        target = order["send_to"]
+        edge = greeting.Edge(
+            node.key, source=node.name, target=target["name"], port=target["port"], purpose=f"stream{order['shift']}"
+        )
+        self.node = node
+        self.selector = selector
+        self.header = edge.request()
+        self.wanted = edge.reply()
+        self.answer = b""
+        self.position = 0
+        self.connected = False
+        self.is_done = False
+        self.error = ""
+        self.connection: socket.socket | None = None
+        try:
+            self.connection = greeting.begin_connect(
+                target["address"], target["port"], source_address=node.address, user_timeout_s=CONNECT_SECONDS
+            )
+        except OSError as error:
+            self.end(_words(error, connected=False))
+            return
+        selector.register(self.connection, selectors.EVENT_WRITE, self)
+
+    def ready(self, connection: socket.socket, _events: int) -> None:
+        """Connected, answered, or room for more."""
+        try:
+            if not self.connected:
+                self._greet(connection)
+            elif self.answer != self.wanted:
+                self._read_answer(connection)
+            else:
+                self.position += connection.send(self.node.data[self.position % BUFFER_BYTES :])
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            # Once it streams, the receiver ends it by closing.
+            self.end("" if self.position else _words(error, connected=self.connected))
+
+    def _greet(self, connection: socket.socket) -> None:
+        number = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if number:
+            raise OSError(number, os.strerror(number))
+        if greeting.is_to_itself(connection):
+            self.end("looped: TCP connected the socket to itself")
+            return
+        self.connected = True
+        connection.send(self.header)  # far smaller than any send buffer
+        self.selector.modify(connection, selectors.EVENT_READ, self)
+
+    def _read_answer(self, connection: socket.socket) -> None:
+        data = connection.recv(greeting.REPLY_BYTES - len(self.answer))
+        self.answer += data
+        if not data:
+            self.end("no_echo: closed without an answer")
+        elif self.answer != self.wanted[: len(self.answer)]:
+            self.end("wrong_peer: the answer is not the peer's")
+        elif self.answer == self.wanted:
+            self.selector.modify(connection, selectors.EVENT_WRITE, self)
+
+    def end(self, error: str) -> None:
+        """Close; `error` is empty after a stream that ran."""
+        self.is_done = True
+        self.error = error
+        _close(self.selector, self.connection)
+
+
+class Receiver:
+    """Waits for the one sender of this round, then counts what arrives between warm-up and end."""
+
+    def __init__(self, node: Node, selector: selectors.BaseSelector, order: dict[str, Any]) -> None:
+        self.node = node
+        self.selector = selector
+        self.source = str(order["receive_from"])
+        self.seconds = float(order["seconds"])
+        self.warm_up_seconds = max(WARM_UP_SECONDS, WARM_UP_SHARE * self.seconds)
+        self.purpose = f"stream{order['shift']}"
+        self.candidates: dict[socket.socket, bytes] = {}
+        self.stream: socket.socket | None = None
+        self.is_done = False
+        self.total_bytes = 0
+        self.first_s = self.mark_s = self.last_s = 0.0
+        self.mark_bytes = self.last_bytes = 0
+        selector.register(node.listener, selectors.EVENT_READ, self)
+
+    def ready(self, connection: socket.socket, _events: int) -> None:
+        """Somebody connects, introduces itself, or sends."""
+        try:
+            if connection is self.node.listener:
+                self._accept(connection)
+            elif connection is self.stream:
+                self._count(connection)
+            else:
+                self._identify(connection)
+        except BlockingIOError:
+            pass
+        except (OSError, greeting.Stranger):
+            self.candidates.pop(connection, None)
+            _close(self.selector, connection)
+            self.is_done = self.is_done or connection is self.stream
+
+    def _accept(self, listener: socket.socket) -> None:
+        connection = listener.accept()[0]
+        connection.setblocking(False)
+        if len(self.candidates) >= CANDIDATES:
+            oldest = next(iter(self.candidates))
+            del self.candidates[oldest]
+            _close(self.selector, oldest)
+        self.candidates[connection] = b""
+        self.selector.register(connection, selectors.EVENT_READ, self)
+
+    def _identify(self, connection: socket.socket) -> None:
+        node = self.node
+        data = connection.recv(4096)
+        if not data:
+            raise greeting.Stranger("closed early")
+        self.candidates[connection] += data
+        header = greeting.read_request(
+            self.candidates[connection], node.key, target=node.name, port=node.port, purpose=self.purpose
+        )
+        if header is None:
+            return
+        edge, _ = header
+        if edge.source != self.source:
+            raise greeting.Stranger("a node that is not expected in this round")
+        del self.candidates[connection]
+        self.stream = connection
+        connection.send(edge.reply())
+
+    def _count(self, stream: socket.socket) -> None:
+        ended = False
+        # All that has arrived is read before the clock is: else a late wake-up counts as a slow link.
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(READS_A_TURN):
+                count = stream.recv_into(self.node.buffer)
+                self.total_bytes += count
+                if count == 0:
+                    ended = True
+                    break
+        now = time.monotonic()
+        if not self.first_s:
+            self.first_s = now
+        if not ended:
+            self.last_s, self.last_bytes = now, self.total_bytes
+            if not self.mark_s and now - self.first_s >= self.warm_up_seconds:
+                self.mark_s, self.mark_bytes = now, self.total_bytes
+        if ended or now - self.first_s >= self.seconds:
+            self.is_done = True
+            _close(self.selector, stream)
+
+    def reading(self) -> dict[str, Any]:
+        """The figures, or why there are none."""
+        seconds = self.last_s - self.mark_s
+        wanted = self.seconds - self.warm_up_seconds
+        if self.stream is None:
+            return {"error": f"{self.source} did not connect"}
+        if not self.mark_s or seconds < wanted / 2:
+            lasted = self.last_s - self.first_s
+            return {"error": f"the stream ended after {lasted:.2f} s and {self.total_bytes} bytes"}
+        received = self.last_bytes - self.mark_bytes
+        return {"received_bytes": received, "seconds": seconds, "gbytes_per_s": received / seconds / 1e9}
+
+
+def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
+    """Serve rounds until the controller has had enough; see the module's docstring."""
+    node = Node(arguments)
+    deadline = time.monotonic() + float(arguments["total_seconds"])
+    channel.emit({"listening": [node.address, node.port]})
+    rounds = 0
+    with contextlib.suppress(TimeoutError, EOFError), node.listener:
+        while True:
+            message = channel.receive(max(0.001, deadline - time.monotonic()))
+            if message.get("finish"):
+                break
+            channel.emit({"round": one_round(node, message["round"])})
+            rounds += 1
+    return {"rounds": rounds}
+
+
+def one_round(node: Node, order: dict[str, Any]) -> dict[str, Any]:
+    """Send to one peer and receive from another at the same time."""
+    deadline = time.monotonic() + CONNECT_SECONDS + 2 * float(order["seconds"])
+    with selectors.DefaultSelector() as selector:
+        receiver = Receiver(node, selector, order) if order["receive_from"] else None
+        sender = Sender(node, selector, order) if order["send_to"] else None
+        parts = [part for part in (receiver, sender) if part]
+        while not all(part.is_done for part in parts) and time.monotonic() < deadline:
+            for key, events in selector.select(max(0.0, deadline - time.monotonic())):
+                current = selector.get_map().get(key.fd)
+                if current is not None and current.fileobj is key.fileobj:
+                    key.data.ready(key.fileobj, events)
+        if sender and not sender.is_done:
+            sender.end("" if sender.position else "filtered: no connection, or no answer")
+        for connection in [*receiver.candidates, receiver.stream] if receiver else []:
+            _close(selector, connection)
+    result = {"shift": order["shift"], "from": order["receive_from"], **(receiver.reading() if receiver else {})}
+    return {**result, "send_error": sender.error} if sender and sender.error else result
+
+
+def _close(selector: selectors.BaseSelector, connection: socket.socket | None) -> None:
+    if connection is not None and connection.fileno() >= 0:
+        if connection in selector.get_map():
+            selector.unregister(connection)
+        connection.close()
+
+
+def _words(error: OSError, *, connected: bool) -> str:
+    return f"{greeting.outcome_of(error, connected=connected)}: {os.strerror(error.errno or 0)}"

@@ -1,0 +1,104 @@
+"""Which AMD GPUs does this node have, as amd-smi or rocm-smi tell them?"""
+
+from __future__ import annotations
+
+import os
+
+from preflight.node.agent import programs
+from preflight.node.agent.missing import missing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LIMIT_S = 10.0
+ROCM_SMI = ("--showproductname", "--showuniqueid", "--showbus", "--showmeminfo", "vram", "--showdriverversion")
+
+
+def is_present(arguments: dict[str, Any]) -> bool:
+    """Whether AMD's compute driver is loaded; without it no program is started."""
+    return os.path.exists(f"{arguments.get('sysfs', '/sys')}/class/kfd")
+
+
+def collect(path: str) -> dict[str, Any]:
+    """Facts of the subject gpu."""
+    amd_smi, rocm_smi = programs.find("amd-smi", path), programs.find("rocm-smi", path)
+    try:
+        if amd_smi:
+            return parse_amd_smi(programs.run([amd_smi, "static", "--json"], limit_s=LIMIT_S))
+        if rocm_smi:
+            return parse_rocm_smi(programs.run([rocm_smi, *ROCM_SMI, "--json"], limit_s=LIMIT_S))
+        reason = missing("AMD's driver is loaded, but neither amd-smi nor rocm-smi was found")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = missing(f"{type(error).__name__}: {error}")
+    return {"devices": reason, "driver": reason, "cuda_driver": reason}
+
+
+def document(text: str) -> Any:
+    """The JSON in what a program printed: warnings may stand before it. ValueError where it is cut short."""
+    starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
+    if not starts:
+        raise ValueError(f"no JSON: {' '.join(text[-300:].split())}")
+    import json
+
+    try:
+        return json.JSONDecoder().raw_decode(text[min(starts) :])[0]
+    except ValueError as error:
+        raise ValueError(f"broken JSON ({error}): {' '.join(text[-200:].split())}") from None
+
+
+def parse_amd_smi(text: str) -> dict[str, Any]:
+    """Facts from `amd-smi static --json`: a list of GPUs, in newer versions under "gpu_data"."""
+    told = document(text)
+    gpus = told["gpu_data"] if isinstance(told, dict) else told
+    versions = {str(gpu["driver"]["version"]) for gpu in gpus if "driver" in gpu}
+    return facts([_amd_smi_gpu(gpu) for gpu in gpus], versions)
+
+
+def _amd_smi_gpu(gpu: dict[str, Any]) -> dict[str, Any]:
+    size = gpu.get("vram", {}).get("size", {})
+    memory = int(size["value"]) if isinstance(size, dict) and size.get("unit") == "MB" else None
+    return device(
+        int(gpu["gpu"]), str(gpu["asic"]["market_name"]), str(gpu["asic"]["asic_serial"]), gpu["bus"]["bdf"], memory
+    )
+
+
+def parse_rocm_smi(text: str) -> dict[str, Any]:
+    """Facts from `rocm-smi ... --json`: "card0" and so on, and "system"."""
+    told = document(text)
+    cards = sorted((name for name in told if name.startswith("card")), key=lambda name: int(name[len("card") :]))
+    if not cards:
+        raise ValueError("rocm-smi tells no card")
+    devices = []
+    for index, name in enumerate(cards):
+        card = told[name]
+        model = card.get("Card Series") or card.get("Card series") or card.get("Card Model") or card["Card model"]
+        memory = int(card["VRAM Total Memory (B)"]) >> 20 if "VRAM Total Memory (B)" in card else None
+        devices.append(device(index, str(model), str(card["Unique ID"]), card["PCI Bus"], memory))
+    version = told.get("system", {}).get("Driver version")
+    return facts(devices, {str(version)} if version else set())
+
+
+def device(index: int, name: str, serial: str, bus_id: str, memory_mib: int | None) -> dict[str, Any]:
+    """One GPU as facts."""
+    absent = missing("AMD's tools do not tell", "absent")
+    return {
+        "index": index,
+        "name": name,
+        "uuid": serial,
+        "memory_mib": absent if memory_mib is None else memory_mib,
+        "bus_id": str(bus_id).lower(),
+        "compute_mode": absent,
+        "mig_mode": absent,
+        "processes": absent,
+    }
+
+
+def facts(devices: list[dict[str, Any]], versions: set[str]) -> dict[str, Any]:
+    """Facts of the subject gpu."""
+    absent = missing("AMD's tools tell none", "absent")
+    return {
+        "devices": devices,
+        "driver": ", ".join(sorted(versions)) or absent,
+        "cuda_driver": missing("the GPUs are AMD's", "absent"),
+    }

@@ -1,0 +1,279 @@
+"""What does nvidia-smi say of one GPU, in its XML (`-q -x`) and in its text (`-q`), value by value?
+
+Both are flattened to the same kind of list: a path of lower-case words, and the text there. The table FIELDS names
+for each fact the paths it may stand at, for drivers and the two forms call one thing differently.
+"""
+
+from __future__ import annotations
+
+from preflight.node.agent.missing import missing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Union
+    from xml.etree.ElementTree import Element
+
+    from preflight.node.agent.missing import Missing, TextOrMissing
+
+    Pairs = list[tuple[str, str]]
+    CountOrMissing = Union[int, Missing]
+    Reader = Callable[[dict[str, str], tuple[str, ...]], Any]
+
+PROGRAM = "nvidia-smi"
+NOT_TOLD = (
+    "N/A",
+    "[N/A]",
+    "Not Found",
+    "Not Supported",
+    "[Not Supported]",
+    "Requested functionality has been deprecated",
+)
+ERRORS = ("ERR!", "[UNKNOWN", "UNKNOWN ERROR", "[GPU", "GPU IS LOST", "GPU REQUIRES RESET")
+YES, NO = ("Enabled", "Yes", "Active"), ("Disabled", "No", "Not Active")
+LONG = ("supported_clocks", "accounted_processes")  # thousands of lines that nobody asks for
+
+
+def flatten(element: Element, *, prefix: str = "") -> Pairs:
+    """Every leaf of the XML of one GPU."""
+    pairs: Pairs = []
+    for child in element:
+        path = f"{prefix}{child.tag.lower()}"
+        if len(child):
+            pairs += flatten(child, prefix=f"{path}/") if child.tag not in LONG else []
+        else:
+            pairs.append((path, (child.text or "").strip()))
+    return pairs
+
+
+def blocks(text: str) -> tuple[dict[str, str], list[tuple[str, Pairs]]]:
+    """`nvidia-smi -q`: what stands before the GPUs, and each GPU's bus id with its values.
+
+    A title without a value opens a section, as deep as it is indented; one with a value may have values below it too.
+    """
+    head: dict[str, str] = {}
+    gpus: list[tuple[str, Pairs]] = []
+    open_sections: list[tuple[int, str]] = []
+    for line in text.splitlines():
+        title, colon, value = line.partition(" : ")
+        word = title.strip()
+        indent = len(title) - len(title.lstrip())
+        if not word:
+            continue
+        if indent == 0 and word.startswith("GPU ") and not colon:
+            gpus.append((word[len("GPU ") :], []))
+            open_sections = []
+            continue
+        while open_sections and open_sections[-1][0] >= indent:
+            open_sections.pop()
+        path = "/".join([*(name for _, name in open_sections), word.lower().replace(" ", "_")])
+        open_sections.append((indent, path.rpartition("/")[2]))
+        if colon and gpus:
+            gpus[-1][1].append((path, value.strip()))
+        elif colon:
+            head[path] = value.strip()
+        elif gpus:
+            gpus[-1][1].append((path, ""))
+    return head, gpus
+
+
+def told(values: dict[str, str], *paths: str) -> TextOrMissing:
+    """The text at the first path that there is, where nvidia-smi has one to tell."""
+    for path in paths:
+        if path in values:
+            return said(values[path])
+    return missing(f"this {PROGRAM} does not tell {paths[0]}", "absent")
+
+
+def said(text: str) -> TextOrMissing:
+    """A text of nvidia-smi, or what it says instead of one."""
+    if not text or text in NOT_TOLD:
+        return missing(f"{PROGRAM} says {text or 'nothing'}", "absent")
+    if text.upper().startswith(ERRORS):
+        return missing(f"{PROGRAM} says {text}")
+    return text
+
+
+def _word(values: dict[str, str], paths: tuple[str, ...]) -> TextOrMissing:
+    return told(values, *paths)
+
+
+def _flag(values: dict[str, str], paths: tuple[str, ...]) -> bool | Missing:
+    text = told(values, *paths)
+    if not isinstance(text, str):
+        return text
+    return text in YES if text in YES or text in NO else missing(f"{PROGRAM} says {text}")
+
+
+def _any(values: dict[str, str], paths: tuple[str, ...]) -> bool | Missing:
+    """Whether one of several flags is set."""
+    flags = [_flag(values, (path,)) for path in paths if path in values]
+    known = [flag for flag in flags if isinstance(flag, bool)]
+    return any(known) if known else _flag(values, paths)
+
+
+def count(text: TextOrMissing) -> CountOrMissing:
+    """The figure in "16x", "81920 MiB" or "3"."""
+    if not isinstance(text, str):
+        return text
+    figure = text.partition(" ")[0].rstrip("x")
+    return int(figure) if figure.isdecimal() else missing(f"{PROGRAM} says {text}")
+
+
+def _count(values: dict[str, str], paths: tuple[str, ...]) -> CountOrMissing:
+    return count(told(values, *paths))
+
+
+def _total(values: dict[str, str], paths: tuple[str, ...]) -> CountOrMissing:
+    """The sum of what is told at several paths."""
+    counts = [_count(values, (path,)) for path in paths if path in values]
+    failed = [each for each in counts if not isinstance(each, int) and each["kind"] == "failed"]
+    known = [each for each in counts if isinstance(each, int)]
+    if failed:
+        return failed[0]
+    return sum(known) if known else missing(f"this {PROGRAM} does not tell {paths[0]}", "absent")
+
+
+def _watts(values: dict[str, str], paths: tuple[str, ...]) -> float | Missing:
+    text = told(values, *paths)
+    if not isinstance(text, str):
+        return text
+    figure = text.partition(" ")[0]
+    return float(figure) if figure.replace(".", "", 1).isdecimal() else missing(f"{PROGRAM} says {text}")
+
+
+def _slowdowns(values: dict[str, str], paths: tuple[str, ...]) -> list[str] | Missing:
+    """The reasons that are active, named alike in both forms: hw_slowdown, sw_power_cap."""
+    found = {path: text for path, text in values.items() if path.startswith(paths)}
+    if not found:
+        return missing(f"this {PROGRAM} does not tell {paths[0]}", "absent")
+    names = [path.rpartition("/")[2] for path, text in found.items() if text == "Active"]
+    for prefix in ("clocks_event_reason_", "clocks_throttle_reason_"):
+        names = [name.removeprefix(prefix) for name in names]
+    return names
+
+
+VOLATILE = "ecc_errors/volatile/"
+PCIE = "pci/pci_gpu_link_info/"
+PCIE_TEXT = "pci/gpu_link_info/"
+# Fact of GpuStatus, how it is read, and where it may stand: the XML's paths first, then the text's.
+FIELDS: tuple[tuple[str, Reader, tuple[str, ...]], ...] = (
+    ("is_persistent", _flag, ("persistence_mode",)),
+    ("has_ecc", _flag, ("ecc_mode/current_ecc", "ecc_mode/current")),
+    ("has_ecc_pending", _flag, ("ecc_mode/pending_ecc", "ecc_mode/pending")),
+    ("mig_pending", _word, ("mig_mode/pending_mig", "mig_mode/pending")),
+    (
+        "uncorrected_errors",
+        _total,
+        (
+            *(f"{VOLATILE}{name}" for name in ("sram_uncorrectable", "dram_uncorrectable")),
+            *(f"{VOLATILE}sram_uncorrectable_{name}" for name in ("parity", "secded", "sec-ded")),
+            f"{VOLATILE}double_bit/total",
+        ),
+    ),
+    (
+        "pages_retired",
+        _count,
+        ("retired_pages/double_bit_retirement/retired_count", "retired_pages/double_bit_ecc"),
+    ),
+    (
+        "is_retirement_pending",
+        _any,
+        (
+            *("retired_pages/pending_retirement", "retired_pages/pending_blacklist"),
+            *("retired_pages/pending_page_blacklist", "retired_pages/pending"),
+        ),
+    ),
+    ("rows_remapped", _count, ("remapped_rows/remapped_row_unc", "remapped_rows/uncorrectable_error")),
+    ("is_remapping_pending", _flag, ("remapped_rows/remapped_row_pending", "remapped_rows/pending")),
+    (
+        "has_remapping_failed",
+        _flag,
+        ("remapped_rows/remapped_row_failure", "remapped_rows/remapping_failure_occurred"),
+    ),
+    ("is_memory_beyond_repair", _any, ("ecc_errors/unrepairable_memory", "unrepairable_memory")),
+    (
+        "is_repair_pending",
+        _any,
+        (
+            *("ecc_errors/channel_repair_pending", "ecc_errors/tpc_repair_pending"),
+            *("channel_repair_pending", "tpc_repair_pending"),
+        ),
+    ),
+    (
+        "is_sram_worn",
+        _flag,
+        ("ecc_errors/aggregate/sram_threshold_exceeded",),
+    ),
+    ("recovery", _word, ("gpu_recovery_action",)),
+    ("needs_reset", _flag, ("gpu_reset_status/reset_required",)),
+    ("slowdowns", _slowdowns, ("clocks_event_reasons/", "clocks_throttle_reasons/")),
+    ("performance_state", _word, ("performance_state",)),
+    ("pcie_generation", _count, (f"{PCIE}pcie_gen/current_link_gen", f"{PCIE_TEXT}pcie_generation/current")),
+    ("pcie_generation_max", _count, (f"{PCIE}pcie_gen/max_link_gen", f"{PCIE_TEXT}pcie_generation/max")),
+    ("pcie_width", _count, (f"{PCIE}link_widths/current_link_width", f"{PCIE_TEXT}link_width/current")),
+    ("pcie_width_max", _count, (f"{PCIE}link_widths/max_link_width", f"{PCIE_TEXT}link_width/max")),
+    (
+        "power_limit_watts",
+        _watts,
+        (
+            *("gpu_power_readings/current_power_limit", "power_readings/power_limit"),
+            *("power_readings/enforced_power_limit", "gpu_power_readings/power_limit"),
+        ),
+    ),
+    ("fabric_state", _word, ("fabric/state",)),
+    ("fabric_status", _word, ("fabric/status",)),
+)
+
+
+def status(values: dict[str, str]) -> dict[str, Any]:
+    """Facts of GpuStatus; what this nvidia-smi does not tell is left out."""
+    found = {}
+    for name, read, paths in FIELDS:
+        value = read(values, paths)
+        if not (isinstance(value, dict) and value["kind"] == "absent"):
+            found[name] = value
+    return found
+
+
+def processes(pairs: Pairs) -> CountOrMissing:
+    """How many processes compute on the GPU; a screen that is drawn on it does not count."""
+    found = [(path, text) for path, text in pairs if path.split("/")[0] == "processes"]
+    if not found:
+        return missing(f"this {PROGRAM} does not tell processes", "absent")
+    alone = [text for path, text in found if path == "processes" and text not in ("", "None")]
+    if alone:
+        answer = said(alone[0])
+        return missing(f"{PROGRAM} says {answer}") if isinstance(answer, str) else answer
+    kinds = [text for path, text in found if path.endswith("/type")]
+    ids = [text for path, text in found if path.endswith(("/pid", "/process_id"))]
+    # "G" is a screen, and "C+G" a program with a window, as every one on Windows is.
+    return sum(kind == "C" for kind in kinds) if len(kinds) == len(ids) else len(ids)
+
+
+def gpu(pairs: Pairs, *, index: int, bus_id: str, is_part: bool = False) -> dict[str, Any]:
+    """One GPU; `is_part` for a text that was asked for single sections and so has no names.
+
+    Its index is its place in the list, which is NVML's order: minor numbers follow another one.
+    """
+    values: dict[str, str] = {}
+    for path, text in pairs:
+        values.setdefault(path, text)
+    return {
+        "index": index,
+        "name": "GPU" if is_part else _required(values, bus_id, "product_name"),
+        "uuid": bus_id if is_part else _required(values, bus_id, "uuid", "gpu_uuid"),
+        "memory_mib": count(told(values, "fb_memory_usage/total")),
+        "bus_id": bus_id,
+        "compute_mode": told(values, "compute_mode"),
+        "mig_mode": told(values, "mig_mode/current_mig", "mig_mode/current"),
+        "processes": processes(pairs),
+        "status": status(values),
+    }
+
+
+def _required(values: dict[str, str], bus_id: str, *paths: str) -> str:
+    """The text at a path without which a GPU cannot be named."""
+    text = told(values, *paths)
+    if isinstance(text, str):
+        return text
+    raise ValueError(f"{paths[0]} of GPU {bus_id}: {text['missing']}")

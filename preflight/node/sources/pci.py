@@ -1,0 +1,139 @@
+"""Where does a GPU or a network adapter sit, how fast is its slot, and what stands between it and its peers?"""
+
+from __future__ import annotations
+
+import os
+
+from preflight.node.agent.missing import missing, missing_because, read_text, read_text_or_missing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Union
+
+    from preflight.node.agent.missing import Missing, TextOrMissing
+
+    CountOrMissing = Union[int, Missing]
+
+ADDRESS = r"^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$"
+NVIDIA, SWITCH_CLASS = "0x10de", "0x068000"  # an NVSwitch is a bridge of no PCI kind
+EXTENDED_CONFIG = 0x100
+ACS_CAPABILITY = 0x000D
+# Bits of the ACS control register that send what one device says to another up to the root: lspci's ReqRedir,
+# CmpltRedir, UpstreamFwd. SrcValid alone redirects nothing.
+ACS_REDIRECTS = 0b0001_1100
+
+
+def function(sysfs: str, bus_id: str) -> dict[str, Any]:
+    """Facts of PciFunction, or why there are none. NVML writes a domain of eight digits, the kernel of four."""
+    domain, _, rest = bus_id.lower().partition(":")
+    try:
+        address = f"{int(domain, 16):04x}:{rest}"
+    except ValueError:
+        return missing(f"not a PCI address: {bus_id}")
+    folder = f"{sysfs}/bus/pci/devices/{address}"
+    if not os.path.exists(folder):
+        return missing(f"{address} is not in sysfs", "absent")
+    return describe(folder)
+
+
+def is_address(name: str) -> bool:
+    """Whether this is how sysfs writes the place of a PCI function."""
+    import re  # only where there is a device to describe
+
+    return re.match(ADDRESS, name) is not None
+
+
+def describe(folder: str) -> dict[str, Any]:
+    """Facts of the PCI function whose folder in sysfs this is."""
+    place = os.path.realpath(folder)
+    parts = place.split("/")
+    above = [i for i, part in enumerate(parts[:-1]) if is_address(part)]
+    bridges = ["/".join(parts[: i + 1]) for i in above]
+    root = next((part for part in parts if part.startswith("pci") and ":" in part), "")
+    slot = bridges[-1] if bridges else place
+    return {
+        "path": "/".join([root, *(parts[i] for i in above), parts[-1]]),
+        "numa_node": _numa_node(place),
+        "width": _count(f"{place}/current_link_width"),
+        "width_max": _least(_count(f"{place}/max_link_width"), _count(f"{slot}/max_link_width")),
+        "speed": _speed(f"{place}/current_link_speed"),
+        "speed_max": _least(_speed(f"{place}/max_link_speed"), _speed(f"{slot}/max_link_speed")),
+        "iommu": read_text_or_missing(f"{place}/iommu_group/type"),
+        "redirecting_bridges": redirecting(bridges),
+    }
+
+
+def redirecting(bridges: list[str]) -> list[str] | Missing:
+    """The bridges above a device whose ACS sends traffic between devices up to the root complex."""
+    found = []
+    for bridge in bridges:
+        try:
+            with open(f"{bridge}/config", "rb") as file:
+                config = file.read(4096)
+        except OSError as error:
+            return missing_because(error)
+        if len(config) <= 64:  # the kernel shows others than root no more than that
+            return missing("the extended configuration of PCI bridges is for root only", "denied")
+        if acs_control(config) & ACS_REDIRECTS:
+            found.append(bridge.rpartition("/")[2])
+    return found
+
+
+def acs_control(config: bytes) -> int:
+    """The ACS control register in a PCI configuration space; 0 where there is none."""
+    offset = EXTENDED_CONFIG
+    seen = set()
+    while offset >= EXTENDED_CONFIG and offset + 8 <= len(config) and offset not in seen:
+        seen.add(offset)
+        header = int.from_bytes(config[offset : offset + 4], "little")
+        if header & 0xFFFF == ACS_CAPABILITY:
+            return int.from_bytes(config[offset + 6 : offset + 8], "little")
+        offset = header >> 20
+    return 0
+
+
+def count_switches(sysfs: str) -> int:
+    """How many NVSwitches the node has."""
+    folder = f"{sysfs}/bus/pci/devices"
+    try:
+        entries = os.listdir(folder)
+    except OSError:
+        return 0
+    count = 0
+    for entry in entries:
+        try:
+            is_switch = read_text(f"{folder}/{entry}/class") == SWITCH_CLASS
+            count += is_switch and read_text(f"{folder}/{entry}/vendor") == NVIDIA
+        except OSError:
+            continue
+    return count
+
+
+def _numa_node(folder: str) -> CountOrMissing:
+    text = read_text_or_missing(f"{folder}/numa_node")
+    if isinstance(text, str):
+        return int(text) if text.isdecimal() else missing("the firmware tells no NUMA node", "absent")
+    return text
+
+
+def _count(path: str) -> CountOrMissing:
+    text = read_text_or_missing(path)
+    if not isinstance(text, str):
+        return text
+    # 255 and 0 are what the kernel writes where the link tells none.
+    return int(text) if text.isdecimal() and 0 < int(text) < 255 else missing(f"the link says {text}", "absent")
+
+
+def _speed(path: str) -> float | Missing:
+    """The figure in "16.0 GT/s PCIe"."""
+    text: TextOrMissing = read_text_or_missing(path)
+    if not isinstance(text, str):
+        return text
+    figure = text.partition(" ")[0]
+    return float(figure) if figure.replace(".", "", 1).isdecimal() else missing(f"the link says {text}", "absent")
+
+
+def _least(one: Any, other: Any) -> Any:
+    """The lesser of two figures: a slot gives no more than either end can."""
+    known = [value for value in (one, other) if not isinstance(value, dict)]
+    return min(known) if known else one

@@ -1,0 +1,74 @@
+"""Who does this node say it is, and what do its own names resolve to here?"""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from preflight.node.agent.missing import missing, read_text
+from preflight.node.sources.names import LIMIT_S, addresses_of, ask_all, for_resolver, full_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
+
+
+def collect(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Facts of the subject identity."""
+    system = os.uname()
+    return {
+        "boot_id": boot_id(arguments["proc"]),
+        "kernel": system.release,
+        "machine": system.machine,
+        "cpu_count": os.cpu_count() or 0,
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "user_id": os.getuid(),
+        "context": context(),
+        **names(socket.gethostname()),
+    }
+
+
+def boot_id(proc: str) -> str:
+    """What two names of the same host have in common, and two hosts do not.
+
+    Containers and network namespaces of one machine share its boot id, yet are hosts of their own to a job: the
+    network namespace tells them apart.
+    """
+    boot = read_text(f"{proc}/sys/kernel/random/boot_id")
+    return f"{boot}:{os.stat(f'{proc}/self/ns/net').st_ino}"
+
+
+def names(hostname: str, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
+    """The host's name, its full name and what both resolve to, each asked as the job's libraries ask it."""
+
+    def full() -> list[str]:
+        name = full_name(hostname)
+        return [name, *addresses_of(name)]
+
+    answers = ask_all(
+        {
+            "first": lambda: [socket.gethostbyname(for_resolver(hostname))],  # type: ignore[arg-type]
+            "all": lambda: addresses_of(hostname),
+            "full": full,
+        },
+        limit_s=limit_s,
+    )
+    first, every, fqdn = answers["first"], answers["all"], answers["full"]
+    return {
+        "hostname": hostname,
+        "fqdn": hostname if isinstance(fqdn, OSError) else fqdn[0],
+        "hostname_address": missing(f"{hostname}: {first}") if isinstance(first, OSError) else first[0],
+        "hostname_addresses": [] if isinstance(every, OSError) else every,
+        "fqdn_addresses": [] if isinstance(fqdn, OSError) else fqdn[1:],
+    }
+
+
+def context() -> str:
+    """How this process was started, for its limits and variables depend on it."""
+    if "SSH_CONNECTION" in os.environ:
+        return "ssh"
+    if any(os.path.exists(mark) for mark in CONTAINER_MARKS):
+        return "container"
+    return "local"

@@ -1,0 +1,55 @@
+"""Which limits and how much shared memory will the job have here?"""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from preflight.node.agent.missing import missing_because
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Union
+
+    Limit = Union[int, str]
+
+SHARED_MEMORY = "/dev/shm"
+LEFT_BY_US = "preflight-"
+UNLIMITED_FROM = 1 << 62  # some container runtimes write the largest integer instead of RLIM_INFINITY
+
+
+def collect(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Facts of the subject limits."""
+    memlock = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    nofile = resource.getrlimit(resource.RLIMIT_NOFILE)
+    nproc = resource.getrlimit(resource.RLIMIT_NPROC)
+    return {
+        "memlock_soft_bytes": limit(memlock[0]),
+        "memlock_hard_bytes": limit(memlock[1]),
+        "nofile_soft": limit(nofile[0]),
+        "nofile_hard": limit(nofile[1]),
+        "nproc_soft": limit(nproc[0]),
+        **shared_memory(SHARED_MEMORY, own=arguments["scratch"]),
+    }
+
+
+def limit(value: int) -> Limit:
+    """A limit as it crosses the wire."""
+    return "unlimited" if value == resource.RLIM_INFINITY or value >= UNLIMITED_FROM else value
+
+
+def shared_memory(folder: str, *, own: str) -> dict[str, Any]:
+    """Size and free bytes of a file system, and what earlier runs left there; `own` belongs to this run."""
+    try:
+        told = os.statvfs(folder)
+        entries = sorted(os.listdir(folder))
+    except OSError as error:
+        reason = missing_because(error)
+        return {"shm_total_bytes": reason, "shm_free_bytes": reason, "leftovers": []}
+    return {
+        "shm_total_bytes": told.f_frsize * told.f_blocks,
+        "shm_free_bytes": told.f_frsize * told.f_bavail,
+        "leftovers": [
+            f"{folder}/{entry}" for entry in entries if entry.startswith(LEFT_BY_US) and f"{folder}/{entry}" != own
+        ],
+    }

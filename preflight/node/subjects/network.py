@@ -1,0 +1,198 @@
+"""Which interfaces, addresses and default gateways does this node have?
+
+The kernel itself is asked first: its answer is whole, and importing psutil would cost a node more than all other
+facts of the network. psutil and netifaces tell the same where rtnetlink is closed to us.
+"""
+
+from __future__ import annotations
+
+import array
+import errno
+import fcntl
+import os
+import socket
+import struct
+
+from preflight.node.agent import netlink
+from preflight.node.agent.missing import missing, read_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Link = tuple[list[dict[str, Any]], int, int]  # what an adapter tells of an interface: addresses, MTU, Mbit/s
+
+
+# linux/sockios.h, linux/if.h, linux/ethtool.h
+SIOCGIFFLAGS, SIOCGIFMTU, SIOCETHTOOL = 0x8913, 0x8921, 0x8946
+IFF_LOOPBACK, IFF_RUNNING = 0x8, 0x40
+ETHTOOL_GSET = 1
+NO_SPEED = (errno.EOPNOTSUPP, errno.EINVAL, errno.EBUSY, errno.EPERM)
+
+
+def collect(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Facts of the subject network."""
+    low, high = read_text(f"{arguments['proc']}/sys/net/ipv4/ip_local_port_range").split()
+    names = dict(socket.if_nameindex())
+    return {
+        "interfaces": interfaces(names, sysfs=arguments["sysfs"]),
+        "gateways": gateways(names),
+        "ephemeral_ports": [int(low), int(high)],
+    }
+
+
+def interfaces(names: dict[int, str], *, sysfs: str) -> list[dict[str, Any]]:
+    """Every interface by index; one that vanishes while we look is left out."""
+    try:
+        links = links_by_kernel(names)
+    except OSError as refused:  # a sandbox that keeps rtnetlink or ioctl from us
+        try:
+            links = links_by_psutil(names)
+        except ImportError:
+            raise refused from None
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as kernel:
+        for index, name in sorted(names.items()):
+            flags = interface_flags(kernel, name)
+            if flags is None or name not in links:
+                continue
+            addresses, mtu, speed_mbps = links[name]
+            found.append(
+                {
+                    "name": name,
+                    "index": index,
+                    "addresses": addresses,
+                    "mtu": mtu,
+                    "speed_mbps": speed_mbps,
+                    "is_up": bool(flags & IFF_RUNNING),
+                    "is_loopback": bool(flags & IFF_LOOPBACK),
+                    "is_physical": is_physical(name, index=index, sysfs=sysfs),
+                }
+            )
+    return found
+
+
+def links_by_psutil(names: dict[int, str]) -> dict[str, Link]:
+    """What psutil tells of the interfaces; an OSError where it tells another story than the kernel's own list."""
+    import psutil
+
+    addresses, stats = psutil.net_if_addrs(), psutil.net_if_stats()
+    # An address with a label ("eth0:1") looks like an interface of its own there, and loses its place in the order.
+    if not set(addresses) <= set(stats) or set(stats) != set(names.values()):
+        raise OSError(
+            f"psutil tells of {', '.join(sorted({*addresses, *stats} ^ set(names.values())))} beside the kernel"
+        )
+    links: dict[str, Link] = {}
+    for name, stat in stats.items():
+        told = []
+        for item in addresses.get(name, ()):
+            if item.family in netlink.FAMILIES:
+                if item.netmask is None:
+                    raise OSError(f"psutil tells no netmask of {item.address} on {name}")
+                mask = socket.inet_pton(item.family, item.netmask)
+                prefix_length = bin(int.from_bytes(mask, "big")).count("1")
+                told.append(address(netlink.FAMILIES[item.family], item.address, prefix_length))
+        links[name] = (told, stat.mtu, stat.speed)
+    return links
+
+
+def links_by_kernel(names: dict[int, str]) -> dict[str, Link]:
+    """The same from rtnetlink and ioctl."""
+    told: dict[int, list[dict[str, Any]]] = {index: [] for index in names}
+    for index, family, text, prefix_length in netlink.addresses():
+        if index in told:
+            told[index].append(address(family, text, prefix_length))
+    links: dict[str, Link] = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as kernel:
+        for index, name in names.items():
+            try:
+                mtu: int = struct.unpack_from("=16xi", ask(kernel, SIOCGIFMTU, name))[0]
+                links[name] = (told[index], mtu, speed_mbps(kernel, name))
+            except OSError as error:
+                if error.errno != errno.ENODEV:
+                    raise
+    return links
+
+
+def address(family: str, text: str, prefix_length: int) -> dict[str, Any]:
+    """An address as it crosses the wire, without the scope that some add to link-local ones."""
+    return {"address": text.partition("%")[0], "prefix_length": prefix_length, "family": family}
+
+
+def ask(kernel: socket.socket, request: int, name: str) -> bytes:
+    """An ioctl with a struct ifreq that needs nothing but the name."""
+    return fcntl.ioctl(kernel, request, struct.pack("16s24x", name.encode("utf-8", "surrogateescape")))
+
+
+def interface_flags(kernel: socket.socket, name: str) -> int | None:
+    """The IFF_ flags, or nothing if the interface has gone."""
+    try:
+        flags: int = struct.unpack_from("=16xH", ask(kernel, SIOCGIFFLAGS, name))[0]
+    except OSError as error:
+        if error.errno == errno.ENODEV:
+            return None
+        raise
+    return flags
+
+
+def speed_mbps(kernel: socket.socket, name: str) -> int:
+    """The link rate as ETHTOOL_GSET tells it, 0 where the driver tells none."""
+    command = array.array("B", struct.pack("=I40x", ETHTOOL_GSET))
+    request = struct.pack("16sP16x", name.encode("utf-8", "surrogateescape"), command.buffer_info()[0])
+    try:
+        fcntl.ioctl(kernel, SIOCETHTOOL, request)
+    except OSError as error:
+        if error.errno in NO_SPEED:
+            return 0
+        raise
+    low, high = struct.unpack_from("=12xH14xH", command)
+    speed: int = high << 16 | low
+    return speed if speed < 1 << 31 else 0  # -1 is SPEED_UNKNOWN
+
+
+def is_physical(name: str, *, index: int, sysfs: str) -> bool | dict[str, str]:
+    """Whether a device stands behind the interface; a sysfs mounted in another network namespace cannot tell."""
+    folder = f"{sysfs}/class/net/{name}"
+    try:
+        same = int(read_text(f"{folder}/ifindex")) == index
+    except (OSError, ValueError):
+        same = False
+    return os.path.exists(f"{folder}/device") if same else missing("sysfs of another network namespace")
+
+
+def gateways(names: dict[int, str]) -> list[dict[str, Any]]:
+    """The default gateways, IPv4 first, the preferred of a family first."""
+    try:
+        told = {
+            number: [(names[index], text) for index, text in netlink.default_gateways(number) if index in names]
+            for number in netlink.FAMILIES
+        }
+    except OSError:
+        told = gateways_by_netifaces()
+        if not told:
+            raise
+    return [
+        {"interface": name, "address": text, "family": netlink.FAMILIES[number]}
+        for number, pairs in told.items()
+        for name, text in pairs
+    ]
+
+
+def gateways_by_netifaces() -> dict[socket.AddressFamily, list[tuple[str, str]]]:
+    """What netifaces tells of each family, where it is here and its answer cannot mislead; else nothing.
+
+    It mixes the tables of policy routing and leaves multipath routes out: only one gateway a family, that it calls
+    the default, is believed.
+    """
+    try:
+        import netifaces
+    except ImportError:
+        return {}
+    if not hasattr(netifaces, "gateways"):  # the empty folder that an uninstalled namesake leaves behind
+        return {}
+    told = netifaces.gateways()
+    default = told.get("default", {})
+    families = [family for family in netlink.FAMILIES if told.get(family)]
+    if any(len(told[family]) > 1 or family not in default for family in families):
+        return {}
+    return {family: [(default[family][1], default[family][0].partition("%")[0])] for family in families}

@@ -1,0 +1,232 @@
+"""Which RDMA devices does this node have, and what does sysfs say of their ports?"""
+
+from __future__ import annotations
+
+import os
+
+from preflight.node.agent import programs
+from preflight.node.agent.missing import in_order, missing, read_text, read_text_or_missing
+from preflight.node.sources import pci
+from preflight.node.subjects.environment import job_variables
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Union
+
+    from preflight.node.agent.missing import Missing, TextOrMissing
+
+    CountOrMissing = Union[int, Missing]
+    RateOrMissing = Union[float, dict[str, str]]
+
+NOT_TOLD = "UNKNOWN"  # as the kernel itself writes a state that it cannot name
+LARGEST_COUNTER = 1 << 62
+LIMIT_S = 5.0
+ROCE_HEADER_BYTES = 96  # the kernel's own reckoning of what RoCE may put around its data (iboe_get_mtu)
+
+
+def collect(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Facts of the subject rdma; a program is started only where there is a device to ask about."""
+    sysfs = arguments["sysfs"]
+    folder = f"{sysfs}/class/infiniband"
+    names = entries(folder)
+    # Device files are of this machine, not of a tree that was put elsewhere.
+    dev = arguments.get("dev", "/dev" if sysfs == "/sys" else "")
+    path = job_variables(arguments).get("PATH", ("", ""))[0]
+    if not names:
+        return {"devices": by_programs(path) if dev and os.path.isdir(f"{dev}/infiniband") else []}
+    devices = [device(f"{folder}/{name}", name=name, arguments={**arguments, "dev": dev}) for name in names]
+    program = programs.find("ibv_devinfo", path) if dev else ""
+    if program:
+        with_mtus(devices, program)
+    return {"devices": devices}
+
+
+def by_programs(path: str) -> list[dict[str, Any]]:
+    """The devices as ibstat and show_gids tell them, where sysfs has none; none where there is no ibstat either."""
+    from preflight.node.sources import rdma_text
+
+    commands = {"ibstat": programs.find("ibstat", path), "show_gids": programs.find("show_gids", path)}
+    told = programs.run_all({name: [found] for name, found in commands.items() if found}, limit_s=LIMIT_S)
+    text = told.get("ibstat")
+    if text is None:
+        return []
+    if not isinstance(text, str):
+        raise OSError(text["missing"])
+    devices = rdma_text.ibstat(text)
+    gids = told.get("show_gids")
+    tables = rdma_text.show_gids(gids) if isinstance(gids, str) else {}
+    for each in devices:
+        for one in each["ports"]:
+            one["gids"] = tables.get((each["name"], one["number"]), [])
+    return devices
+
+
+def with_mtus(devices: list[dict[str, Any]], program: str) -> None:
+    """Put the active MTUs in that ibv_devinfo tells: the kernel has no file of them."""
+    from preflight.node.sources import rdma_text
+
+    told = programs.run_all({"ibv_devinfo": [program]}, limit_s=LIMIT_S)["ibv_devinfo"]
+    mtus = rdma_text.active_mtus(told) if isinstance(told, str) else {}
+    for each in devices:
+        for one in each["ports"]:
+            mtu = mtus.get((each["name"], one["number"]))
+            if mtu is not None:
+                one["active_mtu"] = mtu
+
+
+def device(folder: str, *, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """One device; the MIC's scif0 and the like have no ports."""
+    ports = [number for number in entries(f"{folder}/ports") if number.isdecimal()]
+    model = read_text_or_missing(f"{folder}/hca_type")
+    function = f"{folder}/device"
+    is_pci = os.path.exists(f"{function}/vendor") and pci.is_address(os.path.basename(os.path.realpath(function)))
+    return {
+        "name": name,
+        "firmware": read_text_or_missing(f"{folder}/fw_ver"),
+        "board": read_text_or_missing(f"{folder}/board_id"),
+        "node_type": word(read_text_or_missing(f"{folder}/node_type")),
+        "ports": [
+            port(f"{folder}/ports/{number}", number=int(number), arguments=arguments)
+            for number in sorted(ports, key=int)
+        ],
+        "model": model,
+        "open_error": open_error(folder, dev=arguments["dev"]),
+        **({"pci": in_order(pci.describe(function))} if is_pci else {}),
+    }
+
+
+def open_error(folder: str, *, dev: str) -> TextOrMissing:
+    """Why the device cannot be opened by a program such as NCCL, "" where it can."""
+    names = [name for name in entries(f"{folder}/device/infiniband_verbs") if name.startswith("uverbs")]
+    if not names or not dev:
+        return missing("no device file is known", "absent")
+    path = f"{dev}/infiniband/{names[0]}"
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    return ""
+
+
+def port(folder: str, *, number: int, arguments: dict[str, Any]) -> dict[str, Any]:
+    """One port; each file is read for itself, for drivers leave out and refuse different ones."""
+    link_layer = read_text_or_missing(f"{folder}/link_layer")
+    rate = read_text_or_missing(f"{folder}/rate")
+    table = gids(folder, arguments=arguments)
+    facts = {
+        "number": number,
+        "state": state(folder),
+        "physical_state": word(read_text_or_missing(f"{folder}/phys_state")),
+        "rate_gbps": rate_gbps(rate),
+        "link_layer": link_layer if isinstance(link_layer, str) else NOT_TOLD,
+        "gids": table,
+        "lid": read_text_or_missing(f"{folder}/lid"),
+        "sm_lid": read_text_or_missing(f"{folder}/sm_lid"),
+        "counters": {**counters(f"{folder}/counters"), **counters(f"{folder}/hw_counters")},
+        "width": width(rate),
+        "pkeys": pkeys(f"{folder}/pkeys"),
+    }
+    if link_layer == "Ethernet":
+        facts["active_mtu"] = mtu_of(table, sysfs=arguments["sysfs"])
+    return facts
+
+
+def state(folder: str) -> str:
+    """The state of a port: "ACTIVE", "DOWN", or that it does not tell."""
+    told = word(read_text_or_missing(f"{folder}/state"))
+    return told if isinstance(told, str) else NOT_TOLD
+
+
+def width(rate: TextOrMissing) -> CountOrMissing:
+    """The lanes in "200 Gb/sec (4X HDR)"."""
+    if not isinstance(rate, str):
+        return rate
+    figure = rate.partition("(")[2].partition("X")[0].strip()
+    return int(figure) if figure.isdecimal() else missing(f"no width in {rate}", "absent")
+
+
+def pkeys(folder: str) -> list[str] | Missing:
+    """The partition keys, without the empty rows at the end of the table."""
+    numbers = sorted(int(name) for name in entries(folder) if name.isdecimal())
+    rows = [read_text_or_missing(f"{folder}/{number}") for number in numbers]
+    told = [row if isinstance(row, str) and row else "0x0000" for row in rows]
+    while told and int(told[-1], 16) == 0:
+        told.pop()
+    return told or missing("the port tells no partition key", "absent")
+
+
+def mtu_of(table: list[dict[str, Any]], *, sysfs: str) -> CountOrMissing:
+    """RoCE's active MTU: the largest that fits a packet of the netdev with its headers."""
+    names = {row["netdev"] for row in table if isinstance(row["netdev"], str)}
+    texts = [read_text_or_missing(f"{sysfs}/class/net/{name}/mtu") for name in sorted(names)]
+    mtus = [int(text) for text in texts if isinstance(text, str) and text.isdecimal()]
+    if not mtus:
+        return missing("no netdev of the port tells its MTU", "absent")
+    fitting = [size for size in (256, 512, 1024, 2048, 4096) if size + ROCE_HEADER_BYTES <= max(mtus)]
+    return fitting[-1] if fitting else missing(f"the netdev's MTU is {max(mtus)}")
+
+
+def word(text: TextOrMissing) -> TextOrMissing:
+    """The name in "4: ACTIVE"."""
+    if isinstance(text, str):
+        number, _, name = text.partition(":")
+        return name.strip() or number or missing("the file is empty")
+    return text
+
+
+def rate_gbps(text: TextOrMissing) -> RateOrMissing:
+    """The figure in "200 Gb/sec (4X HDR)"."""
+    if not isinstance(text, str):
+        return text
+    figure, _, unit = text.partition(" ")
+    if not unit.startswith("Gb/sec") or not figure.replace(".", "", 1).isdecimal():
+        return missing(f"not a rate: {text}")
+    return float(figure)
+
+
+def gids(folder: str, *, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+    """The GID table without its empty rows.
+
+    An empty row is all zeros (RoCE), or the subnet's prefix and a zero interface id (InfiniBand).
+    """
+    rows = []
+    for index in sorted(int(name) for name in entries(f"{folder}/gids") if name.isdecimal()):
+        try:
+            gid = read_text(f"{folder}/gids/{index}")
+        except OSError:  # a row that cannot be read cannot be used either
+            continue
+        if gid[len(gid) // 2 :].strip("0:"):
+            netdev = read_text_or_missing(f"{folder}/gid_attrs/ndevs/{index}")
+            row = {"index": index, "gid": gid, "netdev": netdev}
+            row["kind"] = read_text_or_missing(f"{folder}/gid_attrs/types/{index}")
+            tag = vlan(netdev, proc=arguments.get("proc", "/proc"))
+            rows.append({**row, **({"vlan": tag} if tag else {})})
+    return rows
+
+
+def vlan(netdev: TextOrMissing, *, proc: str) -> int:
+    """The VLAN of a netdev, 0 where it is none."""
+    try:
+        text = read_text(f"{proc}/net/vlan/{netdev}") if isinstance(netdev, str) else ""
+    except OSError:
+        return 0
+    tag = text.partition("VID: ")[2].split(None, 1)[:1]
+    return int(tag[0]) if tag and tag[0].isdecimal() else 0
+
+
+def counters(folder: str) -> dict[str, int]:
+    """The counters that are numbers; "N/A (no PMA)" is none."""
+    found = {}
+    for name in entries(folder):
+        text = read_text_or_missing(f"{folder}/{name}")
+        if isinstance(text, str) and text.isdecimal() and int(text) < LARGEST_COUNTER:
+            found[name] = int(text)
+    return found
+
+
+def entries(folder: str) -> list[str]:
+    """The sorted names in a folder, none where it is absent; a folder that we may not read is an error."""
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []

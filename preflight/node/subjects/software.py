@@ -1,0 +1,186 @@
+"""Which interpreter, torch and libraries will the job have here, found without importing any of them?"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from preflight.node.agent.missing import missing
+from preflight.node.sources.metadata import installed, names_in, requirements
+from preflight.node.subjects.environment import job_variables
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from preflight.node.agent.missing import TextOrMissing
+
+    Variables = Mapping[str, tuple[str, str]]
+
+SYSTEM_LIBRARIES = (
+    "/usr/local/lib",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+)
+CPU_BUILD = "this torch is a CPU build"
+
+
+def collect(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Facts of the subject software."""
+    variables = job_variables(arguments)
+    path = search_path(variables)
+    found = installed(path)
+    packages = {name: version for name, (version, _) in found.items()}
+    folders = variables.get("LD_LIBRARY_PATH", ("", ""))[0].split(":")
+    preloaded = variables.get("LD_PRELOAD", ("", ""))[0].replace(":", " ").split()
+    return {
+        "python": sys.version.split()[0],
+        "implementation": sys.implementation.name,
+        "executable": sys.executable,
+        "libc": libc(),
+        "packages": packages,
+        **torch_facts(path, packages, library_folders=folders),
+        "requirements": requirements(found),
+        "nccl_copies": nccl_copies(path, packages, folders),
+        "nccl_preloaded": next((word for word in preloaded if "libnccl" in word), ""),
+    }
+
+
+def libc() -> str:
+    """Name and version of the C library."""
+    try:
+        told = os.confstr("CS_GNU_LIBC_VERSION")
+    except (ValueError, OSError):
+        told = None
+    return told or "not glibc"
+
+
+def search_path(variables: Variables) -> list[str]:
+    """Where the job's Python looks for packages: ours runs isolated and leaves out PYTHONPATH and the user's site."""
+    given = [os.path.abspath(entry) for entry in variables.get("PYTHONPATH", ("", ""))[0].split(":") if entry]
+    no_user_site = bool(variables.get("PYTHONNOUSERSITE", ("", ""))[0])
+    user = [] if no_user_site else user_site(sys.prefix)
+    return list(dict.fromkeys([*given, *user, *(entry for entry in sys.path if entry)]))
+
+
+def user_site(prefix: str) -> list[str]:
+    """The user's own site-packages with the folders that its .pth files add, where this Python uses it."""
+    import site
+
+    if os.path.exists(f"{prefix}/pyvenv.cfg") and not sees_system_packages(f"{prefix}/pyvenv.cfg"):
+        return []
+    folder = site.getusersitepackages()
+    if not os.path.isdir(folder):
+        return []
+    found = [folder]
+    for name in sorted(names_in(folder)):
+        if name.endswith(".pth"):
+            lines = read(f"{folder}/{name}").splitlines()
+            added = (line.strip() for line in lines if not line.startswith(("#", "import ", "import\t")))
+            found.extend(os.path.join(folder, line) for line in added if line)
+    return found
+
+
+def sees_system_packages(configuration: str) -> bool:
+    """Whether a virtual environment lets packages outside of it in."""
+    for line in read(configuration).splitlines():
+        name, _, value = line.partition("=")
+        if name.strip().lower() == "include-system-site-packages":
+            return value.strip().lower() == "true"
+    return False
+
+
+def torch_facts(path: Iterable[str], packages: Mapping[str, str], *, library_folders: list[str]) -> dict[str, Any]:
+    """What torch says of itself in version.py, and the libraries it would load."""
+    folder = next((f"{entry}/torch" for entry in path if os.path.isfile(f"{entry}/torch/__init__.py")), "")
+    if not folder:
+        reason = missing("not installed", "absent")
+        if "torch" in packages:
+            reason = missing("its metadata is installed, but no torch folder is on the search path")
+        return dict.fromkeys(("torch", "torch_cuda", "torch_hip", "cudnn", "nccl", "torch_path"), reason)
+    try:
+        with open(f"{folder}/version.py", encoding="utf-8") as file:
+            values = constants(file.read(), name=file.name)
+    except (OSError, SyntaxError, ValueError) as error:
+        reason = missing(f"{folder}/version.py: {error}")
+        facts: dict[str, TextOrMissing] = dict.fromkeys(("torch", "torch_cuda", "torch_hip"), reason)
+        cuda = ""
+    else:
+        cuda = values.get("cuda") or ""
+        version = values.get("__version__")
+        facts = {
+            "torch": version or missing(f"{folder}/version.py sets no __version__"),
+            "torch_cuda": cuda or missing("built for ROCm" if values.get("hip") else CPU_BUILD, "absent"),
+            "torch_hip": values.get("hip") or missing("built for CUDA" if cuda else CPU_BUILD, "absent"),
+        }
+    return {
+        **facts,
+        "cudnn": library("cudnn", packages, cuda=cuda) or missing("no nvidia-cudnn distribution", "absent"),
+        "nccl": library("nccl", packages, cuda=cuda)
+        or nccl_file([f"{folder}/lib", *library_folders, *SYSTEM_LIBRARIES])
+        or missing("no nvidia-nccl distribution and no libnccl.so.2", "absent"),
+        "torch_path": folder,
+    }
+
+
+def constants(source: str, *, name: str) -> dict[str, str | None]:
+    """The module-level names that are set to a string or None; nothing is run."""
+    import _ast  # `import ast` would cost more than all the rest of this file
+
+    tree: Any = compile(source, name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+    found: dict[str, str | None] = {}
+    for node in tree.body:
+        if isinstance(node, _ast.Assign):
+            targets = node.targets
+        elif isinstance(node, _ast.AnnAssign):
+            targets = [node.target]
+        else:
+            continue
+        if isinstance(node.value, _ast.Constant) and (node.value.value is None or isinstance(node.value.value, str)):
+            found.update((target.id, node.value.value) for target in targets if isinstance(target, _ast.Name))
+    return found
+
+
+def library(name: str, packages: Mapping[str, str], *, cuda: str) -> str:
+    """The version of nvidia-<name>-cu<major>: the one for torch's CUDA where several are installed."""
+    start = f"nvidia-{name}-cu"
+    exact = start + cuda.partition(".")[0]
+    if cuda and exact in packages:
+        return packages[exact]
+    return max((version for package, version in packages.items() if package.startswith(start)), default="")
+
+
+def nccl_file(folders: Iterable[str]) -> str:
+    """The version in the real name of the first libnccl.so.2 in these folders."""
+    for folder in folders:
+        if folder and os.path.exists(f"{folder}/libnccl.so.2"):
+            version = os.path.realpath(f"{folder}/libnccl.so.2").rpartition("libnccl.so.")[2]
+            if version.count(".") >= 2 and version.replace(".", "").isdecimal():
+                return version
+    return ""
+
+
+def nccl_copies(path: Iterable[str], packages: Mapping[str, str], folders: list[str]) -> dict[str, str]:
+    """Every libnccl.so.2 that a process of the job may meet, with the version that its name or its package tells."""
+    of_wheels = [f"{entry}/{part}" for entry in path for part in ("nvidia/nccl/lib", "torch/lib")]
+    found: dict[str, str] = {}
+    for folder in (*of_wheels, *folders, *SYSTEM_LIBRARIES):
+        file = f"{folder}/libnccl.so.2"
+        if folder and os.path.exists(file) and os.path.realpath(file) not in found:
+            told = nccl_file([folder])
+            if not told and folder.endswith("nvidia/nccl/lib"):
+                told = library("nccl", packages, cuda="")
+            found[os.path.realpath(file)] = told
+    return found
+
+
+def read(path: str) -> str:
+    """A text file, or nothing where it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="backslashreplace") as file:
+            return file.read()
+    except OSError:
+        return ""

@@ -1,0 +1,145 @@
+"""What is known at the end of a run, and how does it become the document of report.json and come back?"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from preflight.errors import UsageError
+from preflight.ledger.findings import EXIT_CODES, SEVERITY, Finding, Verdict, worst
+from preflight.report.changes import Changes
+from preflight.report.printable import printable
+from preflight.results import Bench, Mesh, Training
+
+INTERRUPTED_CODES = (129, 130, 143)
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Frozen, and strict when it is read again: no key is skipped in silence."""
+
+
+class RunInfo(Part, frozen=True, kw_only=True):
+    """Which run it was: `started` is ISO 8601 in UTC, `command` the words of the command line."""
+
+    id: str
+    started: str
+    seconds: Seconds
+    command: tuple[str, ...]
+    version: str
+
+
+class NodeInfo(Part, frozen=True, kw_only=True):
+    """How a node was addressed, and whether it answered."""
+
+    host: str
+    address: str
+    reached: bool
+
+
+class Counts(Part, frozen=True, kw_only=True):
+    """Cells (check x node) that had to be judged, those that were, and checks that nobody asked."""
+
+    expected: Count
+    judged: Count
+    not_asked: Count
+
+
+class RunReport(Part, frozen=True, kw_only=True):
+    """One run, finished or not: the source of every format, and the keys of report.json in their order.
+
+    `stages` holds the seconds that each stage took, `notes` what the user should know and no check says, `changes`
+    what is not as it was in the baseline.
+    """
+
+    schema: Literal[1] = 1
+    finished: bool
+    run: RunInfo
+    verdict: Verdict
+    exit_code: int
+    nodes: dict[str, NodeInfo]
+    ledger: Counts
+    findings: tuple[Finding, ...] = ()
+    mesh: Mesh | None = None
+    bench: Bench | None = None
+    training: Training | None = None
+    plan: dict[str, Any] | None = None
+    stages: dict[str, Seconds] = {}
+    profile: str = "standard"
+    notes: tuple[str, ...] = ()
+    changes: Changes | None = None
+
+
+def to_document(report: RunReport) -> dict[str, Any]:
+    """The report as plain dicts, tuples, strings and finite numbers; ValueError names a number that is not."""
+    document: dict[str, Any] = msgspec.to_builtins(report)
+    if not _is_finite(document):
+        raise ValueError(f"the report holds a number that is not finite: {_not_finite(document)}")
+    return document
+
+
+def from_document(document: object, *, source: str = "report.json") -> RunReport:
+    """The report of a document that to_document made.
+
+    Raises UsageError, one line that names `source`, for anything else: another schema, a key too many or missing,
+    a value of the wrong kind, or a verdict that its own findings contradict.
+    """
+    if isinstance(document, dict) and document.get("schema") != 1:
+        raise UsageError(f"{source}: not a report of schema 1 but of {printable(repr(document.get('schema'))[:80])}")
+    try:
+        report = msgspec.convert(document, RunReport)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise UsageError(f"{source}: not a report of preflight: {printable(str(error))}") from None
+    known = {key.name for key in dataclasses.fields(Finding)}
+    assert isinstance(document, dict)  # RunReport is made of nothing else
+    unknown = {key for finding in document["findings"] for key in finding} - known
+    wrong = f"unknown keys in findings: {sorted(unknown)}" if unknown else ""
+    wrong = wrong or ("" if _is_finite(document) else _not_finite(document)) or _contradiction(report)
+    if wrong:
+        raise UsageError(f"{source}: not a report of preflight: {printable(wrong)}")
+    return report
+
+
+def _is_finite(value: object) -> bool:
+    """Whether there is no NaN and no infinity; quicker than to tell where one stands."""
+    if isinstance(value, (str, int)) or value is None:
+        return True
+    if isinstance(value, float):
+        return math.isfinite(value)
+    inner = value.values() if isinstance(value, dict) else value
+    return not isinstance(inner, Iterable) or all(map(_is_finite, inner))
+
+
+def _not_finite(value: object, path: str = "$") -> str:
+    """Where the first NaN or infinity stands, or nothing."""
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else f"{path} is {value}"
+    items: list[tuple[object, object]] = []
+    if isinstance(value, dict):
+        items = list(value.items())
+    elif isinstance(value, (list, tuple)):
+        items = list(enumerate(value))
+    return next((spot for key, inner in items if (spot := _not_finite(inner, f"{path}.{key}"))), "")
+
+
+def _contradiction(report: RunReport) -> str:
+    """What in the report cannot be true together, or nothing: a report cut by hand must not read as pass."""
+    cells = [(finding.check, node) for finding in report.findings for node in finding.nodes]
+    ledger = report.ledger
+    if len(set(cells)) != len(cells):
+        return "a cell is judged twice"
+    if len(cells) != ledger.judged or ledger.judged > ledger.expected:
+        return f"{len(cells)} cells have findings, the ledger says {ledger.judged} of {ledger.expected}"
+    least = worst(report.findings)
+    if ledger.judged < ledger.expected and SEVERITY[least] < SEVERITY[Verdict.ERROR]:
+        least = Verdict.ERROR
+    if SEVERITY[report.verdict] < SEVERITY[least]:
+        return f"verdict {report.verdict}, but its findings say {least}"
+    if report.exit_code not in (EXIT_CODES[report.verdict], *INTERRUPTED_CODES):
+        return f"exit code {report.exit_code} does not belong to verdict {report.verdict}"
+    return ""

@@ -1,0 +1,1 @@
+"""The other forms of a report, one module a form."""

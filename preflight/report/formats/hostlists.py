@@ -1,0 +1,76 @@
+"""Which nodes may a job use, and which must it leave out, in the words of launchers and schedulers?"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from preflight.hosts import NAME, USER, fold
+from preflight.ledger.findings import Verdict
+from preflight.report.causes import BAD, worst_of_nodes
+from preflight.report.document import RunReport
+from preflight.report.material import Material
+from preflight.report.printable import printable
+
+ADDRESS = re.compile(
+    rf"(?:{USER.pattern}@)?(?:{NAME.pattern}|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[A-Za-z0-9_.-]+)?\]?)(?::[0-9]{{1,5}})?"
+)
+
+
+def good_nodes(report: RunReport) -> tuple[str, ...]:
+    """The nodes on which nothing fails or stayed unmeasured by their own doing, in HOSTS order.
+
+    What did not start because of another node is not held against a node; a run cut short calls none good.
+    """
+    worst = worst_of_nodes(report)
+    return tuple(node for node, info in report.nodes.items() if info.reached and worst[node] not in BAD)
+
+
+def bad_nodes(report: RunReport) -> tuple[str, ...]:
+    """All the others, in HOSTS order."""
+    good = set(good_nodes(report))
+    return tuple(node for node in report.nodes if node not in good)
+
+
+def good_hostfile(material: Material) -> str:
+    """The good nodes, one a line, as ``--hosts=@FILE`` and mpirun read them."""
+    return _hostfile(material.report, good_nodes(material.report), "good")
+
+
+def bad_hostfile(material: Material) -> str:
+    """The bad nodes, one a line."""
+    return _hostfile(material.report, bad_nodes(material.report), "bad")
+
+
+def slurm_exclude(material: Material) -> str:
+    """What follows ``sbatch --exclude=``: the bad nodes folded; an empty line when there is none."""
+    return fold(_slurm_name(node) for node in bad_nodes(material.report) if _slurm_name(node)) + "\n"
+
+
+def nodes_json(material: Material) -> str:
+    """Good and bad nodes, with the worst verdict of each, as JSON in ASCII."""
+    report = material.report
+    worst = worst_of_nodes(report)
+    document = {
+        "run": printable(report.run.id),
+        "good": [printable(node) for node in good_nodes(report)],
+        "bad": [printable(node) for node in bad_nodes(report)],
+        "worst": {printable(node): str(verdict) for node, verdict in worst.items()},
+    }
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def _hostfile(report: RunReport, nodes: tuple[str, ...], which: str) -> str:
+    lines = [f"# {which} nodes of run {printable(report.run.id)}: {len(nodes)} of {len(report.nodes)}"]
+    if report.verdict is Verdict.ERROR and which == "good" and not nodes:
+        lines.append("# no node was measured to the end")
+    for node in nodes:
+        host = report.nodes[node].host
+        # A name that is none would be read as an option or a command by whoever takes the list.
+        lines.append(host if ADDRESS.fullmatch(host) else f"# not a host name: {printable(host)}")
+    return "\n".join(lines) + "\n"
+
+
+def _slurm_name(node: str) -> str:
+    name = re.sub(r":[0-9]{1,5}\Z", "", node)
+    return name if NAME.fullmatch(name) else ""

@@ -1,0 +1,166 @@
+"""How does a pull request, an issue or a job's summary show the run?
+
+Text of nodes, users and files stands in code alone: there GitHub reads no mention, link, HTML or markup in it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+from preflight.ledger.findings import Verdict
+from preflight.report.causes import Cause, causes, nodes_told, worst_of_nodes
+from preflight.report.changes import change_lines, heading
+from preflight.report.document import RunReport
+from preflight.report.formats.text import headline
+from preflight.report.groups import checks_by_verdict, groups
+from preflight.report.material import Material
+from preflight.report.measurements import measurement_lines
+from preflight.report.printable import printable
+
+SIZE_LIMIT_BYTES = 900_000  # GitHub drops a summary of more than 1024 KiB as a whole
+SIGNS = {
+    Verdict.FAIL: "❌", Verdict.ERROR: "❔", Verdict.WARN: "⚠", Verdict.PASS: "✅", Verdict.SKIP: "⏭",
+}  # fmt: skip
+TITLES = {Verdict.FAIL: "Fails", Verdict.ERROR: "Not measured", Verdict.WARN: "Warnings"}
+CAUSES = 200  # cards of one verdict; the rest is counted
+MESSAGES = 5  # of one card
+MESSAGE_LIMIT = 4000
+NODES_LIMIT = 200
+NODE_ROWS = 200
+
+
+def markdown_text(material: Material) -> str:
+    """The run in GitHub's Markdown, what fails first, at most 900 KB."""
+    report = material.report
+    told = ""
+    size = 0
+    for block in _blocks(report):
+        size += len(block.encode("utf-8"))
+        if size > SIZE_LIMIT_BYTES - 200:
+            return told + "The rest did not fit here: see `report.json`.\n"
+        told += block
+    return told
+
+
+def code(text: str) -> str:
+    """`text` as a code span: nothing in it is markup, not even a backtick."""
+    shown = printable(text)
+    if not shown.strip():
+        return "`' '`" if shown else "`''`"
+    fence = _fence(shown, least=1)
+    # A space at both ends, which Markdown takes away again, keeps a backtick of the text off the fence.
+    padding = " " if shown.startswith(("`", " ")) or shown.endswith(("`", " ")) else ""
+    return f"{fence}{padding}{shown}{padding}{fence}"
+
+
+def cell(text: str) -> str:
+    r"""`text` as a code span inside a table, where a bar splits even code: written ``\|``, never after a backslash."""
+    return re.sub(r"\\(?=\|)", r"\\ ", code(text)).replace("|", "\\|")
+
+
+def block(text: str, *, indent: str = "") -> str:
+    """`text` as a fenced block of code."""
+    shown = printable(text, keep_newlines=True)
+    fence = _fence(shown, least=3)
+    return "".join(f"{indent}{line}\n" for line in (f"{fence}text", *shown.split("\n"), fence))
+
+
+def _fence(text: str, *, least: int) -> str:
+    longest = max((len(found) for found in re.findall("`+", text)), default=0)
+    return "`" * max(least, longest + 1)
+
+
+def _blocks(report: RunReport) -> Iterator[str]:
+    word, _, detail = headline(report).partition("  ")
+    sign = SIGNS[report.verdict if report.finished else Verdict.ERROR]
+    yield f"## {sign} preflight: {word}\n\n{code(detail)}\n\n"
+    for verdict, title in TITLES.items():
+        found = causes(report, verdict)
+        if found:
+            yield f"### {title}\n\n"
+            for cause in found[:CAUSES]:
+                yield _card(report, cause)
+            if len(found) > CAUSES:
+                yield f"And {len(found) - CAUSES} more: see `report.json`.\n\n"
+    yield from _counts(report)
+    lines = list(measurement_lines(report))
+    if lines:
+        yield "### Measured\n\n" + block("\n".join(lines)) + "\n"
+    yield from _changes(report)
+    yield from _nodes(report)
+    yield from _about(report)
+
+
+def _card(report: RunReport, cause: Cause) -> str:
+    nodes = nodes_told(report, cause.nodes, most=NODES_LIMIT)
+    waived = " (waived)" if cause.is_waived else ""
+    title = code(cause.title) if len(cause.checks) == 1 else cause.title
+    if cause.is_consequence:
+        return f"- {SIGNS[cause.verdict]} {title} on {code(nodes)}: {code(cause.parts[0].message[:MESSAGE_LIMIT])}\n\n"
+    told = f"- {SIGNS[cause.verdict]} **{title}** on {code(nodes)}{waived}\n\n"
+    for part in cause.parts[:MESSAGES]:
+        if len(cause.parts) > 1:
+            told += f"  {code(nodes_told(report, part.nodes, most=NODES_LIMIT))}:\n\n"
+        told += block(part.message[:MESSAGE_LIMIT], indent="  ") + "\n"
+    if len(cause.parts) > MESSAGES:
+        told += f"  And {len(cause.parts) - MESSAGES} more messages in `report.json`.\n\n"
+    for where in cause.where[:MESSAGES]:
+        told += f"  At {code(f'{where.file}:{where.line}')}\n\n"
+    for fix in cause.fixes[:MESSAGES]:
+        told += "  Fix:\n\n" + block(fix[:MESSAGE_LIMIT], indent="  ") + "\n"
+    return told
+
+
+def _counts(report: RunReport) -> Iterator[str]:
+    yield "### All checks\n\n| verdict | checks |\n|---|---:|\n"
+    for verdict, checks in reversed(checks_by_verdict(report).items()):
+        yield f"| {SIGNS[verdict]} {verdict} | {len(checks)} |\n"
+    yield f"| not asked | {report.ledger.not_asked} |\n\n"
+    skipped = groups(report, Verdict.SKIP)
+    for group in skipped[:CAUSES]:
+        number = f"{len(group.checks)} check{'s' * (len(group.checks) != 1)}"
+        nodes = nodes_told(report, group.nodes, most=NODES_LIMIT)
+        yield f"- {SIGNS[Verdict.SKIP]} {number} on {code(nodes)}: {code(group.message[:MESSAGE_LIMIT])}\n"
+    if skipped:
+        yield "\n"
+
+
+def _changes(report: RunReport) -> Iterator[str]:
+    if report.changes is not None:
+        told = [heading(report.changes), *change_lines(report.changes, most=CAUSES)]
+        yield "### What has changed\n\n" + block("\n".join(told)) + "\n"
+
+
+def _nodes(report: RunReport) -> Iterator[str]:
+    worst = worst_of_nodes(report)
+    order = list(Verdict)
+    named = sorted(report.nodes, key=lambda node: -order.index(worst[node]))
+    yield "<details><summary>Nodes</summary>\n\n| node | address | worst verdict |\n|---|---|---|\n"
+    for node in named[:NODE_ROWS]:
+        info = report.nodes[node]
+        verdict = f"{SIGNS[worst[node]]} {worst[node]}" if info.reached else "not reached"
+        yield f"| {cell(node)} | {cell(info.address)} | {verdict} |\n"
+    if len(named) > NODE_ROWS:
+        yield f"\nAnd {len(named) - NODE_ROWS} more.\n"
+    yield "\n</details>\n\n"
+
+
+def _about(report: RunReport) -> Iterator[str]:
+    yield "<details><summary>The run</summary>\n\n"
+    yield block(shlex.join(report.run.command)[:MESSAGE_LIMIT]) + "\n"
+    told = {
+        "run": report.run.id,
+        "started": report.run.started,
+        "seconds": f"{report.run.seconds:.1f}",
+        "version": report.run.version,
+        "profile": report.profile,
+        "exit code": str(report.exit_code),
+        **{f"stage {name}": f"{spent:.1f} s" for name, spent in report.stages.items()},
+    }
+    yield "| what | value |\n|---|---|\n"
+    yield "".join(f"| {cell(name)} | {cell(value)} |\n" for name, value in told.items()) + "\n"
+    for note in report.notes[:CAUSES]:
+        yield f"- {code(note[:MESSAGE_LIMIT])}\n"
+    yield "\n</details>\n"

@@ -1,0 +1,123 @@
+"""How does a benchmark look in the columns of nccl-tests, which people and their parsers know?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.hosts import fold
+from preflight.report.printable import printable
+from preflight.results import Bench, Device, Result, Transport
+
+# Widths as nccl-tests prints them: size count type redop root, then time algbw busbw #wrong out of place and in place.
+FRONT = "{:12d}  {:12d}  {:>8}  {:>6}  {:6d}"
+TIMED = "  {:>7}  {:>6}  {:>6}  {:6d}"
+UNTIMED = f"  {'N/A':>7}  {'N/A':>6}  {'N/A':>6}  {'N/A':>6}"
+TITLES = "#{:>11}  {:>12}  {:>8}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6}  {:>6}"
+HEADER = (
+    f"#{'':51}{'out-of-place':^33}{'in-place':^33}".rstrip(),
+    TITLES.format("size", "count", "type", "redop", "root", *("time", "algbw", "busbw", "#wrong") * 2),
+    TITLES.format("(B)", "(elements)", "", "", "", *("(us)", "(GB/s)", "(GB/s)", "") * 2).rstrip(),
+)
+TYPES = {"float32": "float", "float64": "double", "float16": "half"}
+BYTES = {"float64": 8, "int64": 8, "uint64": 8, "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1}
+REDUCING = ("all_reduce", "reduce", "reduce_scatter")
+ROOTED = ("broadcast", "reduce", "gather", "scatter")
+
+
+def bench_table(bench: Bench) -> str:
+    """The whole benchmark: ranks, one row a size, what was expected and who is slow. Ends in a newline."""
+    return "".join(f"{line}\n" for line in _lines(bench))
+
+
+def _lines(bench: Bench) -> Iterator[str]:
+    yield f"# backend {printable(bench.backend)}, {bench.world_size} ranks on {bench.nodes} nodes"
+    for rank in bench.ranks:
+        nccl = f" nccl {printable(rank.nccl)}" if rank.nccl else ""
+        yield f"#  Rank {rank.rank:2d} on {printable(rank.node)} device {printable(rank.device)}{nccl}"
+    if bench.not_measured:
+        on = f" ({printable(fold(bench.not_measured_nodes))})" if bench.not_measured_nodes else ""
+        yield f"# not measured: {printable(bench.not_measured)}{on}"
+    for title in dict.fromkeys(result.title for result in bench.results):
+        results = [result for result in bench.results if result.title == title]
+        yield "#"
+        yield f"# {printable(title)}"
+        yield from HEADER
+        for size, dtype in dict.fromkeys((result.bytes, result.dtype) for result in results):
+            yield _row([result for result in results if (result.bytes, result.dtype) == (size, dtype)])
+        yield from (_spread(result) for result in results)
+    yield "#"
+    yield from (f"#  Rank {used.rank:2d} NCCL {_used(used)}" for used in bench.transports)
+    yield from (f"#  Rank {device.rank:2d} alone: {_alone(device)}" for device in bench.devices)
+    if bench.results:
+        wrong = sum(result.wrong for result in bench.results)
+        mean = sum(result.busbw_gbytes_per_s for result in bench.results) / len(bench.results)
+        yield f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}"
+        yield f"# Avg bus bandwidth    : {mean:g}"
+    if bench.expected:
+        yield f"# Expected bus bandwidth : {bench.expected.busbw_gbytes_per_s:.4g} GB/s"
+        yield from (f"#   {printable(step)}" for step in bench.expected.derivation)
+    for slow in bench.slow:
+        yield (
+            f"# Slow : {printable(fold(slow.nodes))} {slow.direction}: "
+            f"{slow.gbytes_per_s:.4g} GB/s, its peers {slow.peers_gbytes_per_s:.4g} GB/s"
+        )
+
+
+def _row(results: list[Result]) -> str:
+    """One size: what was measured out of place and in place; what was not stands as N/A, never as 0."""
+    first = results[0]
+    redop = "sum" if first.op in REDUCING else "none"
+    root = 0 if first.op in ROOTED else -1
+    count = first.bytes // BYTES.get(first.dtype, 4)
+    text = FRONT.format(first.bytes, count, TYPES.get(first.dtype, printable(first.dtype)), redop, root)
+    for in_place in (False, True):
+        timed = [result for result in results if result.in_place is in_place]
+        text += _timed(timed[0]) if timed else UNTIMED
+    return text
+
+
+def _timed(result: Result) -> str:
+    return TIMED.format(
+        _fitted(result.seconds_median * 1e6, 7),
+        _fitted(result.algbw_gbytes_per_s, 6),
+        _fitted(result.busbw_gbytes_per_s, 6),
+        result.wrong,
+    )
+
+
+def _fitted(value: float, width: int) -> str:
+    """As nccl-tests does it: two decimals, fewer where they would break the column."""
+    return next((text for digits in (2, 1) if len(text := f"{value:.{digits}f}") <= width), f"{value:.0f}")
+
+
+def _used(used: Transport) -> str:
+    """What NCCL took, by its own log."""
+    parts = {
+        "network": used.network,
+        "between nodes": ", ".join(used.between_nodes),
+        "within": ", ".join(used.within_node),
+        "channels": str(used.channels or ""),
+        "algorithm": used.algorithm,
+    }
+    return printable("; ".join(f"{name} {value}" for name, value in parts.items() if value) or "told nothing")
+
+
+def _alone(device: Device) -> str:
+    """What one rank's device does by itself."""
+    memory, to, back = (
+        device.memory_gbytes_per_s,
+        device.to_device_gbytes_per_s,
+        device.from_device_gbytes_per_s,
+    )
+    text = f"{device.model}, {device.matmul_dtype} matrices {device.matmul_tflops_per_s:.4g} TFLOP/s"
+    text += f", memory {memory:.4g} GB/s" if memory else ""
+    return printable(text + (f", from the host {to:.4g} GB/s, to it {back:.4g} GB/s" if to and back else ""))
+
+
+def _spread(result: Result) -> str:
+    """What the columns have no room for: how sure the median is."""
+    return (
+        f"#   {result.bytes} B: busbw {result.busbw_gbytes_per_s:.4f} GB/s (95 %: {result.busbw_low_gbytes_per_s:.4f}"
+        f" to {result.busbw_high_gbytes_per_s:.4f}), time p5 {result.seconds_p5:.4g} s, p95 {result.seconds_p95:.4g} s,"
+        f" cv {result.cv:.1%}, {result.iterations} iterations, {printable(result.mode)}"
+    )

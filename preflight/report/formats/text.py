@@ -1,0 +1,253 @@
+"""What does a person read on the terminal when a run is over: can I start, and if not, what is wrong where?"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from preflight.ledger.findings import Verdict
+from preflight.report.causes import Cause, causes, nodes_told
+from preflight.report.changes import change_lines, heading
+from preflight.report.document import INTERRUPTED_CODES, RunReport
+from preflight.report.groups import checks_by_verdict, groups
+from preflight.report.matrix import rows
+from preflight.report.measurements import measurement_lines
+from preflight.report.printable import printable
+
+WORDS = {
+    Verdict.PASS: "GO",
+    Verdict.WARN: "GO, WITH WARNINGS",
+    Verdict.FAIL: "NO-GO",
+    Verdict.ERROR: "NOT MEASURED",
+    Verdict.SKIP: "NOTHING JUDGED",
+}
+COLOURS = {Verdict.PASS: 32, Verdict.WARN: 33, Verdict.FAIL: 31, Verdict.ERROR: 35, Verdict.SKIP: 2}
+# How many groups of each verdict a screen has room for; the rest is counted, and in report.json.
+ROOM = {Verdict.FAIL: 5, Verdict.ERROR: 3, Verdict.WARN: 3, Verdict.SKIP: 3}
+MESSAGES_A_CHECK = 2
+MESSAGE_LINES = 4
+NODES_WIDTH = 60
+CHANGES = 2  # of each kind
+INDENT = 7
+
+
+def summary(report: RunReport, *, directory: str = "", width: int = 80, colour: bool = False) -> str:
+    """The whole summary, ending in a newline: one screen for 3 nodes and for 300.
+
+    `colour` is the caller's decision (a terminal, no NO_COLOR); lines keep to `width` except commands to paste.
+    """
+    page = _Page(report, max(width, 40), colour)
+    lines = [*page.headline(), ""]
+    for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN):
+        lines += page.causes(verdict)
+    lines += page.counts()
+    lines += page.measurements()
+    lines += page.changes()
+    lines += page.footer(directory)
+    return "\n".join(lines) + "\n"
+
+
+def one_line(report: RunReport, *, directory: str = "") -> str:
+    """The verdict, and where the rest is."""
+    return f"{headline(report)}{f'; {printable(directory)}' if directory else ''}\n"
+
+
+def every_check(report: RunReport) -> str:
+    """A line for each verdict of each check with its nodes, the worst check first."""
+    lines = [
+        f"{str(finding.counted).upper():<{INDENT}}{printable(finding.check)}  "
+        f"{nodes_told(report, finding.nodes, most=NODES_WIDTH)}{'  (waived)' if finding.waived else ''}"
+        for row in rows(report)
+        for finding in row.findings
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+TELLING: dict[str, Callable[..., str]] = {
+    "summary": summary,
+    "line": lambda report, *, directory, **_: one_line(report, directory=directory),
+    "checks": lambda report, **how: f"{every_check(report)}\n{summary(report, **how)}",
+}
+
+
+def headline(report: RunReport) -> str:
+    """The verdict in one plain line, as the first line of the summary."""
+    return f"{_word(report)}  {_detail(report)}"
+
+
+def _word(report: RunReport) -> str:
+    if report.exit_code in INTERRUPTED_CODES:
+        return "INTERRUPTED"
+    return WORDS[report.verdict] if report.finished else "UNFINISHED"
+
+
+def _detail(report: RunReport) -> str:
+    checks = checks_by_verdict(report)
+    told: list[str] = []
+    for verdict, words in (
+        (Verdict.FAIL, ("fails", "fail")),
+        (Verdict.ERROR, ("was not measured", "were not measured")),
+        (Verdict.WARN, ("warns", "warn")),
+    ):
+        count = len(checks[verdict])
+        if count:
+            text = f"{_count(count, 'check')} {words[count > 1]}"
+            told.append(f"{text} on {_guilty(report, verdict)}" if not told else text)
+    if report.ledger.judged < report.ledger.expected:
+        told.append(
+            f"{report.ledger.expected - report.ledger.judged} of {report.ledger.expected} cells have no verdict"
+        )
+    if not told and report.verdict is Verdict.ERROR:
+        told.append("the run broke outside the checks")
+    if not told:
+        passed = len(checks[Verdict.PASS])
+        told.append(f"{_count(passed, 'check')} passed" if passed else "no check applied")
+    return f"{_count(len(report.nodes), 'node')}, {_seconds(report.run.seconds)}: {', '.join(told)}"
+
+
+def _guilty(report: RunReport, verdict: Verdict) -> str:
+    """The nodes with the cause; those that only suffer from it where there is no other."""
+    found = causes(report, verdict)
+    guilty = [cause for cause in found if not cause.is_consequence] or found
+    return nodes_told(report, (node for cause in guilty for node in cause.nodes), most=NODES_WIDTH)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+@dataclass(frozen=True)
+class _Page:
+    """The report at one width, with or without colours."""
+
+    report: RunReport
+    width: int
+    colour: bool
+
+    def headline(self) -> list[str]:
+        word = _word(self.report)
+        lines = self._wrapped(headline(self.report), first=0, rest=4)
+        verdict = self.report.verdict if word == WORDS[self.report.verdict] else Verdict.ERROR
+        lines[0] = lines[0].replace(word, self._painted(word, verdict), 1)
+        return lines
+
+    def causes(self, verdict: Verdict) -> Iterator[str]:
+        """Each thing that is wrong as: verdict, check, nodes; what was found; what to do."""
+        found = causes(self.report, verdict)
+        for cause in found[: ROOM[verdict]]:
+            yield from self._shared(cause) if cause.is_shared else self._own(cause)
+        hidden = found[ROOM[verdict] :]
+        if hidden:
+            nodes = self._nodes(node for cause in hidden for node in cause.nodes)
+            checks = {check for cause in hidden for check in cause.checks}
+            yield from self._labelled(verdict, f"{_count(len(checks), 'more check')} on {nodes}: see report.json")
+        if found:
+            yield ""
+
+    def _shared(self, cause: Cause) -> Iterator[str]:
+        """Many checks with the same words, or a consequence of another: one line."""
+        nodes, message = self._nodes(cause.nodes), printable(cause.parts[0].message)
+        yield from self._labelled(cause.verdict, f"{printable(cause.title)} on {nodes}: {message}")
+        yield from self._remedy(cause)
+
+    def _own(self, cause: Cause) -> Iterator[str]:
+        """One check; its messages with their nodes where it gave several."""
+        waived = " (waived)" if cause.is_waived else ""
+        yield from self._labelled(cause.verdict, f"{printable(cause.title)}  {self._nodes(cause.nodes)}{waived}")
+        is_one = len(cause.parts) == 1
+        for part in cause.parts[:MESSAGES_A_CHECK]:
+            who = "" if is_one else f"{self._nodes(part.nodes)}: "
+            text = f"{who}{printable(part.message, keep_newlines=True)}"
+            yield from self._message(text, most=MESSAGE_LINES if is_one else 1)
+        if len(cause.parts) > MESSAGES_A_CHECK:
+            yield f"{'':{INDENT}}... and {_count(len(cause.parts) - MESSAGES_A_CHECK, 'more message')} in report.json"
+        yield from self._remedy(cause)
+
+    def _message(self, text: str, *, most: int) -> Iterator[str]:
+        lines = [line for part in text.split("\n") for line in self._wrapped(part, first=INDENT, rest=INDENT)]
+        yield from lines[:most]
+        if len(lines) > most > 1:
+            yield f"{'':{INDENT}}... (more in report.json)"
+
+    def _remedy(self, cause: Cause) -> Iterator[str]:
+        for where in cause.where:
+            yield f"{'':{INDENT}}at {printable(where.file)}:{where.line}"
+        for fix in cause.fixes[:MESSAGES_A_CHECK]:
+            # On one line, however long: it is there to be copied.
+            yield f"{'':{INDENT}}Fix: {printable(' '.join(fix.split()))}"
+
+    def _nodes(self, names: Iterable[str]) -> str:
+        return nodes_told(self.report, names, most=NODES_WIDTH)
+
+    def counts(self) -> Iterator[str]:
+        """One line a reason for what was skipped, then how many passed and how many nobody asked."""
+        found = sorted(groups(self.report, Verdict.SKIP), key=lambda group: -len(group.checks))
+        for group in found[: ROOM[Verdict.SKIP]]:
+            part = "" if len(group.nodes) == len(self.report.nodes) else f" on {self._nodes(group.nodes)}"
+            text = f"{_count(len(group.checks), 'check')}{part}: {printable(group.message)}"
+            yield from self._labelled(Verdict.SKIP, text)
+        rest = {check for group in found[ROOM[Verdict.SKIP] :] for check in group.checks}
+        if rest:
+            yield from self._labelled(Verdict.SKIP, f"{_count(len(rest), 'check')} for other reasons")
+        passed = len(checks_by_verdict(self.report)[Verdict.PASS])
+        if passed:
+            yield from self._labelled(Verdict.PASS, _count(passed, "check"))
+        if self.report.ledger.not_asked:
+            asked = (
+                f"{_count(self.report.ledger.not_asked, 'check')} not asked (profile {printable(self.report.profile)})"
+            )
+            yield f"{'':{INDENT}}{asked}"
+
+    def measurements(self) -> Iterator[str]:
+        """Mesh, bench and training, after a blank line; the rows of a table stay whole."""
+        lines = list(measurement_lines(self.report))
+        if lines:
+            yield ""
+        for line in lines:
+            yield from [line] if line.startswith(" ") else self._wrapped(line, first=0, rest=10)
+
+    def changes(self) -> Iterator[str]:
+        """What is not as it was in the earlier run, a few lines of each kind."""
+        if self.report.changes is not None:
+            yield ""
+            yield from self._wrapped(heading(self.report.changes), first=0, rest=10)
+            for line in change_lines(self.report.changes, most=CHANGES):
+                yield line if len(line) <= self.width else f"{line[: self.width - 3]}..."
+            yield ""
+
+    def footer(self, directory: str) -> Iterator[str]:
+        """Time, notes, where the rest is, and the exit code."""
+        if self.report.stages:
+            told = ", ".join(f"{printable(name)} {_seconds(spent)}" for name, spent in self.report.stages.items())
+            yield from self._wrapped(f"time      {told}", first=0, rest=10)
+        for note in self.report.notes[:4]:
+            yield from self._wrapped(f"note      {printable(note)}", first=0, rest=10)
+        if len(self.report.notes) > 4:
+            yield f"note      and {len(self.report.notes) - 4} more: see report.json"
+        if directory:
+            yield f"report    {printable(directory)}"
+        yield f"exit code {self.report.exit_code}"
+
+    def _labelled(self, verdict: Verdict, text: str) -> list[str]:
+        lines = self._wrapped(text, first=INDENT, rest=INDENT + 2)
+        lines[0] = self._painted(f"{str(verdict).upper():<{INDENT}}", verdict) + lines[0][INDENT:]
+        return lines
+
+    def _wrapped(self, text: str, *, first: int, rest: int) -> list[str]:
+        # Words stay whole: a path or an address cut in two can be neither searched nor copied.
+        return textwrap.wrap(
+            text,
+            self.width,
+            initial_indent=" " * first,
+            subsequent_indent=" " * rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [" " * first]
+
+    def _painted(self, text: str, verdict: Verdict) -> str:
+        return f"\x1b[{COLOURS[verdict]}m{text}\x1b[0m" if self.colour else text

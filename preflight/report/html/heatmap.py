@@ -1,0 +1,124 @@
+"""Which pair of nodes is slow or cut off: the streams and the failed connections as a square of cells."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from preflight.report.html.plots import number, text
+from preflight.results import Bench, Edge, Mesh
+
+SIDE = 460  # pixels of the square, less for few nodes
+WIDEST = 64  # pixels of a cell
+NAMED = 32  # nodes up to which rows, columns and cells carry their names
+VALUED = 8  # nodes up to which a cell shows its figure
+# Share of the usual stream below which a cell has that class; the last is for all the others.
+SHARES = ((0.5, "h1"), (0.8, "h2"), (0.9, "h3"), (0.95, "h4"), (float("inf"), "h5"))
+STANDING_OUT = ("hx", "h1", "h2")
+SMALLEST = 3.0  # pixels of a cell that stands out
+LEGEND = (
+    ("hx", "no connection"), ("h1", "below 50 %"), ("h2", "50 to 80 %"), ("h3", "80 to 90 %"), ("h4", "90 to 95 %"),
+    ("h5", "95 % of the usual stream and more"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One ordered pair: the median of its streams, or why there is no connection."""
+
+    source: str
+    target: str
+    gbytes_per_s: float
+    reason: str
+    kind: str
+
+
+def pairs(bench: Bench | None, mesh: Mesh | None) -> tuple[Pair, ...]:
+    """Every pair that was measured or failed, the worst first."""
+    measured: dict[tuple[str, str], list[float]] = {}
+    for stream in bench.streams if bench else ():
+        measured.setdefault((stream.source, stream.target), []).append(stream.gbytes_per_s)
+    failed: dict[tuple[str, str], Edge] = {(edge.source, edge.target): edge for edge in (mesh.failed if mesh else ())}
+    medians = {pair: statistics.median(each) for pair, each in measured.items()}
+    middle = _usual(medians)
+    made = [Pair(*pair, 0.0, edge.reason, "hx") for pair, edge in failed.items()]
+    for pair, figure in sorted(medians.items(), key=lambda item: item[1]):
+        if pair not in failed:
+            share = figure / middle if middle > 0 else 1.0
+            kind = next(kind for limit, kind in SHARES if share < limit)
+            made.append(Pair(*pair, figure, "", kind))
+    return tuple(made)
+
+
+def _usual(medians: dict[tuple[str, str], float]) -> float:
+    """The median of each node's best stream: a node that is slow both ways spoils most pairs of a small cluster."""
+    best: dict[str, float] = {}
+    for pair, figure in medians.items():
+        for node in pair:
+            best[node] = max(best.get(node, 0.0), figure)
+    return statistics.median(best.values()) if best else 0.0
+
+
+def heat_map(nodes: Sequence[str], found: Sequence[Pair]) -> Markup:
+    """Rows send, columns receive. One path a class, so that 512 nodes weigh no more than their cells."""
+    index = {node: place for place, node in enumerate(nodes)}
+    shown = [pair for pair in found if pair.source in index and pair.target in index]
+    margin = 96 if len(nodes) <= NAMED else 26
+    side = min(SIDE, WIDEST * len(nodes))
+    cell = side / len(nodes)
+    gap = 2.0 if cell > 10 else 0.0
+    parts = []
+    for kind, _ in reversed(LEGEND):  # the worst on top
+        # A slow pair among thousands is drawn larger than it is, else nobody sees it.
+        wide = max(cell - gap, SMALLEST) if kind in STANDING_OUT else cell - gap
+        boxes = "".join(
+            f"M{number(margin + index[pair.target] * cell)} {number(margin + index[pair.source] * cell)}"
+            f"h{number(wide)}v{number(wide)}h-{number(wide)}z"
+            for pair in shown
+            if pair.kind == kind
+        )
+        if boxes:
+            parts.append(Markup('<path class="{}" d="{}"/>').format(kind, boxes))
+    if len(nodes) <= NAMED:
+        parts += [_name(node, place, cell, margin) for node, place in index.items()]
+        parts += [_cell(pair, index, cell, margin, gap, has_figure=len(nodes) <= VALUED) for pair in shown]
+    parts.append(_label("receives", margin + side / 2, 12, turned=False))
+    parts.append(_label("sends", 12, margin + side / 2, turned=True))
+    total = number(margin + side)
+    words = f"Streams between {len(nodes)} nodes: rows send, columns receive. The slowest pairs stand in the table."
+    return Markup('<svg class="heat" role="img" aria-label="{}" width="{}" viewBox="0 0 {} {}">{}</svg>').format(
+        words, total, total, total, Markup("").join(parts)
+    )
+
+
+def _name(node: str, place: int, cell: float, margin: int) -> Markup:
+    middle = number(margin + (place + 0.5) * cell)
+    short = text(node if len(node) <= 12 else f"{node[:5]}…{node[-6:]}")
+    return Markup(
+        '<text class="tick" x="{left}" y="{middle}" text-anchor="end" dominant-baseline="middle">{name}</text>'
+        '<text class="tick" transform="translate({middle} {left}) rotate(-60)" dominant-baseline="middle">{name}</text>'
+    ).format(left=margin - 6, middle=middle, name=short)
+
+
+def _cell(pair: Pair, index: dict[str, int], cell: float, margin: int, gap: float, *, has_figure: bool) -> Markup:
+    x, y = margin + index[pair.target] * cell, margin + index[pair.source] * cell
+    figure = pair.reason or f"{pair.gbytes_per_s:.4g}"
+    words = f"{pair.source} to {pair.target}: {pair.reason or f'{figure} GB/s'}"
+    touch = Markup('<rect class="touch" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>').format(
+        number(x), number(y), number(cell - gap), number(cell - gap), text(words)
+    )
+    if not has_figure:
+        return touch
+    return touch + Markup('<text class="figure {}" x="{}" y="{}" text-anchor="middle">{}</text>').format(
+        pair.kind, number(x + (cell - gap) / 2), number(y + (cell - gap) / 2 + 4), text(figure)
+    )
+
+
+def _label(words: str, x: float, y: float, *, turned: bool) -> Markup:
+    turn = Markup(" rotate(-90)") if turned else ""
+    return Markup('<text class="label" transform="translate({} {}){}" text-anchor="middle">{}</text>').format(
+        number(x), number(y), turn, words
+    )

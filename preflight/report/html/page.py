@@ -1,0 +1,213 @@
+"""How does one page, opened from disk and without a network, show a person the whole run?"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from preflight.ledger.findings import SEVERITY, Verdict
+from preflight.report.causes import BAD, causes, counts_of_nodes, nodes_told, worst_of_nodes
+from preflight.report.changes import drift_told, heading, told
+from preflight.report.document import RunReport
+from preflight.report.facts import compared
+from preflight.report.formats.text import headline
+from preflight.report.groups import checks_by_verdict, groups
+from preflight.report.html import figures
+from preflight.report.html.heatmap import LEGEND, heat_map, pairs
+from preflight.report.html.strip import NARROWEST, SHAPES, STANDING_OUT, strip
+from preflight.report.material import Material
+from preflight.report.matrix import LETTERS, Row, packed, rows
+from preflight.report.measurements import size_told
+from preflight.report.plan import SEAT, launches, seats
+from preflight.report.printable import printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+FOLDER = Path(__file__).parent
+SIZE_LIMIT_BYTES = 3_000_000
+CELLS_UP_TO = 16  # nodes that get a column of their own; more become a band
+SIGNS = {"p": "✓", "f": "✕", "e": "?", "w": "!", "s": "–", "n": "·"}  # noqa: RUF001 -- a dash for skipped
+
+
+@dataclass(frozen=True)
+class Level:
+    """How much of a long run the page tells; the rest is in report.json."""
+
+    findings: int  # of one check in the matrix
+    letters: int  # of one message there
+    causes: int  # of one verdict
+    nodes: int  # in the table of nodes
+    values: int  # of one fact
+    log_letters: int  # of all logs together
+
+
+# The first level that keeps the page below its size is taken.
+LEVELS = (Level(12, 800, 20, 1024, 64, 400_000), Level(4, 300, 10, 256, 16, 40_000), Level(1, 120, 3, 32, 4, 0))
+
+
+def html_text(material: Material) -> str:
+    """The page: valid HTML, nothing of which acts but our own script, known by its hash."""
+    page = ""
+    for level in LEVELS:
+        page = _page(material, level)
+        if len(page.encode("utf-8")) <= SIZE_LIMIT_BYTES:
+            break
+    return page
+
+
+def _page(material: Material, level: Level) -> str:
+    from markupsafe import Markup
+
+    report = material.report
+    word, _, detail = headline(report).partition("  ")
+    style, script = _asset("report.css"), _asset("report.js")
+    is_whole = report.finished and report.exit_code in (0, 1, 3, 5)
+    found = pairs(report.bench, report.mesh)
+    worst = worst_of_nodes(report)
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            report=report,
+            word=word,
+            detail=detail,
+            state=LETTERS[report.verdict] if is_whole else "e",
+            level=level,
+            style=Markup(style),  # noqa: S704 -- a file of ours
+            script=Markup(script),  # noqa: S704 -- a file of ours
+            policy=f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+            "img-src data:; base-uri 'none'; form-action 'none'",
+            data=_data(report),
+            causes={verdict: causes(report, verdict) for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)},
+            skips=groups(report, Verdict.SKIP),
+            heading=heading,
+            change_told=told,
+            drift_told=drift_told,
+            checks=checks_by_verdict(report),
+            rows=rows(report),
+            nodes=sorted(report.nodes, key=lambda node: (report.nodes[node].reached, -SEVERITY[worst[node]])),
+            worst=worst,
+            counts=counts_of_nodes(report),
+            has_cells=len(report.nodes) <= CELLS_UP_TO,
+            facts=compared(material.facts),
+            launches=launches(report.plan or {}),
+            seats=seats(report.plan or {}),
+            reference_job=str((report.plan or {}).get("reference_job", "")),
+            seat_names=[name.replace("_", " ") for name in SEAT],
+            logs={name: text for name, text in material.logs.items() if text.strip()},
+            log_letters=level.log_letters // max(len(material.logs), 1),
+            pairs=found,
+            map=heat_map(tuple(report.nodes), found) if found and len(report.nodes) > 1 else "",
+            legend=LEGEND,
+            figures=figures,
+            command=shlex.join(report.run.command),
+            letters=LETTERS,
+            signs=SIGNS,
+            verdicts=(Verdict.FAIL, Verdict.ERROR, Verdict.WARN, Verdict.PASS, Verdict.SKIP),
+            told=lambda names, most=80: nodes_told(report, names, most=most),
+            summary=lambda row: _summary(report, row),
+            strip=strip,
+            size=size_told,
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        loader=FileSystemLoader(FOLDER),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_plain,
+    )
+    environment.filters["lines"] = _lines
+    environment.filters["fix"] = _fix
+    environment.filters["cut"] = _cut
+    return environment
+
+
+def _plain(value: Any) -> Any:
+    """Every text that a template puts on the page is made printable here, and escaped by Jinja after it."""
+    return printable(value) if type(value) is str else value
+
+
+def _lines(text: str) -> Markup:
+    """A text of several lines, for a place that keeps them."""
+    from markupsafe import escape
+
+    return escape(printable(text, keep_newlines=True))
+
+
+def _fix(text: str) -> Markup:
+    """What to do, with `commands` as code that can be copied."""
+    from markupsafe import Markup, escape
+
+    pieces = text.strip().split("`")
+    if len(pieces) % 2 == 0:  # a backtick without its twin: then none of them means code
+        return _lines(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(printable(piece))
+        if place % 2
+        else escape(printable(piece, keep_newlines=True))
+        for place, piece in enumerate(pieces)
+    )
+
+
+def _cut(text: str, letters: int) -> str:
+    return text if len(text) <= letters else f"{text[:letters]}… (all of it in report.json)"
+
+
+@cache
+def _asset(name: str) -> str:
+    """A file of the package that goes into the page as it is."""
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _data(report: RunReport) -> Markup:
+    """What the script reads: every node's name, every check's cells, and how a band is drawn."""
+    from markupsafe import Markup
+
+    document = {
+        "nodes": [printable(node).lower() for node in report.nodes],
+        "rows": [[LETTERS[row.verdict], packed(row.cells)] for row in rows(report)],
+        "shapes": {LETTERS[verdict]: shape for verdict, shape in SHAPES.items()},
+        "narrowest": NARROWEST,
+        "standingOut": [LETTERS[verdict] for verdict in STANDING_OUT],
+    }
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    # Inside a script element only these could end it, or open a comment in it.
+    return Markup(re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", text))  # noqa: S704 -- escaped just here
+
+
+def _summary(report: RunReport, row: Row) -> str:
+    """The row in words: what stands out with its nodes, then how many of the rest."""
+    names = tuple(report.nodes)
+    by_verdict: dict[Verdict | None, list[str]] = {}
+    for name, verdict in zip(names, row.cells, strict=True):
+        by_verdict.setdefault(verdict, []).append(name)
+    if len(by_verdict) == 1:
+        return nodes_told(report, names, most=40)
+    told = []
+    for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN, Verdict.PASS, Verdict.SKIP, None):
+        if verdict in by_verdict:
+            who = by_verdict[verdict]
+            named = f" {nodes_told(report, who, most=40)}" if verdict in (*BAD, Verdict.WARN) else f" {len(who)}"
+            told.append(f"{verdict or 'not judged'}{named}")
+    return " · ".join(told)

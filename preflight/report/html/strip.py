@@ -1,0 +1,44 @@
+"""How are the verdicts of one check on many nodes drawn in one narrow band?"""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from preflight.ledger.findings import Verdict
+from preflight.report.matrix import LETTERS, Row
+
+HEIGHT = 10
+# Top and height of each verdict: a fail stands out by its shape too, not by colour alone.
+SHAPES: dict[Verdict | None, tuple[float, float]] = {
+    Verdict.PASS: (3, 4),
+    Verdict.SKIP: (4.5, 1),
+    Verdict.WARN: (1.5, 7),
+    Verdict.ERROR: (1, 8),
+    Verdict.FAIL: (0, 10),
+}
+STANDING_OUT = (Verdict.WARN, Verdict.ERROR, Verdict.FAIL)
+NARROWEST = 125  # of the band's width: one node among thousands is still seen
+
+
+def strip(row: Row) -> Markup:
+    """One path a verdict, drawn in order of severity, so that a lonely fail lies on top."""
+    count = max(len(row.cells), 1)
+    runs = row.runs()
+    parts = []
+    for verdict, (top, height) in SHAPES.items():
+        boxes = ""
+        for found, start, length in runs:
+            if found is verdict:
+                left, wide = _wide_enough(start, length, count) if verdict in STANDING_OUT else (start, length)
+                boxes += f"M{left:.5g} {top:g}h{wide:.4g}v{height:g}h-{wide:.4g}z"
+        parts.append(Markup('<path class="{}" d="{}"/>').format(LETTERS[verdict], boxes))
+    return Markup(
+        '<svg class="strip" aria-hidden="true" viewBox="0 0 {} {}" preserveAspectRatio="none">{}</svg>'
+    ).format(count, HEIGHT, Markup("").join(parts))
+
+
+def _wide_enough(start: int, length: int, count: int) -> tuple[float, float]:
+    least = count / NARROWEST
+    if length >= least:
+        return start, length
+    return min(max(start - (least - length) / 2, 0.0), count - least), least

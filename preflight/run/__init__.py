@@ -1,0 +1,1 @@
+"""A run, live or stored, and what is known of earlier ones."""

@@ -1,0 +1,134 @@
+"""Which runs lie in a folder of runs: to list them, to find the last good one, to keep only the newest?"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from preflight import hosts
+from preflight.errors import UsageError
+from preflight.ledger.findings import Verdict
+from preflight.options.options import Options
+from preflight.report import FILES
+from preflight.report.compare import Snapshot
+from preflight.report.document import RunInfo
+from preflight.report.printable import printable
+from preflight.run import stored
+
+LAST_GOOD = "last-good"
+REPORTS = Path("reports")
+OURS = {*FILES.values(), "facts", "logs"}
+RUNNING_AT_MOST = timedelta(days=1)  # the longest --deadline: an unfinished run that began earlier is over
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The keys of report.json that a list needs; all others are passed over."""
+
+    finished: bool
+    run: RunInfo
+    verdict: Verdict
+    exit_code: int
+    nodes: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Past:
+    """A run that lies in a folder."""
+
+    folder: Path
+    head: Head
+
+
+def runs(folder: Path) -> list[Past]:
+    """The runs right below a folder, the newest first; what is no run of ours is passed over."""
+    found = [
+        Past(inner, head)
+        for inner in (sorted(folder.iterdir()) if folder.is_dir() else ())
+        if inner.is_dir() and not inner.is_symlink() and (head := _head(inner / FILES["json"])) is not None
+    ]
+    return sorted(found, key=lambda past: past.head.run.started, reverse=True)
+
+
+def baseline(options: Options, names: Collection[str]) -> Snapshot | None:
+    """The run that --baseline names: a folder, or for last-good the newest good one of these nodes, if any.
+
+    Those of `reports` count, and those beside this run's own folder. Raises UsageError for what is no run.
+    """
+    if not options.baseline:
+        return None
+    if options.baseline != LAST_GOOD:
+        return _snapshot(Path(options.baseline))
+    wanted, places = set(names), {place.resolve() for place in (REPORTS, options.folder.parent)}
+    found = [past for place in places for past in runs(place) if _is_good(past.head) and set(past.head.nodes) == wanted]
+    newest = max(found, key=lambda past: past.head.run.started, default=None)
+    return None if newest is None else _snapshot(newest.folder)
+
+
+def list_text(folder: Path) -> str:
+    """A line a run: when, verdict, nodes, how long, where."""
+    from tabulate import tabulate
+
+    rows = [
+        [
+            past.head.run.started.replace("T", " ")[:16],
+            str(past.head.verdict) if past.head.finished else "unfinished",
+            hosts.fold(past.head.nodes),
+            f"{past.head.run.seconds:.0f} s",
+            str(past.folder),
+        ]
+        for past in runs(folder)
+    ]
+    if not rows:
+        return f"no run in {printable(str(folder))}"
+    cells = [[printable(cell) for cell in row] for row in rows]
+    return str(tabulate(cells, ["started (UTC)", "verdict", "nodes", "took", "run"], "plain", disable_numparse=True))
+
+
+def keep(folder: Path, count: int) -> list[str]:
+    """Delete all runs in a folder but the newest; a line for each that went, or had to stay.
+
+    A folder goes only if all that it holds is a run's; one that may still be under way stays.
+    """
+    told = []
+    for past in runs(folder)[count:]:
+        name = printable(str(past.folder))
+        others = sorted({path.name for path in past.folder.iterdir()} - OURS)
+        if others:
+            told.append(f"kept {name}: it also holds {printable(', '.join(others[:3]))}")
+        elif not past.head.finished and not _is_over(past.head.run.started):
+            told.append(f"kept {name}: it may still be under way")
+        else:
+            shutil.rmtree(past.folder)
+            told.append(f"deleted {name}")
+    return told
+
+
+def _snapshot(folder: Path) -> Snapshot:
+    try:
+        return stored.snapshot(folder)
+    except UsageError as error:
+        raise UsageError(f"--baseline {printable(str(folder))}: {error}") from None
+
+
+def _is_good(head: Head) -> bool:
+    return head.finished and head.exit_code == 0 and head.verdict in {Verdict.PASS, Verdict.WARN}
+
+
+def _is_over(started: str) -> bool:
+    try:
+        return datetime.now(timezone.utc) - datetime.fromisoformat(started) > RUNNING_AT_MOST
+    except (ValueError, TypeError):
+        return False
+
+
+def _head(path: Path) -> Head | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Head)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None

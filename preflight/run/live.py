@@ -1,0 +1,252 @@
+"""One run: open the sessions, collect the facts, start mesh, bench and training on first use, keep the deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import TypeVar
+
+from preflight.collect import ending, files, subjects, trust
+from preflight.errors import NotApplicable, NotMeasured, PreflightError
+from preflight.facts import view
+from preflight.facts.cluster import Cluster
+from preflight.facts.decode import Document, merge
+from preflight.facts.node import NodeFacts
+from preflight.hosts import Host, fold
+from preflight.jobs.outcome import Outcome
+from preflight.jobs.placement import Crew
+from preflight.launch.launchers import why_not
+from preflight.measure import bench, devices, mesh, scope, streams, training
+from preflight.options.options import Options
+from preflight.report.compare import Snapshot
+from preflight.results import Bench, Mesh, Training
+from preflight.run.progress import Progress
+from preflight.session.fleet import Fleet
+
+T = TypeVar("T")
+DEEPSPEED_ON_CPU = "without GPUs accelerate's DeepSpeed gives every rank a world of one"
+MESH_SECONDS = 30.0
+BENCH_SECONDS = 90.0
+SEARCH_SECONDS = 60.0
+TRAINING_SECONDS = 90.0
+FILES_SECONDS = 150.0
+CLOSING_SECONDS = 8.0  # kept back from the deadline for ending the nodes and writing the report; of a short one a fifth
+
+
+@dataclass
+class Run:
+    """A live run. Create it, `open` it, ask it, `close` it; a stage that has no time left is NotMeasured."""
+
+    options: Options
+    hosts: tuple[Host, ...]
+    progress: Progress = field(default_factory=lambda: Progress(0))
+    started: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    stage_seconds: dict[str, float] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    documents: dict[str, Document] = field(default_factory=dict)
+    cluster: Cluster = field(default_factory=lambda: Cluster(()))
+    notes: list[str] = field(default_factory=list)
+    left_out: frozenset[str] = frozenset()
+    baseline: Snapshot | None = None  # the earlier run to compare with
+
+    def __post_init__(self) -> None:
+        self.names = tuple(host.name for host in self.hosts)
+        self.deadline = time.monotonic() + self.options.deadline_seconds
+        self._fleet: Fleet | None = None
+        self._mesh: Mesh | None = None
+        self._bench: Bench | None = None
+        self._training: Training | None = None
+        self._broken: dict[str, str] = {}
+
+    @property
+    def fleet(self) -> Fleet:
+        """The sessions; only after `open`."""
+        if self._fleet is None:
+            raise PreflightError("the run was not opened")
+        return self._fleet
+
+    def open(self) -> None:
+        """Reach every node and collect its facts; nodes that fail are in `failures`."""
+        opts = self.options
+        self._fleet = Fleet(self.hosts, opts.reach, run_id=opts.run_id, deadline=self.deadline)
+        self._begin("facts: reaching the nodes and reading them")
+        collecting = subjects.collect(self.fleet, opts.layers, opts.backend)
+        self.documents = self._timed("facts", lambda: self.fleet.run(collecting, seconds=self._left(90.0)))
+        self._begin("files: what all nodes share, and what takes long")
+        self._timed("files", lambda: self.fleet.run(self._further_facts(), seconds=self._left(FILES_SECONDS)))
+        self.failures = {name: error.reason for name, error in self.fleet.failures.items()}
+        self.cluster = view.view(self.documents.values(), opts.backend)
+        self.notes += [
+            f"{name}: text before our replies: {session.decoder.text()[:200]!r}"
+            for name, session in self.fleet.sessions.items()
+            if session.decoder.noise.strip()
+        ]
+
+    def _begin(self, stage: str) -> None:
+        self.progress.stage(stage, tuple if self._fleet is None else self._fleet.waiting)
+
+    async def _further_facts(self) -> None:
+        """What needs all nodes at once, or may take long: folders and files, and logins from node to node."""
+        opts = self.options
+        sessions = {name: self.fleet.sessions[name] for name in self.documents}
+        for name, facts_of in (await files.collect(sessions, opts)).items():
+            self.documents[name] = merge(self.documents[name], *facts_of)
+        hosts_of = {host.name: host for host in self.hosts if host.name in sessions}
+        for name, facts_of in (await trust.collect(sessions, hosts_of, opts)).items():
+            self.documents[name] = merge(self.documents[name], *facts_of)
+
+    def close(self) -> None:
+        """End every keeper; what a node could not clean up is a note."""
+        if self._fleet is None:
+            return
+        self._timed("close", self._fleet.close)
+        for name, session in self._fleet.sessions.items():
+            self.notes += [f"{name}: left behind: {left}" for left in session.residue]
+            if not session.ended and name not in self.failures:
+                self.notes.append(f"{name}: the connection ended before the node confirmed that nothing is left")
+
+    def leave_out(self, names: Collection[str]) -> None:
+        """Start the jobs that follow without these nodes, and say so."""
+        if not self.left_out.issuperset(names):
+            self.left_out |= frozenset(names)
+            ran = fold(node.name for node in self.crew.cluster)
+            self.notes.append(f"--prune: {fold(sorted(self.left_out))} left out; later jobs ran on {ran}")
+
+    @property
+    def crew(self) -> Crew:
+        """The nodes that jobs run on."""
+        nodes = tuple(node for node in self.cluster if node.name not in self.left_out)
+        return Crew(Cluster(nodes, asked=len(self.names)), self.names, self.options)
+
+    def mesh(self) -> Mesh:
+        """The port mesh between the nodes that have a training interface."""
+        if self._mesh is None:
+            self._begin("mesh: connecting every pair of nodes on random ports")
+            addresses = {
+                node.name: view.training_address(node) for node in self.cluster if self._has_training_interface(node)
+            }
+            seconds = self._left(MESH_SECONDS)
+            work = mesh.run(self.fleet.sessions, addresses, full=self.options.full_mesh, seconds=seconds)
+            self._mesh = self._timed("mesh", lambda: self.fleet.run(work, seconds=seconds + 5.0))
+        return self._mesh
+
+    def bench(self) -> Bench:
+        """The all-reduce and the streams beside it."""
+        if self._bench is None:
+            self._begin("bench: measuring the bandwidth")
+            opts, crew = self.options, self.crew
+            searching = self._full_mesh_seconds() if opts.full_mesh else SEARCH_SECONDS
+            searching += devices.SECONDS
+            groups = scope.rounds(opts.sweep.scope, crew.placements())
+            seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep, max(1, len(groups)))))
+            told = bench.settings(crew.backend, len(crew.cluster), opts.sweep, groups=groups, seconds=seconds)
+            plan = bench.Plan(
+                "direct",
+                is_localizing=opts.localize,
+                is_full_mesh=opts.full_mesh,
+                is_burning_in=opts.burn_in,
+                thresholds=opts.settings,
+                baseline=self.baseline.results if self.baseline is not None else (),
+                say=self.progress.say,
+                scope=opts.sweep.scope,
+            )
+            job = crew.job("collectives", told, seconds=self._left(seconds))
+            work = bench.run(self.fleet.sessions, crew.cluster, job, plan)
+            left = self._left(seconds + searching)
+            self._bench, outcomes = self._timed("bench", lambda: self.fleet.run(work, seconds=left))
+            for name, outcome in outcomes.items():
+                self._keep_logs(name, outcome)
+        return self._bench
+
+    def training(self) -> Training:
+        """The reference training through the launcher asked for."""
+        if self._training is None:
+            self._begin("training: running the reference job")
+            opts, crew = self.options, self.crew
+            if self.not_started():
+                raise NotApplicable(self.not_started())
+            told = training.settings(crew.backend, opts)
+            job = crew.job("train", told, seconds=self._left(TRAINING_SECONDS))
+            job = replace(job, starting=opts.starting, placements=crew.placements(opts.starting))
+            refusal = why_not(opts.launcher, job, view.packages(crew.cluster))
+            if refusal:
+                raise NotMeasured(refusal)
+            work = training.run(self.fleet.sessions, job, opts, algbw_gbytes_per_s=self._algbw())
+            left = self._left(300.0)
+            self._training, outcomes = self._timed("training", lambda: self.fleet.run(work, seconds=left))
+            for name, outcome in outcomes.items():
+                self._keep_logs(name, outcome)
+        return self._training
+
+    def not_started(self) -> str:
+        """Why the launch files cannot start the reference job on these nodes, "" where they can."""
+        starting = self.options.starting
+        reason = starting.refusal
+        if starting.needs_gpus and self.crew.backend == "gloo":
+            reason = f"{starting.needs_gpus}: {DEEPSPEED_ON_CPU}"
+        return f"the reference job was not started: {reason}" if reason else ""
+
+    def end(self) -> None:
+        """Look at the nodes once more, after everything else: what has moved is the subject ending."""
+        if "ending" in self.stage_seconds:
+            return
+        self._begin("ending: looking at the nodes once more")
+        sessions = {name: self.fleet.sessions[name] for name in self.documents}
+        work = ending.collect(sessions)
+        for name, told in self._timed("ending", lambda: self.fleet.run(work, seconds=self._left(20.0))).items():
+            self.documents[name] = merge(self.documents[name], *told)
+        self.cluster = view.view(self.documents.values(), self.options.backend)
+
+    def planned(self) -> tuple[str, ...]:
+        """The node of every rank of the training, by rank; empty where its agents number them as they like."""
+        return self.crew.planned()
+
+    def _full_mesh_seconds(self) -> float:
+        """What the streams between all pairs will take, said before they start; refused where there is no time."""
+        seconds = streams.full_mesh_seconds(len(self.crew.cluster))
+        told = f"streams between all pairs of {len(self.crew.cluster)} nodes: about {seconds:.0f} s"
+        if seconds > self._left(seconds):
+            raise NotMeasured(f"{told}, more than the deadline leaves: give a longer --deadline")
+        self.notes.append(told)
+        self.progress.say(told)
+        return 2 * seconds + SEARCH_SECONDS
+
+    def _algbw(self) -> float | None:
+        """What the bench's all-reduce reached over these ranks, where it ran."""
+        results = self._bench.results if self._bench is not None else ()
+        return max((result.algbw_gbytes_per_s for result in results if result.title == "all_reduce"), default=None)
+
+    def _has_training_interface(self, node: NodeFacts) -> bool:
+        try:
+            return bool(node.network.training_interface.name)
+        except PreflightError:
+            return False
+
+    def _left(self, wanted: float) -> float:
+        left = self.deadline - time.monotonic() - min(CLOSING_SECONDS, self.options.deadline_seconds / 5)
+        if left < 1.0:
+            raise NotMeasured(f"the deadline of {self.options.deadline_seconds:g} s was reached")
+        return min(wanted, left)
+
+    def _timed(self, stage: str, work: Callable[[], T]) -> T:
+        """Run a stage once: one that broke tells every further check the same, and is not started again."""
+        if stage in self._broken:
+            raise NotMeasured(self._broken[stage])
+        begun = time.monotonic()
+        try:
+            return work()
+        except PreflightError as error:
+            self._broken[stage] = str(error)
+            raise NotMeasured(str(error)) from None
+        finally:
+            self.stage_seconds[stage] = round(time.monotonic() - begun, 3)
+
+    def _keep_logs(self, stage: str, outcome: Outcome) -> None:
+        for node, commands in outcome.commands.items():
+            self.logs[f"{stage}-launch-{node}.log"] = commands
+        for story in outcome.stories:
+            placement = story.placement
+            self.logs[f"{stage}-rank{placement.rank}-{placement.node}.log"] = story.log

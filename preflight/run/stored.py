@@ -1,0 +1,120 @@
+"""What did a finished run store, so that it can be judged again without contacting anybody?"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from preflight.errors import NotMeasured, UsageError
+from preflight.facts import decode, view
+from preflight.facts.cluster import Cluster
+from preflight.report.compare import Snapshot
+from preflight.report.document import RunReport
+from preflight.report.facts import lasting, told
+from preflight.report.json import read_json
+from preflight.report.material import Material
+from preflight.results import Bench, Mesh, Training
+
+T = TypeVar("T")
+LOG_LIMIT_BYTES = 1 << 20
+
+
+@dataclass
+class StoredRun:
+    """A run read from its folder: the same questions, the stored answers."""
+
+    names: tuple[str, ...]
+    cluster: Cluster
+    failures: dict[str, str]
+    report: RunReport
+    stage_seconds: dict[str, float] = field(default_factory=dict)
+
+    def mesh(self) -> Mesh:
+        """The stored mesh."""
+        return _present(self.report.mesh, "mesh")
+
+    def bench(self) -> Bench:
+        """The stored benchmark."""
+        return _present(self.report.bench, "bench")
+
+    def training(self) -> Training:
+        """The stored training."""
+        return _present(self.report.training, "training")
+
+    def end(self) -> None:
+        """The second look is stored with the facts."""
+
+    def leave_out(self, names: Collection[str]) -> None:
+        """The stored jobs ran on whatever nodes they ran on."""
+
+    def not_started(self) -> str:
+        """Nothing is started from a stored run."""
+        return "judged from a stored run"
+
+    def planned(self) -> tuple[str, ...]:
+        """The node of every rank, as the stored training says."""
+        ranks = self.report.training.ranks if self.report.training is not None else ()
+        return tuple(rank.node for rank in sorted(ranks, key=lambda rank: rank.rank))
+
+
+def snapshot(folder: Path) -> Snapshot:
+    """A finished run as others are compared with it; `folder` may be report.json alone, then without facts."""
+    if not folder.is_dir():
+        return Snapshot(read_json(folder))
+    run = load(folder, "auto")
+    return Snapshot(run.report, {node.name: lasting(node) for node in run.cluster})
+
+
+def load(folder: Path, backend: str) -> StoredRun:
+    """The run stored in `folder`. Raises UsageError naming the file that is missing or malformed."""
+    report = read_json(folder / "report.json")
+    with _without_collections():
+        cluster = view.view(_documents(folder / "facts", report), backend)
+    reached = {node.name for node in cluster}
+    failures = {name: "not reached in the stored run" for name in report.nodes if name not in reached}
+    return StoredRun(tuple(report.nodes), cluster, failures, report)
+
+
+def _documents(folder: Path, report: RunReport) -> Iterator[decode.Document]:
+    """One after the other: what a document took is free again before the next is read."""
+    for path in sorted(folder.glob("*.json")):
+        document = decode.read(path)
+        if document.node not in report.nodes:
+            raise UsageError(f"{path}: node {document.node!r} is not in report.json")
+        yield document
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Facts of 1,000 nodes live to the end: looking through them for garbage again and again costs seconds."""
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
+
+
+def material(folder: Path, report: RunReport) -> Material:
+    """What report.html draws from, as far as the folder holds it; `folder` may be report.json alone."""
+    if not folder.is_dir():
+        return Material(report)
+    told_facts = {node.name: told(node) for node in load(folder, "auto").cluster}
+    logs = {path.name: _end_of(path) for path in sorted((folder / "logs").glob("*.log"))}
+    return Material(report, told_facts, logs)
+
+
+def _end_of(path: Path) -> str:
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - LOG_LIMIT_BYTES))
+        return stream.read(LOG_LIMIT_BYTES).decode("utf-8", "replace")
+
+
+def _present(section: T | None, name: str) -> T:
+    if section is None:
+        raise NotMeasured(f"the stored run has no {name}")
+    return section

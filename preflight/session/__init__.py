@@ -1,0 +1,1 @@
+"""One live connection a node."""

@@ -1,0 +1,290 @@
+"""How do we talk with a node: open one connection, call, stream, close?
+
+All sessions live on one asyncio loop in one thread for the whole run, so leases are renewed while a check computes
+or a person sits in a debugger. Everything here is a coroutine on that loop; `Fleet.run` is the door from other threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import sys
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from preflight.errors import BadReply, Busy, HostError, TimedOut, Unreachable
+from preflight.hosts import Host
+from preflight.node.agent import frames
+from preflight.session import payload
+from preflight.transport import Reach, command, ssh
+
+LEASE_SECONDS = 10.0
+BEAT_SECONDS = 2.0
+HELLO_SECONDS = 20.0
+NOISE_LIMIT_BYTES = 1 << 20
+STDERR_KEPT_BYTES = 64 << 10
+CLOSE_SECONDS = 6.0
+PINGS = 4  # at most, until one came back so soon:
+SURE_SECONDS = 0.02
+CLOCK_SECONDS = 5.0
+
+
+class Call:
+    """A call under way on one node; ask it for its events and its result."""
+
+    def __init__(self, session: Session, number: int, deadline: float) -> None:
+        self.session = session
+        self.number = number
+        self.deadline = deadline
+        self.inbox: asyncio.Queue[dict[str, Any] | HostError] = asyncio.Queue()
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """The events until the result; raises HostError when there will be none."""
+        while True:
+            message = await self._next()
+            if "result" in message:
+                self.result: dict[str, Any] = message["result"]
+                return
+            yield message["event"]
+
+    async def first(self, key: str) -> Any:
+        """The value of the first event that has `key`; raises HostError when the call ends before it."""
+        async for event in self.events():
+            if key in event:
+                return event[key]
+        raise BadReply(self.session.host.name, f"the call ended without {key!r}")
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Send a message into the running call."""
+        await self.session.write({"to": self.number, "send": message})
+
+    async def cancel(self) -> None:
+        """End the call on the node."""
+        self.session.calls.pop(self.number, None)
+        if not self.session.failure:
+            await self.session.write({"cancel": self.number})
+
+    async def _next(self) -> dict[str, Any]:
+        left = self.deadline - time.monotonic()
+        try:
+            # wait_for starts a task of its own: too much for what is here already.
+            inbox = self.inbox
+            message = inbox.get_nowait() if inbox.qsize() else await asyncio.wait_for(inbox.get(), max(0.0, left))
+        except asyncio.TimeoutError:
+            await self.cancel()
+            raise TimedOut(self.session.host.name, "no answer within the time limit of the call") from None
+        if isinstance(message, HostError):
+            raise message
+        if "error" in message:
+            raise HostError(self.session.host.name, str(message["error"]))
+        return message
+
+
+class Session:
+    """One live connection to one node."""
+
+    def __init__(self, host: Host, *, run_id: str, deadline: float) -> None:
+        self.host = host
+        self.run_id = run_id
+        self.deadline = deadline
+        self.marker = secrets.token_hex(16).encode()
+        self.decoder = frames.Decoder(self.marker)
+        self.calls: dict[int, Call] = {}
+        self.failure: HostError | None = None
+        self.hello: dict[str, Any] = {}
+        self.stderr = b""
+        self.residue: list[str] = []
+        self.ended = False
+        self.clock: tuple[float, float] = (0.0, float("inf"))
+        self._numbers = iter(range(1, sys.maxsize))
+        self._control: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self, reach: Reach) -> None:
+        """Connect, load the keeper, take the node's lock, measure its clock. Raises HostError."""
+        argv = command(self.host, reach)
+        try:
+            self.process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+                limit=1 << 20,
+            )
+        except OSError as error:
+            raise Unreachable(self.host.name, f"cannot start {argv[0]}: {error.strerror}") from None
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._read_errors())]
+        try:
+            await self._greet(reach.connect_seconds + HELLO_SECONDS)
+        except HostError:
+            await self.abort()
+            raise
+        self._tasks.append(asyncio.create_task(self._beat()))
+
+    async def _greet(self, seconds: float) -> None:
+        end = time.monotonic() + min(seconds, max(1.0, self.deadline - time.monotonic()))
+        await self._write_raw(payload.first_message(self.marker))
+        self.hello = (await self._expect("hello", end))["hello"]
+        modules = payload.missing_modules(self.hello)
+        opening = {
+            "run": self.run_id,
+            "lease_seconds": LEASE_SECONDS,
+            "deadline_seconds": max(1.0, self.deadline - time.monotonic()),
+            "modules": list(modules.contents),
+        }
+        await self.write({"open": opening}, modules.blob)
+        reply = await self._expect("opened", end)
+        if "busy" in reply:
+            raise Busy(self.host.name, f"busy: run {reply['busy']}; wait for it to end, or stop it")
+        await self._measure_clock(end)
+
+    async def _measure_clock(self, end: float) -> None:
+        for number in range(PINGS):
+            await self._ping(number, end)
+            if self.clock[1] < SURE_SECONDS:
+                return
+
+    async def _ping(self, number: int, end: float) -> None:
+        sent, wall = time.monotonic(), time.time()
+        await self.write({"ping": number})
+        reply = await self._expect("pong", end)
+        half = (time.monotonic() - sent) / 2
+        if half < self.clock[1]:
+            self.clock = (float(reply["time"]) - (wall + half), half)
+
+    async def look_at_clock(self) -> tuple[float, float]:
+        """The node's clock against ours once more: its offset, and how sure that is, in seconds."""
+        self.clock = (0.0, float("inf"))
+        await self._measure_clock(time.monotonic() + CLOCK_SECONDS)
+        return self.clock
+
+    async def _expect(self, key: str, end: float) -> dict[str, Any]:
+        try:
+            message = await asyncio.wait_for(self._control.get(), max(0.0, end - time.monotonic()))
+        except asyncio.TimeoutError:
+            noise = self.decoder.text()[:200]
+            said = f"; it said {noise!r}" if noise else ""
+            raise TimedOut(self.host.name, f"logged in or not, no Python answered within its time{said}") from None
+        if "failure" in message and self.failure:
+            raise self.failure
+        if key not in message and "busy" not in message:
+            raise BadReply(self.host.name, f"wanted {key!r}, got {sorted(message)!r}")
+        return message
+
+    async def start(self, name: str, arguments: dict[str, Any], *, seconds: float, blob: bytes = b"") -> Call:
+        """Start a call; it is ended on the node after `seconds`."""
+        if self.failure:
+            raise self.failure
+        call = Call(self, next(self._numbers), time.monotonic() + seconds + 2.0)
+        self.calls[call.number] = call
+        message = {"call": call.number, "name": name, "arguments": arguments, "seconds": seconds}
+        await self.write(message, blob)
+        return call
+
+    async def write(self, message: dict[str, Any], blob: bytes = b"") -> None:
+        """Send one frame."""
+        await self._write_raw(frames.order(self.marker, message, blob))
+
+    async def _write_raw(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(data)
+            await self.process.stdin.drain()
+        except (ConnectionError, RuntimeError):
+            # The reader meets the end of the stream and says why.
+            return
+
+    async def _read(self) -> None:
+        assert self.process.stdout is not None
+        try:
+            while data := await self.process.stdout.read(1 << 18):
+                for message, _ in self.decoder.feed(data):
+                    self._deliver(message)
+                if self.decoder.noise_bytes > NOISE_LIMIT_BYTES:
+                    raise frames.FrameError("more than 1 MiB of text that is not ours")
+        except (frames.FrameError, KeyError, TypeError, AttributeError) as error:
+            # The latter three: well-formed JSON that is none of our messages.
+            self._fail(BadReply(self.host.name, f"{type(error).__name__}: {error}"))
+            self._kill()
+            return
+        await self._explain_end()
+
+    async def _explain_end(self) -> None:
+        code = await self.process.wait()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self._tasks[1]), 1.0)
+        stderr = self.stderr.decode("utf-8", "replace")
+        if self.hello:
+            last = f" ({stderr.strip().splitlines()[-1]})" if stderr.strip() else ""
+            self._fail(HostError(self.host.name, f"the connection ended in mid-run{last}"))
+        elif code == 97:
+            found = self.decoder.text().split(" ")[0]
+            self._fail(HostError(self.host.name, f"Python {found} is too old; wanted 3.9 or newer: give --python PATH"))
+        elif code in {126, 127} or "not found" in stderr:
+            reason = ssh.explain(stderr, self.host.name)
+            self._fail(HostError(self.host.name, f"no Python could be started ({reason}): give --python PATH"))
+        elif self.host.is_local or code != 255:
+            self._fail(HostError(self.host.name, f"Python ended with code {code}: {_last_line(stderr)}"))
+        else:
+            self._fail(Unreachable(self.host.name, ssh.explain(stderr, self.host.name)))
+
+    async def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        while data := await self.process.stderr.read(1 << 16):
+            self.stderr = (self.stderr + data)[-STDERR_KEPT_BYTES:]
+
+    def _deliver(self, message: dict[str, Any]) -> None:
+        if "end" in message:
+            self.ended = True
+            self.residue = [str(left) for left in message["end"]["residue"]]
+            self._fail(HostError(self.host.name, f"the keeper ended: {message['end']['reason']}"))
+        elif "call" not in message:
+            self._control.put_nowait(message)
+        elif message["call"] in self.calls:
+            call = self.calls[message["call"]]
+            if "event" not in message:
+                del self.calls[call.number]
+            call.inbox.put_nowait(message)
+
+    def _fail(self, error: HostError) -> None:
+        if self.failure is None:
+            self.failure = error
+        for call in self.calls.values():
+            call.inbox.put_nowait(self.failure)
+        self._control.put_nowait({"failure": True})
+
+    async def _beat(self) -> None:
+        while self.failure is None:
+            await asyncio.sleep(BEAT_SECONDS)
+            await self.write({"beat": True})
+
+    async def close(self) -> None:
+        """End the keeper and wait, within bounds, for its word that nothing is left."""
+        if self.failure is None:
+            await self.write({"close": True})
+        try:
+            await asyncio.wait_for(self.process.wait(), CLOSE_SECONDS)
+        except asyncio.TimeoutError:
+            self._kill()
+        await self.abort()
+
+    async def abort(self) -> None:
+        """Drop the connection; the keeper notices and cleans up."""
+        self._kill()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self.process.wait(), 2.0)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"

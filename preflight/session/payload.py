@@ -1,0 +1,119 @@
+"""What is sent to a node: our node code, and the psutil and netifaces that it needs and lacks?"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import marshal
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+NODE_FOLDER = Path(__file__).parents[1] / "node"
+SENDABLE = ("psutil", "netifaces")
+OF_OTHER_SYSTEMS = ("_psaix", "_psbsd", "_psosx", "_pssunos", "_pswindows")
+
+
+@functools.cache
+def node_sources() -> dict[str, str]:
+    """Module name -> text of everything that runs on a node."""
+    sources = {"preflight": ""}
+    for path in sorted(NODE_FOLDER.rglob("*.py")):
+        parts = path.relative_to(NODE_FOLDER).with_suffix("").parts
+        name = ".".join(("preflight.node", *parts)).removesuffix(".__init__")
+        sources[name] = path.read_text(encoding="utf-8")
+    return sources
+
+
+# What the loader runs first: it takes our bytecode where the interpreter speaks it (compiling costs a node 40 ms),
+# our text elsewhere, and starts the keeper. `i`, `sys` and `zlib` are the loader's own.
+PROGRAM = """
+import gc, marshal
+gc.disable()
+from importlib._bootstrap_external import MAGIC_NUMBER
+code, text = i.read({code}), i.read({text})
+sources = marshal.loads(zlib.decompress(code if MAGIC_NUMBER == {magic!r} else text))
+first = sources["preflight.node.agent.bootstrap"]
+exec(marshal.loads(first) if isinstance(first, bytes) else first)
+start(sources, {marker!r})
+"""
+
+
+@functools.cache
+def _packed() -> tuple[bytes, bytes]:
+    """All node code as bytecode of this interpreter, and as text."""
+    sources = node_sources()
+    code = {
+        name: marshal.dumps(compile(text, f"<sent>/{name}", "exec", dont_inherit=True))
+        for name, text in sources.items()
+    }
+    # Version 2 of marshal holds strings and bytes alike for every Python 3.
+    return zlib.compress(marshal.dumps(code, 2), 6), zlib.compress(marshal.dumps(sources, 2), 6)
+
+
+def first_message(marker: bytes) -> bytes:
+    """What the loader on the node reads: a length, the program that starts the keeper, and the code it asks for."""
+    code, text = _packed()
+    magic = importlib.util.MAGIC_NUMBER
+    program = PROGRAM.format(code=len(code), text=len(text), magic=magic, marker=marker)
+    packed = zlib.compress(program.encode())
+    return b"%d\n%s%s%s" % (len(packed), packed, code, text)
+
+
+@dataclass(frozen=True)
+class Modules:
+    """Modules for a node: a table of contents and the bytes it points into."""
+
+    contents: tuple[dict[str, Any], ...]
+    blob: bytes
+
+
+def missing_modules(hello: dict[str, Any]) -> Modules:
+    """psutil and netifaces from our own installation, where the node lacks them and could load ours.
+
+    ``hello`` is the keeper's greeting: interpreter, machine, extension suffix and what it lacks.
+    """
+    entries: list[dict[str, Any]] = []
+    blob = bytearray()
+    for name in SENDABLE:
+        if name in hello["lacks"] and hello["machine"] == os.uname().machine:
+            for entry, data in _package(name, hello["suffix"], hello["magic"]):
+                entries.append({**entry, "start": len(blob), "end": len(blob) + len(data)})
+                blob += data
+    return Modules(tuple(entries), bytes(blob))
+
+
+@functools.cache
+def _package(name: str, suffix: str, magic: str) -> tuple[tuple[dict[str, Any], bytes], ...]:
+    """The modules of one package, or none when our build of it cannot run under the node's interpreter."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        return ()
+    origin = Path(spec.origin)
+    is_package = spec.submodule_search_locations is not None
+    # An extension may stand beside its package, as netifaces has _netifaces.
+    beside = (origin.parent.parent if is_package else origin.parent).glob(f"_{name}.*.so")
+    inside = [path for path in origin.parent.iterdir() if path.is_file()] if is_package else [origin]
+    same_bytecode = magic == importlib.util.MAGIC_NUMBER.hex()
+    entries: list[tuple[dict[str, Any], bytes]] = []
+    for path in sorted(path for path in (*inside, *beside) if path.stem not in OF_OTHER_SYSTEMS):
+        module = _module_name(name, path, is_inside=is_package and path in inside)
+        if path.suffix == ".so":
+            if not (path.name.endswith((".abi3.so", suffix))):
+                return ()
+            entries.append(({"name": module, "kind": "extension", "package": False}, path.read_bytes()))
+        elif path.suffix == ".py":
+            # Bytecode where both interpreters speak the same: compiling psutil costs a node 0.1 s.
+            data = marshal.dumps(compile(path.read_bytes(), module, "exec")) if same_bytecode else path.read_bytes()
+            kind = "code" if same_bytecode else "source"
+            entries.append(({"name": module, "kind": kind, "package": path.name == "__init__.py"}, data))
+    return tuple(entries)
+
+
+def _module_name(package: str, path: Path, *, is_inside: bool) -> str:
+    stem = path.name.split(".", 1)[0]
+    if not is_inside:
+        return stem
+    return package if stem == "__init__" else f"{package}.{stem}"

@@ -1,0 +1,135 @@
+"""How fast should the GPUs be that measured themselves: as their equals, and as their maker says?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from statistics import median
+from typing import NamedTuple
+
+from preflight.errors import Blame, NotApplicable, NotMeasured
+from preflight.results import Device
+
+GEN3, GEN4, GEN5 = 15.75, 31.5, 63.0  # GB/s of 16 lanes in one direction
+IMPOSSIBLE_ABOVE = 1.25  # of the data sheet, whose clocks some boards exceed
+
+
+class Model(NamedTuple):
+    """What the maker's data sheet says of a model: tensor cores without sparsity, in bfloat16 or else float16."""
+
+    pattern: str  # of the name that the driver tells
+    matmul_tflops_per_s: float
+    memory_gbytes_per_s: float
+    host_gbytes_per_s: float
+
+
+# NVIDIA's data sheets of each product ("Tensor Core", halved where with sparsity) and the white papers of GA102, AD102
+# and GB202 (with float32 accumulation). The first that fits counts.
+MODELS = (
+    Model("B300|GB300", 2500, 8000, GEN5),
+    Model("GB200", 2500, 8000, GEN5),
+    Model("B200", 2250, 8000, GEN5),
+    Model("H200 NVL", 836, 4800, GEN5),
+    Model("H200", 989, 4800, GEN5),
+    Model("H100 NVL", 836, 3900, GEN5),
+    Model("H100 PCIe", 756, 2000, GEN5),
+    Model("H100 80GB HBM3", 989, 3350, GEN5),
+    Model("H20", 148, 4000, GEN5),
+    Model("A100-SXM4-80GB", 312, 2039, GEN4),
+    Model("A100 80GB PCIe", 312, 1935, GEN4),
+    Model("A100-SXM4-40GB|A100-PCIE-40GB", 312, 1555, GEN4),
+    Model("A30", 165, 933, GEN4),
+    Model("A40", 149.7, 696, GEN4),
+    Model("A10", 125, 600, GEN4),
+    Model("L40S", 362, 864, GEN4),
+    Model("L40", 181, 864, GEN4),
+    Model("L4", 121, 300, GEN4),
+    Model("V100S-PCIE-32GB", 130, 1134, GEN3),
+    Model("V100-SXM2-(16|32)GB|V100-SXM3-32GB", 125, 900, GEN3),
+    Model("V100-PCIE-(16|32)GB", 112, 900, GEN3),
+    Model("T4", 65, 320, GEN3),
+    Model("RTX 6000 Ada Generation", 364, 960, GEN4),
+    Model("RTX A6000", 154.8, 768, GEN4),
+    Model("RTX 5090", 209.5, 1792, GEN5),
+    Model("RTX 4090", 165.2, 1008, GEN4),
+    Model("RTX 3090", 71, 936, GEN4),
+)
+# What is measured, how a message calls it, and which figure of the data sheet it is held against.
+FIGURES = {
+    "matmul_tflops_per_s": ("multiplies matrices at {} TFLOP/s", "matmul_tflops_per_s"),
+    "memory_gbytes_per_s": ("copies its memory at {} GB/s", "memory_gbytes_per_s"),
+    "to_device_gbytes_per_s": ("receives {} GB/s from the host", "host_gbytes_per_s"),
+    "from_device_gbytes_per_s": ("sends {} GB/s to the host", "host_gbytes_per_s"),
+}
+
+
+@cache
+def model_of(name: str) -> Model | None:
+    """The data sheet of a GPU by its driver's name; None for a model we do not know, and for a slice of one."""
+    if "MIG" in name:
+        return None
+    return next((row for row in MODELS if re.search(rf"(?<![\w-])({row.pattern})(?![\w-])", name)), None)
+
+
+def figures(device: Device) -> Iterator[tuple[str, float]]:
+    """The figures that were measured of a device."""
+    for name in FIGURES:
+        value = getattr(device, name)
+        if value is not None:
+            yield name, value
+
+
+def wrong(devices: Iterable[Device]) -> list[Blame]:
+    """A Blame for each device whose product was another one the second time."""
+    return [
+        Blame(
+            f"{_told(one)}: {one.wrong} elements of a product differ from those of the same product before it",
+            nodes=[one.node],
+        )
+        for one in devices
+        if one.wrong
+    ]
+
+
+def outliers(devices: Sequence[Device], *, share: float) -> list[Blame]:
+    """A Blame for each device with a figure below `share` of the median of its equals: same model, same type."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for one in devices:
+        for name, value in figures(one):
+            found.setdefault((one.model, one.matmul_dtype, name), []).append(value)
+    usual = {key: (median(values), len(values)) for key, values in found.items()}
+    blames = []
+    for one in devices:
+        for name, value in figures(one):
+            middle, count = usual[one.model, one.matmul_dtype, name]
+            if value < share * middle:
+                words = FIGURES[name][0].format(f"{value:.4g}")
+                blames.append(Blame(f"{_told(one)} {words}; the median of {count} is {middle:.4g}", nodes=[one.node]))
+    return blames
+
+
+def below_model(devices: Iterable[Device], *, shares: dict[str, float]) -> list[Blame]:
+    """A Blame for each figure below its share of the data sheet's; `shares` has one for each figure of it.
+
+    NotMeasured for a figure that is far above it, NotApplicable where no data sheet is known.
+    """
+    known = [(one, model) for one in devices if (model := model_of(one.model))]
+    if not known:
+        raise NotApplicable("no data sheet of these GPUs is known here")
+    blames = []
+    for one, model in known:
+        for name, value in figures(one):
+            words, kind = FIGURES[name]
+            told = f"{_told(one)} {words.format(f'{value:.4g}')}"
+            sheet = float(getattr(model, kind))
+            if value > IMPOSSIBLE_ABOVE * sheet:
+                raise NotMeasured(f"{told}: more than it can ({sheet:g}), the figure or the model is wrong")
+            if value < shares[kind] * sheet:
+                words = f"{value / sheet:.0%} of the {sheet:g} of its data sheet, wanted {shares[kind]:.0%}"
+                blames.append(Blame(f"{told}: {words}", nodes=[one.node]))
+    return blames
+
+
+def _told(device: Device) -> str:
+    return f"{device.device} of {device.node} ({device.model})"

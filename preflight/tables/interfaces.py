@@ -1,0 +1,110 @@
+"""Which interfaces may NCCL take on a node beside the right one, and do they lead to the peers?"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+
+from preflight.errors import FactMissing
+from preflight.facts import selection
+from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
+from preflight.facts.subjects.network import Interface
+
+# What the first letters of a name say of an interface that carries no packets between machines, or few.
+VIRTUAL = (
+    (r"docker|br-[0-9a-f]{12}$|podman|cni|lxcbr|lxdbr", "a bridge to containers of this machine"),
+    (r"virbr|vmnet|vboxnet", "a bridge to virtual machines of this machine"),
+    (r"flannel|cali|vxlan|weave|cilium", "a network of pods, wrapped in another one"),
+    (r"tailscale|wg|tun|tap|ppp|zt", "a VPN"),
+)
+
+
+def virtual(name: str) -> str:
+    """What is known against an interface by its name, "" where nothing is."""
+    return next((what for pattern, what in VIRTUAL if re.match(pattern, name)), "")
+
+
+def of_nccl(node: NodeFacts) -> tuple[Interface, ...]:
+    """The interfaces that NCCL takes on a node by the job's variables, that of its bootstrap first."""
+    family = node.value("NCCL_SOCKET_FAMILY")
+    return selection.nccl_interfaces(node.network, node.value("NCCL_SOCKET_IFNAME"), socket_family=family)
+
+
+def has_choice(node: NodeFacts) -> bool:
+    """Whether NCCL is told which interfaces to take; it ignores a value of one character."""
+    return len(node.value("NCCL_SOCKET_IFNAME")) > 1
+
+
+def leads_to_a_peer(interface: Interface, node: NodeFacts, cluster: Cluster) -> bool:
+    """Whether a peer has another address in a subnet of the interface, or packets to a peer leave by it."""
+    if any(route.interface == interface.name for route in node.peers.routes):
+        return True
+    own = {held.address for held in interface.addresses}
+    networks = [_network(held.address, held.prefix_length) for held in interface.addresses]
+    return any(
+        address not in own and any(_holds(network, address) for network in networks)
+        for peer in cluster
+        if peer.name != node.name
+        for address in peer.network.reachable_addresses
+    )
+
+
+def first_astray(node: NodeFacts, cluster: Cluster) -> str:
+    """What is wrong with the interface that NCCL takes first by itself, "" where it leads to the peers."""
+    found = of_nccl(node)
+    if has_choice(node) or not found or leads_to_a_peer(found[0], node, cluster):
+        return ""
+    # Where an interface begins with ib, NCCL by itself takes no other kind, however well that would do.
+    left = [one for one in node.network.interfaces if one not in found and not one.is_loopback and one.is_up]
+    others = ", ".join(one.name for one in found[1:] or [one for one in left if leads_to_a_peer(one, node, cluster)])
+    if not others:
+        return ""
+    held = ", ".join(address.address for address in found[0].addresses)
+    return f"NCCL starts on {found[0].name} ({held}), whose subnet holds no peer; it could take {others}"
+
+
+def taken_unasked(node: NodeFacts, cluster: Cluster) -> tuple[str, ...]:
+    """What NCCL_SOCKET_IFNAME takes as a prefix beyond what was meant: VLANs of a named interface, and dead ends."""
+    value = node.value("NCCL_SOCKET_IFNAME")
+    patterns = selection.parse_patterns(value)
+    if not has_choice(node) or patterns.is_exact or patterns.is_exclusion:
+        return ()
+    found = of_nccl(node)
+    names = {interface.name for interface in node.network.interfaces}
+    written = {entry.name for entry in patterns.entries}
+    told = []
+    for interface in found:
+        whole = next(
+            (name for name in written & names if interface.name != name and interface.name.startswith(name)), ""
+        )
+        if whole and interface.name not in written:
+            told.append(f"{value} takes {interface.name} too, as a prefix")
+        elif len(found) > 1 and not leads_to_a_peer(interface, node, cluster):
+            told.append(f"{value} takes {interface.name}, whose subnet holds no peer")
+    return tuple(told)
+
+
+def in_one_subnet(interfaces: Iterable[Interface]) -> dict[str, list[str]]:
+    """Subnet -> the interfaces that have an IPv4 address in it, where there are several."""
+    found: dict[str, list[str]] = {}
+    for interface in interfaces:
+        if not interface.is_loopback:
+            try:
+                interface.address("inet")
+            except FactMissing:
+                continue
+            subnet = interface.subnet()
+            if not subnet.endswith(("/31", "/32")):
+                found.setdefault(subnet, []).append(interface.name)
+    return {subnet: names for subnet, names in found.items() if len(names) > 1}
+
+
+def _network(address: str, prefix: int) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    return ipaddress.ip_interface(f"{address.partition('%')[0]}/{prefix}").network
+
+
+def _holds(network: ipaddress.IPv4Network | ipaddress.IPv6Network, address: str) -> bool:
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    return parsed.version == network.version and parsed in network and not parsed.is_link_local

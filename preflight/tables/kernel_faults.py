@@ -1,0 +1,247 @@
+"""What of a node's kernel, memory and CPUs costs speed or is fragile, and what should be alike on all nodes?
+
+Sources: the kernel's admin guide (cpufreq, cgroup-v2, hugetlbpage, iommu), NVIDIA's GPUDirect documentation and NCCL's
+troubleshooting page (ACS, IOMMU), and field cases by their issue.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from preflight.errors import Blame, BlameMany, FactMissing
+from preflight.facts.cluster import Cluster, Row
+from preflight.facts.node import NodeFacts
+from preflight.facts.value import Missing, present
+from preflight.tables import interfaces
+from preflight.tables.faults import Fault
+
+# With these, "powersave" still goes to full speed under load; with every other driver it pins the lowest.
+SCALES_IN_POWERSAVE = ("intel_pstate", "amd-pstate-epp")
+LEAST_AVAILABLE = 0.1
+MOST_HUGE = 0.5
+GIB = 1 << 30
+
+
+def _governor(node: NodeFacts) -> str:
+    governors = present(node.kernel.governors, "CPU governors")
+    driver = present(node.kernel.scaling_driver, "CPU frequency driver")
+    pinned = "powersave" in governors and driver not in SCALES_IN_POWERSAVE
+    return f"CPU governor powersave with {driver}: the CPUs stay at their lowest frequency" if pinned else ""
+
+
+def _memory(node: NodeFacts) -> str:
+    available, total = present(node.kernel.memory_available_bytes, "free memory"), node.identity.memory_bytes
+    if available >= LEAST_AVAILABLE * total:
+        return ""
+    swapped = node.kernel.swap_used_bytes
+    swap = "" if isinstance(swapped, Missing) or not swapped else f", {swapped / GIB:.1f} GiB are swapped out"
+    return f"{available / GIB:.1f} of {total / GIB:.1f} GiB of memory are available{swap}"
+
+
+def _hugepages(node: NodeFacts) -> str:
+    huge, total = present(node.kernel.hugepages_bytes, "huge pages"), node.identity.memory_bytes
+    return (
+        f"{huge / GIB:.1f} of {total / GIB:.1f} GiB of memory are set aside for huge pages"
+        if huge > MOST_HUGE * total
+        else ""
+    )
+
+
+def _cpus(node: NodeFacts) -> str:
+    gpus, cpus = len(node.gpu.readable()), node.kernel.cpus()
+    if not gpus:
+        raise FactMissing("CPUs for each GPU", "no GPU", "absent")
+    return f"{cpus:g} CPUs may be used here for {gpus} GPUs" if cpus < gpus else ""
+
+
+def _quota(node: NodeFacts) -> str:
+    gpus, limit = len(node.gpu.readable()), present(node.kernel.cgroup_memory_bytes, "memory quota")
+    if not gpus:
+        raise FactMissing("memory for each GPU", "no GPU", "absent")
+    return f"a quota of {limit / GIB:.1f} GiB of memory for {gpus} GPUs" if limit < 4 * GIB * gpus else ""
+
+
+def _killed(node: NodeFacts) -> str:
+    count = present(node.kernel.cgroup_oom_kills, "processes killed in the control group")
+    return f"{count} processes of this control group were killed for want of memory" if count else ""
+
+
+def _bonds(node: NodeFacts) -> str:
+    down = [
+        f"{member} of {bond}"
+        for bond, members in node.kernel.bonds.items()
+        for member, is_up in members.items()
+        if not is_up and any(members.values())
+    ]
+    return f"{', '.join(down)} is down: the bond has that much less bandwidth" if down else ""
+
+
+FRAGILE: tuple[Fault[NodeFacts], ...] = (
+    Fault(
+        "CPU governor", _governor, "`cpupower frequency-set -g performance` on the nodes named", "cpufreq, governors"
+    ),
+    Fault(
+        "free memory",
+        _memory,
+        "`ps aux --sort=-rss | head` on the nodes named; end what an earlier job left",
+        "/proc/meminfo, MemAvailable",
+    ),
+    Fault("huge pages", _hugepages, "`sysctl vm.nr_hugepages=0` on the nodes named", "hugetlbpage"),
+    Fault(
+        "CPUs",
+        _cpus,
+        "ask the scheduler for more (`--cpus-per-task`, the pod's cpu limit) on the nodes named",
+        "cgroup-v2 cpu.max, sched_setaffinity",
+    ),
+    Fault("memory quota", _quota, "raise the job's memory (`--mem`, the pod's memory limit)", "cgroup-v2 memory.max"),
+    Fault("killed before", _killed, "raise the job's memory, or use less of it", "cgroup-v2 memory.events"),
+    Fault(
+        "bond members",
+        _bonds,
+        "`cat /proc/net/bonding/<bond>` on the nodes named; mend the cable or the switch's port",
+        "kernel bonding documentation, MII monitoring",
+    ),
+)
+
+
+def _translates(node: NodeFacts) -> str:
+    """An IOMMU that translates, with GPUs that talk over PCIe: what they send each other goes up to the root."""
+    gpus = node.gpu.readable()
+    kinds = [gpu.pci.iommu for gpu in gpus if not isinstance(gpu.pci, Missing)]
+    if len(gpus) < 2 or not kinds:
+        raise FactMissing("IOMMU of the GPUs", "fewer than two GPUs that tell it", "absent")
+    topology = node.gpu.topology
+    if not isinstance(topology, Missing) and topology.are_joined_by_nvlink():
+        return ""
+    translated = sorted({kind for kind in kinds if not isinstance(kind, Missing) and kind.startswith("DMA")})
+    options = [] if isinstance(node.kernel.boot_options, Missing) else node.kernel.boot_options
+    started = f" (the kernel was started with {' '.join(options)})" if options else ""
+    words = f"the IOMMU translates what GPUs send each other over PCIe{started}: peer-to-peer may hang"
+    return words if translated and node.value("NCCL_P2P_DISABLE") != "1" else ""
+
+
+IOMMU = (
+    Fault(
+        "IOMMU",
+        _translates,
+        "start the kernel with `iommu=pt` (or `intel_iommu=off`, `amd_iommu=off`); NCCL_P2P_DISABLE=1 goes round it",
+        "NVIDIA/nccl#257",
+    ),
+)
+
+
+def _redirects(node: NodeFacts) -> str:
+    found: list[str] = []
+    gpus = node.gpu.readable()
+    functions = [gpu.pci for gpu in gpus if not isinstance(gpu.pci, Missing)]
+    if not functions:
+        raise FactMissing("bridges above the GPUs", "no GPU tells where it sits", "absent")
+    topology = node.gpu.topology
+    joined = not isinstance(topology, Missing) and topology.are_joined_by_nvlink()
+    for function in functions:
+        found += present(function.redirecting_bridges, "ACS of the bridges above the GPUs")
+    # With NVLink between all GPUs it still matters to the network adapters' way to them.
+    if not found or len(gpus) < 2 or (joined and not node.rdma.devices):
+        return ""
+    return f"ACS of {', '.join(sorted(set(found)))} sends what devices send each other up to the root: slow, or hangs"
+
+
+ACS = (
+    Fault(
+        "ACS",
+        _redirects,
+        "`setpci -s <bridge> ECAP_ACS+0x6.w=0000` on the bridges named, or switch ACS off in the BIOS",
+        "NVIDIA/nccl#2079, NCCL troubleshooting: PCI Access Control Services",
+    ),
+)
+
+SAME = (
+    Row(
+        "CPUs that may be used",
+        lambda node: f"{node.kernel.cpus():g}",
+        "ask for the same CPUs on every node (`--cpus-per-task`), or enable the missing ones (`lscpu`)",
+    ),
+    Row(
+        "CPU governors",
+        lambda node: ", ".join(sorted(present(node.kernel.governors, "CPU governors"))),
+        "`cpupower frequency-set -g performance` on all nodes",
+    ),
+    Row(
+        "transparent huge pages",
+        lambda node: present(node.kernel.transparent_hugepages, "transparent huge pages"),
+        "write the others' choice to /sys/kernel/mm/transparent_hugepage/enabled on the nodes named",
+    ),
+    Row(
+        "memory set aside for huge pages",
+        lambda node: f"{present(node.kernel.hugepages_bytes, 'huge pages') / GIB:.1f} GiB",
+        "`sysctl vm.nr_hugepages=<the others' count>` on the nodes named",
+    ),
+    Row(
+        "memory quota",
+        lambda node: _or_none(node.kernel.cgroup_memory_bytes),
+        "give the job the same memory on every node (`--mem`, the pod's memory limit)",
+    ),
+    Row(
+        "boot options for devices",
+        lambda node: " ".join(sorted(present(node.kernel.boot_options, "boot options"))) or "none",
+        "start the kernel of the nodes named with the others' options (`cat /proc/cmdline`), and reboot",
+    ),
+)
+
+
+def _or_none(value: int | Missing) -> str:
+    return (
+        "none" if isinstance(value, Missing) and value.kind == "absent" else f"{present(value, 'quota') / GIB:.1f} GiB"
+    )
+
+
+LOG_SECONDS = 24 * 3600.0
+LEAST_MEMORY = 0.95  # of the median
+
+
+def needs_as_much_memory(cluster: Cluster) -> None:
+    """Blame the nodes with less memory than the median, by more than kernels and firmware keep for themselves."""
+    memory = cluster.gather(lambda node: node.identity.memory_bytes)
+    middle = median(memory.values()) if memory else 0
+    less = {name: held for name, held in memory.items() if held < LEAST_MEMORY * middle}
+    if less:
+        raise BlameMany(
+            Blame(f"{held / GIB:.0f} GiB of memory, others have {middle / GIB:.0f}", nodes=[name])
+            for name, held in less.items()
+        )
+
+
+def _logged(node: NodeFacts, kind: str) -> str:
+    texts = dict.fromkeys(event.text for event in node.kernel.events(kind, within_seconds=LOG_SECONDS))
+    return f"{len(texts)} lines in the kernel's log, the last: {list(texts)[-1]}" if texts else ""
+
+
+LOG: tuple[Fault[NodeFacts], ...] = (
+    Fault(
+        "killed for memory",
+        lambda node: _logged(node, "oom"),
+        "find what took the memory (`dmesg -T | grep -i 'killed process'`); give the job more, or end the other",
+        "kernel, mm/oom_kill.c",
+    ),
+    Fault("PCIe errors", lambda node: _logged(node, "pcie"), "reseat the device on the nodes named", "PCIe AER"),
+    Fault("RDMA errors", lambda node: _logged(node, "rdma"), "mend cable or adapter of the nodes named", "mlx5_core"),
+)
+
+
+def _killed_since(node: NodeFacts) -> str:
+    before, after = present(node.kernel.oom_kills, "kills"), present(node.ending.oom_kills, "kills at the end")
+    return f"{after - before} processes were killed for want of memory during this run" if after > before else ""
+
+
+def _errors_since(node: NodeFacts) -> str:
+    """Of the interfaces that the job uses: what others count is not its matter."""
+    before, after = node.kernel.link_errors, node.ending.link_errors
+    used = dict.fromkeys((node.network.training_interface.name, *(one.name for one in interfaces.of_nccl(node))))
+    grown = {name: after[name] - before[name] for name in used if name in before and name in after}
+    if not grown:
+        raise FactMissing("broken packets", "the kernel counts none", "absent")
+    return "; ".join(f"{name} counted {count} broken packets" for name, count in grown.items() if count > 0)
+
+
+LINKS = (Fault("errors of interfaces", _errors_since, "", "kernel, Documentation/networking/statistics.rst"),)
+KILLED = (Fault("killed during the run", _killed_since, "", "/proc/vmstat oom_kill"),)

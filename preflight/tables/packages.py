@@ -1,0 +1,164 @@
+"""Which packages differ between environments that should be one, and which are known to go badly together?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from preflight.errors import Blame
+from preflight.facts.cluster import Cluster
+from preflight.facts.subjects.software import Software
+from preflight.facts.value import Missing
+from preflight.hosts import fold
+
+# Tools that install packages: no job imports them.
+TOOLS = frozenset({"pip", "setuptools", "wheel", "virtualenv", "uv", "distribute", "conda", "mamba"})
+MOST_TOLD = 8
+Version = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BadPair:
+    """Versions that break together: a package and what of it, another and what of it ("" for no other)."""
+
+    package: str
+    versions: str  # ">=2.4,<2.5"
+    other: str
+    other_versions: str
+    what: str
+    fix: str
+    source: str
+
+
+BAD_PAIRS = (
+    BadPair(
+        "deepspeed",
+        "<0.14.3",
+        "torch",
+        ">=2.4",
+        "`import deepspeed` ends with ImportError: torch.distributed.elastic has lost what it imports",
+        "`pip install 'deepspeed>=0.14.3'`",
+        "https://github.com/deepspeedai/DeepSpeed/issues/5337, https://github.com/deepspeedai/DeepSpeed/issues/5603",
+    ),
+    BadPair(
+        "torch",
+        "<2.3",
+        "numpy",
+        ">=2",
+        "this torch was compiled for NumPy 1: `tensor.numpy()` fails or crashes",
+        "`pip install 'numpy<2'`, or a newer torch",
+        "https://github.com/pytorch/pytorch/issues/135013",
+    ),
+    BadPair(
+        "megatron-core",
+        ">=0.11,<0.12",
+        "torch",
+        "<2.5",
+        "jobs of more than two nodes hang when they broadcast parameters",
+        "a newer torch",
+        "https://github.com/verl-project/verl/issues/701",
+    ),
+    BadPair(
+        "nccl",
+        ">=2.26.3,<2.27.3",
+        "",
+        "",
+        'jobs of several nodes may end with "Could not find NET with id 0"',
+        "NCCL 2.27.3 or newer",
+        "https://github.com/NVIDIA-NeMo/Speech/issues/13996",
+    ),
+    BadPair(
+        "transformer-engine",
+        ">=1.0,<1.1",
+        "flash-attn",
+        ">=2.0.5",
+        "this transformer-engine wants flash-attn up to 2.0.4",
+        "a newer transformer-engine",
+        "https://github.com/Dao-AILab/flash-attention/issues/813",
+    ),
+)
+
+
+def bad_pairs(software: Software) -> list[BadPair]:
+    """The rows that hold on a node."""
+    held = installed(software)
+    return [
+        pair
+        for pair in BAD_PAIRS
+        if is_within(held.get(pair.package, ""), pair.versions)
+        and (not pair.other or is_within(held.get(pair.other, ""), pair.other_versions))
+    ]
+
+
+def installed(software: Software) -> dict[str, str]:
+    """The packages of a node, with torch and NCCL as they are and not as they were packaged."""
+    told = (("torch", software.torch), ("nccl", software.nccl))
+    return {**software.packages, **{name: value for name, value in told if not isinstance(value, Missing)}}
+
+
+def unmet(software: Software) -> list[str]:
+    """What packages want of others that are installed in another version."""
+    held = installed(software)
+    return [
+        f"{package} {held[package]} wants {name}{versions}, installed is {held[name]}"
+        for package, wanted in software.requirements.items()
+        for name, versions in wanted.items()
+        if package in held and held.get(name) and not is_within(held[name], versions)
+    ]
+
+
+def is_within(version: str, wanted: str) -> bool:
+    """Whether a version meets every part of ">=2.4,<2.5", as PEP 440 has it; an unknown one meets none."""
+    return bool(version) and all(_meets(release(version), part.strip()) for part in wanted.split(","))
+
+
+def _meets(number: Version, part: str) -> bool:
+    sign = part[: len(part) - len(part.lstrip("<>=!~"))]
+    text = part.removeprefix(sign)
+    bound = release(text)
+    kept = text.count(".")  # of the numbers, where the last one is free: "==2.1.*" and "~=2.1.3"
+    begins_alike = [*number, *[0] * kept][:kept] == [*bound, *[0] * kept][:kept]
+    if text.endswith(".*"):
+        return begins_alike if sign == "==" else not begins_alike
+    if sign == "~=":
+        return number >= bound and begins_alike
+    signs = {"<": number < bound, "<=": number <= bound, ">": number > bound, ">=": number >= bound}
+    return signs.get(sign, number != bound if sign == "!=" else number == bound)
+
+
+def release(version: str) -> Version:
+    """The numbers that a version begins with, without zeros at the end: "2.4.0a0+07cec" is (2, 4)."""
+    found = re.match(r"\d+(\.\d+)*", version)
+    numbers = [int(part) for part in found[0].split(".")] if found else []
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def differing(cluster: Cluster, judged_elsewhere: Collection[str]) -> list[Blame]:
+    """A Blame for each group of nodes whose packages are not those of the most; on a tie, one for all of them."""
+    skipped = TOOLS.union(judged_elsewhere)
+    torches = {software.torch for software in cluster.gather(lambda node: node.software).values()}
+    groups: dict[frozenset[tuple[str, str]], tuple[str, ...]] = cluster.group_by(
+        lambda node: frozenset(
+            (name, version)
+            for name, version in node.software.packages.items()
+            # Another torch brings other libraries: its consequence, told with torch.
+            if name not in skipped and not (len(torches) > 1 and name.startswith("nvidia-"))
+        )
+    )
+    if len(groups) < 2:
+        return []
+    (most, nodes), *others = groups.items()
+    if len(nodes) == len(others[0][1]):
+        names = tuple(name for group in groups.values() for name in group)
+        return [Blame(_told(dict(others[0][0]), dict(most), fold(others[0][1]), fold(nodes)), nodes=names)]
+    return [Blame(_told(dict(held), dict(most), fold(group), fold(nodes)), nodes=group) for held, group in others]
+
+
+def _told(held: Mapping[str, str], wanted: Mapping[str, str], here: str, there: str) -> str:
+    names = sorted(name for name in held.keys() | wanted.keys() if held.get(name) != wanted.get(name))
+    parts = [f"{name} {held.get(name, 'none')} (there {wanted.get(name, 'none')})" for name in names[:MOST_TOLD]]
+    more = f" and {len(names) - MOST_TOLD} more" if names[MOST_TOLD:] else ""
+    return f"{len(names)} packages on {here} differ from {there}: {', '.join(parts)}{more}"

@@ -1,0 +1,184 @@
+"""Which variables of a job do nothing, cannot hold what they hold, were left over, or may not differ between nodes?
+
+The rows of ``variable_rows`` and of LEFTOVERS are judged alike by checks/test_environment.py.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from preflight.tables.packages import is_within
+from preflight.tables.variable_names import CUDA, NCCL, NCCL_SOURCE, ROWS, TORCH, TORCH_DIST
+
+# Where every name is known, so that another one does not exist; elsewhere only a near miss is one.
+CLOSED = ("NCCL_", "TORCH_NCCL_", "GLOO_")
+NEAR_ONLY = ("TORCH_",)
+# Those of plugins, test programs, builds and images; NCCL itself reads none of them.
+STRANGERS = re.compile(
+    r"NCCL_(TESTS_|GPUDIRECTTCPX|FASTRAK|UCX_|SHARP_|OFI_|SHIMNET_|INSPECTOR_|MSCCL|NET_PLUGIN_|TUNER_|PROFILER_|GIB_"
+    r"|VERSION|HOME|ROOT|PATH|DIR|LIB|INCLUDE|INC|BUILD|DOCKER|PACKAGE|PLUGIN|COLLTRACE|CTRAN|SPCX|RCCL|EP_)"
+)
+# Whoever writes a variable that sets a node apart, or that its own launcher sets for each node.
+OF_A_NODE = re.compile(
+    r"(SLURM|OMPI_COMM_WORLD|PMI|TORCHELASTIC|PET|ACCELERATE)_|(LOCAL_|NODE_|GROUP_)?RANK$|LOCAL_WORLD_SIZE$|MASTER_(ADDR|PORT)$"
+    r"|(CUDA|HIP|ROCR|NVIDIA)_VISIBLE_DEVICES$|LD_LIBRARY_PATH$|PYTHONPATH$|UCX_NET_DEVICES$|CUDA_(HOME|PATH|ROOT)$"
+)
+
+
+# What tells a node or a rank from the others: the same value on two nodes makes one of them.
+APART = ("NCCL_HOSTID", "NODE_RANK", "GROUP_RANK")
+OFI = "https://github.com/aws/aws-ofi-nccl"
+ROCM = "https://rocm.docs.amd.com/en/latest/reference/env-variables.html"
+BUFFERS = "a tuning that is off by default, and has frozen small messages"
+IDLE_NVLINK = "GPUs of a node no longer copy to each other: NVLink lies idle"
+OVER_TCP = "RDMA is not used: all data goes over TCP"
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A variable of a search for faults, the values at which it does something, and what it does to a job."""
+
+    name: str
+    values: str  # a regular expression for the whole value
+    does: str
+    source: str
+    needs_rdma: bool = False  # without RDMA there is nothing that it could switch off
+
+
+LEFTOVERS = (
+    Leftover(
+        "CUDA_LAUNCH_BLOCKING",
+        "1",
+        "every kernel is waited for: slow, and over a network NCCL can wait for itself for ever",
+        CUDA,
+    ),
+    Leftover("CUDA_CACHE_DISABLE", "1", "every start compiles its kernels anew", CUDA),
+    Leftover("NCCL_DEBUG", "(?i)TRACE", "NCCL writes a line for every call", NCCL),
+    Leftover("NCCL_DEBUG_SUBSYS", "(?i).*(ALL|COLL|CALL|PROXY).*", "NCCL writes a line for every collective", NCCL),
+    Leftover("NCCL_P2P_DISABLE", "[1-9].*", IDLE_NVLINK, NCCL),
+    Leftover("NCCL_P2P_LEVEL", "(?i)LOC|0", IDLE_NVLINK, NCCL),
+    Leftover("NCCL_SHM_DISABLE", "[1-9].*", "ranks of a node talk over the network instead of memory", NCCL),
+    Leftover("NCCL_IB_DISABLE", "[1-9].*", OVER_TCP, NCCL, needs_rdma=True),
+    Leftover(
+        "NCCL_NET_GDR_LEVEL", "(?i)LOC|0", "the network cards no longer read GPU memory directly", NCCL, needs_rdma=True
+    ),
+    Leftover("NCCL_NET_GDR_READ", "0", "what is sent is copied to the CPU's memory first", NCCL, needs_rdma=True),
+    Leftover("NCCL_NET", "(?i)Socket", OVER_TCP, NCCL, needs_rdma=True),
+    Leftover("NCCL_CHECK_POINTERS", "[1-9].*", "every call checks its pointers", NCCL),
+    Leftover("NCCL_CHECK_MODE", "(?i)DEBUG_.*", "every call checks its arguments", NCCL),
+    Leftover("NCCL_LAUNCH_MODE", "(?i)GROUP", "deprecated since NCCL 2.9", NCCL),
+    Leftover("NCCL_IGNORE_DISABLED_P2P", "[1-9].*", "a driver that has switched peer access off goes unnoticed", NCCL),
+    Leftover("NCCL_IGNORE_NET_MISMATCH", "[1-9].*", "ranks with fewer network cards than others hang in silence", NCCL),
+    Leftover("NCCL_IGNORE_COLLNET_MISMATCH", "[1-9].*", "ranks with fewer CollNet devices fail later on", NCCL),
+    Leftover("NCCL_IB_USE_INLINE", "[1-9].*", BUFFERS, NCCL_SOURCE),
+    Leftover("NCCL_IB_PREPOST_RECEIVE_WORK_REQUESTS", "[1-9].*", BUFFERS, NCCL_SOURCE),
+    Leftover(
+        "NCCL_IB_TIMEOUT", r"0*(\d|1[0-3])", "a short jam of the fabric ends the job (IBV_WC_RETRY_EXC_ERR)", NCCL, True
+    ),
+    Leftover(
+        "NCCL_IB_RETRY_CNT", "0*[0-3]", "a short jam of the fabric ends the job (IBV_WC_RETRY_EXC_ERR)", NCCL, True
+    ),
+    Leftover("NCCL_PROTO", "(?i)[^^]*LL128.*", "where LL128 is not supported, data is corrupted", NCCL),
+    Leftover("NCCL_MAX_NCHANNELS", "0*[1-3]", "few channels: a fraction of the bandwidth", NCCL),
+    Leftover("NCCL_MAX_CTAS", "0*[1-3]", "few channels: a fraction of the bandwidth", NCCL),
+    Leftover("FI_PROVIDER", "(?i).*(tcp|sockets).*", OVER_TCP, OFI, needs_rdma=True),
+    Leftover("HSA_OVERRIDE_GFX_VERSION", ".+", "kernels of another GPU are run: crashes, wrong results", ROCM),
+    Leftover("HSA_ENABLE_SDMA", "0", "copies between GPUs take compute units", ROCM),
+    Leftover(
+        "TORCH_DISTRIBUTED_DEBUG", "(?i)DETAIL", "every collective is compared between all ranks first", TORCH_DIST
+    ),
+    Leftover("TORCH_NCCL_BLOCKING_WAIT", "(?i)1|y|yes|t|true", "every collective waits on the CPU", TORCH),
+    Leftover("TORCH_NCCL_NAN_CHECK", "(?i)1|y|yes|t|true", "every collective looks for NaN first", TORCH),
+    Leftover("TORCH_NCCL_DESYNC_DEBUG", "(?i)1|y|yes|t|true", "every collective is written to the store", TORCH),
+    Leftover(
+        "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", r"0*\d{1,2}", "a rank that saves a checkpoint is taken for hung", TORCH
+    ),
+    Leftover("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0", "a collective that fails hangs the job for ever", TORCH),
+    Leftover("TORCH_NCCL_ENABLE_MONITORING", "(?i)0|n|no|f|false", "a hung rank is never ended", TORCH),
+    Leftover("TORCH_SHOW_DISPATCH_TRACE", "1", "every operation writes a line", TORCH_DIST),
+    Leftover("PYTORCH_NO_CUDA_MEMORY_CACHING", "1", "every allocation asks the driver", TORCH_DIST),
+    Leftover("PYTORCH_JIT", "0", "TorchScript runs as plain Python", TORCH_DIST),
+)
+
+
+@cache
+def unknown(name: str) -> str:
+    """What to say of a name that no library reads, "" where one does or nobody can tell."""
+    if name in ROWS or STRANGERS.match(name):
+        return ""
+    is_closed = name.startswith(CLOSED)
+    if not is_closed and not name.startswith(NEAR_ONLY):
+        return ""
+    near = nearest(name)
+    if near:
+        return f"{name} is read by nobody; did you mean {near}?"
+    return f"{name} is read by nobody that is known here" if is_closed else ""
+
+
+def nearest(name: str) -> str:
+    """The real name that was meant, "" where none is near."""
+    stripped = name.strip()
+    if stripped in ROWS:
+        return stripped
+    words = set(stripped.split("_"))
+    for candidate in ROWS:  # the right words in another order
+        if words == set(candidate.split("_")):
+            return candidate
+    library = stripped.partition("_")[0] + "_"
+    tails = {candidate.removeprefix(library): candidate for candidate in ROWS if candidate.startswith(library)}
+    near = difflib.get_close_matches(stripped.removeprefix(library), tails, n=1, cutoff=0.8)
+    if near:
+        return tails[near[0]]
+    wider = [candidate for candidate in ROWS if len(words) > 1 and words < set(candidate.split("_"))]
+    if wider and not stripped.startswith(NEAR_ONLY):
+        return wider[0]  # a word left out; the rows begin with what people set
+    near = difflib.get_close_matches(stripped.removeprefix(library), tails, n=1, cutoff=0.7)
+    return tails[near[0]] if near and not stripped.startswith(NEAR_ONLY) else ""
+
+
+def refused(name: str, value: str) -> str:
+    """What to say of a value that the library will not take as it is written, "" where it does."""
+    row = ROWS.get(name)
+    wanted = row.kind.refuses(value) if row else ""
+    return f"{name}={value!r}: wanted {wanted}" if wanted else ""
+
+
+def unread(name: str, *, nccl: str, torch: str) -> str:
+    """What to say of a variable that the installed version reads no longer, or not yet; "" where it does.
+
+    A version that is not known ("" or "none") is taken for a new one.
+    """
+    row = ROWS.get(name)
+    if row is None:
+        return ""
+    of_torch = row.source in (TORCH, TORCH_DIST)
+    held = torch if of_torch else nccl
+    end = row.until.removeprefix("torch ").partition(":")[0]
+    if end and not is_within(held.removeprefix("none"), f"<{end}"):
+        return f"{name} is no longer read since {row.until}"
+    if row.since and is_within(held.removeprefix("none"), f"<{row.since}"):
+        return f"{name} is not read by {'torch' if of_torch else 'NCCL'} {held}, but since {row.since}"
+    return ""
+
+
+def leftover(name: str, value: str, *, has_rdma: bool) -> str:
+    """What a variable left over from a search for faults does to a job, "" where it is none."""
+    for row in LEFTOVERS:
+        if row.name == name and re.fullmatch(row.values, value.strip()) and (has_rdma or not row.needs_rdma):
+            return f"{name}={value}: {row.does}"
+    return ""
+
+
+def may_differ(name: str) -> bool:
+    """Whether nodes may have another value each."""
+    row = ROWS.get(name)
+    return (row is not None and row.may_differ) or bool(OF_A_NODE.match(name))
+
+
+def must_agree(name: str) -> bool:
+    """Whether ranks with different values hang or stop."""
+    row = ROWS.get(name)
+    return row is not None and row.must_agree

@@ -1,0 +1,53 @@
+"""Which GPUs does the job see on a node, by CUDA_VISIBLE_DEVICES and its like?"""
+
+from __future__ import annotations
+
+from preflight.facts.node import NodeFacts
+from preflight.facts.subjects.gpu import Gpu
+
+NAMES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+NONE = ("", "-1", "NoDevFiles", "void", "none")
+
+
+def choice(node: NodeFacts) -> tuple[str, str]:
+    """The variable that chooses among the GPUs, and its value; empty where none is set."""
+    variables = node.environment.variables
+    for name in NAMES:
+        if name in variables and variables[name].value.strip() != "all":
+            return name, variables[name].value
+    return "", ""
+
+
+def gpus(node: NodeFacts) -> tuple[Gpu, ...]:
+    """The GPUs that the job sees: as CUDA reads it, the list ends before the first that is not there."""
+    held = node.gpu.readable()
+    name, value = choice(node)
+    if not name:
+        return held
+    found: list[Gpu] = []
+    for word in map(str.strip, value.split(",")):
+        chosen = next((gpu for gpu in held if _is(gpu, word)), None)
+        if chosen is None or chosen in found:
+            break
+        found.append(chosen)
+    return tuple(found)
+
+
+def trouble(node: NodeFacts) -> str:
+    """What the variable names that is not on the node, or that it hides every GPU; "" where it is right."""
+    name, value = choice(node)
+    held = node.gpu.readable()
+    if not name or not held:
+        return ""
+    words = [word.strip() for word in value.split(",")]
+    if all(word in NONE for word in words):
+        return f"{name}={value!r} hides every GPU from the job"
+    lost = [word for word in words if word and not any(_is(gpu, word) for gpu in held)]
+    return f"{name}={value}: of {len(held)} GPUs none is {', '.join(lost)}" if lost else ""
+
+
+def _is(gpu: Gpu, word: str) -> bool:
+    """Whether an index, a UUID or its beginning, or a slice of MIG means this GPU."""
+    if word.isdecimal():
+        return int(word) == gpu.index
+    return word.startswith("MIG-") or (len(word) > 4 and gpu.uuid.startswith(word))

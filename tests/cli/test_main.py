@@ -1,0 +1,174 @@
+"""Does every command line end in what was asked or in one clear line, with the right exit code?"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from preflight import __version__
+from preflight.cli import main
+from preflight.options.table import OPTIONS
+from preflight.plugin import checks_folder
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("torch", "pytest", "msgspec", "ClusterShell", "asyncio", "psutil", "tabulate", "jinja2", "yaml", "numpy")
+
+
+def preflight(*words: str, stdout: int = subprocess.PIPE, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(
+        [sys.executable, "-m", "preflight", *words],
+        cwd=ROOT,
+        env={**inherited, **environment},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["--version"], ["run", "--no-such-option"]])
+def test_help_imports_nothing_heavy(words):
+    """A person waits for it: no torch, no pytest, no parser of facts."""
+    program = (
+        f"import sys\nfrom preflight.cli.main import run\nrun({words!r})\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_help_names_every_verb_and_the_exit_codes(capsys):
+    """And no verb that does not work yet."""
+    assert main.run(["--help"]) == 0
+    told = capsys.readouterr().out
+    for verb in main.VERBS:
+        assert f"\n    {verb} " in told
+    for verb in main.LATER:
+        assert f"\n    {verb} " not in told
+    assert "exit codes: 0 pass or warn, 1 fail" in told
+
+
+@pytest.mark.parametrize("verb", ["run", "bench", "train"])
+def test_help_of_a_verb_names_every_option(verb, capsys):
+    """The same words as pytest's."""
+    assert main.run([verb, "--help"]) == 0
+    told = capsys.readouterr().out
+    for name in OPTIONS:
+        assert f"--{name}" in told
+
+
+def test_the_version_is_told(capsys):
+    """On one line, as other programs do."""
+    assert main.run(["--version"]) == 0
+    assert capsys.readouterr().out == f"preflight {__version__}\n"
+
+
+@pytest.mark.parametrize("verb", main.LATER)
+def test_a_verb_that_does_not_work_yet_is_not_supported(verb, capsys):
+    """In those words, with whatever stands behind it."""
+    assert main.run([verb, "check", "--hosts", "x"]) == 4
+    assert f"preflight: {verb}: not supported" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nope"], "invalid choice: 'nope'"),
+        (["run", "--nope"], "unrecognized arguments: --nope"),
+        (["run", "--deadline", "soon"], "invalid float value: 'soon'"),
+        (["run", "--deadline"], "expected one argument"),
+        (["run", "--backend", "mpi"], "--backend 'mpi': not supported"),
+        (["run", "--hosts", "a;reboot"], "'a;reboot' is not a host name"),
+        (["bench", "--hosts", ""], "names no host"),
+        (["train", "--env", "X"], "--env 'X': wanted NAME=VALUE"),
+        (["facts", "--hosts=-oProxyCommand=x"], "is not a host name"),
+        (["facts", "--profile", "quick"], "unrecognized arguments"),
+        (["run", "--settings", "/nowhere.toml"], "/nowhere.toml is not a file"),
+        (["run", "--from", "/nowhere"], "--from /nowhere"),
+        (["report"], "report: wanted one or two runs, got 0"),
+        (["report", "/nowhere"], "/nowhere"),
+        (["explain", "no_such_check"], "no check is called 'no_such_check'"),
+        (["run", "\udc80"], "\\udc80"),
+    ],
+)
+def test_a_usage_error_is_one_line_and_4(words, told):
+    """Never a traceback, never a page of usage, and nothing on standard output."""
+    done = preflight(*words)
+    assert done.returncode == 4
+    assert told in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("has_another_file", [False, True])
+def test_a_word_that_pytest_refuses_leaves_no_report(tmp_path, has_another_file):
+    """Nothing was asked, so nothing is stored; what else is in the folder stays."""
+    folder = tmp_path / "report"
+    if has_another_file:
+        folder.mkdir()
+        (folder / "mine.txt").touch()
+    assert preflight("run", f"--report-dir={folder}", "no_such_check.py").returncode == 4
+    assert [path.name for path in tmp_path.rglob("*.*")] == ["mine.txt"] * has_another_file
+    assert folder.exists() == has_another_file
+
+
+def test_no_verb_is_a_usage_error_that_shows_the_help(capsys):
+    """A scheduler's prolog that lost its words must not read as green."""
+    assert main.run([]) == 4
+    assert "VERB" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["explain"], ["explain", "reach"], ["facts", "--dry-run"]]
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_left_is_no_traceback(words, unbuffered):
+    """`preflight explain | head -1` ends quietly, and never with the code of something that was measured."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = preflight(*words, stdout=writing, PYTHONUNBUFFERED=unbuffered)
+    finally:
+        os.close(writing)
+    assert done.stderr == ""
+    assert done.returncode in {0, 3}
+
+
+def test_explain_lists_every_check(capsys):
+    """Its id, and below it the first line of its docstring."""
+    assert main.run(["explain"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    functions = sum(path.read_text().count("\ndef test_") for path in checks_folder().glob("test_*.py"))
+    assert len(lines) == 2 * functions
+    assert all(line.startswith("    ") and line.endswith(".") for line in lines[1::2])
+
+
+def test_explain_tells_what_why_and_how_to_mend(capsys):
+    """A part of the id is enough; the whole docstring is shown."""
+    assert main.run(["explain", "mtu"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("network.")
+    assert "Fix:" in told
+
+
+@pytest.mark.parametrize("verb", ["run", "facts"])
+def test_a_dry_run_tells_what_would_be_done_and_does_nothing(verb, tmp_path):
+    """Hosts, commands and ports; no connection, no report."""
+    folder = ["--report-dir", str(tmp_path / "report")] if verb == "run" else []
+    done = preflight(verb, "--hosts", "ada@node[1-2]:2222", "--dry-run", *folder)
+    assert done.returncode == 0, done.stderr
+    assert "would reach 2 nodes" in done.stdout
+    assert "-l ada -- node2" in done.stdout
+    assert not (tmp_path / "report").exists()
+
+
+def test_the_program_may_be_called_as_a_module():
+    """`python -m preflight` is the `preflight` command."""
+    done = preflight("--version")
+    assert (done.returncode, done.stdout) == (0, f"preflight {__version__}\n")

@@ -1,0 +1,132 @@
+"""Are the facts of this machine real, and is the second round asked what the first one told?"""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from preflight.collect.subjects import _port_to_bind, _take, collect
+from preflight.errors import FactMissing
+from preflight.facts import decode, view
+from preflight.facts.decode import Document
+from preflight.facts.node import NodeFacts
+from preflight.facts.value import Missing
+from preflight.hosts import parse_hosts
+from preflight.node.calls.collect import COLLECTORS
+from preflight.session.fleet import Fleet
+from preflight.transport import Reach
+from tests.checks.cluster import ethernet, roce
+from tests.run.test_stored import written
+
+
+def collected(*layer: tuple[str, dict[str, str]]) -> NodeFacts:
+    """The facts of this machine, asked for real."""
+    end = time.monotonic() + 60
+    while True:
+        fleet = Fleet(parse_hosts("local"), Reach(), run_id="facts", deadline=time.monotonic() + 60)
+        try:
+            documents = fleet.run(collect(fleet, list(layer), "auto"), seconds=60)
+        finally:
+            fleet.close()
+        if documents or time.monotonic() > end:
+            assert fleet.failures == {}
+            return view.view(documents.values(), "auto")["local"]
+        time.sleep(0.5)
+
+
+def test_every_subject_of_this_machine_comes():
+    """Asked over a real session; what is not here has a reason of its own, not a malformed answer."""
+    node = collected(("--env", {"NCCL_DEBUG": "INFO"}))
+    assert node.identity.hostname == socket.gethostname()
+    assert abs(node.clock.offset_seconds) < 1
+    assert node.variable("NCCL_DEBUG") == "INFO"
+    assert set(COLLECTORS) <= set(node.subjects)
+    assert not any("malformed" in missing.missing for missing in node.missing.values())
+
+
+def test_the_jobs_port_is_bound_where_the_job_would_bind_it():
+    """A port that another program holds is told with its holder; a free one has no trouble."""
+    with socket.socket() as holder:
+        holder.bind(("", 0))
+        holder.listen()
+        port = str(holder.getsockname()[1])
+        layer = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        assert collected(("--env", layer)).peers.master_port_error
+    assert collected(("--env", layer)).peers.master_port_error == ""
+
+
+def documents(run, folder) -> dict[str, Document]:
+    return {path.stem: decode.read(path) for path in sorted((written(run, folder) / "facts").iterdir())}
+
+
+def test_nodes_are_seen_in_hosts_order_with_their_interface_chosen(tmp_path):
+    """Whatever order the answers came in."""
+    given = documents(ethernet(11), tmp_path)
+    cluster = view.view(reversed(given.values()), "auto")
+    assert [node.name for node in cluster] == [f"node{number}" for number in range(1, 12)]
+    assert all(node.network.training == "eth0" for node in cluster)
+
+
+def test_a_node_that_told_no_interfaces_is_still_seen(tmp_path):
+    """Its subject is missing, and the others are there."""
+    run = ethernet()
+    run.missing = {"node2": {"network": Missing("netlink broke")}}
+    cluster = view.view(documents(run, tmp_path).values(), "auto")
+    with pytest.raises(FactMissing, match="netlink broke"):
+        _ = cluster["node2"].network
+    assert cluster["node2"].identity.hostname == "node2"
+
+
+def test_the_backend_is_nccl_where_every_node_has_gpus():
+    """One without, or one whose driver is broken, makes it gloo."""
+    assert view.automatic_backend(list(roce().cluster)) == "nccl"
+    assert view.automatic_backend(list(ethernet().cluster)) == "gloo"
+    assert view.automatic_backend([]) == "gloo"
+    broken = roce().change("node2", "gpu", devices=Missing("NVML broke"))
+    assert view.automatic_backend(list(broken.cluster)) == "gloo"
+    assert [view.gpu_count(node) for node in broken.cluster] == [8, 0, 8, 8]
+
+
+@pytest.mark.parametrize(
+    ("text", "bind"),
+    [
+        ("29500", {"address": "", "port": 29500}),
+        ("0", None),
+        ("65536", None),
+        ("auto", None),
+        ("\u0662\u0669", {"address": "", "port": 29}),
+        ("", None),
+    ],
+)
+def test_only_the_first_node_binds_the_port_and_only_a_port(text, bind):
+    """What is no port is another check's business."""
+    run = ethernet().environment(MASTER_PORT=text)
+    assert _port_to_bind(run.cluster["node1"]) == bind
+    assert _port_to_bind(run.cluster["node2"]) is None
+
+
+def test_peers_are_told_by_their_training_address():
+    """Not by the one we reached them by; without an interface there is no other."""
+    run = ethernet()
+    assert view.training_address(run.cluster["node2"]) == "10.0.0.2"
+    assert view.training_address(NodeFacts("node9", 0, "192.0.2.9", {}, {})) == "192.0.2.9"
+
+
+@pytest.mark.parametrize(
+    ("event", "missing"),
+    [
+        ({"subject": "gpu", "missing": "no", "kind": "absent"}, Missing("no", "absent")),
+        ({"subject": "gpu", "missing": "no", "kind": "stolen"}, Missing("no", "failed")),
+        ({"subject": "gpu", "missing": ["x"]}, Missing("['x']", "failed")),
+        ({"subject": "gpu", "facts": "none"}, Missing("None", "failed")),
+        ({"subject": "gpu", "missing": "x" * 9000}, Missing("x" * 4000, "failed")),
+    ],
+)
+def test_an_answer_without_facts_is_missing_with_what_was_said(event, missing):
+    """Whatever its shape."""
+    subjects: dict = {}
+    reasons: dict = {}
+    _take(event, subjects, reasons)
+    assert (subjects, reasons) == ({}, {"gpu": missing})

@@ -1,0 +1,50 @@
+"""Three real hosts over ssh: faults of names, variables and files are told on the host where they were planted."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.test_planted_faults import Judged
+from tests.lab import faults
+
+SUBJECTS = "--preflight-subjects=reach,names,network,environment,files,trust"
+
+
+def bad(run: Judged) -> dict[str, tuple[str, ...]]:
+    """What failed or warned, with its nodes."""
+    return dict(run.of("fail") + run.of("warn") + run.of("error"))
+
+
+def test_a_folder_that_each_host_has_for_itself_is_not_shared(lab3, tmp_path):
+    """/tmp of every host is its own: all but the writer are named, and no token stays."""
+    run = Judged(lab3, tmp_path / "report", SUBJECTS, "--shared=/tmp", "--same=/etc/passwd", "--ssh-trust")
+
+    assert bad(run) == {"files.shared_paths_are_shared": ("node2", "node3")}, run.told()
+    assert "(written on node1)" in run.finding("files.shared_paths_are_shared", "fail")["message"]
+    for name in ("node1", "node2", "node3"):
+        assert ".preflight-" not in lab3[name].check(["ls", "-a", "/tmp"])
+
+
+@pytest.mark.parametrize(
+    ("variable", "check", "verdict"),
+    [
+        ("NCCL_IFNAME=eth0", "environment.variables_exist", "warn"),
+        ("NCCL_IB_DISABLE=true", "environment.values_are_possible", "fail"),
+        ("CUDA_LAUNCH_BLOCKING=1", "environment.nothing_is_left_from_debugging", "warn"),
+        ("http_proxy=http://proxy:3128", "environment.proxies_leave_the_peers_out", "warn"),
+    ],
+)
+def test_a_variable_that_does_harm_is_told(lab3, tmp_path, variable, check, verdict):
+    """On every host that has it, with the layer that set it, and nothing else is told."""
+    run = Judged(lab3, tmp_path / "report", SUBJECTS, "--env", variable)
+
+    assert bad(run) == {check: ("node1", "node2", "node3")}, run.told()
+    assert run.finding(check, verdict)["fix"]
+
+
+def test_an_address_of_a_second_network_in_the_same_subnet_is_told(lab3, tmp_path):
+    """Two interfaces of one host in one subnet."""
+    with faults.add_interface(lab3["node2"], "eth1", "10.77.0.77/24"):
+        run = Judged(lab3, tmp_path / "report", SUBJECTS)
+
+    assert bad(run).get("network.interfaces_of_nccl_have_subnets_of_their_own") == ("node2",), run.told()

@@ -1,0 +1,49 @@
+"""Does the benchmark name the nodes that a figure speaks of?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.errors import BlockedBy, NotApplicable, NotMeasured
+from preflight.judge.views.bench import BenchView
+from tests.checks.cluster import busbw, ethernet, roce
+
+
+def _bench(run):
+    return BenchView(run.measured_bench, run.cluster)
+
+
+def test_ranks_lie_on_the_nodes_that_reported_them():
+    """Ranks 0, 1 and 9 of eight a node are on the first two nodes; ranks nobody knows may be anywhere."""
+    view = _bench(roce(2))
+    assert view.nodes_of([0, 1, 9]) == ("node1", "node2")
+    assert view.nodes_of([8]) == ("node2",)
+    assert view.nodes_of([99]) == ("node1", "node2")
+
+
+def test_one_node_has_no_links():
+    """On one node there is nothing to expect of a link."""
+    with pytest.raises(NotApplicable, match="no link measured"):
+        _bench(ethernet(1)).expected()
+
+
+def test_a_wrong_sum_says_nothing_about_bandwidth():
+    """How fast wrong results came does not matter."""
+    run = busbw(2.0).all_reduce_has(wrong=1, wrong_ranks=(2,))
+    with pytest.raises(BlockedBy, match="all_reduce_is_correct on node3"):
+        _bench(run).shortfall(run.measured_bench.results[0], share=0.9, impossible_above=1.02, needs_certainty=True)
+
+
+def _shortfall(run, *, needs_certainty=True):
+    """What there is to say about the all-reduce at a gate of 90 %."""
+    view = _bench(run)
+    return view.shortfall(view.all_reduce(), share=0.9, impossible_above=1.02, needs_certainty=needs_certainty)
+
+
+def test_the_interval_is_judged_and_not_the_median():
+    """Wholly above the gate is well, wholly below is a shortfall, across it is neither."""
+    assert _shortfall(busbw(2.76)) == ""
+    assert "wanted at least 2.745 GB/s" in _shortfall(busbw(2.73))
+    assert _shortfall(busbw(2.74, spread=0.1), needs_certainty=False) == ""
+    with pytest.raises(NotMeasured, match="straddles"):
+        _shortfall(busbw(2.74, spread=0.1))

@@ -1,0 +1,91 @@
+"""The address of rank 0: one that exists, leads elsewhere, and is the same on every node."""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.launch.address import is_loopback, wrong_with
+from tests.launch.samples import SBATCH, config, exports, failed, judged, pair, rules, torchrun
+
+C10D = (
+    "torchrun --nnodes={nodes} --nproc_per_node=8 --rdzv_backend=c10d --rdzv_id={id} --rdzv_endpoint={endpoint} t.py\n"
+)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "node-1", "node1.lan", "fd00::1", "[fd00::1]", "worker_0", "gpu01."])
+def test_addresses_that_a_node_could_have(address):
+    """IP addresses and host names are left alone."""
+    assert wrong_with(address) == ""
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["1234", "10.233.xx.xx", "<ip>", "主节点IP", "root@10.0.0.1", "10.0.0.1:29500", "10.0.0.256", "MASTER_IP",
+     "your-master-node", "http://10.0.0.1", "x.x.x.x", "master_ip", "", "a b"],
+)  # fmt: skip
+def test_addresses_that_no_node_has(address):
+    """Placeholders, URLs, ports and typos."""
+    assert wrong_with(address) != ""
+
+
+def test_loopback_in_all_its_spellings():
+    """localhost, 127.x, ::1, 0.0.0.0 and IPv4-mapped loopback."""
+    assert all(map(is_loopback, ["localhost", "127.0.1.1", "::1", "0.0.0.0", "::", "[::1]", "::ffff:127.0.0.1"]))
+    assert not any(map(is_loopback, ["10.0.0.1", "node1", "fd00::1"]))
+
+
+def test_localhost_with_several_nodes_fails():
+    """And is right on one node."""
+    assert failed({"n.sh": torchrun(address="localhost")}) == ["master_address_leads_to_rank_0"]
+    assert failed({"n.yaml": config(main_process_ip="0.0.0.0")}) == ["master_address_leads_to_rank_0"]
+    assert failed(pair(exports, address="127.0.0.1")) == ["master_address_leads_to_rank_0"]
+    assert rules({"n.sh": torchrun(nodes=1, address="localhost")}) == []
+
+
+def test_an_address_is_wanted_for_several_nodes():
+    """Without one every node takes itself for rank 0."""
+    assert failed({"n.yaml": config(main_process_ip=None)}) == ["master_address_is_given"]
+    assert failed({"n.sh": torchrun().replace("--master_addr=10.0.0.1", "")}) == ["master_address_is_given"]
+
+
+def test_standalone_is_for_one_node():
+    """--standalone listens on localhost."""
+    assert failed({"n.sh": "torchrun --standalone --nnodes=2 --nproc_per_node=8 t.py\n"}) == [
+        "master_address_leads_to_rank_0"
+    ]
+    assert rules({"n.sh": "torchrun --standalone --nproc_per_node=8 t.py\n"}) == []
+
+
+def test_a_random_rendezvous_id_is_different_on_every_node():
+    """Run by hand it fails; in a batch script one shell works it out for all, which is told as fragile."""
+    script = C10D.format(nodes=2, id="$RANDOM", endpoint="10.0.0.1:29500")
+    (found,) = judged({"n.sh": script})
+    assert (found.check, str(found.verdict)) == ("launch.rendezvous_id_is_the_same_everywhere", "fail")
+    (found,) = judged({"n.sbatch": SBATCH.replace("$SLURM_JOB_ID", "$RANDOM")})
+    assert (found.check, str(found.verdict)) == ("launch.rendezvous_id_is_the_same_everywhere", "warn")
+    assert rules({"n.sh": C10D.format(nodes=1, id="$RANDOM", endpoint="localhost")}) == []
+
+
+def test_random_inside_quotes_of_srun_is_worked_out_on_every_node():
+    """`srun bash -c '... $RANDOM'` is not the batch shell's to expand."""
+    quoted = SBATCH.replace("srun torchrun", "srun bash -c 'torchrun").replace("train.py", "train.py'")
+    (found,) = judged({"n.sbatch": quoted.replace("$SLURM_JOB_ID", "$RANDOM")})
+    assert (found.check, str(found.verdict)) == ("launch.rendezvous_id_is_the_same_everywhere", "fail")
+
+
+def test_the_own_hostname_as_endpoint():
+    """Silent in a batch script and on one node; run on every node it makes each its own rank 0."""
+    assert rules({"n.sbatch": SBATCH.replace("$MASTER_ADDR:29500", "$(hostname)")}) == []
+    assert rules({"n.sh": C10D.format(nodes=1, id="1", endpoint="$(hostname)")}) == []
+    script = C10D.format(nodes=2, id="1", endpoint="$(hostname)")
+    assert rules({"n.sh": script}) == ["master_address_is_the_same_everywhere"]
+
+
+def test_same_network_with_c10d_has_no_endpoint():
+    """accelerate's --same_network gives torchrun what c10d does not read."""
+    line = (
+        "accelerate launch --multi_gpu --num_machines 2 --num_processes 16 --machine_rank 0"
+        " --main_process_ip 10.0.0.1 {} t.py\n"
+    )
+    assert failed({"n.sh": line.format("--rdzv_backend c10d --same_network")}) == ["same_network_fits_the_rendezvous"]
+    assert rules({"n.sh": line.format("--rdzv_backend c10d")}) == []

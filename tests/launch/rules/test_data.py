@@ -1,0 +1,33 @@
+"""git-lfs pointers where data should be."""
+
+from __future__ import annotations
+
+from preflight.launch.read import read_texts
+from preflight.launch.rules.data import no_pointers, paths_of, paths_on_nodes
+from tests.launch.samples import torchrun
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 123456\n"
+
+
+def test_a_pointer_among_the_data(tmp_path):
+    """The first pointer is named; real files are not."""
+    (tmp_path / "data" / "train").mkdir(parents=True)
+    (tmp_path / "data" / "train" / "a.mp4").write_text(POINTER)
+    files = read_texts({"n.sh": torchrun(program="t.py --dataset_base_path data/train --output_path out/x")})
+    (found,) = no_pointers(files, str(tmp_path))
+    assert found.check == "launch.data_is_no_lfs_pointer"
+    assert found.fix == "git lfs install && git lfs pull"
+    (tmp_path / "data" / "train" / "a.mp4").write_text("x" * 2000)
+    assert list(no_pointers(files, str(tmp_path))) == []
+
+
+def test_the_paths_that_a_program_reads():
+    """Options that name data, models and configurations; what is written is left out."""
+    plan = read_texts({"n.sh": torchrun(program="t.py --model_path=/m/a --out_dir /o/b --lr 1/2 --data d/c")}).plans[0]
+    assert [path.value for path in paths_of(plan)] == ["/m/a", "d/c"]
+
+
+def test_the_paths_that_every_node_must_have():
+    """Full ones only, each once, the program's own included."""
+    files = read_texts({"n.sh": torchrun(program="/code/t.py --model_path=/m/a --out_dir /o/b --data d/c --meta /m/a")})
+    assert paths_on_nodes(files) == ("/code/t.py", "/m/a")

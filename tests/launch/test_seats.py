@@ -1,0 +1,62 @@
+"""What every rank will see."""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.launch.read import read_texts
+from preflight.launch.seats import described, ranks_table
+from preflight.redact import without_secrets
+from tests.launch.nodes import cluster, cluster_of, node
+from tests.launch.samples import config, exports, pair, torchrun
+
+
+def test_a_seat_for_every_rank():
+    """Sixteen ranks over two nodes, with device, interface and address."""
+    seats = ranks_table(read_texts(pair(torchrun)).plans, cluster())
+    assert len(seats) == 16
+    assert seats[9] == (9, "node2", 1, "cuda:1", "eth0", "10.0.0.2")
+
+
+def test_devices_that_are_not_there():
+    """Eight processes on a node of two GPUs; device ids as they are listed."""
+    seats = ranks_table(read_texts(pair(config)).plans, cluster_of(node(0), node(1, gpus=2)))
+    assert [seat.device for seat in seats[8:11]] == ["cuda:0", "cuda:1", "none left"]
+    listed = {"n.yaml": config(num_machines="1", num_processes="2", gpu_ids="'4,6'", main_process_ip=None)}
+    assert [seat.device for seat in ranks_table(read_texts(listed).plans)] == ["cuda:4", "cuda:6"]
+
+
+def test_ranks_by_hand():
+    """RANK and LOCAL_RANK of the scripts, in the order of the ranks."""
+    texts = {"a.sh": exports(1), "b.sh": exports(0)}
+    assert [(seat.rank, seat.node) for seat in ranks_table(read_texts(texts).plans, cluster())] == [
+        (0, "node2"),
+        (1, "node1"),
+    ]
+
+
+def test_secrets_are_hidden():
+    """Tokens in variables and options, in the plan of the report too."""
+    hidden = without_secrets("HF_TOKEN=abc WANDB_API_KEY=def python t.py --hub_token ghi --lr 1 --token=jkl")
+    assert not any(secret in hidden for secret in ("abc", "def", "ghi", "jkl"))
+    assert "--lr 1" in hidden
+    plan = read_texts({"n.sh": "export HF_TOKEN=abc\n" + torchrun()}).plans[0]
+    assert "abc" not in str(described(plan))
+    assert described(plan)["nodes"] == {"value": 2, "file": "n.sh", "line": 4, "origin": "written"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("HF_TOKEN=abc x", "HF_TOKEN=[hidden] x"),
+        ("t.py --wandb-api-key abc --lr 1", "t.py --wandb-api-key [hidden] --lr 1"),
+        ("--hub_token=abc", "--hub_token=[hidden]"),
+        ("aws_secret_access_key: abc\nuse_cpu: false", "aws_secret_access_key: [hidden]\nuse_cpu: false"),
+        ("HTTP_PROXY=http://me:abc@proxy:3128", "HTTP_PROXY=http://me:[hidden]@proxy:3128"),
+        ("--tokenizer_path /m --max_tokens 512", "--tokenizer_path /m --max_tokens 512"),
+        ("--rdzv_endpoint 10.0.0.1:29500", "--rdzv_endpoint 10.0.0.1:29500"),
+    ],
+)
+def test_secrets_are_hidden_where_they_stand(text, shown):
+    """By the names that people give them; what only looks like one is left."""
+    assert without_secrets(text) == shown

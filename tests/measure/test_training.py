@@ -1,0 +1,64 @@
+"""Do the ranks' records become the section of the report, and nothing better than they said?"""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from preflight.errors import NotMeasured
+from preflight.jobs.outcome import Outcome, RankStory, conclude
+from preflight.launch.job import Job, Placement
+from preflight.measure import training
+from preflight.options.options import Options
+from tests.checks.cluster import ethernet
+
+PLACEMENTS = (Placement(0, "node1", 0, 1), Placement(1, "node2", 0, 1))
+JOB = Job("train", training.settings("gloo", Options()), PLACEMENTS, "10.0.0.1", (), 60.0)
+RANK = ethernet().training().ranks[0]
+
+
+def trained(rank: int) -> dict:
+    fields = {name: getattr(RANK, name) for name in RANK.__struct_fields__ if name != "node"}
+    return {"record": "trained", **fields, "rank": rank}
+
+
+def outcome(failure: str = "", guilty: tuple[str, ...] = ()) -> Outcome:
+    stories = tuple(RankStory(placement, records=[trained(placement.rank)]) for placement in PLACEMENTS)
+    stories[0].records.append({"record": "losses", "losses": [5.5, 5.0, 4], "tokens_per_s": 900})
+    return Outcome(stories, failure, guilty, 3.0)
+
+
+def test_the_records_are_the_section():
+    """Ranks with the nodes where we put them, losses as they fell."""
+    section = training.summarise(JOB, outcome(), launcher="torchrun")
+    assert (section.launcher, section.world_size, section.backend, section.steps) == ("torchrun", 2, "gloo", 3)
+    assert section.losses == (5.5, 5.0, 4.0)
+    assert [(rank.rank, rank.node) for rank in section.ranks] == [(0, "node1"), (1, "node2")]
+    assert section.tokens_per_s == 900.0
+
+
+def test_a_training_that_failed_has_no_ranks_but_who_is_guilty():
+    """Half a result reads as none."""
+    section = training.summarise(JOB, outcome("rank 1 on node2 stopped", ("node2",)), launcher="direct")
+    assert (section.ranks, section.not_measured_nodes) == ((), ("node2",))
+    with pytest.raises(NotMeasured, match="rank 1 on node2 stopped"):
+        section.joined()
+
+
+def test_scaling_is_against_each_node_by_itself():
+    """Two nodes that each need half the time alone reach half of what they could; one node has no figure."""
+    alone = {"alone_step_seconds_median": RANK.step_seconds_median / 2}
+    ranks = [msgspec.structs.replace(RANK, rank=rank, node=f"node{rank}", **alone) for rank in (0, 1)]
+    assert training.scaling_efficiency(tuple(ranks)) == pytest.approx(0.5)
+    assert training.scaling_efficiency((RANK,)) is None
+
+
+def test_where_the_job_stopped_is_told_with_its_cause():
+    """Stage, ranks, last lines, cause and fix of the first rank to blame."""
+    told = [RankStory(placement, stage="running", error="Timed out waiting") for placement in PLACEMENTS]
+    told[1].error, told[1].exit, told[1].log = "", "-9", "step 3\n"
+    failure = training.failure_of(conclude(JOB, dict(enumerate(told)), {}, 1.0))
+    assert (failure.nodes, failure.ranks, failure.stage, failure.is_proven) == (("node2",), (1,), "running", True)
+    assert failure.last_lines == ("step 3",)
+    assert "killed" in failure.cause
+    assert failure.fix

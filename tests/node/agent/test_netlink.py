@@ -1,0 +1,77 @@
+"""Tests of preflight.node.agent.netlink."""
+
+import socket
+import struct
+
+from preflight.node.agent import netlink
+
+V4, V6 = socket.AF_INET, socket.AF_INET6
+
+
+def attribute(kind, value):
+    data = struct.pack("=HH", 4 + len(value), kind) + value
+    return data + b"\0" * (-len(data) % 4)
+
+
+def number(kind, value):
+    return attribute(kind, struct.pack("=I", value))
+
+
+def route(*attributes, family=V4, length=0, table=netlink.RT_TABLE_MAIN, kind=netlink.RTN_UNICAST, flags=0):
+    return struct.pack("=BBBBBBBBI", family, length, 0, 0, table, 0, 0, kind, flags) + b"".join(attributes)
+
+
+def gateway(text, index, metric=0, **header):
+    family = header.get("family", V4)
+    packed = attribute(netlink.RTA_GATEWAY, socket.inet_pton(family, text))
+    return route(packed, number(netlink.RTA_OIF, index), number(netlink.RTA_PRIORITY, metric), **header)
+
+
+def hop(text, index):
+    inner = attribute(netlink.RTA_GATEWAY, socket.inet_aton(text))
+    return struct.pack("=HBBi", 8 + len(inner), 0, 0, index) + inner
+
+
+def test_the_gateway_with_the_lowest_metric_comes_first():
+    """The preferred default route is the first, whatever the order of the dump."""
+    bodies = [gateway("10.0.0.1", 2, metric=200), gateway("10.1.0.1", 3, metric=100)]
+    assert netlink.pick_gateways(bodies, family=V4) == [(3, "10.1.0.1"), (2, "10.0.0.1")]
+
+
+def test_only_default_routes_of_the_main_table_count():
+    """Policy tables, networks, blackholes, cached routes and the other family are no default gateways."""
+    bodies = [
+        gateway("10.0.0.1", 2, table=77),
+        gateway("10.0.0.2", 2, length=24),
+        gateway("10.0.0.3", 2, kind=6),
+        gateway("10.0.0.4", 2, flags=netlink.RTM_F_CLONED),
+        gateway("fd00::1", 2, family=V6),
+        route(number(netlink.RTA_OIF, 2)),
+    ]
+    assert netlink.pick_gateways(bodies, family=V4) == []
+    assert netlink.pick_gateways(bodies, family=V6) == [(2, "fd00::1")]
+
+
+def test_the_hops_of_a_multipath_route_count_if_nothing_else_does():
+    """A default route over several links gives each of its gateways; a plain one beside it wins."""
+    several = route(attribute(netlink.RTA_MULTIPATH, hop("10.0.0.1", 2) + hop("10.1.0.1", 3)))
+    assert netlink.pick_gateways([several], family=V4) == [(2, "10.0.0.1"), (3, "10.1.0.1")]
+    plain = gateway("10.2.0.1", 4, metric=9)
+    assert netlink.pick_gateways([several, plain], family=V4) == [(4, "10.2.0.1")]
+
+
+def test_a_gateway_of_the_other_family_is_told():
+    """IPv4 over an IPv6 next hop, as routed fabrics have it, is a default gateway too."""
+    via = attribute(netlink.RTA_VIA, struct.pack("=H", V6) + socket.inet_pton(V6, "fe80::1"))
+    assert netlink.pick_gateways([route(via, number(netlink.RTA_OIF, 2))], family=V4) == [(2, "fe80::1")]
+
+
+def test_a_broken_attribute_ends_the_chain():
+    """A length that cannot be does not loop for ever."""
+    assert list(netlink.attributes(number(4, 7) + struct.pack("=HH", 0, 5))) == [(4, struct.pack("=I", 7))]
+    assert list(netlink.hops(b"\0" * 16, family=V4)) == []
+
+
+def test_loopback_is_among_the_addresses():
+    """The dump of the machine at hand has 127.0.0.1/8 on interface 1."""
+    assert (1, "inet", "127.0.0.1", 8) in netlink.addresses()

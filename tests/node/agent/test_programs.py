@@ -1,0 +1,60 @@
+"""Tests of preflight.node.agent.programs."""
+
+import os
+import time
+
+import pytest
+
+from preflight.node.agent import programs
+
+
+def script(folder, name, text):
+    """A program of the node."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return os.fspath(path)
+
+
+def test_a_program_is_found_on_the_jobs_path_first(tmp_path):
+    """The job's PATH comes before the folders where packages put it; a file that is no program is passed over."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.mkdir()
+    second.mkdir()
+    (first / "tool").write_text("")
+    path = script(second, "tool", "true")
+    assert programs.find("tool", f"{first}:{second}") == path
+    assert programs.find("no-such-tool-of-anybody", f"{first}") == ""
+
+
+def test_what_it_prints_counts_whatever_its_exit_code(tmp_path):
+    """Both streams are read, for some failures are told only on the second."""
+    told = programs.run([script(tmp_path, "tool", "echo out; echo err >&2; exit 9")], limit_s=5.0)
+    assert told.split() == ["out", "err"]
+
+
+def test_a_program_that_hangs_is_stopped(tmp_path):
+    """Past its time the program is killed and the reason says so, also when it closed its output before."""
+    tool = script(tmp_path, "tool", "echo $$ > ${0%/*}/pid; exec sleep 60")
+    with pytest.raises(TimeoutError, match=r"tool -q did not finish within 0\.3 s"):
+        programs.run([tool, "-q"], limit_s=0.3)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_several_run_at_once_and_fail_apart(tmp_path):
+    """One that hangs costs the time of its limit once, and the others their answers nothing."""
+    slow = script(tmp_path, "slow", "exec sleep 60")
+    quick = script(tmp_path, "quick", "echo well")
+    begun = time.monotonic()
+    told = programs.run_all({"a": [slow], "b": [slow], "c": [quick], "d": ["/no/such/tool"]}, limit_s=0.5)
+    assert time.monotonic() - begun < 5.0
+    assert told["c"] == "well\n"
+    assert told["a"]["missing"].startswith("slow did not finish")
+    assert told["d"]["missing"] == "tool: No such file or directory"
+
+
+def test_a_program_that_never_ends_its_answer_is_refused(tmp_path):
+    """No node's memory is filled by a tool."""
+    with pytest.raises(ValueError, match="more than 16 MiB"):
+        programs.run([script(tmp_path, "tool", "exec yes")], limit_s=20.0)

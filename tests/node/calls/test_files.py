@@ -1,0 +1,111 @@
+"""Tests of preflight.node.calls.files."""
+
+import json
+import os
+import signal
+
+import msgspec
+import pytest
+
+from preflight.facts.subjects.files import Files, Named
+from preflight.node.calls import files
+
+
+class Scripted:
+    """A channel whose controller says what stands in a list."""
+
+    def __init__(self, *orders):
+        self.orders = list(orders)
+        self.events = []
+        self.seen = []
+
+    def emit(self, event):
+        """Keep it, with what lies in the folder at that moment."""
+        self.events.append(json.loads(json.dumps(event)))
+        self.seen.append(sorted(os.listdir(self.folder)) if hasattr(self, "folder") else [])
+
+    def receive(self, _timeout_s):
+        """The next order."""
+        return self.orders.pop(0)
+
+
+@pytest.fixture(autouse=True)
+def signals():
+    """The call sets a handler of its own; the tests go on without."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def ask(channel, *, shared=(), same=()):
+    arguments = {"environment": [], "name": "n", "shared": list(shared), "same": list(same), "run": "r1"}
+    return msgspec.convert(files.run(arguments, channel), type=Files, strict=True)
+
+
+def test_home_and_temporary_folder_are_always_looked_at():
+    """Nothing asked is home, /tmp and the mounts, and no question back."""
+    channel = Scripted()
+    told = ask(channel)
+    assert [place.purpose for place in told.places] == ["home", "temporary files"]
+    assert channel.events == []
+    assert told.shared == told.same == ()
+
+
+def test_a_token_is_written_read_and_removed(tmp_path):
+    """The writer's token is there while the others look, and gone when the call ends."""
+    path = os.fspath(tmp_path)
+    channel = Scripted(
+        {"write": {path: "secret"}}, {"read": {path: {"token": "secret", "writer": "n"}}}, {"finish": True}
+    )
+    channel.folder = path
+    (shared,) = ask(channel, shared=[path]).shared
+    assert (shared.trouble, shared.writer) == ("", "n")
+    assert isinstance(shared.write_mbytes_per_s, float)
+    assert channel.seen == [[], [".preflight-r1"], [".preflight-r1"]]
+    assert os.listdir(path) == []
+
+
+def test_another_folder_of_the_same_name_is_not_shared(tmp_path, monkeypatch):
+    """No token, or another one, is told apart from a good one."""
+    monkeypatch.setattr(files, "VISIBLE_SECONDS", 0.2)
+    path = os.fspath(tmp_path)
+    order = {"read": {path: {"token": "secret", "writer": "node1"}}}
+    (shared,) = ask(Scripted(order, {"finish": True}), shared=[path]).shared
+    assert "this node sees another folder" in shared.trouble
+    (tmp_path / ".preflight-r1").write_text("other")
+    (shared,) = ask(Scripted(order, {"finish": True}), shared=[path]).shared
+    assert "holds something else" in shared.trouble
+    assert os.listdir(path) == [".preflight-r1"]  # not ours: it stays
+
+
+def test_what_an_earlier_run_left_is_told(tmp_path):
+    """By its name."""
+    (tmp_path / ".preflight-old").touch()
+    path = os.fspath(tmp_path)
+    (shared,) = ask(Scripted({"read": {}}, {"finish": True}), shared=[path]).shared
+    assert shared.leftovers == (f"{path}/.preflight-old",)
+    assert (shared.trouble, shared.writer) == ("no node could write there", "")
+
+
+def test_a_path_that_is_not_there_cannot_be_written_to():
+    """The reason goes back to the controller, which asks the next node."""
+    channel = Scripted({"write": {"/nonexistent": "t"}}, {"finish": True})
+    told = ask(channel, shared=["/nonexistent"])
+    assert channel.events[1] == {"written": {"/nonexistent": "[Errno 2] No such file or directory"}}
+    assert told.places[2].trouble == "No such file or directory"
+
+
+def test_what_cannot_be_read_has_no_digest():
+    """A missing path is missing on this node, with the reason."""
+    (same,) = ask(Scripted(), same=["/nonexistent"]).same
+    assert same.digest.missing == "No such file or directory"
+
+
+def test_named_paths_are_looked_at_and_not_read(tmp_path):
+    """There, or why not; the facts are those that the controller decodes."""
+    told = files.named([str(tmp_path), str(tmp_path / "none")])
+    assert [(one["path"], one["trouble"]) for one in told] == [
+        (str(tmp_path), ""),
+        (str(tmp_path / "none"), "No such file or directory"),
+    ]
+    assert len(msgspec.convert(told, tuple[Named, ...])) == 2

@@ -1,0 +1,116 @@
+"""Tests of preflight.node.calls.peers."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from preflight.facts.subjects.peers import Peers
+from preflight.facts.value import Missing
+from preflight.node.calls import peers
+
+LISTENER = """
+import socket, sys
+with socket.create_server(("0.0.0.0", 0)) as server:
+    print(server.getsockname()[1], flush=True)
+    sys.stdin.read()
+"""
+
+
+def peer(**changes):
+    return {"name": "node2", "address": "127.0.0.1", "hostname": "127.0.0.1", "fqdn": "127.0.0.1", **changes}
+
+
+def run(*others, master="", bind=None):
+    facts = peers.run({"peers": list(others), "master_address": master, "bind": bind}, None)
+    return msgspec.convert(facts, type=Peers, strict=True)
+
+
+def test_a_route_names_the_interface_and_the_source():
+    """The kernel says where packets to a peer leave; its names are resolved here."""
+    (route,) = run(peer()).routes
+    assert (route.interface, route.source) == ("lo", "127.0.0.1")
+    assert route.resolved == route.resolved_fqdn == ("127.0.0.1",)
+
+
+def test_ipv6_peers_have_routes_too():
+    """An IPv6 address is routed as such."""
+    if not os.path.exists("/proc/net/if_inet6"):
+        pytest.skip("this machine has no IPv6")
+    (route,) = run(peer(address="::1")).routes
+    assert (route.interface, route.source) == ("lo", "::1")
+
+
+def test_a_peer_that_cannot_be_reached_is_a_missing_route():
+    """An address that is none, and names that do not resolve, are told for this peer only."""
+    first, second = run(peer(address="not an address", hostname="no such.invalid", fqdn=""), peer()).routes
+    assert isinstance(first.interface, Missing)
+    assert "no route to not an address" in first.interface.missing
+    assert first.resolved == first.resolved_fqdn == ()
+    assert second.interface == "lo"
+
+
+def test_an_unset_master_address_is_absent():
+    """Without MASTER_ADDR there is nothing to resolve; with one every address is told."""
+    assert run().master_addresses == Missing("MASTER_ADDR is not set", "absent")
+    assert run(master="127.0.0.1").master_addresses == ("127.0.0.1",)
+
+
+def test_a_resolver_that_fails_is_not_a_name_unknown():
+    """A resolver out of order is a missing fact; a name it does not know is an empty answer."""
+    broken = {"head": OSError("the resolver gave no answer within 5 s"), "other": []}
+    assert peers.master_addresses("head", broken)["kind"] == "failed"
+    assert peers.master_addresses("other", broken) == []
+
+
+def test_a_free_port_binds_and_is_let_go():
+    """The test of a port leaves it free."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    for _ in range(2):
+        facts = run(bind={"address": "127.0.0.1", "port": port})
+        assert (facts.master_port_error, facts.master_port_holder) == ("", "")
+
+
+def test_the_holder_of_a_taken_port_is_named():
+    """A port that another program listens on gives the error and that program with its pid."""
+    command = [sys.executable, "-c", LISTENER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        port = int(process.stdout.readline())
+        facts = run(bind={"address": "127.0.0.1", "port": port})
+        process.stdin.close()
+    assert facts.master_port_error == "Address already in use"
+    assert facts.master_port_holder.endswith(f"(pid {process.pid})")
+
+
+def test_a_port_taken_on_one_address_is_taken():
+    """The store of torch listens on every address, so a listener on loopback alone is in its way."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        facts = run(bind={"address": "127.0.0.1", "port": server.getsockname()[1]})
+    assert facts.master_port_error == "Address already in use"
+
+
+def test_the_way_back_from_an_address_to_its_name_is_timed():
+    """As c10d asks at every connection: the name, what it leads to, and how long the resolver took."""
+    (route,) = run(peer()).routes
+    assert isinstance(route.reverse, str)
+    assert "127.0.0.1" in route.reverse_addresses
+    assert 0 <= route.reverse_seconds < 5
+
+
+def test_an_address_without_a_name_is_absent_and_a_silent_resolver_has_failed():
+    """Silence takes the whole limit; a refusal takes no time that could be told."""
+    assert peers.reverse(("", [], 0.01))["reverse"]["kind"] == "absent"
+    silent = peers.reverse(TimeoutError("the resolver gave no answer within 5 s"))
+    assert (silent["reverse"]["kind"], silent["reverse_seconds"]) == ("failed", 5.0)
+    assert peers.reverse(OSError(-3, "Temporary failure"))["reverse_seconds"]["kind"] == "failed"
+
+
+def test_a_large_cluster_is_asked_for_a_few_names():
+    """The first peers, rank 0's node among them: a thousand nodes must not ask a thousand times each."""
+    others = [peer(name=f"node{number}", address=f"127.0.0.{number}") for number in range(1, 13)]
+    asked = [route.name for route in run(*others).routes if route.reverse != Missing("not asked", "absent")]
+    assert asked == [f"node{number}" for number in range(1, 9)]

@@ -1,0 +1,162 @@
+"""Raw TCP streams between nodes on loopback addresses, timed at the receiver."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import pytest
+
+from preflight.node.calls import greeting, stream
+from tests.node.memory_channel import MemoryChannel
+
+KEY = b"s" * 32
+
+
+class RunningNode:
+    """`stream.run` of one node in a thread."""
+
+    def __init__(self, name, address, total_seconds=20.0):
+        self.name = name
+        self.channel = MemoryChannel()
+        arguments = {"name": name, "address": address, "key": KEY.hex(), "total_seconds": total_seconds}
+        self.result = {}
+        self.thread = threading.Thread(target=lambda: self.result.update(stream.run(arguments, self.channel)))
+        self.thread.start()
+        self.address, self.port = self.channel.events.get(timeout=5)["listening"]
+
+    def order(self, shift, send_to, receive_from, seconds=0.4):
+        """Send it its orders."""
+        target = {"name": send_to.name, "address": send_to.address, "port": send_to.port}
+        order = {"shift": shift, "send_to": target, "receive_from": receive_from, "seconds": seconds}
+        self.channel.messages.put({"round": order})
+
+    def heard(self):
+        """The next figure."""
+        return self.channel.events.get(timeout=15)["round"]
+
+    def end(self):
+        """Its result."""
+        self.channel.messages.put({"finish": True})
+        self.thread.join(timeout=15)
+        assert not self.thread.is_alive()
+        return self.result
+
+
+@pytest.fixture
+def ring():
+    nodes = [RunningNode(name, f"127.0.0.{index}") for index, name in enumerate("abc", start=1)]
+    yield nodes
+    for node in nodes:
+        node.end()
+
+
+def test_two_shifts_of_three_nodes_give_a_figure_each(ring):
+    """Every node receives from i-d while it sends to i+d, and says so round by round."""
+    for shift in (1, 2):
+        for index, node in enumerate(ring):
+            node.order(shift, ring[(index + shift) % 3], ring[index - shift].name)
+        for index, node in enumerate(ring):
+            heard = node.heard()
+            assert (heard["shift"], heard["from"]) == (shift, ring[index - shift].name)
+            assert "error" not in heard
+            assert "send_error" not in heard
+            assert heard["gbytes_per_s"] == pytest.approx(heard["received_bytes"] / heard["seconds"] / 1e9)
+            assert heard["received_bytes"] > 1 << 20
+    assert [node.end() for node in ring] == [{"rounds": 2}] * 3
+
+
+def order_to_nobody(receive_from, seconds):
+    """An order whose sending half is refused at once, for tests of the receiving half."""
+    with socket.create_server(("127.0.0.3", 0)) as closed:
+        port = closed.getsockname()[1]
+    target = {"name": "x", "address": "127.0.0.3", "port": port}
+    return {"round": {"shift": 1, "send_to": target, "receive_from": receive_from, "seconds": seconds}}
+
+
+def paced_sender(edge, address, bytes_per_s, seconds, *, burst_bytes=0):
+    """A sender of known rate: a burst first, then even pieces every 5 ms until the receiver closes."""
+    with socket.create_connection(address) as connection:
+        connection.sendall(edge.request())
+        assert connection.recv(64) == edge.reply()
+        started = time.monotonic()
+        sent = 0
+        try:
+            connection.sendall(bytes(burst_bytes))
+            while time.monotonic() - started < seconds:
+                due = int((time.monotonic() - started) * bytes_per_s)
+                connection.sendall(bytes(max(0, due - sent)))
+                sent = max(sent, due)
+                time.sleep(0.005)
+        except OSError:
+            return
+
+
+@pytest.mark.parametrize("burst_bytes", [0, 2_000_000])
+def test_the_figure_is_the_steady_rate_not_the_burst(burst_bytes):
+    """A bucketful at the start, which a shaped link lets through at once, is not counted."""
+    receiver = RunningNode("b", "127.0.0.2")
+    receiver.channel.messages.put(order_to_nobody("a", 1.0))
+    edge = greeting.Edge(KEY, source="a", target="b", port=receiver.port, purpose="stream1")
+    paced_sender(edge, (receiver.address, receiver.port), 20e6, 3.0, burst_bytes=burst_bytes)
+    heard = receiver.heard()
+    receiver.end()
+    assert heard["gbytes_per_s"] == pytest.approx(0.020, rel=0.05)
+    assert heard["seconds"] == pytest.approx(0.8, abs=0.15)
+
+
+def test_a_sender_that_stops_early_gives_an_error_and_no_figure():
+    """A stream of a tenth of the time is not measured."""
+    receiver = RunningNode("b", "127.0.0.2")
+    receiver.channel.messages.put(order_to_nobody("a", 0.5))
+    edge = greeting.Edge(KEY, source="a", target="b", port=receiver.port, purpose="stream1")
+    paced_sender(edge, (receiver.address, receiver.port), 20e6, 0.05)
+    heard = receiver.heard()
+    receiver.end()
+    assert "the stream ended after" in heard["error"]
+    assert "gbytes_per_s" not in heard
+
+
+def test_a_node_may_only_send_or_only_receive(ring):
+    """One stream between two of three nodes: the third has no part, and each tells of its own alone."""
+    first, second, _ = ring
+    target = {"name": "b", "address": second.address, "port": second.port}
+    first.channel.messages.put({"round": {"shift": 3, "send_to": target, "receive_from": None, "seconds": 0.4}})
+    second.channel.messages.put({"round": {"shift": 3, "send_to": None, "receive_from": "a", "seconds": 0.4}})
+    assert first.heard() == {"shift": 3, "from": None}
+    assert second.heard()["gbytes_per_s"] > 0
+
+
+def test_strangers_are_dropped_and_the_sender_is_still_measured(ring):
+    """Garbage, silence and a header of another round do not become the stream."""
+    target = ring[1]
+    strangers = [socket.create_connection((target.address, target.port)) for _ in range(12)]
+    strangers[0].sendall(b"GET / HTTP/1.0\r\n\r\n")
+    other_round = greeting.Edge(KEY, source="a", target="b", port=target.port, purpose="stream7")
+    strangers[1].sendall(other_round.request())
+    for index, node in enumerate(ring):
+        node.order(1, ring[(index + 1) % 3], ring[index - 1].name)
+    assert all("error" not in node.heard() for node in ring)
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_a_target_that_does_not_listen_is_told_by_both_sides(ring, monkeypatch):
+    """The sender says `refused`, the receiver that nobody connected, and neither gives a figure."""
+    monkeypatch.setattr(stream, "CONNECT_SECONDS", 0.3)
+    first, second, _ = ring
+    first.channel.messages.put(order_to_nobody("b", 0.2))
+    second.order(1, ring[2], "a", seconds=0.2)
+    told = first.heard()
+    assert told["send_error"].startswith("refused")
+    assert told["error"] == "b did not connect"
+    assert "gbytes_per_s" not in told
+    assert second.heard()["error"] == "a did not connect"
+
+
+def test_the_call_ends_when_the_controller_is_silent():
+    """Without a message the call ends at its deadline."""
+    node = RunningNode("a", "127.0.0.1", total_seconds=0.2)
+    node.thread.join(timeout=5)
+    assert node.result == {"rounds": 0}

@@ -1,0 +1,85 @@
+"""Tests of preflight.node.sources.amd."""
+
+import json
+import os
+
+import msgspec
+import pytest
+
+from preflight.facts.subjects.gpu import Gpus
+from preflight.facts.value import Missing
+from preflight.node.agent import programs
+from preflight.node.sources import amd
+from preflight.node.subjects import gpu
+
+AMD_SMI = [
+    {
+        "gpu": number,
+        "asic": {"market_name": "AMD Instinct MI300X", "asic_serial": f"0x{number:016x}"},
+        "bus": {"bdf": f"0000:{number:02X}:00.0"},
+        "vram": {"size": {"value": 196592, "unit": "MB"}},
+        "driver": {"name": "amdgpu", "version": "6.8.5"},
+    }
+    for number in (0, 1)
+]
+ROCM_SMI = {
+    "card1": {"Unique ID": "0x2", "PCI Bus": "0000:0D:00.0", "Card Series": "AMD Instinct MI300X"},
+    "card0": {
+        "Unique ID": "0x1",
+        "PCI Bus": "0000:0C:00.0",
+        "Card Series": "AMD Instinct MI300X",
+        "VRAM Total Memory (B)": "206141652992",
+    },
+    "system": {"Driver version": "6.7.0"},
+}
+
+
+def decoded(facts):
+    return msgspec.convert(facts, type=Gpus, strict=True)
+
+
+@pytest.mark.parametrize("told", [AMD_SMI, {"gpu_data": AMD_SMI}], ids=["list", "gpu_data"])
+def test_amd_smi_is_read_in_both_its_shapes(told):
+    """Warnings may stand before the document."""
+    facts = decoded(amd.parse_amd_smi("WARNING: user is not in group render\n" + json.dumps(told)))
+    assert [(device.name, device.memory_mib, device.bus_id) for device in facts.devices] == [
+        ("AMD Instinct MI300X", 196592, "0000:00:00.0"),
+        ("AMD Instinct MI300X", 196592, "0000:01:00.0"),
+    ]
+    assert facts.driver == "6.8.5"
+
+
+def test_rocm_smi_is_read_in_the_order_of_its_cards():
+    """A card without a figure of its memory is still told."""
+    facts = decoded(amd.parse_rocm_smi(json.dumps(ROCM_SMI)))
+    assert [device.uuid for device in facts.devices] == ["0x1", "0x2"]
+    assert facts.devices[0].memory_mib == 196592
+    assert isinstance(facts.devices[1].memory_mib, Missing)
+
+
+@pytest.mark.parametrize("cut", [0, 20, 200])
+def test_a_document_that_is_cut_short_is_refused(cut):
+    """Too few cards would look like lost ones."""
+    with pytest.raises(ValueError, match="JSON"):
+        amd.parse_amd_smi(json.dumps(AMD_SMI)[:cut])
+
+
+@pytest.mark.parametrize("answer", ["echo []", "echo {}", "echo '[{}]'", "echo broken; exit 1", "echo '[1, 2]'"])
+def test_a_tool_that_fails_is_a_missing_list(tmp_path, monkeypatch, answer):
+    """An odd answer is a failure and not a crash; an empty list says that there is none."""
+    monkeypatch.setattr(programs, "FOLDERS", ())
+    (tmp_path / "amd-smi").write_text(f"#!/bin/sh\n{answer}\n")
+    (tmp_path / "amd-smi").chmod(0o755)
+    devices = decoded(amd.collect(os.fspath(tmp_path))).devices
+    assert devices == () if answer == "echo []" else isinstance(devices, Missing)
+
+
+def test_no_tool_is_started_without_the_driver(tmp_path, monkeypatch):
+    """Only where AMD's compute driver is loaded are its tools looked for, and then their absence is a failure."""
+    monkeypatch.setattr(programs, "FOLDERS", ())
+    here = os.fspath(tmp_path)
+    arguments = {"environment": [["--env", {"PATH": ""}]], "proc": here, "sysfs": here}
+    assert decoded(gpu.collect(arguments)).devices == ()
+    (tmp_path / "class/kfd").mkdir(parents=True)
+    devices = decoded(gpu.collect(arguments)).devices
+    assert devices == Missing("AMD's driver is loaded, but neither amd-smi nor rocm-smi was found")

@@ -1,0 +1,67 @@
+"""Tests of preflight.node.sources.gpu_links."""
+
+import msgspec
+import pytest
+
+from preflight.facts.subjects.gpu import Topology
+from preflight.node.agent.missing import in_order
+from preflight.node.sources import gpu_links
+
+MATRIX = """\t\x1b[4mGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m
+GPU0\t X \tNV18\tPIX\tSYS\t0-47\t0\t\tN/A
+GPU1\tNV18\t X \tSYS\tPXB\t48-95\t1\t\tN/A
+NIC0\tPIX\tSYS\t X \tSYS\t\t\t\t
+NIC1\tSYS\tPXB\tSYS\t X \t\t\t\t
+
+Legend:
+
+  X    = Self
+
+NIC Legend:
+
+  NIC0: mlx5_0
+  NIC1: mlx5_3
+"""
+
+
+def test_the_matrix_names_gpus_and_adapters():
+    """Relations in the order of the columns, the CPUs near a GPU, and the adapters' own names."""
+    facts = msgspec.convert(in_order(gpu_links.topology(MATRIX)), type=Topology, strict=True)
+    assert [row.device for row in facts.rows] == ["GPU0", "GPU1", "NIC0", "NIC1"]
+    assert facts.rows[0].affinity == "0-47 0"
+    assert facts.nearest_adapters() == {"GPU0": ("mlx5_0",), "GPU1": ("mlx5_3",)}
+    assert facts.are_joined_by_nvlink()
+    assert facts.shared_adapters() == ""
+
+
+def test_two_gpus_near_one_adapter_share_it():
+    """With an adapter for each, that one of them lies idle is told."""
+    shared = MATRIX.replace("SYS\tPXB\t48", "PIX\tSYS\t48")
+    facts = msgspec.convert(in_order(gpu_links.topology(shared)), type=Topology, strict=True)
+    assert facts.shared_adapters() == "mlx5_0 is nearest to GPU0 and GPU1"
+
+
+@pytest.mark.parametrize("length", range(0, MATRIX.index("\n\nLegend") - 12, 7))
+def test_a_matrix_that_is_cut_short_is_refused(length):
+    """A row too few would look like a lost adapter."""
+    with pytest.raises(ValueError, match="nvidia-smi topo -m"):
+        gpu_links.topology(MATRIX[:length])
+
+
+def test_active_and_inactive_links_are_counted():
+    """One line a link; where all are inactive, how many there are is not told."""
+    text = """GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)
+\t Link 0: 25 GB/s
+\t Link 1: <inactive>
+GPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-2)
+NVML: Unable to retrieve NVLink information as all links are inactive
+GPU 2: NVIDIA L40S (UUID: GPU-3)
+Device does not have or support Nvlink
+"""
+    assert gpu_links.nvlinks(text) == {0: {"active": 1, "inactive": 1}, 1: {"active": 0, "inactive": 1}}
+
+
+def test_a_text_without_gpus_is_refused():
+    """An error of the tool is not a node without links."""
+    with pytest.raises(ValueError, match="told no GPU"):
+        gpu_links.nvlinks("NVIDIA-SMI has failed")

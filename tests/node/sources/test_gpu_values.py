@@ -1,0 +1,89 @@
+"""Tests of preflight.node.sources.gpu_values."""
+
+from xml.etree import ElementTree as ET
+
+import msgspec
+import pytest
+
+from preflight.facts.subjects.gpu import GpuStatus
+from preflight.facts.value import Missing
+from preflight.node.sources import gpu_values
+
+XML = """<gpu><product_name>T</product_name><ecc_errors><volatile>
+<sram_uncorrectable_parity>1</sram_uncorrectable_parity>
+<sram_uncorrectable_secded>2</sram_uncorrectable_secded><dram_uncorrectable>N/A</dram_uncorrectable>
+</volatile></ecc_errors>
+<clocks_event_reasons>
+<clocks_event_reason_hw_slowdown>Active</clocks_event_reason_hw_slowdown>
+<clocks_event_reason_gpu_idle>Not Active</clocks_event_reason_gpu_idle></clocks_event_reasons>
+<remapped_rows><remapped_row_pending>Yes</remapped_row_pending><remapped_row_unc>4</remapped_row_unc></remapped_rows>
+<supported_clocks><supported_mem_clock><value>1 MHz</value></supported_mem_clock></supported_clocks></gpu>"""
+TEXT = """
+Attached GPUs                             : 1
+GPU 00000000:07:00.0
+    Product Name                          : T
+    ECC Errors
+        Volatile
+            SRAM Uncorrectable Parity     : 1
+            SRAM Uncorrectable SEC-DED    : 2
+            DRAM Uncorrectable            : N/A
+    Clocks Event Reasons
+        HW Slowdown                       : Active
+        Idle                              : Not Active
+    Remapped Rows
+        Uncorrectable Error               : 4
+        Pending                           : Yes
+"""
+
+
+def pairs_of(form):
+    """The same GPU in each of the two forms."""
+    if form == "xml":
+        return gpu_values.flatten(ET.fromstring(XML))
+    ((_, pairs),) = gpu_values.blocks(TEXT)[1]
+    return pairs
+
+
+@pytest.mark.parametrize("form", ["xml", "text"])
+def test_both_forms_give_the_same_facts(form):
+    """Sums, flags and reasons are read alike; what is not told is left out."""
+    told = gpu_values.status(dict(pairs_of(form)))
+    status = msgspec.convert(told, type=GpuStatus, strict=True)
+    assert (status.uncorrected_errors, status.rows_remapped, status.is_remapping_pending) == (3, 4, True)
+    assert status.slowdowns == ("hw_slowdown",)
+    assert "has_remapping_failed" not in told
+    assert not any(path.startswith("supported_clocks") for path, _ in pairs_of(form))
+
+
+def test_what_stands_before_the_gpus_is_told_apart():
+    """The head of the text belongs to no GPU."""
+    assert gpu_values.blocks(TEXT)[0] == {"attached_gpus": "1"}
+
+
+@pytest.mark.parametrize("text", ["ERR!", "[Unknown Error]", "GPU is lost", "-1"])
+def test_a_figure_that_is_an_error_is_missing(text):
+    """An error in the place of a figure is a failure, in a sum as well."""
+    status = gpu_values.status({"ecc_errors/volatile/dram_uncorrectable": text})
+    assert status["uncorrected_errors"] == {"missing": f"nvidia-smi says {text}", "kind": "failed"}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "count"),
+    [
+        ([("processes", "None")], 0),
+        ([("processes", "")], 0),
+        ([("processes/process_info/pid", "7"), ("processes/process_info/type", "C")], 1),
+        ([("processes/process_info/pid", "7"), ("processes/process_info/type", "G")], 0),
+        ([("processes/process_id", "7"), ("processes/process_id/type", "C+G")], 0),
+    ],
+)
+def test_programs_that_compute_are_counted(pairs, count):
+    """A screen that is drawn on the GPU is nobody's job."""
+    assert gpu_values.processes(pairs) == count
+
+
+def test_every_fact_of_the_table_is_one_of_the_status():
+    """A field that the controller does not know would lose the whole subject."""
+    names = [name for name, _, _ in gpu_values.FIELDS]
+    assert sorted(names) == sorted(GpuStatus.__struct_fields__)
+    assert all(isinstance(value, Missing) for value in msgspec.structs.astuple(GpuStatus()))

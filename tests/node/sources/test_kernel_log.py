@@ -1,0 +1,70 @@
+"""Tests of preflight.node.sources.kernel_log."""
+
+import os
+
+import pytest
+
+from preflight.node.sources import kernel_log
+
+LINES = {
+    "NVRM: Xid (PCI:0000:c1:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.": (
+        "xid",
+        79,
+        "0000:c1:00",
+    ),
+    "NVRM: Xid (PCI:0000:07:00): 31, pid=4242, name=python, Ch 00000008": ("xid", 31, "0000:07:00"),
+    "NVRM: GPU 0000:c1:00.0: GPU has fallen off the bus.": ("driver", 0, "0000:c1:00.0"),
+    "Out of memory: Killed process 4242 (python) total-vm:1kB": ("oom", 0, ""),
+    "Memory cgroup out of memory: Killed process 7 (python)": ("oom", 0, ""),
+    "pcieport 0000:80:01.0: AER: Uncorrectable (Fatal) error message received": ("pcie", 0, "0000:80:01.0"),
+    "mlx5_core 0000:41:00.0 ens1f0np0: Link down": ("rdma", 0, "0000:41:00.0"),
+}
+
+
+@pytest.mark.parametrize(("line", "told"), LINES.items())
+def test_a_telling_line_gives_its_kind_and_device(line, told):
+    """The Xid's number, the PCI address where the line has one, and the line itself."""
+    (event,) = kernel_log.parse([f"3,1,5000000,-;{line}\n SUBSYSTEM=pci\n"], now_s=65.0)
+    assert (event["kind"], event["code"], event["device"]) == told
+    assert event["age_seconds"] == 60.0
+    assert event["text"] == line
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "6,1,2,-;mlx5_core 0000:41:00.0 ens1f0np0: Link up",
+        "6,1,2,-;pcieport 0000:80:01.0: AER: Correctable error message received",
+        "no record at all",
+        "6,1,x,-;NVRM: Xid (PCI:0000:c1:00): 79",
+        "6,1,2,-;",
+    ],
+)
+def test_other_lines_are_of_no_concern(record):
+    """What mends itself, and what is no record, is passed over."""
+    assert kernel_log.parse([record], now_s=65.0) == []
+
+
+def test_many_lines_are_bounded():
+    """A device that fails a thousand times a second does not fill the report; the newest are kept."""
+    line = "NVRM: Xid (PCI:0000:07:00): 79"
+    events = kernel_log.parse([f"3,1,{number},-;{line} {number}" for number in range(1000)], now_s=1.0)
+    assert len(events) == kernel_log.MOST_EVENTS
+    assert events[-1]["text"].endswith("999")
+
+
+def test_the_records_of_a_log_are_read_to_the_end(tmp_path):
+    """What stands in the log when we look is read; we do not wait for more."""
+    log = tmp_path / "kmsg"
+    os.mkfifo(log)
+    writer = os.open(log, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        os.write(writer, b"3,1,2,-;NVRM: Xid (PCI:0000:07:00): 79, x\n")
+        assert [event["code"] for event in kernel_log.collect(os.fspath(log))] == [79]
+    finally:
+        os.close(writer)
+
+
+def test_a_log_that_is_not_there_is_denied(tmp_path):
+    """A container without /dev/kmsg is not permitted to look, and nothing is taken for well."""
+    assert kernel_log.collect(os.fspath(tmp_path / "none"))["kind"] == "denied"

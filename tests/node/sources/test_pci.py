@@ -1,0 +1,99 @@
+"""Tests of preflight.node.sources.pci."""
+
+import os
+
+import msgspec
+import pytest
+
+from preflight.facts.subjects.gpu import PciFunction
+from preflight.facts.value import Missing
+from preflight.node.agent.missing import in_order
+from preflight.node.sources import pci
+
+
+def config(*capabilities, length=4096):
+    """A configuration space with extended capabilities (id, the word at offset 6)."""
+    data = bytearray(length)
+    offset = 0x100
+    for number, (identity, word) in enumerate(capabilities):
+        after = offset + 0x20 if number + 1 < len(capabilities) else 0
+        data[offset : offset + 4] = (after << 20 | 1 << 16 | identity).to_bytes(4, "little")
+        data[offset + 6 : offset + 8] = word.to_bytes(2, "little")
+        offset += 0x20
+    return bytes(data)
+
+
+def build(sysfs, *, slot_width="16", iommu="identity", space=None):
+    """A GPU behind a bridge, as sysfs shows them."""
+    bridge = sysfs / "devices/pci0000:80/0000:80:02.2"
+    gpu = bridge / "0000:82:00.0"
+    gpu.mkdir(parents=True)
+    for folder, width in ((bridge, slot_width), (gpu, "16")):
+        (folder / "max_link_width").write_text(f"{width}\n")
+        (folder / "max_link_speed").write_text("32.0 GT/s PCIe\n")
+    (gpu / "current_link_width").write_text("8\n")
+    (gpu / "current_link_speed").write_text("16.0 GT/s PCIe\n")
+    (gpu / "numa_node").write_text("1\n")
+    (gpu / "iommu_group").mkdir()
+    (gpu / "iommu_group/type").write_text(f"{iommu}\n")
+    (bridge / "config").write_bytes(config() if space is None else space)
+    (sysfs / "bus/pci/devices").mkdir(parents=True)
+    (sysfs / "bus/pci/devices/0000:82:00.0").symlink_to(gpu)
+    return os.fspath(sysfs)
+
+
+def decoded(facts):
+    return msgspec.convert(in_order(facts), type=PciFunction | Missing, strict=True)
+
+
+def test_place_link_and_iommu_are_told(tmp_path):
+    """The bus id of NVML, with eight digits, leads to the function; the slot's width bounds the device's."""
+    found = decoded(pci.function(build(tmp_path, slot_width="8"), "00000000:82:00.0"))
+    assert found.path == "pci0000:80/0000:80:02.2/0000:82:00.0"
+    assert (found.numa_node, found.width, found.width_max, found.speed, found.speed_max) == (1, 8, 8, 16.0, 32.0)
+    assert (found.iommu, found.redirecting_bridges) == ("identity", ())
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "redirects"),
+    [(((0x0001, 0), (0x000D, 0x001D)), True), (((0x000D, 0x0001),), False), ((), False), (((0x0001, 0x1D),), False)],
+)
+def test_acs_is_read_from_the_bridge(tmp_path, capabilities, redirects):
+    """The control register of the ACS capability, wherever in the list it stands; checking the source is no harm."""
+    found = decoded(pci.function(build(tmp_path, space=config(*capabilities)), "0000:82:00.0"))
+    assert found.redirecting_bridges == (("0000:80:02.2",) if redirects else ())
+
+
+def test_a_list_of_capabilities_that_leads_back_ends(tmp_path):
+    """A broken device must not hold the collector up."""
+    data = bytearray(config())
+    data[0x100:0x104] = (0x100 << 20 | 1).to_bytes(4, "little")
+    assert pci.acs_control(bytes(data)) == 0
+
+
+def test_what_only_root_may_read_is_denied(tmp_path):
+    """Others see the first 64 bytes: nothing is known of ACS."""
+    found = decoded(pci.function(build(tmp_path, space=config()[:64]), "0000:82:00.0"))
+    assert isinstance(found.redirecting_bridges, Missing)
+    assert found.redirecting_bridges.kind == "denied"
+
+
+@pytest.mark.parametrize("bus_id", ["0000:99:00.0", "what"])
+def test_a_function_that_is_not_there_is_missing(tmp_path, bus_id):
+    """A container may hide it."""
+    assert isinstance(decoded(pci.function(build(tmp_path), bus_id)), Missing)
+
+
+def test_switches_are_counted_by_class_and_vendor(tmp_path):
+    """A bridge of another vendor is no NVSwitch."""
+    for name, (kind, vendor) in {
+        "a": ("0x068000", "0x10de"),
+        "b": ("0x068000", "0x8086"),
+        "c": ("0x030200", "0x10de"),
+    }.items():
+        folder = tmp_path / "bus/pci/devices" / name
+        folder.mkdir(parents=True)
+        (folder / "class").write_text(f"{kind}\n")
+        (folder / "vendor").write_text(f"{vendor}\n")
+    assert pci.count_switches(os.fspath(tmp_path)) == 1
+    assert pci.count_switches(os.fspath(tmp_path / "none")) == 0

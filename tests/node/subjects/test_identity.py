@@ -1,0 +1,59 @@
+"""Tests of preflight.node.subjects.identity."""
+
+import os
+import socket
+
+import msgspec
+import pytest
+
+from preflight.facts.subjects.identity import Identity
+from preflight.facts.value import Missing
+from preflight.node.subjects import identity
+
+
+def test_this_machine_has_an_identity():
+    """The facts of the machine at hand have the shape that the controller expects."""
+    facts = msgspec.convert(identity.collect({"proc": "/proc"}), type=Identity, strict=True)
+    assert facts.hostname == socket.gethostname()
+    assert facts.kernel == os.uname().release
+    assert facts.cpu_count >= 1
+    assert facts.memory_bytes > 1 << 20
+
+
+def test_two_network_namespaces_of_one_boot_are_two_hosts(tmp_path):
+    """The id has the boot and the network namespace: hosts of one machine differ, names of one host do not."""
+    ids = []
+    for name in ("one", "two"):
+        (tmp_path / name / "sys/kernel/random").mkdir(parents=True)
+        (tmp_path / name / "sys/kernel/random/boot_id").write_text("11111111-2222\n")
+        (tmp_path / name / "self/ns").mkdir(parents=True)
+        (tmp_path / name / "self/ns/net").touch()
+        ids.append(identity.boot_id(os.fspath(tmp_path / name)))
+    assert ids[0].startswith("11111111-2222:")
+    assert ids[0] != ids[1]
+    assert identity.boot_id(os.fspath(tmp_path / "one")) == ids[0]
+
+
+def test_a_hostname_that_does_not_resolve_is_a_missing_address():
+    """Gloo's own question failing is told with the name and the resolver's reason, and no address is made up."""
+    facts = identity.names("no such host.invalid")
+    assert facts["hostname_addresses"] == []
+    assert facts["fqdn"] == "no such host.invalid"
+    missing = msgspec.convert(facts["hostname_address"], type=Missing, strict=True)
+    assert missing.missing.startswith("no such host.invalid: ")
+    assert missing.kind == "failed"
+
+
+def test_the_hostname_is_asked_as_gloo_asks_it():
+    """The first address is gethostbyname's; all of them are getaddrinfo's."""
+    facts = identity.names("127.0.0.1")
+    assert facts["hostname_address"] == "127.0.0.1"
+    assert facts["hostname_addresses"] == ["127.0.0.1"]
+
+
+@pytest.mark.parametrize(("name", "context"), [("SSH_CONNECTION", "ssh"), ("SSH_OTHER", None)])
+def test_a_login_over_ssh_is_told(monkeypatch, name, context):
+    """Limits read in an ssh session are marked as such."""
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    monkeypatch.setenv(name, "192.0.2.1 5000 192.0.2.2 22")
+    assert identity.context() == context or (context is None and identity.context() in ("container", "local"))

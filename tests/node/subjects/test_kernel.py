@@ -1,0 +1,135 @@
+"""Tests of preflight.node.subjects.kernel."""
+
+import os
+
+import msgspec
+import pytest
+
+from preflight.facts.subjects.kernel import Kernel
+from preflight.facts.value import Missing
+from preflight.node.subjects import kernel
+
+
+def write(root, **files):
+    """Files below a root; `__` in a name stands for a slash."""
+    for name, text in files.items():
+        path = root / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return os.fspath(root)
+
+
+def collected(tmp_path):
+    arguments = {"proc": os.fspath(tmp_path), "sysfs": os.fspath(tmp_path), "kmsg": os.fspath(tmp_path / "kmsg")}
+    return msgspec.convert(kernel.collect(arguments), type=Kernel, strict=True)
+
+
+def test_an_empty_machine_tells_why_it_lacks_each_fact(tmp_path):
+    """Nothing is taken for 0 or for well."""
+    facts = collected(tmp_path)
+    for value in (facts.modules, facts.boot_options, facts.governors, facts.swap_total_bytes, facts.log):
+        assert isinstance(value, Missing)
+    assert facts.has_iommu is False
+    assert facts.cpus_allowed == len(os.sched_getaffinity(0))
+
+
+def test_modules_and_options_that_matter_are_told(tmp_path):
+    """The rest of both files stays on the node."""
+    write(
+        tmp_path,
+        modules="nvidia_peermem 16384 0 - Live 0x0\next4 1 0 - Live 0x0\nmlx5_ib 1 0 - Live 0x0\n",
+        cmdline="BOOT_IMAGE=/vmlinuz root=UUID=secret intel_iommu=on pci=noacs quiet\n",
+        driver__nvidia__version="NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95\n",
+    )
+    facts = collected(tmp_path)
+    assert (facts.modules, facts.boot_options) == (("nvidia_peermem", "mlx5_ib"), ("intel_iommu=on", "pci=noacs"))
+    assert facts.is_driver_open is True
+
+
+def test_memory_is_told_in_bytes(tmp_path):
+    """What is swapped out is the difference of two lines, huge pages are a product."""
+    write(
+        tmp_path,
+        meminfo="MemAvailable: 1024 kB\nSwapTotal: 200 kB\nSwapFree: 150 kB\nHugePages_Total: 3\n"
+        "Hugepagesize: 2048 kB\n",
+        vmstat="nr_free_pages 1\noom_kill 4\n",
+    )
+    facts = collected(tmp_path)
+    assert (facts.memory_available_bytes, facts.swap_used_bytes) == (1 << 20, 50 << 10)
+    assert (facts.hugepages_bytes, facts.oom_kills) == (3 * 2048 << 10, 4)
+
+
+def test_the_tightest_quota_of_all_groups_above_counts(tmp_path):
+    """A group may grant more than the one it is in."""
+    write(
+        tmp_path,
+        self__cgroup="0::/a/b\n",
+        fs__cgroup__a__cpu__max="unused",
+    )
+    base = tmp_path / "fs/cgroup/a"
+    (base / "b").mkdir()
+    (base / "cpu.max").write_text("200000 100000\n")
+    (base / "b/cpu.max").write_text("max 100000\n")
+    (base / "memory.max").write_text("8589934592\n")
+    (base / "b/memory.max").write_text("max\n")
+    (base / "pids.max").write_text("4096\n")
+    (base / "b/pids.max").write_text("1024\n")
+    (base / "b/memory.events").write_text("low 0\noom_kill 3\n")
+    facts = collected(tmp_path)
+    assert (facts.cgroup_cpus, facts.cgroup_memory_bytes, facts.cgroup_oom_kills) == (2.0, 8 << 30, 3)
+    assert (facts.cgroup_processes, facts.processes("unlimited"), facts.processes(512)) == (1024, 1024, 512)
+
+
+def test_the_older_groups_are_read_too(tmp_path):
+    """Version 1 has a folder for each controller, and a large figure for no quota."""
+    base = tmp_path / "fs/cgroup"
+    write(tmp_path, self__cgroup="4:memory:/job\n3:cpu,cpuacct:/job\n")
+    for folder in ("memory/job", "cpu,cpuacct/job"):
+        (base / folder).mkdir(parents=True)
+    (base / "memory/job/memory.limit_in_bytes").write_text("9223372036854771712\n")
+    (base / "cpu,cpuacct/job/cpu.cfs_quota_us").write_text("150000\n")
+    (base / "cpu,cpuacct/job/cpu.cfs_period_us").write_text("100000\n")
+    facts = collected(tmp_path)
+    assert facts.cgroup_cpus == 1.5
+    assert isinstance(facts.cgroup_memory_bytes, Missing)
+
+
+def test_governors_are_told_once_each(tmp_path):
+    """Hundreds of CPUs have one or two of them."""
+    for number, governor in enumerate(("performance", "powersave", "performance")):
+        folder = tmp_path / f"devices/system/cpu/cpufreq/policy{number}"
+        folder.mkdir(parents=True)
+        (folder / "scaling_governor").write_text(f"{governor}\n")
+        (folder / "scaling_driver").write_text("acpi-cpufreq\n")
+    facts = collected(tmp_path)
+    assert (facts.governors, facts.scaling_driver) == (("performance", "powersave"), "acpi-cpufreq")
+
+
+def test_members_of_bonds_are_told_with_their_state(tmp_path):
+    """The bond's own state, which stands before its members', is not one of theirs."""
+    write(
+        tmp_path,
+        net__bonding__bond0="MII Status: up\n\nSlave Interface: eth0\nMII Status: up\n\n"
+        "Slave Interface: eth1\nMII Status: down\n",
+    )
+    assert collected(tmp_path).bonds == {"bond0": {"eth0": True, "eth1": False}}
+
+
+@pytest.mark.parametrize(("text", "told"), [("always [madvise] never", "madvise"), ("[never]", "never")])
+def test_the_choice_in_brackets_is_told(text, told):
+    """The kernel lists all and marks one."""
+    assert kernel.chosen(text) == told
+    assert kernel.chosen("nothing chosen")["kind"] == "failed"
+
+
+def test_broken_packets_are_counted_for_each_interface(tmp_path):
+    """Received and sent together, without what was merely dropped."""
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net/dev").write_text(
+        "Inter-|   Receive                            |  Transmit\n"
+        " face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier x\n"
+        "    lo: 10 1 0 0 0 0 0 0 10 1 0 0 0 0 0 0\n"
+        "  eth0: 10 1 5 9 0 5 0 0 10 1 2 7 0 0 2 0\n"
+    )
+    assert kernel.link_errors(str(tmp_path)) == {"lo": 0, "eth0": 7}
+    assert kernel.link_errors(str(tmp_path / "nowhere")) == {}

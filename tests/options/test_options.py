@@ -1,0 +1,108 @@
+"""Is what the user asked for taken as meant, and anything else refused by name?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.errors import UsageError
+from preflight.options.options import PROFILES, Options, new_run_id
+
+
+def test_the_defaults_are_a_good_run():
+    """Nothing asked is the standard profile on this machine."""
+    options = Options().checked()
+    assert (options.hosts, options.profile, options.deadline_seconds) == ("local", "standard", 300.0)
+    assert options.layers == []
+    assert options.reach.python is None
+
+
+@pytest.mark.parametrize(("profile", "seconds"), PROFILES.items())
+def test_a_profile_has_its_deadline_and_the_users_own_wins(profile, seconds):
+    """45, 300 and 900 seconds."""
+    assert Options(profile=profile).checked().deadline_seconds == seconds
+    assert Options(profile=profile, deadline=60.0).checked().deadline_seconds == 60.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"backend": "mpi"}, "--backend 'mpi': not supported; wanted one of auto, nccl, gloo"),
+        ({"backend": ""}, "--backend ''"),
+        ({"launcher": "mpirun"}, "--launcher 'mpirun': not supported"),
+        ({"model": "huge"}, "--model 'huge': not supported; wanted one of tiny, small, medium"),
+        ({"strategy": "zero3"}, "--strategy 'zero3': not supported; wanted one of ddp, fsdp"),
+        ({"precision": "fp16"}, "--precision 'fp16': not supported; wanted one of fp32, bf16"),
+        ({"accumulate": "3"}, "--accumulate '3': not supported; wanted one of 1, 2, 4"),
+        ({"checkpoint_dir": "here"}, "--checkpoint-dir here: wanted a path from /"),
+        ({"launcher": "deepspeed", "strategy": "fsdp"}, "--launcher deepspeed trains with ZeRO stage 2"),
+        ({"shared": ("data",)}, "--shared 'data': wanted a full path, the same on every node"),
+        ({"same": ("~/code",)}, "--same '~/code': wanted a full path"),
+        ({"profile": "fast"}, "--profile 'fast': not supported; wanted one of quick, standard, full"),
+        ({"ranks_per_node": "0"}, "--ranks-per-node '0'"),
+        ({"ranks_per_node": "-1"}, "--ranks-per-node '-1'"),
+        ({"ranks_per_node": "10000"}, "--ranks-per-node"),
+        ({"ranks_per_node": "\u0662"}, "--ranks-per-node"),
+        ({"deadline": 0.0}, "--deadline 0: wanted 5 to 86400 seconds"),
+        ({"deadline": float("nan")}, "--deadline nan"),
+        ({"deadline": float("inf")}, "--deadline inf"),
+        ({"wrap": "docker exec 'trainer"}, "--wrap"),
+        ({"ssh_option": '-o "x'}, "--ssh-option"),
+        ({"env": ("NOVALUE",)}, "--env 'NOVALUE': wanted NAME=VALUE"),
+        ({"env": ("1A=x",)}, "--env '1A=x'"),
+        ({"env": ("A B=x",)}, "--env"),
+        ({"env": ("=x",)}, "--env"),
+        ({"env": ("A=x\0y",)}, "--env"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(fields, words):
+    """The message names the option, what was given and what was wanted, on one line."""
+    with pytest.raises(UsageError) as caught:
+        Options(**fields).checked()
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_report_folder_that_is_a_file_is_refused(tmp_path):
+    """Before anything runs; a folder may exist or not."""
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(UsageError, match="is there, and is not a folder"):
+        Options(report_dir=file).checked()
+    assert Options(report_dir=tmp_path).checked().folder == tmp_path
+    assert Options(report_dir=tmp_path / "new").checked().folder == tmp_path / "new"
+
+
+def test_a_stored_run_that_is_no_folder_is_refused(tmp_path):
+    """Before pytest starts."""
+    with pytest.raises(UsageError, match="nowhere: not a folder"):
+        Options(from_run=tmp_path / "nowhere").checked()
+    assert Options(from_run=tmp_path).checked().from_run == tmp_path
+
+
+def test_a_run_without_a_folder_reports_under_its_id():
+    """Beside the others, by time."""
+    options = Options(run_id="20300102-030405-abcdef")
+    assert options.folder == Path("reports/20300102-030405-abcdef")
+
+
+def test_words_are_split_as_a_shell_would():
+    """--wrap and --ssh-option are one argument each, of several words."""
+    reach = Options(wrap="docker exec -i 'my trainer'", ssh_option="-F cfg -oPort=22", python="/opt/py").checked().reach
+    assert reach.wrap == ("docker", "exec", "-i", "my trainer")
+    assert reach.ssh_options == ("-F", "cfg", "-oPort=22")
+    assert reach.python == "/opt/py"
+
+
+def test_variables_are_one_layer_and_the_last_of_a_name_wins():
+    """A value may hold equals signs and be empty."""
+    options = Options(env=("A=1", "B=x=y", "A=", "_C=\u00e9"))
+    assert options.layers == [("--env", {"A": "", "B": "x=y", "_C": "\u00e9"})]
+
+
+def test_no_two_runs_have_one_id():
+    """Nor is there anything in it that a shell, a path or a terminal could mistake."""
+    ids = {new_run_id() for _ in range(200)}
+    assert len(ids) == 200
+    assert all(set(name) <= set("0123456789abcdef-") and len(name) == 22 for name in ids)

@@ -1,0 +1,84 @@
+"""Do the lists hold exactly the nodes that a job may use, as launchers and schedulers read them?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from preflight.hosts import parse_hosts
+from preflight.ledger.findings import Finding, Verdict
+from preflight.report.document import NodeInfo
+from preflight.report.formats.hostlists import (
+    bad_hostfile,
+    bad_nodes,
+    good_hostfile,
+    good_nodes,
+    nodes_json,
+    slurm_exclude,
+)
+from preflight.report.material import Material
+
+SIX = tuple(f"node{number}" for number in range(1, 7))
+
+
+def test_the_node_with_the_fault_is_bad_and_those_that_wait_for_it_are_good(planted):
+    """Consequences are not held against a node."""
+    assert good_nodes(planted) == ("node1", "node2")
+    assert bad_nodes(planted) == ("node3",)
+    assert json.loads(nodes_json(Material(planted)))["worst"] == {"node1": "pass", "node2": "pass", "node3": "fail"}
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.ERROR])
+def test_what_fails_or_was_not_measured_is_bad(make_report, verdict):
+    """A warn and a waived fail are not."""
+    report = make_report(
+        Finding("a.b", verdict, ("node1",), "m"),
+        Finding("a.b", Verdict.WARN, ("node2",), "m"),
+        Finding("a.c", Verdict.FAIL, ("node3",), "m", waived=True),
+    )
+    assert bad_nodes(report) == ("node1",)
+
+
+def test_a_node_that_did_not_answer_is_bad(make_report):
+    """Whatever else is said of it."""
+    lost = NodeInfo(host="node2", address="node2", reached=False)
+    report = make_report(Finding("a.b", Verdict.PASS, ("node1",), "m"))
+    report.nodes["node2"] = lost
+    assert "node2" in bad_nodes(report)
+
+
+def test_a_run_cut_short_calls_no_node_good(make_report):
+    """An unfinished run attests nobody."""
+    report = make_report(Finding("a.b", Verdict.PASS, SIX[:3], "m"), finished=False, verdict=Verdict.ERROR, exit_code=3)
+    assert good_nodes(report) == ()
+
+
+def test_the_exclude_list_folds_as_slurm_writes_it(make_report):
+    """One expression after --exclude=, an empty line where nobody is bad; ports are no part of a Slurm name."""
+    report = make_report(Finding("a.b", Verdict.FAIL, SIX[1:4], "m"), size=6)
+    assert slurm_exclude(Material(report)) == "node[2-4]\n"
+    assert slurm_exclude(Material(make_report(Finding("a.b", Verdict.PASS, SIX, "m"), size=6))) == "\n"
+    node = NodeInfo(host="x:2222", address="x", reached=True)
+    report = make_report(Finding("a.b", Verdict.FAIL, ("x:2222",), "m"), nodes={"x:2222": node})
+    assert slurm_exclude(Material(report)) == "x\n"
+
+
+def test_the_hostfile_can_be_given_to_hosts_again(make_report, tmp_path):
+    """User, port and IPv6 addresses come back as they were."""
+    hosts = ("u@node1:2222", "node2", "[fe80::1]:22", "fe80::2")
+    report = make_report(
+        Finding("a.b", Verdict.PASS, hosts, "m"),
+        size=1,
+        nodes={host: NodeInfo(host=host, address=host, reached=True) for host in hosts},
+    )
+    path = tmp_path / "nodes-good.txt"
+    path.write_text(good_hostfile(Material(report)))
+    read = parse_hosts(f"@{path}")
+    assert [(host.user, host.address, host.port) for host in read] == [
+        ("u", "node1", 2222),
+        (None, "node2", None),
+        (None, "fe80::1", 22),
+        (None, "fe80::2", None),
+    ]
+    assert [line for line in bad_hostfile(Material(report)).splitlines() if not line.startswith("#")] == []

@@ -1,0 +1,92 @@
+"""Do people and parsers of nccl-tests find what they know?"""
+
+import re
+
+import msgspec
+import pytest
+
+from preflight.report.formats.table import bench_table
+from preflight.results import Device
+
+replace = msgspec.structs.replace
+
+
+def rows(text):
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+def test_a_row_has_the_columns_and_widths_of_nccl_tests(bench):
+    """Size, count, type, redop, root, then time, algbw, busbw and wrong for both halves."""
+    first, second = rows(bench_table(bench))
+    assert len(first) == 118
+    assert first.split() == [
+        "1048576", "262144", "float", "sum", "-1", "N/A", "N/A", "N/A", "N/A", "500000", "0.09", "0.12", "0",
+    ]  # fmt: skip
+    assert second.split()[0] == str(1 << 26)
+    header = [line for line in bench_table(bench).splitlines() if "busbw" in line and "#wrong" in line]
+    assert [len(line) for line in header] == [118]
+
+
+def test_both_halves_stand_in_one_row(bench):
+    """Out of place left, in place right, of the same size."""
+    result = replace(bench.results[0], in_place=False, seconds_median=0.01234, wrong=2)
+    (row,) = rows(bench_table(replace(bench, results=(result, bench.results[0]))))
+    assert row.split()[5:] == ["12340.0", "0.09", "0.12", "2", "500000", "0.09", "0.12", "0"]
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "expected"),
+    [
+        ("broadcast", "float32", ["float", "none", "0"]),
+        ("reduce", "float16", ["half", "sum", "0"]),
+        ("all_gather", "bfloat16", ["bfloat16", "none", "-1"]),
+        ("reduce_scatter", "int64", ["int64", "sum", "-1"]),
+    ],
+)
+def test_type_operation_and_root_are_those_of_the_collective(bench, op, dtype, expected):
+    """A collective that does not reduce says none, one without a root says -1."""
+    (row,) = rows(bench_table(replace(bench, results=(replace(bench.results[0], op=op, dtype=dtype),))))
+    assert row.split()[2:5] == expected
+
+
+def test_below_the_rows_stand_certainty_expectation_and_the_slow_node(bench):
+    """The columns have two decimals; the lines below say how sure the figure is and what it should have been."""
+    text = bench_table(bench)
+    assert "busbw 0.1194 GB/s (95 %: 0.1190 to 0.1200)" in text
+    assert "cv 0.6%" in text
+    assert "# Expected bus bandwidth : 0.1196 GB/s\n#   raw TCP stream 0.1196 GB/s\n" in text
+    assert "# Slow : node3 egress: 0.02 GB/s, its peers 0.119 GB/s" in text
+    assert "# Out of bounds values : 0 OK" in text
+
+
+def test_wrong_values_are_said_loudly(bench):
+    """A fast wrong answer is no result."""
+    text = bench_table(replace(bench, results=(replace(bench.results[0], wrong=5),)))
+    assert "# Out of bounds values : 5 FAILED" in text
+
+
+def test_nothing_measured_says_why_and_shows_no_figure(bench):
+    """No zero stands where nothing was measured."""
+    text = bench_table(
+        replace(bench, results=(), expected=None, slow=(), not_measured="rank 2 died", not_measured_nodes=("node3",))
+    )
+    assert rows(text) == []
+    assert "# not measured: rank 2 died (node3)" in text
+    assert "bandwidth" not in text
+
+
+def test_every_line_but_the_rows_is_a_comment_whatever_a_node_says(hostile_report):
+    """A parser of the rows cannot be fed by a device name."""
+    text = bench_table(hostile_report.bench)
+    assert all(letter == "\n" or letter.isprintable() for letter in text)
+    for line in rows(text):
+        assert re.match(r" *\d+ +\d+ ", line)
+
+
+def test_what_each_device_does_alone_stands_below(bench):
+    """A processor has no way to a device; beside a slow result there are the matrices only."""
+    gpu = Device(0, "node1", "cuda:0", "NVIDIA H200", 701.0, "bfloat16", 0, 4301.0, 54.5, 53.5)
+    cpu = Device(1, "node2", "cpu", "cpu", 0.09, "float32", 0)
+    text = bench_table(replace(bench, devices=(gpu, cpu)))
+    told = "NVIDIA H200, bfloat16 matrices 701 TFLOP/s, memory 4301 GB/s, from the host 54.5 GB/s, to it 53.5 GB/s"
+    assert f"#  Rank  0 alone: {told}\n#  Rank  1 alone: cpu, float32 matrices 0.09 TFLOP/s\n" in text

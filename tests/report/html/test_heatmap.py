@@ -1,0 +1,58 @@
+"""Does the square of pairs show the slow one, and the one without a connection?"""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import msgspec
+
+from preflight.report.html.heatmap import heat_map, pairs
+from preflight.results import Edge, Mesh, Stream
+
+THREE = ("node1", "node2", "node3")
+
+
+def all_pairs(names, slow="", figure=0.2):
+    return tuple(Stream(a, b, 1, figure if slow in (a, b) else 1.0) for a in names for b in names if a != b)
+
+
+def test_a_slow_node_stands_out_among_three(bench):
+    """Most pairs are slow then; the median of each node's best stream is still the usual one."""
+    found = pairs(msgspec.structs.replace(bench, streams=all_pairs(THREE, slow="node3")), None)
+    assert {(pair.source, pair.target): pair.kind for pair in found} == {
+        ("node1", "node2"): "h5", ("node2", "node1"): "h5", ("node1", "node3"): "h1",
+        ("node3", "node1"): "h1", ("node2", "node3"): "h1", ("node3", "node2"): "h1",
+    }  # fmt: skip
+    assert found[0].kind == "h1"
+
+
+def test_a_failed_connection_is_no_figure(bench):
+    """It outweighs a stream between the same nodes, and needs no bench."""
+    mesh = Mesh(6, 5, (Edge("node1", "node2", 40001, "filtered"),))
+    assert pairs(None, mesh)[0].reason == "filtered"
+    assert [p.kind for p in pairs(msgspec.structs.replace(bench, streams=all_pairs(THREE)), mesh)].count("hx") == 1
+    assert pairs(None, None) == ()
+
+
+def test_rows_send_and_columns_receive(bench):
+    """The cell of a pair lies in the row of its source; each has its words."""
+    streams = (Stream("node1", "node3", 1, 0.1), Stream("node2", "node1", 1, 1.0), Stream("node3", "node2", 1, 1.0))
+    svg = ET.fromstring(str(heat_map(THREE, pairs(msgspec.structs.replace(bench, streams=streams), None))))
+    (slow,) = [path for path in svg.iter("path") if path.get("class") == "h1"]
+    x, y = map(float, slow.get("d")[1:].split("h")[0].split())
+    others = [path.get("d")[1:].split("h")[0].split() for path in svg.iter("path") if path.get("class") == "h5"]
+    assert x > max(float(other[0]) for other in others)
+    assert y < min(float(other[1]) for other in others)
+    assert "node1 to node3: 0.1 GB/s" in [title.text for title in svg.iter("title")]
+
+
+def test_hundreds_of_nodes_are_a_path_a_class(bench):
+    """No names, no titles; a slow pair is drawn large enough to be seen."""
+    names = tuple(f"node{number}" for number in range(200))
+    streams = tuple(Stream(name, names[(at + 1) % 200], 1, 0.1 if at == 7 else 1.0) for at, name in enumerate(names))
+    svg = ET.fromstring(str(heat_map(names, pairs(msgspec.structs.replace(bench, streams=streams), None))))
+    assert list(svg.iter("title")) == []
+    shapes = {path.get("class"): path.get("d") for path in svg.iter("path")}
+    assert shapes["h1"].count("z") == 1
+    assert "h3v3h-3z" in shapes["h1"]
+    assert shapes["h5"].count("z") == 199

@@ -1,0 +1,41 @@
+"""Is a lonely fail seen in a band of many nodes?"""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+from preflight.ledger.findings import Finding, Verdict
+from preflight.report.html.strip import HEIGHT, SHAPES, strip
+from preflight.report.matrix import Row
+
+
+def drawn(*cells):
+    row = Row("a.b", Verdict.FAIL, cells, (Finding("a.b", Verdict.FAIL, (), "m"),))
+    svg = ET.fromstring(str(strip(row)))
+    boxes = {path.get("class"): re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)v([\d.]+)h", path.get("d")) for path in svg}
+    return {kind: [tuple(map(float, box)) for box in found] for kind, found in boxes.items()}
+
+
+def test_neighbours_of_one_verdict_are_one_box():
+    """Ten nodes, three boxes, at their places."""
+    boxes = drawn(*[Verdict.PASS] * 4, Verdict.FAIL, *[Verdict.PASS] * 5)
+    assert [(left, wide) for left, _, wide, _ in boxes["p"]] == [(0, 4), (5, 5)]
+    assert boxes["f"] == [(4, 0, 1, HEIGHT)]
+
+
+def test_one_among_thousands_is_wide_enough_and_stays_inside():
+    """At both ends too; what passes is never drawn larger than it is."""
+    for place in (0, 1999, 1000):
+        cells = [Verdict.PASS] * 2000
+        cells[place] = Verdict.FAIL
+        ((left, _, wide, _),) = drawn(*cells)["f"]
+        assert wide == 16
+        assert 0 <= left <= place <= left + wide <= 2000
+    assert drawn(*[Verdict.WARN] * 1999, Verdict.PASS)["p"][0][2] == 1
+
+
+def test_each_verdict_has_its_own_height():
+    """The shape tells them apart where colours do not; what nobody judged is not drawn."""
+    assert len(set(SHAPES.values())) == len(SHAPES) == len(Verdict)
+    assert drawn(None, None) == {"p": [], "s": [], "w": [], "e": [], "f": []}

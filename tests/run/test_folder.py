@@ -1,0 +1,75 @@
+"""Is what will be done and what was done told whole, wherever it is written?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from preflight.hosts import parse_hosts
+from preflight.launch.job import Starting
+from preflight.options.options import Options
+from preflight.report import FILES
+from preflight.report.json import read_json
+from preflight.run import folder
+from tests.judge.test_session import site
+
+__all__ = ["site"]
+PASSING = 'def test_fine(node):\n    """It is fine.\n\n    Fix: nothing.\n    """\n    assert node.name\n'
+
+
+def test_a_dry_run_shows_every_command_and_says_what_is_not_touched():
+    """A line a host, that a shell would take."""
+    told = folder.dry_run_text(Options(run_id="x"), parse_hosts("ada@node[1-2]:2222"))
+    assert told.splitlines()[0] == "would reach 2 nodes, deadline 300 s:"
+    assert "-p 2222 -l ada -- node2" in told
+    assert "MASTER_PORT is bound, never used" in told
+    assert "report: reports/x" in told
+    files = Options(launch=("a.sh",), starting=Starting(refusal="a.sh:1: srun starts it"))
+    assert "reference job: not started: a.sh:1: srun starts it" in folder.dry_run_text(files, parse_hosts("local"))
+    assert "would reach 1 node," in folder.dry_run_text(Options(), parse_hosts("local"))
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("node1", "node1"),
+        ("../x", "_x"),
+        ("a/b", "a_b"),
+        ("...", "_"),
+        ("a\0b", "a_b"),
+        ("fe80::1%eth0", "fe80::1%eth0"),
+    ],
+)
+def test_no_name_leaves_the_folder(name, file):
+    """A node's name and a rank's log are file names, never paths."""
+    assert folder._file_name(name) == file
+
+
+@pytest.mark.parametrize("written", ["ada@node1:2222", "node1", "local"])
+def test_a_host_is_told_as_it_was_addressed(written):
+    """User and port included, for whoever wants to log in."""
+    (host,) = parse_hosts(written)
+    assert folder._written(host) == {"local": "127.0.0.1"}.get(written, written)
+
+
+def test_a_run_leaves_every_file_whole(site):
+    """All formats, the facts of every node, and no unfinished file beside them."""
+    site.write(PASSING)
+    code, output = site.run("--hosts=local", "test_site.py")
+    assert code == 0, output
+    files = {path.name for path in site.report.iterdir()}
+    assert {*FILES.values(), "facts", "logs"} <= files
+    assert read_json(site.report / "report.json").finished
+    assert json.loads((site.report / "facts" / "local.json").read_text())["node"] == "local"
+    assert not [path for path in site.report.rglob("*") if path.name.endswith((".tmp", "~"))]
+
+
+def test_a_report_that_cannot_be_written_is_an_error(site):
+    """What nobody can read was not told: exit 3, and the reason on the screen."""
+    site.write(PASSING)
+    site.report.mkdir()
+    (site.report / "report.json").mkdir()
+    code, output = site.run("--hosts=local", "test_site.py")
+    assert code == 3
+    assert "the report could not be written" in output

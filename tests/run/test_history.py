@@ -1,0 +1,118 @@
+"""Are earlier runs found, listed and cleared away, and nothing else touched?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import datetime, timedelta, timezone
+
+import msgspec
+import pytest
+
+from preflight.errors import UsageError
+from preflight.ledger.findings import Verdict
+from preflight.options.options import Options
+from preflight.report.json import read_json, write_json
+from preflight.run import history
+from tests.checks.cluster import ethernet
+from tests.run.test_stored import written
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """Writes a run of three nodes into reports/, so many hours old."""
+    monkeypatch.chdir(tmp_path)
+
+    def made(name, hours, **fields):
+        folder = tmp_path / "reports" / name
+        folder.mkdir(parents=True)
+        written(ethernet(), folder)
+        report = read_json(folder / "report.json")
+        started = (datetime.now(timezone.utc) - timedelta(hours=hours)).isoformat(timespec="seconds")
+        run = msgspec.structs.replace(report.run, id=name, started=started)
+        write_json(folder / "report.json", msgspec.structs.replace(report, run=run, **fields))
+        return folder
+
+    return made
+
+
+LAST_GOOD = Options(baseline="last-good")
+OF_THREE = ("node1", "node2", "node3")
+
+
+def test_last_good_is_the_newest_good_run_of_the_same_hosts(store):
+    """A failed, an unfinished and a strange cluster's run are passed over; so is a file of somebody's own."""
+    store("old", 9)
+    store("good", 5)
+    store("bad", 3, verdict=Verdict.FAIL, exit_code=1)
+    store("cut", 2, verdict=Verdict.ERROR, exit_code=3, finished=False)
+    (store("other", 1).parent / "notes").mkdir()
+    snapshot = history.baseline(LAST_GOOD, ("node3", "node1", "node2"))
+    assert snapshot is not None
+    assert snapshot.report.run.id == "other"
+    assert history.baseline(LAST_GOOD, OF_THREE[:2]) is None
+    assert history.baseline(LAST_GOOD, (*OF_THREE, "node4")) is None
+
+
+def test_a_run_beside_the_reports_folder_counts_too(store, tmp_path):
+    """With --report-dir elsewhere, runs lie beside it."""
+    store("a", 1).rename(tmp_path / "elsewhere")
+    beside = Options(baseline="last-good", report_dir=tmp_path / "now")
+    assert history.baseline(beside, OF_THREE) is not None
+    assert history.baseline(LAST_GOOD, OF_THREE) is None
+
+
+def test_a_baseline_brings_findings_facts_and_bandwidths(store):
+    """One notion for all three."""
+    snapshot = history.baseline(Options(baseline=str(store("a", 1))), OF_THREE)
+    assert snapshot is not None
+    assert snapshot.report.findings
+    assert snapshot.facts["node1"]["package torch"]
+    assert "clock offset" not in snapshot.facts["node1"]
+    assert [result.op for result in snapshot.results] == ["all_reduce"]
+
+
+def test_what_is_no_run_is_refused_in_one_line(tmp_path):
+    """The folder is named, and the option."""
+    with pytest.raises(UsageError, match=r"--baseline .*nowhere"):
+        history.baseline(Options(baseline=str(tmp_path / "nowhere")), OF_THREE)
+
+
+def test_the_list_has_a_line_a_run_the_newest_first(store, tmp_path):
+    """When, verdict, nodes and where."""
+    store("old", 9)
+    store("new", 1, verdict=Verdict.ERROR, exit_code=3, finished=False)
+    _, first, second = history.list_text(tmp_path / "reports").splitlines()
+    assert "unfinished" in first
+    assert first.endswith("reports/new")
+    assert "pass" in second
+    assert "node[1-3]" in second
+    assert history.list_text(tmp_path / "none").startswith("no run in")
+
+
+def test_keep_deletes_the_oldest_runs_and_nothing_else(store, tmp_path):
+    """A folder that holds anything of somebody's own, a link, and a run under way stay as they are."""
+    reports = tmp_path / "reports"
+    for hours in range(1, 5):
+        store(f"run{hours}", hours)
+    (store("mine", 6) / "thesis.tex").write_text("")
+    store("running", 7, verdict=Verdict.ERROR, exit_code=3, finished=False)
+    store("killed", 50, verdict=Verdict.ERROR, exit_code=3, finished=False)
+    (reports / "notes").mkdir()
+    outside = tmp_path / "outside"
+    store("linked", 60).rename(outside)
+    (reports / "linked").symlink_to(outside)
+    told = history.keep(reports, 2)
+    assert sorted(path.name for path in reports.iterdir()) == ["linked", "mine", "notes", "run1", "run2", "running"]
+    assert (outside / "report.json").is_file()
+    assert [line.split()[0] for line in told] == ["deleted", "deleted", "kept", "kept", "deleted"]
+    assert "thesis.tex" in told[2]
+
+
+def test_a_run_is_called_as_its_folder(tmp_path, monkeypatch):
+    """What `preflight report` says of a run leads to its folder."""
+    monkeypatch.chdir(tmp_path)
+    words = [sys.executable, "-m", "preflight", "run", "--hosts=local", "--profile=quick", "-q", "--", "-k", "clock"]
+    subprocess.run(words, check=False, capture_output=True, timeout=120)
+    (past,) = history.runs(tmp_path / "reports")
+    assert past.folder.name == past.head.run.id

@@ -1,0 +1,124 @@
+"""Can a finished run be judged again from its files alone, and never better than it was?"""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from preflight.errors import NotMeasured, UsageError
+from preflight.facts import decode
+from preflight.facts.decode import Document
+from preflight.judge.judge import Judge
+from preflight.ledger.findings import Finding, Verdict
+from preflight.ledger.ledger import Ledger
+from preflight.report.document import Counts, NodeInfo, RunInfo, RunReport
+from preflight.report.json import write_json
+from preflight.run import stored
+from preflight.settings import Settings
+from tests.checks.cluster import FakeRun, check, checks, ethernet, roce
+
+
+def written(run: FakeRun, folder, *, measured: bool = True):
+    """The folder that a live run would have left."""
+    reached = [name for name in run.names if name not in run.failures]
+    report = RunReport(
+        finished=True,
+        run=RunInfo(id="x", started="2030-01-02T03:04:05+00:00", seconds=1.0, command=("pytest",), version="0"),
+        verdict=Verdict.PASS,
+        exit_code=0,
+        nodes={name: NodeInfo(host=name, address="10.0.0.1", reached=name in reached) for name in run.names},
+        ledger=Counts(expected=1, judged=1, not_asked=0),
+        findings=(Finding("reach.x", Verdict.PASS, (run.names[0],), "fine"),),
+        mesh=run.mesh() if measured else None,
+        bench=run.bench() if measured else None,
+        training=run.training() if measured else None,
+    )
+    (folder / "facts").mkdir()
+    write_json(folder / "report.json", report)
+    for index, name in enumerate(run.names):
+        if name in reached:
+            subjects = json.loads(msgspec.json.encode(run.subjects[name]))
+            missing = run.missing.get(name, {})
+            kept = {subject: facts for subject, facts in subjects.items() if subject not in missing}
+            document = Document(decode.SCHEMA, name, index, f"10.0.0.{index + 1}", 0, kept, missing)
+            (folder / "facts" / f"{name}.json").write_bytes(decode.encode(document))
+    return folder
+
+
+def verdicts(source) -> dict[str, list]:
+    """Every check's findings, each judged alone."""
+    return {
+        name: [(f.verdict, f.nodes, f.message) for f in Judge(source, Ledger(), Settings()).judge(check(name))]
+        for name in checks()
+    }
+
+
+@pytest.mark.parametrize("run", [ethernet(), roce(), ethernet().interface("node2", mtu=1500)])
+def test_a_stored_run_is_judged_as_the_live_one(run, tmp_path):
+    """Every check gives the same verdicts for the same nodes in the same words."""
+    backend = "nccl" if run.backend == "nccl" else "gloo"
+    assert verdicts(stored.load(written(run, tmp_path), backend)) == verdicts(run)
+
+
+def test_nodes_keep_the_order_of_the_run(tmp_path):
+    """Rank 0 stays the first host: not the first file by name."""
+    run = ethernet(11)
+    source = stored.load(written(run, tmp_path), "auto")
+    assert source.names == run.names
+    assert [node.name for node in source.cluster] == list(run.names)
+    assert source.cluster.first.name == "node1"
+
+
+def test_a_node_without_facts_was_not_reached(tmp_path):
+    """It stays an error: leaving out its file makes nothing green."""
+    run = ethernet()
+    run.failures = {"node2": "login refused"}
+    source = stored.load(written(run, tmp_path), "auto")
+    assert source.failures == {"node2": "not reached in the stored run"}
+    assert source.names == ("node1", "node2", "node3")
+    (tmp_path / "facts" / "node3.json").unlink()
+    assert set(stored.load(tmp_path, "auto").failures) == {"node2", "node3"}
+
+
+def test_the_training_tells_where_its_ranks_ran(tmp_path):
+    """By rank."""
+    source = stored.load(written(roce(2), tmp_path), "auto")
+    assert source.planned() == ("node1",) * 8 + ("node2",) * 8
+
+
+@pytest.mark.parametrize("section", ["mesh", "bench", "training"])
+def test_what_was_not_measured_then_is_not_measured_now(tmp_path, section):
+    """No section reads as an empty one."""
+    source = stored.load(written(ethernet(), tmp_path, measured=False), "auto")
+    with pytest.raises(NotMeasured, match=f"the stored run has no {section}"):
+        getattr(source, section)()
+    assert source.planned() == ()
+
+
+def test_a_folder_that_is_no_run_is_a_usage_error(tmp_path):
+    """Missing, empty, or a file: one line that names it."""
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "none", tmp_path, tmp_path / "file"):
+        with pytest.raises(UsageError) as caught:
+            stored.load(folder, "auto")
+        assert str(folder) in str(caught.value)
+
+
+def test_facts_of_a_node_that_the_report_does_not_know_are_a_usage_error(tmp_path):
+    """A file from another run among the facts would be judged as if it belonged."""
+    written(ethernet(), tmp_path)
+    document = msgspec.structs.replace(decode.read(tmp_path / "facts" / "node1.json"), node="node9")
+    (tmp_path / "facts" / "node9.json").write_bytes(decode.encode(document))
+    with pytest.raises(UsageError, match=r"'node9' is not in report\.json"):
+        stored.load(tmp_path, "auto")
+
+
+def test_a_broken_file_is_named(tmp_path):
+    """A run cut in half does not read as a whole one."""
+    written(ethernet(), tmp_path)
+    path = tmp_path / "facts" / "node2.json"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(UsageError, match=r"node2\.json"):
+        stored.load(tmp_path, "auto")

@@ -1,0 +1,114 @@
+"""Does what is sent start a keeper on any Python, with what the node lacks and nothing else?"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+from preflight.node.agent import frames
+from preflight.session import payload
+from preflight.transport import LOADER
+
+NODE = Path(payload.__file__).parents[1] / "node"
+HERE = {
+    "machine": os.uname().machine,
+    "suffix": importlib.machinery.EXTENSION_SUFFIXES[0],
+    "magic": importlib.util.MAGIC_NUMBER.hex(),
+}
+
+
+def greeting(message: bytes, marker: bytes) -> dict:
+    """What a node says that is sent this message and then nothing more."""
+    argv = [sys.executable, "-I", "-S", "-B", "-c", LOADER]
+    done = subprocess.run(argv, input=message, capture_output=True, timeout=20, check=False)
+    decoder = frames.Decoder(marker)
+    messages = [message for message, _ in decoder.feed(done.stdout)]
+    assert messages, done.stderr.decode()
+    assert decoder.noise == b""
+    return messages[0]["hello"]
+
+
+def test_all_of_the_node_code_is_sent_and_nothing_else():
+    """Every file of node/, under its own name, and an empty package around it."""
+    sources = payload.node_sources()
+    paths = [path.relative_to(NODE.parents[1]).with_suffix("") for path in NODE.rglob("*.py")]
+    names = {".".join(path.parts).removesuffix(".__init__") for path in paths}
+    assert set(sources) == {"preflight", "preflight.node", *names}
+    assert sources["preflight"] == ""
+    assert sources["preflight.node.agent.frames"] == (NODE / "agent/frames.py").read_text()
+
+
+def test_the_first_message_starts_a_keeper():
+    """The loader on a bare interpreter, without site-packages, answers with a greeting."""
+    marker = b"m" * 32
+    hello = greeting(payload.first_message(marker), marker)
+    assert hello["python"] == "{}.{}.{}".format(*sys.version_info[:3])
+    assert hello["lacks"] == []
+
+
+def test_a_python_of_another_version_is_sent_what_it_can_run(monkeypatch):
+    """Where the bytecode is another's, the text does it."""
+    monkeypatch.setattr(importlib.util, "MAGIC_NUMBER", b"\x00\x01\r\n")
+    marker = b"n" * 32
+    assert greeting(payload.first_message(marker), marker)["magic"] == HERE["magic"]
+
+
+def test_the_first_message_tells_its_length_on_a_line():
+    """The loader reads a line, then exactly that many bytes of compressed program."""
+    length, _, rest = payload.first_message(b"m" * 32).partition(b"\n")
+    program = zlib.decompress(rest[: int(length)]).decode()
+    compile(program, "program", "exec")
+    assert repr(b"m" * 32) in program
+
+
+def test_two_runs_have_nothing_of_each_others():
+    """The marker is the run's own, though the code is packed once."""
+    assert payload.first_message(b"a" * 32) != payload.first_message(b"b" * 32)
+
+
+def test_a_node_that_has_everything_is_sent_nothing():
+    """Its own psutil is as good as ours, and nothing else is ever sent, whatever a greeting asks for."""
+    modules = payload.missing_modules({**HERE, "lacks": ["tomllib"]})
+    assert modules == payload.Modules((), b"")
+
+
+def test_the_table_of_contents_covers_the_bytes_that_follow():
+    """Without gap or overlap, names once each, packages before what is in them."""
+    modules = payload.missing_modules({**HERE, "lacks": ["psutil", "netifaces"]})
+    assert [entry["start"] for entry in modules.contents] == [0, *(entry["end"] for entry in modules.contents[:-1])]
+    assert modules.contents[-1]["end"] == len(modules.blob)
+    names = [entry["name"] for entry in modules.contents]
+    assert len(set(names)) == len(names)
+    assert {"psutil", "psutil._common", "netifaces", "_netifaces"} <= set(names)
+    assert "psutil._pswindows" not in names
+    assert {entry["name"] for entry in modules.contents if entry["package"]} == {"psutil", "netifaces"}
+
+
+@pytest.mark.parametrize("name", ["psutil", "netifaces"])
+def test_what_the_node_has_is_not_sent_beside_what_it_lacks(name):
+    """Each module is decided by itself."""
+    contents = payload.missing_modules({**HERE, "lacks": [name]}).contents
+    names = {entry["name"].lstrip("_").partition(".")[0] for entry in contents}
+    assert names == {name}
+
+
+def test_bytecode_is_sent_only_to_who_speaks_it():
+    """Another interpreter gets the text of the pure modules."""
+    lacking = ["psutil"]
+    same = payload.missing_modules({**HERE, "lacks": lacking})
+    other = payload.missing_modules({**HERE, "magic": "00", "lacks": lacking})
+    assert {entry["kind"] for entry in same.contents} == {"code", "extension"}
+    assert {entry["kind"] for entry in other.contents} == {"source", "extension"}
+
+
+def test_a_build_for_another_python_is_not_sent():
+    """An extension of this interpreter alone is no use to another: the node does without the module."""
+    entries = payload.missing_modules({**HERE, "suffix": ".cpython-39-x86_64-linux-gnu.so", "lacks": ["netifaces"]})
+    builds = [path.name for path in Path(importlib.util.find_spec("_netifaces").origin).parent.glob("_netifaces.*.so")]
+    assert bool(entries.contents) == all(name.endswith(".abi3.so") for name in builds)

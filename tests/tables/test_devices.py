@@ -1,0 +1,85 @@
+"""Is every GPU's name the model it is, and is a figure judged by its equals and by its data sheet?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.errors import NotApplicable, NotMeasured
+from preflight.settings import Settings
+from preflight.tables import devices
+from tests.checks.cluster import h200
+
+SHARES = {"matmul_tflops_per_s": 0.5, "memory_gbytes_per_s": 0.7, "host_gbytes_per_s": 0.6}
+
+
+@pytest.mark.parametrize(
+    ("name", "matmul", "memory"),
+    [
+        ("NVIDIA A100-SXM4-40GB", 312, 1555),
+        ("NVIDIA A100-SXM4-80GB", 312, 2039),
+        ("NVIDIA A100 80GB PCIe", 312, 1935),
+        ("NVIDIA H100 80GB HBM3", 989, 3350),
+        ("NVIDIA H100 PCIe", 756, 2000),
+        ("NVIDIA H100 NVL", 836, 3900),
+        ("NVIDIA H200", 989, 4800),
+        ("NVIDIA H200 NVL", 836, 4800),
+        ("NVIDIA H20", 148, 4000),
+        ("NVIDIA B200", 2250, 8000),
+        ("NVIDIA GB200", 2500, 8000),
+        ("NVIDIA L40S", 362, 864),
+        ("NVIDIA L40", 181, 864),
+        ("NVIDIA L4", 121, 300),
+        ("NVIDIA A10", 125, 600),
+        ("NVIDIA A40", 149.7, 696),
+        ("Tesla V100-SXM2-32GB", 125, 900),
+        ("Tesla V100-PCIE-16GB", 112, 900),
+        ("Tesla T4", 65, 320),
+        ("NVIDIA GeForce RTX 4090", 165.2, 1008),
+        ("NVIDIA RTX A6000", 154.8, 768),
+        ("NVIDIA RTX 6000 Ada Generation", 364, 960),
+    ],
+)
+def test_a_drivers_name_is_one_model(name, matmul, memory):
+    """The figures are those of the data sheet."""
+    model = devices.model_of(name)
+    assert (model.matmul_tflops_per_s, model.memory_gbytes_per_s) == (matmul, memory)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cpu", "NVIDIA A10G", "NVIDIA RTX A4000", "NVIDIA GH200 480GB", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "A40-8Q"],
+)
+def test_a_name_that_is_not_listed_is_no_model(name):
+    """A slice of a GPU, or another one whose name begins alike, is not held against its data sheet."""
+    assert devices.model_of(name) is None
+    with pytest.raises(NotApplicable, match="no data sheet"):
+        devices.below_model([h200(0, "a", model=name)], shares=SHARES)
+
+
+def test_devices_are_compared_with_their_equals_only():
+    """Another model, or another type of numbers, is no outlier; of two equals the slower one is."""
+    mixed = [h200(0, "a"), h200(0, "b"), h200(0, "c", model="Tesla T4", matmul_dtype="float16", matmul_tflops_per_s=40)]
+    assert devices.outliers(mixed, share=0.9) == []
+    (blame,) = devices.outliers([h200(0, "a"), h200(0, "b", memory_gbytes_per_s=3000)], share=0.9)
+    assert (blame.nodes, "the median of 2 is 3650" in blame.message) == (("b",), True)
+
+
+def test_what_was_not_measured_is_not_judged():
+    """Beside a slow result only the matrices are multiplied."""
+    short = dict.fromkeys(("memory_gbytes_per_s", "to_device_gbytes_per_s", "from_device_gbytes_per_s"))
+    assert devices.below_model([h200(0, "a", **short)], shares=SHARES) == []
+    assert devices.outliers([h200(0, "a", **short), h200(0, "b")], share=0.9) == []
+
+
+def test_far_more_than_the_data_sheet_is_never_a_pass():
+    """The figure, or the model, is wrong."""
+    with pytest.raises(NotMeasured, match=r"more than it can \(989\)"):
+        devices.below_model([h200(0, "a", matmul_tflops_per_s=1400)], shares=SHARES)
+
+
+def test_the_gates_are_the_users():
+    """Each figure has its own in preflight.toml."""
+    bench = Settings().bench
+    assert dict(zip(SHARES, (bench.matmul_below, bench.memory_below, bench.host_below), strict=True)) == SHARES
+    (blame,) = devices.below_model([h200(0, "a")], shares={**SHARES, "host_gbytes_per_s": 0.85})
+    assert "sends 53 GB/s to the host: 84% of the 63 of its data sheet, wanted 85%" in blame.message

@@ -1,0 +1,81 @@
+"""Rows of faults judged over nodes: who is blamed, who is not measured, and when is nothing asked?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.errors import BlameMany, FactMissing, NotApplicable
+from preflight.tables import faults
+from preflight.tables.faults import Fault
+from tests.checks.cluster import ethernet, roce
+
+
+def broken(*names):
+    """A row that is broken on some nodes."""
+    return Fault("x", lambda node: "it is broken" if node.name in names else "", "mend it", "a book")
+
+
+def missing(kind):
+    """A row whose fact the second node lacks."""
+
+    def told(node):
+        if node.name == "node2":
+            raise FactMissing("x", "no tool", kind)
+        return ""
+
+    return Fault("y", told, "", "a book")
+
+
+def test_equal_words_are_one_blame():
+    """Nodes that show the same row in the same words are named together, with the row's own fix."""
+    with pytest.raises(BlameMany) as raised:
+        faults.judge(roce().cluster, [broken("node2", "node3")], faults.itself)
+    (blame,) = raised.value.blames
+    assert (blame.message, blame.nodes, blame.fix) == ("it is broken", ("node2", "node3"), "mend it")
+
+
+def test_things_of_a_node_are_named_by_their_label():
+    """Which GPUs, in one breath."""
+    row = Fault("x", lambda gpu: "hot" if gpu.index in (1, 4) else "", "cool it", "a book")
+    with pytest.raises(BlameMany, match="GPU 1, 4: hot"):
+        faults.judge(roce(1).cluster, [row], faults.gpus, noun="GPU")
+
+
+def test_a_fact_that_could_not_be_had_leaves_the_node_unjudged():
+    """A failure is noted for the node; what is absent by nature is not asked."""
+    cluster = roce().cluster
+    faults.judge(cluster, [missing("failed")], faults.itself)
+    assert set(cluster.unmeasured) == {"node2"}
+    cluster = roce().cluster
+    faults.judge(cluster, [missing("absent")], faults.itself)
+    assert cluster.unmeasured == {}
+
+
+def test_rows_that_nobody_tells_are_not_applicable():
+    """A check that asked nothing is not green."""
+
+    def told(_node):
+        raise FactMissing("x", "no tool", "absent")
+
+    with pytest.raises(NotApplicable, match="told by no node: x"):
+        faults.judge(roce().cluster, [Fault("x", told, "", "a book")], faults.itself)
+
+
+def test_clusters_without_the_hardware_have_one_reason():
+    """All GPU checks are skipped in the same words, so that a screen folds them."""
+    with pytest.raises(NotApplicable, match=r"^no GPU on any node$"):
+        faults.needs_gpus(ethernet().cluster)
+    with pytest.raises(NotApplicable, match=r"^no RDMA device on any node$"):
+        faults.needs_rdma(ethernet().cluster)
+    faults.needs_gpus(roce().cluster)
+    faults.needs_rdma(roce().cluster)
+
+
+def test_what_has_one_name_is_compared_by_it():
+    """A name of one node alone is not compared; a node without the thing is another check's matter."""
+    cluster = roce().change("node4", "rdma", devices=()).cluster
+    faults.same_by_name(cluster, lambda node: {hca.name: hca.port.rate_told() for hca in node.active_hcas()}, "rate")
+    assert cluster.unmeasured == {}
+    slow = roce().rdma_port("node2", rate_gbps=100.0).cluster
+    with pytest.raises(BlameMany, match="rate of mlx5_0:1: 400"):
+        faults.same_by_name(slow, lambda node: {hca.name: hca.port.rate_told() for hca in node.active_hcas()}, "rate")

@@ -1,0 +1,48 @@
+"""Which GID index is told for which node?"""
+
+from __future__ import annotations
+
+from preflight.facts.subjects.rdma import Gid
+from preflight.tables import gids
+from tests.checks.cluster import infiniband, roce, with_netdevs
+
+SECOND = "0000:0000:0000:0000:0000:ffff:0a01:0002"
+
+
+def shifted(run, index):
+    """The routable row of the second node's first port stands at another index."""
+    return run.rdma_port("node2", gids=(Gid(index, SECOND, "RoCE v2", "rdma0"),)).environment(NCCL_IB_HCA="=mlx5_0")
+
+
+def test_the_right_index_is_the_routable_row_of_each_port():
+    """Of the four rows of a port the last is RoCE v2 with an IPv4 address."""
+    node = roce().cluster["node1"]
+    assert gids.right_indices(node) == {f"mlx5_{index}:1": 3 for index in range(8)}
+
+
+def test_one_index_for_all_is_told_once():
+    """Where the tables agree, one line for all nodes."""
+    assert gids.advice(roce().cluster).startswith("set NCCL_IB_GID_INDEX=3 on node[1-4]; or unset it")
+
+
+def test_tables_that_differ_get_a_line_each():
+    """Which value on which node, and where to write it."""
+    told = gids.advice(shifted(roce(), 7).cluster)
+    assert told.startswith("set NCCL_IB_GID_INDEX=3 on node[1,3-4], 7 on node2 (a line of /etc/nccl.conf there")
+
+
+def test_ports_of_one_node_that_differ_are_told_by_name():
+    """No single index fits such a node."""
+    run = roce().rdma_port("node2", gids=(Gid(7, SECOND, "RoCE v2", "rdma0"),)).environment(NCCL_IB_HCA="mlx5_0,mlx5_1")
+    assert "mlx5_0:1 7/mlx5_1:1 3 on node2" in gids.advice(run.cluster)
+
+
+def test_infiniband_has_no_index_to_set():
+    """NCCL does not ask for it there."""
+    assert gids.right_indices(infiniband().cluster["node1"]) == {}
+    assert gids.advice(infiniband().cluster).startswith("give the ports their addresses first")
+
+
+def test_alike_tables_mislead_nobody():
+    """Every node's row 3 is of the same subnet, rail by rail."""
+    assert gids.misled(with_netdevs(roce()).cluster) == []

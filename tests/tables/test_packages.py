@@ -1,0 +1,80 @@
+"""Tests of preflight.tables.packages."""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.facts.value import Missing
+from preflight.tables import packages
+from tests.checks.cluster import ethernet
+
+HELD = {"torch": "2.13.0", "a": "1", "b": "1"}
+
+
+def environments(*held, torches=()):
+    run = ethernet(len(held))
+    for name, other in zip(run.names, held, strict=True):
+        run.change(name, "software", packages={**HELD, **other})
+    for name, torch in zip(run.names, torches, strict=False):
+        run.change(name, "software", torch=torch)
+    return run.cluster
+
+
+def test_each_group_of_odd_nodes_is_told_what_differs_from_the_most():
+    """Two odd nodes with different packages are two findings; tools that install packages do not count."""
+    cluster = environments({}, {}, {"a": "2"}, {"c": "1", "pip": "9"}, {"pip": "8"})
+    told = {blame.nodes: blame.message for blame in packages.differing(cluster, ("torch",))}
+    assert told == {
+        ("node3",): "1 packages on node3 differ from node[1-2,5]: a 2 (there 1)",
+        ("node4",): "1 packages on node4 differ from node[1-2,5]: c 1 (there none)",
+    }
+
+
+def test_long_lists_are_cut():
+    """The first eight names, and how many more."""
+    (blame,) = packages.differing(environments({}, {}, {f"p{i}": "1" for i in range(20)}), ())
+    assert blame.message.endswith("p14 1 (there none), p15 1 (there none) and 12 more")
+
+
+def test_libraries_that_another_torch_brings_are_told_with_torch():
+    """They are its consequence; with one torch they are judged."""
+    other = {"nvidia-cublas-cu12": "12"}
+    assert packages.differing(environments({}, {}, other, torches=("2.13.0", "2.13.0", "2.6.0")), ()) == []
+    assert len(packages.differing(environments({}, {}, other), ())) == 1
+
+
+def test_torch_counts_as_it_is_and_not_as_it_was_packaged():
+    """Builds from source and mounted files have no true metadata; a missing NCCL is none."""
+    node = ethernet(1).change("node1", "software", torch="2.2.0", nccl=Missing("none", "absent")).cluster.nodes[0]
+    held = packages.installed(node.software)
+    assert (held["torch"], "nccl" in held) == ("2.2.0", False)
+
+
+def test_every_bad_pair_can_be_met():
+    """Its versions can be read, and its source is an address."""
+    for pair in packages.BAD_PAIRS:
+        assert pair.source.startswith("https://")
+        assert packages.is_within(pair.versions.split(",")[0].lstrip("<>=") + ".0", ">=0")
+        assert bool(pair.other) == bool(pair.other_versions)
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "meets"),
+    [
+        ("2.1.2+cu118", "==2.1.2", True),
+        ("2.1.2", "==2.1", False),
+        ("2.1.0", "==2.1", True),
+        ("2.1.2", "==2.1.*", True),
+        ("2.0", "==2.0.*", True),
+        ("2.2", "!=2.1.*,<3", True),
+        ("2.0.1", "~=2.0.0", True),
+        ("2.1", "~=2.0.0", False),
+        ("2.9", "~=2.1", True),
+        ("3.0", "<=3,>2.9", True),
+        ("4.57.1", ">=4.41,!=4.57.1", False),
+        ("", ">=0", False),
+    ],
+)
+def test_versions_are_compared_as_pip_does(version, wanted, meets):
+    """Local parts do not count, zeros at the end neither."""
+    assert packages.is_within(version, wanted) is meets

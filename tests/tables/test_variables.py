@@ -1,0 +1,108 @@
+"""Tests of preflight.tables.variables and its rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.tables import variable_names, variables
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("NCCL_IFNAME", "NCCL_SOCKET_IFNAME"),
+        ("NCCL_SOCKET_IFNAMES", "NCCL_SOCKET_IFNAME"),
+        ("NCCL_DISABLE_P2P", "NCCL_P2P_DISABLE"),
+        ("NCCL_HCA", "NCCL_IB_HCA"),
+        ("NCCL_IB_GID", "NCCL_IB_GID_INDEX"),
+        ("NCCL_DEBUG ", "NCCL_DEBUG"),
+        ("GLOO_IFNAME", "GLOO_SOCKET_IFNAME"),
+        ("TORCH_NCCL_BLOCKINGWAIT", "TORCH_NCCL_BLOCKING_WAIT"),
+        ("TORCH_DISTRIBUTED_DEBUGG", "TORCH_DISTRIBUTED_DEBUG"),
+    ],
+)
+def test_the_name_that_was_meant_is_offered(written, meant):
+    """Letters wrong, words swapped, a word left out, a blank too many."""
+    assert variables.unknown(written) == f"{written} is read by nobody; did you mean {meant}?"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NCCL_VERSION",
+        "NCCL_TESTS_DEVICE",
+        "NCCL_FASTRAK_IFNAME",
+        "NCCL_UCX_TLS",
+        "TORCH_MY_OWN_THING",
+        "CUDA_HOME",
+        "FOO",
+    ],
+)
+def test_names_of_others_are_left_alone(name):
+    """Plugins, test programs, images and frameworks have variables of their own."""
+    assert variables.unknown(name) == ""
+
+
+def test_rows_are_sound():
+    """Every row has a source, a name of its own, and either forbids or allows a difference."""
+    rows = (*variable_names.NCCL_ROWS, *variable_names.TORCH_ROWS, *variable_names.OTHER_ROWS)
+    assert len({row.name for row in rows}) == len(rows) > 250
+    assert all(row.source.startswith("https://") for row in (*rows, *variables.LEFTOVERS))
+    assert not [row.name for row in rows if row.may_differ and row.must_agree]
+    assert {row.name for row in variables.LEFTOVERS} >= {"CUDA_LAUNCH_BLOCKING", "NCCL_P2P_DISABLE", "NCCL_DEBUG"}
+
+
+def test_what_is_on_by_itself_is_no_leftover():
+    """NCCL_DEBUG=INFO helps, and 0 switches nothing off."""
+    for name, value in (("NCCL_DEBUG", "INFO"), ("NCCL_P2P_DISABLE", "0"), ("CUDA_LAUNCH_BLOCKING", "0")):
+        assert variables.leftover(name, value, has_rdma=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "nccl", "torch", "words"),
+    [
+        ("NCCL_ASYNC_ERROR_HANDLING", "2.18.1", "2.1.0", ""),
+        ("NCCL_ASYNC_ERROR_HANDLING", "2.18.1", "2.2.0", "no longer read since torch 2.2"),
+        ("NCCL_MAX_NRINGS", "none", "none", "no longer read since 2.5"),
+        ("TORCH_FR_BUFFER_SIZE", "2.27", "2.6.0+cu124", "not read by torch 2.6.0+cu124, but since 2.9"),
+        ("NCCL_CONF_FILE", "none", "2.13.0", ""),
+        ("NCCL_CONF_FILE", "2.22.3", "2.13.0", "not read by NCCL 2.22.3, but since 2.23"),
+        ("NCCL_DEBUG", "2.1", "1.0", ""),
+    ],
+)
+def test_a_variable_is_read_by_some_versions_only(name, nccl, torch, words):
+    """The installed version decides; an unknown one is taken for new."""
+    told = variables.unread(name, nccl=nccl, torch=torch)
+    assert words in told if words else told == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NCCL_IB_TIMEOUT", "12"),
+        ("NCCL_PROTO", "LL,LL128"),
+        ("NCCL_MAX_CTAS", "1"),
+        ("FI_PROVIDER", "tcp;ofi_rxm"),
+        ("PYTORCH_NO_CUDA_MEMORY_CACHING", "1"),
+        ("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "30"),
+    ],
+)
+def test_a_leftover_is_told_with_what_it_does(name, value):
+    """Whatever the value looks like that switches it on."""
+    assert variables.leftover(name, value, has_rdma=True).startswith(f"{name}={value}: ")
+
+
+def test_a_tuning_within_reason_is_no_leftover():
+    """Larger time-outs, a protocol left out, many channels."""
+    for name, value in (
+        *(("NCCL_IB_TIMEOUT", "22"), ("NCCL_IB_RETRY_CNT", "7"), ("NCCL_PROTO", "^LL128"), ("NCCL_PROTO", "Simple")),
+        *(("NCCL_MAX_NCHANNELS", "32"), ("FI_PROVIDER", "efa"), ("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "600")),
+    ):
+        assert variables.leftover(name, value, has_rdma=True) == ""
+
+
+def test_what_sets_a_node_apart_may_differ():
+    """Ranks, devices and interfaces; nothing else."""
+    names = ("NODE_RANK", "SLURM_NODEID", "CUDA_VISIBLE_DEVICES", "NCCL_SOCKET_IFNAME", "NCCL_IB_GID_INDEX", "RANK")
+    assert all(map(variables.may_differ, names))
+    assert not any(map(variables.may_differ, ("NCCL_DEBUG", "OMP_NUM_THREADS", "NCCL_ALGO", "NCCL_IB_TIMEOUT")))
