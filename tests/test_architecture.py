@@ -37,7 +37,6 @@ TOGETHER: dict[str, str] = {
     "launch/pods.py": "launch/test_kubernetes.py",
     "launch/rules/check.py": "launch/test_field.py",
     "launch/rules/jobs.py": "launch/rules/test_ranks.py",
-    "launch/text/arithmetic.py": "launch/text/test_shell.py",
     "launch/text/detect.py": "launch/test_read.py",
     "launch/text/expansion.py": "launch/text/test_shell.py",
     "launch/text/located.py": "launch/test_read.py",

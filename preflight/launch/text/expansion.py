@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from preflight.launch.text.arithmetic import calculated, cut
 from preflight.launch.text.marks import Marks, is_known, plain, varies
-from preflight.launch.text.syntax import is_all, source, subscript, unquoted
+from preflight.launch.text.syntax import calculated, cut, is_all, source, subscript, unquoted
 
 DEPTH_LIMIT = 60
 TEXT_LIMIT = 1 << 16

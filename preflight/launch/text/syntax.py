@@ -1,11 +1,13 @@
-"""What text does a node of a script's syntax tree stand for?"""
+"""What text does a part of a script's syntax tree stand for, and what do its operators give for known values?"""
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from typing import Any
 
 ESCAPED_IN_QUOTES = re.compile(r'\\([$`"\\])|\\\n')
+NUMBER_LIMIT = 10**15
 
 
 def source(node: Any) -> str:
@@ -30,3 +32,31 @@ def subscript(node: Any) -> tuple[str, str]:
         return source(node), ""
     name, _, index = source(node).partition("[")
     return name, index.removesuffix("]").strip("\"'")
+
+
+def cut(text: str, operator: str, pattern: str) -> str:
+    """``${NAME%%pattern}`` and its three relatives."""
+    lengths = range(len(text) + 1)
+    if operator in ("%%", "##"):
+        lengths = range(len(text), -1, -1)
+    for length in lengths:
+        if operator[0] == "%" and fnmatch.fnmatchcase(text[len(text) - length :], pattern):
+            return text[: len(text) - length]
+        if operator[0] == "#" and fnmatch.fnmatchcase(text[:length], pattern):
+            return text[length:]
+    return text
+
+
+def calculated(left: int, operator: str, right: int) -> int | None:
+    """The result of one operator, None for one that is not calculated here."""
+    if operator in ("/", "%") and right == 0:
+        return None
+    results = {
+        "+": lambda: left + right,
+        "-": lambda: left - right,
+        "*": lambda: left * right,
+        "/": lambda: left // right,
+        "%": lambda: left % right,
+    }
+    value = results[operator]() if operator in results else None
+    return value if value is not None and abs(value) < NUMBER_LIMIT else None
