@@ -29,18 +29,13 @@ TOGETHER: dict[str, str] = {
     "measure/bench.py": "checks/test_bench.py",
     "measure/blame.py": "measure/test_mesh.py",
     "measure/devices.py": "workloads/test_devices.py",
-    "node/agent/lock.py": "node/agent/test_keeper.py",
-    "node/agent/worker.py": "node/agent/test_keeper.py",
     "plugin.py": "cli/test_main.py",
     "redact.py": "launch/test_seats.py",
     "run/source.py": "run/test_live.py",
-    "session/fleet.py": "session/test_connection.py",
     "tables/gpu_faults.py": "checks/test_gpu.py",
     "tables/kernel_faults.py": "checks/test_gpu.py",
     "tables/rdma_faults.py": "checks/test_rdma.py",
     "tables/variable_names.py": "tables/test_variables.py",
-    "transport/local.py": "test_transport.py",
-    "transport/ssh.py": "test_transport.py",
 }
 
 # Third-party packages that only some of our code may know.
