@@ -17,20 +17,8 @@ READERS_OF_NODE = {("session", "preflight.node.agent.frames")}  # both ends of t
 
 # Modules whose tests stand in the file of another: they are too thin for one of their own.
 TOGETHER: dict[str, str] = {
-    "__main__.py": "cli/test_main.py",
-    "cli/explain.py": "cli/test_run.py",
-    "cli/facts.py": "cli/test_run.py",
-    "cli/launch.py": "options/test_launch.py",
-    "cli/report.py": "cli/test_run.py",
     "judge/items.py": "judge/test_session.py",
-    "judge/launch_files.py": "options/test_launch.py",
-    "ledger/gates.py": "judge/test_judge.py",
-    "ledger/ledger.py": "ledger/test_findings.py",
-    "measure/bench.py": "checks/test_bench.py",
-    "measure/blame.py": "measure/test_mesh.py",
-    "measure/devices.py": "workloads/test_devices.py",
     "plugin.py": "cli/test_main.py",
-    "redact.py": "launch/test_seats.py",
     "run/source.py": "run/test_live.py",
     "tables/gpu_faults.py": "checks/test_gpu.py",
     "tables/kernel_faults.py": "checks/test_gpu.py",
