@@ -15,15 +15,11 @@ from tests.house import PACKAGE, ROOT, imported, statements, tree
 
 READERS_OF_NODE = {("session", "preflight.node.agent.frames")}  # both ends of the wire speak by one codec
 
-# Modules whose tests stand in the file of another: they are too thin for one of their own.
-TOGETHER: dict[str, str] = {
-    "judge/items.py": "judge/test_session.py",
-    "plugin.py": "cli/test_main.py",
-    "run/source.py": "run/test_live.py",
+# Tables of known faults are tested by what their checks make of them; every other module has a test of its own name.
+TABLES = {
     "tables/gpu_faults.py": "checks/test_gpu.py",
     "tables/kernel_faults.py": "checks/test_gpu.py",
     "tables/rdma_faults.py": "checks/test_rdma.py",
-    "tables/variable_names.py": "tables/test_variables.py",
 }
 
 # Third-party packages that only some of our code may know.
@@ -201,8 +197,18 @@ def test_every_test_says_what_it_shows(path):
 def test_every_module_has_a_twin_among_the_tests(path):
     """`preflight/facts/node.py` is tested in `tests/facts/test_node.py`, where everybody looks first."""
     inner = path.relative_to(PACKAGE)
-    twin = TOGETHER.get(str(inner), str(inner.with_name(f"test_{inner.name}")))
+    twin = TABLES.get(str(inner), str(inner.with_name(f"test_{inner.name}")))
     assert (ROOT / "tests" / twin).is_file(), f"tests/{twin} is missing"
+
+
+def test_only_tables_are_tested_by_their_checks():
+    """No module but a table leaves its tests to another file, and none that has tests of its own."""
+    for name, twin in TABLES.items():
+        path = Path(name)
+        assert (PACKAGE / path).is_file(), f"{name} is excused and not there"
+        assert path.parent.name == "tables", f"{name} is no table"
+        assert Path(twin).parent.name == "checks", f"{twin} is no test of a check"
+        assert not (ROOT / "tests" / path.with_name(f"test_{path.name}")).exists(), f"{name} needs no excuse"
 
 
 def test_no_module_of_ours_is_patched():
