@@ -25,7 +25,7 @@ def test_a_variable_stands_among_those_of_its_library():
 
 @pytest.mark.parametrize("row", [row for row in ROWS.values() if row.since or row.until], ids=lambda row: row.name)
 def test_a_version_is_told_by_its_number(row):
-    """Or with torch and its number; what to use instead may follow. A name that is read from a version on is not gone before it."""
+    """Perhaps of torch, perhaps with what to use instead. A name read since a version is not gone before it."""
     numbers = [re.match(r"(?:torch )?(\d+(?:\.\d+)*)", text) for text in (row.since, row.until) if text]
     assert all(numbers)
     if row.since and row.until:
