@@ -49,7 +49,7 @@ def test_every_worked_example_has_its_place(name):
 @pytest.mark.parametrize("name", DIFFS)
 def test_the_diff_shown_is_the_one_that_is_tested(name):
     """What a reader copies is, letter for letter, what the tests apply and run."""
-    assert shown().get(name) == DIFFS[name].rstrip() + "\n", "run python -m tests.newcomer.show"
+    assert shown().get(name) == DIFFS[name].rstrip("\n") + "\n", "run python -m tests.newcomer.show"
 
 
 def test_no_diff_is_shown_that_nothing_tests():

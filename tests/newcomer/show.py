@@ -18,8 +18,10 @@ def refreshed(text: str, diffs: dict[str, str]) -> str:
 
     def place(found: re.Match[str]) -> str:
         name = found["name"]
-        block = f"\n```diff\n{diffs[name].rstrip()}\n```\n\n" if name in diffs else ""
-        return f"{name}.diff -->\n{block}"
+        if name not in diffs:
+            return f"{name}.diff -->\n"
+        diff = diffs[name].rstrip("\n")
+        return f"{name}.diff -->\n\n```diff\n{diff}\n```\n\n"
 
     return SHOWN.sub(place, text)
 
