@@ -39,7 +39,7 @@ def serve(names: str, python: str) -> None:
     )
     try:
         documents = fleet.run(subjects.collect(fleet, [], "gloo"), seconds=60)
-        addresses = {node.name: view.training_address(node) for node in view.view(documents.values(), "gloo")}
+        addresses = {node.name: node.address_for_peers() for node in view.view(documents.values(), "gloo")}
         print("ready", flush=True)
         for _ in sys.stdin:
             began = time.monotonic()

@@ -113,8 +113,8 @@ def test_the_family_of_the_gids_waits_for_an_index_that_leads_somewhere():
 
 def test_peers_use_the_training_interface_or_the_way_we_came():
     """A node without one is still told by an address."""
-    assert node(ethernet()).best_address() == "10.0.0.1"
-    assert NodeFacts("node1", 0, "192.0.2.7", {}, {}).best_address() == "192.0.2.7"
+    assert node(ethernet()).address_for_peers() == "10.0.0.1"
+    assert NodeFacts("node1", 0, "192.0.2.7", {}, {}).address_for_peers() == "192.0.2.7"
 
 
 def test_a_node_knows_its_own_names():
