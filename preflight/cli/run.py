@@ -39,14 +39,14 @@ def run_checks(
     `values` are the options as argparse gives them, `subjects` the checks that run (all without), `section` the part
     of the report that is printed, `extra` further words for pytest. Raises UsageError before pytest starts.
     """
-    asked = parse_run(values, command=command, verbosity=values["verbosity"])
+    given = parse_run(values, command=command, verbosity=values["verbosity"])
     import pytest
 
     from preflight.plugin import Door, checks_folder
 
-    folder = asked.folder.absolute()
+    folder = given.folder.absolute()
     # The verb itself prints the JSON, when the report is complete.
-    options = replace(asked, subjects=subjects, report_dir=folder, json="")
+    options = replace(given, subjects=subjects, report_dir=folder, json="")
     words = ["-c", str(PYTEST_INI), "--rootdir", str(checks_folder()), *PYTEST_WORDS, *extra, str(checks_folder())]
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
@@ -55,9 +55,9 @@ def run_checks(
     if options.dry_run or not (folder / "report.json").is_file():
         return code
     if section:
-        _print_section(read_json(folder / "report.json"), section, asked.json)
-    elif asked.json:
-        print_json(to_document(read_json(folder / "report.json")), asked.json)
+        _print_section(read_json(folder / "report.json"), section, given.json)
+    elif given.json:
+        print_json(to_document(read_json(folder / "report.json")), given.json)
     return code
 
 

@@ -25,7 +25,7 @@ async def collect(sessions: dict[str, Session], hosts: dict[str, Host], options:
 
     async def ask(name: str) -> tuple[str, Answer]:
         if len(names) > EVERY_PAIR_UP_TO and name != names[0]:
-            return name, ({}, {"trust": Missing(f"with this many nodes only {names[0]} is asked", "absent")})
+            return name, ({}, {"trust": Missing(f"with this many nodes only {names[0]} logs in to all", "absent")})
         peers = [hosts[peer].address for peer in names if peer != name]
         try:
             call = await sessions[name].start(

@@ -163,7 +163,7 @@ class Run:
         return self._bench
 
     def training(self) -> Training:
-        """The reference training through the launcher asked for."""
+        """The reference training through the launcher of the options."""
         if self._training is None:
             self._begin("training: running the reference job")
             opts, crew = self.options, self.crew

@@ -47,12 +47,12 @@ def test_help_imports_nothing_heavy(words):
 def test_help_names_every_verb_and_the_exit_codes(capsys):
     """And no verb that does not work yet."""
     assert main.run(["--help"]) == 0
-    told = capsys.readouterr().out
+    text = capsys.readouterr().out
     for verb in main.VERBS:
-        assert f"\n    {verb} " in told
+        assert f"\n    {verb} " in text
     for verb in main.LATER:
-        assert f"\n    {verb} " not in told
-    assert "Exit codes: 0 pass or warn, 1 fail" in told
+        assert f"\n    {verb} " not in text
+    assert "Exit codes: 0 pass or warn, 1 fail" in text
 
 
 OF_BENCH = {"op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode", "scope", "burn-in"}
@@ -108,7 +108,7 @@ def test_a_verb_that_does_not_work_yet_is_not_supported(verb, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "text"),
     [
         (["nope"], "invalid choice: 'nope'"),
         (["run", "--nope"], "unrecognized arguments: --nope"),
@@ -133,11 +133,11 @@ def test_a_verb_that_does_not_work_yet_is_not_supported(verb, capsys):
         (["run", "\udc80"], "\\udc80"),
     ],
 )
-def test_a_usage_error_is_one_line_and_4(words, told):
+def test_a_usage_error_is_one_line_and_4(words, text):
     """Never a traceback, never a page of usage, and nothing on standard output."""
     done = preflight(*words)
     assert done.returncode == 4
-    assert told in done.stderr
+    assert text in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert done.stdout.strip() == ""
 
@@ -185,16 +185,16 @@ def test_explain_lists_every_check(capsys):
     assert all(line.startswith("    ") and line.endswith(".") for line in lines[1::2])
 
 
-def test_explain_tells_what_why_and_how_to_mend(capsys):
+def test_explain_shows_what_why_and_how_to_fix(capsys):
     """A part of the id is enough; the whole docstring is shown."""
     assert main.run(["explain", "mtu"]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("network.")
-    assert "Fix:" in told
+    text = capsys.readouterr().out
+    assert text.startswith("network.")
+    assert "Fix:" in text
 
 
 @pytest.mark.parametrize("verb", ["run", "facts"])
-def test_a_dry_run_tells_what_would_be_done_and_does_nothing(verb, tmp_path):
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(verb, tmp_path):
     """Hosts, commands and ports; no connection, no report."""
     folder = ["--report-dir", str(tmp_path / "report")] if verb == "run" else []
     done = preflight(verb, "--hosts", "ada@node[1-2]:2222", "--dry-run", *folder)

@@ -17,8 +17,8 @@ from preflight.plugin import checks_folder
 from tests.checks.cluster import ethernet
 from tests.run.test_stored import written
 
-# Runs preflight and counts how often each of these functions starts, in every thread: (folder, name) -> times.
-# What decodes a whole document is told apart by who asked for it; each subject that is decoded counts by itself.
+# Runs preflight and counts how often each of these functions starts, in every thread. What reads the baseline is
+# counted apart from what reads the nodes, and each subject that is decoded by itself.
 COUNTING = """
 import collections, json, pathlib, sys, threading
 
@@ -128,7 +128,7 @@ def test_a_table_of_facts_marks_where_nodes_differ():
     assert "\x1b" not in table
 
 
-def test_a_table_of_many_nodes_tells_each_value_once():
+def test_a_table_of_many_nodes_shows_each_value_once():
     """With the nodes that have it, folded; what differs stands first, what no node reports in one line below."""
     table = facts._facts_table(ethernet(9).interface("node2", mtu=1500).cluster)
     lines = table.splitlines()
@@ -151,10 +151,10 @@ def test_of_two_runs_it_says_what_changed(tmp_path, capsys):
         (tmp_path / name).mkdir()
         written(run, tmp_path / name)
     assert report.show_report(tmp_path / "now", None, earlier=tmp_path / "then") == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[1] == "since run x (pass): 1 fact changed"
-    assert "fact      its MTU on node2: 9000 -> 1500" in told
-    assert told[-1].endswith("+0.0%, within the noise")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "since run x (pass): 1 fact changed"
+    assert "fact      its MTU on node2: 9000 -> 1500" in lines
+    assert lines[-1].endswith("+0.0%, within the noise")
     report.show_report(tmp_path / "now", None, "markdown", tmp_path / "then")
     assert "### What has changed" in capsys.readouterr().out
 
@@ -180,6 +180,6 @@ def test_a_finished_run_is_shown_again_with_its_code(tmp_path, capsys):
     assert json.loads((tmp_path / "copy.json").read_text())["schema"] == 1
 
 
-def test_a_table_of_nobody_is_empty():
+def test_a_table_of_no_node_is_empty():
     """Where no node answered there is nothing to tell."""
     assert "node1" not in facts._facts_table(Cluster(()))

@@ -53,7 +53,7 @@ def test_sizes_are_powers_of_two_whatever_their_case(text, size):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ({"op": "allreduce"}, "--op 'allreduce': not supported"),
         ({"op": ","}, "--op ','"),
@@ -68,9 +68,9 @@ def test_sizes_are_powers_of_two_whatever_their_case(text, size):
         ({"warmup": "-1"}, "--warmup '-1'"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(words, told):
+def test_what_cannot_be_is_refused_by_name(words, message):
     """The option, what was given and what was wanted, on one line."""
     with pytest.raises(UsageError) as caught:
         sweep(**words)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
