@@ -343,8 +343,11 @@ def parse_options(values: Mapping[str, Any], *, command: tuple[str, ...], verbos
     Raises UsageError for the first that cannot be.
     """
     given = {name: values[name] for name in OPTIONS if values.get(name) is not None}
-    if "from_run" in given:
-        given.pop("hosts", None)  # the stored run says which they were
+    for name in ("hosts", "from_run"):  # an empty value is an unset variable of a script; it must not mean local
+        if name in given and not given[name].strip():
+            raise UsageError(f"--{OPTIONS[name].name} is empty")
+    if "hosts" in given and "from_run" in given:
+        raise UsageError("--hosts with --from: a stored run is of its own hosts; leave one of them out")
     read = {name: OPTIONS[name].read(value) for name, value in given.items()}
     return Options(**read, command=command, verbosity=verbosity).checked()
 

@@ -155,9 +155,17 @@ def test_settings_are_the_file_that_was_named(tmp_path):
         parsed(settings="nowhere.toml")
 
 
-def test_hosts_beside_a_stored_run_are_not_looked_at(tmp_path):
-    """The stored run says which they were, even where the hostfile of its time is gone."""
-    assert parsed(from_run=str(tmp_path), hosts="@gone").from_run == tmp_path
+def test_hosts_beside_a_stored_run_are_refused(tmp_path):
+    """The stored run is of its own hosts."""
+    with pytest.raises(UsageError, match="--hosts with --from"):
+        parsed(from_run=str(tmp_path), hosts="local")
+
+
+@pytest.mark.parametrize(("field", "name"), [("hosts", "--hosts"), ("from_run", "--from")])
+def test_an_empty_value_is_an_unset_variable_of_a_script(field, name):
+    """It must not mean this machine, nor this folder."""
+    with pytest.raises(UsageError, match=f"{name} is empty"):
+        parsed(**{field: " "})
 
 
 def test_the_full_profile_measures_everything():
