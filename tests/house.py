@@ -26,7 +26,7 @@ ORDER = (
     ("collect",),
     ("run",),
     ("judge",),
-    ("plugin",),
+    ("plugin", "testing"),
     ("cli",),
     ("__main__",),
 )

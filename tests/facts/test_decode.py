@@ -15,7 +15,7 @@ from preflight.facts.decode import Document
 from preflight.facts.subjects import SUBJECTS
 from preflight.facts.subjects.clock import Clock
 from preflight.facts.value import Missing
-from tests.checks.cluster import ethernet, roce
+from preflight.testing import healthy, roce
 
 
 def document(**subjects) -> Document:
@@ -42,7 +42,7 @@ def reason(subject: str, facts: object) -> str:
 HEALTHY = sorted(roce().subjects["node1"])
 
 
-@pytest.mark.parametrize("run", [ethernet(), roce()])
+@pytest.mark.parametrize("run", [healthy(), roce()])
 @pytest.mark.parametrize("subject", HEALTHY)
 def test_what_a_healthy_node_says_is_read_as_it_was(subject, run):
     """Every subject survives the way to the wire and back."""

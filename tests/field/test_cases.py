@@ -8,7 +8,7 @@ import pytest
 
 from preflight.launch.rules.check import check_texts
 from preflight.ledger.findings import Verdict
-from tests.checks.cluster import judge
+from tests.checks.samples import judge
 from tests.field.cases import CASES, Caught, Unseen, Written
 from tests.recordings import REPORTED
 
