@@ -38,7 +38,8 @@ INSIDE = {
         ("selection",),
         ("fabric",),
         ("node",),
-        ("cluster", "decode"),
+        ("cluster", "versions"),
+        ("decode",),
         ("view",),
     ),
     "launch": (

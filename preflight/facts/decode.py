@@ -13,6 +13,7 @@ from preflight.errors import UsageError
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects import SUBJECTS
 from preflight.facts.value import Missing, Value
+from preflight.facts.versions import NOT_COLLECTED, adapted
 
 SCHEMA = 1
 FACTS_FILE_LIMIT_BYTES = 64 << 20
@@ -31,12 +32,12 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def decode(document: Document) -> NodeFacts:
-    """The typed facts of one node; a subject that is not of its type is missing, with the reason."""
+    """The typed facts of a live node; a subject that is not of its type is missing, with the reason."""
     subjects: dict[str, Value] = {}
     missing = dict(document.missing)
     for name, said in document.subjects.items():
         if name not in SUBJECTS:
-            missing[name] = Missing("not a subject that anybody asked for")
+            missing[name] = Missing("not a subject that was asked for")
             continue
         try:
             subjects[name] = msgspec.convert(said, type=SUBJECTS[name], strict=True)
@@ -45,6 +46,21 @@ def decode(document: Document) -> NodeFacts:
     for name in SUBJECTS.keys() - subjects.keys() - missing.keys():
         missing[name] = Missing("the node did not answer")
     return NodeFacts(document.node, document.index, document.address, subjects, missing, document.slots)
+
+
+def decode_stored(document: Document) -> NodeFacts:
+    """The same of a stored document, whose version of preflight may have known other subjects and other facts."""
+    node = decode(document)
+    known = document.subjects.keys() & SUBJECTS.keys()
+    absent = SUBJECTS.keys() - known - document.missing.keys()
+    if known == document.subjects.keys() == node.subjects.keys() and not absent:
+        return node
+    subjects = {
+        name: document.subjects[name] if name in node.subjects else adapted(document.subjects[name], SUBJECTS[name])
+        for name in known
+    }
+    missing = {**document.missing, **dict.fromkeys(absent, Missing(NOT_COLLECTED))}
+    return decode(msgspec.structs.replace(document, subjects=subjects, missing=missing))
 
 
 def encode(document: Document) -> bytes:

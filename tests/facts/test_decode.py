@@ -71,7 +71,7 @@ def test_a_subject_nobody_asked_for_is_noted_and_not_used():
     """A newer or hostile node cannot add to what checks see."""
     node = decode.decode(document(shadow={"passwords": []}))
     assert "shadow" not in node.subjects
-    assert node.missing["shadow"].missing == "not a subject that anybody asked for"
+    assert node.missing["shadow"].missing == "not a subject that was asked for"
 
 
 CLOCK = {"offset_seconds": 0.5, "uncertainty_seconds": 0.1}
@@ -232,3 +232,25 @@ def test_whatever_a_node_says_gives_facts_or_a_reason(subject, more, data):
         node = decode.decode(document(**{subject: answer}))
         assert (subject in node.subjects) != (subject in node.missing)
         assert msgspec.json.decode(decode.encode(document(**{subject: answer})), type=Document)
+
+
+def test_a_live_node_stays_strict_where_a_stored_one_may_be_another_versions():
+    """The node runs the code it was sent: a key that is too much is a bug or a lie."""
+    newer = {**said("kernel"), "numa_balancing": True}
+    assert "unknown field" in reason("kernel", newer)
+    assert decode.decode_stored(document(kernel=newer)).kernel.cpus_allowed == 64
+
+
+def test_subjects_that_are_not_stored_or_not_known_are_told_by_version():
+    """A run of before a subject existed, and one of a version that has more of them."""
+    node = decode.decode_stored(document(kernel=said("kernel"), quantum={"qubits": 5}))
+    assert "quantum" not in node.missing
+    assert node.missing["gpu"] == Missing("not collected by the version that stored it")
+
+
+def test_what_is_stored_by_this_version_is_read_as_a_live_answer():
+    """Nothing is added, nothing is left out; what is malformed stays so."""
+    whole = document(**{name: said(name) for name in HEALTHY})
+    assert decode.decode_stored(whole) == decode.decode(whole)
+    wrong = document(**{**whole.subjects, "kernel": {**said("kernel"), "cpus_allowed": "many"}})
+    assert decode.decode_stored(wrong).missing["kernel"].missing.startswith("the node's answer is malformed")

@@ -94,6 +94,30 @@ def test_a_broken_check_says_where():
     assert "\n" not in message
 
 
+def test_a_misspelt_fact_is_the_checks_own_error_and_names_those_there_are():
+    """At the line of the check that asked for it."""
+
+    def body(node):
+        assert node.kernel.memory > 0
+
+    (finding,) = findings(check(body))
+    assert finding.verdict is Verdict.ERROR
+    assert "Kernel has no fact 'memory'; it has cgroup_memory_bytes, memory_available_bytes" in finding.message
+    assert "(test_judge.py:" in finding.message
+
+
+def test_asserts_without_a_message_are_folded_by_what_they_say():
+    """pytest prints the whole facts of each node below it, which would make a finding of every node."""
+
+    def body(node):
+        """It holds."""
+        assert node.kernel.cpus_allowed == 7
+
+    (finding,) = findings(check(body))
+    assert finding.nodes == ALL
+    assert finding.message == "assert node.kernel.cpus_allowed == 7: 64 == 7"
+
+
 @pytest.mark.parametrize(("error", "verdict", "message"), EXCEPTIONS, ids=lambda value: type(value).__name__)
 def test_an_exception_of_a_cluster_check_is_the_verdict_of_all(error, verdict, message):
     """But a Blame names whom it blames, and a fact that is absent is no error: nobody has it."""
