@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from preflight.facts.subjects.gpu import Gpu, GpuStatus, Links, PciFunction, Topology, TopologyRow
 from preflight.facts.subjects.network import Address, Interface
 from preflight.facts.subjects.rdma import Gid, RdmaDevice, RdmaPort
-from preflight.facts.value import Missing
+from preflight.facts.value import Missing, Value
 
 ABSENT = Missing("not there", "absent")
+V = TypeVar("V", bound=Value)
+
+
+def made(kind: type[V], **fields: Any) -> V:
+    """Facts with these values. A fact that is not given is absent, so that a new one breaks no made-up cluster."""
+    required = [field.name for field in msgspec.structs.fields(kind) if field.required]
+    return kind(**{**dict.fromkeys(required, ABSENT), **fields})
 
 
 def node_address(number: int) -> str:
@@ -22,15 +29,24 @@ def node_address(number: int) -> str:
 def loopback() -> Interface:
     """The interface lo."""
     held = (Address("127.0.0.1", 8, "inet"), Address("::1", 128, "inet6"))
-    return Interface(
-        name="lo", index=1, addresses=held, mtu=65536, speed_mbps=0, is_up=True, is_loopback=True, is_physical=False
+    return made(
+        Interface,
+        name="lo",
+        index=1,
+        addresses=held,
+        mtu=65536,
+        speed_mbps=0,
+        is_up=True,
+        is_loopback=True,
+        is_physical=False,
     )
 
 
 def eth0(address: str, prefix: int) -> Interface:
     """An Ethernet interface of 25 Gbit/s."""
     held = (Address(address, prefix, "inet"), Address("fe80::1%eth0", 64, "inet6"))
-    return Interface(
+    return made(
+        Interface,
         name="eth0",
         index=2,
         addresses=held,
@@ -73,7 +89,8 @@ def _gpu(index: int) -> Gpu:
     place = f"pci0000:{index:02x}/0000:{index:02x}:00.0"
     function = PciFunction(place, index // 4, 16, 16, 32.0, 32.0, "identity", ())
     links = Links(18, 0)
-    return Gpu(
+    return made(
+        Gpu,
         index=index,
         name="NVIDIA H200",
         uuid=f"GPU-{index}",
@@ -120,7 +137,8 @@ def hca(index: int, number: int) -> RdmaDevice:
         Gid(3, mapped, "RoCE v2", f"rdma{index}"),
     )
     counters = dict.fromkeys(("link_downed", "symbol_error", "port_rcv_errors"), 0)
-    port = RdmaPort(
+    port = made(
+        RdmaPort,
         number=1,
         state="ACTIVE",
         physical_state="LinkUp",
@@ -134,7 +152,8 @@ def hca(index: int, number: int) -> RdmaDevice:
         active_mtu=4096,
         pkeys=("0xffff",),
     )
-    return RdmaDevice(
+    return made(
+        RdmaDevice,
         name=f"mlx5_{index}",
         firmware="28.39",
         board="MT_0838",

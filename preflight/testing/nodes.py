@@ -20,7 +20,7 @@ from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.subjects.software import Software
 from preflight.facts.subjects.trust import Login, Trust
 from preflight.facts.value import Missing, Value
-from preflight.testing.hardware import ABSENT, eth0, gpus, hca, loopback, node_address, topology
+from preflight.testing.hardware import ABSENT, eth0, gpus, hca, loopback, made, node_address, topology
 
 
 def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[str, str]) -> dict[str, Value]:
@@ -46,7 +46,8 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
     cuda: Any = "13.0" if gpu_count else Missing("this torch is a CPU build", "absent")
     nccl: Any = "2.28.9" if gpu_count else ABSENT
     packages = {"torch": "2.13.0", "accelerate": "1.12.0", **({"deepspeed": "0.18.2"} if gpu_count else {})}
-    lock = Limits(
+    lock = made(
+        Limits,
         memlock_soft_bytes="unlimited",
         memlock_hard_bytes="unlimited",
         nofile_soft=1 << 20,
@@ -58,7 +59,8 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
     )
     driver: Any = "580.95" if gpu_count else ABSENT
     return {
-        "identity": Identity(
+        "identity": made(
+            Identity,
             hostname=name,
             fqdn=name,
             boot_id=f"boot-{number}:1",
@@ -72,13 +74,15 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
             fqdn_addresses=(address,),
             context="ssh",
         ),
-        "network": Network(
+        "network": made(
+            Network,
             interfaces=(loopback(), eth0(address, 16 if len(names) > 255 else 24)),
             gateways=(),
             ephemeral_ports=(32768, 60999),
         ),
-        "ports": Ports(listeners=(), ephemeral_in_use=12),
-        "software": Software(
+        "ports": made(Ports, listeners=(), ephemeral_in_use=12),
+        "software": made(
+            Software,
             python="3.11.2",
             implementation="cpython",
             executable="/usr/bin/python3",
@@ -91,7 +95,8 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
             nccl=nccl,
             torch_path="/x",
         ),
-        "gpu": Gpus(
+        "gpu": made(
+            Gpus,
             devices=gpus(gpu_count),
             driver=driver,
             cuda_driver="13.0" if gpu_count else ABSENT,
@@ -99,20 +104,24 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
             switches=4 if gpu_count else 0,
             fabric_manager=True if gpu_count else ABSENT,
         ),
-        "rdma": Rdma(devices=tuple(hca(index, number) for index in range(gpu_count))),
-        "environment": Environment(variables={key: Variable(text, "--env") for key, text in variables.items()}),
+        "rdma": made(Rdma, devices=tuple(hca(index, number) for index in range(gpu_count))),
+        "environment": made(Environment, variables={key: Variable(text, "--env") for key, text in variables.items()}),
         "limits": lock,
         "kernel": _kernel(gpu_count),
-        "ending": Ending(
+        "ending": made(
+            Ending,
             ports={f"mlx5_{i}:1": _port_end() for i in range(gpu_count)},
             oom_kills=0,
             link_errors={"eth0": 7},
             offset_seconds=0.01 * (number % 50),
             uncertainty_seconds=0.005,
         ),
-        "peers": Peers(routes=tuple(routes), master_addresses=master, master_port_error="", master_port_holder=""),
-        "clock": Clock(offset_seconds=0.01 * (number % 50), uncertainty_seconds=0.005),
-        "machine": Machine(
+        "peers": made(
+            Peers, routes=tuple(routes), master_addresses=master, master_port_error="", master_port_holder=""
+        ),
+        "clock": made(Clock, offset_seconds=0.01 * (number % 50), uncertainty_seconds=0.005),
+        "machine": made(
+            Machine,
             cpu_model="Xeon",
             time_services=("chronyd",),
             clock_is_synchronised=True,
@@ -121,7 +130,7 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
             compilers={"c++": "/usr/bin/c++"},
         ),
         "files": _files(names[0], asked=gpu_count > 0),
-        "trust": Trust(logins=tuple(Login(peer, "", 0.2, "/usr/bin/python3") for peer in names if peer != name)),
+        "trust": made(Trust, logins=tuple(Login(peer, "", 0.2, "/usr/bin/python3") for peer in names if peer != name)),
     }
 
 
@@ -132,9 +141,10 @@ def _files(writer: str, *, asked: bool) -> Files:
     )
     mounts = (Mount("/data", "nfs4", "filer:/data", ""),)
     if not asked:
-        return Files(places=places, mounts=mounts, shared=(), same=())
+        return made(Files, places=places, mounts=mounts, shared=(), same=())
     shared = (Shared("/data", writer, "", 0.02, 900.0, ()),)
-    return Files(
+    return made(
+        Files,
         places=places,
         mounts=mounts,
         shared=shared,
@@ -147,7 +157,8 @@ def _port_end(state: str = "ACTIVE", **counters: int) -> PortEnd:
 
 
 def _kernel(gpu_count: int) -> Kernel:
-    return Kernel(
+    return made(
+        Kernel,
         modules=("nvidia", "nvidia_peermem", "ib_uverbs", "mlx5_ib") if gpu_count else (),
         is_driver_open=True if gpu_count else ABSENT,
         boot_options=("iommu=pt",),

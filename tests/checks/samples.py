@@ -57,7 +57,11 @@ def with_netdevs(run: FakeRun) -> FakeRun:
         assert isinstance(network, Network)
         more = [
             Interface(
-                *(f"rdma{index}", 10 + index, (Address(f"10.1.{index}.{number}", 24, "inet"),), 4200, 400000),
+                name=f"rdma{index}",
+                index=10 + index,
+                addresses=(Address(f"10.1.{index}.{number}", 24, "inet"),),
+                mtu=4200,
+                speed_mbps=400000,
                 is_up=True,
                 is_loopback=False,
                 is_physical=True,
@@ -170,7 +174,14 @@ def with_interface(
     taken = [interface.index for interface in network.interfaces]
     held = (Address(address, prefix, "inet"),)
     more = Interface(
-        name, 0 if first else max(taken) + 1, held, 1500, 0, is_up=True, is_loopback=False, is_physical=False
+        name=name,
+        index=0 if first else max(taken) + 1,
+        addresses=held,
+        mtu=1500,
+        speed_mbps=0,
+        is_up=True,
+        is_loopback=False,
+        is_physical=False,
     )
     found = sorted((*network.interfaces, more), key=lambda interface: interface.index)
     return run.broken(node, "network", interfaces=tuple(found))

@@ -137,7 +137,7 @@ def test_an_answer_that_is_none_is_missing(facts):
 def test_other_subjects_of_the_node_stay_good():
     """One malformed answer costs its own subject and nothing else."""
     node = decode.decode(document(identity={"hostname": 1}, clock=CLOCK))
-    assert node.clock == Clock(0.5, 0.1)
+    assert node.clock == Clock(offset_seconds=0.5, uncertainty_seconds=0.1)
     with pytest.raises(FactMissing):
         _ = node.identity
 

@@ -15,7 +15,7 @@ class PortEnd(Value, frozen=True):
     counters: dict[Text, Count]
 
 
-class Ending(Value, frozen=True):
+class Ending(Value, frozen=True, kw_only=True):
     """What may have moved while the jobs ran."""
 
     ports: dict[Text, PortEnd]  # "mlx5_0:1"

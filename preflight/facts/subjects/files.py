@@ -56,7 +56,7 @@ class Mount(Value, frozen=True):
     trouble: Text  # "" where it answered
 
 
-class Files(Value, frozen=True):
+class Files(Value, frozen=True, kw_only=True):
     """The folders of every job, the file systems of the network, and the paths that were asked for."""
 
     places: tuple[Place, ...]

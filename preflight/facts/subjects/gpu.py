@@ -23,7 +23,7 @@ class PciFunction(NamedTuple):
     redirecting_bridges: tuple[Text, ...] | Missing  # whose ACS sends traffic between devices up to the root
 
 
-class GpuStatus(Value, frozen=True):
+class GpuStatus(Value, frozen=True, kw_only=True):
     """How a GPU is; what its driver or model does not tell is absent."""
 
     is_persistent: bool | Missing = NOT_TOLD
@@ -125,7 +125,7 @@ class Topology(NamedTuple):
         return of_gpus or f"GPUs joined by {', '.join(between)}"
 
 
-class Gpu(Value, frozen=True):
+class Gpu(Value, frozen=True, kw_only=True):
     """One GPU as its driver's tool tells it."""
 
     index: Count
@@ -160,7 +160,7 @@ class Gpu(Value, frozen=True):
         return f"{self.name}{memory}" + (" in MIG mode" if self.is_partitioned else "")
 
 
-class Gpus(Value, frozen=True):
+class Gpus(Value, frozen=True, kw_only=True):
     """The GPUs of a node and the driver that runs them; an empty tuple means that there is none."""
 
     devices: tuple[Gpu, ...] | Missing

@@ -18,7 +18,7 @@ class LogEvent(Value, frozen=True):
     text: Text
 
 
-class Kernel(Value, frozen=True):
+class Kernel(Value, frozen=True, kw_only=True):
     """Kernel, memory and CPUs, in the context the job will have."""
 
     modules: tuple[Text, ...] | Missing  # those that RDMA and GPUs need

@@ -5,7 +5,7 @@ from __future__ import annotations
 from preflight.facts.value import Missing, Text, Value
 
 
-class Machine(Value, frozen=True):
+class Machine(Value, frozen=True, kw_only=True):
     """What the nodes of a job should have alike, beside what Python packages tell."""
 
     cpu_model: Text | Missing

@@ -29,7 +29,7 @@ class Address(Value, frozen=True):
     family: Literal["inet", "inet6"]
 
 
-class Interface(Value, frozen=True):
+class Interface(Value, frozen=True, kw_only=True):
     """A network interface as the kernel of the node's own network namespace tells it."""
 
     name: Text
@@ -102,7 +102,7 @@ class Gateway(Value, frozen=True):
     family: Literal["inet", "inet6"]
 
 
-class Network(Value, frozen=True):
+class Network(Value, frozen=True, kw_only=True):
     """Interfaces, default gateways and the ephemeral port range (inclusive)."""
 
     interfaces: tuple[Interface, ...]

@@ -23,7 +23,7 @@ class Route(Value, frozen=True):
         return present(self.interface, f"route to {self.name}")
 
 
-class Peers(Value, frozen=True):
+class Peers(Value, frozen=True, kw_only=True):
     """The routes to every other node, and the ports this node was asked to bind."""
 
     routes: tuple[Route, ...]

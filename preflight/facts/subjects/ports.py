@@ -14,7 +14,7 @@ class Listener(Value, frozen=True):
     pid: Count | Missing
 
 
-class Ports(Value, frozen=True):
+class Ports(Value, frozen=True, kw_only=True):
     """The listening TCP sockets of the node."""
 
     listeners: tuple[Listener, ...]

@@ -17,7 +17,7 @@ class Gid(Value, frozen=True):
     vlan: Count | Missing = NOT_TOLD  # of its netdev; absent where it is none
 
 
-class RdmaPort(Value, frozen=True):
+class RdmaPort(Value, frozen=True, kw_only=True):
     """A port of an RDMA device as sysfs tells it."""
 
     number: Count
@@ -42,7 +42,7 @@ class RdmaPort(Value, frozen=True):
         return f"{present(self.rate_gbps, 'rate'):g} Gbit/s {self.link_layer}"
 
 
-class RdmaDevice(Value, frozen=True):
+class RdmaDevice(Value, frozen=True, kw_only=True):
     """An RDMA device (HCA)."""
 
     name: Text
@@ -55,7 +55,7 @@ class RdmaDevice(Value, frozen=True):
     pci: PciFunction | Missing = NOT_TOLD
 
 
-class Rdma(Value, frozen=True):
+class Rdma(Value, frozen=True, kw_only=True):
     """Every RDMA device of the node."""
 
     devices: tuple[RdmaDevice, ...]

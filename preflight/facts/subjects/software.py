@@ -10,7 +10,7 @@ from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.value import Missing, Text, Value, or_none, present
 
 
-class Software(Value, frozen=True):
+class Software(Value, frozen=True, kw_only=True):
     """The job's interpreter and what is installed for it; read from dist-info and version.py, never imported."""
 
     python: Text
