@@ -30,7 +30,8 @@ def test_every_rank_maps_the_same_nccl(bench):
 
     LD_LIBRARY_PATH and LD_PRELOAD can put another library before the one that was installed with torch: ranks of
     different versions refuse each other or hang.
-    Fix: `LD_DEBUG=libs python -c 'import torch' 2>&1 | grep nccl` on the nodes named; clear what leads astray.
+    Fix: `LD_DEBUG=libs python -c 'import torch' 2>&1 | grep nccl` on the nodes named; unset what points to
+    another copy.
     """
     bench.same_nccl()
 

@@ -24,7 +24,7 @@ def test_clocks_are_in_step(cluster, settings):
     """The nodes' clocks agree to a second.
 
     With less, lines of different logs cannot be put in order, and files written on one node look newer than they are.
-    Fix: `timedatectl set-ntp true` on the nodes named; `chronyc tracking` tells the offset.
+    Fix: `timedatectl set-ntp true` on the nodes named; `chronyc tracking` shows the offset.
     """
     cluster.needs_peers()
     limit = settings.clock.max_offset_seconds
@@ -53,7 +53,7 @@ def test_no_clock_drifted_during_the_run(ending, settings):
 
 @pytest.mark.advisory
 def test_a_time_service_runs_where_the_peers_have_one(cluster):
-    """A node runs chrony, ntpd or another keeper of the time where most of its peers do.
+    """A node runs chrony, ntpd or another time service where most of its peers do.
 
     Its clock is right today and minutes off in a month; torchrun's keep-alives then declare it dead.
     Fix: `timedatectl set-ntp true` on the nodes named, or start the service that the others run.

@@ -36,10 +36,10 @@ def test_values_are_possible(node):
 
 @pytest.mark.advisory
 def test_nothing_is_left_from_debugging(node):
-    """No variable is left over from a search for faults.
+    """No debug variable is left over from troubleshooting.
 
-    They switch the fast ways off or write a line for every call, in ~/.bashrc, an image or /etc/nccl.conf, long after
-    the fault is gone; CUDA_LAUNCH_BLOCKING=1 hangs jobs of several nodes.
+    They switch fast paths off or log every call, from ~/.bashrc, an image or /etc/nccl.conf, long after the fault is gone;
+    CUDA_LAUNCH_BLOCKING=1 hangs jobs of several nodes.
     Fix: `unset` the variable where it is set (the layer is named), or accept the warning if it is meant.
     """
     has_rdma = bool(node.rdma.active_ports())
@@ -53,7 +53,7 @@ def test_nothing_is_left_from_debugging(node):
 
 
 def test_variables_of_all_ranks_agree(cluster):
-    """What all ranks must decide alike, they are told alike: protocols, algorithms, buffers, networks.
+    """What all ranks must agree on is set to one value: protocols, algorithms, buffers, networks.
 
     NCCL does not compare them: ranks that chose differently wait for each other for ever, or report a mismatch.
     Fix: set the variable to one value on every node, best in the launch file; /etc/nccl.conf and ~/.nccl.conf set some.

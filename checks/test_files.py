@@ -1,4 +1,4 @@
-"""Is there room where a job writes, and are the paths that nodes should share or hold alike so?"""
+"""Is there room where a job writes, and are shared paths really shared, and equal paths equal?"""
 
 import pytest
 
@@ -8,7 +8,7 @@ from preflight.errors import Blame, BlameMany, FactMissing, NotApplicable
 def test_network_file_systems_answer(node):
     """Every file system of the network that is mounted on a node answers.
 
-    One whose server has gone hangs whatever touches it, at a moment that nobody chose; no signal ends it.
+    One whose server has gone hangs whatever touches it, at any moment; no signal ends it.
     Fix: `umount -l <path>` and mount it again on the nodes named, or bring its server back.
     """
     silent = [
@@ -64,7 +64,7 @@ def test_shared_paths_are_shared(cluster):
 
     A checkpoint, an index or a dataset cache that one rank writes is not there for the others: they end with
     FileNotFoundError, or train from a file of their own.
-    Fix: mount the same file system on the nodes named (`findmnt -T <path>` tells what is there), or use a node-local
+    Fix: mount the same file system on the nodes named (`findmnt -T <path>` shows what is there), or use a node-local
     checkpoint (`checkpoint.use_node_local_storage` of DeepSpeed).
     """
     blames = []

@@ -8,7 +8,7 @@ from preflight.tables import faults, gpu_faults, gpu_models, kernel_faults, visi
 
 
 def test_devices_are_readable(node):
-    """The driver of a node that has one tells its GPUs.
+    """The driver of a node that has one lists its GPUs.
 
     nvidia-smi that hangs or ends with an error means a driver that no rank can use either, or one that was updated
     and not reloaded ("Driver/library version mismatch").
@@ -33,7 +33,7 @@ def test_count_is_the_same_on_every_node(cluster):
 
 
 def test_visible_devices_exist(node, cluster):
-    """Every GPU that CUDA_VISIBLE_DEVICES (or its like of HIP, ROCr, NVIDIA's containers) names is there.
+    """Every GPU that CUDA_VISIBLE_DEVICES (or the variable of HIP, ROCr or NVIDIA's containers) names is there.
 
     CUDA ends the list at the first that is not, without a word: ranks end with "invalid device ordinal" or find no GPU.
     Fix: `unset CUDA_VISIBLE_DEVICES` in ~/.bashrc, the image or the batch file of the nodes named.
@@ -115,7 +115,7 @@ def test_none_is_held_back(cluster):
 
 @pytest.mark.advisory
 def test_settings_are_the_same_on_every_node(cluster):
-    """Power limit, persistence, ECC and PCIe links of the GPUs are alike on every node.
+    """Power limit, persistence, ECC and PCIe links of the GPUs are the same on every node.
 
     A lower power limit or a narrower link on one node holds every step of all the others back.
     Fix: `nvidia-smi -q` on a node named and on one that is not; set what differs.

@@ -13,7 +13,7 @@ def test_variables_are_the_same_on_every_node(cluster):
     """MASTER_ADDR and MASTER_PORT have the same value on every node.
 
     Ranks that look for rank 0 in different places never meet: all of them hang until the rendezvous times out.
-    Fix: `export MASTER_ADDR=<address of the first node> MASTER_PORT=29500` alike on every node.
+    Fix: `export MASTER_ADDR=<address of the first node> MASTER_PORT=29500` on every node.
     """
     cluster.needs_peers()
     if not any(node.value(name) for node in cluster for name in VARIABLES):

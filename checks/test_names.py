@@ -100,7 +100,7 @@ def test_every_node_speaks_one_address_family(cluster):
     """There is an address family, IPv4 or IPv6, in which every node can be reached.
 
     A rank that offers an IPv6 address to one that has none is never reached: gloo and NCCL do not try another.
-    Fix: give the nodes named an address of the others' family (`ip -br address`), or set NCCL_SOCKET_FAMILY alike.
+    Fix: give the nodes named an address of the others' family (`ip -br address`), or one NCCL_SOCKET_FAMILY for all.
     """
     cluster.needs_peers()
     families = cluster.gather(lambda node: node.network.training_interface.families())
@@ -179,7 +179,7 @@ def test_reverse_names_lead_back(node, cluster):
         peer = cluster[route.name]
         if isinstance(name, str) and not peer.network.holds_any(route.reverse_addresses, reachable=True):
             leads = ", ".join(route.reverse_addresses) or "nothing"
-            wrong.append(f"{route.address} ({route.name}) is called {name} there, which leads to {leads}")
+            wrong.append(f"{route.address} ({route.name}) is called {name} there, which resolves to {leads}")
     assert not wrong, "; ".join(wrong[:4])
 
 
@@ -214,5 +214,5 @@ def _is_local(node):
 
 
 def _address_for_gloo(node):
-    """What gloo will offer to its peers for want of GLOO_SOCKET_IFNAME; "" where it will not ask."""
+    """What gloo will offer to its peers where GLOO_SOCKET_IFNAME is not set; "" where it will not ask."""
     return "" if node.value("GLOO_SOCKET_IFNAME") else node.identity.own_address

@@ -73,7 +73,7 @@ def test_training_interfaces_have_the_same_rate(cluster):
 def test_routes_to_peers_leave_by_the_training_interface(node, cluster):
     """Packets to a peer's training address leave by the training interface.
 
-    Otherwise connections take another path than the one that was chosen: a slower one, or one that answers nobody.
+    Otherwise connections take another path than the one that was chosen: a slower one, or one without an answer.
     Fix: `ip route get <address of the peer>` on the nodes named; correct the route or its metric.
     """
     cluster.needs_peers()
@@ -92,7 +92,7 @@ def test_routes_to_peers_leave_by_the_training_interface(node, cluster):
 
 @pytest.mark.advisory
 def test_nccl_starts_on_an_interface_of_the_peers(node, cluster):
-    """Where no variable tells NCCL which interface to take, the first one it finds leads to the peers.
+    """Where no variable says which interface NCCL takes, the first one it finds leads to the peers.
 
     NCCL starts its connections on the first interface that is neither docker nor loopback: a VPN, a bridge or a second
     card that the peers are not on hangs the start, however good the others are.
@@ -185,7 +185,7 @@ def test_training_interface_is_fast_enough_for_gpus(node, cluster, settings):
 
 @pytest.mark.advisory
 def test_no_interface_counted_errors_during_the_run(ending):
-    """No interface of the job received or sent a broken packet while preflight ran.
+    """No interface of the job counted rx/tx errors while preflight ran.
 
     A bad cable, transceiver or port loses packets under load: each loss stalls a connection, and all ranks wait for it.
     Fix: `ip -s -s link show dev <interface>`, `ethtool -S <interface>` on the nodes named; reseat or replace the cable.

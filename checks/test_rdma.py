@@ -1,4 +1,4 @@
-"""Is the RDMA fabric up, alike on every node, and addressed so that NCCL can use it?"""
+"""Is the RDMA fabric up, the same on every node, and addressed so that NCCL can use it?"""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_nccl_ib_hca_matches_a_port(node, cluster):
 
 @pytest.mark.advisory
 def test_nccl_ib_hca_takes_no_more_than_it_names(node):
-    """No entry of NCCL_IB_HCA takes, as a prefix, devices that nobody meant.
+    """No entry of NCCL_IB_HCA takes, as a prefix, devices that were not meant.
 
     `mlx5_1` takes mlx5_10 and mlx5_11 too: traffic goes over storage NICs or a rail of another node.
     Fix: write `NCCL_IB_HCA==mlx5_1`: the second `=` asks for exact names.
@@ -55,7 +55,7 @@ def test_ports_are_active(cluster):
     """A port that is active on one node, or that NCCL_IB_HCA names, is active on every node.
 
     NCCL leaves a port out that is not active, without a word: that node is slower than the rest, or falls back to TCP.
-    Fix: `ibstat <device>` or `rdma link` on the nodes named; mend the cable, the switch's port or the subnet manager.
+    Fix: `ibstat <device>` or `rdma link` on the nodes named; check the cable, the switch port and the subnet manager.
     """
     faults.needs_rdma(cluster)
     ports = cluster.gather(lambda node: node.hcas())

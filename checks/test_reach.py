@@ -7,7 +7,7 @@ def test_every_node_answers(node):
     """Every node can be reached, runs Python, and says who it is.
 
     One node that does not answer keeps all the others waiting: the job hangs until its start times out.
-    Fix: `ssh <node> python3 -V` must print a version without asking anything; mend the login, or name other hosts.
+    Fix: `ssh <node> python3 -V` must print a version without asking anything; correct the login, or name other hosts.
     """
     assert node.identity.hostname, "the node answered without a hostname"
 

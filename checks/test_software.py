@@ -133,7 +133,7 @@ def test_versions_are_the_same_on_every_node(cluster):
 
 @pytest.mark.advisory
 def test_companions_are_the_same_on_every_node(cluster):
-    """Python to the last digit, kernel, processor, RDMA libraries, compilers, accelerate and its like are the same.
+    """Python to the last digit, kernel, processor, RDMA libraries, compilers and accelerate are the same.
 
     Most jobs run in spite of such a difference, until an option, a default or a checkpoint format has changed.
     Fix: make the environments equal, best from one lock file or one container image.
@@ -160,7 +160,7 @@ def test_no_versions_break_together(node):
     """No two packages of a node are in versions that are known to break together.
 
     Their threads end with "upgrade one of them": an import that fails, a crash, a hang of larger jobs only.
-    Fix: install the version that the message names, on every node alike.
+    Fix: install the version that the message names, on every node.
     """
     found = packages.bad_pairs(node.software)
     held = packages.installed(node.software)
@@ -174,9 +174,9 @@ def test_no_versions_break_together(node):
 
 @pytest.mark.advisory
 def test_packages_meet_each_others_requirements(node):
-    """What torch, torchvision, transformers and their like want of each other is what is installed.
+    """The versions that torch, torchvision, transformers and others require of each other are installed.
 
-    One of them upgraded alone ends with "operator torchvision::nms does not exist", an ImportError, or "undefined
+    One of them upgraded by itself ends with "operator torchvision::nms does not exist", an ImportError, or "undefined
     symbol"; another NCCL or cuDNN than torch was built with crashes, or is slow.
     Fix: `pip check` on the nodes named; install the version that the message names, best all from one lock file.
     """

@@ -48,7 +48,7 @@ def test_gradients_are_finite(training):
 def test_first_step_gradients_are_right(training, settings):
     """On the first step, the gradient that each rank computed is the one its peers compute for the same data.
 
-    A rank with a wrong gradient spoils the sum on every rank alike: no comparison after the all-reduce can name it.
+    A rank with a wrong gradient spoils the sum on every rank: no comparison after the all-reduce can name it.
     Fix: leave the nodes named out; test their GPUs (`dcgmi diag -r 3`) and memory, compare their software.
     """
     training.needs_whole_gradients()
@@ -162,7 +162,7 @@ def test_checkpoint_is_read_by_every_rank(training):
 def test_training_resumes_to_the_same_losses(training, settings):
     """From the checkpoint every rank trains on to the losses it had without the interruption.
 
-    A checkpoint that lacks optimizer state, or is read wrongly, costs days before anybody notices.
+    A checkpoint that lacks optimizer state, or is read wrongly, costs days before anyone notices.
     Fix: compare the torch versions (`preflight facts`); test the file system for silent corruption.
     """
     training.needs_checkpoint()
@@ -178,13 +178,13 @@ def test_training_resumes_to_the_same_losses(training, settings):
 def test_a_killed_rank_is_noticed_and_named(training):
     """With --drill: when a rank is killed, all others end within the time limit, and its node is named.
 
-    A job that hangs after one rank's death holds all its GPUs until somebody looks.
+    A job that hangs after one rank's death holds all its GPUs until someone looks.
     Fix: set TORCH_NCCL_ASYNC_ERROR_HANDLING=1 and a timeout for init_process_group; read logs/.
     """
     drill = training.drill()
     told = f"rank {drill.rank} on {drill.node} was killed"
     if drill.named != (drill.node,):
-        raise Blame(f"{told}; blamed was {', '.join(drill.named) or 'nobody'}", nodes=[drill.node])
+        raise Blame(f"{told}; blamed: {', '.join(drill.named) or 'no node'}", nodes=[drill.node])
     ended, limit = drill.seconds_to_end, drill.limit_seconds
     assert ended <= limit, f"{told}; the others ended after {ended:.3g} s; wanted at most {limit:g} s"
 
@@ -192,11 +192,11 @@ def test_a_killed_rank_is_noticed_and_named(training):
 def test_torchrun_restarts_from_the_checkpoint(training, settings):
     """With --drill: torchrun starts a killed job again, and it goes on from its checkpoint to the same losses.
 
-    Long jobs live from this: a node fails every few days, and nobody is there at night.
+    Long jobs live from this: a node fails every few days, and no one is there at night.
     Fix: `torchrun --max-restarts=1` by hand with the same program; read logs/ for what the second start said.
     """
     drill = training.drill()
-    assert not drill.not_restarted, f"not restarted: {drill.not_restarted}"
+    assert not drill.not_restarted, f"not restarted:  {drill.not_restarted}"
     told, wanted = drill.restarted_losses, drill.wanted_losses
     tolerance = settings.training.replay_tolerance
     same = len(told) == len(wanted) and all(abs(a - b) <= tolerance * abs(b) for a, b in zip(told, wanted, strict=True))

@@ -35,7 +35,7 @@ def test_first_address_of_the_first_node_is_the_one_to_reach(cluster):
     """The first address that the first node lists is the one on its training interface.
 
     deepspeed tells all nodes what `hostname -I` prints first there, whatever MASTER_ADDR says: with a bridge or a
-    second card in front, they look for rank 0 where nobody can reach it.
+    second card in front, they look for rank 0 where no peer can reach it.
     Fix: start with `deepspeed --master_addr=<address of the training interface>`.
     """
     cluster.needs_peers()

@@ -67,4 +67,4 @@ def _facts_table(cluster: Cluster) -> str:
     table = tabulate(
         rows, headers=["fact (* differs)", *names], disable_numparse=True, maxcolwidths=[None, *[widths] * len(names)]
     )
-    return f"{table}\n\ntold by no node: {'; '.join(nowhere)}" if nowhere else str(table)
+    return f"{table}\n\nnot reported by any node: {'; '.join(nowhere)}" if nowhere else str(table)

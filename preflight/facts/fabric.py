@@ -25,7 +25,7 @@ class Hca:
     device: str
     port: RdmaPort
     open_error: str | Missing = NOT_TOLD
-    kind: str = ""  # adapters of one kind are built alike; "" where that is not told
+    kind: str = ""  # adapters of one kind are the same model; "" where that is not known
 
     @property
     def name(self) -> str:
@@ -61,14 +61,14 @@ def hcas(rdma: Rdma) -> tuple[Hca, ...]:
 
 
 def firmwares(rdma: Rdma) -> str:
-    """The firmware of each kind of adapter, each once: "MT4129 28.39.1002"; two on one kind are told both."""
+    """The firmware of each kind of adapter, each version once: "MT4129 28.39.1002"."""
     told = {
         f"{_kind(device) or device.name} {device.firmware}"
         for device in rdma.devices
         if isinstance(device.firmware, str)
     }
     if not told:
-        raise FactMissing("firmware of RDMA adapters", "no adapter tells one", "absent")
+        raise FactMissing("firmware of RDMA adapters", "no adapter reports one", "absent")
     return ", ".join(sorted(told))
 
 
@@ -109,7 +109,7 @@ def taken_by_prefix(rdma: Rdma, value: str) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class GidClass:
-    """What a GID is: its RoCE version (None on InfiniBand or where it is not told), scope and address."""
+    """What a GID is: its RoCE version (None on InfiniBand or where it is not known), scope and address."""
 
     index: int
     roce_version: int | None

@@ -55,7 +55,7 @@ def present(value: T | Missing, fact: str) -> T:
 
 
 def or_none(value: Text | Missing, fact: str) -> str:
-    """The value, "none" where the thing is known to be absent, FactMissing where nobody could tell."""
+    """The value, "none" where the thing is known to be absent, FactMissing where that is not known."""
     if isinstance(value, Missing) and value.kind == "absent":
         return "none"
     return present(value, fact)

@@ -43,7 +43,7 @@ def view(documents: Iterable[Document], backend: str, *, are_stored: bool = Fals
 
 
 def _with_training_interface(node: NodeFacts, backend: selection.Backend) -> NodeFacts:
-    """The node with its training interface chosen, where it told enough to choose by."""
+    """The node with its training interface chosen, where its facts are enough to choose."""
     try:
         network = selection.with_training_interface(
             node.network,
@@ -69,7 +69,7 @@ def automatic_backend(nodes: list[NodeFacts]) -> selection.Backend:
 
 
 def packages(cluster: Cluster) -> dict[str, dict[str, str]]:
-    """The distributions that the job's interpreter has on each node; nodes that did not tell are left out."""
+    """The distributions that the job's interpreter has on each node; nodes that did not report them are left out."""
     found: dict[str, dict[str, str]] = {}
     for node in cluster:
         try:

@@ -1,4 +1,4 @@
-"""How fast should the GPUs be that measured themselves: as their equals, and as their maker says?"""
+"""How fast should a GPU be: as fast as its equals, and as its data sheet says?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IMPOSSIBLE_ABOVE = 1.25  # of the data sheet, whose clocks some boards exceed
 class Model(NamedTuple):
     """What the maker's data sheet says of a model: tensor cores without sparsity, in bfloat16 or else float16."""
 
-    pattern: str  # of the name that the driver tells
+    pattern: str  # of the name that the driver reports
     matmul_tflops_per_s: float
     memory_gbytes_per_s: float
     host_gbytes_per_s: float

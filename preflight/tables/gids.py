@@ -104,7 +104,7 @@ def _roce(node: NodeFacts) -> list[fabric.Hca]:
 
 
 def _subnet(node: NodeFacts, gid: Gid) -> str:
-    """The subnet of a row's address, as the node's interface tells it; "" where none has the address."""
+    """The subnet of a row's address, as the node's interface has it; "" where none has the address."""
     address = fabric.classify(gid).address
     for interface in node.network.interfaces:
         for held in interface.addresses:

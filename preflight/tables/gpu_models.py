@@ -53,7 +53,7 @@ def _strangers(node: NodeFacts, fix: str) -> str:
     for name in sorted({gpu.name for gpu in node.gpu.readable()}):
         model = next((model for model in MODELS if re.search(model.pattern, name)), None)
         if model is not None and model.fix == fix and not is_within(cuda, model.cuda):
-            told.append(f"torch is built for CUDA {cuda}; {name} wants CUDA {model.cuda}")
+            told.append(f"torch is built for CUDA {cuda}; {name} needs CUDA {model.cuda}")
     return "; ".join(told)
 
 

@@ -33,7 +33,7 @@ def of_nccl(node: NodeFacts) -> tuple[Interface, ...]:
 
 
 def has_choice(node: NodeFacts) -> bool:
-    """Whether NCCL is told which interfaces to take; it ignores a value of one character."""
+    """Whether a variable says which interfaces NCCL takes; it ignores a value of one character."""
     return len(node.value("NCCL_SOCKET_IFNAME")) > 1
 
 

@@ -73,7 +73,7 @@ BAD_PAIRS = (
         ">=1.0,<1.1",
         "flash-attn",
         ">=2.0.5",
-        "this transformer-engine wants flash-attn up to 2.0.4",
+        "this transformer-engine requires flash-attn up to 2.0.4",
         "a newer transformer-engine",
         "https://github.com/Dao-AILab/flash-attention/issues/813",
     ),
@@ -98,10 +98,10 @@ def installed(software: Software) -> dict[str, str]:
 
 
 def unmet(software: Software) -> list[str]:
-    """What packages want of others that are installed in another version."""
+    """What packages require of others that are installed in another version."""
     held = installed(software)
     return [
-        f"{package} {held[package]} wants {name}{versions}, installed is {held[name]}"
+        f"{package} {held[package]} requires {name}{versions}, installed is {held[name]}"
         for package, wanted in software.requirements.items()
         for name, versions in wanted.items()
         if package in held and held.get(name) and not is_within(held[name], versions)
@@ -144,7 +144,7 @@ def differing(cluster: Cluster, judged_elsewhere: Collection[str]) -> list[Blame
         lambda node: frozenset(
             (name, version)
             for name, version in node.software.packages.items()
-            # Another torch brings other libraries: its consequence, told with torch.
+            # Another torch brings other libraries: a consequence, reported with torch.
             if name not in skipped and not (len(torches) > 1 and name.startswith("nvidia-"))
         )
     )

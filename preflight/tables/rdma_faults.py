@@ -83,7 +83,7 @@ def _local_only(hca: Hca) -> str:
 def _wide(hca: Hca) -> str:
     width = present(hca.port.width, "width of the link")
     named = hca.port.link_layer == "InfiniBand" and width == 1
-    # One lane of EDR is how some adapters tell 25 Gbit/s; a wide link that came up on one lane is far slower.
+    # One lane of EDR is how some adapters reach 25 Gbit/s; a wide link that came up on one lane is far slower.
     return f"one lane only, {hca.port.rate_told()}" if named and present(hca.port.rate_gbps, "rate") < 25 else ""
 
 
@@ -120,7 +120,7 @@ def _mixed_layers(node: NodeFacts) -> str:
     if len(layers) < 2:
         return ""
     told = ", ".join(f"{name} is {layer}" for layer, name in sorted(layers.items()))
-    return f"NCCL would use InfiniBand and Ethernet ports alike: {told}"
+    return f"NCCL would use InfiniBand and Ethernet ports together: {told}"
 
 
 def _slow_of_a_kind(node: NodeFacts) -> str:
@@ -140,7 +140,7 @@ def _slow_of_a_kind(node: NodeFacts) -> str:
 
 
 def _old_default(node: NodeFacts) -> str:
-    """Before 2.21 NCCL took GID 0, which is RoCE v1 and link-local, unless told otherwise."""
+    """Before 2.21 NCCL took GID 0, which is RoCE v1 and link-local, unless a variable says otherwise."""
     if node.has_variable("NCCL_IB_GID_INDEX"):
         return ""
     version = node.software.library_of_torch("nccl")
@@ -188,7 +188,7 @@ def active_mtus(node: NodeFacts) -> dict[str, str]:
         if not is_own and not (isinstance(hca.port.active_mtu, Missing) and hca.port.active_mtu.kind == "absent"):
             found[hca.name] = str(present(hca.port.active_mtu, "active MTU"))
     if not found:
-        raise FactMissing("active MTU", "no port tells it", "absent")
+        raise FactMissing("active MTU", "no port reports it", "absent")
     return found
 
 
@@ -202,7 +202,7 @@ def partitions(node: NodeFacts) -> dict[str, str]:
         if hca.port.link_layer == "InfiniBand" and not isinstance(keys, Missing):
             found[hca.name] = f"0x{int(keys[row], 16) & 0x7FFF:04x}" if row < len(keys) else "none"
     if not found:
-        raise FactMissing("partition keys", "no InfiniBand port tells any", "absent")
+        raise FactMissing("partition keys", "no InfiniBand port reports any", "absent")
     return found
 
 

@@ -275,7 +275,7 @@ def over_sockets(*names: str) -> FakeRun:
 
 
 def rate_unknown(run: FakeRun) -> FakeRun:
-    """No link tells its rate: the raw streams of the run are what is expected."""
+    """No link reports its rate: the raw streams of the run are what is expected."""
     return run.bench_has(expected=Expected(3.0, None, ("median of the raw TCP streams",)))
 
 

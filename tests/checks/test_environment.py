@@ -14,7 +14,7 @@ BROKEN = (
         "environment.variables_exist",
         healthy().with_variables("node2", NCCL_IFNAME="eth0"),
         ("node2",),
-        "NCCL_IFNAME is read by nobody; did you mean NCCL_SOCKET_IFNAME? (set by --env)",
+        "NCCL_IFNAME is read by no library; did you mean NCCL_SOCKET_IFNAME? (set by --env)",
     ),
     Broken(
         "environment.variables_exist",
@@ -75,7 +75,7 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 

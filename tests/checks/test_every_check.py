@@ -23,7 +23,7 @@ ON_INFINIBAND = {
 
 @pytest.mark.parametrize("name", sorted(checks()))
 def test_it_is_explained(name):
-    """The docstring says what must hold in one sentence, why a job breaks otherwise, and how to mend it."""
+    """The docstring says what must hold in one sentence, why a job breaks otherwise, and how to fix it."""
     text = checks()[name].__doc__ or ""
     first, _, rest = text.partition("\n\n")
     why, _, _ = rest.partition("Fix:")

@@ -61,8 +61,8 @@ BROKEN = (
     row(HALVES[0], "it has not joined the NVLink fabric: In Progress", fabric_state="In Progress"),
     row(HALVES[0], "it joined the NVLink fabric with an error: Unknown", fabric_status="Unknown"),
     Broken(HALVES[0], with_gpus(*gpus(8, compute_mode="Prohibited")), ("node2",), "compute mode Prohibited"),
-    row(HALVES[1], "its clock is held down for heat", slowdowns=("hw_thermal_slowdown", "sw_thermal_slowdown")),
-    row(HALVES[1], "its clock is held down by the power supply", slowdowns=("hw_power_brake_slowdown",)),
+    row(HALVES[1], "thermal slowdown: its clock is reduced", slowdowns=("hw_thermal_slowdown", "sw_thermal_slowdown")),
+    row(HALVES[1], "power brake: its clock is reduced", slowdowns=("hw_power_brake_slowdown",)),
     Broken(HALVES[1], with_gpus(*gpus(8, compute_mode="Exclusive_Process")), ("node2",), "mode Exclusive_Process"),
     row(HALVES[1], "ECC will be off after a reboot, and is on", has_ecc_pending=False),
     row(HALVES[1], "MIG will be Enabled after a reset, and is Disabled", mig_pending="Enabled"),
@@ -105,13 +105,13 @@ BROKEN = (
         "gpu.torch_has_code_for_them",
         roce().broken("node2", "software", torch_cuda="11.7"),
         ("node2",),
-        "torch is built for CUDA 11.7; NVIDIA H200 wants CUDA >=11.8",
+        "torch is built for CUDA 11.7; NVIDIA H200 needs CUDA >=11.8",
     ),
     Broken(
         "gpu.torch_has_code_for_them",
         with_gpus(*gpus(8, name="Tesla V100-SXM2-32GB")),
         ("node2",),
-        "torch is built for CUDA 13.0; Tesla V100-SXM2-32GB wants CUDA <13",
+        "torch is built for CUDA 13.0; Tesla V100-SXM2-32GB needs CUDA <13",
     ),
     Broken(
         "gpu.fabric_manager_runs_where_it_is_needed",
@@ -198,7 +198,7 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 

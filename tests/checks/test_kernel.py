@@ -36,7 +36,7 @@ BROKEN = (
     Broken(BEST, kernel(hugepages_bytes=200 * GIB), ("node2",), "200.0 of 256.0 GiB of memory are set aside"),
     Broken(BEST, kernel(cgroup_cpus=4.0), ("node2",), "4 CPUs may be used here for 8 GPUs"),
     Broken(BEST, kernel(cgroup_memory_bytes=16 * GIB), ("node2",), "a quota of 16.0 GiB of memory for 8 GPUs"),
-    Broken(BEST, kernel(cgroup_oom_kills=2), ("node2",), "2 processes of this control group were killed"),
+    Broken(BEST, kernel(cgroup_oom_kills=2), ("node2",), "2 processes of this control group OOM-killed"),
     Broken(BEST, kernel(bonds={"bond0": {"eth0": True, "eth1": False}}), ("node2",), "eth1 of bond0 is down"),
     Broken(SAME, kernel(cpus_allowed=32), ("node2",), "CPUs that may be used: 64 on node[1,3-4], 32 on node2"),
     Broken(SAME, kernel(governors=("schedutil",)), ("node2",), "schedutil on node2"),
@@ -56,7 +56,7 @@ BROKEN = (
         "kernel.log_tells_of_nothing_broken",
         logged(event("oom", "Out of memory: Killed process 4242 (python)")),
         ("node2",),
-        "1 lines in the kernel's log, the last: Out of memory: Killed process 4242 (python)",
+        "1 line in the kernel's log, the last: Out of memory: Killed process 4242 (python)",
     ),
     Broken(
         "kernel.log_tells_of_nothing_broken",
@@ -74,14 +74,14 @@ BROKEN = (
         "kernel.no_process_was_killed_during_the_run",
         healthy().broken("node2", "ending", oom_kills=1),
         ("node2",),
-        "1 processes were killed for want of memory during this run",
+        "1 process OOM-killed during this run",
     ),
 )
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 

@@ -32,7 +32,7 @@ BROKEN = (
         "network.no_interface_counted_errors_during_the_run",
         healthy().broken("node2", "ending", link_errors={"eth0": 19}),
         ("node2",),
-        "eth0 counted 12 broken packets",
+        "eth0 counted 12 rx/tx errors",
     ),
     Broken(
         "network.interface_variables_match_an_interface",
@@ -135,7 +135,7 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 

@@ -120,7 +120,7 @@ BROKEN = (
         CHOICE,
         infiniband().broken_rdma_port("node2", link_layer="Ethernet"),
         ("node2",),
-        "InfiniBand and Ethernet ports alike: mlx5_0:1 is Ethernet, mlx5_7:1 is InfiniBand",
+        "InfiniBand and Ethernet ports together: mlx5_0:1 is Ethernet, mlx5_7:1 is InfiniBand",
     ),
     Broken(
         CHOICE,
@@ -225,7 +225,7 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 

@@ -32,7 +32,7 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 

@@ -63,7 +63,7 @@ def test_a_table_of_many_nodes_tells_each_value_once():
     lines = table.splitlines()
     assert [line.split() for line in lines[2:4]] == [["its", "MTU", "*", "9000", "node[1,3-9]"], ["1500", "node2"]]
     assert sum("hostname" in line for line in lines) == 1
-    assert lines[-1].startswith("told by no node: ")
+    assert lines[-1].startswith("not reported by any node: ")
     assert "NVLinks of a GPU (no GPU has any)" in lines[-1]
 
 

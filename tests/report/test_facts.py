@@ -73,7 +73,7 @@ def test_a_link_that_tells_no_rate_says_so():
     run = healthy().broken_interface("node1", is_physical=False, speed_mbps=10000)
     assert told(run)["its speed"] == "(not a hardware interface)"
     run = healthy().broken_interface("node1", speed_mbps=0)
-    assert told(run)["its speed"] == "(the driver tells no speed)"
+    assert told(run)["its speed"] == "(the driver reports no speed)"
 
 
 def test_mixed_gpus_are_all_named():

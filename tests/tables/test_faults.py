@@ -57,7 +57,7 @@ def test_rows_that_nobody_tells_are_not_applicable():
     def told(_node):
         raise FactMissing("x", "no tool", "absent")
 
-    with pytest.raises(NotApplicable, match="told by no node: x"):
+    with pytest.raises(NotApplicable, match="not reported by any node: x"):
         faults.judge(roce().cluster, [Fault("x", told, "", "a book")], faults.itself)
 
 

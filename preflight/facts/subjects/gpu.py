@@ -1,4 +1,4 @@
-"""What does a node tell of its GPUs and its RDMA devices?"""
+"""What does a node report of its GPUs and its RDMA devices?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.value import Count, Missing, Text, Value, present
 
-NOT_TOLD = Missing("not told", "absent")
+NOT_TOLD = Missing("not reported", "absent")
 
 
 class PciFunction(NamedTuple):
@@ -24,7 +24,7 @@ class PciFunction(NamedTuple):
 
 
 class GpuStatus(Value, frozen=True, kw_only=True):
-    """How a GPU is; what its driver or model does not tell is absent."""
+    """How a GPU is; what its driver or model does not report is absent."""
 
     is_persistent: bool | Missing = NOT_TOLD
     has_ecc: bool | Missing = NOT_TOLD
@@ -118,7 +118,7 @@ class Topology(NamedTuple):
         )
 
     def told(self) -> str:
-        """The whole as a message says it, alike for nodes that are built alike."""
+        """The topology as a message says it, the same for nodes of the same build."""
         near = self.nearest_adapters()
         between = sorted({relation for row in self.rows for relation in row.relations if relation != "X"})
         of_gpus = "; ".join(f"{gpu} {'/'.join(names)}" for gpu, names in near.items())
@@ -126,7 +126,7 @@ class Topology(NamedTuple):
 
 
 class Gpu(Value, frozen=True, kw_only=True):
-    """One GPU as its driver's tool tells it."""
+    """One GPU as its driver's tool reports it."""
 
     index: Count
     name: Text
@@ -151,7 +151,7 @@ class Gpu(Value, frozen=True, kw_only=True):
         return any(word in self.name for word in BASEBOARDS) and not self.name.endswith(("PCIe", "NVL"))
 
     def is_busy(self) -> bool:
-        """Whether a program holds memory of it; a GPU that does not tell is taken for free."""
+        """Whether a program holds memory of it; a GPU that does not report it counts as free."""
         return not isinstance(self.processes, Missing) and self.processes > 0
 
     def told(self) -> str:
@@ -171,9 +171,9 @@ class Gpus(Value, frozen=True, kw_only=True):
     fabric_manager: bool | Missing = NOT_TOLD
 
     def trouble(self) -> str:
-        """Why the driver does not tell its GPUs, "" where it does, none being an answer.
+        """Why the driver does not list its GPUs, "" where it does; no GPU is an answer too.
 
-        FactMissing where the tool's answer did not come whole: that says nothing of the GPUs.
+        FactMissing where the tool's answer did not come whole: that says nothing about the GPUs.
         """
         if not isinstance(self.devices, Missing):
             return ""
@@ -182,7 +182,7 @@ class Gpus(Value, frozen=True, kw_only=True):
         return self.devices.missing
 
     def readable(self) -> tuple[Gpu, ...]:
-        """The GPUs, blocked where the driver does not tell them."""
+        """The GPUs, blocked where the driver does not list them."""
         if isinstance(self.devices, Missing):
             raise BlockedBy("gpu.devices_are_readable", detail=self.devices.missing)
         return self.devices

@@ -1,4 +1,4 @@
-"""What does a node tell of its kernel, of memory and CPUs granted, and how was it at the end of the run?"""
+"""What does a node report of its kernel, of memory and CPUs granted, and and which lines of its log speak of faults?"""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from preflight.facts.value import Count, Missing, Text, Value, present
 
 
 class LogEvent(Value, frozen=True):
-    """A line of the kernel's log that tells of broken hardware or of a lack of memory."""
+    """A line of the kernel's log about broken hardware or an OOM kill."""
 
     kind: Text  # "xid", "oom", "pcie", "rdma"
     code: Count  # the Xid; 0 elsewhere
-    device: Text  # PCI address or device name, "" where the line tells none
+    device: Text  # PCI address or device name, "" where the line has none
     age_seconds: float
     text: Text
 
@@ -42,7 +42,7 @@ class Kernel(Value, frozen=True, kw_only=True):
     cgroup_processes: Count | Missing = NOT_TOLD  # processes and threads that the control group may have
     link_errors: dict[Text, Count] = msgspec.field(
         default_factory=dict
-    )  # network interface -> broken packets since it is there
+    )  # network interface -> rx/tx errors since it exists
 
     def events(self, kind: str, *, within_seconds: float) -> tuple[LogEvent, ...]:
         """The kernel's lines of one kind that are not too old."""

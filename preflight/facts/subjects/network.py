@@ -1,4 +1,4 @@
-"""What does a node tell of its interfaces, its ports and its ways to the others?"""
+"""What does a node report of its interfaces, its ports and its ways to the others?"""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Address(Value, frozen=True):
 
 
 class Interface(Value, frozen=True, kw_only=True):
-    """A network interface as the kernel of the node's own network namespace tells it."""
+    """A network interface as the kernel of the node's own network namespace reports it."""
 
     name: Text
     index: Count
     addresses: tuple[Address, ...]
     mtu: Count
-    speed_mbps: Count  # 0 where the driver tells none
+    speed_mbps: Count  # 0 where the driver reports none
     is_up: bool
     is_loopback: bool
     is_physical: bool | Missing  # has a /sys/class/net/<name>/device
@@ -58,13 +58,13 @@ class Interface(Value, frozen=True, kw_only=True):
         return str(ipaddress.ip_interface(f"{wanted.partition('%')[0]}/{prefix}").network)
 
     def rate_told(self) -> str:
-        """The link rate as a message says it; a port that tells none differs from one that does."""
+        """The link rate as a message says it; a port that reports none differs from one that does."""
         try:
             return f"{self.rate_mbps()} Mbit/s"
         except FactMissing as missing:
             if missing.kind != "absent":
                 raise
-            return "no rate told"
+            return "no rate reported"
 
     def address(self, family: Literal["inet", "inet6"] = "inet") -> str:
         """The first address of a family that is not link-local."""
@@ -82,7 +82,7 @@ class Interface(Value, frozen=True, kw_only=True):
 
     @property
     def tells_rate(self) -> bool:
-        """Whether it is a real device that tells its speed."""
+        """Whether it is a real device that reports its speed."""
         return self.is_physical is True and self.speed_mbps > 0
 
     def rate_mbps(self) -> int:
@@ -90,7 +90,7 @@ class Interface(Value, frozen=True, kw_only=True):
         if not present(self.is_physical, f"device of {self.name}"):
             raise FactMissing(f"rate of {self.name}", "not a hardware interface", "absent")
         if self.speed_mbps == 0:
-            raise FactMissing(f"rate of {self.name}", "the driver tells no speed", "absent")
+            raise FactMissing(f"rate of {self.name}", "the driver reports no speed", "absent")
         return self.speed_mbps
 
 

@@ -6,7 +6,7 @@ from preflight.facts.value import Count, Missing, Port, Text, Value, present
 
 
 class Listener(Value, frozen=True):
-    """A TCP port in use, and by whom where the kernel tells us."""
+    """A TCP port in use, and by which program, where the kernel says so."""
 
     address: Text
     port: Port

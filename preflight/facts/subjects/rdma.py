@@ -18,7 +18,7 @@ class Gid(Value, frozen=True):
 
 
 class RdmaPort(Value, frozen=True, kw_only=True):
-    """A port of an RDMA device as sysfs tells it."""
+    """A port of an RDMA device as sysfs reports it."""
 
     number: Count
     state: Text  # "ACTIVE", "DOWN", "INIT", "ARMED"
@@ -61,10 +61,10 @@ class Rdma(Value, frozen=True, kw_only=True):
     devices: tuple[RdmaDevice, ...]
 
     def rate_gbps(self) -> float:
-        """The rate of the fastest active port that tells one."""
+        """The rate of the fastest active port that reports one."""
         rates = [port.rate_gbps for port in self.active_ports() if isinstance(port.rate_gbps, float)]
         if not rates:
-            raise FactMissing("rate of RDMA", "no active port tells one", "absent")
+            raise FactMissing("rate of RDMA", "no active port reports one", "absent")
         return max(rates)
 
     def active_ports(self) -> tuple[RdmaPort, ...]:

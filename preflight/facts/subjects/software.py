@@ -24,14 +24,14 @@ class Software(Value, frozen=True, kw_only=True):
     cudnn: Text | Missing
     nccl: Text | Missing  # the library torch would load
     torch_path: Text | Missing
-    # Every libnccl.so.2 that a process may meet -> its version, "" where it does not tell.
+    # Every libnccl.so.2 that a process may meet -> its version, "" where it has none.
     nccl_copies: dict[Text, Text] = msgspec.field(default_factory=dict)
     # Package -> what it wants of others: "torchvision" -> {"torch": "==2.13.0"}.
     requirements: dict[Text, dict[Text, Text]] = msgspec.field(default_factory=dict)
     nccl_preloaded: Text = ""  # the one that LD_PRELOAD puts before all others
 
     def has_torch(self) -> bool:
-        """Whether torch is installed; FactMissing where nobody could tell."""
+        """Whether torch is installed; FactMissing where that is not known."""
         return or_none(self.torch, "torch") != "none"
 
     @property

@@ -18,7 +18,7 @@ GATED = {
     "gloo": ("all_reduce", "sendrecv"),
     "nccl": ("all_reduce", "broadcast", "sendrecv", "reduce", "all_gather", "reduce_scatter"),
 }
-IMPORT_SECONDS = 10.0  # below it nobody waits long enough to time out, however the ranks differ
+IMPORT_SECONDS = 10.0  # below it no rank waits long enough to time out, however the ranks differ
 # Below both, what is measured is how an operation starts.
 PLATEAU_SECONDS = 0.02
 PLATEAU_BYTES = 1 << 30
@@ -131,7 +131,7 @@ class BenchView:
         if len(groups) < 2:
             raise NotApplicable("all ranks are one group: --scope intra and rails compare several")
         if self.result.scope == "intra" and self.result.backend != "nccl":
-            raise NotApplicable("within a node Gloo measures the memory, which the ranks share with everybody")
+            raise NotApplicable("within a node Gloo measures the memory, which all ranks of the node share")
         blames = []
         for op in self.result.operations:
             largest = max(result.bytes for result in self.result.of(op))
@@ -182,19 +182,19 @@ class BenchView:
         return [Blame(_told_slow(place), nodes=self.ordered(place.nodes)) for place in self.result.slow]
 
     def expected(self) -> Expected:
-        """What the links should give; NotApplicable on one node, NotMeasured where nobody could tell."""
+        """What the links should give; NotApplicable on one node, NotMeasured where nothing is known of them."""
         if self.result.scope != "intra":
             self._needs_links()
         elif self.result.expected is None and not self.result.not_measured:
-            raise NotApplicable("--scope intra: no NVLink tells what to expect within a node")
+            raise NotApplicable("--scope intra: no NVLink reports a rate, so no bandwidth is expected within a node")
         if self.result.expected is None:
             raise NotMeasured(self.result.not_measured or "neither a link rate nor a raw stream is known")
         return self.result.expected
 
     def needs_rate(self) -> None:
-        """Leave the check as not applicable where no link tells its rate: the nodes are judged against each other."""
+        """Leave the check as not applicable where no link reports its rate: the nodes are compared with each other."""
         if self.expected().bound_gbytes_per_s is None:
-            raise NotApplicable("no link tells its rate: the nodes are judged against each other")
+            raise NotApplicable("no link reports its rate: the nodes are compared with each other")
 
     def shortfall(self, measured: Result, *, share: float, impossible_above: float, needs_certainty: bool) -> str:
         """What there is to say when the busbw of a collective stays below `share` of the expected; "" when it does not.
@@ -205,7 +205,7 @@ class BenchView:
         expected = self.expected()
         if measured.seconds_median < PLATEAU_SECONDS and measured.bytes < PLATEAU_BYTES:
             took = f"{measured.title} of {measured.bytes} bytes took {measured.seconds_median * 1e3:.3g} ms"
-            raise NotApplicable(f"{took}: too short to tell a bandwidth; wanted {PLATEAU_SECONDS * 1e3:.0f} ms")
+            raise NotApplicable(f"{took}: too short to measure a bandwidth; wanted {PLATEAU_SECONDS * 1e3:.0f} ms")
         if self.result.slow:
             cause = self.ordered(name for place in self.result.slow for name in place.nodes)
             raise BlockedBy("bench.no_node_is_slower_than_its_peers", nodes=cause)

@@ -29,7 +29,7 @@ class TrainingView:
     planned: tuple[str, ...] = ()
 
     def ranks(self) -> tuple[TrainedRank, ...]:
-        """Every rank that reported; BlockedBy where a rank is to blame that none did, NotMeasured where nobody is."""
+        """Every rank that reported; BlockedBy where a rank is to blame that none did, NotMeasured where no rank is."""
         failure = self.result.failure
         if failure is not None and failure.is_proven:
             raise BlockedBy(JOINED, nodes=self._ordered(failure.nodes))
@@ -90,7 +90,7 @@ class TrainingView:
         return tuple(rank for rank in self.ranks() if not rank.finite)
 
     def needs_whole_gradients(self) -> None:
-        """Leave the check as not applicable where the strategy sums gradients in shards: nobody sees a rank's own."""
+        """Leave the check as not applicable where the strategy sums gradients in shards: no rank's own gradient is seen."""
         if not self._sees_gradients():
             raise NotApplicable(f"strategy {self.result.strategy}: gradients are exchanged in shards")
 
@@ -126,7 +126,7 @@ class TrainingView:
         errors = {rank.rank: error(rank) for rank in self.ranks()}
         known = {number: value for number, value in errors.items() if value is not None}
         if len(known) < len(errors):
-            raise NotMeasured(f"not told by {len(errors) - len(known)} of {len(errors)} ranks")
+            raise NotMeasured(f"not reported by {len(errors) - len(known)} of {len(errors)} ranks")
         return tuple(rank for rank in self.ranks() if not known[rank.rank] <= tolerance), max(known.values())
 
     def needs_checkpoint(self) -> None:
@@ -140,13 +140,13 @@ class TrainingView:
         return tuple(rank for rank in self.ranks() if rank.checkpoint_error)
 
     def drill(self) -> Drill:
-        """What became of the trainings in which a rank was killed; NotApplicable where nobody asked for that."""
+        """What became of the trainings in which a rank was killed; NotApplicable where that was not asked for."""
         self.ranks()
         if self.result.drill is None:
             raise NotApplicable("no drill was asked for (--drill)")
         return self.result.drill
 
-    # -- one cause, told once
+    # -- one cause, reported once
 
     def needs_sound_data(self) -> None:
         """Leave the check as blocked when samples were dealt wrongly, or numbers are no longer finite."""
@@ -154,7 +154,7 @@ class TrainingView:
         self._blocked("training.gradients_are_finite", self.infinite())
 
     def needs_right_gradients(self, *, tolerance: float) -> None:
-        """Leave the check as blocked when a gradient was wrong: after the all-reduce it spoils every rank alike."""
+        """Leave the check as blocked when a gradient was wrong: after the all-reduce it spoils every rank."""
         self.needs_sound_data()
         self._blocked("training.first_step_gradients_are_right", self.wrong_gradients(tolerance=tolerance))
 
@@ -191,7 +191,7 @@ class TrainingView:
         """Rank -> seconds of a step without waiting for peers; with that, all ranks of DDP take the same."""
         seconds = {rank.rank: rank.compute_seconds_mean for rank in self.ranks()}
         if not all(seconds.values()):  # runs stored by an earlier version
-            raise NotMeasured("this training told no time of a step without communication")
+            raise NotMeasured("this training has no time for a step without communication")
         return seconds
 
     def stragglers(self, *, above: float, up_to: float = inf, min_seconds: float) -> tuple[TrainedRank, ...]:

@@ -78,7 +78,7 @@ def test_only_a_devices_rate_above_zero_is_a_rate():
         with pytest.raises(FactMissing) as caught:
             virtual.rate_mbps()
         assert caught.value.kind == "absent"
-        assert virtual.rate_told() == "no rate told"
+        assert virtual.rate_told() == "no rate reported"
     with pytest.raises(FactMissing, match="sysfs of another namespace"):
         interface(V4, is_physical=Missing("sysfs of another namespace")).rate_told()
 
