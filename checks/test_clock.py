@@ -15,8 +15,8 @@ def test_clocks_agree(cluster, settings):
     limit = settings.clock.fail_offset_seconds
     off = cluster.clocks_off(limit_seconds=limit)
     if off:
-        told = ", ".join(f"{words} on {name}" for name, words in off.items())
-        raise Blame(f"clock against the median of all nodes: {told}; wanted within {limit:g} s", nodes=off)
+        message = ", ".join(f"{words} on {name}" for name, words in off.items())
+        raise Blame(f"clock against the median of all nodes: {message}; wanted within {limit:g} s", nodes=off)
 
 
 @pytest.mark.advisory
@@ -30,8 +30,8 @@ def test_clocks_are_in_step(cluster, settings):
     limit = settings.clock.max_offset_seconds
     off = cluster.clocks_off(limit_seconds=limit)
     if off:
-        told = ", ".join(f"{words} on {name}" for name, words in off.items())
-        raise Blame(f"clock against the median of all nodes: {told}; wanted within {limit:g} s", nodes=off)
+        message = ", ".join(f"{words} on {name}" for name, words in off.items())
+        raise Blame(f"clock against the median of all nodes: {message}; wanted within {limit:g} s", nodes=off)
 
 
 @pytest.mark.advisory
@@ -45,9 +45,9 @@ def test_no_clock_drifted_during_the_run(ending, settings):
     limit = settings.clock.max_drift_seconds
     drifted = ending.clocks_drifted(limit_seconds=limit)
     if drifted:
-        told = ", ".join(f"{words} on {name}" for name, words in drifted.items())
+        message = ", ".join(f"{words} on {name}" for name, words in drifted.items())
         raise Blame(
-            f"the clock moved against the others during the run: {told}; wanted within {limit:g} s", nodes=drifted
+            f"the clock moved against the others during the run: {message}; wanted within {limit:g} s", nodes=drifted
         )
 
 

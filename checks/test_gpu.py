@@ -14,8 +14,8 @@ def test_devices_are_readable(node):
     and not reloaded ("Driver/library version mismatch").
     Fix: `nvidia-smi` on the nodes named; reload the driver (`rmmod nvidia_uvm nvidia && modprobe nvidia`) or reboot.
     """
-    told = node.gpu.trouble()
-    assert not told, f"the GPUs cannot be read: {told}"
+    message = node.gpu.trouble()
+    assert not message, f"the GPUs cannot be read: {message}"
 
 
 def test_count_is_the_same_on_every_node(cluster):
@@ -40,10 +40,10 @@ def test_visible_devices_exist(node, cluster):
     """
     if not visible.choice(node)[0]:
         raise NotApplicable("no variable chooses among the GPUs")
-    told = visible.trouble(node)
-    if told and cluster.has_peers and len(node.gpu.readable()) < max(len(peer.gpu.readable()) for peer in cluster):
+    message = visible.trouble(node)
+    if message and cluster.has_peers and len(node.gpu.readable()) < max(len(peer.gpu.readable()) for peer in cluster):
         raise BlockedBy("gpu.count_is_the_same_on_every_node")
-    assert not told, f"{told} (set by {node.setting(visible.choice(node)[0]).layer})"
+    assert not message, f"{message} (set by {node.setting(visible.choice(node)[0]).layer})"
 
 
 def test_model_is_the_same_on_every_node(cluster):
@@ -171,7 +171,7 @@ def test_adapters_are_as_near_on_every_node(cluster):
     topologies = cluster.gather(lambda node: present(node.gpu.topology, "topology"))
     shared = {name: topology.shared_adapters() for name, topology in topologies.items()}
     blames = [Blame(words, nodes=[name]) for name, words in shared.items() if words]
-    groups = cluster.group_by(lambda node: present(node.gpu.topology, "topology").told())
+    groups = cluster.group_by(lambda node: present(node.gpu.topology, "topology").summary())
     blames += cluster.differing(groups, "adapters near the GPUs") if cluster.has_peers else []
     if blames:
         raise BlameMany(blames)

@@ -56,8 +56,8 @@ def test_own_hostname_is_an_address_of_the_node(node, cluster):
         raise BlockedBy(NOT_LOCALHOST if _is_local(node) else "names.own_hostname_is_not_loopback")
     addresses = node.identity.hostname_addresses
     assert addresses, "the node's own hostname does not resolve there"
-    told = f"{node.identity.hostname} is {', '.join(addresses)}"
-    assert node.network.holds_any(addresses), f"the node's own hostname {told}, which no interface there has"
+    message = f"{node.identity.hostname} is {', '.join(addresses)}"
+    assert node.network.holds_any(addresses), f"the node's own hostname {message}, which no interface there has"
 
 
 def test_hostnames_are_unique(cluster):
@@ -105,8 +105,10 @@ def test_every_node_speaks_one_address_family(cluster):
     cluster.needs_peers()
     families = cluster.gather(lambda node: node.network.training_interface.families())
     if families and not frozenset.intersection(*families.values()):
-        told = {name: " and ".join(sorted(found)) for name, found in families.items()}
-        groups = {words: tuple(name for name in told if told[name] == words) for words in dict.fromkeys(told.values())}
+        values = {name: " and ".join(sorted(found)) for name, found in families.items()}
+        groups = {
+            words: tuple(name for name in values if values[name] == words) for words in dict.fromkeys(values.values())
+        }
         raise BlameMany(cluster.differing(groups, "address families of the training interface"))
 
 
@@ -160,8 +162,8 @@ def test_full_names_of_peers_lead_to_them(node, cluster):
             unknown.append(full)
         elif not peer.network.holds_any(route.resolved_fqdn, reachable=True):
             wrong.append(f"{full} is {', '.join(route.resolved_fqdn)} there, not {peer.best_address()}")
-    told = [f"cannot resolve {', '.join(unknown[:4])}{' and others' if unknown[4:] else ''}"] if unknown else []
-    assert not unknown + wrong, "; ".join([*told, *wrong])
+    unresolved = [f"cannot resolve {', '.join(unknown[:4])}{' and others' if unknown[4:] else ''}"] if unknown else []
+    assert not unknown + wrong, "; ".join([*unresolved, *wrong])
 
 
 @pytest.mark.advisory

@@ -66,7 +66,7 @@ def test_training_interfaces_have_the_same_rate(cluster):
     Fix: `ethtool <interface>` on the nodes named; reseat or replace the cable, or correct the port of the switch.
     """
     cluster.needs_peers()
-    cluster.same(lambda node: node.network.training_interface.rate_told(), "rate of the training interface")
+    cluster.same(lambda node: node.network.training_interface.rate_text(), "rate of the training interface")
 
 
 @pytest.mark.advisory
@@ -83,11 +83,11 @@ def test_routes_to_peers_leave_by_the_training_interface(node, cluster):
         if route.leaves_by() != wanted:
             strays.setdefault(route.leaves_by(), []).append(route.name)
     every = len(node.peers.routes)
-    told = "; ".join(
+    message = "; ".join(
         f"packets to {', '.join(peers) if len(peers) < every else 'every peer'} leave by {name}"
         for name, peers in strays.items()
     )
-    assert not strays, f"{told}; the training interface is {wanted}"
+    assert not strays, f"{message}; the training interface is {wanted}"
 
 
 @pytest.mark.advisory
@@ -175,7 +175,7 @@ def test_training_interface_is_fast_enough_for_gpus(node, cluster, settings):
         raise NotApplicable("no GPU")
     interface, wanted, beside = node.network.training_interface, settings.network.min_rate_mbps, ""
     if node.rdma.active_ports() and node.value("NCCL_IB_DISABLE") != "1":
-        if not interface.tells_rate:
+        if not interface.reports_rate:
             raise NotApplicable(f"{interface.name} tells no rate, and the data goes over RDMA")
         rdma = node.rdma.rate_gbps()
         wanted, beside = settings.network.min_share_of_rdma * rdma * 1000, f" beside RDMA at {rdma:g} Gbit/s"

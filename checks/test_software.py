@@ -150,9 +150,9 @@ def test_environments_are_the_same_on_every_node(cluster):
     Fix: `pip install <package>==<the others' version>` on the nodes named, best all of it from one lock file or image.
     """
     cluster.needs_peers()
-    told = packages.differing(cluster, (*PACKAGES, "torch"))
-    if told:
-        raise BlameMany(told)
+    blames = packages.differing(cluster, (*PACKAGES, "torch"))
+    if blames:
+        raise BlameMany(blames)
 
 
 @pytest.mark.advisory
@@ -164,12 +164,12 @@ def test_no_versions_break_together(node):
     """
     found = packages.bad_pairs(node.software)
     held = packages.installed(node.software)
-    told = [
+    messages = [
         f"{pair.package} {held[pair.package]}{f' with {pair.other} {held[pair.other]}' if pair.other else ''}: "
         f"{pair.what}; wanted {pair.fix} ({pair.source})"
         for pair in found
     ]
-    assert not told, "; ".join(told)
+    assert not messages, "; ".join(messages)
 
 
 @pytest.mark.advisory
@@ -180,8 +180,8 @@ def test_packages_meet_each_others_requirements(node):
     symbol"; another NCCL or cuDNN than torch was built with crashes, or is slow.
     Fix: `pip check` on the nodes named; install the version that the message names, best all from one lock file.
     """
-    told = packages.unmet(node.software)
-    assert not told, "; ".join(told)
+    unmet = packages.unmet(node.software)
+    assert not unmet, "; ".join(unmet)
 
 
 @pytest.mark.advisory
@@ -201,8 +201,8 @@ def test_one_nccl_can_be_met(node):
     met = [path for path in others if any(path.startswith(f"{folder.rstrip('/')}/") for folder in folders)]
     if any(name.startswith("cupy") for name in software.packages):
         met = list(others)
-    told = ", ".join(f"{path} ({others[path]})" for path in met)
-    assert not met, f"beside NCCL {own} of torch a rank may load {told}"
+    message = ", ".join(f"{path} ({others[path]})" for path in met)
+    assert not met, f"beside NCCL {own} of torch a rank may load {message}"
 
 
 @pytest.mark.advisory

@@ -9,7 +9,7 @@ from typing import Literal
 
 from preflight.errors import FactMissing
 from preflight.facts.selection import parse_patterns
-from preflight.facts.subjects.gpu import NOT_TOLD
+from preflight.facts.subjects.gpu import NOT_REPORTED
 from preflight.facts.subjects.network import Network
 from preflight.facts.subjects.rdma import Gid, Rdma, RdmaDevice, RdmaPort
 from preflight.facts.value import Missing
@@ -24,7 +24,7 @@ class Hca:
 
     device: str
     port: RdmaPort
-    open_error: str | Missing = NOT_TOLD
+    open_error: str | Missing = NOT_REPORTED
     kind: str = ""  # adapters of one kind are the same model; "" where that is not known
 
     @property
@@ -62,14 +62,14 @@ def hcas(rdma: Rdma) -> tuple[Hca, ...]:
 
 def firmwares(rdma: Rdma) -> str:
     """The firmware of each kind of adapter, each version once: "MT4129 28.39.1002"."""
-    told = {
+    values = {
         f"{_kind(device) or device.name} {device.firmware}"
         for device in rdma.devices
         if isinstance(device.firmware, str)
     }
-    if not told:
+    if not values:
         raise FactMissing("firmware of RDMA adapters", "no adapter reports one", "absent")
-    return ", ".join(sorted(told))
+    return ", ".join(sorted(values))
 
 
 def _kind(device: RdmaDevice) -> str:

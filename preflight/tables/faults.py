@@ -21,11 +21,11 @@ NO_RDMA = "no RDMA device on any node"
 class Fault(Generic[T]):
     """A row: what may be wrong with one thing of a node, how to fix it, and the source that says so.
 
-    ``told`` gives the words for what is wrong, "" where nothing is; FactMissing where it is not known.
+    ``message`` gives the words for what is wrong, "" where nothing is; FactMissing where it is not known.
     """
 
     name: str
-    told: Callable[[T], str]
+    message: Callable[[T], str]
     fix: str
     source: str
 
@@ -50,7 +50,7 @@ def judge(
             labels: dict[str, list[str]] = {}
             for label, thing in found:
                 try:
-                    words = row.told(thing)
+                    words = row.message(thing)
                     is_asked = True
                 except FactMissing as missing:
                     if missing.kind != "absent":
@@ -79,7 +79,7 @@ def needs_rdma(cluster: Cluster) -> None:
         raise NotApplicable(NO_RDMA)
 
 
-def told_by(cluster: Cluster, key: Callable[[NodeFacts], T]) -> dict[str, T]:
+def values_by_node(cluster: Cluster, key: Callable[[NodeFacts], T]) -> dict[str, T]:
     """`key` of every node that has the thing at all: that others lack it is another check's matter.
 
     Raises NotApplicable where no node has it.
@@ -102,12 +102,12 @@ def told_by(cluster: Cluster, key: Callable[[NodeFacts], T]) -> dict[str, T]:
 
 
 def same_by_name(cluster: Cluster, of_node: Callable[[NodeFacts], dict[str, str]], what: str, *, fix: str = "") -> None:
-    """What has the same name on several nodes (a port) has the same value on all of them; a name of one node is not compared."""
-    told = told_by(cluster, of_node)
+    """A port, or another thing with a name, has the same value on every node that has one of that name."""
+    found = values_by_node(cluster, of_node)
     blames = []
-    for name in dict.fromkeys(name for values in told.values() for name in values):
+    for name in dict.fromkeys(name for values in found.values() for name in values):
         groups: dict[str, list[str]] = {}
-        for node, values in told.items():
+        for node, values in found.items():
             if name in values:
                 groups.setdefault(values[name], []).append(node)
         blames += cluster.differing(groups, f"{what} of {name}", fix=fix)

@@ -45,10 +45,10 @@ def _rows(gpu: Gpu) -> str:
 def _flag(field: str, words: str) -> Fault[Gpu]:
     """A row for a flag of the status that should not be set."""
 
-    def told(gpu: Gpu) -> str:
+    def message(gpu: Gpu) -> str:
         return words if present(getattr(gpu.status, field), words) else ""
 
-    return Fault(words, told, RESET if "pending" in words or "reset" in words else REPLACE, MEMORY)
+    return Fault(words, message, RESET if "pending" in words or "reset" in words else REPLACE, MEMORY)
 
 
 def _recovery(gpu: Gpu) -> str:
@@ -199,7 +199,7 @@ SAME = (
     Row(
         "ECC",
         lambda node: of_all(node, "has_ecc", "ECC"),
-        "`nvidia-smi -e 1` on all nodes, and reboot: it takes memory and bandwidth, so all GPUs should have the same setting",
+        "`nvidia-smi -e 1` on all nodes, and reboot: ECC takes memory and bandwidth, so all should have it on, or none",
     ),
     Row(
         "largest PCIe generation",

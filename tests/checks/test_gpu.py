@@ -222,7 +222,7 @@ TABLES = (gpu_faults.BROKEN, gpu_faults.SLOWED, gpu_faults.DRIVER, gpu_faults.FA
 def test_every_row_is_shown_broken(fault):
     """A row of the tables that no broken cluster shows is not merged."""
     devices = [gpu for broken in BROKEN for gpu in _second(broken) if broken.name in HALVES]
-    assert any(fault.told(gpu) for gpu in devices if _tells(fault, gpu))
+    assert any(fault.message(gpu) for gpu in devices if _tells(fault, gpu))
 
 
 def _second(broken):
@@ -232,7 +232,7 @@ def _second(broken):
 
 def _tells(fault, gpu):
     try:
-        fault.told(gpu)
+        fault.message(gpu)
     except FactMissing:
         return False
     return True

@@ -74,8 +74,8 @@ def test_clusters_without_the_hardware_have_one_reason():
 def test_what_has_one_name_is_compared_by_it():
     """A name of one node alone is not compared; a node without the thing is another check's matter."""
     cluster = roce().broken("node4", "rdma", devices=()).cluster
-    faults.same_by_name(cluster, lambda node: {hca.name: hca.port.rate_told() for hca in node.active_hcas()}, "rate")
+    faults.same_by_name(cluster, lambda node: {hca.name: hca.port.rate_text() for hca in node.active_hcas()}, "rate")
     assert cluster.unmeasured == {}
     slow = roce().broken_rdma_port("node2", rate_gbps=100.0).cluster
     with pytest.raises(BlameMany, match="rate of mlx5_0:1: 400"):
-        faults.same_by_name(slow, lambda node: {hca.name: hca.port.rate_told() for hca in node.active_hcas()}, "rate")
+        faults.same_by_name(slow, lambda node: {hca.name: hca.port.rate_text() for hca in node.active_hcas()}, "rate")

@@ -33,7 +33,7 @@ from preflight.testing.hardware import gpus
 def test_code_begins_and_ends_with_a_cuda(name, cuda, is_known):
     """A GPU older or newer than torch's CUDA is told; one that nobody knows is not."""
     run = roce(1).broken("node1", "software", torch_cuda=cuda).broken("node1", "gpu", devices=gpus(1, name=name))
-    told = [fault.told(run.cluster.first) for fault in gpu_models.CODE]
+    told = [fault.message(run.cluster.first) for fault in gpu_models.CODE]
     assert ("".join(told) == "") is is_known
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.facts.subjects.gpu import NOT_TOLD
+from preflight.facts.subjects.gpu import NOT_REPORTED
 from preflight.facts.value import Count, Missing, Text, Value
 
 
@@ -22,5 +22,5 @@ class Ending(Value, frozen=True, kw_only=True):
     oom_kills: Count | Missing
     link_errors: dict[Text, Count] = msgspec.field(default_factory=dict)
     # The node's clock against the controller's, as at the start; filled in by the controller.
-    offset_seconds: float | Missing = NOT_TOLD
-    uncertainty_seconds: float | Missing = NOT_TOLD
+    offset_seconds: float | Missing = NOT_REPORTED
+    uncertainty_seconds: float | Missing = NOT_REPORTED

@@ -49,7 +49,7 @@ class Interface(Value, frozen=True, kw_only=True):
         """The address families in which peers can reach the interface: IPv4, IPv6."""
         families = (("inet", "IPv4"), ("inet6", "IPv6"))
         held = {address.family for address in self.addresses if not _is_link_local(address.address)}
-        return frozenset(told for family, told in families if family in held)
+        return frozenset(name for family, name in families if family in held)
 
     def subnet(self) -> str:
         """The subnet of the address that peers connect to: "10.0.0.0/24"."""
@@ -57,7 +57,7 @@ class Interface(Value, frozen=True, kw_only=True):
         (prefix,) = {held.prefix_length for held in self.addresses if held.address == wanted}
         return str(ipaddress.ip_interface(f"{wanted.partition('%')[0]}/{prefix}").network)
 
-    def rate_told(self) -> str:
+    def rate_text(self) -> str:
         """The link rate as a message says it; a port that reports none differs from one that does."""
         try:
             return f"{self.rate_mbps()} Mbit/s"
@@ -81,7 +81,7 @@ class Interface(Value, frozen=True, kw_only=True):
             return self.address("inet6")
 
     @property
-    def tells_rate(self) -> bool:
+    def reports_rate(self) -> bool:
         """Whether it is a real device that reports its speed."""
         return self.is_physical is True and self.speed_mbps > 0
 

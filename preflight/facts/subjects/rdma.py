@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.errors import FactMissing
-from preflight.facts.subjects.gpu import NOT_TOLD, PciFunction
+from preflight.facts.subjects.gpu import NOT_REPORTED, PciFunction
 from preflight.facts.value import Count, Missing, Text, Value, present
 
 
@@ -14,7 +14,7 @@ class Gid(Value, frozen=True):
     gid: Text
     kind: Text | Missing  # "IB/RoCE v1" or "RoCE v2"
     netdev: Text | Missing
-    vlan: Count | Missing = NOT_TOLD  # of its netdev; absent where it is none
+    vlan: Count | Missing = NOT_REPORTED  # of its netdev; absent where it is none
 
 
 class RdmaPort(Value, frozen=True, kw_only=True):
@@ -29,15 +29,15 @@ class RdmaPort(Value, frozen=True, kw_only=True):
     lid: Text | Missing
     sm_lid: Text | Missing
     counters: dict[Text, Count]
-    width: Count | Missing = NOT_TOLD  # lanes
-    active_mtu: Count | Missing = NOT_TOLD  # InfiniBand's own: 256 to 4096
-    pkeys: tuple[Text, ...] | Missing = NOT_TOLD  # partition keys in the order of the table
+    width: Count | Missing = NOT_REPORTED  # lanes
+    active_mtu: Count | Missing = NOT_REPORTED  # InfiniBand's own: 256 to 4096
+    pkeys: tuple[Text, ...] | Missing = NOT_REPORTED  # partition keys in the order of the table
 
-    def state_told(self) -> str:
+    def state_text(self) -> str:
         """The state as a message says it: "DOWN (Polling)"."""
         return self.state if isinstance(self.physical_state, Missing) else f"{self.state} ({self.physical_state})"
 
-    def rate_told(self) -> str:
+    def rate_text(self) -> str:
         """Rate and kind of the link as a message says them: "400 Gbit/s InfiniBand"."""
         return f"{present(self.rate_gbps, 'rate'):g} Gbit/s {self.link_layer}"
 
@@ -50,9 +50,9 @@ class RdmaDevice(Value, frozen=True, kw_only=True):
     board: Text | Missing
     node_type: Text | Missing
     ports: tuple[RdmaPort, ...]
-    model: Text | Missing = NOT_TOLD  # hca_type: "MT4129"
-    open_error: Text | Missing = NOT_TOLD  # why /dev/infiniband/uverbs* cannot be opened, "" where it can
-    pci: PciFunction | Missing = NOT_TOLD
+    model: Text | Missing = NOT_REPORTED  # hca_type: "MT4129"
+    open_error: Text | Missing = NOT_REPORTED  # why /dev/infiniband/uverbs* cannot be opened, "" where it can
+    pci: PciFunction | Missing = NOT_REPORTED
 
 
 class Rdma(Value, frozen=True, kw_only=True):

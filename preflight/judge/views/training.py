@@ -54,8 +54,8 @@ class TrainingView:
             if len(nodes) == 1 and planned in {"", nodes[0]} and rank < self.result.world_size:
                 device = self._planned_device(rank)
                 if device and device != reports[0].device:
-                    told = f"rank {rank} on {nodes[0]} ran on {reports[0].device}; wanted {device}"
-                    blames.append(Blame(told, nodes=nodes))
+                    message = f"rank {rank} on {nodes[0]} ran on {reports[0].device}; wanted {device}"
+                    blames.append(Blame(message, nodes=nodes))
                 continue
             seen = f"joined on {', '.join(nodes)}" if nodes else "never joined"
             wanted = f"wanted once on {planned}" if planned else f"wanted each of {self.result.world_size} ranks once"
@@ -90,7 +90,7 @@ class TrainingView:
         return tuple(rank for rank in self.ranks() if not rank.finite)
 
     def needs_whole_gradients(self) -> None:
-        """Leave the check as not applicable where the strategy sums gradients in shards: no rank's own gradient is seen."""
+        """Leave the check as not applicable where the strategy sums gradients in shards, never those of a rank."""
         if not self._sees_gradients():
             raise NotApplicable(f"strategy {self.result.strategy}: gradients are exchanged in shards")
 
@@ -178,7 +178,7 @@ class TrainingView:
         """A Blame of the nodes of `ranks`."""
         return Blame(message, nodes=self._ordered(rank.node for rank in ranks))
 
-    def told(self, ranks: Iterable[TrainedRank]) -> str:
+    def ranks_text(self, ranks: Iterable[TrainedRank]) -> str:
         """Ranks with their nodes, as a message says them: ``rank 4, 5 on node3``."""
         of_node: dict[str, list[str]] = {}
         for rank in ranks:
@@ -208,12 +208,12 @@ class TrainingView:
         slow = (rank for rank in self.ranks() if seconds[rank.rank] > middle + min_seconds)
         return tuple(rank for rank in slow if above * middle < seconds[rank.rank] <= up_to * middle)
 
-    def told_of_stragglers(self, slow: Iterable[TrainedRank]) -> str:
+    def stragglers_text(self, slow: Iterable[TrainedRank]) -> str:
         """These ranks, the time of each, and that of the others."""
         seconds = self.compute_seconds()
         times = ", ".join(f"{seconds[rank.rank]:.4g} s" for rank in slow)
         middle = median_low(seconds.values())
-        return f"{self.told(slow)}: {times} for a step without communication; the median is {middle:.4g} s"
+        return f"{self.ranks_text(slow)}: {times} for a step without communication; the median is {middle:.4g} s"
 
     def _sees_gradients(self) -> bool:
         return self.result.strategy == "ddp"

@@ -86,13 +86,13 @@ def test_active_ports_are_those_that_are_up():
         )
     )
     assert rdma.active_ports() == (PORT,)
-    assert (PORT.state_told(), down.state_told()) == ("ACTIVE (LinkUp)", "DOWN (Polling)")
-    assert replace(down, physical_state=SILENT).state_told() == "DOWN"
+    assert (PORT.state_text(), down.state_text()) == ("ACTIVE (LinkUp)", "DOWN (Polling)")
+    assert replace(down, physical_state=SILENT).state_text() == "DOWN"
 
 
 def test_a_rate_is_told_with_its_link():
     """400 Gbit/s of Ethernet is no InfiniBand."""
-    assert PORT.rate_told() == "400 Gbit/s InfiniBand"
-    assert replace(PORT, rate_gbps=2.5, link_layer="Ethernet").rate_told() == "2.5 Gbit/s Ethernet"
+    assert PORT.rate_text() == "400 Gbit/s InfiniBand"
+    assert replace(PORT, rate_gbps=2.5, link_layer="Ethernet").rate_text() == "2.5 Gbit/s Ethernet"
     with pytest.raises(FactMissing):
-        replace(PORT, rate_gbps=SILENT).rate_told()
+        replace(PORT, rate_gbps=SILENT).rate_text()

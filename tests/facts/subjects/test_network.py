@@ -73,14 +73,14 @@ def test_the_subnet_is_that_of_the_address_peers_connect_to():
 def test_only_a_devices_rate_above_zero_is_a_rate():
     """veth says 10000 and means nothing; a driver that tells none is not slow."""
     assert interface(V4).rate_mbps() == 25000
-    assert interface(V4).rate_told() == "25000 Mbit/s"
+    assert interface(V4).rate_text() == "25000 Mbit/s"
     for virtual in (interface(V4, is_physical=False), interface(V4, speed_mbps=0)):
         with pytest.raises(FactMissing) as caught:
             virtual.rate_mbps()
         assert caught.value.kind == "absent"
-        assert virtual.rate_told() == "no rate reported"
+        assert virtual.rate_text() == "no rate reported"
     with pytest.raises(FactMissing, match="sysfs of another namespace"):
-        interface(V4, is_physical=Missing("sysfs of another namespace")).rate_told()
+        interface(V4, is_physical=Missing("sysfs of another namespace")).rate_text()
 
 
 def test_the_training_interface_is_the_one_chosen():

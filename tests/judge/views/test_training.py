@@ -18,7 +18,7 @@ def _training(run, planned=()):
 def test_ranks_are_told_with_their_nodes():
     """Ranks of one node are told together."""
     view = _training(roce(2))
-    assert view.told(view.ranks()[6:9]) == "rank 6, 7 on node1; rank 8 on node2"
+    assert view.ranks_text(view.ranks()[6:9]) == "rank 6, 7 on node1; rank 8 on node2"
 
 
 def test_without_a_plan_every_rank_must_join_once():
