@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.facts.subjects.gpu import NOT_TOLD
+from preflight.facts.subjects.gpu import NOT_REPORTED
 from preflight.facts.value import Count, Missing, Text, Value, present
 
 
@@ -38,8 +38,8 @@ class Kernel(Value, frozen=True, kw_only=True):
     cgroup_memory_bytes: Count | Missing
     cgroup_oom_kills: Count | Missing
     bonds: dict[Text, dict[Text, bool]] = msgspec.field(default_factory=dict)  # bond -> member -> whether it is up
-    log: tuple[LogEvent, ...] | Missing = NOT_TOLD
-    cgroup_processes: Count | Missing = NOT_TOLD  # processes and threads that the control group may have
+    log: tuple[LogEvent, ...] | Missing = NOT_REPORTED
+    cgroup_processes: Count | Missing = NOT_REPORTED  # processes and threads that the control group may have
     link_errors: dict[Text, Count] = msgspec.field(
         default_factory=dict
     )  # network interface -> rx/tx errors since it exists
