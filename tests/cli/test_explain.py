@@ -26,12 +26,12 @@ def test_explain_lists_every_check(capsys):
     assert all(line.startswith("    ") and line.endswith(".") for line in lines[1::2])
 
 
-def test_explain_tells_what_why_and_how_to_mend(capsys):
+def test_explain_shows_what_why_and_how_to_fix(capsys):
     """A part of the id is enough; the whole docstring is shown."""
     assert main.run(["explain", "mtu"]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("network.")
-    assert "Fix:" in told
+    text = capsys.readouterr().out
+    assert text.startswith("network.")
+    assert "Fix:" in text
 
 
 def test_a_part_of_an_id_explains_every_check_that_has_it(capsys):

@@ -10,12 +10,12 @@ import pytest
 
 from preflight.cli import facts, main
 from preflight.facts.cluster import Cluster
-from tests.checks.cluster import ethernet
+from preflight.testing import healthy
 
 
 def test_a_table_of_facts_marks_where_nodes_differ():
     """A star at the row, a column a node; what a node says cannot reach the terminal raw."""
-    run = ethernet(2).interface("node2", mtu=1500).change("node1", "identity", kernel="6.1\x1b[31m")
+    run = healthy(2).broken_interface("node2", mtu=1500).broken("node1", "identity", kernel="6.1\x1b[31m")
     table = facts._facts_table(run.cluster)
     rows = {line.split("  ")[0]: line for line in table.splitlines()}
     assert "its MTU *" in rows
@@ -23,17 +23,17 @@ def test_a_table_of_facts_marks_where_nodes_differ():
     assert "\x1b" not in table
 
 
-def test_a_table_of_many_nodes_tells_each_value_once():
-    """With the nodes that have it, folded; what differs stands first, what nobody tells in one line below."""
-    table = facts._facts_table(ethernet(9).interface("node2", mtu=1500).cluster)
+def test_a_table_of_many_nodes_shows_each_value_once():
+    """With the nodes that have it, folded; what differs stands first, what no node reports in one line below."""
+    table = facts._facts_table(healthy(9).broken_interface("node2", mtu=1500).cluster)
     lines = table.splitlines()
     assert [line.split() for line in lines[2:4]] == [["its", "MTU", "*", "9000", "node[1,3-9]"], ["1500", "node2"]]
     assert sum("hostname" in line for line in lines) == 1
-    assert lines[-1].startswith("told by no node: ")
+    assert lines[-1].startswith("not reported by any node: ")
     assert "NVLinks of a GPU (no GPU has any)" in lines[-1]
 
 
-def test_a_table_of_nobody_is_empty():
+def test_a_table_of_no_node_is_empty():
     """Where no node answered there is nothing to tell."""
     assert "node1" not in facts._facts_table(Cluster(()))
 

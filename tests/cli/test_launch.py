@@ -68,7 +68,7 @@ def test_json_says_the_same(run, pair):
     assert len(document["plan"]["launches"]) == 2
 
 
-@pytest.mark.parametrize("words", [("check", "nowhere.yaml"), ("check",), ("write", "--out", "x"), ("mend",)])
+@pytest.mark.parametrize("words", [("check", "nowhere.yaml"), ("check",), ("write", "--out", "x"), ("repair",)])
 def test_wrong_words_are_one_line_and_4(run, words):
     """A missing file or option is a usage error without a traceback."""
     done = run("launch", *words)

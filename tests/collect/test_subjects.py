@@ -7,15 +7,17 @@ import time
 
 import pytest
 
-from preflight.collect.subjects import _port_to_bind, _take, collect
-from preflight.facts import view
+from preflight.collect.subjects import _about_peers, _port_to_bind, _take, collect, with_answers
+from preflight.facts import decode, view
+from preflight.facts.decode import Document
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
 from preflight.hosts import parse_hosts
 from preflight.node.calls.collect import COLLECTORS
 from preflight.session.fleet import Fleet
+from preflight.testing import healthy, roce
 from preflight.transport import Reach
-from tests.checks.cluster import ethernet
+from tests.run.test_stored import written
 
 
 def collected(*layer: tuple[str, dict[str, str]]) -> NodeFacts:
@@ -24,12 +26,12 @@ def collected(*layer: tuple[str, dict[str, str]]) -> NodeFacts:
     while True:
         fleet = Fleet(parse_hosts("local"), Reach(), run_id="facts", deadline=time.monotonic() + 60)
         try:
-            documents = fleet.run(collect(fleet, list(layer), "auto"), seconds=60)
+            _, cluster = fleet.run(collect(fleet, list(layer), "auto"), seconds=60)
         finally:
             fleet.close()
-        if documents or time.monotonic() > end:
+        if cluster.nodes or time.monotonic() > end:
             assert fleet.failures == {}
-            return view.view(documents.values(), "auto")["local"]
+            return cluster["local"]
         time.sleep(0.5)
 
 
@@ -54,6 +56,10 @@ def test_the_jobs_port_is_bound_where_the_job_would_bind_it():
     assert collected(("--env", layer)).peers.master_port_error == ""
 
 
+def documents(run, folder) -> dict[str, Document]:
+    return {path.stem: decode.read(path) for path in sorted((written(run, folder) / "facts").iterdir())}
+
+
 @pytest.mark.parametrize(
     ("text", "bind"),
     [
@@ -67,9 +73,16 @@ def test_the_jobs_port_is_bound_where_the_job_would_bind_it():
 )
 def test_only_the_first_node_binds_the_port_and_only_a_port(text, bind):
     """What is no port is another check's business."""
-    run = ethernet().environment(MASTER_PORT=text)
+    run = healthy().with_variables(MASTER_PORT=text)
     assert _port_to_bind(run.cluster["node1"]) == bind
     assert _port_to_bind(run.cluster["node2"]) is None
+
+
+def test_peers_are_told_by_their_training_address():
+    """And only those that were asked for, by their own names."""
+    cluster = healthy().cluster
+    about = _about_peers(cluster["node1"], cluster, ["node2"])
+    assert about["peers"] == [{"name": "node2", "address": "10.0.0.2", "hostname": "node2", "fqdn": "node2"}]
 
 
 @pytest.mark.parametrize(
@@ -88,3 +101,23 @@ def test_an_answer_without_facts_is_missing_with_what_was_said(event, missing):
     reasons: dict = {}
     _take(event, subjects, reasons)
     assert (subjects, reasons) == ({}, {"gpu": missing})
+
+
+def test_a_further_round_adds_its_subjects_and_decodes_nothing_else(tmp_path):
+    """The facts of before are the same objects; what came late replaces why it was missing, in both forms."""
+    run = roce(2).without("node1", "trust", "not asked yet")
+    before = documents(run, tmp_path)
+    cluster = view.view(before.values(), "auto")
+    trust = before["node2"].subjects["trust"]
+    answers = {"node1": ({"trust": trust, "odd": {}}, {"files": Missing("went away")})}
+
+    after, later = with_answers(before, cluster, answers)
+
+    assert after["node1"].subjects["trust"] == trust
+    assert after["node2"] is before["node2"]
+    assert later["node2"] is cluster["node2"]
+    assert later["node1"].network is cluster["node1"].network
+    assert later["node1"].trust == cluster["node2"].trust
+    assert "trust" not in later["node1"].missing
+    assert later["node1"].missing["odd"].missing == "not a subject that was asked for"
+    assert later["node1"].missing["files"] == Missing("went away")

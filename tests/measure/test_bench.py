@@ -13,11 +13,11 @@ from preflight.measure.bench import Plan
 from preflight.options.sweep import Sweep
 from preflight.results import Bench
 from preflight.settings import Settings
-from tests.checks.cluster import ethernet, roce
+from preflight.testing import healthy, roce
 from tests.measure.played import PlayedNode, job_of
 from tests.measure.test_devices import figure
 
-LINE_RATE = 3.1  # GB/s: what the 25 Gbit/s ports of `ethernet` carry
+LINE_RATE = 3.1  # GB/s: what the 25 Gbit/s ports of a healthy cluster carry
 
 
 def result(busbw: float, **fields: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def said(busbw: float, *more: dict[str, Any]) -> Callable[[int], list[dict[str, 
 
 def run(collectives, *, given=None, backend: str = "gloo", rate=lambda _source: LINE_RATE, **plan: Any):
     """The benchmark over nodes that are played; the section, the ends of its jobs, and the nodes."""
-    cluster = (given or ethernet(3)).cluster
+    cluster = (given or healthy(3)).cluster
     nodes = {
         node.name: PlayedNode({"collectives": collectives, "devices": lambda rank: [figure(rank)]}, rate=rate)
         for node in cluster
@@ -69,16 +69,16 @@ def test_a_figure_as_fast_as_the_links_ends_the_benchmark():
 
 def test_a_figure_that_disappoints_is_looked_into_by_streams():
     """They single out the node that receives slowly from everybody, or sends so."""
-    found, _, _ = run(said(0.5), given=ethernet(5), rate=lambda source: 0.4 if source == "node3" else LINE_RATE)
+    found, _, _ = run(said(0.5), given=healthy(5), rate=lambda source: 0.4 if source == "node3" else LINE_RATE)
     assert found.streams
     assert [(slow.nodes, slow.direction) for slow in found.slow] == [(("node3",), "egress")]
 
 
 def test_where_the_rate_of_the_links_is_unknown_streams_tell_it_first():
     """A virtual interface says nothing of its speed; what is expected comes from what was measured."""
-    unknown = ethernet(3)
+    unknown = healthy(3)
     for name in unknown.names:
-        unknown.interface(name, is_physical=False)
+        unknown = unknown.broken_interface(name, is_physical=False)
     found, _, _ = run(said(LINE_RATE), given=unknown)
     assert found.streams
     assert found.expected is not None

@@ -14,23 +14,25 @@ FILES = {"a.sh": "torchrun --nnodes 2 --node_rank $1 --nproc_per_node 4 --master
 
 
 @pytest.mark.parametrize(
-    ("texts", "words", "told"),
+    ("texts", "words", "message"),
     [
         (FILES, {"launcher": "accelerate"}, "a.sh:1 starts the job with torchrun"),
         (FILES, {"launcher": "torchrun", "ranks_per_node": "2"}, "start 4 on a node"),
     ],
 )
-def test_options_that_contradict_the_files_are_refused(texts, words, told):
+def test_options_that_contradict_the_files_are_refused(texts, words, message):
     """With the line that says otherwise."""
     options = Options(ranks_per_node=words.get("ranks_per_node", "auto"))
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         with_files(options, read_texts(texts), launcher=words["launcher"])
 
 
-@pytest.mark.parametrize(("asked", "got"), [(None, "torchrun"), ("torchrun", "torchrun"), ("deepspeed", "deepspeed")])
-def test_the_launcher_comes_from_the_files(asked, got):
+@pytest.mark.parametrize(
+    ("launcher", "got"), [(None, "torchrun"), ("torchrun", "torchrun"), ("deepspeed", "deepspeed")]
+)
+def test_the_launcher_comes_from_the_files(launcher, got):
     """DeepSpeed's engine runs under torchrun's agents too."""
-    assert with_files(Options(), read_texts(FILES), launcher=asked).launcher == got
+    assert with_files(Options(), read_texts(FILES), launcher=launcher).launcher == got
 
 
 def test_a_launcher_that_was_asked_for_stands_in_for_files_that_start_nothing_here():

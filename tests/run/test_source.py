@@ -12,7 +12,7 @@ from preflight.options.options import Options
 from preflight.run.live import Run
 from preflight.run.source import Source
 from preflight.run.stored import StoredRun, load
-from tests.checks.cluster import ethernet
+from preflight.testing import healthy
 from tests.run.test_stored import written
 
 METHODS = sorted(name for name, _ in inspect.getmembers(Source, inspect.isfunction) if not name.startswith("_"))
@@ -29,8 +29,7 @@ def test_every_run_answers_every_question_with_the_same_words(kind):
 
 def test_a_stored_run_has_the_nodes_of_the_live_one(tmp_path):
     """Names, facts and those that were not reached, in the order of HOSTS."""
-    live = ethernet(3)
-    live.failures = {"node2": "login refused"}
+    live = healthy(3).unreached("node2", "login refused")
     source = load(written(live, tmp_path), "auto")
     assert tuple(source.names) == live.names == ("node1", "node2", "node3")
     assert list(source.failures) == ["node2"]
@@ -40,6 +39,6 @@ def test_a_stored_run_has_the_nodes_of_the_live_one(tmp_path):
 
 def test_a_live_run_knows_its_names_before_anybody_answered():
     """Every cell is written down first; until then there are no facts and no failures."""
-    run = Run(Options(hosts="node[1-2]"), parse_hosts("node[1-2]"))
+    run = Run(Options(hosts=parse_hosts("node[1-2]")))
     assert run.names == ("node1", "node2")
     assert (run.cluster, run.failures) == (Cluster(()), {})

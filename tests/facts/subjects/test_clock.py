@@ -8,13 +8,15 @@ from preflight.errors import FactMissing
 from preflight.facts.subjects.clock import Clock
 from tests.facts.answers import decoded, wire
 
-LATE = Clock(-0.25, 0.001)
+LATE = Clock(offset_seconds=-0.25, uncertainty_seconds=0.001)
 
 
 def test_a_clock_may_be_ahead_or_behind():
     """The sign says which; whole seconds are as good as fractions."""
     assert decoded("clock", wire(LATE)) == LATE
-    assert decoded("clock", {"offset_seconds": 3, "uncertainty_seconds": 0}) == Clock(3.0, 0.0)
+    assert decoded("clock", {"offset_seconds": 3, "uncertainty_seconds": 0}) == Clock(
+        offset_seconds=3.0, uncertainty_seconds=0.0
+    )
 
 
 @pytest.mark.parametrize("offset", ["0.5", None, True, [0.5], {"missing": "no clock"}])

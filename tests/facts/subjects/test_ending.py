@@ -9,7 +9,13 @@ from preflight.facts.subjects.ending import Ending, PortEnd
 from preflight.facts.value import Missing
 from tests.facts.answers import decoded, wire
 
-ENDING = Ending({"mlx5_0:1": PortEnd("ACTIVE", {"link_downed": 2})}, 1, {"eth0": 7}, 0.5, 0.001)
+ENDING = Ending(
+    ports={"mlx5_0:1": PortEnd("ACTIVE", {"link_downed": 2})},
+    oom_kills=1,
+    link_errors={"eth0": 7},
+    offset_seconds=0.5,
+    uncertainty_seconds=0.001,
+)
 
 
 def test_the_end_of_a_run_is_read_port_by_port():

@@ -8,7 +8,9 @@ from preflight.errors import FactMissing
 from preflight.facts.subjects.environment import Environment, Variable
 from tests.facts.answers import decoded, wire
 
-GIVEN = Environment({"NCCL_DEBUG": Variable("INFO", "/etc/nccl.conf"), "OMP_NUM_THREADS": Variable("", "node")})
+GIVEN = Environment(
+    variables={"NCCL_DEBUG": Variable("INFO", "/etc/nccl.conf"), "OMP_NUM_THREADS": Variable("", "node")}
+)
 
 
 def test_a_variable_keeps_its_layer():

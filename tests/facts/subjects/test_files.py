@@ -12,7 +12,13 @@ from tests.facts.answers import decoded, wire
 PLACE = Place("/root", "home", "", True, 1 << 40, Missing("not counted", "absent"))
 SHARED = Shared("/data", "node1", "", 0.5, 800.0, ("preflight-1",))
 SAME = Same("/data/set", "sha256:1", 3, 1000, True, ())
-FILES = Files((PLACE,), (Mount("/data", "nfs4", "server:/x", ""),), (SHARED,), (SAME,), (Named("/m", "", ("a",)),))
+FILES = Files(
+    places=(PLACE,),
+    mounts=(Mount("/data", "nfs4", "server:/x", ""),),
+    shared=(SHARED,),
+    same=(SAME,),
+    named=(Named("/m", "", ("a",)),),
+)
 
 
 def test_what_a_node_found_is_read_place_by_place():

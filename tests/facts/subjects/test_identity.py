@@ -12,7 +12,18 @@ from tests.facts.answers import decoded, wire
 
 BROKEN = Missing("the tool broke")
 NODE1 = Identity(
-    "node1", "node1.lan", "boot", "6.8.0", "x86_64", 64, 1 << 40, 0, "10.0.0.1", ("10.0.0.1",), ("10.0.0.1",), "ssh"
+    hostname="node1",
+    fqdn="node1.lan",
+    boot_id="boot",
+    kernel="6.8.0",
+    machine="x86_64",
+    cpu_count=64,
+    memory_bytes=1 << 40,
+    user_id=0,
+    hostname_address="10.0.0.1",
+    hostname_addresses=("10.0.0.1",),
+    fqdn_addresses=("10.0.0.1",),
+    context="ssh",
 )
 
 

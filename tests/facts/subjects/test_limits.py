@@ -11,7 +11,16 @@ from preflight.facts.value import Missing
 from tests.facts.answers import decoded, wire
 
 BROKEN = Missing("the tool broke")
-LIMITS = Limits("unlimited", "unlimited", 65536, 1 << 20, 4096, 64 << 30, 63 << 30, ())
+LIMITS = Limits(
+    memlock_soft_bytes="unlimited",
+    memlock_hard_bytes="unlimited",
+    nofile_soft=65536,
+    nofile_hard=1 << 20,
+    nproc_soft=4096,
+    shm_total_bytes=64 << 30,
+    shm_free_bytes=63 << 30,
+    leftovers=(),
+)
 
 
 def test_shared_memory_that_could_not_be_read_is_not_zero():

@@ -9,7 +9,14 @@ from preflight.facts.subjects.machine import Machine
 from preflight.facts.value import Missing
 from tests.facts.answers import decoded, wire
 
-MACHINE = Machine("AMD EPYC 9654", ("chronyd",), True, "58.0", Missing("in-kernel", "absent"), {"cc": "/usr/bin/cc"})
+MACHINE = Machine(
+    cpu_model="AMD EPYC 9654",
+    time_services=("chronyd",),
+    clock_is_synchronised=True,
+    rdma_core="58.0",
+    rdma_driver=Missing("in-kernel", "absent"),
+    compilers={"cc": "/usr/bin/cc"},
+)
 
 
 def test_what_a_node_is_built_of_is_read():

@@ -10,6 +10,7 @@ from preflight.facts.subjects.peers import Peers, Route
 from preflight.facts.value import Missing
 from tests.facts.answers import decoded, wire
 
+NO_PEERS = Peers(routes=(), master_addresses=(), master_port_error="", master_port_holder="")
 ROUTE = Route("node2", "10.0.0.2", ("10.0.0.2",), (), "eth0", "10.0.0.1")
 
 
@@ -18,9 +19,13 @@ def test_routes_and_the_master_say_what_they_lack():
     assert Route("node2", "10.0.0.2", (), (), "eth0", "10.0.0.1").leaves_by() == "eth0"
     with pytest.raises(FactMissing, match="route to node2"):
         Route("node2", "10.0.0.2", (), (), Missing("no route"), Missing("no route")).leaves_by()
-    assert Peers((), (), "", "").addresses_of_master() == ()
+    assert (
+        Peers(routes=(), master_addresses=(), master_port_error="", master_port_holder="").addresses_of_master() == ()
+    )
     with pytest.raises(FactMissing, match="MASTER_ADDR"):
-        Peers((), Missing("not set", "absent"), "", "").addresses_of_master()
+        Peers(
+            routes=(), master_addresses=Missing("not set", "absent"), master_port_error="", master_port_holder=""
+        ).addresses_of_master()
 
 
 @pytest.mark.parametrize(
@@ -33,7 +38,7 @@ def test_routes_and_the_master_say_what_they_lack():
 )
 def test_a_resolver_that_cannot_tell_knows_no_address_of_the_master(words, is_unknown_name):
     """No name server is the same to a job as no such name; another failure says nothing of the name."""
-    peers = Peers((), Missing(words), "", "")
+    peers = msgspec.structs.replace(NO_PEERS, master_addresses=Missing(words))
     if is_unknown_name:
         assert peers.addresses_of_master() == ()
     else:
@@ -45,12 +50,17 @@ def test_slow_lookups_are_those_that_took_longer_than_the_limit():
     """Exactly the limit is not longer; a lookup that was not made is not slow."""
     seconds = {"node2": 4.5, "node3": 2.0, "node4": Missing("not asked", "absent")}
     routes = tuple(msgspec.structs.replace(ROUTE, name=name, reverse_seconds=taken) for name, taken in seconds.items())
-    assert Peers(routes, (), "", "").slow_lookups(2.0) == {"node2": 4.5}
+    assert msgspec.structs.replace(NO_PEERS, routes=routes).slow_lookups(2.0) == {"node2": 4.5}
 
 
 def test_routes_are_read_as_the_node_sent_them():
     """Without the lookups of addresses, which are asked for only where they may matter."""
-    peers = Peers((ROUTE,), ("10.0.0.1",), "Address already in use", "nginx (7)")
+    peers = Peers(
+        routes=(ROUTE,),
+        master_addresses=("10.0.0.1",),
+        master_port_error="Address already in use",
+        master_port_holder="nginx (7)",
+    )
     assert decoded("peers", wire(peers)) == peers
     route = {name: value for name, value in wire(ROUTE).items() if not name.startswith("reverse")}
     assert decoded("peers", wire(peers, routes=[route])).routes[0].reverse == Missing("not asked", "absent")
@@ -69,4 +79,4 @@ def test_routes_are_read_as_the_node_sent_them():
 def test_a_route_of_another_form_is_malformed(field, value):
     """A name that resolves to nothing is an empty list."""
     with pytest.raises(FactMissing, match=f"malformed: .*{field}"):
-        decoded("peers", wire(Peers((), (), "", ""), routes=[wire(ROUTE, **{field: value})]))
+        decoded("peers", wire(NO_PEERS, routes=[wire(ROUTE, **{field: value})]))

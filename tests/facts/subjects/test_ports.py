@@ -10,7 +10,9 @@ from preflight.facts.value import Missing
 from tests.facts.answers import decoded, wire
 
 UNKNOWN = Missing("its process is not ours to see", "denied")
-PORTS = Ports((Listener("::", 29500, "python", 42), Listener("0.0.0.0", 0, UNKNOWN, UNKNOWN)), 12)
+PORTS = Ports(
+    listeners=(Listener("::", 29500, "python", 42), Listener("0.0.0.0", 0, UNKNOWN, UNKNOWN)), ephemeral_in_use=12
+)
 
 
 def test_a_listener_is_read_with_its_program_where_the_kernel_tells_it():

@@ -12,38 +12,51 @@ from tests.facts.answers import decoded, wire
 
 replace = msgspec.structs.replace
 SILENT = Missing("the driver does not tell", "absent")
-PORT = RdmaPort(1, "ACTIVE", "LinkUp", 400.0, "InfiniBand", (), SILENT, SILENT, {})
+PORT = RdmaPort(
+    number=1,
+    state="ACTIVE",
+    physical_state="LinkUp",
+    rate_gbps=400.0,
+    link_layer="InfiniBand",
+    gids=(),
+    lid=SILENT,
+    sm_lid=SILENT,
+    counters={},
+)
 
 
 def device(*ports: RdmaPort, name: str = "mlx5_0") -> RdmaDevice:
-    return RdmaDevice(name, SILENT, SILENT, SILENT, ports)
+    return RdmaDevice(name=name, firmware=SILENT, board=SILENT, node_type=SILENT, ports=ports)
 
 
 def test_active_ports_are_those_that_are_up():
     """Of all devices."""
     down = replace(PORT, state="DOWN", physical_state="Polling")
     rdma = Rdma(
-        tuple(RdmaDevice(f"mlx5_{i}", SILENT, SILENT, SILENT, ports) for i, ports in enumerate([(PORT, down), ()]))
+        devices=tuple(
+            RdmaDevice(name=f"mlx5_{i}", firmware=SILENT, board=SILENT, node_type=SILENT, ports=ports)
+            for i, ports in enumerate([(PORT, down), ()])
+        )
     )
     assert rdma.active_ports() == (PORT,)
-    assert (PORT.state_told(), down.state_told()) == ("ACTIVE (LinkUp)", "DOWN (Polling)")
-    assert replace(down, physical_state=SILENT).state_told() == "DOWN"
+    assert (PORT.state_text(), down.state_text()) == ("ACTIVE (LinkUp)", "DOWN (Polling)")
+    assert replace(down, physical_state=SILENT).state_text() == "DOWN"
 
 
 def test_a_rate_is_told_with_its_link():
     """400 Gbit/s of Ethernet is no InfiniBand."""
-    assert PORT.rate_told() == "400 Gbit/s InfiniBand"
-    assert replace(PORT, rate_gbps=2.5, link_layer="Ethernet").rate_told() == "2.5 Gbit/s Ethernet"
+    assert PORT.rate_text() == "400 Gbit/s InfiniBand"
+    assert replace(PORT, rate_gbps=2.5, link_layer="Ethernet").rate_text() == "2.5 Gbit/s Ethernet"
     with pytest.raises(FactMissing):
-        replace(PORT, rate_gbps=SILENT).rate_told()
+        replace(PORT, rate_gbps=SILENT).rate_text()
 
 
 def test_the_rate_of_a_node_is_that_of_its_fastest_active_port():
     """A port that is down or tells none does not count; where none is left, no rate is told."""
     slow, down = replace(PORT, rate_gbps=100.0), replace(PORT, rate_gbps=800.0, state="DOWN")
     silent = replace(PORT, rate_gbps=SILENT)
-    assert Rdma((device(slow, down), device(PORT, silent))).rate_gbps() == 400.0
-    for without in (Rdma(()), Rdma((device(down, silent),))):
+    assert Rdma(devices=(device(slow, down), device(PORT, silent))).rate_gbps() == 400.0
+    for without in (Rdma(devices=()), Rdma(devices=(device(down, silent),))):
         with pytest.raises(FactMissing) as caught:
             without.rate_gbps()
         assert caught.value.kind == "absent"
@@ -51,7 +64,9 @@ def test_the_rate_of_a_node_is_that_of_its_fastest_active_port():
 
 def test_a_device_is_read_as_the_node_sent_it():
     """With the ports and GIDs that it has; what an older node does not send is absent."""
-    rdma = Rdma((device(replace(PORT, gids=(Gid(3, "::ffff:10.0.0.1", "RoCE v2", "eth0"),), counters={"a": 1})),))
+    rdma = Rdma(
+        devices=(device(replace(PORT, gids=(Gid(3, "::ffff:10.0.0.1", "RoCE v2", "eth0"),), counters={"a": 1})),)
+    )
     assert decoded("rdma", wire(rdma)) == rdma
     port = wire(PORT)
     for newer in ("width", "active_mtu", "pkeys"):

@@ -13,17 +13,17 @@ from tests.facts.answers import decoded, wire
 ABSENT = Missing("not there", "absent")
 BROKEN = Missing("the tool broke")
 CPU_BUILD = Software(
-    "3.11.2",
-    "cpython",
-    "/usr/bin/python3",
-    "glibc 2.36",
-    {"torch": "2.13.0", "accelerate": "1.12.0"},
-    "2.13.0",
-    ABSENT,
-    ABSENT,
-    ABSENT,
-    ABSENT,
-    "/usr/lib/torch",
+    python="3.11.2",
+    implementation="cpython",
+    executable="/usr/bin/python3",
+    libc="glibc 2.36",
+    packages={"torch": "2.13.0", "accelerate": "1.12.0"},
+    torch="2.13.0",
+    torch_cuda=ABSENT,
+    torch_hip=ABSENT,
+    cudnn=ABSENT,
+    nccl=ABSENT,
+    torch_path="/usr/lib/torch",
 )
 
 

@@ -14,7 +14,7 @@ REFUSED = Login("10.0.0.3", "Permission denied (publickey).", 0.2, "")
 
 def test_a_login_that_worked_and_one_that_did_not_are_told_apart():
     """By the trouble, which is empty where it worked."""
-    found = decoded("trust", wire(Trust((WORKED, REFUSED))))
+    found = decoded("trust", wire(Trust(logins=(WORKED, REFUSED))))
     assert found.logins == (WORKED, REFUSED)
     assert [login.peer for login in found.logins if login.trouble] == ["10.0.0.3"]
 
