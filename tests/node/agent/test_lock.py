@@ -37,7 +37,7 @@ def held(run_id: str) -> Iterator[NodeLock]:
     def answer() -> None:
         while not ended.is_set():
             if select.select([holder.held], [], [], 0.01)[0]:
-                holder.tell_holder()
+                holder.answer_holder()
 
     thread = threading.Thread(target=answer)
     thread.start()
@@ -93,13 +93,13 @@ def test_an_asker_that_has_left_is_no_error():
     holder = NodeLock("run-1")
     assert holder.take() == ""
     with holder.held:
-        holder.tell_holder()
+        holder.answer_holder()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asker:
             asker.connect(lock.LOCK_NAME)
-        holder.tell_holder()
+        holder.answer_holder()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as next_asker:
             next_asker.connect(lock.LOCK_NAME)
-            holder.tell_holder()
+            holder.answer_holder()
             assert next_asker.recv(200) == b"run-1"
 
 
