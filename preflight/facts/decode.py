@@ -14,6 +14,7 @@ from preflight.errors import UsageError
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects import SUBJECTS
 from preflight.facts.value import Missing, Value
+from preflight.facts.versions import NOT_COLLECTED, adapted
 
 SCHEMA = 1
 FACTS_FILE_LIMIT_BYTES = 64 << 20
@@ -59,6 +60,21 @@ def with_answer(node: NodeFacts, answer: Answer) -> NodeFacts:
         subjects={**node.subjects, **subjects},
         missing={name: reason for name, reason in {**node.missing, **missing}.items() if name not in subjects},
     )
+
+
+def decode_stored(document: Document) -> NodeFacts:
+    """The same of a stored document, whose version of preflight may have known other subjects and other facts."""
+    node = decode(document)
+    known = document.subjects.keys() & SUBJECTS.keys()
+    absent = SUBJECTS.keys() - known - document.missing.keys()
+    if known == document.subjects.keys() == node.subjects.keys() and not absent:
+        return node
+    subjects = {
+        name: document.subjects[name] if name in node.subjects else adapted(document.subjects[name], SUBJECTS[name])
+        for name in known
+    }
+    missing = {**document.missing, **dict.fromkeys(absent, Missing(NOT_COLLECTED))}
+    return decode(msgspec.structs.replace(document, subjects=subjects, missing=missing))
 
 
 def encode(document: Document) -> bytes:

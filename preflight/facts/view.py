@@ -18,9 +18,13 @@ from preflight.facts.value import Missing, Value
 V = TypeVar("V", bound=Value)
 
 
-def view(documents: Iterable[Document], backend: str) -> Cluster:
-    """The documents as checks see them: decoded, and with the training interface chosen."""
-    nodes = [decode.decode(document) for document in documents]
+def view(documents: Iterable[Document], backend: str, *, are_stored: bool = False) -> Cluster:
+    """The documents as checks see them: decoded, and with the training interface chosen.
+
+    A stored document may be another version's; a live node's may not.
+    """
+    read = decode.decode_stored if are_stored else decode.decode
+    nodes = [read(document) for document in documents]
     ordered = sorted(nodes, key=lambda node: node.index)
     chosen = _backend(ordered, backend)
     return Cluster(tuple(_with_training_interface(node, chosen) for node in ordered))

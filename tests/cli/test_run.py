@@ -14,7 +14,7 @@ from preflight.cli import explain, facts, report
 from preflight.errors import UsageError
 from preflight.facts.cluster import Cluster
 from preflight.plugin import checks_folder
-from tests.checks.cluster import ethernet
+from preflight.testing import healthy
 from tests.run.test_stored import written
 
 # Runs preflight and counts how often each of these functions starts, in every thread. What reads the baseline is
@@ -65,7 +65,7 @@ sys.exit(code)
 def test_a_run_reads_everything_once(tmp_path):
     """Options, settings, hosts, launch files, baseline and the facts: no answer is looked for a second time."""
     (tmp_path / "then").mkdir()
-    written(ethernet(1), tmp_path / "then")
+    written(healthy(1), tmp_path / "then")
     (tmp_path / "preflight.toml").write_text("[clock]\nmax_offset_seconds = 2.0\n")
     (tmp_path / "job.sh").write_text("torchrun --nnodes 1 --nproc_per_node 2 train.py\n")
     words = ["run", "--hosts=local", "--profile=quick", "--report-dir=now", "--baseline=then", "--launch=job.sh"]
@@ -120,7 +120,7 @@ def test_the_checks_are_told_without_being_run():
 
 def test_a_table_of_facts_marks_where_nodes_differ():
     """A star at the row, a column a node; what a node says cannot reach the terminal raw."""
-    run = ethernet(2).interface("node2", mtu=1500).change("node1", "identity", kernel="6.1\x1b[31m")
+    run = healthy(2).broken_interface("node2", mtu=1500).broken("node1", "identity", kernel="6.1\x1b[31m")
     table = facts._facts_table(run.cluster)
     rows = {line.split("  ")[0]: line for line in table.splitlines()}
     assert "its MTU *" in rows
@@ -130,7 +130,7 @@ def test_a_table_of_facts_marks_where_nodes_differ():
 
 def test_a_table_of_many_nodes_shows_each_value_once():
     """With the nodes that have it, folded; what differs stands first, what no node reports in one line below."""
-    table = facts._facts_table(ethernet(9).interface("node2", mtu=1500).cluster)
+    table = facts._facts_table(healthy(9).broken_interface("node2", mtu=1500).cluster)
     lines = table.splitlines()
     assert [line.split() for line in lines[2:4]] == [["its", "MTU", "*", "9000", "node[1,3-9]"], ["1500", "node2"]]
     assert sum("hostname" in line for line in lines) == 1
@@ -140,14 +140,14 @@ def test_a_table_of_many_nodes_shows_each_value_once():
 
 def test_json_that_cannot_be_written_is_a_usage_error(tmp_path):
     """The message names the file."""
-    written(ethernet(), tmp_path)
+    written(healthy(), tmp_path)
     with pytest.raises(UsageError, match="--json /nowhere/x: cannot be written"):
         report.show_report(tmp_path, "/nowhere/x")
 
 
 def test_of_two_runs_it_says_what_changed(tmp_path, capsys):
     """New findings first, facts and bandwidth below; with the code of the later run, and in every format."""
-    for name, run in (("then", ethernet()), ("now", ethernet().interface("node2", mtu=1500))):
+    for name, run in (("then", healthy()), ("now", healthy().broken_interface("node2", mtu=1500))):
         (tmp_path / name).mkdir()
         written(run, tmp_path / name)
     assert report.show_report(tmp_path / "now", None, earlier=tmp_path / "then") == 0
@@ -162,7 +162,7 @@ def test_of_two_runs_it_says_what_changed(tmp_path, capsys):
 def test_runs_are_listed_and_cleared_away(tmp_path, capsys):
     """The list says what is left; a number that is none is refused."""
     (tmp_path / "one").mkdir()
-    written(ethernet(), tmp_path / "one")
+    written(healthy(), tmp_path / "one")
     assert report.show_history(tmp_path, "0") == 0
     assert capsys.readouterr().out.splitlines() == [f"deleted {tmp_path}/one", f"no run in {tmp_path}"]
     with pytest.raises(UsageError, match="--keep 'all': wanted a number of runs"):
@@ -171,7 +171,7 @@ def test_runs_are_listed_and_cleared_away(tmp_path, capsys):
 
 def test_a_finished_run_is_shown_again_with_its_code(tmp_path, capsys):
     """From its folder or its file; as JSON on request, here or to a file."""
-    written(ethernet(), tmp_path)
+    written(healthy(), tmp_path)
     assert report.show_report(tmp_path, None) == 0
     assert "PASS" in capsys.readouterr().out
     assert report.show_report(tmp_path / "report.json", "-") == 0
