@@ -19,7 +19,7 @@ class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The base of every section: frozen, and strict when a stored run is read again."""
 
 
-class Edge(Measured, frozen=True, rename={"source": "from", "target": "to"}):
+class Edge(Measured, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
     """One ordered pair that failed: `source` connected (or tried) to a random port of `target`."""
 
     source: str
@@ -29,7 +29,7 @@ class Edge(Measured, frozen=True, rename={"source": "from", "target": "to"}):
     detail: str = ""
 
 
-class Mesh(Measured, frozen=True):
+class Mesh(Measured, frozen=True, kw_only=True):
     """Connections on random ports over the training interface; an edge is ok when both ends hold the nonce."""
 
     edges: int
@@ -40,7 +40,7 @@ class Mesh(Measured, frozen=True):
     seconds: float = 0.0
 
 
-class Result(Measured, frozen=True):
+class Result(Measured, frozen=True, kw_only=True):
     """One collective at one size. Seconds are of one operation, the maximum over ranks, over `iterations`."""
 
     op: str
@@ -81,7 +81,7 @@ def same_measurement(then: Iterable[Result], now: Iterable[Result]) -> list[tupl
     return [(earlier[key(result)], result) for result in now if key(result) in earlier]
 
 
-class Expected(Measured, frozen=True):
+class Expected(Measured, frozen=True, kw_only=True):
     """The bandwidth these nodes should show, and how the figure came about, one step a line."""
 
     busbw_gbytes_per_s: float
@@ -89,7 +89,7 @@ class Expected(Measured, frozen=True):
     derivation: tuple[str, ...]
 
 
-class Slow(Measured, frozen=True):
+class Slow(Measured, frozen=True, kw_only=True):
     """A slow place that the shift rounds found."""
 
     nodes: tuple[str, ...]
@@ -98,7 +98,7 @@ class Slow(Measured, frozen=True):
     peers_gbytes_per_s: float
 
 
-class Stream(Measured, frozen=True, rename={"source": "from", "target": "to"}):
+class Stream(Measured, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
     """One raw TCP stream of one shift round, timed at the receiver."""
 
     source: str
@@ -107,7 +107,7 @@ class Stream(Measured, frozen=True, rename={"source": "from", "target": "to"}):
     gbytes_per_s: float
 
 
-class RankReport(Measured, frozen=True):
+class RankReport(Measured, frozen=True, kw_only=True):
     """What one rank says of itself when it has joined."""
 
     rank: int
@@ -118,7 +118,7 @@ class RankReport(Measured, frozen=True):
     nccl: str = ""
 
 
-class Transport(Measured, frozen=True):
+class Transport(Measured, frozen=True, kw_only=True):
     """What NCCL's own log says one rank used; empty where it says nothing."""
 
     rank: int
@@ -131,7 +131,7 @@ class Transport(Measured, frozen=True):
     algorithm: str  # of the largest operation, which rank 0 alone tells: "RING SIMPLE"
 
 
-class Device(Measured, frozen=True):
+class Device(Measured, frozen=True, kw_only=True):
     """What the device of one rank does by itself; None for what was not measured, or is not there."""
 
     rank: int
@@ -146,7 +146,7 @@ class Device(Measured, frozen=True):
     from_device_gbytes_per_s: float | None = None
 
 
-class Bench(Measured, frozen=True):
+class Bench(Measured, frozen=True, kw_only=True):
     """Collectives over all ranks, the raw streams beside them, and who is slow."""
 
     backend: str
@@ -178,7 +178,7 @@ class Bench(Measured, frozen=True):
         return max(self.of(op), key=lambda result: (result.bytes, -result.busbw_gbytes_per_s))
 
 
-class TrainedRank(Measured, frozen=True):
+class TrainedRank(Measured, frozen=True, kw_only=True):
     """One rank of the reference training.
 
     Fingerprints are projections of a gradient on fixed pseudo-random vectors: equal gradients give equal
@@ -215,7 +215,7 @@ class TrainedRank(Measured, frozen=True):
     memory_peak_bytes: int = 0
 
 
-class JobFailure(Measured, frozen=True):
+class JobFailure(Measured, frozen=True, kw_only=True):
     """Where a job stopped, whose fault that is, and what may mend it.
 
     ``is_proven`` tells whether the nodes are guilty (a rank died there, gave a reason of its own or kept the others
@@ -232,7 +232,7 @@ class JobFailure(Measured, frozen=True):
     last_lines: tuple[str, ...] = ()
 
 
-class Drill(Measured, frozen=True):
+class Drill(Measured, frozen=True, kw_only=True):
     """What became of two trainings in which one rank killed itself: without restarts, and with torchrun's."""
 
     rank: int
@@ -245,7 +245,7 @@ class Drill(Measured, frozen=True):
     not_restarted: str = ""
 
 
-class Training(Measured, frozen=True):
+class Training(Measured, frozen=True, kw_only=True):
     """The reference training: losses are the means over ranks, one a step."""
 
     launcher: str

@@ -18,7 +18,9 @@ def test_the_mesh_is_a_count_and_the_first_failure(full_report, make_report):
     line = next(measurement_lines(full_report))
     assert "5 of 6 connections" in line
     assert "node1 -> node3 (filtered)" in line
-    line = next(measurement_lines(make_report(mesh=Mesh(2, 2, (), unmeasured={"node3": "no interface"}))))
+    line = next(
+        measurement_lines(make_report(mesh=Mesh(edges=2, ok=2, failed=(), unmeasured={"node3": "no interface"})))
+    )
     assert line == "mesh      2 of 2 connections on random ports ok; not tried: node3"
 
 

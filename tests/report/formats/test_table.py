@@ -85,8 +85,21 @@ def test_every_line_but_the_rows_is_a_comment_whatever_a_node_says(hostile_repor
 
 def test_what_each_device_does_alone_stands_below(bench):
     """A processor has no way to a device; beside a slow result there are the matrices only."""
-    gpu = Device(0, "node1", "cuda:0", "NVIDIA H200", 701.0, "bfloat16", 0, 4301.0, 54.5, 53.5)
-    cpu = Device(1, "node2", "cpu", "cpu", 0.09, "float32", 0)
+    gpu = Device(
+        rank=0,
+        node="node1",
+        device="cuda:0",
+        model="NVIDIA H200",
+        matmul_tflops_per_s=701.0,
+        matmul_dtype="bfloat16",
+        wrong=0,
+        memory_gbytes_per_s=4301.0,
+        to_device_gbytes_per_s=54.5,
+        from_device_gbytes_per_s=53.5,
+    )
+    cpu = Device(
+        rank=1, node="node2", device="cpu", model="cpu", matmul_tflops_per_s=0.09, matmul_dtype="float32", wrong=0
+    )
     text = bench_table(replace(bench, devices=(gpu, cpu)))
     told = "NVIDIA H200, bfloat16 matrices 701 TFLOP/s, memory 4301 GB/s, from the host 54.5 GB/s, to it 53.5 GB/s"
     assert f"#  Rank  0 alone: {told}\n#  Rank  1 alone: cpu, float32 matrices 0.09 TFLOP/s\n" in text
