@@ -97,6 +97,11 @@ class Slow(Measured, frozen=True, kw_only=True):
     gbytes_per_s: float
     peers_gbytes_per_s: float
 
+    @property
+    def share_of_peers(self) -> float:
+        """Its rate over that of its peers."""
+        return self.gbytes_per_s / self.peers_gbytes_per_s if self.peers_gbytes_per_s else 1.0
+
 
 class Stream(Measured, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
     """One raw TCP stream of one shift round, timed at the receiver."""
@@ -165,6 +170,16 @@ class Bench(Measured, frozen=True, kw_only=True):
     baseline: tuple[Result, ...] = ()  # the results of the earlier run that --baseline names
     devices: tuple[Device, ...] = ()  # beside a slow result the matrices alone, all figures where they were asked for
     devices_not_measured: str = ""
+
+    def link_bound_operations(self) -> tuple[str, ...]:
+        """The collectives that are as fast as the links, so that `expected` speaks of them.
+
+        Gloo's others have a ceiling of their own (its broadcast is a tree whose root sends to several at once), and
+        all_to_all, gather and scatter load the links unevenly.
+        """
+        if self.backend == "nccl":
+            return ("all_reduce", "broadcast", "sendrecv", "reduce", "all_gather", "reduce_scatter")
+        return ("all_reduce", "sendrecv", *(("broadcast",) if self.world_size == 2 else ()))
 
     def of(self, op: str) -> tuple[Result, ...]:
         """The results of a collective, each of another size."""

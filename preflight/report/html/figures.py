@@ -7,9 +7,9 @@ import statistics
 
 from markupsafe import Markup
 
+from preflight.report.columns import size_text
 from preflight.report.document import RunReport
 from preflight.report.html.plots import Column, Point, Series, column_plot, line_plot, number, text
-from preflight.report.measurements import size_told
 from preflight.results import Bench, Result, Training
 
 GAUGE_WIDTH, GAUGE_HEIGHT, GAUGE_LEFT = 640, 34, 132
@@ -47,7 +47,7 @@ def bandwidth(bench: Bench) -> Markup:
         title="Bus bandwidth over message size, with the expected bandwidth as a dashed line",
         x_label="message size",
         y_label="busbw (GB/s)",
-        x_ticks=[(math.log2(max(size, 1)), size_told(size)) for size in sizes[::every]],
+        x_ticks=[(math.log2(max(size, 1)), size_text(size)) for size in sizes[::every]],
         reference=expected,
     )
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.ledger.findings import SEVERITY, Verdict
 from preflight.report.causes import BAD, causes, counts_of_nodes, nodes_told, worst_of_nodes
 from preflight.report.changes import drift_told, heading, told
+from preflight.report.columns import DEVICES, RANKS, RESULTS, columns_of, rate_text, size_text
 from preflight.report.document import RunReport
 from preflight.report.facts import compared
 from preflight.report.formats.text import headline
@@ -24,7 +25,6 @@ from preflight.report.html.heatmap import LEGEND, heat_map, pairs
 from preflight.report.html.strip import NARROWEST, SHAPES, STANDING_OUT, strip
 from preflight.report.material import Material
 from preflight.report.matrix import LETTERS, Row, packed, rows
-from preflight.report.measurements import size_told
 from preflight.report.plan import SEAT, launches, seats
 from preflight.report.printable import printable
 
@@ -116,9 +116,21 @@ def _page(material: Material, level: Level) -> str:
             told=lambda names, most=80: nodes_told(report, names, most=most),
             summary=lambda row: _summary(report, row),
             strip=strip,
-            size=size_told,
+            columns=_columns(report),
+            size=size_text,
+            rate=rate_text,
         )
     )
+
+
+def _columns(report: RunReport) -> dict[str, Any]:
+    """The columns of each table of results, without those that are empty in this run."""
+    bench, training = report.bench, report.training
+    return {
+        "results": columns_of(RESULTS, "page", bench.results, bench) if bench else (),
+        "devices": columns_of(DEVICES, "page", bench.devices, bench) if bench else (),
+        "ranks": columns_of(RANKS, "page", training.ranks, training) if training else (),
+    }
 
 
 @cache

@@ -32,9 +32,9 @@ TRAINING = Training(
 
 
 def test_each_rank_is_a_row_with_its_split():
-    """Step, exchange, what is left for computing, memory and the import of torch."""
+    """Step, communication, computation, memory and the import of torch."""
     row = next(line for line in training_table(TRAINING).splitlines() if "node2" in line)
-    assert row.split() == ["1", "node2", "cpu", "20", "30", "15", "5", "0", "300", "1.2"]
+    assert row.split() == ["1", "node2", "cpu", "20.0", "30.0", "15.0", "5.0", "0.0", "300", "1.2"]
 
 
 def test_the_speed_of_all_is_told_where_it_is_known():
@@ -43,7 +43,7 @@ def test_the_speed_of_all_is_told_where_it_is_known():
     assert "Scaling" not in training_table(TRAINING)
     more = msgspec.structs.replace(TRAINING, scaling_efficiency=0.75, expected_communication_seconds=0.004)
     assert "Scaling efficiency  : 75 %" in training_table(more).replace("75%", "75 %")
-    assert "Expected exchange   : 4 ms" in training_table(more)
+    assert "Expected all-reduce : 4 ms a step" in training_table(more)
 
 
 def test_a_job_that_stopped_says_where_why_and_what_to_do():
