@@ -72,7 +72,7 @@ class Result(Measured, frozen=True, kw_only=True):
 
 
 def same_measurement(then: Iterable[Result], now: Iterable[Result]) -> list[tuple[Result, Result]]:
-    """What an earlier run and a later one measured alike: the same collective, size, element type, mode and group."""
+    """What an earlier run and a later one both measured: the same collective, size, element type, mode and group."""
 
     def key(result: Result) -> tuple[object, ...]:
         return result.op, result.bytes, result.dtype, result.mode, result.in_place, result.group
@@ -133,7 +133,7 @@ class Transport(Measured, frozen=True, kw_only=True):
     between_nodes: tuple[str, ...]  # NET/IB/GDRDMA, NET/Socket
     within_node: tuple[str, ...]  # P2P/CUMEM, SHM/direct
     channels: int
-    algorithm: str  # of the largest operation, which rank 0 alone tells: "RING SIMPLE"
+    algorithm: str  # of the largest operation, from the log of rank 0, which alone has it: "RING SIMPLE"
 
 
 class Device(Measured, frozen=True, kw_only=True):
@@ -231,10 +231,10 @@ class TrainedRank(Measured, frozen=True, kw_only=True):
 
 
 class JobFailure(Measured, frozen=True, kw_only=True):
-    """Where a job stopped, whose fault that is, and what may mend it.
+    """Where a job stopped, whose fault that is, and what may fix it.
 
     ``is_proven`` tells whether the nodes are guilty (a rank died there, gave a reason of its own or kept the others
-    waiting), or only the place where nothing more was heard.
+    waiting), or only the place where the last output came from.
     """
 
     nodes: tuple[str, ...]
@@ -256,7 +256,7 @@ class Drill(Measured, frozen=True, kw_only=True):
     seconds_to_end: float  # from the start of the job to the end of its last rank
     limit_seconds: float
     restarted_losses: tuple[float, ...] = ()  # after the restart, from the checkpoint on
-    wanted_losses: tuple[float, ...] = ()  # of the training that nothing befell
+    wanted_losses: tuple[float, ...] = ()  # of the training without a killed rank
     not_restarted: str = ""
 
 

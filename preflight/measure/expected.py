@@ -44,7 +44,7 @@ class Nic:
     rate_gbits: float
     transport: Literal["InfiniBand", "RoCE", "TCP"]
     mtu_bytes: int
-    slot_gbytes_per_s: float = math.inf  # what its share of the PCIe slot carries; inf where nobody tells
+    slot_gbytes_per_s: float = math.inf  # what its share of the PCIe slot carries; inf where it is not known
 
     @property
     def efficiency(self) -> float:
@@ -86,7 +86,7 @@ def nics_of(node: NodeFacts, *, backend: Backend) -> tuple[Nic, ...]:
 
 
 def slot_gbytes_per_s(function: PciFunction | Missing) -> float:
-    """What a PCIe slot carries of a device's data in one direction; inf where its speed or width is not told."""
+    """What a PCIe slot carries of a device's data in one direction; inf where its speed or width is not known."""
     if isinstance(function, Missing) or isinstance(function.speed, Missing) or isinstance(function.width, Missing):
         return math.inf
     coding = 128 / 130 if function.speed >= 8 else 0.8
@@ -94,7 +94,7 @@ def slot_gbytes_per_s(function: PciFunction | Missing) -> float:
 
 
 def nvlink_gbytes_per_s(node: NodeFacts) -> float:
-    """What a ring over the GPUs of a node carries over NVLink; inf where it is not told, or no NVLink is there."""
+    """What a ring over the GPUs of a node carries over NVLink; inf where it is not known, or there is no NVLink."""
     try:
         gpus = node.gpu.devices
     except FactMissing:
@@ -186,7 +186,7 @@ def expected_of_few(
 
 
 def expected_within(nvlinks: Mapping[str, float], *, ranks_per_node: int) -> Expected | None:
-    """What the ranks of a node show among each other; None where no NVLink tells."""
+    """What the ranks of a node show among each other; None where no NVLink rate is known."""
     weakest = min(nvlinks, key=nvlinks.__getitem__, default="")
     if not weakest or math.isinf(nvlinks[weakest]):
         return None

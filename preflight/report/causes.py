@@ -73,7 +73,7 @@ def causes(report: RunReport, verdict: Verdict) -> tuple[Cause, ...]:
     )
 
 
-def nodes_told(report: RunReport, names: Iterable[str], *, most: int) -> str:
+def nodes_text(report: RunReport, names: Iterable[str], *, most: int) -> str:
     """The names folded and harmless, cut to about `most` letters with their number."""
     named = list(dict.fromkeys(names))
     if not named:

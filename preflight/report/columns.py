@@ -196,7 +196,7 @@ DEVICES: tuple[Column[Device, Bench], ...] = (
 
 
 def _unsharded(milliseconds: Callable[[TrainedRank], float]) -> Callable[[TrainedRank, Training], float | None]:
-    """None where parameters are sharded: there communication and computation overlap and cannot be told apart."""
+    """None where parameters are sharded: there communication and computation overlap and cannot be separated."""
     return lambda rank, training: milliseconds(rank) if training.strategy == "ddp" else None
 
 

@@ -71,12 +71,20 @@ def _training_line(training: Training) -> str:
     if not training.ranks or not training.losses:
         return f"{who}: not measured: {_why(training.not_measured, training.not_measured_nodes)}"
     typical = statistics.median(rank.step_seconds_median for rank in training.ranks)
-    slowest = max(training.ranks, key=lambda rank: rank.step_seconds_median)
     return (
         f"{who}: loss {training.losses[0]:.3f} -> {training.losses[-1]:.3f} in {len(training.losses)} steps,"
-        f" {typical * 1e3:.0f} ms a step, slowest rank {slowest.rank} on {printable(slowest.node)}"
-        f" {slowest.step_seconds_median * 1e3:.0f} ms"
+        f" {typical * 1e3:.0f} ms a step, slowest {_slowest(training)}"
     )
+
+
+def _slowest(training: Training) -> str:
+    """The rank that the others wait for: a step takes as long on all, so the longest computation shows it."""
+    computes = max(training.ranks, key=lambda rank: rank.compute_seconds_mean)
+    if training.strategy == "ddp" and computes.compute_seconds_mean > 0:
+        figure = f"computes {computes.compute_seconds_mean * 1e3:.0f} ms of it"
+        return f"rank {computes.rank} on {printable(computes.node)} ({figure})"
+    slowest = max(training.ranks, key=lambda rank: rank.step_seconds_median)
+    return f"rank {slowest.rank} on {printable(slowest.node)} {slowest.step_seconds_median * 1e3:.0f} ms"
 
 
 def _why(reason: str, nodes: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from preflight.facts.value import Missing
 from preflight.report.facts import ROWS, compared
-from preflight.report.facts import told as every_row
+from preflight.report.facts import row_values as every_row
 from tests.checks.cluster import ABSENT, ethernet, roce, with_second_address
 
 

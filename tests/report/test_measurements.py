@@ -58,6 +58,16 @@ def test_the_training_is_one_line_with_its_slowest_rank(full_report):
     )
 
 
+def test_the_slowest_rank_is_the_one_that_computes_longest(make_report, training):
+    """A step takes as long on every rank, as all wait: the straggler is the rank that waits least."""
+    ranks = tuple(
+        replace(rank, step_seconds_median=0.2, compute_seconds_mean=0.15 if rank.rank == 1 else 0.05)
+        for rank in training.ranks
+    )
+    (line,) = measurement_lines(make_report(training=replace(training, ranks=ranks)))
+    assert line.endswith("200 ms a step, slowest rank 1 on node2 (computes 150 ms of it)")
+
+
 def test_what_gave_no_result_says_why(make_report, bench, training):
     """No figure stands where nothing was measured."""
     report = make_report(
