@@ -1,27 +1,26 @@
-"""How does a test try a newcomer's change: a copy of the tree with the diff applied?"""
+"""A copy of the program with a newcomer's change applied, for the tests that prove how small such a change is."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-PARTS = ("preflight", "checks", "pyproject.toml", "README.md")
 
 
-def copied(tmp_path: Path, diff: str) -> Path:
-    """The folder of a copy of the tree to which a diff of this folder was applied."""
-    folder = tmp_path / "copy"
-    folder.mkdir()
-    for part in PARTS:
-        if (ROOT / part).is_dir():
-            shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(ROOT / part, folder / part)
-    # Not as part of a repository that may lie around the folder: git would apply nothing, and say nothing.
-    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path)}
-    subprocess.run(["git", "apply", HERE / diff], cwd=folder, env=environment, check=True)
+def copied(folder: Path, diff: str) -> Path:
+    """A copy of the package and its checks in `folder`, with a diff of this folder applied."""
+    for name in ("preflight", "checks"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    alone = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}  # the copy is no part of a repository
+    subprocess.run(["git", "apply", str(HERE / diff)], cwd=folder, env=alone, check=True)
     return folder
+
+
+def touched(diff: str) -> list[str]:
+    """The files that a diff changes or adds."""
+    return re.findall(r"^\+\+\+ b/(\S+)", (HERE / diff).read_text(), re.MULTILINE)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.newcomer.copy import HERE, copied
+from tests.newcomer.copy import copied
 from tests.report.readers import Page, prometheus
 
 FILES = ["preflight/report/columns.py", "preflight/results.py", "preflight/workloads/collectives.py"]
@@ -16,7 +17,7 @@ FILES = ["preflight/report/columns.py", "preflight/results.py", "preflight/workl
 
 def test_the_change_is_three_files_of_the_package():
     """The workload measures, the result holds, the column shows: nothing else has to know."""
-    lines = (HERE / "metric.diff").read_text(encoding="utf-8").splitlines()
+    lines = Path(__file__).with_name("metric.diff").read_text(encoding="utf-8").splitlines()
     assert [line.removeprefix("+++ b/") for line in lines if line.startswith("+++ ")] == FILES
 
 

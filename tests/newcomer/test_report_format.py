@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
-from tests.newcomer.copy import HERE, copied
+from tests.newcomer.copy import copied
 
 FILES = ["preflight/report/__init__.py", "preflight/report/formats/ndjson.py"]
 
 
 def test_the_change_is_one_file_and_the_table_of_formats():
     """No verb, no option and no page has to know of it."""
-    lines = (HERE / "report_format.diff").read_text(encoding="utf-8").splitlines()
+    lines = Path(__file__).with_name("report_format.diff").read_text(encoding="utf-8").splitlines()
     assert [line.removeprefix("+++ b/") for line in lines if line.startswith("+++ ")] == FILES
 
 

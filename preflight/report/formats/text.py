@@ -209,9 +209,10 @@ class _Page:
         if passed:
             yield from self._labelled(Verdict.PASS, _count(passed, "check"))
         if self.report.ledger.not_asked:
-            asked = _count(self.report.ledger.not_asked, "check")
-            why = f"left out by the verb, --profile {printable(self.report.profile)} or -k"
-            yield from self._wrapped(f"{asked} not asked ({why})", first=INDENT, rest=INDENT + 2)
+            asked = (
+                f"{_count(self.report.ledger.not_asked, 'check')} not asked (profile {printable(self.report.profile)})"
+            )
+            yield f"{'':{INDENT}}{asked}"
 
     def measurements(self) -> Iterator[str]:
         """Mesh, bench and training, after a blank line; the rows of a table stay whole."""
