@@ -31,7 +31,8 @@ def bench_table(bench: Bench) -> str:
 
 
 def _lines(bench: Bench) -> Iterator[str]:
-    yield f"# backend {printable(bench.backend)}, {bench.world_size} ranks on {bench.nodes} nodes"
+    nodes = f"{bench.nodes} node{'s' * (bench.nodes != 1)}"
+    yield f"# backend {printable(bench.backend)}, {bench.world_size} ranks on {nodes}"
     for rank in bench.ranks:
         nccl = f" nccl {printable(rank.nccl)}" if rank.nccl else ""
         yield f"#  Rank {rank.rank:2d} on {printable(rank.node)} device {printable(rank.device)}{nccl}"
