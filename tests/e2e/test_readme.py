@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from preflight.settings import load_settings
-from tests.checks.cluster import ethernet
+from preflight.testing import healthy
 from tests.run.test_stored import written
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def place(tmp_path):
     """A folder with what README's commands expect: two runs, a hostfile, launch files, and the checks."""
     for name in ("<run>", "<run1>", "<run2>"):
         (tmp_path / "reports" / name).mkdir(parents=True)
-        written(ethernet(), tmp_path / "reports" / name)
+        written(healthy(), tmp_path / "reports" / name)
     (tmp_path / "hostfile").write_text("node1\nnode2\n")
     for machine in (0, 1):
         told = yaml.safe_load((ROOT / "examples/accelerate.yaml").read_text())
