@@ -124,7 +124,7 @@ BROKEN = (
         "training.a_killed_rank_is_noticed_and_named",
         healthy().training_has(drill=Drill(2, "node3", ("node1",), 5.0, 44.0)),
         ("node3",),
-        "rank 2 on node3 was killed; blamed was node1",
+        "rank 2 on node3 was killed; blamed: node1",
     ),
     Broken(
         "training.a_killed_rank_is_noticed_and_named",

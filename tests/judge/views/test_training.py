@@ -45,7 +45,7 @@ def test_two_ranks_of_one_node_have_no_straggler():
 
 def test_steps_without_a_time_of_their_own_have_no_straggler():
     """What an earlier version stored did not measure it: that is said, not taken for even ranks."""
-    with pytest.raises(NotMeasured, match="no time of a step without communication"):
+    with pytest.raises(NotMeasured, match="no time for a step without communication"):
         _training(healthy().rank_has(1, compute_seconds_mean=0.0)).stragglers(above=1.5, min_seconds=0.01)
 
 
