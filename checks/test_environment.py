@@ -105,7 +105,7 @@ def test_proxies_leave_the_peers_out(node, cluster):
     excepted = node.value("no_proxy") or node.value("NO_PROXY")
     peers = [peer for peer in cluster if peer.name != node.name]
     caught = [
-        peer.name for peer in peers if not proxies.excepts(excepted, {peer.best_address(), peer.identity.hostname})
+        peer.name for peer in peers if not proxies.excepts(excepted, {peer.address_for_peers(), peer.identity.hostname})
     ]
     whom = ", ".join(caught[:4]) if len(caught) < len(peers) else "any peer"
     assert not caught, f"{', '.join(found)} set, and no_proxy leaves out neither name nor address of {whom}"

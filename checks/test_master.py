@@ -35,7 +35,7 @@ def test_address_belongs_to_the_first_node(cluster):
     if not first.network.holds_any(addresses, reachable=cluster.has_peers):
         owners = [node.name for node in cluster if node.network.holds_any(addresses, reachable=True)]
         whose = f", an address of {', '.join(owners)}" if owners else ""
-        right = first.best_address()
+        right = first.address_for_peers()
         message = f"MASTER_ADDR {given} is {', '.join(addresses) or 'unknown'} on {first.name}{whose}"
         fix = f"`export MASTER_ADDR={right}` on every node"
         raise Blame(f"{message}; rank 0 runs on {first.name}, whose address is {right}", nodes=[first.name], fix=fix)
@@ -61,7 +61,7 @@ def test_address_leads_every_node_to_the_first(node, cluster):
     addresses = node.peers.addresses_of_master()
     message = f"MASTER_ADDR {given} is {', '.join(addresses) or 'unknown'} there"
     assert first.network.holds_any(addresses, reachable=True), (
-        f"{message}; wanted {first.best_address()}, the first node"
+        f"{message}; wanted {first.address_for_peers()}, the first node"
     )
 
 
@@ -103,7 +103,7 @@ def test_address_is_on_the_training_interface(cluster):
     interface = first.network.training_interface
     if not interface.holds_any(addresses):
         message = f"MASTER_ADDR {given} is {', '.join(addresses)}; the training interface {interface.name}"
-        raise Blame(f"{message} has {first.best_address()}", nodes=[first.name])
+        raise Blame(f"{message} has {first.address_for_peers()}", nodes=[first.name])
 
 
 def test_port_is_free_on_the_first_node(cluster):

@@ -34,7 +34,7 @@ def test_own_hostname_is_not_loopback(cluster):
         nodes = [node for node in nodes if not _is_local(node)]
         fix = ""
         if len(nodes) == 1:
-            name, right = nodes[0].identity.hostname, nodes[0].best_address()
+            name, right = nodes[0].identity.hostname, nodes[0].address_for_peers()
             fix = f"in /etc/hosts of {nodes[0].name}, replace `{address} {name}` by `{right} {name}`"
         if nodes:
             message = f"the node's own hostname resolves to {address} there, which no peer can reach"
@@ -125,7 +125,9 @@ def test_peers_are_taken_for_themselves(node, cluster):
         if cluster.bearers[peer.identity.hostname] > 1:
             raise BlockedBy("names.hostnames_are_unique")
         if route.resolved and not peer.network.holds_any(route.resolved, reachable=True):
-            wrong.append(f"{peer.identity.hostname} is {', '.join(route.resolved)} there, not {peer.best_address()}")
+            wrong.append(
+                f"{peer.identity.hostname} is {', '.join(route.resolved)} there, not {peer.address_for_peers()}"
+            )
     assert not wrong, "; ".join(wrong)
 
 
@@ -161,7 +163,7 @@ def test_full_names_of_peers_lead_to_them(node, cluster):
         if not route.resolved_fqdn:
             unknown.append(full)
         elif not peer.network.holds_any(route.resolved_fqdn, reachable=True):
-            wrong.append(f"{full} is {', '.join(route.resolved_fqdn)} there, not {peer.best_address()}")
+            wrong.append(f"{full} is {', '.join(route.resolved_fqdn)} there, not {peer.address_for_peers()}")
     unresolved = [f"cannot resolve {', '.join(unknown[:4])}{' and others' if unknown[4:] else ''}"] if unknown else []
     assert not unknown + wrong, "; ".join([*unresolved, *wrong])
 

@@ -125,7 +125,7 @@ def test_training_addresses_are_unique(cluster):
     """
     cluster.needs_peers()
     blames = []
-    for address, names in cluster.group_by(lambda node: node.network.training_interface.told_address()).items():
+    for address, names in cluster.group_by(lambda node: node.network.training_interface.address()).items():
         machines = {cluster[name].identity.boot_id for name in names}
         if len(names) > 1 and len(machines) > 1:
             blames.append(Blame(f"several nodes train on {address}", nodes=names))

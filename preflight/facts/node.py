@@ -219,12 +219,19 @@ class NodeFacts:
             raise BlockedBy("rdma.gid_index_is_routable_roce_v2")
         return ", ".join(sorted({gid.scope for gid in found if gid is not None}))
 
-    def best_address(self) -> str:
-        """The address that peers should use: the training interface's, or the one we reached the node by."""
+    def address_for_peers(self) -> str:
+        """The address that peers use: that of the training interface, IPv4 before IPv6, else the one we reached."""
         try:
             return self.network.training_interface.address()
         except FactMissing:
             return self.address
+
+    def gpu_count(self) -> int:
+        """How many GPUs the job has here; unreadable ones count as none, and a check of their own says so."""
+        try:
+            return len(self.gpu.readable())
+        except FactMissing:
+            return 0
 
     def calls_itself(self, name: str) -> bool:
         """Whether `name` is the node's own hostname or full name."""

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from preflight.collect.subjects import _port_to_bind, _take, collect
+from preflight.collect.subjects import _about_peers, _port_to_bind, _take, collect, with_answers
 from preflight.errors import FactMissing
 from preflight.facts import decode, view
 from preflight.facts.decode import Document
@@ -27,12 +27,12 @@ def collected(*layer: tuple[str, dict[str, str]]) -> NodeFacts:
     while True:
         fleet = Fleet(parse_hosts("local"), Reach(), run_id="facts", deadline=time.monotonic() + 60)
         try:
-            documents = fleet.run(collect(fleet, list(layer), "auto"), seconds=60)
+            _, cluster = fleet.run(collect(fleet, list(layer), "auto"), seconds=60)
         finally:
             fleet.close()
-        if documents or time.monotonic() > end:
+        if cluster.nodes or time.monotonic() > end:
             assert fleet.failures == {}
-            return view.view(documents.values(), "auto")["local"]
+            return cluster["local"]
         time.sleep(0.5)
 
 
@@ -86,7 +86,7 @@ def test_the_backend_is_nccl_where_every_node_has_gpus():
     assert view.automatic_backend([]) == "gloo"
     broken = roce().broken("node2", "gpu", devices=Missing("NVML broke"))
     assert view.automatic_backend(list(broken.cluster)) == "gloo"
-    assert [view.gpu_count(node) for node in broken.cluster] == [8, 0, 8, 8]
+    assert [node.gpu_count() for node in broken.cluster] == [8, 0, 8, 8]
 
 
 @pytest.mark.parametrize(
@@ -108,10 +108,10 @@ def test_only_the_first_node_binds_the_port_and_only_a_port(text, bind):
 
 
 def test_peers_are_told_by_their_training_address():
-    """Not by the one we reached them by; without an interface there is no other."""
-    run = healthy()
-    assert view.training_address(run.cluster["node2"]) == "10.0.0.2"
-    assert view.training_address(NodeFacts("node9", 0, "192.0.2.9", {}, {})) == "192.0.2.9"
+    """And only those that were asked for, by their own names."""
+    cluster = healthy().cluster
+    about = _about_peers(cluster["node1"], cluster, ["node2"])
+    assert about["peers"] == [{"name": "node2", "address": "10.0.0.2", "hostname": "node2", "fqdn": "node2"}]
 
 
 @pytest.mark.parametrize(
@@ -130,3 +130,24 @@ def test_an_answer_without_facts_is_missing_with_what_was_said(event, missing):
     reasons: dict = {}
     _take(event, subjects, reasons)
     assert (subjects, reasons) == ({}, {"gpu": missing})
+
+
+def test_a_further_round_adds_its_subjects_and_decodes_nothing_else(tmp_path):
+    """The facts of before are the same objects; what came late replaces why it was missing, in both forms."""
+    run = healthy(2)
+    run.missing = {"node1": {"trust": Missing("not asked yet")}}
+    before = documents(run, tmp_path)
+    cluster = view.view(before.values(), "auto")
+    trust = before["node2"].subjects["trust"]
+    answers = {"node1": ({"trust": trust, "odd": {}}, {"files": Missing("went away")})}
+
+    after, later = with_answers(before, cluster, answers)
+
+    assert after["node1"].subjects["trust"] == trust
+    assert after["node2"] is before["node2"]
+    assert later["node2"] is cluster["node2"]
+    assert later["node1"].network is cluster["node1"].network
+    assert later["node1"].trust == cluster["node2"].trust
+    assert "trust" not in later["node1"].missing
+    assert later["node1"].missing["odd"].missing == "not a subject that was asked for"
+    assert later["node1"].missing["files"] == Missing("went away")

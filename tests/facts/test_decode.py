@@ -205,13 +205,16 @@ def test_a_file_that_is_not_there_is_a_usage_error(tmp_path):
 
 
 def test_a_further_round_adds_to_the_first():
-    """A subject that came later is there; a reason that came later is told."""
+    """A subject or a reason that came later is there, in the document as in the facts; a malformed one is missing."""
     first = document(clock=CLOCK)
-    merged = decode.merge(first, {"peers": said("peers")}, {"ports": Missing("late")})
-    node = decode.decode(merged)
-    assert node.clock
-    assert node.peers.routes
-    assert node.missing["ports"] == Missing("late")
+    answer = ({"peers": said("peers"), "trust": {"logins": 1}}, {"ports": Missing("late")})
+    merged = decode.decode(decode.merge(first, answer))
+    for node in (merged, decode.with_answer(decode.decode(first), answer)):
+        assert node.clock
+        assert node.peers.routes
+        assert node.missing["ports"] == Missing("late")
+        assert "malformed" in node.missing["trust"].missing
+        assert node == merged
     assert "peers" not in first.subjects
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.node import NodeFacts
+from preflight.facts.subjects.network import Address
 from preflight.facts.value import Missing
 from preflight.testing import healthy, roce
 from tests.checks.samples import without_gid
@@ -113,9 +114,11 @@ def test_the_family_of_the_gids_waits_for_an_index_that_leads_somewhere():
 
 
 def test_peers_use_the_training_interface_or_the_way_we_came():
-    """A node without one is still told by an address."""
-    assert node(healthy()).best_address() == "10.0.0.1"
-    assert NodeFacts("node1", 0, "192.0.2.7", {}, {}).best_address() == "192.0.2.7"
+    """IPv4 before IPv6, never a link-local one; a node without an interface still has an address."""
+    six = (Address("fe80::1%eth0", 64, "inet6"), Address("2001:db8::1", 64, "inet6"))
+    assert node(healthy()).address_for_peers() == "10.0.0.1"
+    assert node(healthy().broken_interface("node1", addresses=six)).address_for_peers() == "2001:db8::1"
+    assert NodeFacts("node1", 0, "192.0.2.7", {}, {}).address_for_peers() == "192.0.2.7"
 
 
 def test_a_node_knows_its_own_names():

@@ -19,7 +19,7 @@ NODES = ("node1", "node2")
 
 def crew_of(given: FakeRun, names: tuple[str, ...] = ("node1", "node2", "node3"), **options) -> Crew:
     """The nodes that answered so, of those asked for."""
-    return Crew(given.cluster, names, Options(hosts=",".join(names), **options))
+    return Crew(given.cluster, names, Options(**options))
 
 
 def test_nodes_with_gpus_get_a_rank_a_gpu():

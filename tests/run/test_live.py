@@ -9,7 +9,6 @@ from preflight.hosts import parse_hosts
 from preflight.launch.job import Start, Starting
 from preflight.ledger.findings import Where
 from preflight.options.options import Options
-from preflight.options.sweep import Sweep
 from preflight.run.live import Run
 from preflight.testing import FakeRun, healthy, roce
 from preflight.testing.hardware import gpus
@@ -17,7 +16,7 @@ from preflight.testing.hardware import gpus
 
 def run_of(given: FakeRun, *, hosts: str = "node[1-3]", **options) -> Run:
     """A run as it stands when its nodes have answered so."""
-    run = Run(Options(hosts=hosts, **options), parse_hosts(hosts))
+    run = Run(Options(hosts=parse_hosts(hosts), **options))
     run.cluster = given.cluster
     return run
 
@@ -35,7 +34,7 @@ def test_busy_gpus_are_left_alone_unless_forced():
 def test_a_scope_that_leaves_nobody_a_peer_measures_nothing():
     """Before a rank is started."""
     with pytest.raises(NotMeasured, match="--scope intra: no node has two ranks"):
-        run_of(healthy(), sweep=Sweep(scope="intra")).bench()
+        run_of(healthy(), bench_scope="intra").bench()
 
 
 def test_a_run_without_time_left_measures_nothing_more():

@@ -53,7 +53,7 @@ class Interface(Value, frozen=True, kw_only=True):
 
     def subnet(self) -> str:
         """The subnet of the address that peers connect to: "10.0.0.0/24"."""
-        wanted = self.told_address()
+        wanted = self.address()
         (prefix,) = {held.prefix_length for held in self.addresses if held.address == wanted}
         return str(ipaddress.ip_interface(f"{wanted.partition('%')[0]}/{prefix}").network)
 
@@ -66,19 +66,14 @@ class Interface(Value, frozen=True, kw_only=True):
                 raise
             return "no rate reported"
 
-    def address(self, family: Literal["inet", "inet6"] = "inet") -> str:
-        """The first address of a family that is not link-local."""
-        for address in self.addresses:
-            if address.family == family and not _is_link_local(address.address):
-                return address.address
-        raise FactMissing(f"{family} address of {self.name}", "the interface has none", "absent")
-
-    def told_address(self) -> str:
-        """The address that peers connect to, IPv4 before IPv6."""
-        try:
-            return self.address("inet")
-        except FactMissing:
-            return self.address("inet6")
+    def address(self, *families: Literal["inet", "inet6"]) -> str:
+        """The first address that is not link-local, of these families in this order; IPv4 before IPv6 without any."""
+        wanted = families or ("inet", "inet6")
+        for family in wanted:
+            for address in self.addresses:
+                if address.family == family and not _is_link_local(address.address):
+                    return address.address
+        raise FactMissing(f"{wanted[-1]} address of {self.name}", "the interface has none", "absent")
 
     @property
     def reports_rate(self) -> bool:
