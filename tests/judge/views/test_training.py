@@ -74,7 +74,7 @@ def test_a_rank_on_another_device_than_its_place_is_misplaced():
 
 def test_nobody_is_blamed_for_a_job_without_proof():
     """A deadline alone names no node."""
-    failure = JobFailure(("node3",), is_proven=False, message="time limit")
+    failure = JobFailure(nodes=("node3",), is_proven=False, message="time limit")
     view = _training(healthy().training_has(ranks=(), not_measured="time limit", failure=failure))
     with pytest.raises(NotMeasured, match="time limit"):
         view.misplaced()
@@ -82,7 +82,7 @@ def test_nobody_is_blamed_for_a_job_without_proof():
 
 def test_a_rank_that_is_to_blame_blocks_what_asks_for_ranks():
     """In HOSTS order, whatever order the failure has."""
-    failure = JobFailure(("node3", "node1"), is_proven=True, message="gone")
+    failure = JobFailure(nodes=("node3", "node1"), is_proven=True, message="gone")
     view = _training(healthy().training_has(ranks=(), failure=failure))
     with pytest.raises(BlockedBy, match="on node1,node3"):
         view.ranks()
