@@ -237,7 +237,7 @@ def test_a_short_operation_is_not_judged_by_its_bandwidth():
     """Eight bytes have a latency, no bandwidth."""
     (finding,) = judge(GATE, busbw(0.001).all_reduce_has(bytes=8, seconds_median=1e-4))
     assert finding.verdict is Verdict.SKIP
-    assert "too short to tell a bandwidth" in finding.message
+    assert "too short to measure a bandwidth" in finding.message
 
 
 def test_a_wrong_small_size_fails_too():

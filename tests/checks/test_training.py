@@ -126,7 +126,7 @@ BROKEN = (
             drill=Drill(rank=2, node="node3", named=("node1",), seconds_to_end=5.0, limit_seconds=44.0)
         ),
         ("node3",),
-        "rank 2 on node3 was killed; blamed was node1",
+        "rank 2 on node3 was killed; blamed: node1",
     ),
     Broken(
         "training.a_killed_rank_is_noticed_and_named",
