@@ -43,7 +43,7 @@ class NodeInfo(Part, frozen=True, kw_only=True):
 
 
 class Counts(Part, frozen=True, kw_only=True):
-    """Cells (check x node) that had to be judged, those that were, and checks that nobody asked."""
+    """Cells (check x node) that had to be judged, those that were, and checks that were not asked."""
 
     expected: Count
     judged: Count

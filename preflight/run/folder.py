@@ -26,7 +26,7 @@ from preflight.redact import without_secrets
 from preflight.report import FILES, FORMATS
 from preflight.report.compare import Snapshot, changes
 from preflight.report.document import Counts, NodeInfo, RunInfo, RunReport
-from preflight.report.facts import lasting, told
+from preflight.report.facts import lasting, row_values
 from preflight.report.files import write_atomically
 from preflight.report.formats.annotations import github_text
 from preflight.report.formats.text import TELLING
@@ -109,7 +109,7 @@ def json_for(checking: Checking, target: str) -> str:
 
 
 def _material(checking: Checking, report: RunReport) -> Material:
-    facts = {node.name: told(node) for node in checking.source.cluster}
+    facts = {node.name: row_values(node) for node in checking.source.cluster}
     return Material(report, facts, checking.source.logs if isinstance(checking.source, Run) else {})
 
 

@@ -14,7 +14,7 @@ from preflight.facts import decode, view
 from preflight.facts.cluster import Cluster
 from preflight.report.compare import Snapshot
 from preflight.report.document import RunReport
-from preflight.report.facts import lasting, told
+from preflight.report.facts import lasting, row_values
 from preflight.report.json import read_json
 from preflight.report.material import Material
 from preflight.results import Bench, Mesh, Training
@@ -103,7 +103,7 @@ def material(folder: Path, report: RunReport) -> Material:
     """What report.html draws from, as far as the folder holds it; `folder` may be report.json alone."""
     if not folder.is_dir():
         return Material(report)
-    told_facts = {node.name: told(node) for node in load(folder, "auto").cluster}
+    told_facts = {node.name: row_values(node) for node in load(folder, "auto").cluster}
     logs = {path.name: _end_of(path) for path in sorted((folder / "logs").glob("*.log"))}
     return Material(report, told_facts, logs)
 

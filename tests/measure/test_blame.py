@@ -16,7 +16,7 @@ from tests.measure.test_mesh import names
 
 def edges(*failed, reason="filtered"):
     """Failed edges from pairs."""
-    return [Edge(source, target, 1, reason) for source, target in failed]
+    return [Edge(source=source, target=target, port=1, reason=reason) for source, target in failed]
 
 
 @pytest.mark.parametrize("count", [3, 5, 128, 512])

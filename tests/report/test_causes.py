@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.ledger.findings import Finding, Verdict, Where
-from preflight.report.causes import causes, counts_of_nodes, nodes_told, worst_of_nodes
+from preflight.report.causes import causes, counts_of_nodes, nodes_text, worst_of_nodes
 from preflight.report.document import Counts
 
 THREE = ("node1", "node2", "node3")
@@ -60,9 +60,9 @@ def test_in_a_run_cut_short_no_node_looks_good(make_report):
 def test_nodes_are_folded_and_long_lists_cut(make_report):
     """All of three are said so; a list that folds badly keeps its number."""
     report = make_report(size=300)
-    assert nodes_told(report, ("node1", "node2"), most=40) == "node[1-2]"
-    assert nodes_told(report, report.nodes, most=40) == "all 300 nodes"
-    assert nodes_told(report, (), most=40) == "no node"
-    cut = nodes_told(report, tuple(report.nodes)[::2], most=40)
+    assert nodes_text(report, ("node1", "node2"), most=40) == "node[1-2]"
+    assert nodes_text(report, report.nodes, most=40) == "all 300 nodes"
+    assert nodes_text(report, (), most=40) == "no node"
+    cut = nodes_text(report, tuple(report.nodes)[::2], most=40)
     assert cut.endswith("... (150 nodes)")
     assert len(cut) < 44

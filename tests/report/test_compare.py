@@ -76,7 +76,7 @@ def test_bandwidth_is_compared_at_the_same_size_only(make_report, bench):
     then = Snapshot(make_report(bench=bench))
     now = Snapshot(make_report(bench=msgspec.structs.replace(bench, results=(other, slower))))
     (drift,) = changes(then, now).bandwidth
-    assert (drift.bytes, drift.told) == (second.bytes, "slower")
+    assert (drift.bytes, drift.trend) == (second.bytes, "slower")
     assert (drift.before_low_gbytes_per_s, drift.now_gbytes_per_s) == (second.busbw_low_gbytes_per_s, 0.05)
 
 

@@ -108,6 +108,17 @@ def test_consequences_and_skips_fold_into_a_line_for_each_reason(make_report):
     assert "Fix: ssh node2 true" in text
 
 
+def test_checks_skipped_for_rare_reasons_are_named(make_report):
+    """Three reasons have lines of their own; of the others the ids are there, and how to see all of them."""
+    common = (Finding(f"g.c{n}", Verdict.SKIP, THREE, f"reason {n // 2}") for n in range(6))
+    rare = [Finding(f"r.c{n}", Verdict.SKIP, THREE, f"rare reason {n}") for n in range(10)]
+    text = " ".join(summary(make_report(*common, *rare)).split())
+    assert "SKIP 10 checks for other reasons: r.c0, r.c1, r.c2," in text
+    assert "r.c7 and 2 more (-v lists all)" in text
+    few = summary(make_report(*(Finding(f"g.c{n}", Verdict.SKIP, THREE, f"reason {n}") for n in range(4))))
+    assert "SKIP   1 check for other reasons: g.c3\n" in few
+
+
 def big(make_report, count):
     """A cluster with everything wrong at once, and words that differ from node to node."""
     names = tuple(f"node{number}" for number in range(1, count + 1))
@@ -197,7 +208,7 @@ def test_lines_of_the_users_files_are_named(make_report):
     assert "no node" in text
 
 
-def test_what_nobody_asked_and_what_was_waived_is_said(make_report):
+def test_what_was_not_asked_and_what_was_waived_is_said(make_report):
     """Neither is a pass."""
     report = make_report(
         *passing(),
@@ -239,9 +250,11 @@ def test_hostile_text_reaches_no_terminal(hostile_report):
 
 
 def test_one_line_and_every_check_are_told_on_request(full_report):
-    """-q says the verdict and where the rest is, -v each check with its nodes above the summary."""
+    """-q says the verdict, the first cause and where the rest is, -v each check with its nodes above the summary."""
     line = TELLING["line"](full_report, directory="reports/x", width=80)
-    assert line == "NO-GO  3 nodes, 41 s: 1 check fails on node3, 1 check was not measured, 1 check warns; reports/x\n"
+    verdict = "NO-GO  3 nodes, 41 s: 1 check fails on node3, 1 check was not measured, 1 check warns"
+    cause = "network.mtu_is_the_same: mtu: 9000 on node[1-2], 1500 on node3"
+    assert line == f"{verdict}; {cause}; reports/x\n"
     lines = TELLING["checks"](full_report, directory="reports/x", width=80).splitlines()
     assert lines[:2] == ["FAIL   network.mtu_is_the_same  node3", "PASS   network.mtu_is_the_same  node[1-2]"]
     assert len([name for name in lines[:5] if name]) == 5
