@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from preflight.errors import UsageError
+from preflight.judge.existing import checks_folder
 from preflight.options.table import BENCH_OPTIONS, OPTIONS, Chosen, canonical, destination
 
+__all__ = ["checks_folder"]
+pytest_plugins = ("preflight.judge.leaving",)
 SHARED = "hosts"  # the one short option that another plugin (pytest-testinfra) may own with the same meaning
 
 
@@ -82,10 +84,3 @@ def chosen_options(config: pytest.Config) -> Chosen:
     values["tells"] = config.getoption("preflight_tells", "")
     values["taken"] = taken
     return Chosen(values)
-
-
-def checks_folder() -> Path:
-    """The checks that come with preflight: inside the package in a wheel, beside it in a checkout."""
-    package = Path(__file__).parent
-    inside = package / "checks"
-    return inside if inside.is_dir() else package.parent / "checks"

@@ -38,6 +38,7 @@ class Mesh(Measured, frozen=True):
     blamed: tuple[tuple[str, ...], ...] = ()  # node sets, from preflight.mesh.blame
     unmeasured: dict[str, str] = {}  # nodes that took no part, with the reason
     seconds: float = 0.0
+    node_names: tuple[str, ...] = ()  # the nodes it was started on
 
 
 class Result(Measured, frozen=True):
@@ -165,6 +166,7 @@ class Bench(Measured, frozen=True):
     baseline: tuple[Result, ...] = ()  # the results of the earlier run that --baseline names
     devices: tuple[Device, ...] = ()  # beside a slow result the matrices alone, all figures where they were asked for
     devices_not_measured: str = ""
+    node_names: tuple[str, ...] = ()  # the nodes it was started on
 
     def of(self, op: str) -> tuple[Result, ...]:
         """The results of a collective, each of another size."""
@@ -268,6 +270,7 @@ class Training(Measured, frozen=True):
     checkpoint_dir: str = ""
     failure: JobFailure | None = None
     drill: Drill | None = None
+    node_names: tuple[str, ...] = ()  # the nodes it was started on
 
     def joined(self) -> tuple[TrainedRank, ...]:
         """The ranks, or NotMeasured when the training gave none."""

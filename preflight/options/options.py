@@ -148,11 +148,21 @@ def _words(option: str, text: str) -> tuple[str, ...]:
         raise UsageError(f"{option} {text!r}: {error}") from None
 
 
+def _refuse_contradicting_sources(hosts: str | None, from_run: str | None) -> None:
+    """An empty value is an unset variable of a script, and must not mean local or nothing."""
+    for name, value in (("--hosts", hosts), ("--from", from_run)):
+        if value is not None and not value.strip():
+            raise UsageError(f"{name} is empty")
+    if hosts is not None and from_run is not None:
+        raise UsageError("--hosts with --from: a stored run is of its own hosts; leave one of them out")
+
+
 SWEEP_WORDS = ("op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode", "scope")
 
 
 def options_from(chosen: Chosen, command: list[str]) -> Options:
     """The typed options. Raises UsageError for the first that cannot be."""
+    _refuse_contradicting_sources(chosen["hosts"], chosen["from"])
     return Options(
         hosts="local" if chosen["hosts"] is None else chosen["hosts"],
         python=chosen["python"],

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TypeVar
 
+import msgspec
+
 from preflight.collect import ending, files, subjects, trust
 from preflight.errors import NotApplicable, NotMeasured, PreflightError
 from preflight.facts import view
@@ -21,8 +23,10 @@ from preflight.launch.launchers import why_not
 from preflight.measure import bench, devices, mesh, scope, streams, training
 from preflight.options.options import Options
 from preflight.report.compare import Snapshot
+from preflight.report.document import NodeInfo
 from preflight.results import Bench, Mesh, Training
 from preflight.run.progress import Progress
+from preflight.run.source import Measurements
 from preflight.session.fleet import Fleet
 
 T = TypeVar("T")
@@ -37,12 +41,12 @@ CLOSING_SECONDS = 8.0  # kept back from the deadline for ending the nodes and wr
 
 @dataclass
 class Run:
-    """A live run. Create it, `open` it, ask it, `close` it; a stage that has no time left is NotMeasured."""
+    """A live run: `open` it, use it, `close` it; a stage that has no time left is NotMeasured."""
 
     options: Options
     hosts: tuple[Host, ...]
     progress: Progress = field(default_factory=lambda: Progress(0))
-    started: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    started: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     stage_seconds: dict[str, float] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
@@ -98,8 +102,29 @@ class Run:
         for name, facts_of in (await trust.collect(sessions, hosts_of, opts)).items():
             self.documents[name] = merge(self.documents[name], *facts_of)
 
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken so far."""
+        return time.monotonic() - (self.deadline - self.options.deadline_seconds)
+
+    def measured(self) -> Measurements:
+        """What the jobs have measured so far; starts none."""
+        return Measurements(self._mesh, self._bench, self._training)
+
+    def node_infos(self) -> dict[str, NodeInfo]:
+        """How each node was addressed, and whether it answered."""
+        return {host.name: self._node_info(host) for host in self.hosts}
+
+    def _node_info(self, host: Host) -> NodeInfo:
+        try:
+            address = view.training_address(self.cluster[host.name])
+        except (KeyError, PreflightError):
+            address = host.address
+        return NodeInfo(host=written(host), address=address, reached=host.name in self.documents)
+
     def close(self) -> None:
-        """End every keeper; what a node could not clean up is a note."""
+        """End every node agent; what a node could not clean up is a note."""
+        self.progress.end()
         if self._fleet is None:
             return
         self._timed("close", self._fleet.close)
@@ -130,7 +155,8 @@ class Run:
             }
             seconds = self._left(MESH_SECONDS)
             work = mesh.run(self.fleet.sessions, addresses, full=self.options.full_mesh, seconds=seconds)
-            self._mesh = self._timed("mesh", lambda: self.fleet.run(work, seconds=seconds + 5.0))
+            result = self._timed("mesh", lambda: self.fleet.run(work, seconds=seconds + 5.0))
+            self._mesh = msgspec.structs.replace(result, node_names=tuple(addresses))
         return self._mesh
 
     def bench(self) -> Bench:
@@ -142,7 +168,7 @@ class Run:
             searching += devices.SECONDS
             groups = scope.rounds(opts.sweep.scope, crew.placements())
             seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep, max(1, len(groups)))))
-            told = bench.settings(crew.backend, len(crew.cluster), opts.sweep, groups=groups, seconds=seconds)
+            values = bench.settings(crew.backend, len(crew.cluster), opts.sweep, groups=groups, seconds=seconds)
             plan = bench.Plan(
                 "direct",
                 is_localizing=opts.localize,
@@ -153,30 +179,32 @@ class Run:
                 say=self.progress.say,
                 scope=opts.sweep.scope,
             )
-            job = crew.job("collectives", told, seconds=self._left(seconds))
+            job = crew.job("collectives", values, seconds=self._left(seconds))
             work = bench.run(self.fleet.sessions, crew.cluster, job, plan)
             left = self._left(seconds + searching)
-            self._bench, outcomes = self._timed("bench", lambda: self.fleet.run(work, seconds=left))
+            result, outcomes = self._timed("bench", lambda: self.fleet.run(work, seconds=left))
+            self._bench = msgspec.structs.replace(result, node_names=job.nodes)
             for name, outcome in outcomes.items():
                 self._keep_logs(name, outcome)
         return self._bench
 
     def training(self) -> Training:
-        """The reference training through the launcher asked for."""
+        """The reference training through the chosen launcher."""
         if self._training is None:
             self._begin("training: running the reference job")
             opts, crew = self.options, self.crew
             if self.not_started():
                 raise NotApplicable(self.not_started())
-            told = training.settings(crew.backend, opts)
-            job = crew.job("train", told, seconds=self._left(TRAINING_SECONDS))
+            values = training.settings(crew.backend, opts)
+            job = crew.job("train", values, seconds=self._left(TRAINING_SECONDS))
             job = replace(job, starting=opts.starting, placements=crew.placements(opts.starting))
             refusal = why_not(opts.launcher, job, view.packages(crew.cluster))
             if refusal:
                 raise NotMeasured(refusal)
             work = training.run(self.fleet.sessions, job, opts, algbw_gbytes_per_s=self._algbw())
             left = self._left(300.0)
-            self._training, outcomes = self._timed("training", lambda: self.fleet.run(work, seconds=left))
+            result, outcomes = self._timed("training", lambda: self.fleet.run(work, seconds=left))
+            self._training = msgspec.structs.replace(result, node_names=job.nodes)
             for name, outcome in outcomes.items():
                 self._keep_logs(name, outcome)
         return self._training
@@ -196,8 +224,8 @@ class Run:
         self._begin("ending: looking at the nodes once more")
         sessions = {name: self.fleet.sessions[name] for name in self.documents}
         work = ending.collect(sessions)
-        for name, told in self._timed("ending", lambda: self.fleet.run(work, seconds=self._left(20.0))).items():
-            self.documents[name] = merge(self.documents[name], *told)
+        for name, facts_of in self._timed("ending", lambda: self.fleet.run(work, seconds=self._left(20.0))).items():
+            self.documents[name] = merge(self.documents[name], *facts_of)
         self.cluster = view.view(self.documents.values(), self.options.backend)
 
     def planned(self) -> tuple[str, ...]:
@@ -207,11 +235,11 @@ class Run:
     def _full_mesh_seconds(self) -> float:
         """What the streams between all pairs will take, said before they start; refused where there is no time."""
         seconds = streams.full_mesh_seconds(len(self.crew.cluster))
-        told = f"streams between all pairs of {len(self.crew.cluster)} nodes: about {seconds:.0f} s"
+        note = f"streams between all pairs of {len(self.crew.cluster)} nodes: about {seconds:.0f} s"
         if seconds > self._left(seconds):
-            raise NotMeasured(f"{told}, more than the deadline leaves: give a longer --deadline")
-        self.notes.append(told)
-        self.progress.say(told)
+            raise NotMeasured(f"{note}, more than the deadline leaves: give a longer --deadline")
+        self.notes.append(note)
+        self.progress.say(note)
         return 2 * seconds + SEARCH_SECONDS
 
     def _algbw(self) -> float | None:
@@ -232,7 +260,7 @@ class Run:
         return min(wanted, left)
 
     def _timed(self, stage: str, work: Callable[[], T]) -> T:
-        """Run a stage once: one that broke tells every further check the same, and is not started again."""
+        """Run a stage once: one that broke gives every further check the same reason, and is not started again."""
         if stage in self._broken:
             raise NotMeasured(self._broken[stage])
         begun = time.monotonic()
@@ -250,3 +278,12 @@ class Run:
         for story in outcome.stories:
             placement = story.placement
             self.logs[f"{stage}-rank{placement.rank}-{placement.node}.log"] = story.log
+
+
+def written(host: Host) -> str:
+    """The host as a user writes it, without options: user@address:port."""
+    user = f"{host.user}@" if host.user else ""
+    if host.port:
+        address = f"[{host.address}]" if ":" in host.address else host.address
+        return f"{user}{address}:{host.port}"
+    return f"{user}{host.address}"
