@@ -13,6 +13,7 @@ import pytest
 from preflight.errors import NotApplicable, NotMeasured, UsageError
 from preflight.judge.existing import check_id
 from preflight.judge.judge import KINDS, Check
+from preflight.judge.leaving import no_exit
 
 # What a check waits for decides how it runs; with `node` beside `cluster` its body is evaluated for every node.
 BY_WEIGHT = ("ending", "training", "bench", "mesh", "node", "cluster")
@@ -57,7 +58,8 @@ def contained(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(**arguments: Any) -> None:
         try:
-            returned = function(**arguments)
+            with no_exit():
+                returned = function(**arguments)
         except pytest.skip.Exception as skipped:
             raise NotApplicable(str(skipped)) from None
         except (pytest.fail.Exception, pytest.xfail.Exception) as failed:

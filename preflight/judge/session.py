@@ -19,7 +19,7 @@ from preflight.judge import launch_files
 from preflight.judge.existing import checks_folder, deselected_by, existing, why_not_collected
 from preflight.judge.items import check_of, contained, id_of, id_of_node, refuse_without_asserts
 from preflight.judge.judge import KINDS, REACH_CHECK, Check, Judge
-from preflight.judge.leaving import LEAVE, never_green, no_exit
+from preflight.judge.leaving import LEAVE, never_green
 from preflight.launch.rules.check import check_files
 from preflight.ledger.findings import EXIT_USAGE, SEVERITY, Finding, Verdict
 from preflight.ledger.ledger import Ledger
@@ -233,9 +233,7 @@ class Checking:
         check = self.checks[id_of(pyfuncitem)]
         others = {name: value for name, value in pyfuncitem.funcargs.items() if name not in OURS}
         guarded = replace(check, function=contained(check.function), others=others)
-        with no_exit():
-            judged = self.judge.judge(guarded)
-        findings = [counting for finding in judged for counting in self.ledger.record(finding)]
+        findings = [counting for finding in self.judge.judge(guarded) for counting in self.ledger.record(finding)]
         worst = max(findings, key=lambda finding: SEVERITY[finding.counted], default=None)
         if worst is not None and worst.counted in {Verdict.FAIL, Verdict.ERROR}:
             pytest.fail(f"{worst.verdict}: {hosts.fold(worst.nodes)}: {worst.message}", pytrace=False)

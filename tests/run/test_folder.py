@@ -73,3 +73,14 @@ def test_a_report_that_cannot_be_written_is_an_error(site):
     code, output = site.run("--hosts=local", "test_site.py")
     assert code == 3
     assert "the report could not be written" in output
+
+
+def test_facts_of_an_earlier_run_in_the_same_folder_are_removed(site):
+    """They would be judged as if they belonged to this run; other files of the folder stay."""
+    site.write(PASSING)
+    (site.report / "facts").mkdir(parents=True)
+    for name in ("facts/node9.json", "facts/notes.txt"):
+        (site.report / name).write_text("{}")
+    code, output = site.run("--hosts=local", "test_site.py")
+    assert code == 0, output
+    assert sorted(path.name for path in (site.report / "facts").iterdir()) == ["local.json", "notes.txt"]
