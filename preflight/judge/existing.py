@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 
-# Where pytest does not look either; a site's own norecursedirs is not asked, for it may hide checks.
+# Where pytest does not look either; a site's own norecursedirs is not read, since it may hide checks.
 PASSED_OVER = (".*", "__pycache__", "*.egg", "_darcs", "CVS", "build", "dist", "node_modules", "venv", "{arch}")
 FILES = ("test_*.py", "*_test.py")
 FUNCTIONS = "test"

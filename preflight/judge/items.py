@@ -86,7 +86,7 @@ def _is_deferred(function: object) -> bool:
 
 
 def refuse_without_asserts(assert_mode: str) -> None:
-    """Checks are assert statements. Raises UsageError where Python or pytest is told to leave them out or mute."""
+    """Checks are assert statements. Raises UsageError where an option leaves them out or takes their messages away."""
     if sys.flags.optimize:
         raise UsageError("python -O (PYTHONOPTIMIZE) leaves out assert statements: no check could fail")
     if assert_mode == "plain":

@@ -315,7 +315,7 @@ class Checking:
 
 
 def _quiet_pytest(config: pytest.Config) -> None:
-    """Our summary says what failed; pytest's own only when the user asked for it."""
+    """Our summary says what failed; pytest's own only where the user wants it."""
     if config.option.tbstyle == "auto":
         config.option.tbstyle = "no"
     if config.option.reportchars == "fE":

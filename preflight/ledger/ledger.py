@@ -112,5 +112,5 @@ class Ledger:
         return Verdict.FAIL if overall is Verdict.WARN and fail_on_warn else overall
 
     def exit_code(self, *, fail_on_warn: bool = False) -> int:
-        """0 pass or warn, 1 fail, 3 error, 5 nothing asked or all skipped."""
+        """0 pass or warn, 1 fail, 3 error, 5 no check asked or all skipped."""
         return EXIT_CODES[self.verdict(fail_on_warn=fail_on_warn)]

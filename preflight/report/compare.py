@@ -91,7 +91,7 @@ def _urgent_first(change: FindingChange) -> tuple[bool, int]:
 
 
 def _fact_changes(before: Snapshot, now: Snapshot) -> tuple[FactChange, ...]:
-    alike: dict[tuple[str, str, str], list[str]] = {}
+    same: dict[tuple[str, str, str], list[str]] = {}
     for node in now.report.nodes:
         if node not in before.facts or node not in now.facts:
             continue
@@ -99,8 +99,8 @@ def _fact_changes(before: Snapshot, now: Snapshot) -> tuple[FactChange, ...]:
         for fact in dict.fromkeys((*then, *later)):
             pair = then.get(fact, "none"), later.get(fact, "none")
             if pair[0] != pair[1]:
-                alike.setdefault((fact, *pair), []).append(node)
-    return tuple(FactChange(fact, tuple(nodes), was, is_now) for (fact, was, is_now), nodes in alike.items())
+                same.setdefault((fact, *pair), []).append(node)
+    return tuple(FactChange(fact, tuple(nodes), was, is_now) for (fact, was, is_now), nodes in same.items())
 
 
 def _drift(then: Result, now: Result) -> Drift:

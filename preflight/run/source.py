@@ -1,4 +1,4 @@
-"""What can be asked of a run, live or stored?"""
+"""What does a run offer to checks and to the report, live or stored?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Measurements:
 
 
 class Source(Protocol):
-    """Where checks get facts and measurements from; a job starts when its result is first asked for."""
+    """Where checks get facts and measurements from; a job starts when its result is first wanted."""
 
     @property
     def names(self) -> tuple[str, ...]: ...  # noqa: D102

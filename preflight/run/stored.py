@@ -1,4 +1,4 @@
-"""What did a finished run store, so that it can be judged again without contacting anybody?"""
+"""What did a finished run store, so that it can be judged again without contacting a node?"""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class StoredRun:
         return self.report.run.started
 
     def open(self) -> None:
-        """Nobody is contacted."""
+        """No node is contacted."""
 
     def close(self) -> None:
         """Nothing was opened."""
@@ -134,9 +134,9 @@ def material(folder: Path, report: RunReport) -> Material:
     """What report.html draws from, as far as the folder holds it; `folder` may be report.json alone."""
     if not folder.is_dir():
         return Material(report)
-    told_facts = {node.name: told(node) for node in load(folder, "auto").cluster}
+    shown_facts = {node.name: told(node) for node in load(folder, "auto").cluster}
     logs = {path.name: _end_of(path) for path in sorted((folder / "logs").glob("*.log"))}
-    return Material(report, told_facts, logs)
+    return Material(report, shown_facts, logs)
 
 
 def _end_of(path: Path) -> str:
