@@ -85,7 +85,7 @@ def test_a_verb_that_does_not_work_yet_is_not_supported(verb, capsys):
         (["run", "--deadline"], "expected one argument"),
         (["run", "--backend", "mpi"], "--backend 'mpi': not supported"),
         (["run", "--hosts", "a;reboot"], "'a;reboot' is not a host name"),
-        (["bench", "--hosts", ""], "names no host"),
+        (["bench", "--hosts", ""], "--hosts is empty"),
         (["train", "--env", "X"], "--env 'X': wanted NAME=VALUE"),
         (["facts", "--hosts=-oProxyCommand=x"], "is not a host name"),
         (["facts", "--profile", "quick"], "unrecognized arguments"),
