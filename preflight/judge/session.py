@@ -20,13 +20,11 @@ from preflight.judge.existing import checks_folder, deselected_by, existing, why
 from preflight.judge.items import check_of, contained, id_of, id_of_node, refuse_without_asserts
 from preflight.judge.judge import KINDS, REACH_CHECK, Check, Judge
 from preflight.judge.leaving import LEAVE, never_green
-from preflight.launch.rules.check import check_files
 from preflight.ledger.findings import EXIT_USAGE, SEVERITY, Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.ledger.waivers import waive
 from preflight.options import launch
-from preflight.options.options import Options, options_from
-from preflight.options.table import Chosen
+from preflight.options.options import Options
 from preflight.report.compare import Snapshot
 from preflight.run import folder, history, stored
 from preflight.run.live import Run
@@ -80,29 +78,23 @@ class Checking:
         self._guards = contextlib.ExitStack()
 
     @classmethod
-    def configured(cls, config: pytest.Config, chosen: Chosen) -> Checking:
-        """The plugin for these options. Raises UsageError."""
-        options = options_from(chosen, ["pytest", *map(str, config.invocation_params.args)])
-        if options.launch:
-            # An unreadable file is a usage error, said before anybody is contacted.
-            _, files = check_files(options.launch)
-            options = launch.with_files(options, files, launcher=chosen["launcher"])
-        named = hosts.parse_hosts(options.hosts) if options.from_run is None else ()
-        if chosen["dry_run"]:
-            print(folder.dry_run_text(options, named))
+    def configured(cls, config: pytest.Config, options: Options, *, taken: tuple[str, ...] = ()) -> Checking:
+        """The plugin for these options; `taken` are short options of other plugins. Raises UsageError."""
+        if options.dry_run:
+            print(folder.dry_run_text(options, options.hosts if options.from_run is None else ()))
             pytest.exit("dry run: nothing was contacted", returncode=0)
         source: ReportedSource
         if options.from_run is not None:
             source = stored.load(options.from_run, options.backend)
             baseline = history.baseline(options, source.names)
         else:
-            baseline = history.baseline(options, [host.name for host in named])
-            source = Run(options, named, progress=on_terminal(len(named)), baseline=baseline)
+            names = [host.name for host in options.hosts]
+            baseline = history.baseline(options, names)
+            source = Run(options, progress=on_terminal(len(names)), baseline=baseline)
         _quiet_pytest(config)
-        checking = cls(config, options, source, baseline=baseline, taken=chosen.values["taken"])
-        checking.json_target = chosen["json"] or ""
-        # pytest's own -v names every check already, so only its -q counts here; our verbs say what they want.
-        checking.verbosity = chosen.values["tells"] or ("line" if config.option.verbose < 0 else "summary")
+        checking = cls(config, options, source, baseline=baseline, taken=taken)
+        checking.json_target = options.json
+        checking.verbosity = options.verbosity
         return checking
 
     # -- fixtures: markers of how a check runs; the judge puts the real objects in their place
@@ -219,9 +211,8 @@ class Checking:
         try:
             self.source.open()
             if self.options.launch:
-                self.plan = launch_files.record(
-                    self.ledger, self.options.launch, self.source.cluster, tuple(n.name for n in self.source.cluster)
-                )
+                names = tuple(node.name for node in self.source.cluster)
+                self.plan = launch_files.record(self.ledger, self.options.files, self.source.cluster, names)
                 self.plan["reference_job"] = self.source.not_started() or launch.started_by(self.options)
         except PreflightError as error:
             self.broken_because = str(error)

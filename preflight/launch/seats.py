@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -63,10 +64,9 @@ def _by_hand(plans: list[Plan], cluster: Cluster | None) -> tuple[Seat, ...]:
 def _seat(rank: int, index: int, local: int, plan: Plan, facts: NodeFacts | None) -> Seat:
     interface = address = ""
     if facts is not None:
-        try:
-            interface, address = facts.network.training_interface.name, facts.best_address()
-        except FactMissing:
-            address = facts.address
+        address = facts.address_for_peers()
+        with contextlib.suppress(FactMissing):
+            interface = facts.network.training_interface.name
     return Seat(
         rank,
         facts.name if facts is not None else f"node {index}",
@@ -90,10 +90,7 @@ def _device(plan: Plan, local: int, facts: NodeFacts | None) -> str:
 
 
 def _gpus(facts: NodeFacts | None) -> int:
-    try:
-        return len(facts.gpu.readable()) if facts is not None else 0
-    except FactMissing:
-        return 0
+    return facts.gpu_count() if facts is not None else 0
 
 
 def described(plan: Plan) -> dict[str, object]:

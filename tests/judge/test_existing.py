@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from preflight.judge.existing import checks_folder, deselected_by, existing, why_not_collected
-from tests.checks.cluster import checks
+from tests.checks.samples import checks
 
 NOTHING = Namespace(keyword="", markexpr="", deselect=None, lf=False, ignore=None, ignore_glob=None)
 

@@ -11,7 +11,6 @@ from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
 from preflight.launch.address import is_loopback, logs_in, wrong_with
 from preflight.launch.field import Sourced, told
-from preflight.launch.layout import gpus_of
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.ledger.findings import Finding, Where
 
@@ -47,7 +46,7 @@ def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> I
         if not logs_in(plan) or is_told or len(cluster) < 2 or plan.launcher not in ("deepspeed", "accelerate"):
             continue
         try:
-            listed, right = first.network.first_address(), first.best_address()
+            listed, right = first.network.first_address(), first.address_for_peers()
         except FactMissing:
             continue
         if listed != right:
@@ -83,7 +82,7 @@ def endpoint_is_recognised(files: LaunchFiles, cluster: Cluster) -> Iterable[Fin
                 f"no node takes the endpoint {address.value} for its own: {holder.name} has the address, and its host"
                 f" name {holder.identity.hostname} is {own}; every node connects and nobody listens"
             )
-            fix = f"`{first.best_address()} {first.identity.hostname}` in /etc/hosts of {first.name}"
+            fix = f"`{first.address_for_peers()} {first.identity.hostname}` in /etc/hosts of {first.name}"
             yield fail("rendezvous_endpoint_is_recognised", message, address.where, fix=fix, nodes=(holder.name,))
 
 
@@ -122,7 +121,7 @@ def compile_finds_a_compiler(files: LaunchFiles, cluster: Cluster) -> Iterable[F
 
 def cpu_ranks_are_told_so(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """On nodes without GPUs accelerate forms one world only where a variable tells it."""
-    if any(map(gpus_of, cluster)):
+    if any(node.gpu_count() for node in cluster):
         return
     for plan in files.plans:
         kind = plan.settings.get("distributed_type")

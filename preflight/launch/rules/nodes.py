@@ -72,7 +72,7 @@ def address_is_rank_0s(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
             continue
         owners = [node.name for node in cluster if _owns(node, address.value)]
         first = cluster.nodes[0]
-        right = first.best_address()
+        right = first.address_for_peers()
         fix = f"{right} (the address of {first.name})"
         if not owners and _is_ip(address.value):
             message = f"the master address {address.value} belongs to none of the {len(cluster)} hosts"
@@ -101,7 +101,7 @@ def _on_training(address: Sourced[str], node: NodeFacts) -> Iterable[Finding]:
                 "master_address_is_on_the_training_interface",
                 message,
                 address.where,
-                fix=node.best_address(),
+                fix=node.address_for_peers(),
                 nodes=(node.name,),
             )
     except FactMissing:
