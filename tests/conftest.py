@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,10 +33,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[bool | None]:
-    """Let a worker wait while a test runs that bears no other beside it."""
+    """Let a worker wait while an exclusive test runs."""
     if not hasattr(item.config, "workerinput"):
         return (yield)
-    with workers.turn(is_exclusive=kinds.is_exclusive(item)):
+    with workers.turn(Path(__file__), Path(workers.__file__), is_exclusive=kinds.is_exclusive(item)):
         return (yield)
 
 

@@ -66,18 +66,18 @@ def in_machine_network(command: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def turn(*, is_exclusive: bool) -> Iterator[None]:
-    """Wait until a test may run: beside the others, or while no other does."""
-    # Locks on files that are there anyway. Whoever waits for the room keeps the door, so that nobody overtakes.
-    with open(__file__) as room:
-        with open(Path(__file__).with_name("conftest.py")) as door:
-            fcntl.flock(door, fcntl.LOCK_EX)
-            fcntl.flock(room, fcntl.LOCK_EX if is_exclusive else fcntl.LOCK_SH)
-            fcntl.flock(door, fcntl.LOCK_UN)
+def turn(door: Path, room: Path, *, is_exclusive: bool) -> Iterator[None]:
+    """Wait until a test may run: beside the others, or while no other does. Any two files serve as the locks."""
+    with open(room) as inside:
+        with open(door) as outside:
+            # Whoever waits for the room holds the door, so that later tests cannot keep an exclusive one waiting.
+            fcntl.flock(outside, fcntl.LOCK_EX)
+            fcntl.flock(inside, fcntl.LOCK_EX if is_exclusive else fcntl.LOCK_SH)
+            fcntl.flock(outside, fcntl.LOCK_UN)
         try:
             yield
         finally:
-            fcntl.flock(room, fcntl.LOCK_UN)  # closing is not enough: a forked child may hold the file too
+            fcntl.flock(inside, fcntl.LOCK_UN)  # closing is not enough: a forked child may hold the file too
 
 
 def scheduler(config: pytest.Config, log: Any) -> Any:
