@@ -42,7 +42,9 @@ def site(tmp_path):
             (tmp_path / name).write_text(text)
 
         def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
-            argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--report-dir={self.report}", *words]
+            # hypothesis costs each of these sessions a second, and none of them uses it.
+            without = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
+            argv = [sys.executable, "-m", "pytest", *without, f"--report-dir={self.report}", *words]
             return subprocess.Popen(
                 argv,
                 cwd=tmp_path,
