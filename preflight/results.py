@@ -38,6 +38,7 @@ class Mesh(Measured, frozen=True, kw_only=True):
     blamed: tuple[tuple[str, ...], ...] = ()  # node sets, from preflight.mesh.blame
     unmeasured: dict[str, str] = {}  # nodes that took no part, with the reason
     seconds: float = 0.0
+    node_names: tuple[str, ...] = ()  # the nodes it was started on
 
 
 class Result(Measured, frozen=True, kw_only=True):
@@ -170,6 +171,7 @@ class Bench(Measured, frozen=True, kw_only=True):
     baseline: tuple[Result, ...] = ()  # the results of the earlier run that --baseline names
     devices: tuple[Device, ...] = ()  # beside a slow result the matrices alone, all figures where they were asked for
     devices_not_measured: str = ""
+    node_names: tuple[str, ...] = ()  # the nodes it was started on
 
     def link_bound_operations(self) -> tuple[str, ...]:
         """The collectives that are as fast as the links, so that `expected` speaks of them.
@@ -283,6 +285,7 @@ class Training(Measured, frozen=True, kw_only=True):
     checkpoint_dir: str = ""
     failure: JobFailure | None = None
     drill: Drill | None = None
+    node_names: tuple[str, ...] = ()  # the nodes it was started on
 
     def joined(self) -> tuple[TrainedRank, ...]:
         """The ranks, or NotMeasured when the training gave none."""

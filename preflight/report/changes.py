@@ -22,6 +22,7 @@ class FindingChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     before: Verdict | None
     verdict: Verdict | None
     message: str  # the later run's, or the earlier one's where it no longer speaks of it
+    blocked_by: str = ""  # the check that stands behind it, where it is only a consequence
 
 
 class FactChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""Which findings keep a job from starting, and on which nodes?"""
+"""Which findings keep a job from starting, on which nodes, and do the gates name checks that exist?"""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import dataclasses
 
 import pytest
 
+from preflight.judge.existing import checks_folder, existing
 from preflight.ledger.findings import Finding, Verdict
-from preflight.ledger.gates import Gatekeeper
+from preflight.ledger.gates import BENCH_GATES, GATES, MESH_GATES, RULES, Gatekeeper, is_gate
 
+CHECKS = existing([str(checks_folder())], checks_folder())
 NODES = ("node1", "node2", "node3")
 
 
@@ -93,3 +95,21 @@ def test_where_hardly_a_node_is_good_the_gate_alone_decides():
     slow = [found("network.mtu_is_the_same", "node1"), found("limits.nofile", "node2")]
     assert gate("bench", found(NAMES, "node3"), *slow, is_pruning=True)[1] == {"node3"}
     assert gate("bench", *slow, found("files.room", "node3"), is_pruning=True) == OPEN
+
+
+@pytest.mark.parametrize("word", sorted({*MESH_GATES, *BENCH_GATES}))
+def test_every_gate_is_a_check_or_the_subject_of_some(word):
+    """A check that was renamed would open its gate without a word."""
+    assert CHECKS
+    found = [check for check in CHECKS if (check.startswith(word) if word.endswith(".") else check == word)]
+    assert found, f"no check is called {word}"
+
+
+def test_a_gate_is_a_whole_id_or_a_whole_subject():
+    """Nothing gates by the beginning of its name, and no check has the subject of the rules on launch files."""
+    assert is_gate("bench", "network.training_interface_exists")
+    assert not is_gate("bench", "network.training_interface_exists_no_more")
+    assert is_gate("bench", "names.anything")
+    assert not is_gate("bench", "names_of_ours.anything")
+    assert {kind for kind in GATES if is_gate(kind, "launch.any_rule")} == {"training"}
+    assert not [check for check in CHECKS if check.startswith(RULES)]

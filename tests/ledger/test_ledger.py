@@ -158,3 +158,12 @@ def test_losing_or_spoiling_any_cell_of_a_passing_ledger_makes_it_not_pass(check
     position = cells.index(cell)
     renamed._recorded[position] = dataclasses.replace(renamed._recorded[position], nodes=("elsewhere",))
     assert renamed.exit_code() == 3
+
+
+def test_what_is_left_out_is_kept_by_its_first_reason():
+    """A check that a profile left out is not counted again for what came later."""
+    ledger = Ledger()
+    for check, reason in (("a.b", "profile quick"), ("c.d", "-k"), ("a.b", "-k"), ("e.f", "-k")):
+        ledger.leave_out(check, reason)
+    assert ledger.left_out() == {"profile quick": ("a.b",), "-k": ("c.d", "e.f")}
+    assert (ledger.expected, ledger.exit_code()) == (set(), 5)

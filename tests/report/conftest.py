@@ -49,7 +49,11 @@ def full_report(make_report, bench, training):
         ),
         Finding("network.mtu_is_the_same", Verdict.PASS, ("node1", "node2"), "The MTU is the same"),
         Finding(
-            "bench.is_fast", Verdict.ERROR, ("node1", "node2", "node3"), "not started: network.mtu_is_the_same on node3"
+            "bench.is_fast",
+            Verdict.ERROR,
+            ("node1", "node2", "node3"),
+            "not started: network.mtu_is_the_same on node3",
+            blocked_by="network.mtu_is_the_same",
         ),
         Finding("limits.nofile", Verdict.WARN, ("node2",), "nofile is 1024", "ulimit -n 65536", seconds=0.25),
         Finding("gpu.driver", Verdict.SKIP, ("node1", "node2", "node3"), "no GPU on any node"),
@@ -219,7 +223,7 @@ def planted(make_report, bench, training):
         ),
         Finding(cause, Verdict.PASS, ("node1", "node2"), "The training interface has the same MTU on every node."),
         *(
-            Finding(f"bench.check{number}", Verdict.ERROR, names, f"not started: {cause} on node3")
+            Finding(f"bench.check{number}", Verdict.ERROR, names, f"not started: {cause} on node3", blocked_by=cause)
             for number in range(6)
         ),
         *(Finding(f"names.check{number}", Verdict.PASS, names, "Names are resolved.") for number in range(30)),

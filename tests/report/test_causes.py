@@ -12,7 +12,10 @@ THREE = ("node1", "node2", "node3")
 def test_the_messages_of_a_check_share_a_card_and_consequences_come_last(make_report):
     """One card for a check with three messages, one for all checks that a cause blocks."""
     report = make_report(
-        *(Finding(f"b.c{number}", Verdict.ERROR, THREE, "blocked by a.b on node3: x") for number in range(4)),
+        *(
+            Finding(f"b.c{number}", Verdict.ERROR, THREE, "blocked by a.b on node3: x", blocked_by="a.b")
+            for number in range(4)
+        ),
         *(
             Finding("a.b", Verdict.ERROR, (name,), f"said {name}", "do it", (Where("f", 1),))
             for name in reversed(THREE)

@@ -10,7 +10,7 @@ from preflight.ledger.findings import Verdict
 from preflight.report.causes import Cause, causes, nodes_text
 from preflight.report.changes import change_lines, heading
 from preflight.report.document import INTERRUPTED_CODES, RunReport
-from preflight.report.groups import checks_by_verdict, groups
+from preflight.report.groups import checks_by_verdict, groups, not_asked_text
 from preflight.report.matrix import rows
 from preflight.report.measurements import measurement_lines
 from preflight.report.printable import printable
@@ -209,10 +209,7 @@ class _Page:
         if passed:
             yield from self._labelled(Verdict.PASS, _count(passed, "check"))
         if self.report.ledger.not_asked:
-            asked = (
-                f"{_count(self.report.ledger.not_asked, 'check')} not asked (profile {printable(self.report.profile)})"
-            )
-            yield f"{'':{INDENT}}{asked}"
+            yield from self._wrapped(printable(not_asked_text(self.report)), first=INDENT, rest=INDENT)
 
     def measurements(self) -> Iterator[str]:
         """Mesh, bench and training, after a blank line; the rows of a table stay whole."""

@@ -19,7 +19,7 @@ from preflight.report.columns import DEVICES, RANKS, RESULTS, columns_of, rate_t
 from preflight.report.document import RunReport
 from preflight.report.facts import compared
 from preflight.report.formats.text import headline
-from preflight.report.groups import checks_by_verdict, groups
+from preflight.report.groups import checks_by_verdict, groups, not_asked_text
 from preflight.report.html import figures
 from preflight.report.html.heatmap import LEGEND, heat_map, pairs
 from preflight.report.html.strip import NARROWEST, SHAPES, STANDING_OUT, strip
@@ -93,6 +93,7 @@ def _page(material: Material, level: Level) -> str:
             change_text=change_text,
             drift_text=drift_text,
             checks=checks_by_verdict(report),
+            not_asked=not_asked_text(report),
             rows=rows(report),
             nodes=sorted(report.nodes, key=lambda node: (report.nodes[node].reached, -SEVERITY[worst[node]])),
             worst=worst,

@@ -13,6 +13,9 @@ THREE = ("node1", "node2", "node3")
 ANSI = re.compile(r"\x1b\[\d+m")
 
 
+REACH = "reach.every_node_answers"
+
+
 def passing(count=5, nodes=THREE):
     return [Finding(f"ok.check{number}", Verdict.PASS, nodes, "holds") for number in range(count)]
 
@@ -29,14 +32,14 @@ def passing(count=5, nodes=THREE):
             [
                 *passing(),
                 Finding("a.b", Verdict.FAIL, ("node3",), "m"),
-                Finding("a.c", Verdict.ERROR, THREE, "not started: a.b"),
+                Finding("a.c", Verdict.ERROR, THREE, "not started: a.b", blocked_by="a.b"),
             ],
             "NO-GO  3 nodes, 41 s: 1 check fails on node3, 1 check was not measured",
         ),
         (
             [
                 Finding("a.b", Verdict.ERROR, ("node2",), "not reached"),
-                Finding("a.c", Verdict.ERROR, THREE, "blocked by a.b"),
+                Finding("a.c", Verdict.ERROR, THREE, "blocked by a.b", blocked_by="a.b"),
             ],
             "NOT MEASURED  3 nodes, 41 s: 2 checks were not measured on node2",
         ),
@@ -96,7 +99,7 @@ def test_consequences_and_skips_fold_into_a_line_for_each_reason(make_report):
         Finding(
             "reach.every_node_answers", Verdict.ERROR, ("node2",), "not reached: Connection refused", "ssh node2 true"
         ),
-        *(Finding(f"b.c{n}", Verdict.ERROR, ("node2",), "blocked by reach.every_node_answers") for n in range(40)),
+        *(Finding(f"b.c{n}", Verdict.ERROR, ("node2",), f"blocked by {REACH}", blocked_by=REACH) for n in range(40)),
         *(Finding(f"g.c{n}", Verdict.SKIP, THREE, "no GPU on any node") for n in range(20)),
         *passing(),
     )
@@ -214,8 +217,9 @@ def test_what_was_not_asked_and_what_was_waived_is_said(make_report):
         *passing(),
         Finding("a.b", Verdict.FAIL, ("node1",), "m", waived=True),
         ledger=Counts(expected=16, judged=16, not_asked=4),
+        not_asked={"profile quick": ("b.a", "b.b", "b.c", "b.d")},
     )
-    assert "4 checks not asked (profile standard)" in summary(report)
+    assert "       4 checks not asked (profile quick)\n" in summary(report)
     assert "WARN   a.b  node1 (waived)" in summary(report)
 
 
