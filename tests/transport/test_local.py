@@ -1,0 +1,23 @@
+"""How is a Python on this machine started?"""
+
+from __future__ import annotations
+
+import sys
+
+from preflight.hosts import Host, parse_hosts
+from preflight.transport import LOADER, Reach, command, local
+
+
+def test_this_machine_is_reached_without_a_shell():
+    """The job's interpreter is this one unless another is named; a wrapper stands before it."""
+    (local,) = parse_hosts("local")
+    assert command(local, Reach()) == [sys.executable, "-I", "-B", "-c", LOADER]
+    assert command(local, Reach(python="/opt/py", wrap=("nice",)))[:2] == ["nice", "/opt/py"]
+
+
+def test_nothing_is_added_that_only_a_connection_needs():
+    """Neither the words for ssh nor a time to connect: the command goes to the kernel as it is."""
+    argv = ["env", "A=a b", "python3", "-c", "pass"]
+    assert local.argv(Host("local", "127.0.0.1"), ("-F", "cfg"), 10, argv) == argv
+    reached = command(parse_hosts("local")[0], Reach(ssh_options=("-F", "cfg"), connect_seconds=1))
+    assert reached == command(parse_hosts("local")[0], Reach())
