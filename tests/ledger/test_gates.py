@@ -1,4 +1,4 @@
-"""Which findings keep a job from starting, on which nodes, and do the gates name checks that exist?"""
+"""Which findings keep a job from starting, and on which nodes?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from preflight.judge.existing import checks_folder, existing
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.gates import BENCH_GATES, GATES, MESH_GATES, RULES, Gatekeeper, is_gate
 
-CHECKS = existing([str(checks_folder())], checks_folder())
 NODES = ("node1", "node2", "node3")
 
 
@@ -95,6 +94,9 @@ def test_where_hardly_a_node_is_good_the_gate_alone_decides():
     slow = [found("network.mtu_is_the_same", "node1"), found("limits.nofile", "node2")]
     assert gate("bench", found(NAMES, "node3"), *slow, is_pruning=True)[1] == {"node3"}
     assert gate("bench", *slow, found("files.room", "node3"), is_pruning=True) == OPEN
+
+
+CHECKS = existing([str(checks_folder())], checks_folder())
 
 
 @pytest.mark.parametrize("word", sorted({*MESH_GATES, *BENCH_GATES}))
