@@ -13,9 +13,13 @@ from tests.lab.fixtures import lab3, lab_is_possible, make_lab
 
 __all__ = ["lab3", "lab_is_possible", "make_lab"]
 
+HERE = Path(__file__).parent
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Run beside each other where that is quicker; a worker has a network of its own."""
+    if not config.pluginmanager.hasplugin("preflight-checking"):
+        workers.be_patient()
     if not hasattr(config, "workerinput"):
         workers.choose(config)
     elif workers.can_have_own_network():
@@ -26,7 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark every test by what it needs; workers begin with what takes longest and end with what runs alone."""
     for item in items:
-        item.add_marker(kinds.kind(item))
+        if item.path.is_relative_to(HERE):  # and not one of checks/, with --hosts
+            item.add_marker(kinds.kind(item))
     if hasattr(config, "workerinput"):
         items.sort(key=kinds.place)
 

@@ -14,7 +14,7 @@ import socket
 import struct
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,15 @@ def choose(config: pytest.Config) -> None:
     option.numprocesses = min(len(os.sched_getaffinity(0)) + 1, MOST_WORKERS)
     option.tx = ["popen"] * option.numprocesses
     option.dist = "load"
+
+
+def be_patient() -> None:
+    """Let hypothesis take its time: how long an example takes says how busy the machine is."""
+    with suppress(ModuleNotFoundError):
+        from hypothesis import HealthCheck, settings
+
+        settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        settings.load_profile("patient")
 
 
 def can_have_own_network() -> bool:
