@@ -42,7 +42,7 @@ INSIDE = {
         ("view",),
     ),
     "launch": (
-        ("field", "job", "layout"),
+        ("field", "job", "launcher", "layout"),
         ("plan",),
         ("text", "address", "seats"),
         ("launchers",),

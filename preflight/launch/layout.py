@@ -42,12 +42,12 @@ class Layout:
         return os.path.join(self.folder, name)
 
 
-def layout_of(cluster: Cluster, launcher: str, folder: str, program: tuple[str, ...], like: str) -> Layout:
-    """The layout of a job on the nodes of a cluster."""
+def layout_of(cluster: Cluster, folder: str, program: tuple[str, ...], like: str, *, equal_ranks: bool) -> Layout:
+    """The layout of a job on the nodes of a cluster, with `equal_ranks` the same number of them on every node."""
     gpus = tuple(gpus_of(node) for node in cluster)
     alone = 2 if len(cluster) == 1 else 1
     processes = tuple(node.slots or count or alone for node, count in zip(cluster, gpus, strict=True))
-    if launcher in ("accelerate", "slurm"):  # both start the same number on every node
+    if equal_ranks:
         processes = (min(processes),) * len(processes)
     first = cluster.nodes[0]
     address = first.best_address() if len(cluster) > 1 else "127.0.0.1"

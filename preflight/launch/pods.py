@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 from preflight.launch.commands import Context, plan_of
 from preflight.launch.field import Field, Sourced, firm, told
+from preflight.launch.launchers import first_words
+from preflight.launch.launchers.kubernetes import KUBERNETES
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.located import Located
@@ -76,7 +78,7 @@ def plans(
                     found.append(_placed(plan, pods, operator))
             problems.extend(context.problems)
     if not found and groups and pods is not None:
-        found.append(Plan("kubernetes", Where(file, document.line), "all nodes", nodes=pods))
+        found.append(Plan(KUBERNETES, Where(file, document.line), "all nodes", nodes=pods))
     problems.extend(_counted(found, pods, operator))
     return found, list(dict.fromkeys(problems))
 
@@ -98,16 +100,33 @@ def _counted(found: list[Plan], pods: Field[int], operator: tuple[str, ...]) -> 
             count is None
             or not isinstance(nodes, Sourced)
             or not isinstance(pods, Sourced)
-            or plan.launcher != "torchrun"
+            or not plan.launcher.has_agent
+            or plan.launcher.states_world_size
         ):
             continue
-        fewest = firm(plan.fewest_nodes) or nodes.value
+        fewest, option = firm(plan.fewest_nodes) or nodes.value, plan.launcher.spelling.nodes
         if nodes.origin == "tool" and "PET_NNODES" not in operator and count > 1:
-            message = f"torchrun without --nnodes: each of the {count} pods becomes a world of its own"
-            problems.append(fail("nodes_are_counted_right", message, plan.where, pods.where, fix=f"--nnodes={count}"))
+            message = f"{plan.launcher.name} without {option}: each of the {count} pods becomes a world of its own"
+            problems.append(
+                fail(
+                    "nodes_are_counted_right",
+                    message,
+                    plan.where,
+                    pods.where,
+                    fix=f"{option}={count}",
+                )
+            )
         elif nodes.origin == "written" and not fewest <= count <= max(nodes.value, fewest):
-            message = f"--nnodes {nodes.value}, and the manifest starts {count} pods"
-            problems.append(fail("nodes_are_counted_right", message, nodes.where, pods.where, fix=f"--nnodes={count}"))
+            message = f"{option} {nodes.value}, and the manifest starts {count} pods"
+            problems.append(
+                fail(
+                    "nodes_are_counted_right",
+                    message,
+                    nodes.where,
+                    pods.where,
+                    fix=f"{option}={count}",
+                )
+            )
     return problems
 
 
@@ -137,7 +156,13 @@ def _commands(container: Located, marks: Marks, file: str, operator: tuple[str, 
             if option.startswith("-") and "c" in option:
                 script = words[place + 1]
                 found, _, _ = read_script(
-                    script.text, file, per_node=True, variables=variables, first_line=script.line, marks=marks
+                    script.text,
+                    file,
+                    per_node=True,
+                    variables=variables,
+                    first_line=script.line,
+                    marks=marks,
+                    launch_words=first_words(),
                 )
                 return found
     return [Command(tuple(words), words[0].line, variables, {}, (), False, True)]

@@ -32,8 +32,8 @@ def ranks_table(plans: Iterable[Plan], cluster: Cluster | None = None) -> tuple[
     if not wanted:
         return ()
     first = wanted[0]
-    if first.launcher == "env":
-        return _by_hand([plan for plan in wanted if plan.launcher == "env"], cluster)
+    if first.is_by_hand:
+        return _by_hand([plan for plan in wanted if plan.is_by_hand], cluster)
     nodes = firm(first.nodes) or (len(cluster) if cluster is not None else None)
     seats: list[Seat] = []
     by_rank = {told(plan.node_rank): plan for plan in reversed(wanted) if told(plan.node_rank) is not None}
@@ -98,7 +98,7 @@ def _gpus(facts: NodeFacts | None) -> int:
 
 def described(plan: Plan) -> dict[str, object]:
     """A plan for report.json: every field with its line, secrets hidden, what is unknown as its expression."""
-    fields: dict[str, object] = {"launcher": plan.launcher, "file": plan.where.file, "line": plan.where.line}
+    fields: dict[str, object] = {"launcher": plan.launcher.name, "file": plan.where.file, "line": plan.where.line}
     for name in NAMES:
         value = getattr(plan, name)
         if isinstance(value, Sourced):

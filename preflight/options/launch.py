@@ -8,6 +8,7 @@ from preflight.errors import UsageError
 from preflight.launch.address import address_of
 from preflight.launch.field import told
 from preflight.launch.job import Starting
+from preflight.launch.launchers import LAUNCHERS
 from preflight.launch.plan import LaunchFiles
 from preflight.launch.rules.data import paths_on_nodes
 from preflight.launch.start import starting_of
@@ -20,11 +21,7 @@ def with_files(options: Options, files: LaunchFiles, *, launcher: str | None) ->
     Raises UsageError where the two contradict each other.
     """
     starting = starting_of(files)
-    if (
-        launcher
-        and starting.launcher not in ("", launcher)
-        and (launcher, starting.launcher) != ("deepspeed", "torchrun")
-    ):
+    if launcher and starting.launcher not in ("", launcher) and starting.launcher not in LAUNCHERS[launcher].may_start:
         where = starting.starts[0].where
         told_by = f"{where.file}:{where.line} starts the job with {starting.launcher}"
         raise UsageError(f"--launcher {launcher}: {told_by}; leave --launcher out, or --launch")

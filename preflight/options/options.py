@@ -11,7 +11,7 @@ from pathlib import Path
 
 from preflight.errors import UsageError
 from preflight.launch.job import Starting
-from preflight.launch.launchers import LAUNCHERS
+from preflight.launch.launchers import LAUNCHERS, startable
 from preflight.options.sweep import Sweep, parse_sweep
 from preflight.options.table import Chosen
 from preflight.settings import Settings, load_settings
@@ -88,7 +88,7 @@ class Options:
     @property
     def needs_trust(self) -> bool:
         """Whether the nodes must be able to log in to each other: asked for, or the launcher does it."""
-        return self.ssh_trust or self.launcher == "deepspeed" or self.starting.logs_in
+        return self.ssh_trust or LAUNCHERS[self.launcher].needs_logins or self.starting.logs_in
 
     @property
     def folder(self) -> Path:
@@ -111,7 +111,7 @@ class Options:
         """These options, or UsageError naming the first that cannot be."""
         for name, value, known in (
             ("--backend", self.backend, BACKENDS),
-            ("--launcher", self.launcher, tuple(LAUNCHERS)),
+            ("--launcher", self.launcher, startable()),
             ("--model", self.model, MODELS),
             ("--strategy", self.strategy, STRATEGIES),
             ("--precision", self.precision, PRECISIONS),
@@ -126,8 +126,9 @@ class Options:
             raise UsageError(f"--deadline {self.deadline_seconds:g}: wanted 5 to 86400 seconds")
         if self.checkpoint_dir and not self.checkpoint_dir.startswith("/"):
             raise UsageError(f"--checkpoint-dir {self.checkpoint_dir}: wanted a path from /, alike on every node")
-        if self.strategy != "ddp" and self.launcher == "deepspeed":
-            raise UsageError(f"--strategy {self.strategy}: --launcher deepspeed trains with ZeRO stage 2")
+        row = LAUNCHERS[self.launcher]
+        if self.strategy != "ddp" and row.strategy:
+            raise UsageError(f"--strategy {self.strategy}: --launcher {self.launcher} trains with {row.trains_with}")
         for option, paths in (("--shared", self.shared), ("--same", self.same)):
             for path in paths:
                 if not path.startswith("/") or "\0" in path:

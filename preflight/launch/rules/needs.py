@@ -11,6 +11,8 @@ from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
 from preflight.launch.address import is_loopback, logs_in, wrong_with
 from preflight.launch.field import Sourced, told
+from preflight.launch.launchers.accelerate import ACCELERATE
+from preflight.launch.launchers.deepspeed import DEEPSPEED
 from preflight.launch.layout import gpus_of
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.ledger.findings import Finding, Where
@@ -34,7 +36,9 @@ def launcher_reaches_every_host(files: LaunchFiles, cluster: Cluster) -> Iterabl
             continue
         if failed:
             listed = "; ".join(f"{peer} ({trouble})" for peer, trouble in list(failed.items())[:4])
-            message = f"{plan.launcher} starts the other nodes over ssh, and {first.name} cannot log in to {listed}"
+            message = (
+                f"{plan.launcher.name} starts the other nodes over ssh, and {first.name} cannot log in to {listed}"
+            )
             fix = f"ssh-copy-id <host> on {first.name}, and ssh-keyscan <host> >> ~/.ssh/known_hosts"
             yield fail("launcher_reaches_every_host", message, plan.where, fix=fix, nodes=(first.name,))
 
@@ -43,8 +47,8 @@ def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> I
     """DeepSpeed's runner tells all nodes the first address of its own node, where nothing names another."""
     first = cluster.nodes[0]
     for plan in files.plans:
-        is_told = plan.launcher == "deepspeed" and plan.master_address is not None
-        if not logs_in(plan) or is_told or len(cluster) < 2 or plan.launcher not in ("deepspeed", "accelerate"):
+        is_named = plan.launcher is DEEPSPEED and plan.master_address is not None
+        if not logs_in(plan) or is_named or len(cluster) < 2 or plan.launcher not in (DEEPSPEED, ACCELERATE):
             continue
         try:
             listed, right = first.network.first_address(), first.best_address()
@@ -56,7 +60,7 @@ def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> I
                 f" at {right}"
             )
             fix = f"--master_addr={right}"
-            if plan.launcher == "accelerate":
+            if plan.launcher is ACCELERATE:
                 fix = "deepspeed_config:\n  deepspeed_multinode_launcher: standard"
             yield fail("deepspeed_tells_the_right_address", message, plan.where, fix=fix, nodes=(first.name,))
 
@@ -67,8 +71,7 @@ def endpoint_is_recognised(files: LaunchFiles, cluster: Cluster) -> Iterable[Fin
     for plan in files.plans:
         address = plan.master_address
         if (
-            plan.launcher not in ("torchrun", "accelerate")
-            or told(plan.rendezvous) != "c10d"
+            told(plan.rendezvous) != "c10d"
             or not isinstance(address, Sourced)
             or wrong_with(address.value)
             or is_loopback(address.value)
@@ -120,13 +123,13 @@ def compile_finds_a_compiler(files: LaunchFiles, cluster: Cluster) -> Iterable[F
             yield fail("compile_finds_a_compiler", message, where, fix=fix, nodes=tuple(without))
 
 
-def cpu_ranks_are_told_so(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+def cpu_ranks_know_it(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """On nodes without GPUs accelerate forms one world only where a variable tells it."""
     if any(map(gpus_of, cluster)):
         return
     for plan in files.plans:
         kind = plan.settings.get("distributed_type")
-        if plan.launcher != "accelerate" or told(kind) != "MULTI_GPU" or "ACCELERATE_USE_CPU" in plan.environment:
+        if plan.launcher is not ACCELERATE or told(kind) != "MULTI_GPU" or "ACCELERATE_USE_CPU" in plan.environment:
             continue
         unaware = tuple(node.name for node in cluster if not _is_set(node, "ACCELERATE_USE_CPU"))
         if unaware and kind is not None:
@@ -202,7 +205,7 @@ RULES = (
     launcher_reaches_every_host,
     first_address_is_the_one_to_reach,
     endpoint_is_recognised,
-    cpu_ranks_are_told_so,
+    cpu_ranks_know_it,
     compile_finds_a_compiler,
     offload_fits_memory,
 )

@@ -11,9 +11,9 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
 from preflight.hosts import fold
 from preflight.launch.address import is_loopback, wrong_with
-from preflight.launch.field import Sourced, firm, told
+from preflight.launch.field import Sourced, firm, told, written
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
-from preflight.launch.rules.jobs import jobs
+from preflight.launch.rules.groups import groups
 from preflight.ledger.findings import Finding
 
 
@@ -27,10 +27,10 @@ def nodes_are_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
             not isinstance(nodes, Sourced)
             or nodes.origin == "environment"
             or plan.is_opaque
-            or plan.launcher == "kubernetes"
+            or not plan.launcher.nodes_are_hosts
         ):
             continue
-        if nodes.origin == "tool" and plan.launcher != "accelerate" and count > 1:
+        if nodes.origin == "tool" and not plan.launcher.default_nodes_count and count > 1:
             continue
         if not (fewest if fewest is not None else nodes.value) <= count <= nodes.value and not (
             nodes.value == 1 and count == 1
@@ -41,11 +41,11 @@ def nodes_are_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
 
 def ranks_are_complete(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """With --hosts even a single file must have its siblings, where it names its own rank."""
-    for job in jobs(files):
-        plan = job.plans[0]
-        rank = job.rank(plan)
-        size = firm(plan.world_size) if job.reads_rank else firm(plan.nodes)
-        if len(job.plans) > 1 or not isinstance(rank, Sourced) or rank.origin == "environment":
+    for group in groups(files):
+        plan = group.plans[0]
+        rank = group.rank(plan)
+        size = firm(plan.world_size) if group.reads_rank else firm(plan.nodes)
+        if len(group.plans) > 1 or not isinstance(rank, Sourced) or rank.origin == "environment":
             continue
         if (
             size is not None
@@ -153,9 +153,10 @@ def port_is_free(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
 
 
 def _own_node(plan: Plan, cluster: Cluster) -> str:
-    """The node that a file is for, by its rank; "" where it may be for any, or all must count alike."""
-    rank = firm(plan.node_rank)
-    if plan.launcher != "torchrun" or plan.start != "each node" or rank is None or not 0 <= rank < len(cluster):
+    """The node that a file is for, by its rank; "" where it may be for any, or all have the same count."""
+    rank = firm(plan.node_rank) if written(plan.node_rank) else None
+    may_differ = plan.launcher.has_agent and not plan.launcher.equal_ranks
+    if not may_differ or plan.start != "each node" or rank is None or not 0 <= rank < len(cluster):
         return ""
     return cluster.nodes[rank].name
 
@@ -172,7 +173,7 @@ def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         return
     for plan in files.plans:
         each = plan.processes_per_node
-        if plan.launcher == "env" and isinstance(plan.world_size, Sourced) and told(plan.local_rank) == 0:
+        if plan.is_by_hand and isinstance(plan.world_size, Sourced) and told(plan.local_rank) == 0:
             idle = {name: count - 1 for name, count in counts.items() if count > 1}
             if idle and plan.world_size.value <= len(cluster):
                 message = (

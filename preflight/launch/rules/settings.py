@@ -11,6 +11,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
 from preflight.launch.field import Sourced
+from preflight.launch.launchers.deepspeed import DEEPSPEED
 from preflight.launch.plan import LaunchFiles, fail, warn
 from preflight.launch.rules.variables import RISKY
 from preflight.ledger.findings import Finding
@@ -134,7 +135,7 @@ def precision_fits_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
 def deepspeed_finds_python(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """DeepSpeed starts the other nodes with the path of its own interpreter."""
     for plan in files.plans:
-        if plan.launcher != "deepspeed" or plan.start != "all nodes":
+        if plan.launcher is not DEEPSPEED or plan.start != "all nodes":
             continue
         paths: dict[str, list[str]] = {}
         for node in cluster:
