@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from preflight.errors import UsageError
-from preflight.options.table import BENCH_OPTIONS, OPTIONS, Chosen, canonical, destination
+from preflight.options.table import BENCH_OPTIONS, OPTIONS, Chosen, canonical, destination, for_pytest
 
 SHARED = "hosts"  # the one short option that another plugin (pytest-testinfra) may own with the same meaning
 
@@ -17,7 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options under the names that nobody else has."""
     group = parser.getgroup("preflight", "preflight: multi-node checks")
     for name, attributes in {**OPTIONS, **BENCH_OPTIONS}.items():
-        group.addoption(canonical(name), dest=destination(name), **attributes)
+        group.addoption(canonical(name), dest=destination(name), **for_pytest(attributes))
     group.addoption("--preflight-tells", dest="preflight_tells", default="", help="summary, line or checks")
     group.addoption("--preflight-run-id", dest="preflight_run_id", default="", help="the name of the run")
     group.addoption("--preflight-subjects", dest="preflight_subjects", default="", help="only these subjects (a,b)")
@@ -35,7 +35,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
         free = f"--{name}" not in taken and not hasattr(early_config.known_args_namespace, _short(name))
         if free:
             # No default: the short name must not hide what the canonical one was given.
-            group.addoption(f"--{name}", dest=_short(name), **{**attributes, "default": None})
+            group.addoption(f"--{name}", dest=_short(name), **{**for_pytest(attributes), "default": None})
     early_config.stash[TAKEN] = tuple(name for name in OPTIONS if f"--{name}" in taken)
 
 

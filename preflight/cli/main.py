@@ -23,8 +23,23 @@ FORMATS = "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad
 SIGPIPE_EXIT = 3
 
 
+class Formatter(argparse.HelpFormatter):
+    """Help texts that name the launchers, which are imported only when help is printed: that takes a while."""
+
+    def _expand_help(self, action: argparse.Action) -> str:
+        text = super()._expand_help(action)
+        if "{" not in text:
+            return text
+        from preflight.launch.launchers import startable, writable
+
+        return text.format(startable=", ".join(startable()), writable=", ".join(writable()))
+
+
 class Parser(argparse.ArgumentParser):
     """argparse with our exit code for usage errors, and one line instead of a page."""
+
+    def __init__(self, **words: Any) -> None:
+        super().__init__(formatter_class=Formatter, **words)
 
     def error(self, message: str) -> NoReturn:
         """Leave with 4 and one line."""
@@ -113,7 +128,7 @@ def _add_launch(verbs: Any) -> None:
     _add_options(check, {**shared, "json": OPTIONS["json"]})
     write = parts.add_parser("write", help="correct launch files for these hosts")
     _add_options(write, shared)
-    write.add_argument("--launcher", metavar="NAME", required=True, help="accelerate, torchrun, env, deepspeed, slurm")
+    write.add_argument("--launcher", metavar="NAME", required=True, help="{writable}")
     write.add_argument("--out", metavar="DIR", required=True, help="where the files go; the same path on every node")
     write.add_argument("--like", metavar="FILE", help="a file of yours whose other settings are kept")
     write.add_argument("program", nargs="*", metavar="PROGRAM", help="after --: the program and its arguments")

@@ -6,11 +6,13 @@ import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from preflight.errors import FactMissing, UsageError
-from preflight.facts import fabric
-from preflight.facts.cluster import Cluster
-from preflight.facts.node import NodeFacts
+
+if TYPE_CHECKING:
+    from preflight.facts.cluster import Cluster
+    from preflight.facts.node import NodeFacts
 
 PORTS = range(29500, 29600)
 
@@ -81,6 +83,8 @@ def _free_port(node: NodeFacts) -> int:
 
 def variables(node: NodeFacts) -> dict[str, str]:
     """The NCCL and Gloo variables that this node needs."""
+    from preflight.facts import fabric  # decodes facts: not for --help, which lists the launchers
+
     found: dict[str, str] = {}
     try:
         interface = node.network.training_interface

@@ -18,7 +18,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "launcher": {
         "metavar": "NAME",
         "default": None,
-        "help": "what starts the reference job: direct (the default), torchrun, accelerate, env or deepspeed",
+        "help": "what starts the reference job: {startable}; the first where none is given",
     },
     "model": {"metavar": "SIZE", "default": "tiny", "help": "of the reference job: tiny, small or medium"},
     "strategy": {"metavar": "NAME", "default": "ddp", "help": "of the reference job: ddp or fsdp"},
@@ -92,6 +92,11 @@ class Chosen:
         """The value of an option, or its default."""
         option = name.replace("_", "-")
         return self.values.get(name, {**OPTIONS, **BENCH_OPTIONS}[option].get("default"))
+
+
+def for_pytest(attributes: dict[str, Any]) -> dict[str, Any]:
+    """An option as pytest's help shows it: to list the launchers there, every start of pytest would import them."""
+    return {**attributes, "help": attributes["help"].replace("{startable}", "see `preflight train --help`")}
 
 
 def canonical(name: str) -> str:

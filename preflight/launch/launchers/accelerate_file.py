@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from preflight.launch.field import Field, Sourced, Unknown, words
 from preflight.launch.plan import fail, warn
-from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
+
+if TYPE_CHECKING:
+    from preflight.launch.text.located import Located
 
 SECTIONS = {
     "deepspeed_config": "deepspeed_ zero_ zero3_ offload_ gradient_",

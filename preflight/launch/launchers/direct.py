@@ -18,6 +18,4 @@ def start_node(job: Job, placements: list[Placement], master_port: int) -> list[
     ]
 
 
-DIRECT = Launcher(
-    name="direct", description="no launcher: one process a rank", numbers_processes=True, start=on_each_node(start_node)
-)
+DIRECT = Launcher(name="direct", numbers_processes=True, start=on_each_node(start_node))
