@@ -19,7 +19,18 @@ from preflight.launch.launchers.slurm import SLURM, SRUN
 from preflight.launch.launchers.torchrun import TORCHRUN
 
 # In the order in which people read their names.
-ROWS = (DIRECT, TORCHRUN, ACCELERATE, ENV, DEEPSPEED, SLURM, LLAMAFACTORY, SRUN, MPIRUN, KUBERNETES)
+ROWS = (
+    DIRECT,
+    TORCHRUN,
+    ACCELERATE,
+    ENV,
+    DEEPSPEED,
+    SLURM,
+    LLAMAFACTORY,
+    SRUN,
+    MPIRUN,
+    KUBERNETES,
+)
 LAUNCHERS: Mapping[str, Launcher] = {row.name: row for row in ROWS}
 
 
