@@ -78,6 +78,7 @@ TOGETHER: dict[str, str] = {
     "tables/rdma_faults.py": "checks/test_rdma.py",
     "tables/variable_names.py": "tables/test_variables.py",
     "transport/local.py": "test_transport.py",
+    "transport/reach.py": "test_transport.py",
     "transport/ssh.py": "test_transport.py",
 }
 

@@ -58,7 +58,7 @@ def test_bracketed_ipv6_takes_a_port():
 def test_local_is_this_machine():
     """`local` needs no ssh and no other host beside it."""
     (host,) = parse_hosts("local")
-    assert host.is_local
+    assert host.transport == "local"
     with pytest.raises(UsageError, match="'local' stands alone"):
         parse_hosts("local,node1")
 

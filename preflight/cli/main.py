@@ -24,15 +24,17 @@ SIGPIPE_EXIT = 3
 
 
 class Formatter(argparse.HelpFormatter):
-    """Help texts that name the launchers, which are imported only when help is printed: that takes a while."""
+    """Help texts that name launchers and transports, which are imported only when help is printed: it takes a while."""
 
     def _expand_help(self, action: argparse.Action) -> str:
         text = super()._expand_help(action)
         if "{" not in text:
             return text
         from preflight.launch.launchers import startable, writable
+        from preflight.transport import forms
 
-        return text.format(startable=", ".join(startable()), writable=", ".join(writable()))
+        names = {"startable": startable(), "writable": writable(), "forms": forms()}
+        return text.format(**{name: ", ".join(listed) for name, listed in names.items()})
 
 
 class Parser(argparse.ArgumentParser):

@@ -209,6 +209,6 @@ def _error_line(story: RankStory) -> str:
 def _last_words(story: RankStory) -> str:
     where = f"rank {story.placement.rank} on {story.placement.node}"
     lines = story.last_lines
-    said = story.error or (lines[-1] if lines else "it said nothing")
+    said = story.error or (lines[-1] if lines else "no output")
     how = f", ended with {story.exit}" if story.exit not in {"", "0"} else ""
     return f"{where} stopped at stage {story.stage}{how}: {said[:300]}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "hosts": {"metavar": "HOSTS", "help": "local, node[01-16],gpu7, user@host:port or @hostfile"},
+    "hosts": {"metavar": "HOSTS", "help": "{forms}, node[01-16],gpu7, user@host:port or @hostfile"},
     "from": {"metavar": "RUN", "help": "judge what the run in this folder stored, and contact nobody"},
     "launch": {"metavar": "FILE", "action": "append", "default": [], "help": "a launch file of the job (repeatable)"},
     "python": {"metavar": "PATH", "help": "the job's interpreter on the nodes (python3; for local: this one)"},
@@ -96,7 +96,10 @@ class Chosen:
 
 def for_pytest(attributes: dict[str, Any]) -> dict[str, Any]:
     """An option as pytest's help shows it: to list the launchers there, every start of pytest would import them."""
-    return {**attributes, "help": attributes["help"].replace("{startable}", "see `preflight train --help`")}
+    return {
+        **attributes,
+        "help": attributes["help"].replace("{startable}", "see `preflight train --help`").replace("{forms}", "local"),
+    }
 
 
 def canonical(name: str) -> str:

@@ -57,7 +57,7 @@ def test_an_exit_of_zero_without_a_word_is_a_failure(told):
     broken(told[2], exited="0")
     ended = concluded(told, THREE)
     assert ended.guilty == ("node3",)
-    assert ended.failure == "rank 2 on node3 stopped at stage running: it said nothing"
+    assert ended.failure == "rank 2 on node3 stopped at stage running: no output"
 
 
 @pytest.mark.parametrize("sign", PEER_IS_GONE)

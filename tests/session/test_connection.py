@@ -315,7 +315,7 @@ def test_coroutines_past_their_limit_are_an_error_of_ours():
 
 def test_hosts_answer_while_another_hangs():
     """A host that never answers costs its own time only."""
-    both = (Host("local", "127.0.0.1"), Host("deaf", "127.0.0.1"))
+    both = (Host("local", "127.0.0.1", transport="local"), Host("deaf", "127.0.0.1"))
     made = Fleet(
         both,
         Reach(ssh_options=("-oProxyCommand=sleep 60",), connect_seconds=1),
