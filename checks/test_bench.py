@@ -30,7 +30,8 @@ def test_every_rank_maps_the_same_nccl(bench):
 
     LD_LIBRARY_PATH and LD_PRELOAD can put another library before the one that was installed with torch: ranks of
     different versions refuse each other or hang.
-    Fix: `LD_DEBUG=libs python -c 'import torch' 2>&1 | grep nccl` on the nodes named; clear what leads astray.
+    Fix: `LD_DEBUG=libs python -c 'import torch' 2>&1 | grep nccl` on the nodes named; unset what points to
+    another copy.
     """
     bench.same_nccl()
 
@@ -107,10 +108,10 @@ def test_all_reduce_reaches_the_expected_bandwidth(bench, settings):
     """
     bench.needs_rate()
     share, impossible = settings.bench.fail_below, settings.bench.impossible_above
-    told = bench.shortfall(bench.all_reduce(), share=share, impossible_above=impossible, needs_certainty=True)
-    if told:
+    message = bench.shortfall(bench.all_reduce(), share=share, impossible_above=impossible, needs_certainty=True)
+    if message:
         bench.needs_equal_gpus(share=settings.bench.gpu_below)
-        raise Blame(told, nodes=bench.nodes_in(bench.all_reduce()))
+        raise Blame(message, nodes=bench.nodes_in(bench.all_reduce()))
 
 
 def test_other_collectives_reach_the_expected_bandwidth(bench, settings):
@@ -122,13 +123,13 @@ def test_other_collectives_reach_the_expected_bandwidth(bench, settings):
     """
     bench.needs_rate()
     share, impossible = settings.bench.fail_below, settings.bench.impossible_above
-    told = {
+    values = {
         bench.shortfall(result, share=share, impossible_above=impossible, needs_certainty=True): result
         for result in bench.gated()
     }
-    if any(told):
+    if any(values):
         bench.needs_equal_gpus(share=settings.bench.gpu_below)
-        raise BlameMany([Blame(words, nodes=bench.nodes_in(result)) for words, result in told.items() if words])
+        raise BlameMany([Blame(words, nodes=bench.nodes_in(result)) for words, result in values.items() if words])
 
 
 def test_nccl_uses_the_rdma_ports(bench):
@@ -153,10 +154,10 @@ def test_all_reduce_is_near_the_expected_bandwidth(bench, settings):
     no_rate = bench.expected().bound_gbytes_per_s is None  # then the raw streams of this run are what is expected
     share = settings.bench.slow_below if no_rate else settings.bench.warn_below
     impossible = settings.bench.impossible_above
-    told = bench.shortfall(bench.all_reduce(), share=share, impossible_above=impossible, needs_certainty=False)
-    if told:
+    message = bench.shortfall(bench.all_reduce(), share=share, impossible_above=impossible, needs_certainty=False)
+    if message:
         bench.needs_equal_gpus(share=settings.bench.gpu_below)
-        raise Blame(told, nodes=bench.nodes_in(bench.all_reduce()))
+        raise Blame(message, nodes=bench.nodes_in(bench.all_reduce()))
 
 
 @pytest.mark.advisory

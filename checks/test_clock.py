@@ -15,8 +15,8 @@ def test_clocks_agree(cluster, settings):
     limit = settings.clock.fail_offset_seconds
     off = cluster.clocks_off(limit_seconds=limit)
     if off:
-        told = ", ".join(f"{words} on {name}" for name, words in off.items())
-        raise Blame(f"clock against the median of all nodes: {told}; wanted within {limit:g} s", nodes=off)
+        message = ", ".join(f"{words} on {name}" for name, words in off.items())
+        raise Blame(f"clock against the median of all nodes: {message}; wanted within {limit:g} s", nodes=off)
 
 
 @pytest.mark.advisory
@@ -24,14 +24,14 @@ def test_clocks_are_in_step(cluster, settings):
     """The nodes' clocks agree to a second.
 
     With less, lines of different logs cannot be put in order, and files written on one node look newer than they are.
-    Fix: `timedatectl set-ntp true` on the nodes named; `chronyc tracking` tells the offset.
+    Fix: `timedatectl set-ntp true` on the nodes named; `chronyc tracking` shows the offset.
     """
     cluster.needs_peers()
     limit = settings.clock.max_offset_seconds
     off = cluster.clocks_off(limit_seconds=limit)
     if off:
-        told = ", ".join(f"{words} on {name}" for name, words in off.items())
-        raise Blame(f"clock against the median of all nodes: {told}; wanted within {limit:g} s", nodes=off)
+        message = ", ".join(f"{words} on {name}" for name, words in off.items())
+        raise Blame(f"clock against the median of all nodes: {message}; wanted within {limit:g} s", nodes=off)
 
 
 @pytest.mark.advisory
@@ -45,15 +45,15 @@ def test_no_clock_drifted_during_the_run(ending, settings):
     limit = settings.clock.max_drift_seconds
     drifted = ending.clocks_drifted(limit_seconds=limit)
     if drifted:
-        told = ", ".join(f"{words} on {name}" for name, words in drifted.items())
+        message = ", ".join(f"{words} on {name}" for name, words in drifted.items())
         raise Blame(
-            f"the clock moved against the others during the run: {told}; wanted within {limit:g} s", nodes=drifted
+            f"the clock moved against the others during the run: {message}; wanted within {limit:g} s", nodes=drifted
         )
 
 
 @pytest.mark.advisory
 def test_a_time_service_runs_where_the_peers_have_one(cluster):
-    """A node runs chrony, ntpd or another keeper of the time where most of its peers do.
+    """A node runs chrony, ntpd or another time service where most of its peers do.
 
     Its clock is right today and minutes off in a month; torchrun's keep-alives then declare it dead.
     Fix: `timedatectl set-ntp true` on the nodes named, or start the service that the others run.

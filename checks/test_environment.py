@@ -17,10 +17,10 @@ def test_variables_exist(node):
     """
     names = node.environment.variables
     nccl, torch = (or_none(held, "version") for held in (node.software.nccl, node.software.torch))
-    told = [
+    messages = [
         words for name in names if (words := variables.unknown(name) or variables.unread(name, nccl=nccl, torch=torch))
     ]
-    assert not told, "; ".join(_with_layer(node, words) for words in told)
+    assert not messages, "; ".join(_with_layer(node, words) for words in messages)
 
 
 def test_values_are_possible(node):
@@ -30,30 +30,30 @@ def test_values_are_possible(node):
     Fix: write one of the values wanted, or `unset` the variable.
     """
     held = node.environment.variables
-    told = [words for name, variable in held.items() if (words := variables.refused(name, variable.value))]
-    assert not told, "; ".join(_with_layer(node, words) for words in told)
+    messages = [words for name, variable in held.items() if (words := variables.refused(name, variable.value))]
+    assert not messages, "; ".join(_with_layer(node, words) for words in messages)
 
 
 @pytest.mark.advisory
 def test_nothing_is_left_from_debugging(node):
-    """No variable is left over from a search for faults.
+    """No debug variable is left over from troubleshooting.
 
-    They switch the fast ways off or write a line for every call, in ~/.bashrc, an image or /etc/nccl.conf, long after
-    the fault is gone; CUDA_LAUNCH_BLOCKING=1 hangs jobs of several nodes.
+    They switch fast paths off or log every call, from ~/.bashrc, an image or /etc/nccl.conf, long after the fault is
+    gone; CUDA_LAUNCH_BLOCKING=1 hangs jobs of several nodes.
     Fix: `unset` the variable where it is set (the layer is named), or accept the warning if it is meant.
     """
     has_rdma = bool(node.rdma.active_ports())
     held = node.environment.variables
-    told = [
+    messages = [
         words
         for name, variable in held.items()
         if (words := variables.leftover(name, variable.value, has_rdma=has_rdma))
     ]
-    assert not told, "; ".join(_with_layer(node, words) for words in told)
+    assert not messages, "; ".join(_with_layer(node, words) for words in messages)
 
 
 def test_variables_of_all_ranks_agree(cluster):
-    """What all ranks must decide alike, they are told alike: protocols, algorithms, buffers, networks.
+    """What all ranks must agree on is set to one value: protocols, algorithms, buffers, networks.
 
     NCCL does not compare them: ranks that chose differently wait for each other for ever, or report a mismatch.
     Fix: set the variable to one value on every node, best in the launch file; /etc/nccl.conf and ~/.nccl.conf set some.
@@ -105,7 +105,7 @@ def test_proxies_leave_the_peers_out(node, cluster):
     excepted = node.value("no_proxy") or node.value("NO_PROXY")
     peers = [peer for peer in cluster if peer.name != node.name]
     caught = [
-        peer.name for peer in peers if not proxies.excepts(excepted, {peer.best_address(), peer.identity.hostname})
+        peer.name for peer in peers if not proxies.excepts(excepted, {peer.address_for_peers(), peer.identity.hostname})
     ]
     whom = ", ".join(caught[:4]) if len(caught) < len(peers) else "any peer"
     assert not caught, f"{', '.join(found)} set, and no_proxy leaves out neither name nor address of {whom}"
@@ -122,12 +122,12 @@ def _same(cluster, is_judged):
     names = sorted({name for node in cluster for name in node.environment.variables if is_judged(name)})
     blames = []
     for name in names:
-        groups = cluster.group_by(lambda node, name=name: _told(node, name))
+        groups = cluster.group_by(lambda node, name=name: _shown(node, name))
         blames += cluster.differing(groups, name)
     if blames:
         raise BlameMany(blames)
 
 
-def _told(node, name):
+def _shown(node, name):
     """A variable as a message says it."""
     return f"{node.value(name)!r} (from {node.setting(name).layer})" if node.has_variable(name) else "not set"

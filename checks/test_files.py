@@ -1,4 +1,4 @@
-"""Is there room where a job writes, and are the paths that nodes should share or hold alike so?"""
+"""Is there room where a job writes, and are shared paths really shared, and equal paths equal?"""
 
 import pytest
 
@@ -8,7 +8,7 @@ from preflight.errors import Blame, BlameMany, FactMissing, NotApplicable
 def test_network_file_systems_answer(node):
     """Every file system of the network that is mounted on a node answers.
 
-    One whose server has gone hangs whatever touches it, at a moment that nobody chose; no signal ends it.
+    One whose server has gone hangs whatever touches it, at any moment; no signal ends it.
     Fix: `umount -l <path>` and mount it again on the nodes named, or bring its server back.
     """
     silent = [
@@ -26,17 +26,17 @@ def test_places_can_be_written_to(node):
     Fix: mount it writable, or point HOME, TMPDIR, TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR at a folder that is.
     """
     places = [place for place in node.files.places if place.purpose != "--shared"]
-    told = [
+    messages = [
         f"{place.purpose} ({place.path}): {place.trouble or 'cannot be written to'}"
         for place in places
         if place.trouble or not place.is_writable
     ]
-    told += [
+    messages += [
         f"{place.purpose} ({place.path}): no program may be run from there (noexec)"
         for place in places
         if not place.may_run
     ]
-    assert not told, "; ".join(told)
+    assert not messages, "; ".join(messages)
 
 
 @pytest.mark.advisory
@@ -46,17 +46,17 @@ def test_there_is_room(node, settings):
     Checkpoints and logs end with "No space left on device", after hours; with no inodes left, though `df` shows room.
     Fix: `df -h` and `df -i` on the nodes named; remove what is old, or write elsewhere.
     """
-    told = []
+    messages = []
     for place in node.files.places:
         if place.trouble:
             continue  # another check says so
         if place.free_bytes < settings.files.free_min_bytes:
             wanted = settings.files.free_min_bytes >> 20
-            told.append(f"{place.path}: {place.free_bytes >> 20} MiB free; wanted at least {wanted}")
+            messages.append(f"{place.path}: {place.free_bytes >> 20} MiB free; wanted at least {wanted}")
         if isinstance(place.free_inodes, int) and place.free_inodes < settings.files.free_min_inodes:
             wanted = settings.files.free_min_inodes
-            told.append(f"{place.path}: room for {place.free_inodes} more files; wanted at least {wanted}")
-    assert not told, "; ".join(told)
+            messages.append(f"{place.path}: room for {place.free_inodes} more files; wanted at least {wanted}")
+    assert not messages, "; ".join(messages)
 
 
 def test_shared_paths_are_shared(cluster):
@@ -64,7 +64,7 @@ def test_shared_paths_are_shared(cluster):
 
     A checkpoint, an index or a dataset cache that one rank writes is not there for the others: they end with
     FileNotFoundError, or train from a file of their own.
-    Fix: mount the same file system on the nodes named (`findmnt -T <path>` tells what is there), or use a node-local
+    Fix: mount the same file system on the nodes named (`findmnt -T <path>` shows what is there), or use a node-local
     checkpoint (`checkpoint.use_node_local_storage` of DeepSpeed).
     """
     blames = []
@@ -135,8 +135,11 @@ def test_same_paths_hold_the_same(cluster):
         held = cluster.gather(lambda node, path=path: _one(node.files.same, path))
         lost = {name: same.digest.missing for name, same in held.items() if not isinstance(same.digest, str)}
         blames += [Blame(f"{path}: {reason}", nodes=[name]) for name, reason in lost.items()]
-        words = {name: _told(same) for name, same in held.items() if name not in lost}
-        groups = {told: tuple(name for name in words if words[name] == told) for told in dict.fromkeys(words.values())}
+        words = {name: _shown(same) for name, same in held.items() if name not in lost}
+        groups = {
+            message: tuple(name for name in words if words[name] == message)
+            for message in dict.fromkeys(words.values())
+        }
         blames += cluster.differing(groups, path)
     if blames:
         raise BlameMany(blames)
@@ -157,7 +160,7 @@ def test_no_pointer_stands_for_data(node):
 def _paths(cluster, subject, option):
     """The paths that were asked for."""
     files = cluster.gather(lambda node: node.files)
-    paths = dict.fromkeys(entry.path for told in files.values() for entry in getattr(told, subject))
+    paths = dict.fromkeys(entry.path for held in files.values() for entry in getattr(held, subject))
     if not paths:
         raise NotApplicable(f"no path is named with {option}")
     return tuple(paths)
@@ -178,7 +181,7 @@ def _asked(node):
     return node.files.shared
 
 
-def _told(same):
+def _shown(same):
     """What a path holds as a message says it."""
     part = "" if same.is_whole else ", read in part"
     return f"{same.digest[:12]} ({same.file_count} files, {same.bytes} bytes{part})"

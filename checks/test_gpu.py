@@ -8,14 +8,14 @@ from preflight.tables import faults, gpu_faults, gpu_models, kernel_faults, visi
 
 
 def test_devices_are_readable(node):
-    """The driver of a node that has one tells its GPUs.
+    """The driver of a node that has one lists its GPUs.
 
     nvidia-smi that hangs or ends with an error means a driver that no rank can use either, or one that was updated
     and not reloaded ("Driver/library version mismatch").
     Fix: `nvidia-smi` on the nodes named; reload the driver (`rmmod nvidia_uvm nvidia && modprobe nvidia`) or reboot.
     """
-    told = node.gpu.trouble()
-    assert not told, f"the GPUs cannot be read: {told}"
+    message = node.gpu.trouble()
+    assert not message, f"the GPUs cannot be read: {message}"
 
 
 def test_count_is_the_same_on_every_node(cluster):
@@ -33,17 +33,17 @@ def test_count_is_the_same_on_every_node(cluster):
 
 
 def test_visible_devices_exist(node, cluster):
-    """Every GPU that CUDA_VISIBLE_DEVICES (or its like of HIP, ROCr, NVIDIA's containers) names is there.
+    """Every GPU that CUDA_VISIBLE_DEVICES (or the variable of HIP, ROCr or NVIDIA's containers) names is there.
 
     CUDA ends the list at the first that is not, without a word: ranks end with "invalid device ordinal" or find no GPU.
     Fix: `unset CUDA_VISIBLE_DEVICES` in ~/.bashrc, the image or the batch file of the nodes named.
     """
     if not visible.choice(node)[0]:
         raise NotApplicable("no variable chooses among the GPUs")
-    told = visible.trouble(node)
-    if told and cluster.has_peers and len(node.gpu.readable()) < max(len(peer.gpu.readable()) for peer in cluster):
+    message = visible.trouble(node)
+    if message and cluster.has_peers and len(node.gpu.readable()) < max(len(peer.gpu.readable()) for peer in cluster):
         raise BlockedBy("gpu.count_is_the_same_on_every_node")
-    assert not told, f"{told} (set by {node.setting(visible.choice(node)[0]).layer})"
+    assert not message, f"{message} (set by {node.setting(visible.choice(node)[0]).layer})"
 
 
 def test_model_is_the_same_on_every_node(cluster):
@@ -115,7 +115,7 @@ def test_none_is_held_back(cluster):
 
 @pytest.mark.advisory
 def test_settings_are_the_same_on_every_node(cluster):
-    """Power limit, persistence, ECC and PCIe links of the GPUs are alike on every node.
+    """Power limit, persistence, ECC and PCIe links of the GPUs are the same on every node.
 
     A lower power limit or a narrower link on one node holds every step of all the others back.
     Fix: `nvidia-smi -q` on a node named and on one that is not; set what differs.
@@ -171,7 +171,7 @@ def test_adapters_are_as_near_on_every_node(cluster):
     topologies = cluster.gather(lambda node: present(node.gpu.topology, "topology"))
     shared = {name: topology.shared_adapters() for name, topology in topologies.items()}
     blames = [Blame(words, nodes=[name]) for name, words in shared.items() if words]
-    groups = cluster.group_by(lambda node: present(node.gpu.topology, "topology").told())
+    groups = cluster.group_by(lambda node: present(node.gpu.topology, "topology").summary())
     blames += cluster.differing(groups, "adapters near the GPUs") if cluster.has_peers else []
     if blames:
         raise BlameMany(blames)

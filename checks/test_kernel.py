@@ -17,7 +17,7 @@ def test_node_is_at_its_best(cluster):
 
 @pytest.mark.advisory
 def test_settings_are_the_same_on_every_node(cluster):
-    """CPUs, governors, huge pages, quotas and boot options are alike on every node.
+    """CPUs, governors, huge pages, quotas and boot options are the same on every node.
 
     The node with fewer CPUs or a tighter quota holds all others back, or is the one that ends.
     Fix: what each finding says, on the nodes named.
@@ -40,7 +40,7 @@ def test_memory_is_the_same_on_every_node(cluster):
 @pytest.mark.advisory
 @pytest.mark.needs("root")
 def test_log_tells_of_nothing_broken(cluster):
-    """The kernel's log of the last day tells of no process killed for memory, and of no PCIe or adapter error.
+    """The kernel's log of the last day has no OOM kill and no error of PCIe or of an RDMA adapter.
 
     What broke yesterday breaks again: the same job on the same node.
     Fix: `dmesg -T` on the nodes named.
@@ -50,7 +50,7 @@ def test_log_tells_of_nothing_broken(cluster):
 
 @pytest.mark.advisory
 def test_no_process_was_killed_during_the_run(ending):
-    """No process of a node was killed for want of memory while preflight ran.
+    """No process of a node was OOM-killed while preflight ran.
 
     The next to be killed is a rank of the job, and its peers wait for it.
     Fix: `dmesg -T | grep -i "killed process"` on the nodes named; end what holds the memory.

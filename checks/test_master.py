@@ -13,7 +13,7 @@ def test_variables_are_the_same_on_every_node(cluster):
     """MASTER_ADDR and MASTER_PORT have the same value on every node.
 
     Ranks that look for rank 0 in different places never meet: all of them hang until the rendezvous times out.
-    Fix: `export MASTER_ADDR=<address of the first node> MASTER_PORT=29500` alike on every node.
+    Fix: `export MASTER_ADDR=<address of the first node> MASTER_PORT=29500` on every node.
     """
     cluster.needs_peers()
     if not any(node.value(name) for node in cluster for name in VARIABLES):
@@ -35,10 +35,10 @@ def test_address_belongs_to_the_first_node(cluster):
     if not first.network.holds_any(addresses, reachable=cluster.has_peers):
         owners = [node.name for node in cluster if node.network.holds_any(addresses, reachable=True)]
         whose = f", an address of {', '.join(owners)}" if owners else ""
-        right = first.best_address()
-        told = f"MASTER_ADDR {given} is {', '.join(addresses) or 'unknown'} on {first.name}{whose}"
+        right = first.address_for_peers()
+        message = f"MASTER_ADDR {given} is {', '.join(addresses) or 'unknown'} on {first.name}{whose}"
         fix = f"`export MASTER_ADDR={right}` on every node"
-        raise Blame(f"{told}; rank 0 runs on {first.name}, whose address is {right}", nodes=[first.name], fix=fix)
+        raise Blame(f"{message}; rank 0 runs on {first.name}, whose address is {right}", nodes=[first.name], fix=fix)
 
 
 def test_address_leads_every_node_to_the_first(node, cluster):
@@ -59,8 +59,10 @@ def test_address_leads_every_node_to_the_first(node, cluster):
     if not loopback_name and not first.network.holds_any(first.peers.addresses_of_master(), reachable=True):
         raise BlockedBy(BELONGS, nodes=[first.name])
     addresses = node.peers.addresses_of_master()
-    told = f"MASTER_ADDR {given} is {', '.join(addresses) or 'unknown'} there"
-    assert first.network.holds_any(addresses, reachable=True), f"{told}; wanted {first.best_address()}, the first node"
+    message = f"MASTER_ADDR {given} is {', '.join(addresses) or 'unknown'} there"
+    assert first.network.holds_any(addresses, reachable=True), (
+        f"{message}; wanted {first.address_for_peers()}, the first node"
+    )
 
 
 @pytest.mark.advisory
@@ -80,10 +82,10 @@ def test_first_node_knows_the_address_for_its_own(cluster):
         raise BlockedBy("names.own_hostname_is_not_loopback", nodes=[first.name])
     own = first.identity.hostname_addresses
     if not set(own) & set(addresses):
-        told = (
+        message = (
             f"MASTER_ADDR {given} is {', '.join(addresses)}; {first.identity.hostname} is {', '.join(own) or 'unknown'}"
         )
-        raise Blame(f"{told} on {first.name}", nodes=[first.name])
+        raise Blame(f"{message} on {first.name}", nodes=[first.name])
 
 
 @pytest.mark.advisory
@@ -100,8 +102,8 @@ def test_address_is_on_the_training_interface(cluster):
         raise BlockedBy(BELONGS, nodes=[first.name])
     interface = first.network.training_interface
     if not interface.holds_any(addresses):
-        told = f"MASTER_ADDR {given} is {', '.join(addresses)}; the training interface {interface.name}"
-        raise Blame(f"{told} has {first.best_address()}", nodes=[first.name])
+        message = f"MASTER_ADDR {given} is {', '.join(addresses)}; the training interface {interface.name}"
+        raise Blame(f"{message} has {first.address_for_peers()}", nodes=[first.name])
 
 
 def test_port_is_free_on_the_first_node(cluster):

@@ -34,7 +34,7 @@ def test_own_hostname_is_not_loopback(cluster):
         nodes = [node for node in nodes if not _is_local(node)]
         fix = ""
         if len(nodes) == 1:
-            name, right = nodes[0].identity.hostname, nodes[0].best_address()
+            name, right = nodes[0].identity.hostname, nodes[0].address_for_peers()
             fix = f"in /etc/hosts of {nodes[0].name}, replace `{address} {name}` by `{right} {name}`"
         if nodes:
             message = f"the node's own hostname resolves to {address} there, which no peer can reach"
@@ -56,8 +56,8 @@ def test_own_hostname_is_an_address_of_the_node(node, cluster):
         raise BlockedBy(NOT_LOCALHOST if _is_local(node) else "names.own_hostname_is_not_loopback")
     addresses = node.identity.hostname_addresses
     assert addresses, "the node's own hostname does not resolve there"
-    told = f"{node.identity.hostname} is {', '.join(addresses)}"
-    assert node.network.holds_any(addresses), f"the node's own hostname {told}, which no interface there has"
+    message = f"{node.identity.hostname} is {', '.join(addresses)}"
+    assert node.network.holds_any(addresses), f"the node's own hostname {message}, which no interface there has"
 
 
 def test_hostnames_are_unique(cluster):
@@ -100,13 +100,15 @@ def test_every_node_speaks_one_address_family(cluster):
     """There is an address family, IPv4 or IPv6, in which every node can be reached.
 
     A rank that offers an IPv6 address to one that has none is never reached: gloo and NCCL do not try another.
-    Fix: give the nodes named an address of the others' family (`ip -br address`), or set NCCL_SOCKET_FAMILY alike.
+    Fix: give the nodes named an address of the others' family (`ip -br address`), or one NCCL_SOCKET_FAMILY for all.
     """
     cluster.needs_peers()
     families = cluster.gather(lambda node: node.network.training_interface.families())
     if families and not frozenset.intersection(*families.values()):
-        told = {name: " and ".join(sorted(found)) for name, found in families.items()}
-        groups = {words: tuple(name for name in told if told[name] == words) for words in dict.fromkeys(told.values())}
+        values = {name: " and ".join(sorted(found)) for name, found in families.items()}
+        groups = {
+            words: tuple(name for name in values if values[name] == words) for words in dict.fromkeys(values.values())
+        }
         raise BlameMany(cluster.differing(groups, "address families of the training interface"))
 
 
@@ -123,7 +125,9 @@ def test_peers_are_taken_for_themselves(node, cluster):
         if cluster.bearers[peer.identity.hostname] > 1:
             raise BlockedBy("names.hostnames_are_unique")
         if route.resolved and not peer.network.holds_any(route.resolved, reachable=True):
-            wrong.append(f"{peer.identity.hostname} is {', '.join(route.resolved)} there, not {peer.best_address()}")
+            wrong.append(
+                f"{peer.identity.hostname} is {', '.join(route.resolved)} there, not {peer.address_for_peers()}"
+            )
     assert not wrong, "; ".join(wrong)
 
 
@@ -159,9 +163,9 @@ def test_full_names_of_peers_lead_to_them(node, cluster):
         if not route.resolved_fqdn:
             unknown.append(full)
         elif not peer.network.holds_any(route.resolved_fqdn, reachable=True):
-            wrong.append(f"{full} is {', '.join(route.resolved_fqdn)} there, not {peer.best_address()}")
-    told = [f"cannot resolve {', '.join(unknown[:4])}{' and others' if unknown[4:] else ''}"] if unknown else []
-    assert not unknown + wrong, "; ".join([*told, *wrong])
+            wrong.append(f"{full} is {', '.join(route.resolved_fqdn)} there, not {peer.address_for_peers()}")
+    unresolved = [f"cannot resolve {', '.join(unknown[:4])}{' and others' if unknown[4:] else ''}"] if unknown else []
+    assert not unknown + wrong, "; ".join([*unresolved, *wrong])
 
 
 @pytest.mark.advisory
@@ -179,7 +183,7 @@ def test_reverse_names_lead_back(node, cluster):
         peer = cluster[route.name]
         if isinstance(name, str) and not peer.network.holds_any(route.reverse_addresses, reachable=True):
             leads = ", ".join(route.reverse_addresses) or "nothing"
-            wrong.append(f"{route.address} ({route.name}) is called {name} there, which leads to {leads}")
+            wrong.append(f"{route.address} ({route.name}) is called {name} there, which resolves to {leads}")
     assert not wrong, "; ".join(wrong[:4])
 
 
@@ -214,5 +218,5 @@ def _is_local(node):
 
 
 def _address_for_gloo(node):
-    """What gloo will offer to its peers for want of GLOO_SOCKET_IFNAME; "" where it will not ask."""
+    """What gloo will offer to its peers where GLOO_SOCKET_IFNAME is not set; "" where it will not ask."""
     return "" if node.value("GLOO_SOCKET_IFNAME") else node.identity.own_address

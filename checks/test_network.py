@@ -66,14 +66,14 @@ def test_training_interfaces_have_the_same_rate(cluster):
     Fix: `ethtool <interface>` on the nodes named; reseat or replace the cable, or correct the port of the switch.
     """
     cluster.needs_peers()
-    cluster.same(lambda node: node.network.training_interface.rate_told(), "rate of the training interface")
+    cluster.same(lambda node: node.network.training_interface.rate_text(), "rate of the training interface")
 
 
 @pytest.mark.advisory
 def test_routes_to_peers_leave_by_the_training_interface(node, cluster):
     """Packets to a peer's training address leave by the training interface.
 
-    Otherwise connections take another path than the one that was chosen: a slower one, or one that answers nobody.
+    Otherwise connections take another path than the one that was chosen: a slower one, or one without an answer.
     Fix: `ip route get <address of the peer>` on the nodes named; correct the route or its metric.
     """
     cluster.needs_peers()
@@ -83,16 +83,16 @@ def test_routes_to_peers_leave_by_the_training_interface(node, cluster):
         if route.leaves_by() != wanted:
             strays.setdefault(route.leaves_by(), []).append(route.name)
     every = len(node.peers.routes)
-    told = "; ".join(
+    message = "; ".join(
         f"packets to {', '.join(peers) if len(peers) < every else 'every peer'} leave by {name}"
         for name, peers in strays.items()
     )
-    assert not strays, f"{told}; the training interface is {wanted}"
+    assert not strays, f"{message}; the training interface is {wanted}"
 
 
 @pytest.mark.advisory
 def test_nccl_starts_on_an_interface_of_the_peers(node, cluster):
-    """Where no variable tells NCCL which interface to take, the first one it finds leads to the peers.
+    """Where no variable says which interface NCCL takes, the first one it finds leads to the peers.
 
     NCCL starts its connections on the first interface that is neither docker nor loopback: a VPN, a bridge or a second
     card that the peers are not on hangs the start, however good the others are.
@@ -125,7 +125,7 @@ def test_training_addresses_are_unique(cluster):
     """
     cluster.needs_peers()
     blames = []
-    for address, names in cluster.group_by(lambda node: node.network.training_interface.told_address()).items():
+    for address, names in cluster.group_by(lambda node: node.network.training_interface.address()).items():
         machines = {cluster[name].identity.boot_id for name in names}
         if len(names) > 1 and len(machines) > 1:
             blames.append(Blame(f"several nodes train on {address}", nodes=names))
@@ -175,7 +175,7 @@ def test_training_interface_is_fast_enough_for_gpus(node, cluster, settings):
         raise NotApplicable("no GPU")
     interface, wanted, beside = node.network.training_interface, settings.network.min_rate_mbps, ""
     if node.rdma.active_ports() and node.value("NCCL_IB_DISABLE") != "1":
-        if not interface.tells_rate:
+        if not interface.reports_rate:
             raise NotApplicable(f"{interface.name} tells no rate, and the data goes over RDMA")
         rdma = node.rdma.rate_gbps()
         wanted, beside = settings.network.min_share_of_rdma * rdma * 1000, f" beside RDMA at {rdma:g} Gbit/s"
@@ -185,7 +185,7 @@ def test_training_interface_is_fast_enough_for_gpus(node, cluster, settings):
 
 @pytest.mark.advisory
 def test_no_interface_counted_errors_during_the_run(ending):
-    """No interface of the job received or sent a broken packet while preflight ran.
+    """No interface of the job counted rx/tx errors while preflight ran.
 
     A bad cable, transceiver or port loses packets under load: each loss stalls a connection, and all ranks wait for it.
     Fix: `ip -s -s link show dev <interface>`, `ethtool -S <interface>` on the nodes named; reseat or replace the cable.

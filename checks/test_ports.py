@@ -9,7 +9,7 @@ def test_ephemeral_ports_are_enough(node, settings):
 
     NCCL and gloo take a port of it for every listener and every connection: a job of hundreds of ranks ends with
     "Address already in use" or "Cannot assign requested address" at its start.
-    Fix: `sysctl -w net.ipv4.ip_local_port_range="32768 60999"` on the nodes named; `ss -tan | wc -l` tells who uses it.
+    Fix: `sysctl -w net.ipv4.ip_local_port_range="32768 60999"` on the nodes named; `ss -tan` lists what uses it.
     """
     low, high = node.network.ephemeral_ports
     width, wanted = high - low + 1, settings.network.ephemeral_ports_min

@@ -1,4 +1,4 @@
-"""Is the RDMA fabric up, alike on every node, and addressed so that NCCL can use it?"""
+"""Is the RDMA fabric up, the same on every node, and addressed so that NCCL can use it?"""
 
 import pytest
 
@@ -29,15 +29,15 @@ def test_nccl_ib_hca_matches_a_port(node, cluster):
 
 @pytest.mark.advisory
 def test_nccl_ib_hca_takes_no_more_than_it_names(node):
-    """No entry of NCCL_IB_HCA takes, as a prefix, devices that nobody meant.
+    """No entry of NCCL_IB_HCA takes, as a prefix, devices that were not meant.
 
     `mlx5_1` takes mlx5_10 and mlx5_11 too: traffic goes over storage NICs or a rail of another node.
     Fix: write `NCCL_IB_HCA==mlx5_1`: the second `=` asks for exact names.
     """
     value = node.variable("NCCL_IB_HCA")
     trapped = fabric.taken_by_prefix(node.rdma, value)
-    told = "; ".join(f"{entry} takes {', '.join(others)} too" for entry, others in trapped.items())
-    assert not trapped, f"NCCL_IB_HCA={value}: {told}"
+    message = "; ".join(f"{entry} takes {', '.join(others)} too" for entry, others in trapped.items())
+    assert not trapped, f"NCCL_IB_HCA={value}: {message}"
 
 
 def test_port_count_is_the_same_on_every_node(cluster):
@@ -55,7 +55,7 @@ def test_ports_are_active(cluster):
     """A port that is active on one node, or that NCCL_IB_HCA names, is active on every node.
 
     NCCL leaves a port out that is not active, without a word: that node is slower than the rest, or falls back to TCP.
-    Fix: `ibstat <device>` or `rdma link` on the nodes named; mend the cable, the switch's port or the subnet manager.
+    Fix: `ibstat <device>` or `rdma link` on the nodes named; check the cable, the switch port and the subnet manager.
     """
     faults.needs_rdma(cluster)
     ports = cluster.gather(lambda node: node.hcas())
@@ -65,10 +65,10 @@ def test_ports_are_active(cluster):
         # One that waits for a subnet manager has a check of its own.
         out = [hca for hca in hcas if hca.name in used and not hca.is_active and not hca.is_unmanaged]
         if out:
-            told = ", ".join(f"{hca.name} is {hca.port.state_told()}" for hca in out)
-            down.setdefault(told, []).append(name)
+            message = ", ".join(f"{hca.name} is {hca.port.state_text()}" for hca in out)
+            down.setdefault(message, []).append(name)
     if down:
-        raise BlameMany(Blame(f"{told}; wanted ACTIVE", nodes=nodes) for told, nodes in down.items())
+        raise BlameMany(Blame(f"{message}; wanted ACTIVE", nodes=nodes) for message, nodes in down.items())
     if not used:
         raise NotApplicable("no RDMA port is active on any node")
 
@@ -81,7 +81,7 @@ def test_ports_have_the_same_rate(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    faults.same_by_name(cluster, lambda node: {hca.name: hca.port.rate_told() for hca in node.active_hcas()}, "rate")
+    faults.same_by_name(cluster, lambda node: {hca.name: hca.port.rate_text() for hca in node.active_hcas()}, "rate")
 
 
 def test_gid_index_exists_on_every_node(node, cluster):
@@ -93,8 +93,8 @@ def test_gid_index_exists_on_every_node(node, cluster):
     """
     lacking = [name for name, gid in node.chosen_gids().items() if gid is None]
     if lacking:
-        told = f"GID index {node.gid_index()} (NCCL_IB_GID_INDEX) is not in the table of {', '.join(lacking)}"
-        raise Blame(told, nodes=[node.name], fix=gids.advice(cluster))
+        message = f"GID index {node.gid_index()} (NCCL_IB_GID_INDEX) is not in the table of {', '.join(lacking)}"
+        raise Blame(message, nodes=[node.name], fix=gids.advice(cluster))
 
 
 def test_gid_index_is_routable_roce_v2(node, cluster):
@@ -109,8 +109,8 @@ def test_gid_index_is_routable_roce_v2(node, cluster):
         raise BlockedBy(GID_EXISTS)
     wrong = {name: gid for name, gid in chosen.items() if not gid.is_routable}
     if wrong:
-        told = ", ".join(f"{name} has {gid}" for name, gid in wrong.items())
-        words = f"GID index {node.gid_index()}: {told}; wanted routable RoCE v2"
+        message = ", ".join(f"{name} has {gid}" for name, gid in wrong.items())
+        words = f"GID index {node.gid_index()}: {message}; wanted routable RoCE v2"
         raise Blame(words, nodes=[node.name], fix=gids.advice(cluster))
 
 
@@ -147,7 +147,9 @@ def test_roce_ports_have_an_address(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    found = faults.told_by(cluster, lambda node: {h.name: h.has_address for h in node.active_hcas() if h.is_roce})
+    found = faults.values_by_node(
+        cluster, lambda node: {h.name: h.has_address for h in node.active_hcas() if h.is_roce}
+    )
     used = {name for of_node in found.values() for name, has_address in of_node.items() if has_address}
     lacking: dict[str, list[str]] = {}
     for node, of_node in found.items():

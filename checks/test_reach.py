@@ -7,7 +7,7 @@ def test_every_node_answers(node):
     """Every node can be reached, runs Python, and says who it is.
 
     One node that does not answer keeps all the others waiting: the job hangs until its start times out.
-    Fix: `ssh <node> python3 -V` must print a version without asking anything; mend the login, or name other hosts.
+    Fix: `ssh <node> python3 -V` must print a version without asking anything; correct the login, or name other hosts.
     """
     assert node.identity.hostname, "the node answered without a hostname"
 
@@ -23,5 +23,5 @@ def test_no_machine_is_named_twice(cluster):
     machines = cluster.group_by(lambda node: (node.identity.boot_id, node.network.reachable_addresses))
     twice = [names for names in machines.values() if len(names) > 1]
     if twice:
-        told = "; ".join(" and ".join(names) for names in twice)
-        raise Blame(f"one machine under several names: {told}", nodes=[name for names in twice for name in names])
+        message = "; ".join(" and ".join(names) for names in twice)
+        raise Blame(f"one machine under several names: {message}", nodes=[name for names in twice for name in names])

@@ -133,7 +133,7 @@ def test_versions_are_the_same_on_every_node(cluster):
 
 @pytest.mark.advisory
 def test_companions_are_the_same_on_every_node(cluster):
-    """Python to the last digit, kernel, processor, RDMA libraries, compilers, accelerate and its like are the same.
+    """Python to the last digit, kernel, processor, RDMA libraries, compilers and accelerate are the same.
 
     Most jobs run in spite of such a difference, until an option, a default or a checkpoint format has changed.
     Fix: make the environments equal, best from one lock file or one container image.
@@ -150,9 +150,9 @@ def test_environments_are_the_same_on_every_node(cluster):
     Fix: `pip install <package>==<the others' version>` on the nodes named, best all of it from one lock file or image.
     """
     cluster.needs_peers()
-    told = packages.differing(cluster, (*PACKAGES, "torch"))
-    if told:
-        raise BlameMany(told)
+    blames = packages.differing(cluster, (*PACKAGES, "torch"))
+    if blames:
+        raise BlameMany(blames)
 
 
 @pytest.mark.advisory
@@ -160,28 +160,28 @@ def test_no_versions_break_together(node):
     """No two packages of a node are in versions that are known to break together.
 
     Their threads end with "upgrade one of them": an import that fails, a crash, a hang of larger jobs only.
-    Fix: install the version that the message names, on every node alike.
+    Fix: install the version that the message names, on every node.
     """
     found = packages.bad_pairs(node.software)
     held = packages.installed(node.software)
-    told = [
+    messages = [
         f"{pair.package} {held[pair.package]}{f' with {pair.other} {held[pair.other]}' if pair.other else ''}: "
         f"{pair.what}; wanted {pair.fix} ({pair.source})"
         for pair in found
     ]
-    assert not told, "; ".join(told)
+    assert not messages, "; ".join(messages)
 
 
 @pytest.mark.advisory
 def test_packages_meet_each_others_requirements(node):
-    """What torch, torchvision, transformers and their like want of each other is what is installed.
+    """The versions that torch, torchvision, transformers and others require of each other are installed.
 
-    One of them upgraded alone ends with "operator torchvision::nms does not exist", an ImportError, or "undefined
+    One of them upgraded by itself ends with "operator torchvision::nms does not exist", an ImportError, or "undefined
     symbol"; another NCCL or cuDNN than torch was built with crashes, or is slow.
     Fix: `pip check` on the nodes named; install the version that the message names, best all from one lock file.
     """
-    told = packages.unmet(node.software)
-    assert not told, "; ".join(told)
+    unmet = packages.unmet(node.software)
+    assert not unmet, "; ".join(unmet)
 
 
 @pytest.mark.advisory
@@ -201,8 +201,8 @@ def test_one_nccl_can_be_met(node):
     met = [path for path in others if any(path.startswith(f"{folder.rstrip('/')}/") for folder in folders)]
     if any(name.startswith("cupy") for name in software.packages):
         met = list(others)
-    told = ", ".join(f"{path} ({others[path]})" for path in met)
-    assert not met, f"beside NCCL {own} of torch a rank may load {told}"
+    message = ", ".join(f"{path} ({others[path]})" for path in met)
+    assert not met, f"beside NCCL {own} of torch a rank may load {message}"
 
 
 @pytest.mark.advisory

@@ -25,9 +25,9 @@ def test_data_shards_are_disjoint_and_complete(training):
     wrong = training.wrong_samples()
     if wrong:
         shared = sum(rank.samples_shared for rank in wrong)
-        told = f"{training.told(wrong)}: samples that are not theirs; {shared} are used by another rank too"
+        message = f"{training.ranks_text(wrong)}: samples that are not theirs; {shared} are used by another rank too"
         missing = training.result.samples_missing
-        raise training.blame(wrong, f"{told}, {missing} by none; wanted each by one")
+        raise training.blame(wrong, f"{message}, {missing} by none; wanted each by one")
     missing = training.result.samples_missing
     assert missing == 0, f"{missing} samples were used by no rank; wanted each by one"
 
@@ -41,14 +41,14 @@ def test_gradients_are_finite(training):
     first = training.infinite()
     if first:
         raise training.blame(
-            first, f"{training.told(first)}: infinite or no number, there first; wanted finite numbers"
+            first, f"{training.ranks_text(first)}: infinite or no number, there first; wanted finite numbers"
         )
 
 
 def test_first_step_gradients_are_right(training, settings):
     """On the first step, the gradient that each rank computed is the one its peers compute for the same data.
 
-    A rank with a wrong gradient spoils the sum on every rank alike: no comparison after the all-reduce can name it.
+    A rank with a wrong gradient spoils the sum on every rank: no comparison after the all-reduce can name it.
     Fix: leave the nodes named out; test their GPUs (`dcgmi diag -r 3`) and memory, compare their software.
     """
     training.needs_whole_gradients()
@@ -57,8 +57,8 @@ def test_first_step_gradients_are_right(training, settings):
     wrong = training.wrong_gradients(tolerance=tolerance)
     if wrong:
         worst = max(rank.gradient_error for rank in wrong)
-        told = f"the gradient of {training.told(wrong)} before the all-reduce is off by {worst:.3g} (relative)"
-        raise training.blame(wrong, f"{told}; wanted at most {tolerance:g}")
+        message = f"the gradient of {training.ranks_text(wrong)} before the all-reduce is off by {worst:.3g} (relative)"
+        raise training.blame(wrong, f"{message}; wanted at most {tolerance:g}")
 
 
 def test_parameters_are_the_same_on_every_rank(training, settings):
@@ -69,8 +69,8 @@ def test_parameters_are_the_same_on_every_rank(training, settings):
     """
     odd = training.odd_parameters(tolerance=training.limits(settings.training).parameters_tolerance)
     if odd:
-        told = f"the parameters of {training.told(odd)} differ from those of the other ranks"
-        raise training.blame(odd, f"{told}; wanted bit-identical parameters on {len(training.ranks())} ranks")
+        message = f"the parameters of {training.ranks_text(odd)} differ from those of the other ranks"
+        raise training.blame(odd, f"{message}; wanted bit-identical parameters on {len(training.ranks())} ranks")
 
 
 def test_optimizer_state_is_the_same_on_every_rank(training, settings):
@@ -82,8 +82,8 @@ def test_optimizer_state_is_the_same_on_every_rank(training, settings):
     odd = training.odd_optimizers()
     training.needs_same_parameters(tolerance=training.limits(settings.training).parameters_tolerance)
     if odd:
-        told = f"the optimizer state of {training.told(odd)} differs from that of the other ranks"
-        raise training.blame(odd, f"{told}; wanted bit-identical moments on {len(training.ranks())} ranks")
+        message = f"the optimizer state of {training.ranks_text(odd)} differs from that of the other ranks"
+        raise training.blame(odd, f"{message}; wanted bit-identical moments on {len(training.ranks())} ranks")
 
 
 def test_ddp_equals_one_process(training, settings):
@@ -97,8 +97,9 @@ def test_ddp_equals_one_process(training, settings):
     off = [rank for rank in training.ranks() if not rank.parameters_error <= tolerance]
     if off:
         worst = max(rank.parameters_error for rank in off)
-        told = f"the parameters of {training.told(off)} are {worst:.3g} (relative) from one process on the whole batch"
-        raise training.blame(off, f"{told}; wanted at most {tolerance:g}")
+        ranks = training.ranks_text(off)
+        message = f"the parameters of {ranks} are {worst:.3g} (relative) from one process on the whole batch"
+        raise training.blame(off, f"{message}; wanted at most {tolerance:g}")
 
 
 def test_the_loss_falls(training, settings):
@@ -111,8 +112,8 @@ def test_the_loss_falls(training, settings):
     losses, share = training.losses(), settings.training.loss_drop_fraction
     wanted = losses[0] * (1.0 - share)
     if not losses[-1] <= wanted or not all(rank.finite for rank in training.ranks()):
-        told = f"loss: {losses[0]:.4g} at the first step, {losses[-1]:.4g} at step {len(losses)}"
-        raise training.blame(training.ranks(), f"{told}; wanted at most {wanted:.4g}")
+        message = f"loss: {losses[0]:.4g} at the first step, {losses[-1]:.4g} at step {len(losses)}"
+        raise training.blame(training.ranks(), f"{message}; wanted at most {wanted:.4g}")
 
 
 def test_the_same_seed_gives_the_same_losses_again(training, settings):
@@ -125,8 +126,8 @@ def test_the_same_seed_gives_the_same_losses_again(training, settings):
     tolerance = settings.training.replay_tolerance
     off, worst = training.beyond(lambda rank: rank.replay_error, tolerance=tolerance)
     if off:
-        told = f"trained again, the losses of {training.told(off)} differ by {worst:.3g} (relative)"
-        raise training.blame(off, f"{told}; wanted at most {tolerance:g}")
+        message = f"trained again, the losses of {training.ranks_text(off)} differ by {worst:.3g} (relative)"
+        raise training.blame(off, f"{message}; wanted at most {tolerance:g}")
 
 
 def test_accumulation_equals_the_large_batch(training, settings):
@@ -141,10 +142,9 @@ def test_accumulation_equals_the_large_batch(training, settings):
     tolerance = training.limits(settings.training).gradient_tolerance
     off, worst = training.beyond(lambda rank: rank.accumulation_error, tolerance=tolerance)
     if off:
-        told = (
-            f"the accumulated gradient of {training.told(off)} is {worst:.3g} (relative) from that of the large batch"
-        )
-        raise training.blame(off, f"{told}; wanted at most {tolerance:g}")
+        ranks = training.ranks_text(off)
+        message = f"the accumulated gradient of {ranks} is {worst:.3g} (relative) from that of the large batch"
+        raise training.blame(off, f"{message}; wanted at most {tolerance:g}")
 
 
 def test_checkpoint_is_read_by_every_rank(training):
@@ -156,13 +156,13 @@ def test_checkpoint_is_read_by_every_rank(training):
     training.needs_checkpoint()
     blind = training.blind()
     if blind:
-        raise training.blame(blind, f"{training.told(blind)}: checkpoint not read: {blind[0].checkpoint_error}")
+        raise training.blame(blind, f"{training.ranks_text(blind)}: checkpoint not read: {blind[0].checkpoint_error}")
 
 
 def test_training_resumes_to_the_same_losses(training, settings):
     """From the checkpoint every rank trains on to the losses it had without the interruption.
 
-    A checkpoint that lacks optimizer state, or is read wrongly, costs days before anybody notices.
+    A checkpoint that lacks optimizer state, or is read wrongly, costs days before anyone notices.
     Fix: compare the torch versions (`preflight facts`); test the file system for silent corruption.
     """
     training.needs_checkpoint()
@@ -171,36 +171,40 @@ def test_training_resumes_to_the_same_losses(training, settings):
     tolerance = settings.training.replay_tolerance
     off, worst = training.beyond(lambda rank: rank.resume_error, tolerance=tolerance)
     if off:
-        told = f"resumed from the checkpoint, the losses of {training.told(off)} differ by {worst:.3g} (relative)"
-        raise training.blame(off, f"{told}; wanted at most {tolerance:g}")
+        message = (
+            f"resumed from the checkpoint, the losses of {training.ranks_text(off)} differ by {worst:.3g} (relative)"
+        )
+        raise training.blame(off, f"{message}; wanted at most {tolerance:g}")
 
 
 def test_a_killed_rank_is_noticed_and_named(training):
     """With --drill: when a rank is killed, all others end within the time limit, and its node is named.
 
-    A job that hangs after one rank's death holds all its GPUs until somebody looks.
+    A job that hangs after one rank's death holds all its GPUs until someone looks.
     Fix: set TORCH_NCCL_ASYNC_ERROR_HANDLING=1 and a timeout for init_process_group; read logs/.
     """
     drill = training.drill()
-    told = f"rank {drill.rank} on {drill.node} was killed"
+    message = f"rank {drill.rank} on {drill.node} was killed"
     if drill.named != (drill.node,):
-        raise Blame(f"{told}; blamed was {', '.join(drill.named) or 'nobody'}", nodes=[drill.node])
+        raise Blame(f"{message}; blamed: {', '.join(drill.named) or 'no node'}", nodes=[drill.node])
     ended, limit = drill.seconds_to_end, drill.limit_seconds
-    assert ended <= limit, f"{told}; the others ended after {ended:.3g} s; wanted at most {limit:g} s"
+    assert ended <= limit, f"{message}; the others ended after {ended:.3g} s; wanted at most {limit:g} s"
 
 
 def test_torchrun_restarts_from_the_checkpoint(training, settings):
     """With --drill: torchrun starts a killed job again, and it goes on from its checkpoint to the same losses.
 
-    Long jobs live from this: a node fails every few days, and nobody is there at night.
+    Long jobs live from this: a node fails every few days, and no one is there at night.
     Fix: `torchrun --max-restarts=1` by hand with the same program; read logs/ for what the second start said.
     """
     drill = training.drill()
-    assert not drill.not_restarted, f"not restarted: {drill.not_restarted}"
-    told, wanted = drill.restarted_losses, drill.wanted_losses
+    assert not drill.not_restarted, f"not restarted:  {drill.not_restarted}"
+    losses, wanted = drill.restarted_losses, drill.wanted_losses
     tolerance = settings.training.replay_tolerance
-    same = len(told) == len(wanted) and all(abs(a - b) <= tolerance * abs(b) for a, b in zip(told, wanted, strict=True))
-    assert same, f"losses after the restart: {told}; wanted {wanted}"
+    same = len(losses) == len(wanted) and all(
+        abs(a - b) <= tolerance * abs(b) for a, b in zip(losses, wanted, strict=True)
+    )
+    assert same, f"losses after the restart: {losses}; wanted {wanted}"
 
 
 @pytest.mark.advisory
@@ -213,7 +217,7 @@ def test_no_rank_straggles(training, settings):
     limits, ratio = settings.training, settings.training.straggler_ratio
     slow = training.stragglers(above=ratio, up_to=limits.straggler_fail_ratio, min_seconds=limits.straggler_min_seconds)
     if slow:
-        raise training.blame(slow, f"{training.told_of_stragglers(slow)}, wanted at most {ratio:g} x that")
+        raise training.blame(slow, f"{training.stragglers_text(slow)}, wanted at most {ratio:g} x that")
 
 
 def test_no_rank_halves_the_speed(training, settings):
@@ -225,4 +229,4 @@ def test_no_rank_halves_the_speed(training, settings):
     ratio = settings.training.straggler_fail_ratio
     slow = training.stragglers(above=ratio, min_seconds=settings.training.straggler_min_seconds)
     if slow:
-        raise training.blame(slow, f"{training.told_of_stragglers(slow)}, wanted at most {ratio:g} x that")
+        raise training.blame(slow, f"{training.stragglers_text(slow)}, wanted at most {ratio:g} x that")

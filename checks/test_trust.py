@@ -14,9 +14,9 @@ def test_every_node_logs_in_to_the_others(node):
     Fix: `ssh-copy-id <peer>` on the nodes named, and `ssh-keyscan <peer> >> ~/.ssh/known_hosts`.
     """
     failed = [login for login in node.trust.logins if login.trouble]
-    told = ", ".join(f"{login.peer} ({login.trouble})" for login in failed[:4])
+    message = ", ".join(f"{login.peer} ({login.trouble})" for login in failed[:4])
     more = f" and {len(failed) - 4} more" if failed[4:] else ""
-    assert not failed, f"cannot log in to {told}{more}"
+    assert not failed, f"cannot log in to {message}{more}"
 
 
 @pytest.mark.advisory
@@ -35,14 +35,14 @@ def test_first_address_of_the_first_node_is_the_one_to_reach(cluster):
     """The first address that the first node lists is the one on its training interface.
 
     deepspeed tells all nodes what `hostname -I` prints first there, whatever MASTER_ADDR says: with a bridge or a
-    second card in front, they look for rank 0 where nobody can reach it.
+    second card in front, they look for rank 0 where no peer can reach it.
     Fix: start with `deepspeed --master_addr=<address of the training interface>`.
     """
     cluster.needs_peers()
     first = cluster.first
     if not first.trust.logins:
         raise NotApplicable("no node logs in to another one")
-    listed, right = first.network.first_address(), first.best_address()
+    listed, right = first.network.first_address(), first.address_for_peers()
     if listed != right:
-        told = f"`hostname -I` on {first.name} begins with {listed}; its training interface has {right}"
-        raise Blame(told, nodes=[first.name], fix=f"start with `deepspeed --master_addr={right}`")
+        message = f"`hostname -I` on {first.name} begins with {listed}; its training interface has {right}"
+        raise Blame(message, nodes=[first.name], fix=f"start with `deepspeed --master_addr={right}`")

@@ -8,7 +8,7 @@ PreflightError
 |  |- BadReply          what came back is not our protocol
 |  `- Busy              another run holds the node
 |- FactMissing        a check asked for what we do not know -> error, or skip if no node has it
-|  `- BlockedBy         its answer hangs on another check that does not hold -> error "blocked by"
+|  `- BlockedBy         its answer depends on another check that does not hold -> error "blocked by"
 |- NotApplicable      the question does not arise here -> skip
 |- NotMeasured        a job gave no figure for this check -> error
 |- Blame              measured, and it does not hold; names the nodes (an AssertionError)
@@ -60,7 +60,7 @@ class Busy(HostError):
 class FactMissing(PreflightError):
     """A check read a fact that a node does not have.
 
-    ``kind`` tells why: ``absent`` (the thing is not there), ``failed`` (the tool that tells broke or timed
+    ``kind`` is the reason: ``absent`` (the thing is not there), ``failed`` (the tool that reads it broke or timed
     out), ``denied`` (reading it needs a privilege we lack).
     """
 
@@ -72,7 +72,7 @@ class FactMissing(PreflightError):
 
 
 class BlockedBy(FactMissing):
-    """What a check asks cannot be told while another check does not hold: its consequence, not a second cause.
+    """A check cannot be answered while another check does not hold: a consequence, not a second cause.
 
     ``check`` is the id of the cause. ``nodes`` are the nodes the cause lies on, where the message should say so.
     """
@@ -113,14 +113,14 @@ class BlameMany(PreflightError, AssertionError):
     """
 
     def __init__(self, blames: Iterable[Blame]) -> None:
-        told: dict[str, list[Blame]] = {}
+        by_node: dict[str, list[Blame]] = {}
         for blame in blames:
             for node in blame.nodes:
-                told.setdefault(node, []).append(blame)
+                by_node.setdefault(node, []).append(blame)
         nodes_of: dict[tuple[int, ...], list[str]] = {}
-        for node, its_blames in told.items():
+        for node, its_blames in by_node.items():
             nodes_of.setdefault(tuple(map(id, its_blames)), []).append(node)
-        self.blames = tuple(_merged(told[nodes[0]], nodes) for nodes in nodes_of.values())
+        self.blames = tuple(_merged(by_node[nodes[0]], nodes) for nodes in nodes_of.values())
         super().__init__("; ".join(blame.message for blame in self.blames))
 
 

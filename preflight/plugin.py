@@ -8,80 +8,101 @@ from typing import Any
 import pytest
 
 from preflight.errors import UsageError
-from preflight.options.table import BENCH_OPTIONS, OPTIONS, Chosen, canonical, destination, for_pytest
+from preflight.options.options import OPTIONS, Options
+from preflight.options.table import Option, canonical, destination
 
 SHARED = "hosts"  # the one short option that another plugin (pytest-testinfra) may own with the same meaning
+# The options of bench have no short name in pytest: --bench-op would look like one of a benchmark plugin.
+SHORT = {field: row for field, row in OPTIONS.items() if not row.name.startswith("bench-")}
+TAKEN = pytest.StashKey[tuple[str, ...]]()
+
+
+class Door:
+    """Lets a verb hand its options to pytest as they are; pytest's own command line then needs none of them."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Register the checks' plugin with these options."""
+        _add_markers(config)
+        _judge(config, self.options)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options under the names that nobody else has."""
+    """Add every option under the name that no other plugin has."""
     group = parser.getgroup("preflight", "preflight: multi-node checks")
-    for name, attributes in {**OPTIONS, **BENCH_OPTIONS}.items():
-        group.addoption(canonical(name), dest=destination(name), **for_pytest(attributes))
-    group.addoption("--preflight-tells", dest="preflight_tells", default="", help="summary, line or checks")
-    group.addoption("--preflight-run-id", dest="preflight_run_id", default="", help="the name of the run")
-    group.addoption("--preflight-subjects", dest="preflight_subjects", default="", help="only these subjects (a,b)")
+    for row in OPTIONS.values():
+        group.addoption(canonical(row), dest=destination(row), **row.words(with_choices=False))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
-    """The short names, late: only where no other plugin has taken them by now."""
+    """Add the short names late, and only where no other plugin has taken them by now."""
     del args
     group = parser.getgroup("preflight")
     groups = parser._groups  # noqa: SLF001 - the only list of what other plugins have registered
     taken = {name for others in groups for option in others.options for name in option.names()}
-    for name, attributes in OPTIONS.items():
-        # The namespace of options known so far tells of those that a plugin added without a group.
-        free = f"--{name}" not in taken and not hasattr(early_config.known_args_namespace, _short(name))
-        if free:
-            # No default: the short name must not hide what the canonical one was given.
-            group.addoption(f"--{name}", dest=_short(name), **{**for_pytest(attributes), "default": None})
-    early_config.stash[TAKEN] = tuple(name for name in OPTIONS if f"--{name}" in taken)
+    for row in SHORT.values():
+        # The namespace of options known so far shows those that a plugin added without a group.
+        if f"--{row.name}" not in taken and not hasattr(early_config.known_args_namespace, _short(row)):
+            group.addoption(f"--{row.name}", dest=_short(row), **row.words(with_choices=False))
+    early_config.stash[TAKEN] = tuple(row.name for row in SHORT.values() if f"--{row.name}" in taken)
 
 
-TAKEN = pytest.StashKey[tuple[str, ...]]()
-
-
-def _short(name: str) -> str:
-    return name.replace("-", "_")
+def _short(row: Option) -> str:
+    return row.name.replace("-", "_")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register the checks' plugin when hosts or a stored run are given; otherwise do nothing at all."""
-    config.addinivalue_line("markers", "advisory: a broken assertion of this check is a warning")
-    config.addinivalue_line("markers", "needs(privilege): facts of this check may be denied without it")
+    _add_markers(config)
     if getattr(config, "workerinput", None) is not None:
         return
-    chosen = chosen_options(config)
-    if chosen["hosts"] is None and chosen["from"] is None:
+    values = given_options(config)
+    if values["hosts"] is None and values["from_run"] is None:
         return
+    from preflight.options.launch import parse_run  # here, as other people's pytest sessions need none of it
+
+    # -v of pytest names every check, so that only its -q is left to say how much the summary holds.
+    verbosity = "line" if config.option.verbose < 0 else "summary"
+    try:
+        options = parse_run(values, command=("pytest", *map(str, config.invocation_params.args)), verbosity=verbosity)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+    _judge(config, options, taken=config.stash.get(TAKEN, ()))
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        config.args = [str(checks_folder())]
+
+
+def _add_markers(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "advisory: a broken assertion of this check is a warning")
+    config.addinivalue_line("markers", "needs(privilege): facts of this check may be denied without it")
+
+
+def _judge(config: pytest.Config, options: Options, *, taken: tuple[str, ...] = ()) -> None:
     if config.getoption("numprocesses", None) or config.getoption("dist", "no") not in {"no", None}:
         raise pytest.UsageError("--hosts with -n: the checks of one cluster are one run; leave out -n and --dist")
     from preflight.judge.session import Checking
 
     try:
-        config.pluginmanager.register(Checking.configured(config, chosen), "preflight-checking")
+        config.pluginmanager.register(Checking.configured(config, options, taken=taken), "preflight-checking")
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
-    if config.args_source is not pytest.Config.ArgsSource.ARGS:
-        config.args = [str(checks_folder())]
 
 
-def chosen_options(config: pytest.Config) -> Chosen:
-    """The options as given, under whichever of their two names."""
+def given_options(config: pytest.Config) -> dict[str, Any]:
+    """The value of every option, by field, under whichever of its two names it was given; None where it was not."""
     taken = config.stash.get(TAKEN, ())
     values: dict[str, Any] = {}
-    for name, attributes in {**OPTIONS, **BENCH_OPTIONS}.items():
-        default = attributes.get("default", False if attributes.get("action") == "store_true" else None)
-        value = config.getoption(destination(name), default)
-        short = config.getoption(_short(name), None) if name not in taken or name == SHARED else None
-        values[_short(name)] = value if short is None or value != default else short
-    values["subjects"] = config.getoption("preflight_subjects", "")
-    values["run_id"] = config.getoption("preflight_run_id", "")
-    values["tells"] = config.getoption("preflight_tells", "")
-    values["taken"] = taken
-    return Chosen(values)
+    for field, row in OPTIONS.items():
+        value = config.getoption(destination(row), None)
+        if value in (None, False) and field in SHORT and (row.name not in taken or row.name == SHARED):
+            value = config.getoption(_short(row), None)
+        values[field] = value
+    return values
 
 
 def checks_folder() -> Path:

@@ -8,7 +8,7 @@ A file holds only what differs from the defaults::
     [limits]
     nofile_min = 65536
 
-and the findings that somebody decided to live with (see waivers.py).
+and the findings that the user decided to live with (see waivers.py).
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ AT_MOST_ONE = (
 def load_settings(path: Path) -> Settings:
     """The defaults with what preflight.toml at `path` changes.
 
-    Raises UsageError naming the file and the key: a key nobody reads is a threshold that silently does not hold.
+    Raises UsageError naming the file and the key: a misspelt key would be a threshold that silently does not hold.
     """
     name = str(path) if str(path).isprintable() else repr(str(path))
     try:
@@ -183,7 +183,7 @@ def parse_settings(document: dict[str, Any], *, source: str) -> Settings:
             sections[section] = parse_waivers(keys, source=source)
             continue
         if not isinstance(keys, dict):
-            raise UsageError(f"{source}: {section}: wanted a section [{section}], got {_told(keys)}")
+            raise UsageError(f"{source}: {section}: wanted a section [{section}], got {_shown(keys)}")
         wanted = {key.name: getattr(sections[section], key.name) for key in dataclasses.fields(sections[section])}
         for key in keys:
             _known(key, list(wanted), source, f"key in [{section}]")
@@ -209,12 +209,12 @@ def _number(value: object, default: float, key: str, source: str) -> float:
         value = float(value)
     if isinstance(value, (int, float)) and type(value) is type(default) and math.isfinite(value) and value > 0:
         if key in AT_MOST_ONE and value > 1:
-            raise UsageError(f"{source}: {key}: wanted a fraction up to 1, got {_told(value)}")
+            raise UsageError(f"{source}: {key}: wanted a fraction up to 1, got {_shown(value)}")
         return value
-    raise UsageError(f"{source}: {key}: wanted {wanted}, got {_told(value)}")
+    raise UsageError(f"{source}: {key}: wanted {wanted}, got {_shown(value)}")
 
 
-def _told(value: object) -> str:
+def _shown(value: object) -> str:
     kind = {bool: "a boolean", str: "a string", dict: "a section", list: "a list"}.get(type(value), "")
     # Cut before repr: a whole number may have more digits than Python agrees to write out.
     text = repr(value)[:60] if not isinstance(value, int) or value.bit_length() < 256 else "a huge number"

@@ -26,7 +26,7 @@ ORDER = (
     ("collect",),
     ("run",),
     ("judge",),
-    ("plugin",),
+    ("plugin", "testing"),
     ("cli",),
     ("__main__",),
 )
@@ -38,7 +38,8 @@ INSIDE = {
         ("selection",),
         ("fabric",),
         ("node",),
-        ("cluster", "decode"),
+        ("cluster", "versions"),
+        ("decode",),
         ("view",),
     ),
     "launch": (

@@ -269,7 +269,8 @@ def test_no_module_of_ours_is_patched():
 
 # Written so that the patterns do not find themselves.
 PRIVATE = re.compile(r"/wor[k]/|/opt/ven[v]|/far[m]/|\.pyen[v]|/User[s]/|/tmp/setu[p]")
-TEXTS = [ROOT / "README.md", ROOT / "pyproject.toml", ROOT / "constraints.txt", *sorted((ROOT / ".ci").glob("*"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / ".github").rglob("*.*"))]
+TEXTS = [*PAGES, ROOT / "pyproject.toml", ROOT / "constraints.txt", *sorted((ROOT / ".ci").glob("*"))]
 
 
 @pytest.mark.parametrize("path", [*OURS, *CHECKS, *TESTS, *TEXTS], ids=name_of)

@@ -7,12 +7,12 @@ import pytest
 
 from preflight.errors import NotMeasured
 from preflight.results import Bench, Edge, Mesh, Stream
-from tests.checks.cluster import ethernet, roce
+from preflight.testing import healthy, roce
 
 replace = msgspec.structs.replace
 
 
-@pytest.mark.parametrize("run", [ethernet(), roce()])
+@pytest.mark.parametrize("run", [healthy(), roce()])
 def test_sections_come_back_from_their_file(run):
     """What is written is read as it was."""
     for section in (run.mesh(), run.bench(), run.training()):
@@ -43,14 +43,14 @@ def test_a_section_of_another_shape_is_refused(document):
 
 def test_the_result_of_a_collective_is_that_of_its_largest_size():
     """Small ones measure latency."""
-    bench = ethernet().bench()
+    bench = healthy().bench()
     small = replace(bench.results[0], bytes=1024, busbw_gbytes_per_s=0.01)
     assert replace(bench, results=(small, bench.results[0])).result("all_reduce") == bench.results[0]
 
 
 def test_a_collective_that_was_not_run_is_not_measured():
     """With the reason why the job ended, where it did."""
-    bench = ethernet().bench()
+    bench = healthy().bench()
     with pytest.raises(NotMeasured, match="no all_gather was run"):
         bench.result("all_gather")
     empty: Bench = replace(bench, results=(), not_measured="rank 1 on node2 stopped")
@@ -60,7 +60,7 @@ def test_a_collective_that_was_not_run_is_not_measured():
 
 def test_a_training_without_ranks_is_not_measured():
     """Never an empty success."""
-    training = ethernet().training()
+    training = healthy().training()
     assert training.joined() == training.ranks
     with pytest.raises(NotMeasured, match="node2 hung"):
         replace(training, ranks=(), not_measured="node2 hung").joined()

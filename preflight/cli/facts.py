@@ -6,33 +6,31 @@ import json
 import shutil
 import sys
 
-from preflight import hosts
 from preflight.facts import decode
 from preflight.facts.cluster import Cluster
-from preflight.options.options import options_from
-from preflight.options.table import Chosen
+from preflight.hosts import fold
+from preflight.options.options import Options
 from preflight.report.files import print_json
 from preflight.report.printable import printable
 from preflight.run.folder import dry_run_text
 from preflight.run.live import Run
 
-MOST_COLUMNS = 4  # nodes side by side; more are told by value
+MOST_COLUMNS = 4  # nodes side by side; of more each value is shown once
 
 
-def show_facts(chosen: Chosen) -> int:
+def show_facts(options: Options) -> int:
     """Collect and print the facts of every node; 3 when one could not be reached."""
-    options = options_from(chosen, ["preflight", *sys.argv[1:]])
-    run = Run(options, hosts.parse_hosts(options.hosts))
-    if chosen["dry_run"]:
+    run = Run(options)
+    if options.dry_run:
         print(dry_run_text(options, run.hosts))
         return 0
     try:
         run.open()
     finally:
         run.close()
-    if chosen["json"]:
+    if options.json:
         documents = {name: json.loads(decode.encode(document)) for name, document in run.documents.items()}
-        print_json(documents, chosen["json"])
+        print_json(documents, options.json)
     else:
         print(_facts_table(run.cluster))
     for name, reason in run.failures.items():
@@ -55,11 +53,10 @@ def _facts_table(cluster: Cluster) -> str:
         elif len(facts) <= MOST_COLUMNS:
             rows.append([title, *(facts[name][row.title] for name in facts)])
         elif row.is_own and len(row.values) > MOST_COLUMNS:
-            rows.append([title, "each its own (--json tells)", f"all {len(facts)}"])
+            rows.append([title, "each its own (see --json)", f"all {len(facts)}"])
         else:
             of_nodes = [
-                (value, f"all {len(facts)}" if len(names) == len(facts) else hosts.fold(names))
-                for value, names in row.values
+                (value, f"all {len(facts)}" if len(names) == len(facts) else fold(names)) for value, names in row.values
             ]
             rows += [[title if i == 0 else "", *pair] for i, pair in enumerate(of_nodes)]
     names = list(facts) if len(facts) <= MOST_COLUMNS else ["value", "nodes"]
@@ -67,4 +64,4 @@ def _facts_table(cluster: Cluster) -> str:
     table = tabulate(
         rows, headers=["fact (* differs)", *names], disable_numparse=True, maxcolwidths=[None, *[widths] * len(names)]
     )
-    return f"{table}\n\ntold by no node: {'; '.join(nowhere)}" if nowhere else str(table)
+    return f"{table}\n\nnot reported by any node: {'; '.join(nowhere)}" if nowhere else str(table)

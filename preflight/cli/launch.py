@@ -12,6 +12,7 @@ from preflight import hosts
 from preflight.errors import UsageError
 from preflight.facts.cluster import Cluster
 from preflight.launch.plan import LaunchFiles
+from preflight.launch.read import read_files
 from preflight.launch.rules.check import check_files
 from preflight.launch.seats import ranks_table, section
 from preflight.launch.write import write_files
@@ -23,40 +24,36 @@ from preflight.report.formats.annotations import github_text, sarif_text
 from preflight.report.printable import printable
 from preflight.run.live import Run
 
-CHECK_FORMATS = ("text", "github", "sarif")
 
-
-def check(options: Options, patterns: list[str], *, with_hosts: bool, json_target: str, wanted: str = "text") -> int:
+def check(options: Options, patterns: list[str], *, with_hosts: bool, style: str = "text") -> int:
     """``preflight launch check``: 1 on a fail, 0 when silent or warned, 3 when a host named did not answer."""
-    if wanted not in CHECK_FORMATS:
-        raise UsageError(f"launch check: --format {wanted!r} is none of {', '.join(CHECK_FORMATS)}")
+    files = read_files(patterns)
     cluster: Cluster | None = None
     failures: dict[str, str] = {}
     if with_hosts:
-        options = with_files(options, check_files(patterns)[1], launcher=None)
-        run = Run(options, hosts.parse_hosts(options.hosts))
+        run = Run(with_files(options, files, launcher=None))
         try:
             run.open()
         finally:
             run.close()
         cluster, failures = run.cluster, run.failures
-    findings, files = check_files(patterns, cluster)
+    findings = check_files(files, cluster)
     failed = any(finding.verdict is Verdict.FAIL for finding in findings)
     code = 1 if failed else 3 if failures else 0
-    if json_target:
+    if options.json:
         document = {
             "schema": 1,
             "exit_code": code,
             "findings": [_document(finding) for finding in findings],
             "plan": section(files, cluster),
         }
-        print_json(document, json_target)
-    elif wanted == "text":
-        print(told_findings(findings, files, cluster))
+        print_json(document, options.json)
+    elif style == "text":
+        print(findings_text(findings, files, cluster))
         if os.environ.get("GITHUB_ACTIONS"):
             print(github_text(findings), end="")
     else:
-        print((github_text if wanted == "github" else sarif_text)(findings), end="")
+        print((github_text if style == "github" else sarif_text)(findings), end="")
     for name, reason in failures.items():
         print(f"{name}: not reached: {printable(reason)}", file=sys.stderr)
     return code
@@ -73,7 +70,7 @@ def _document(finding: Finding) -> dict[str, Any]:
     }
 
 
-def told_findings(findings: Iterable[Finding], files: LaunchFiles, cluster: Cluster | None) -> str:
+def findings_text(findings: Iterable[Finding], files: LaunchFiles, cluster: Cluster | None) -> str:
     """The findings with file and line, and below them what every rank will see."""
     from tabulate import tabulate
 
@@ -97,7 +94,7 @@ def told_findings(findings: Iterable[Finding], files: LaunchFiles, cluster: Clus
 
 def write(options: Options, folder: Path, *, launcher: str, program: tuple[str, ...], like: Path | None) -> int:
     """``preflight launch write``: the files for these hosts, into `folder`."""
-    run = Run(options, hosts.parse_hosts(options.hosts))
+    run = Run(options)
     try:
         run.open()
     finally:

@@ -1,4 +1,4 @@
-"""Which verb was asked for, and what does it print?"""
+"""Which verb does the command line ask for, and with which options?"""
 
 from __future__ import annotations
 
@@ -12,36 +12,21 @@ from typing import Any, NoReturn
 from preflight import __version__
 from preflight.errors import PreflightError, UsageError
 from preflight.ledger.findings import EXIT_USAGE
-from preflight.options.table import BENCH_OPTIONS, BENCH_SHORT, OPTIONS, Chosen
+from preflight.options.options import OPTIONS, parse_options
+from preflight.options.table import Names, add_options
 
 LATER = ("diagnose",)
-GATES = "reach,names,network,software,mesh"
-SHARED_WITH_LAUNCH = {"hosts", "python", "wrap", "ssh_option", "env", "backend", "ranks_per_node", "deadline"}
+GATES = ("reach", "names", "network", "software", "mesh")
 DESCRIPTION = "Will my multi-node PyTorch job start on these nodes, will it be fast, and if not, which node and why?"
-EXIT_CODES = "exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 nothing asked; 130/143/129 on INT/TERM/HUP"
+EXIT_CODES = (
+    "Exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 nothing asked; 130/143/129 on INT/TERM/HUP."
+)
 FORMATS = "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad, exclude or nodes"
 SIGPIPE_EXIT = 3
 
 
-class Formatter(argparse.HelpFormatter):
-    """Help texts that name launchers and transports, which are imported only when help is printed: it takes a while."""
-
-    def _expand_help(self, action: argparse.Action) -> str:
-        text = super()._expand_help(action)
-        if "{" not in text:
-            return text
-        from preflight.launch.launchers import startable, writable
-        from preflight.transport import forms
-
-        names = {"startable": startable(), "writable": writable(), "forms": forms()}
-        return text.format(**{name: ", ".join(listed) for name, listed in names.items()})
-
-
 class Parser(argparse.ArgumentParser):
     """argparse with our exit code for usage errors, and one line instead of a page."""
-
-    def __init__(self, **words: Any) -> None:
-        super().__init__(formatter_class=Formatter, **words)
 
     def error(self, message: str) -> NoReturn:
         """Leave with 4 and one line."""
@@ -66,13 +51,13 @@ def _code(argv: list[str]) -> int:
         if argv and argv[0] in LATER:
             raise UsageError(f"{argv[0]}: not supported (see preflight --help)")
         try:
-            chosen = _parser().parse_args(argv)
+            words = _parser().parse_args(argv)
         except SystemExit as ended:  # help, a version or a usage error: all is said, but not yet written
             return int(ended.code or 0)
-        if chosen.verb is None:
+        if words.verb is None:
             _parser().print_help()
             return EXIT_USAGE
-        return int(VERBS[chosen.verb](chosen))
+        return int(VERBS[words.verb](words))
     except UsageError as error:
         print(f"preflight: {error}", file=sys.stderr)
         return EXIT_USAGE
@@ -83,138 +68,136 @@ def _code(argv: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="preflight", description=DESCRIPTION, epilog=EXIT_CODES)
-    parser.add_argument("--version", action="version", version=f"preflight {__version__}")
+    parser.add_argument("--version", action="version", version=f"preflight {__version__}", help="Show the version.")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
     for name, text in (
-        ("run", "every check against the hosts (default --hosts=local)"),
-        ("bench", "all-reduce bandwidth of the hosts, and which node is slow"),
-        ("train", "the reference training job over the hosts"),
+        ("run", "Run every check against the hosts, by default against this machine."),
+        ("bench", "Measure the bandwidth of collectives between the hosts, and name a slow node."),
+        ("train", "Run the reference training job over the hosts."),
     ):
-        verb = verbs.add_parser(name, help=text, description=text, epilog=EXIT_CODES)
-        _add_options(verb, OPTIONS)
-        _add_telling(verb)
-        if name == "bench":
-            _add_bench_options(verb)
+        verb = _add_verb(verbs, name, text)
+        add_options(verb, OPTIONS, name)
+        _add_verbosity(verb)
         if name == "run":
-            verb.add_argument("pytest", nargs="*", metavar="PYTEST", help="after --: further words for pytest")
-    verb = verbs.add_parser("facts", help="what each node is, as a table or JSON", epilog=EXIT_CODES)
-    names: tuple[str, ...] = ("hosts", "python", "wrap", "ssh-option", "env", "backend", "deadline", "shared", "same")
-    names += ("ssh-trust", "json", "dry-run")
-    _add_options(verb, {name: OPTIONS[name] for name in names})
-    _add_launch(verbs)
-    verb = verbs.add_parser("report", help="show a finished run again; of two runs, what changed")
-    verb.add_argument("runs", metavar="RUN", nargs="*", help="the folder of a run; with an earlier one before it")
-    _add_telling(verb)
-    verb.add_argument("--list", action="store_true", help="the runs in the folder given (reports)")
-    verb.add_argument("--keep", metavar="N", help="delete all runs in that folder but the newest N")
-    verb.add_argument("--format", metavar="FORMAT", default="text", help=FORMATS)
-    verb.add_argument("--json", **OPTIONS["json"])
-    verb = verbs.add_parser("explain", help="what a check asks, why it matters, how to fix it")
-    verb.add_argument("check", nargs="?", metavar="CHECK", help="a check's id, or a part of it")
+            verb.add_argument("pytest", nargs="*", metavar="PYTEST", help="After --: further words for pytest.")
+    add_options(_add_verb(verbs, "facts", "Show what each node is, as a table or as JSON."), OPTIONS, "facts")
+    _add_launch(_add_verb(verbs, "launch", "Check launch files, or write correct ones."))
+    verb = _add_verb(verbs, "report", "Show a finished run again; of two runs, show what changed.")
+    verb.add_argument("runs", metavar="RUN", nargs="*", help="The folder of a run, with an earlier run before it.")
+    _add_verbosity(verb)
+    verb.add_argument("--list", action="store_true", help="List the runs in the folder given. Default: reports.")
+    verb.add_argument("--keep", metavar="N", help="Delete all runs in that folder but the newest N.")
+    verb.add_argument("--format", metavar="FORMAT", default="text", help=f"One of {FORMATS}. Default: text.")
+    verb.add_argument("--json", **OPTIONS["json"].words(with_choices=True))
+    verb = _add_verb(verbs, "explain", "Show what a check asks, why it matters, and how to fix it.")
+    verb.add_argument("check", nargs="?", metavar="CHECK", help="The id of a check, or a part of it.")
     return parser
 
 
-def _add_telling(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("-v", "--verbose", action="store_true", help="every check with its verdict")
-    verb.add_argument("-q", "--quiet", action="store_true", help="one line")
+def _add_verb(verbs: Any, name: str, text: str) -> argparse.ArgumentParser:
+    verb: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text, epilog=EXIT_CODES)
+    return verb
 
 
-def _add_launch(verbs: Any) -> None:
-    launch = verbs.add_parser("launch", help="launch files: check them, or write right ones", epilog=EXIT_CODES)
+def _add_verbosity(verb: argparse.ArgumentParser) -> None:
+    group = verb.add_argument_group("output")
+    group.set_defaults(verbosity="summary")
+    for letter, name, value, text in (
+        ("-v", "--verbose", "checks", "Show every check with its verdict."),
+        ("-q", "--quiet", "line", "Show one line."),
+    ):
+        group.add_argument(letter, name, dest="verbosity", action="store_const", const=value, help=text)
+
+
+def _writable() -> tuple[str, ...]:
+    from preflight.launch.launchers import writable
+
+    return writable()
+
+
+def _add_launch(launch: argparse.ArgumentParser) -> None:
     parts = launch.add_subparsers(dest="part", metavar="PART", parser_class=Parser, required=True)
-    names = ("hosts", "python", "wrap", "ssh-option", "env", "backend", "ranks-per-node", "deadline")
-    shared = {name: OPTIONS[name] for name in names}
-    check = parts.add_parser("check", help="files against each other, and with --hosts against the cluster")
-    check.add_argument("files", nargs="+", metavar="FILE", help="launch files; a quoted glob is allowed")
-    check.add_argument("--format", metavar="NAME", default="text", help="text, github (annotations) or sarif")
-    _add_options(check, {**shared, "json": OPTIONS["json"]})
-    write = parts.add_parser("write", help="correct launch files for these hosts")
-    _add_options(write, shared)
-    write.add_argument("--launcher", metavar="NAME", required=True, help="{writable}")
-    write.add_argument("--out", metavar="DIR", required=True, help="where the files go; the same path on every node")
-    write.add_argument("--like", metavar="FILE", help="a file of yours whose other settings are kept")
-    write.add_argument("program", nargs="*", metavar="PROGRAM", help="after --: the program and its arguments")
+    check = _add_verb(parts, "check", "Check launch files against each other, and with --hosts against the cluster.")
+    check.add_argument("files", nargs="+", metavar="FILE", help="Launch files; a quoted glob is allowed.")
+    check.add_argument(
+        "--format", choices=("text", "github", "sarif"), default="text", help="github is annotations. Default: text."
+    )
+    add_options(check, OPTIONS, "launch check")
+    write = _add_verb(parts, "write", "Write correct launch files for these hosts.")
+    add_options(write, OPTIONS, "launch write")
+    write.add_argument(
+        "--launcher",
+        metavar="NAME",
+        required=True,
+        choices=Names(_writable),
+        help="What starts the job: %(choices)s.",
+    )
+    write.add_argument(
+        "--out", metavar="DIR", required=True, help="The folder for the files; the same path on every node."
+    )
+    write.add_argument("--like", metavar="FILE", help="A launch file of yours whose other settings are kept.")
+    write.add_argument("program", nargs="*", metavar="PROGRAM", help="After --: the program and its arguments.")
 
 
-def _add_options(verb: argparse.ArgumentParser, options: dict[str, dict[str, Any]]) -> None:
-    for name, attributes in options.items():
-        verb.add_argument(f"--{name}", dest=name.replace("-", "_"), **attributes)
-
-
-def _add_bench_options(verb: argparse.ArgumentParser) -> None:
-    """By their plain names, which nothing else has here: --op, -b."""
-    for option, attributes in BENCH_OPTIONS.items():
-        name = option.removeprefix("bench-")
-        short = [BENCH_SHORT[name]] if name in BENCH_SHORT else []
-        verb.add_argument(*short, f"--{name}", dest=option.replace("-", "_"), **attributes)
-
-
-def _run(chosen: argparse.Namespace) -> int:
+def _run(words: argparse.Namespace) -> int:
     from preflight.cli.run import run_checks
 
-    return run_checks(_options(chosen), extra=chosen.pytest)
+    return run_checks(vars(words), _command(), extra=words.pytest)
 
 
-def _bench(chosen: argparse.Namespace) -> int:
+def _bench(words: argparse.Namespace) -> int:
     from preflight.cli.run import run_checks
 
-    return run_checks(_options(chosen), subjects=f"{GATES},bench", section="bench")
+    return run_checks(vars(words), _command(), subjects=(*GATES, "bench"), section="bench")
 
 
-def _train(chosen: argparse.Namespace) -> int:
+def _train(words: argparse.Namespace) -> int:
     from preflight.cli.run import run_checks
 
-    return run_checks(_options(chosen), subjects=f"{GATES},training", section="training")
+    return run_checks(vars(words), _command(), subjects=(*GATES, "training"), section="training")
 
 
-def _facts(chosen: argparse.Namespace) -> int:
+def _facts(words: argparse.Namespace) -> int:
     from preflight.cli.facts import show_facts
 
-    return show_facts(_options(chosen))
+    return show_facts(parse_options(vars(words), command=_command()))
 
 
-def _launch(chosen: argparse.Namespace) -> int:
-    from preflight.cli import launch as launching
-    from preflight.options.options import options_from
+def _launch(words: argparse.Namespace) -> int:
+    from preflight.cli import launch
 
-    asked = Chosen({name: value for name, value in vars(chosen).items() if name in {*SHARED_WITH_LAUNCH, "json"}})
-    options = options_from(asked, ["preflight", *sys.argv[1:]])
-    if chosen.part == "check":
-        return launching.check(
-            options,
-            chosen.files,
-            with_hosts=chosen.hosts is not None,
-            json_target=chosen.json or "",
-            wanted=chosen.format,
-        )
-    like = Path(chosen.like) if chosen.like else None
-    program = tuple(chosen.program) or ("train.py",)
-    return launching.write(options, Path(chosen.out), launcher=chosen.launcher, program=program, like=like)
+    if words.part == "check":
+        options = parse_options(vars(words), command=_command())
+        return launch.check(options, words.files, with_hosts=words.hosts is not None, style=words.format)
+    # --launcher of this verb is what the files are for; no reference job is started
+    options = parse_options({**vars(words), "launcher": None}, command=_command())
+    like = Path(words.like) if words.like else None
+    program = tuple(words.program) or ("train.py",)
+    return launch.write(options, Path(words.out), launcher=words.launcher, program=program, like=like)
 
 
-def _report(chosen: argparse.Namespace) -> int:
+def _report(words: argparse.Namespace) -> int:
     from preflight.cli.report import show_history, show_report
-    from preflight.cli.run import tells
 
-    folders = [Path(run) for run in chosen.runs]
-    if chosen.list or chosen.keep is not None:
+    folders = [Path(run) for run in words.runs]
+    if words.list or words.keep is not None:
         if len(folders) > 1:
             raise UsageError("report: --list and --keep take one folder of runs")
-        return show_history(folders[0] if folders else Path("reports"), chosen.keep)
+        return show_history(folders[0] if folders else Path("reports"), words.keep)
     if not 1 <= len(folders) <= 2:
         raise UsageError(f"report: wanted one or two runs, got {len(folders)}")
     earlier = folders[0] if len(folders) == 2 else None
-    return show_report(folders[-1], chosen.json, chosen.format, earlier, tells(vars(chosen)))
+    return show_report(folders[-1], words.json, words.format, earlier, words.verbosity)
 
 
-def _explain(chosen: argparse.Namespace) -> int:
+def _explain(words: argparse.Namespace) -> int:
     from preflight.cli.explain import explain
 
-    return explain(chosen.check or "")
+    return explain(words.check or "")
 
 
-def _options(chosen: argparse.Namespace) -> Chosen:
-    return Chosen({name: value for name, value in vars(chosen).items() if name not in {"verb", "pytest"}})
+def _command() -> tuple[str, ...]:
+    return ("preflight", *sys.argv[1:])
 
 
 VERBS = {

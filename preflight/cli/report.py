@@ -22,7 +22,7 @@ from preflight.run import history, stored
 
 
 def show_report(
-    folder: Path, target: str | None, wanted: str = "text", earlier: Path | None = None, how: str = "summary"
+    folder: Path, target: str | None, wanted: str = "text", earlier: Path | None = None, verbosity: str = "summary"
 ) -> int:
     """A finished run in the format asked for, with the exit code it had; as nagios with that of its state.
 
@@ -45,7 +45,7 @@ def show_report(
         print("\n".join([headline(report), heading(report.changes), "", *change_lines(report.changes, most=1000)]))
     else:
         width = shutil.get_terminal_size((100, 24)).columns
-        print(TELLING[how](report, directory=str(folder), width=width), end="")
+        print(TELLING[verbosity](report, directory=str(folder), width=width), end="")
     return report.exit_code
 
 

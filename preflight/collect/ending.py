@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from preflight.errors import HostError
+from preflight.facts.decode import Answer
 from preflight.facts.value import Missing
 from preflight.session.connection import Session
 
 SECONDS = 15.0
-Told = tuple[dict[str, dict[str, Any]], dict[str, Missing]]
 
 
-async def collect(sessions: dict[str, Session]) -> dict[str, Told]:
+async def collect(sessions: dict[str, Session]) -> dict[str, Answer]:
     """The subject ending of every node: its facts, or why they are missing."""
 
-    async def ask(name: str) -> tuple[str, Told]:
+    async def ask(name: str) -> tuple[str, Answer]:
         try:
             call = await sessions[name].start("ending", {"sysfs": "/sys", "proc": "/proc"}, seconds=SECONDS)
-            told = await call.first("facts")
+            facts = await call.first("facts")
             offset, uncertainty = await sessions[name].look_at_clock()
-            return name, ({"ending": {**told, "offset_seconds": offset, "uncertainty_seconds": uncertainty}}, {})
+            return name, ({"ending": {**facts, "offset_seconds": offset, "uncertainty_seconds": uncertainty}}, {})
         except HostError as error:
             return name, ({}, {"ending": Missing(error.reason)})
 

@@ -1,24 +1,23 @@
-"""How do all nodes look at their folders, and at the paths that they must share or hold alike?"""
+"""How do all nodes look at their folders, and at the paths that they must share or that must be the same on all?"""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import Any
 
 from preflight.errors import HostError
+from preflight.facts.decode import Answer
 from preflight.facts.value import Missing
 from preflight.options.options import Options
 from preflight.session.connection import Call, Session
 
 SECONDS = 100.0
 WRITERS = 3  # how many nodes are asked to write into a path before it counts as closed to all
-Told = tuple[dict[str, dict[str, Any]], dict[str, Missing]]
 
 
-async def collect(sessions: dict[str, Session], options: Options) -> dict[str, Told]:
+async def collect(sessions: dict[str, Session], options: Options) -> dict[str, Answer]:
     """The subject files of every node: its facts, or why they are missing."""
-    asked = {
+    arguments = {
         "shared": list(options.shared),
         "same": list(options.same),
         "named": list(options.named),
@@ -30,7 +29,7 @@ async def collect(sessions: dict[str, Session], options: Options) -> dict[str, T
 
     async def start(name: str) -> None:
         try:
-            calls[name] = await sessions[name].start("files", {**asked, "name": name}, seconds=SECONDS)
+            calls[name] = await sessions[name].start("files", {**arguments, "name": name}, seconds=SECONDS)
             if options.shared:
                 await calls[name].first("looked")
         except HostError as error:
@@ -68,7 +67,7 @@ async def _share(calls: dict[str, Call], failed: dict[str, str], paths: tuple[st
     await asyncio.gather(*(read(name) for name in calls if name not in failed))
 
 
-async def _end(name: str, calls: dict[str, Call], failed: dict[str, str]) -> tuple[str, Told]:
+async def _end(name: str, calls: dict[str, Call], failed: dict[str, str]) -> tuple[str, Answer]:
     """Let a node take its token away, and take its facts."""
     try:
         if name not in failed:

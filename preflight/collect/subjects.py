@@ -1,19 +1,18 @@
-"""How are the facts of all nodes collected, and the second round that needs the first one's answers?"""
+"""How are the facts of all nodes collected, in a first round and in those that need its answers?"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from preflight.errors import FactMissing, HostError
-from preflight.facts import decode
+from preflight.facts import decode, view
 from preflight.facts.cluster import Cluster
-from preflight.facts.decode import Document
+from preflight.facts.decode import Answer, Document
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
-from preflight.facts.view import training_address, view
 from preflight.measure import mesh
 from preflight.session.connection import Call, Session
 from preflight.session.fleet import Fleet
@@ -24,11 +23,11 @@ COLLECTED = {"identity", "network", "ports", "software", "gpu", "rdma", "environ
 Layers = list[tuple[str, dict[str, str]]]
 
 
-async def collect(fleet: Fleet, layers: Layers, backend: str) -> dict[str, Document]:
+async def collect(fleet: Fleet, layers: Layers, backend: str) -> tuple[dict[str, Document], Cluster]:
     """Open every session and ask it for its facts as soon as it is up; nodes that fail are in fleet.failures.
 
-    When all have answered, each is asked about its peers. Gives the documents of the nodes that answered, in HOSTS
-    order.
+    When all have answered, each is asked about its peers. Gives the nodes that answered, in HOSTS order: their
+    documents, as they are stored, and their facts, decoded.
     """
     answers: dict[str, Document] = {}
     calls: dict[str, Call] = {}
@@ -38,14 +37,20 @@ async def collect(fleet: Fleet, layers: Layers, backend: str) -> dict[str, Docum
 
     await fleet.open(then=ask)
     documents = {host.name: answers[host.name] for host in fleet.hosts if host.name in answers}
-    cluster = view(documents.values(), backend)
+    cluster = view.view(documents.values(), backend)
     peers = mesh.asked([node.name for node in cluster])
     rounds = await asyncio.gather(
         *(_peers_of(calls[node.name], node, cluster, peers[node.name]) for node in cluster if node.name in calls)
     )
-    for name, subjects, missing in rounds:
-        documents[name] = decode.merge(documents[name], subjects, missing)
-    return documents
+    return with_answers(documents, cluster, dict(rounds))
+
+
+def with_answers(
+    documents: Mapping[str, Document], cluster: Cluster, answers: Mapping[str, Answer]
+) -> tuple[dict[str, Document], Cluster]:
+    """Documents and facts with what the nodes gave in a further round; what was there is not decoded again."""
+    merged = {name: decode.merge(documents[name], answer) for name, answer in answers.items()}
+    return {**documents, **merged}, view.with_answers(cluster, answers)
 
 
 async def _facts_of(fleet: Fleet, session: Session, layers: Layers, calls: dict[str, Call]) -> Document:
@@ -76,9 +81,7 @@ async def _facts_of(fleet: Fleet, session: Session, layers: Layers, calls: dict[
     return Document(decode.SCHEMA, name, index, str(reached[0]), slots, subjects, missing)
 
 
-async def _peers_of(
-    call: Call, node: NodeFacts, cluster: Cluster, asked: Collection[str]
-) -> tuple[str, dict[str, dict[str, Any]], dict[str, Missing]]:
+async def _peers_of(call: Call, node: NodeFacts, cluster: Cluster, names: Collection[str]) -> tuple[str, Answer]:
     """The second round of one node: its name, and the subject that came or is missing."""
     subjects: dict[str, dict[str, Any]] = {}
     missing: dict[str, Missing] = {}
@@ -86,23 +89,23 @@ async def _peers_of(
     if not is_asked:
         missing["peers"] = Missing("one node, and no MASTER_ADDR: there was nothing to ask", "absent")
     try:
-        await call.send({"peers": _about_peers(node, cluster, asked)} if is_asked else {"finish": True})
+        await call.send({"peers": _about_peers(node, cluster, names)} if is_asked else {"finish": True})
         async for event in call.events():
             _take(event, subjects, missing)
     except HostError as error:
         missing["peers"] = Missing(error.reason)
-    return node.name, subjects, missing
+    return node.name, (subjects, missing)
 
 
-def _about_peers(node: NodeFacts, cluster: Cluster, asked: Collection[str]) -> dict[str, Any]:
+def _about_peers(node: NodeFacts, cluster: Cluster, names: Collection[str]) -> dict[str, Any]:
     peers = []
     for peer in cluster:
-        if peer.name in asked:
+        if peer.name in names:
             try:
-                names = {"hostname": peer.identity.hostname, "fqdn": peer.identity.fqdn}
-                peers.append({"name": peer.name, "address": training_address(peer), **names})
+                called = {"hostname": peer.identity.hostname, "fqdn": peer.identity.fqdn}
             except FactMissing:
                 continue
+            peers.append({"name": peer.name, "address": peer.address_for_peers(), **called})
     return {
         "peers": peers,
         "master_address": node.variable("MASTER_ADDR") if node.has_variable("MASTER_ADDR") else "",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from preflight.collect.files import Told
 from preflight.errors import HostError
+from preflight.facts.decode import Answer
 from preflight.facts.value import Missing
 from preflight.hosts import Host
 from preflight.options.options import Options
@@ -16,16 +16,16 @@ EVERY_PAIR_UP_TO = 32  # nodes; beyond it the first one alone logs in to all, as
 NOT_ASKED = Missing("not asked for (--ssh-trust)", "absent")
 
 
-async def collect(sessions: dict[str, Session], hosts: dict[str, Host], options: Options) -> dict[str, Told]:
+async def collect(sessions: dict[str, Session], hosts: dict[str, Host], options: Options) -> dict[str, Answer]:
     """The subject trust of every node."""
     names = list(sessions)
     if not options.needs_trust or len(names) < 2:
         return {name: ({}, {"trust": NOT_ASKED}) for name in names}
     python = options.python or "python3"
 
-    async def ask(name: str) -> tuple[str, Told]:
+    async def ask(name: str) -> tuple[str, Answer]:
         if len(names) > EVERY_PAIR_UP_TO and name != names[0]:
-            return name, ({}, {"trust": Missing(f"with this many nodes only {names[0]} is asked", "absent")})
+            return name, ({}, {"trust": Missing(f"with this many nodes only {names[0]} logs in to all", "absent")})
         peers = [hosts[peer].address for peer in names if peer != name]
         try:
             call = await sessions[name].start(

@@ -2,6 +2,7 @@
 
 ``value``      the base of all structs, and the fact that could not be had
 ``subjects``   one file a subject: its structs, as they cross the wire
+``versions``   facts that another version of preflight stored
 ``decode``     a node's documents -> NodeFacts, or BadReply
 ``selection``  which interface NCCL and Gloo choose, by their own rules
 ``node``       NodeFacts: one node, as a check sees it

@@ -121,8 +121,8 @@ class Cluster:
         ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
         is_tie = len(ordered[0][1]) == len(ordered[1][1])
         odd = {name for _, names in ordered[0 if is_tie else 1 :] for name in names}
-        told = ", ".join(f"{value} on {fold(names)}" for value, names in ordered)
-        return [Blame(f"{what}: {told}", nodes=[node.name for node in self.nodes if node.name in odd], fix=fix)]
+        message = ", ".join(f"{value} on {fold(names)}" for value, names in ordered)
+        return [Blame(f"{what}: {message}", nodes=[node.name for node in self.nodes if node.name in odd], fix=fix)]
 
     def clocks_off(self, *, limit_seconds: float) -> dict[str, str]:
         """The nodes whose clock is certainly further than the limit from the median, with how far it is.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ from preflight.errors import UsageError
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects import SUBJECTS
 from preflight.facts.value import Missing, Value
+from preflight.facts.versions import NOT_COLLECTED, adapted
 
 SCHEMA = 1
 FACTS_FILE_LIMIT_BYTES = 64 << 20
+
+# What a node gave in one round: subject -> its facts in the node's own words, and subject -> why it is missing.
+Answer = tuple[Mapping[str, dict[str, Any]], Mapping[str, Missing]]
 
 
 class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,19 +37,44 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def decode(document: Document) -> NodeFacts:
     """The typed facts of one node; a subject that is not of its type is missing, with the reason."""
+    silent = dict.fromkeys(SUBJECTS, Missing("the node did not answer"))
+    node = NodeFacts(document.node, document.index, document.address, {}, silent, document.slots)
+    return with_answer(node, (document.subjects, document.missing))
+
+
+def with_answer(node: NodeFacts, answer: Answer) -> NodeFacts:
+    """The facts of a node with those of a further round; only these are decoded."""
+    said, reasons = answer
     subjects: dict[str, Value] = {}
-    missing = dict(document.missing)
-    for name, said in document.subjects.items():
+    missing = dict(reasons)
+    for name, facts in said.items():
         if name not in SUBJECTS:
-            missing[name] = Missing("not a subject that anybody asked for")
+            missing[name] = Missing("not a subject that was asked for")
             continue
         try:
-            subjects[name] = msgspec.convert(said, type=SUBJECTS[name], strict=True)
+            subjects[name] = msgspec.convert(facts, type=SUBJECTS[name], strict=True)
         except (msgspec.ValidationError, UnicodeError) as error:
             missing[name] = Missing(f"the node's answer is malformed: {error}")
-    for name in SUBJECTS.keys() - subjects.keys() - missing.keys():
-        missing[name] = Missing("the node did not answer")
-    return NodeFacts(document.node, document.index, document.address, subjects, missing, document.slots)
+    return replace(
+        node,
+        subjects={**node.subjects, **subjects},
+        missing={name: reason for name, reason in {**node.missing, **missing}.items() if name not in subjects},
+    )
+
+
+def decode_stored(document: Document) -> NodeFacts:
+    """The same of a stored document, whose version of preflight may have known other subjects and other facts."""
+    node = decode(document)
+    known = document.subjects.keys() & SUBJECTS.keys()
+    absent = SUBJECTS.keys() - known - document.missing.keys()
+    if known == document.subjects.keys() == node.subjects.keys() and not absent:
+        return node
+    subjects = {
+        name: document.subjects[name] if name in node.subjects else adapted(document.subjects[name], SUBJECTS[name])
+        for name in known
+    }
+    missing = {**document.missing, **dict.fromkeys(absent, Missing(NOT_COLLECTED))}
+    return decode(msgspec.structs.replace(document, subjects=subjects, missing=missing))
 
 
 def encode(document: Document) -> bytes:
@@ -78,8 +108,9 @@ def read(path: Path) -> Document:
     return document
 
 
-def merge(document: Document, subjects: Mapping[str, dict[str, Any]], missing: Mapping[str, Missing]) -> Document:
+def merge(document: Document, answer: Answer) -> Document:
     """The document with the answers of a further round."""
+    subjects, missing = answer
     return msgspec.structs.replace(
         document, subjects={**document.subjects, **subjects}, missing={**document.missing, **missing}
     )

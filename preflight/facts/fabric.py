@@ -9,7 +9,7 @@ from typing import Literal
 
 from preflight.errors import FactMissing
 from preflight.facts.selection import parse_patterns
-from preflight.facts.subjects.gpu import NOT_TOLD
+from preflight.facts.subjects.gpu import NOT_REPORTED
 from preflight.facts.subjects.network import Network
 from preflight.facts.subjects.rdma import Gid, Rdma, RdmaDevice, RdmaPort
 from preflight.facts.value import Missing
@@ -24,8 +24,8 @@ class Hca:
 
     device: str
     port: RdmaPort
-    open_error: str | Missing = NOT_TOLD
-    kind: str = ""  # adapters of one kind are built alike; "" where that is not told
+    open_error: str | Missing = NOT_REPORTED
+    kind: str = ""  # adapters of one kind are the same model; "" where that is not known
 
     @property
     def name(self) -> str:
@@ -61,15 +61,15 @@ def hcas(rdma: Rdma) -> tuple[Hca, ...]:
 
 
 def firmwares(rdma: Rdma) -> str:
-    """The firmware of each kind of adapter, each once: "MT4129 28.39.1002"; two on one kind are told both."""
-    told = {
+    """The firmware of each kind of adapter, each version once: "MT4129 28.39.1002"."""
+    values = {
         f"{_kind(device) or device.name} {device.firmware}"
         for device in rdma.devices
         if isinstance(device.firmware, str)
     }
-    if not told:
-        raise FactMissing("firmware of RDMA adapters", "no adapter tells one", "absent")
-    return ", ".join(sorted(told))
+    if not values:
+        raise FactMissing("firmware of RDMA adapters", "no adapter reports one", "absent")
+    return ", ".join(sorted(values))
 
 
 def _kind(device: RdmaDevice) -> str:
@@ -109,7 +109,7 @@ def taken_by_prefix(rdma: Rdma, value: str) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class GidClass:
-    """What a GID is: its RoCE version (None on InfiniBand or where it is not told), scope and address."""
+    """What a GID is: its RoCE version (None on InfiniBand or where it is not known), scope and address."""
 
     index: int
     roce_version: int | None

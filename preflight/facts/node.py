@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts import fabric, selection
@@ -23,7 +23,7 @@ from preflight.facts.subjects.ports import Ports
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.subjects.software import Software
 from preflight.facts.subjects.trust import Trust
-from preflight.facts.value import Missing, Value
+from preflight.facts.value import Missing, Value, no_such_fact
 
 V = TypeVar("V", bound=Value)
 
@@ -41,6 +41,12 @@ class NodeFacts:
     subjects: dict[str, Value]
     missing: dict[str, Missing]
     slots: int = 0
+
+    if not TYPE_CHECKING:  # else every misspelt name would have a type
+
+        def __getattr__(self, name: str) -> Any:
+            """Only asked for what is not there: a check that misspells a subject reads which ones there are."""
+            raise AttributeError(no_such_fact(type(self), name))
 
     def subject(self, name: str, kind: type[V]) -> V:
         """A subject by name, or FactMissing."""
@@ -213,12 +219,19 @@ class NodeFacts:
             raise BlockedBy("rdma.gid_index_is_routable_roce_v2")
         return ", ".join(sorted({gid.scope for gid in found if gid is not None}))
 
-    def best_address(self) -> str:
-        """The address that peers should use: the training interface's, or the one we reached the node by."""
+    def address_for_peers(self) -> str:
+        """The address that peers use: that of the training interface, IPv4 before IPv6, else the one we reached."""
         try:
             return self.network.training_interface.address()
         except FactMissing:
             return self.address
+
+    def gpu_count(self) -> int:
+        """How many GPUs the job has here; unreadable ones count as none, and a check of their own says so."""
+        try:
+            return len(self.gpu.readable())
+        except FactMissing:
+            return 0
 
     def calls_itself(self, name: str) -> bool:
         """Whether `name` is the node's own hostname or full name."""

@@ -94,7 +94,7 @@ def nccl_interfaces(network: Network, value: str = "", *, socket_family: str = "
 def gloo_interface(network: Network, identity: Identity, value: str = "") -> Interface:
     """The (first) interface Gloo takes; `value` is GLOO_SOCKET_IFNAME, "" where unset.
 
-    Raises FactMissing where Gloo would fail or fall back to loopback for want of an address.
+    Raises FactMissing where Gloo would fail or fall back to loopback because there is no address.
     """
     if _is_set(value):
         return _named(network, value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 
@@ -17,12 +18,33 @@ Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The base of everything a node may send: frozen, and an unknown key is an error."""
 
+    if not TYPE_CHECKING:  # else every misspelt name would have a type
+
+        def __getattr__(self, name: str) -> Any:
+            """Only asked for what is not there: a check that misspells a fact reads which ones there are."""
+            raise AttributeError(no_such_fact(type(self), name))
+
 
 class Missing(Value, frozen=True):
     """A fact that could not be had: in the place of the value, with the reason."""
 
     missing: Text
     kind: MissingKind = "failed"
+
+
+def no_such_fact(kind: type, name: str) -> str:
+    """What to say of a fact that a kind of facts does not have: the names that share a word with it, else all."""
+    names = sorted(known for known in {*dir(kind), *kind.__annotations__} if not known.startswith("_"))
+    near = _near(name, names) or names
+    return f"{kind.__name__} has no fact {name!r}; it has {', '.join(near)}"
+
+
+def _near(name: str, names: Iterable[str]) -> list[str]:
+    words = {word for word in name.split("_") if len(word) > 2} - {"bytes", "seconds"}
+    sharing = [known for known in names if words & set(known.split("_"))]
+    import difflib  # 15 ms, for a message that is rarely needed
+
+    return sharing or difflib.get_close_matches(name, names)
 
 
 def present(value: T | Missing, fact: str) -> T:
@@ -33,7 +55,7 @@ def present(value: T | Missing, fact: str) -> T:
 
 
 def or_none(value: Text | Missing, fact: str) -> str:
-    """The value, "none" where the thing is known to be absent, FactMissing where nobody could tell."""
+    """The value, "none" where the thing is known to be absent, FactMissing where that is not known."""
     if isinstance(value, Missing) and value.kind == "absent":
         return "none"
     return present(value, fact)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from preflight.errors import FactMissing
 from preflight.facts import decode, selection
 from preflight.facts.cluster import Cluster
-from preflight.facts.decode import Document
+from preflight.facts.decode import Answer, Document
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.environment import Environment
 from preflight.facts.subjects.identity import Identity
@@ -18,28 +18,26 @@ from preflight.facts.value import Missing, Value
 V = TypeVar("V", bound=Value)
 
 
-def training_address(node: NodeFacts) -> str:
-    """The address of the node on its training interface; the one we reached it by where there is none."""
-    try:
-        interface = node.network.training_interface
-        try:
-            return interface.address("inet")
-        except FactMissing:
-            return interface.address("inet6")
-    except FactMissing:
-        return node.address
+def view(documents: Iterable[Document], backend: str, *, are_stored: bool = False) -> Cluster:
+    """The documents as checks see them: decoded, and with the training interface chosen.
 
-
-def view(documents: Iterable[Document], backend: str) -> Cluster:
-    """The documents as checks see them: decoded, and with the training interface chosen."""
-    nodes = [decode.decode(document) for document in documents]
+    A stored document may be another version's; a live node's may not.
+    """
+    read = decode.decode_stored if are_stored else decode.decode
+    nodes = [read(document) for document in documents]
     ordered = sorted(nodes, key=lambda node: node.index)
     chosen = _backend(ordered, backend)
     return Cluster(tuple(_with_training_interface(node, chosen) for node in ordered))
 
 
+def with_answers(cluster: Cluster, answers: Mapping[str, Answer]) -> Cluster:
+    """The cluster with what its nodes gave in a further round, by their names; the rest is not decoded again."""
+    nodes = (decode.with_answer(node, answers[node.name]) if node.name in answers else node for node in cluster)
+    return dataclasses.replace(cluster, nodes=tuple(nodes))
+
+
 def _with_training_interface(node: NodeFacts, backend: selection.Backend) -> NodeFacts:
-    """The node with its training interface chosen, where it told enough to choose by."""
+    """The node with its training interface chosen, where it said enough to choose by."""
     try:
         network = selection.with_training_interface(
             node.network,
@@ -61,11 +59,11 @@ def _backend(nodes: list[NodeFacts], backend: str) -> selection.Backend:
 
 def automatic_backend(nodes: list[NodeFacts]) -> selection.Backend:
     """NCCL where every node has GPUs, else Gloo."""
-    return "nccl" if nodes and all(gpu_count(node) > 0 for node in nodes) else "gloo"
+    return "nccl" if nodes and all(node.gpu_count() > 0 for node in nodes) else "gloo"
 
 
 def packages(cluster: Cluster) -> dict[str, dict[str, str]]:
-    """The distributions that the job's interpreter has on each node; nodes that did not tell are left out."""
+    """The distributions that the job's interpreter has on each node; nodes that gave none are left out."""
     found: dict[str, dict[str, str]] = {}
     for node in cluster:
         try:
@@ -75,21 +73,12 @@ def packages(cluster: Cluster) -> dict[str, dict[str, str]]:
     return found
 
 
-def gpu_count(node: NodeFacts) -> int:
-    """How many GPUs the node shows; unreadable ones count as none, and their own check says so."""
-    try:
-        devices = node.gpu.devices
-    except FactMissing:
-        return 0
-    return 0 if isinstance(devices, Missing) else len(devices)
-
-
 def busy_gpus(cluster: Cluster) -> str:
     """The GPUs that other programs use, as a message says it; "" where there are none."""
     busy = {
         node.name: ",".join(str(gpu.index) for gpu in node.gpu.readable() if gpu.is_busy())
         for node in cluster
-        if gpu_count(node)
+        if node.gpu_count()
     }
     return "; ".join(f"GPU {numbers} of {name}" for name, numbers in busy.items() if numbers)
 

@@ -45,7 +45,7 @@ class Crew:
             workload=workload,
             settings=settings,
             placements=placements,
-            master_address=view.training_address(self.cluster.nodes[0]),
+            master_address=self.cluster.nodes[0].address_for_peers(),
             # the user's MASTER_ADDR and MASTER_PORT are looked at, never borrowed
             environment=tuple((name, without_master(layer)) for name, layer in self.options.layers),
             seconds=seconds,
@@ -76,5 +76,5 @@ class Crew:
         if node.slots:
             return node.slots
         if self.backend == "nccl":
-            return view.gpu_count(node)
+            return node.gpu_count()
         return 2 if len(self.cluster) == 1 else 1

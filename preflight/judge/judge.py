@@ -252,11 +252,21 @@ def _unreached_fix(names: list[str]) -> str:
 
 
 def _authors_words(error: AssertionError) -> str:
-    """The message of an assert as its author wrote it: pytest adds its own explanation after a newline."""
+    """The message of an assert as its author wrote it: pytest adds its own explanation after a newline.
+
+    Without a message it is the assertion and its values. The rest of pytest's explanation prints whole objects, which
+    differ from node to node, so that equal outcomes would not be folded.
+    """
     text = str(error).split("\nassert", 1)[0].strip()
+    if text.startswith("assert "):
+        values = text.partition("\n")[0].removeprefix("assert ")
+        frames = traceback.extract_tb(error.__traceback__)
+        line = (frames[-1].line or "") if frames else ""
+        return f"{line}: {values}" if line.startswith("assert ") else f"assert {values}"
     return text or "an assertion without a message does not hold"
 
 
 def _place(error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
+    # The line that asked for a fact, not the one that says that there is none.
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name != "__getattr__"]
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "no line"

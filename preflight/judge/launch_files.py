@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from preflight.facts.cluster import Cluster
+from preflight.launch.plan import LaunchFiles
 from preflight.launch.rules.check import check_files
 from preflight.launch.seats import section
 from preflight.ledger.findings import SEVERITY, Finding, Verdict
@@ -15,13 +16,12 @@ from preflight.ledger.ledger import Ledger
 JUDGED = "launch.files_are_judged"
 
 
-def record(ledger: Ledger, patterns: Iterable[str], cluster: Cluster, names: tuple[str, ...]) -> dict[str, Any]:
+def record(ledger: Ledger, files: LaunchFiles, cluster: Cluster, names: tuple[str, ...]) -> dict[str, Any]:
     """Judge the launch files against the cluster, write the verdicts down, and give the report's section.
 
     A rule speaks once of a node: what it says of several lines becomes one finding with all of them.
     """
-    findings, files = check_files(patterns, cluster)
-    for finding in merged(findings, names):
+    for finding in merged(check_files(files, cluster), names):
         ledger.expect(finding.check, finding.nodes)
         ledger.record(finding)
     ledger.expect(JUDGED, names)

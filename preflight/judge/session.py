@@ -17,13 +17,11 @@ from preflight.errors import Interrupted, PreflightError
 from preflight.judge import launch_files
 from preflight.judge.items import check_of, contained, id_of, id_of_node, no_exit
 from preflight.judge.judge import KINDS, REACH_CHECK, Check, Judge
-from preflight.launch.rules.check import check_files
 from preflight.ledger.findings import EXIT_USAGE, SEVERITY, Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.ledger.waivers import waive
 from preflight.options import launch
-from preflight.options.options import Options, options_from
-from preflight.options.table import Chosen
+from preflight.options.options import Options
 from preflight.report.compare import Snapshot
 from preflight.run import folder, history, stored
 from preflight.run.live import Run
@@ -72,30 +70,23 @@ class Checking:
         self._handlers: dict[int, Any] = {}
 
     @classmethod
-    def configured(cls, config: pytest.Config, chosen: Chosen) -> Checking:
-        """The plugin for these options. Raises UsageError."""
-        options = options_from(chosen, ["pytest", *map(str, config.invocation_params.args)])
-        if options.launch:
-            # An unreadable file is a usage error, said before anybody is contacted.
-            _, files = check_files(options.launch)
-            options = launch.with_files(options, files, launcher=chosen["launcher"])
+    def configured(cls, config: pytest.Config, options: Options, *, taken: tuple[str, ...] = ()) -> Checking:
+        """The plugin for these options; `taken` are short options of other plugins. Raises UsageError."""
         source: Run | stored.StoredRun
         if options.from_run is not None:
             source = stored.load(options.from_run, options.backend)
             baseline = history.baseline(options, source.names)
         else:
-            asked = hosts.parse_hosts(options.hosts)
-            baseline = history.baseline(options, [host.name for host in asked])
-            source = Run(options, asked, progress=on_terminal(len(asked)), baseline=baseline)
-        if chosen["dry_run"]:
-            assert isinstance(source, Run)
-            print(folder.dry_run_text(options, source.hosts))
-            pytest.exit("dry run: nothing was contacted", returncode=0)
+            names = [host.name for host in options.hosts]
+            baseline = history.baseline(options, names)
+            source = Run(options, progress=on_terminal(len(names)), baseline=baseline)
+            if options.dry_run:
+                print(folder.dry_run_text(options, source.hosts))
+                pytest.exit("dry run: nothing was contacted", returncode=0)
         _quiet_pytest(config)
-        checking = cls(config, options, source, baseline=baseline, taken=chosen.values["taken"])
-        checking.json_target = chosen["json"] or ""
-        # pytest's own -v names every check, so that only its -q is left to answer; our verbs say what they want.
-        checking.tells = chosen.values["tells"] or ("line" if config.option.verbose < 0 else "summary")
+        checking = cls(config, options, source, baseline=baseline, taken=taken)
+        checking.json_target = options.json
+        checking.tells = options.verbosity
         return checking
 
     # -- fixtures: markers of how a check runs; the judge puts the real objects in their place
@@ -189,9 +180,8 @@ class Checking:
             if isinstance(self.source, Run):
                 self.source.open()
             if self.options.launch:
-                self.plan = launch_files.record(
-                    self.ledger, self.options.launch, self.source.cluster, tuple(n.name for n in self.source.cluster)
-                )
+                names = tuple(node.name for node in self.source.cluster)
+                self.plan = launch_files.record(self.ledger, self.options.files, self.source.cluster, names)
                 self.plan["reference_job"] = self.source.not_started() or launch.started_by(self.options)
         except PreflightError as error:
             self.trouble = str(error)

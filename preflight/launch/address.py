@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from preflight.launch.field import told
+from preflight.launch.field import value_of
 from preflight.launch.plan import Plan
 
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
@@ -69,5 +69,5 @@ def logs_in(plan: Plan) -> bool:
 
 def address_of(plan: Plan) -> str:
     """The address of rank 0 where it is one, "" elsewhere."""
-    address = told(plan.master_address) or ""
+    address = value_of(plan.master_address) or ""
     return "" if wrong_with(address) or is_loopback(address) else address

@@ -46,24 +46,16 @@ class Layout:
 
 def layout_of(cluster: Cluster, folder: str, program: tuple[str, ...], like: str, *, equal_ranks: bool) -> Layout:
     """The layout of a job on the nodes of a cluster, with `equal_ranks` the same number of them on every node."""
-    gpus = tuple(gpus_of(node) for node in cluster)
+    gpus = tuple(node.gpu_count() for node in cluster)
     alone = 2 if len(cluster) == 1 else 1
     processes = tuple(node.slots or count or alone for node, count in zip(cluster, gpus, strict=True))
     if equal_ranks:
         processes = (min(processes),) * len(processes)
     first = cluster.nodes[0]
-    address = first.best_address() if len(cluster) > 1 else "127.0.0.1"
+    address = first.address_for_peers() if len(cluster) > 1 else "127.0.0.1"
     return Layout(
         cluster.nodes, processes, address, _free_port(first), folder, program or ("train.py",), like, any(gpus)
     )
-
-
-def gpus_of(node: NodeFacts) -> int:
-    """How many GPUs of a node can be used."""
-    try:
-        return len(node.gpu.readable())
-    except FactMissing:
-        return 0
 
 
 def _free_port(node: NodeFacts) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from preflight.launch.field import Field, Sourced, Unknown, firm, told
+from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.ledger.findings import Finding, Verdict, Where
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Plan:
 
     def setting(self, name: str) -> Any:
         """The value of a setting of the tool, None where the file does not tell it."""
-        return told(self.settings.get(name))
+        return value_of(self.settings.get(name))
 
     @property
     def spans_nodes(self) -> bool:

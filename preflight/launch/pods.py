@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from preflight.launch.commands import Context, plan_of
-from preflight.launch.field import Field, Sourced, firm, told
+from preflight.launch.field import Field, Sourced, firm, value_of
 from preflight.launch.launchers import first_words
 from preflight.launch.launchers.kubernetes import KUBERNETES
 from preflight.launch.plan import Plan, fail, warn
@@ -234,7 +234,7 @@ def _shared_memory(group: Group, file: str, gpus: Field[int]) -> list[Finding]:
                     return [warn("pods_have_shared_memory", message, Where(file, volume.line), fix=fix)]
                 return []
     message = (
-        f"{told(gpus)} GPUs in a pod and no volume at /dev/shm: a container has 64 MiB there, NCCL and"
+        f"{value_of(gpus)} GPUs in a pod and no volume at /dev/shm: a container has 64 MiB there, NCCL and"
         " data loaders need more"
     )
     return [warn("pods_have_shared_memory", message, where, fix=fix)]
@@ -245,7 +245,7 @@ def against_gpus(found: list[Plan], groups: list[Group]) -> list[Finding]:
     problems = []
     for plan in found:
         gpus = [group.gpus(plan.where.file) for group in groups]
-        known = {told(count) for count in gpus if count is not None}
+        known = {value_of(count) for count in gpus if count is not None}
         processes = plan.processes_per_node
         if len(known) != 1 or len(gpus) != sum(count is not None for count in gpus):
             continue

@@ -12,7 +12,7 @@ from typing import Any
 from preflight.errors import UsageError
 from preflight.launch import kubernetes
 from preflight.launch.commands import Context, plan_of
-from preflight.launch.field import Field, told
+from preflight.launch.field import Field, value_of
 from preflight.launch.launchers import accelerate, accelerate_file, deepspeed, first_words, launch_words
 from preflight.launch.launchers.slurm import job_variables, read_directives
 from preflight.launch.plan import BatchConfig, Hostfile, LaunchFiles, Plan, ScriptFile, Skip
@@ -167,7 +167,7 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
         plan = plan_of(command, context)
         if plan is None:
             continue
-        config = told(plan.settings.get("config_file"))
+        config = value_of(plan.settings.get("config_file"))
         if config in context.configs:
             config = _resolved(bundle, name, str(config)) or str(config)
             bundle.used_configs.add(config)

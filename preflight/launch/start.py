@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from preflight.launch.address import address_of, logs_in
-from preflight.launch.field import Sourced, told, words
+from preflight.launch.field import Sourced, value_of, words
 from preflight.launch.job import Start, Starting
 from preflight.launch.launchers import LAUNCHERS
 from preflight.launch.plan import LaunchFiles, Plan
@@ -34,7 +34,7 @@ def _starting_of(files: LaunchFiles) -> Starting:
 
 
 def _node_rank(plan: Plan) -> int:
-    return told(plan.node_rank) or 0
+    return value_of(plan.node_rank) or 0
 
 
 def _at(plan: Plan) -> str:
@@ -45,8 +45,8 @@ def _why_not(plan: Plan) -> str:
     """Why a plan is read and judged only; "" where it is started."""
     around = next((row for row in LAUNCHERS.values() if row.claims(plan)), plan.launcher)
     reason = around.refusal
-    if not reason and told(plan.rendezvous) not in (None, "static", "c10d", "env"):
-        reason = f"a rendezvous by {told(plan.rendezvous)} needs a server of its own"
+    if not reason and value_of(plan.rendezvous) not in (None, "static", "c10d", "env"):
+        reason = f"a rendezvous by {value_of(plan.rendezvous)} needs a server of its own"
     reason = reason or plan.launcher.cannot_start(plan)
     return f"{_at(plan)}: {reason}" if reason else ""
 
@@ -64,14 +64,14 @@ def _start(plan: Plan) -> Start:
     return Start(
         launcher=plan.launcher.started_as or plan.launcher.name,
         where=plan.where,
-        processes=told(plan.processes_per_node) or 0,
-        nodes=(told(plan.nodes) or 0) if plan.fewest_nodes in (None, plan.nodes) else 0,
+        processes=value_of(plan.processes_per_node) or 0,
+        nodes=(value_of(plan.nodes) or 0) if plan.fewest_nodes in (None, plan.nodes) else 0,
         options=tuple(plan.launcher.kept_options(plan)),
         config=plan.config,
         address=address_of(plan),
         has_node_rank=isinstance(rank, Sourced) and rank.origin != "tool",
-        rendezvous=told(plan.rendezvous) or "static",
-        rendezvous_id=told(plan.rendezvous_id) or "preflight",
+        rendezvous=value_of(plan.rendezvous) or "static",
+        rendezvous_id=value_of(plan.rendezvous_id) or "preflight",
         environment=_environment(plan),
         needs_gpus=plan.setting("distributed_type") == "DEEPSPEED" or "use_deepspeed" in plan.settings,
     )
@@ -95,7 +95,7 @@ def _by_hand(group: Group) -> list[Start]:
         by_node.setdefault((plan.where.file, place if is_alone else -1), []).append(plan)
     starts = []
     for plans in by_node.values():
-        ranks = tuple(rank for plan in plans if (rank := told(plan.rank)) is not None)
+        ranks = tuple(rank for plan in plans if (rank := value_of(plan.rank)) is not None)
         first = plans[0]
         starts.append(
             Start(
@@ -105,7 +105,7 @@ def _by_hand(group: Group) -> list[Start]:
                 nodes=1 if ranks else 0,
                 address=address_of(first),
                 ranks=ranks if len(ranks) == len(plans) else (),
-                world_size=told(first.world_size) or 0,
+                world_size=value_of(first.world_size) or 0,
                 environment=_environment(first),
             )
         )

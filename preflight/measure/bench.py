@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from preflight.facts.cluster import Cluster
-from preflight.facts.view import gpu_count, training_address
 from preflight.jobs.outcome import Outcome
 from preflight.jobs.run import run_job
 from preflight.launch.job import Job
@@ -72,7 +71,7 @@ def settings(backend: str, nodes: int, sweep: Sweep, *, groups: Rounds, seconds:
 
 async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Plan) -> tuple[Bench, dict[str, Outcome]]:
     """The bench's section of the report, and the end of each job that was run, by name."""
-    addresses = {node.name: training_address(node) for node in cluster}
+    addresses = {node.name: node.address_for_peers() for node in cluster}
     backend = str(job.settings["backend"])
     has_links = len(addresses) > 1 and (plan.scope != "intra" or plan.is_localizing or plan.is_full_mesh)
     nics = {node.name: nics_of(node, backend="nccl" if backend == "nccl" else "gloo") for node in cluster}
@@ -91,7 +90,7 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
             measured,
             world_size=job.world_size if is_all else len(nics),
             ranks_per_node=most_ranks if is_all else 1,
-            gpus_per_node=max(map(gpu_count, cluster)) if backend == "nccl" else 1,
+            gpus_per_node=max(node.gpu_count() for node in cluster) if backend == "nccl" else 1,
             nvlinks=nvlinks if is_all else {},
         )
 

@@ -1,1 +1,1 @@
-"""What was asked for on a command line, typed once."""
+"""What the user asked for on a command line, parsed and typed once."""

@@ -1,38 +1,53 @@
-"""How do launch files meet a run: their findings in its ledger, their variables in the job, their own verb?"""
+"""What do the launch files of a job change about a run?"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from preflight.errors import UsageError
 from preflight.launch.address import address_of
-from preflight.launch.field import told
+from preflight.launch.field import value_of
 from preflight.launch.job import Starting
 from preflight.launch.launchers import LAUNCHERS
 from preflight.launch.plan import LaunchFiles
+from preflight.launch.read import read_files
 from preflight.launch.rules.data import paths_on_nodes
 from preflight.launch.start import starting_of
-from preflight.options.options import Options
+from preflight.options.options import Options, parse_options
+
+
+def parse_run(values: Mapping[str, Any], *, command: tuple[str, ...], verbosity: str = "summary") -> Options:
+    """The typed options of a run, with its launch files read: the one place where both are.
+
+    Raises UsageError for a value that cannot be, an unreadable file, and options that contradict the files.
+    """
+    options = parse_options(values, command=command, verbosity=verbosity)
+    if not options.launch:
+        return options
+    return with_files(options, read_files(options.launch), launcher=values.get("launcher"))
 
 
 def with_files(options: Options, files: LaunchFiles, *, launcher: str | None) -> Options:
-    """The options with what the files say of the job; `launcher` is the one that was asked for beside them.
+    """The options with what the files say about the job; `launcher` is the one given on the command line.
 
     Raises UsageError where the two contradict each other.
     """
     starting = starting_of(files)
     if launcher and starting.launcher not in ("", launcher) and starting.launcher not in LAUNCHERS[launcher].may_start:
         where = starting.starts[0].where
-        told_by = f"{where.file}:{where.line} starts the job with {starting.launcher}"
-        raise UsageError(f"--launcher {launcher}: {told_by}; leave --launcher out, or --launch")
-    asked, counts = options.ranks_per_node, {start.processes for start in starting.starts} - {0}
-    if asked != "auto" and counts and counts != {int(asked)}:
+        contradiction = f"{where.file}:{where.line} starts the job with {starting.launcher}"
+        raise UsageError(f"--launcher {launcher}: {contradiction}; leave --launcher out, or --launch")
+    ranks, counts = options.ranks_per_node, {start.processes for start in starting.starts} - {0}
+    if ranks != "auto" and counts and counts != {int(ranks)}:
         listed = " and ".join(map(str, sorted(counts)))
-        raise UsageError(f"--ranks-per-node {asked}: the launch files start {listed} on a node; leave one of them out")
+        raise UsageError(f"--ranks-per-node {ranks}: the launch files start {listed} on a node; leave one of them out")
     if launcher and starting.refusal:
-        starting = Starting()  # asked for by name, it starts the reference job in the files' stead
+        starting = Starting()  # the files start nothing here: the launcher named by hand starts the reference job
     return replace(
         options,
+        files=files,
         launch_variables=tuple(variables(files).items()),
         named=paths_on_nodes(files),
         starting=starting,
@@ -55,9 +70,11 @@ def variables(files: LaunchFiles) -> dict[str, str]:
     """What every start of the files sets to one and the same value: NCCL and Gloo, and where they look for rank 0."""
     found: dict[str, set[str]] = {}
     for plan in files.plans:
-        held = {name: told(value) for name, value in plan.environment.items() if name.startswith(("NCCL_", "GLOO_"))}
+        held = {
+            name: value_of(value) for name, value in plan.environment.items() if name.startswith(("NCCL_", "GLOO_"))
+        }
         if plan.may_span_nodes and address_of(plan):
-            held |= {"MASTER_ADDR": address_of(plan), "MASTER_PORT": str(told(plan.master_port))}
+            held |= {"MASTER_ADDR": address_of(plan), "MASTER_PORT": str(value_of(plan.master_port))}
         for name, value in held.items():
             found.setdefault(name, set()).add(str(value))
     return {name: next(iter(values)) for name, values in found.items() if len(values) == 1 and "None" not in values}

@@ -1,79 +1,274 @@
-"""What did the user ask for, on whichever command line?"""
+"""Which options are there, and what did the user ask for with them?"""
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 import shlex
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from preflight.errors import UsageError
+from preflight.hosts import Host, parse_hosts
 from preflight.launch.job import Starting
-from preflight.launch.launchers import LAUNCHERS, startable
-from preflight.options.sweep import Sweep, parse_sweep
-from preflight.options.table import Chosen
+from preflight.launch.launcher import Launcher
+from preflight.launch.plan import LaunchFiles
+from preflight.options.sweep import DTYPES, MODES, SCOPES, Sweep, parse_sweep
+from preflight.options.table import Names, option, options_of
 from preflight.settings import Settings, load_settings
-from preflight.transport import Reach
+from preflight.transport import Reach, forms
 
 PROFILES = {"quick": 45.0, "standard": 300.0, "full": 900.0}
+BACKENDS = ("auto", "nccl", "gloo")
 MODELS = ("tiny", "small", "medium")
 STRATEGIES = ("ddp", "fsdp")
 PRECISIONS = ("fp32", "bf16")
 ACCUMULATE = ("1", "2", "4")  # what divides the batch of every model
-BACKENDS = ("auto", "nccl", "gloo")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SWEEP_WORDS = ("op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode", "scope")
+
+# Which verbs take an option; pytest takes all of them.
+BENCH = frozenset({"bench"})
+TRAIN = frozenset({"run", "train"})
+MESH = frozenset({"run", "bench"})
+CHECKS = frozenset({"run", "bench", "train"})
+FACTS = CHECKS | {"facts"}
+JSON = FACTS | {"launch check"}
+JOB = CHECKS | {"launch check", "launch write"}
+NODES = JOB | {"facts"}
+
+# The headings of --help.
+WHERE = "nodes"
+WHAT = "the job to come"
+CHECKED = "what is checked"
+BANDWIDTH = "bandwidth"
+REFERENCE = "reference training job"
+VERDICT = "verdict and report"
 
 
 def new_run_id() -> str:
     """A name that sorts by time and that no other run has."""
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
+
+
+def _startable() -> tuple[str, ...]:
+    from preflight.launch.launchers import startable
+
+    return startable()
+
+
+def _launcher(name: str) -> Launcher:
+    from preflight.launch.launchers import LAUNCHERS
+
+    return LAUNCHERS[name]
+
+
+def _load_settings(path: str) -> Settings:
+    return load_settings(Path(path))
+
+
+def _without_end_slash(path: str) -> str:
+    return path.rstrip("/") or "/"
 
 
 @dataclass(frozen=True)
 class Options:
-    """One run, as asked for; see README for the words."""
+    """One run as the user asked for it. A field made by `option` is an option of the command line too."""
 
-    hosts: str = "local"
-    python: str | None = None
-    wrap: str = ""
-    ssh_option: str = ""
-    env: tuple[str, ...] = ()
-    launch: tuple[str, ...] = ()
-    launch_variables: tuple[tuple[str, str], ...] = ()  # what those files set alike for every rank
-    starting: Starting = field(default_factory=Starting)  # how those files start the reference job
-    backend: str = "auto"
-    ranks_per_node: str = "auto"
-    launcher: str = "direct"
-    model: str = "tiny"
-    strategy: str = "ddp"
-    precision: str = "fp32"
-    accumulate: str = "1"
-    checkpoint_activations: bool = False
-    checkpoint_dir: str = ""
-    drill: bool = False
-    profile: str = "standard"
-    deadline: float | None = None
-    settings: Settings = field(default_factory=Settings)
-    report_dir: Path | None = None
-    fail_on_warn: bool = False
-    require_all: bool = False
-    prune: bool = False
-    force: bool = False
-    full_mesh: bool = False
-    localize: bool = False
-    burn_in: bool = False
-    sweep: Sweep = field(default_factory=Sweep)
-    baseline: str = ""
-    shared: tuple[str, ...] = ()
-    same: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()  # what the launch files tell the program to read
-    ssh_trust: bool = False
-    from_run: Path | None = None
-    subjects: tuple[str, ...] = ()
-    run_id: str = field(default_factory=new_run_id)
+    hosts: tuple[Host, ...] = option(
+        parse_hosts("local"),
+        WHERE,
+        f"The hosts: {', '.join(forms())}, node[01-16],gpu7, user@host:port or @hostfile.",
+        NODES,
+        metavar="HOSTS",
+        convert=parse_hosts,
+        shown="local",
+    )
+    python: str | None = option(
+        None,
+        WHERE,
+        "The Python of the job on the nodes.",
+        NODES,
+        metavar="PATH",
+        shown="python3, and for local the Python that runs preflight",
+    )
+    wrap: str = option("", WHERE, "The command on the node inside which the job lives.", NODES, metavar="CMD")
+    ssh_option: str = option("", WHERE, "Further words for ssh.", NODES, metavar="WORDS")
+    dry_run: bool = option(False, WHERE, "Print the hosts and commands, and contact no host.", FACTS)
+    from_run: Path | None = option(
+        None,
+        WHERE,
+        "Judge what the run in this folder stored, and contact no host.",
+        CHECKS,
+        name="from",
+        metavar="RUN",
+        convert=Path,
+    )
+    launch: tuple[str, ...] = option((), WHAT, "A launch file of the job. Repeatable.", CHECKS, metavar="FILE")
+    env: tuple[str, ...] = option((), WHAT, "A variable of the job. Repeatable.", NODES, metavar="NAME=VALUE")
+    backend: str = option(
+        "auto",
+        WHAT,
+        "The backend of the job. With auto it is NCCL where every node has GPUs, and Gloo elsewhere.",
+        NODES,
+        choices=BACKENDS,
+    )
+    ranks_per_node: str = option(
+        "auto",
+        WHAT,
+        "How many ranks a node has. With auto one for each GPU; without GPUs 1, and 2 on a single node.",
+        JOB,
+        metavar="N",
+    )
+    profile: str = option(
+        "standard",
+        CHECKED,
+        "How much is checked: facts and ports, also bandwidth and training, or also every collective.",
+        CHECKS,
+        choices=tuple(PROFILES),
+    )
+    deadline: float | None = option(
+        None,
+        CHECKED,
+        "How long the whole run may take.",
+        NODES,
+        metavar="SECONDS",
+        number=float,
+        convert=float,
+        shown="45, 300 or 900, by profile",
+    )
+    shared: tuple[str, ...] = option(
+        (),
+        CHECKED,
+        "A folder that all nodes must share: a token written on one is read on the others. Repeatable.",
+        FACTS,
+        metavar="PATH",
+        convert=_without_end_slash,
+    )
+    same: tuple[str, ...] = option(
+        (),
+        CHECKED,
+        "A file or folder that must be the same on every node: its digests are compared. Repeatable.",
+        FACTS,
+        metavar="PATH",
+        convert=_without_end_slash,
+    )
+    ssh_trust: bool = option(
+        False, CHECKED, "Log in from every node to every other, as deepspeed, pdsh and mpirun do.", FACTS
+    )
+    full_mesh: bool = option(False, CHECKED, "Measure every ordered pair of nodes, however many there are.", MESH)
+    force: bool = option(False, CHECKED, "Run the jobs even on GPUs that other programs use.", CHECKS)
+    prune: bool = option(False, CHECKED, "Start bandwidth and training only on the nodes that are good so far.", CHECKS)
+    settings: Settings = option(
+        Settings,
+        VERDICT,
+        "Thresholds and waivers, as preflight.toml has them.",
+        CHECKS,
+        metavar="FILE",
+        convert=_load_settings,
+    )
+    fail_on_warn: bool = option(False, VERDICT, "End with exit code 1 on a warning.", CHECKS)
+    require_all: bool = option(False, VERDICT, "Count what we are not permitted to read as an error.", CHECKS)
+    baseline: str = option(
+        "", VERDICT, "Show what changed since an earlier run: its folder, or last-good.", CHECKS, metavar="RUN"
+    )
+    report_dir: Path | None = option(
+        None, VERDICT, "The folder of the report.", CHECKS, metavar="DIR", convert=Path, shown="reports/<run id>"
+    )
+    json: str = option(
+        "", VERDICT, "Print the result as JSON, or write it to FILE.", JSON, metavar="FILE", file_or_stdout=True
+    )
+    localize: bool = option(False, BANDWIDTH, "Search for slow nodes even when the bandwidth is good.", MESH)
+    bench_op: str | None = option(
+        None,
+        BANDWIDTH,
+        "The collectives: all, or some of them as all_reduce,broadcast.",
+        BENCH,
+        metavar="NAMES",
+        shown="all_reduce, and all with --profile full",
+    )
+    bench_begin: str | None = option(
+        None,
+        BANDWIDTH,
+        "The smallest size, as 8, 512K, 32M or 1G.",
+        BENCH,
+        letter="-b",
+        metavar="SIZE",
+        shown="one size that suits the links",
+    )
+    bench_end: str | None = option(None, BANDWIDTH, "The largest size.", BENCH, letter="-e", metavar="SIZE")
+    bench_factor: str | None = option(
+        None, BANDWIDTH, "The factor from one size to the next.", BENCH, letter="-f", metavar="N", shown="2"
+    )
+    bench_iters: str | None = option(
+        None,
+        BANDWIDTH,
+        "The number of timed iterations.",
+        BENCH,
+        metavar="N",
+        shown="as many as the median needs",
+    )
+    bench_warmup: str = option("2", BANDWIDTH, "The number of untimed iterations of each size.", BENCH, metavar="N")
+    bench_dtype: str = option("float32", BANDWIDTH, "The type of the elements.", BENCH, choices=DTYPES)
+    bench_mode: str = option(
+        "blocking",
+        BANDWIDTH,
+        "One operation at a time (latency), or several on their way at once (bandwidth).",
+        BENCH,
+        choices=MODES,
+    )
+    bench_scope: str = option(
+        "all",
+        BANDWIDTH,
+        "All ranks together, each node by itself, one rank of each node, or rail by rail.",
+        BENCH,
+        choices=SCOPES,
+    )
+    bench_burn_in: bool = option(
+        False, BANDWIDTH, "Also measure what each GPU does alone: matrices, memory, copies to the host.", BENCH
+    )
+    launcher: str = option(
+        "direct",
+        REFERENCE,
+        "What starts the job: %(choices)s.",
+        TRAIN,
+        choices=Names(_startable),
+        shown="the launcher of the launch files, else direct",
+    )
+    model: str = option("tiny", REFERENCE, "The size of the model.", TRAIN, choices=MODELS)
+    strategy: str = option("ddp", REFERENCE, "How the model is spread over the ranks.", TRAIN, choices=STRATEGIES)
+    precision: str = option("fp32", REFERENCE, "The precision; bf16 is autocast.", TRAIN, choices=PRECISIONS)
+    accumulate: str = option(
+        "1",
+        REFERENCE,
+        "The number of parts of each batch; gradients are exchanged after the last.",
+        TRAIN,
+        choices=ACCUMULATE,
+    )
+    checkpoint_activations: bool = option(False, REFERENCE, "Compute activations again instead of keeping them.", TRAIN)
+    checkpoint_dir: str = option(
+        "",
+        REFERENCE,
+        "A folder that all nodes share: write a checkpoint there, read it and resume.",
+        TRAIN,
+        metavar="DIR",
+    )
+    drill: bool = option(
+        False, REFERENCE, "Also kill a rank during the run: do the others end, does torchrun restart?", TRAIN
+    )
+
+    # What is no option: how the command line was given, and what the launch files say.
     command: tuple[str, ...] = ()
+    run_id: str = field(default_factory=new_run_id)
+    subjects: tuple[str, ...] = ()  # of the checks that a verb runs; () for all
+    verbosity: str = "summary"  # or "line", or "checks"
+    files: LaunchFiles = field(default_factory=LaunchFiles)
+    launch_variables: tuple[tuple[str, str], ...] = ()  # what the launch files set to one value for every rank
+    starting: Starting = field(default_factory=Starting)  # how they start the reference job
+    named: tuple[str, ...] = ()  # the paths that they tell the program to read
 
     @property
     def deadline_seconds(self) -> float:
@@ -86,9 +281,20 @@ class Options:
         return Reach(self.python, _words("--wrap", self.wrap), _words("--ssh-option", self.ssh_option))
 
     @property
+    def sweep(self) -> Sweep:
+        """What the benchmark measures. Raises UsageError for sizes and numbers that cannot be."""
+        words = {word: getattr(self, f"bench_{word}") for word in SWEEP_WORDS}
+        return parse_sweep(words, is_full=self.profile == "full")
+
+    @property
+    def burn_in(self) -> bool:
+        """Whether each GPU is also measured alone."""
+        return self.bench_burn_in or self.profile == "full"
+
+    @property
     def needs_trust(self) -> bool:
-        """Whether the nodes must be able to log in to each other: asked for, or the launcher does it."""
-        return self.ssh_trust or LAUNCHERS[self.launcher].needs_logins or self.starting.logs_in
+        """Whether the nodes must be able to log in to each other: for --ssh-trust, or because the launcher does it."""
+        return self.ssh_trust or _launcher(self.launcher).needs_logins or self.starting.logs_in
 
     @property
     def folder(self) -> Path:
@@ -108,87 +314,59 @@ class Options:
         return [(name, layer) for name, layer in layers if layer]
 
     def checked(self) -> Options:
-        """These options, or UsageError naming the first that cannot be."""
-        for name, value, known in (
-            ("--backend", self.backend, BACKENDS),
-            ("--launcher", self.launcher, startable()),
-            ("--model", self.model, MODELS),
-            ("--strategy", self.strategy, STRATEGIES),
-            ("--precision", self.precision, PRECISIONS),
-            ("--accumulate", self.accumulate, ACCUMULATE),
-            ("--profile", self.profile, tuple(PROFILES)),
-        ):
-            if value not in known:
-                raise UsageError(f"{name} {value!r}: not supported; wanted one of {', '.join(known)}")
+        """These options. Raises UsageError for the first with a value that cannot be."""
+        for each in OPTIONS.values():
+            value = getattr(self, each.field)
+            if each.choices and value not in each.choices:
+                raise UsageError(f"--{each.name} {value!r}: not supported; wanted one of {', '.join(each.choices)}")
         if self.ranks_per_node != "auto" and not re.fullmatch(r"[1-9][0-9]{0,3}", self.ranks_per_node):
             raise UsageError(f"--ranks-per-node {self.ranks_per_node!r}: wanted a number from 1, or auto")
         if not 5.0 <= self.deadline_seconds <= 86400.0:
             raise UsageError(f"--deadline {self.deadline_seconds:g}: wanted 5 to 86400 seconds")
-        if self.checkpoint_dir and not self.checkpoint_dir.startswith("/"):
-            raise UsageError(f"--checkpoint-dir {self.checkpoint_dir}: wanted a path from /, alike on every node")
-        row = LAUNCHERS[self.launcher]
+        row = _launcher(self.launcher)
         if self.strategy != "ddp" and row.strategy:
             raise UsageError(f"--strategy {self.strategy}: --launcher {self.launcher} trains with {row.trains_with}")
-        for option, paths in (("--shared", self.shared), ("--same", self.same)):
-            for path in paths:
-                if not path.startswith("/") or "\0" in path:
-                    raise UsageError(f"{option} {path!r}: wanted a full path, the same on every node")
         self.reach  # noqa: B018 - raises for words that cannot be split
         self.layers  # noqa: B018
-        if self.from_run is not None and not self.from_run.is_dir():
-            raise UsageError(f"--from {self.from_run}: not a folder")
-        if self.report_dir is not None and self.report_dir.exists() and not self.report_dir.is_dir():
-            raise UsageError(f"--report-dir {self.report_dir}: is there, and is not a folder")
+        self.sweep  # noqa: B018
+        self._check_paths()
         return self
 
+    def _check_paths(self) -> None:
+        if self.checkpoint_dir and not self.checkpoint_dir.startswith("/"):
+            raise UsageError(f"--checkpoint-dir {self.checkpoint_dir}: wanted a path from /, the same on every node")
+        for name, paths in (("--shared", self.shared), ("--same", self.same)):
+            for path in paths:
+                if not path.startswith("/") or "\0" in path:
+                    raise UsageError(f"{name} {path!r}: wanted a full path, the same on every node")
+        if self.from_run is not None and not self.from_run.is_dir():
+            raise UsageError(f"--from {self.from_run}: not a folder")
+        if self.from_run is not None and self.dry_run:
+            raise UsageError("--dry-run with --from: a stored run contacts no host anyway; leave one of them out")
+        if self.report_dir is not None and self.report_dir.exists() and not self.report_dir.is_dir():
+            raise UsageError(f"--report-dir {self.report_dir}: exists and is not a folder")
 
-def _words(option: str, text: str) -> tuple[str, ...]:
+
+OPTIONS = options_of(Options)
+
+
+def parse_options(values: Mapping[str, Any], *, command: tuple[str, ...], verbosity: str = "summary") -> Options:
+    """The typed options from what a parser gave, field -> value; None and a missing field are the default.
+
+    Raises UsageError for the first that cannot be.
+    """
+    given = {name: values[name] for name in OPTIONS if values.get(name) is not None}
+    for name in ("hosts", "from_run"):  # an empty value is an unset variable of a script; it must not mean local
+        if name in given and not given[name].strip():
+            raise UsageError(f"--{OPTIONS[name].name} is empty")
+    if "hosts" in given and "from_run" in given:
+        raise UsageError("--hosts with --from: a stored run is of its own hosts; leave one of them out")
+    read = {name: OPTIONS[name].read(value) for name, value in given.items()}
+    return Options(**read, command=command, verbosity=verbosity).checked()
+
+
+def _words(name: str, text: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError as error:
-        raise UsageError(f"{option} {text!r}: {error}") from None
-
-
-SWEEP_WORDS = ("op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode", "scope")
-
-
-def options_from(chosen: Chosen, command: list[str]) -> Options:
-    """The typed options. Raises UsageError for the first that cannot be."""
-    return Options(
-        hosts="local" if chosen["hosts"] is None else chosen["hosts"],
-        python=chosen["python"],
-        wrap=chosen["wrap"],
-        ssh_option=chosen["ssh_option"],
-        env=tuple(chosen["env"]),
-        launch=tuple(chosen["launch"]),
-        backend=chosen["backend"],
-        ranks_per_node=chosen["ranks_per_node"],
-        launcher=chosen["launcher"] or "direct",
-        model=chosen["model"],
-        strategy=chosen["strategy"],
-        precision=chosen["precision"],
-        accumulate=chosen["accumulate"],
-        checkpoint_activations=bool(chosen["checkpoint_activations"]),
-        checkpoint_dir=chosen["checkpoint_dir"],
-        drill=bool(chosen["drill"]),
-        profile=chosen["profile"],
-        deadline=chosen["deadline"],
-        settings=load_settings(Path(chosen["settings"])) if chosen["settings"] else Settings(),
-        report_dir=Path(chosen["report_dir"]) if chosen["report_dir"] else None,
-        fail_on_warn=bool(chosen["fail_on_warn"]),
-        require_all=bool(chosen["require_all"]),
-        prune=bool(chosen["prune"]),
-        force=bool(chosen["force"]),
-        full_mesh=bool(chosen["full_mesh"]),
-        baseline=chosen["baseline"] or "",
-        localize=bool(chosen["localize"]),
-        burn_in=bool(chosen["bench_burn_in"]) or chosen["profile"] == "full",
-        sweep=parse_sweep({name: chosen[f"bench_{name}"] for name in SWEEP_WORDS}, is_full=chosen["profile"] == "full"),
-        shared=tuple(path.rstrip("/") or "/" for path in chosen["shared"]),
-        same=tuple(path.rstrip("/") or "/" for path in chosen["same"]),
-        ssh_trust=bool(chosen["ssh_trust"]),
-        from_run=Path(chosen["from"]) if chosen["from"] else None,
-        subjects=tuple(filter(None, str(chosen.values.get("subjects", "")).split(","))),
-        run_id=chosen.values.get("run_id") or new_run_id(),
-        command=tuple(command),
-    ).checked()
+        raise UsageError(f"{name} {text!r}: {error}") from None

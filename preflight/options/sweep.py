@@ -29,7 +29,7 @@ SIZE_MOST = 1 << 40
 
 @dataclass(frozen=True)
 class Sweep:
-    """What the ranks measure; no `sizes` means one that suits the links, found by probing, no `iterations` enough."""
+    """What the ranks measure. Without `sizes` it is one that suits the links; without `iterations` enough of them."""
 
     operations: tuple[str, ...] = ("all_reduce",)
     sizes: tuple[int, ...] = ()
@@ -54,10 +54,10 @@ def parse_sweep(words: dict[str, Any], *, is_full: bool = False) -> Sweep:
         operations=_operations(words["op"] or ("all" if is_full else "all_reduce")),
         sizes=_sizes(words["begin"], words["end"], words["factor"]),
         iterations=_count("--iters", words["iters"], least=6) if words["iters"] else 0,
-        warmup=_count("--warmup", words["warmup"], least=1) if words["warmup"] else Sweep.warmup,
-        dtype=_one_of("--dtype", words["dtype"] or Sweep.dtype, DTYPES),
-        mode=_one_of("--mode", words["mode"] or Sweep.mode, MODES),
-        scope=_one_of("--scope", words["scope"] or Sweep.scope, SCOPES),
+        warmup=_count("--warmup", words["warmup"], least=1),
+        dtype=words["dtype"],
+        mode=words["mode"],
+        scope=words["scope"],
     )
 
 
@@ -102,9 +102,3 @@ def _count(option: str, text: str, *, least: int) -> int:
     if not re.fullmatch(r"[0-9]{1,6}", str(text), re.ASCII) or int(text) < least:
         raise UsageError(f"{option} {text!r}: wanted a number from {least}")
     return int(text)
-
-
-def _one_of(option: str, text: str, known: tuple[str, ...]) -> str:
-    if text not in known:
-        raise UsageError(f"{option} {text!r}: not supported; wanted one of {', '.join(known)}")
-    return text

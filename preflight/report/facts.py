@@ -53,7 +53,7 @@ def _rdma(node: NodeFacts) -> str:
 def _rates(node: NodeFacts) -> str:
     counts: dict[str, int] = {}
     for hca in node.active_hcas():
-        counts[hca.port.rate_told()] = counts.get(hca.port.rate_told(), 0) + 1
+        counts[hca.port.rate_text()] = counts.get(hca.port.rate_text(), 0) + 1
     return ", ".join(f"{count} x {rate}" for rate, count in counts.items())
 
 
@@ -123,7 +123,7 @@ READERS: dict[str, Callable[[NodeFacts], str]] = {
     "CUDA of the driver": lambda node: present(node.gpu.cuda_driver, "CUDA of the driver"),
     "power limit": lambda node: gpu_faults.of_all(node, "power_limit_watts", "power limit", unit=" W"),
     "NVLinks of a GPU": lambda node: node.gpu.nvlinks(),
-    "near the GPUs": lambda node: present(node.gpu.topology, "topology").told(),
+    "near the GPUs": lambda node: present(node.gpu.topology, "topology").summary(),
     "RDMA": _rdma,
     "RDMA libraries": _rdma_libraries,
     "rate of RDMA": _rates,

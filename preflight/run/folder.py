@@ -17,7 +17,6 @@ import msgspec
 from preflight import __version__
 from preflight.errors import PreflightError
 from preflight.facts import decode
-from preflight.facts.view import training_address
 from preflight.hosts import Host
 from preflight.ledger.findings import Verdict
 from preflight.ledger.waivers import remarks
@@ -193,7 +192,7 @@ def _report(checking: Checking, *, finished: bool) -> RunReport:
 
 def _node_info(run: Run, host: Host) -> NodeInfo:
     try:
-        address = training_address(run.cluster[host.name])
+        address = run.cluster[host.name].address_for_peers()
     except (KeyError, PreflightError):
         address = host.address
     return NodeInfo(host=_written(host), address=address, reached=host.name in run.documents)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TypeVar
@@ -12,7 +12,7 @@ from preflight.collect import ending, files, subjects, trust
 from preflight.errors import NotApplicable, NotMeasured, PreflightError
 from preflight.facts import view
 from preflight.facts.cluster import Cluster
-from preflight.facts.decode import Document, merge
+from preflight.facts.decode import Answer, Document
 from preflight.facts.node import NodeFacts
 from preflight.hosts import Host, fold
 from preflight.jobs.outcome import Outcome
@@ -40,7 +40,6 @@ class Run:
     """A live run. Create it, `open` it, ask it, `close` it; a stage that has no time left is NotMeasured."""
 
     options: Options
-    hosts: tuple[Host, ...]
     progress: Progress = field(default_factory=lambda: Progress(0))
     started: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
     stage_seconds: dict[str, float] = field(default_factory=dict)
@@ -53,6 +52,7 @@ class Run:
     baseline: Snapshot | None = None  # the earlier run to compare with
 
     def __post_init__(self) -> None:
+        self.hosts: tuple[Host, ...] = self.options.hosts
         self.names = tuple(host.name for host in self.hosts)
         self.deadline = time.monotonic() + self.options.deadline_seconds
         self._fleet: Fleet | None = None
@@ -73,12 +73,11 @@ class Run:
         opts = self.options
         self._fleet = Fleet(self.hosts, opts.reach, run_id=opts.run_id, deadline=self.deadline)
         self._begin("facts: reaching the nodes and reading them")
-        collecting = subjects.collect(self.fleet, opts.layers, opts.backend)
-        self.documents = self._timed("facts", lambda: self.fleet.run(collecting, seconds=self._left(90.0)))
+        work = subjects.collect(self.fleet, opts.layers, opts.backend)
+        self.documents, self.cluster = self._timed("facts", lambda: self.fleet.run(work, seconds=self._left(90.0)))
         self._begin("files: what all nodes share, and what takes long")
         self._timed("files", lambda: self.fleet.run(self._further_facts(), seconds=self._left(FILES_SECONDS)))
         self.failures = {name: error.reason for name, error in self.fleet.failures.items()}
-        self.cluster = view.view(self.documents.values(), opts.backend)
         self.notes += [
             f"{name}: text before our replies: {session.decoder.text()[:200]!r}"
             for name, session in self.fleet.sessions.items()
@@ -92,11 +91,13 @@ class Run:
         """What needs all nodes at once, or may take long: folders and files, and logins from node to node."""
         opts = self.options
         sessions = {name: self.fleet.sessions[name] for name in self.documents}
-        for name, facts_of in (await files.collect(sessions, opts)).items():
-            self.documents[name] = merge(self.documents[name], *facts_of)
+        self._add(await files.collect(sessions, opts))
         hosts_of = {host.name: host for host in self.hosts if host.name in sessions}
-        for name, facts_of in (await trust.collect(sessions, hosts_of, opts)).items():
-            self.documents[name] = merge(self.documents[name], *facts_of)
+        self._add(await trust.collect(sessions, hosts_of, opts))
+
+    def _add(self, answers: Mapping[str, Answer]) -> None:
+        """What the nodes gave in a further round."""
+        self.documents, self.cluster = subjects.with_answers(self.documents, self.cluster, answers)
 
     def close(self) -> None:
         """End every keeper; what a node could not clean up is a note."""
@@ -126,7 +127,7 @@ class Run:
         if self._mesh is None:
             self._begin("mesh: connecting every pair of nodes on random ports")
             addresses = {
-                node.name: view.training_address(node) for node in self.cluster if self._has_training_interface(node)
+                node.name: node.address_for_peers() for node in self.cluster if self._has_training_interface(node)
             }
             seconds = self._left(MESH_SECONDS)
             work = mesh.run(self.fleet.sessions, addresses, full=self.options.full_mesh, seconds=seconds)
@@ -142,7 +143,7 @@ class Run:
             searching += devices.SECONDS
             groups = scope.rounds(opts.sweep.scope, crew.placements())
             seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep, max(1, len(groups)))))
-            told = bench.settings(crew.backend, len(crew.cluster), opts.sweep, groups=groups, seconds=seconds)
+            workload = bench.settings(crew.backend, len(crew.cluster), opts.sweep, groups=groups, seconds=seconds)
             plan = bench.Plan(
                 "direct",
                 is_localizing=opts.localize,
@@ -153,7 +154,7 @@ class Run:
                 say=self.progress.say,
                 scope=opts.sweep.scope,
             )
-            job = crew.job("collectives", told, seconds=self._left(seconds))
+            job = crew.job("collectives", workload, seconds=self._left(seconds))
             work = bench.run(self.fleet.sessions, crew.cluster, job, plan)
             left = self._left(seconds + searching)
             self._bench, outcomes = self._timed("bench", lambda: self.fleet.run(work, seconds=left))
@@ -162,14 +163,14 @@ class Run:
         return self._bench
 
     def training(self) -> Training:
-        """The reference training through the launcher asked for."""
+        """The reference training through the launcher of the options."""
         if self._training is None:
             self._begin("training: running the reference job")
             opts, crew = self.options, self.crew
             if self.not_started():
                 raise NotApplicable(self.not_started())
-            told = training.settings(crew.backend, opts)
-            job = crew.job("train", told, seconds=self._left(TRAINING_SECONDS))
+            workload = training.settings(crew.backend, opts)
+            job = crew.job("train", workload, seconds=self._left(TRAINING_SECONDS))
             job = replace(job, starting=opts.starting, placements=crew.placements(opts.starting))
             refusal = why_not(opts.launcher, job, view.packages(crew.cluster))
             if refusal:
@@ -196,9 +197,7 @@ class Run:
         self._begin("ending: looking at the nodes once more")
         sessions = {name: self.fleet.sessions[name] for name in self.documents}
         work = ending.collect(sessions)
-        for name, told in self._timed("ending", lambda: self.fleet.run(work, seconds=self._left(20.0))).items():
-            self.documents[name] = merge(self.documents[name], *told)
-        self.cluster = view.view(self.documents.values(), self.options.backend)
+        self._add(self._timed("ending", lambda: self.fleet.run(work, seconds=self._left(20.0))))
 
     def planned(self) -> tuple[str, ...]:
         """The node of every rank of the training, by rank; empty where its agents number them as they like."""
@@ -207,11 +206,11 @@ class Run:
     def _full_mesh_seconds(self) -> float:
         """What the streams between all pairs will take, said before they start; refused where there is no time."""
         seconds = streams.full_mesh_seconds(len(self.crew.cluster))
-        told = f"streams between all pairs of {len(self.crew.cluster)} nodes: about {seconds:.0f} s"
+        said = f"streams between all pairs of {len(self.crew.cluster)} nodes: about {seconds:.0f} s"
         if seconds > self._left(seconds):
-            raise NotMeasured(f"{told}, more than the deadline leaves: give a longer --deadline")
-        self.notes.append(told)
-        self.progress.say(told)
+            raise NotMeasured(f"{said}, more than the deadline leaves: give a longer --deadline")
+        self.notes.append(said)
+        self.progress.say(said)
         return 2 * seconds + SEARCH_SECONDS
 
     def _algbw(self) -> float | None:
@@ -232,7 +231,7 @@ class Run:
         return min(wanted, left)
 
     def _timed(self, stage: str, work: Callable[[], T]) -> T:
-        """Run a stage once: one that broke tells every further check the same, and is not started again."""
+        """Run a stage once: one that broke gives every further check the same reason, and is not started again."""
         if stage in self._broken:
             raise NotMeasured(self._broken[stage])
         begun = time.monotonic()

@@ -12,11 +12,14 @@ from preflight.results import Bench, Mesh, Training
 class Source(Protocol):
     """Where facts and measurements come from: the live nodes, or a stored run."""
 
-    names: tuple[str, ...]
-    cluster: Cluster
-    failures: dict[str, str]
-    stage_seconds: dict[str, float]
-
+    @property
+    def names(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def cluster(self) -> Cluster: ...  # noqa: D102
+    @property
+    def failures(self) -> dict[str, str]: ...  # noqa: D102
+    @property
+    def stage_seconds(self) -> dict[str, float]: ...  # noqa: D102
     def mesh(self) -> Mesh: ...  # noqa: D102
     def bench(self) -> Bench: ...  # noqa: D102
     def training(self) -> Training: ...  # noqa: D102

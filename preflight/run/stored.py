@@ -73,7 +73,7 @@ def load(folder: Path, backend: str) -> StoredRun:
     """The run stored in `folder`. Raises UsageError naming the file that is missing or malformed."""
     report = read_json(folder / "report.json")
     with _without_collections():
-        cluster = view.view(_documents(folder / "facts", report), backend)
+        cluster = view.view(_documents(folder / "facts", report), backend, are_stored=True)
     reached = {node.name for node in cluster}
     failures = {name: "not reached in the stored run" for name in report.nodes if name not in reached}
     return StoredRun(tuple(report.nodes), cluster, failures, report)

@@ -1,4 +1,4 @@
-"""How fast should the GPUs be that measured themselves: as their equals, and as their maker says?"""
+"""How fast should a GPU be: as fast as its equals, and as its data sheet says?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IMPOSSIBLE_ABOVE = 1.25  # of the data sheet, whose clocks some boards exceed
 class Model(NamedTuple):
     """What the maker's data sheet says of a model: tensor cores without sparsity, in bfloat16 or else float16."""
 
-    pattern: str  # of the name that the driver tells
+    pattern: str  # of the name that the driver reports
     matmul_tflops_per_s: float
     memory_gbytes_per_s: float
     host_gbytes_per_s: float
@@ -84,7 +84,7 @@ def wrong(devices: Iterable[Device]) -> list[Blame]:
     """A Blame for each device whose product was another one the second time."""
     return [
         Blame(
-            f"{_told(one)}: {one.wrong} elements of a product differ from those of the same product before it",
+            f"{_title(one)}: {one.wrong} elements of a product differ from those of the same product before it",
             nodes=[one.node],
         )
         for one in devices
@@ -105,7 +105,7 @@ def outliers(devices: Sequence[Device], *, share: float) -> list[Blame]:
             middle, count = usual[one.model, one.matmul_dtype, name]
             if value < share * middle:
                 words = FIGURES[name][0].format(f"{value:.4g}")
-                blames.append(Blame(f"{_told(one)} {words}; the median of {count} is {middle:.4g}", nodes=[one.node]))
+                blames.append(Blame(f"{_title(one)} {words}; the median of {count} is {middle:.4g}", nodes=[one.node]))
     return blames
 
 
@@ -121,15 +121,15 @@ def below_model(devices: Iterable[Device], *, shares: dict[str, float]) -> list[
     for one, model in known:
         for name, value in figures(one):
             words, kind = FIGURES[name]
-            told = f"{_told(one)} {words.format(f'{value:.4g}')}"
+            message = f"{_title(one)} {words.format(f'{value:.4g}')}"
             sheet = float(getattr(model, kind))
             if value > IMPOSSIBLE_ABOVE * sheet:
-                raise NotMeasured(f"{told}: more than it can ({sheet:g}), the figure or the model is wrong")
+                raise NotMeasured(f"{message}: more than it can ({sheet:g}), the figure or the model is wrong")
             if value < shares[kind] * sheet:
                 words = f"{value / sheet:.0%} of the {sheet:g} of its data sheet, wanted {shares[kind]:.0%}"
-                blames.append(Blame(f"{told}: {words}", nodes=[one.node]))
+                blames.append(Blame(f"{message}: {words}", nodes=[one.node]))
     return blames
 
 
-def _told(device: Device) -> str:
+def _title(device: Device) -> str:
     return f"{device.device} of {device.node} ({device.model})"

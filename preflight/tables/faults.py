@@ -19,13 +19,13 @@ NO_RDMA = "no RDMA device on any node"
 
 @dataclass(frozen=True)
 class Fault(Generic[T]):
-    """A row: what may be wrong with one thing of a node, how to mend it, and who says so.
+    """A row: what may be wrong with one thing of a node, how to fix it, and the source that says so.
 
-    ``told`` gives the words for what is wrong, "" where nothing is; FactMissing where the thing does not tell.
+    ``message`` gives the words for what is wrong, "" where nothing is; FactMissing where it is not known.
     """
 
     name: str
-    told: Callable[[T], str]
+    message: Callable[[T], str]
     fix: str
     source: str
 
@@ -39,7 +39,7 @@ def judge(
 ) -> None:
     """Blame the nodes of every row that some of their `things` (label, thing) show, one Blame a row and wording.
 
-    A row that is not told anywhere is not asked; NotApplicable where none of them is.
+    A row that no node reports is left out; NotApplicable where no row is reported.
     """
     rows = tuple(faults)
     of_node = cluster.gather(lambda node: tuple(things(node)))
@@ -50,7 +50,7 @@ def judge(
             labels: dict[str, list[str]] = {}
             for label, thing in found:
                 try:
-                    words = row.told(thing)
+                    words = row.message(thing)
                     is_asked = True
                 except FactMissing as missing:
                     if missing.kind != "absent":
@@ -64,7 +64,7 @@ def judge(
     if shown:
         raise BlameMany(Blame(words, nodes=nodes, fix=fix) for (words, fix), nodes in shown.items())
     if not is_asked and not cluster.unmeasured:
-        raise NotApplicable(f"told by no node: {', '.join(row.name for row in rows)}")
+        raise NotApplicable(f"not reported by any node: {', '.join(row.name for row in rows)}")
 
 
 def needs_gpus(cluster: Cluster) -> None:
@@ -79,7 +79,7 @@ def needs_rdma(cluster: Cluster) -> None:
         raise NotApplicable(NO_RDMA)
 
 
-def told_by(cluster: Cluster, key: Callable[[NodeFacts], T]) -> dict[str, T]:
+def values_by_node(cluster: Cluster, key: Callable[[NodeFacts], T]) -> dict[str, T]:
     """`key` of every node that has the thing at all: that others lack it is another check's matter.
 
     Raises NotApplicable where no node has it.
@@ -102,12 +102,12 @@ def told_by(cluster: Cluster, key: Callable[[NodeFacts], T]) -> dict[str, T]:
 
 
 def same_by_name(cluster: Cluster, of_node: Callable[[NodeFacts], dict[str, str]], what: str, *, fix: str = "") -> None:
-    """What the nodes name alike (a port) has the same value on all of them; a name of one node is not compared."""
-    told = told_by(cluster, of_node)
+    """A port, or another thing with a name, has the same value on every node that has one of that name."""
+    found = values_by_node(cluster, of_node)
     blames = []
-    for name in dict.fromkeys(name for values in told.values() for name in values):
+    for name in dict.fromkeys(name for values in found.values() for name in values):
         groups: dict[str, list[str]] = {}
-        for node, values in told.items():
+        for node, values in found.items():
             if name in values:
                 groups.setdefault(values[name], []).append(node)
         blames += cluster.differing(groups, f"{what} of {name}", fix=fix)

@@ -11,7 +11,7 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.rdma import Gid
 from preflight.facts.value import Missing
 from preflight.hosts import fold
-from preflight.tables.faults import told_by
+from preflight.tables.faults import values_by_node
 
 UNSET = "or unset it: NCCL 2.21 and later choose by themselves"
 
@@ -49,12 +49,12 @@ def _advice(cluster: Cluster, subnets: dict[str, str] | None) -> str:
             continue
         if indices:
             one = len(set(indices.values())) == 1
-            told = str(min(indices.values())) if one else "/".join(f"{name} {i}" for name, i in indices.items())
-            nodes_of.setdefault(told, []).append(node.name)
+            index = str(min(indices.values())) if one else "/".join(f"{name} {i}" for name, i in indices.items())
+            nodes_of.setdefault(index, []).append(node.name)
     if not nodes_of:
         return f"give the ports their addresses first (`show_gids` lists the rows); {UNSET}"
     parts = [
-        f"{'NCCL_IB_GID_INDEX=' * (not i)}{told} on {fold(nodes)}" for i, (told, nodes) in enumerate(nodes_of.items())
+        f"{'NCCL_IB_GID_INDEX=' * (not i)}{index} on {fold(nodes)}" for i, (index, nodes) in enumerate(nodes_of.items())
     ]
     place = " (a line of /etc/nccl.conf there, for one value does not fit all)" if len(nodes_of) > 1 else ""
     return f"set {', '.join(parts)}{place}; {UNSET}"
@@ -65,7 +65,7 @@ def misled(cluster: Cluster) -> list[Blame]:
 
     Fabrics that route have a subnet for each node or rail: there, no row of the others' subnet exists.
     """
-    chosen = told_by(cluster, _chosen)
+    chosen = values_by_node(cluster, _chosen)
     names = dict.fromkeys(name for of_node in chosen.values() for name in of_node)
     blames = []
     for name in names:
@@ -104,7 +104,7 @@ def _roce(node: NodeFacts) -> list[fabric.Hca]:
 
 
 def _subnet(node: NodeFacts, gid: Gid) -> str:
-    """The subnet of a row's address, as the node's interface tells it; "" where none has the address."""
+    """The subnet of a row's address, as the node's interface has it; "" where none has the address."""
     address = fabric.classify(gid).address
     for interface in node.network.interfaces:
         for held in interface.addresses:

@@ -1,4 +1,4 @@
-"""What can be wrong with a GPU, and which of its facts should be alike on all nodes?
+"""What can be wrong with a GPU, and which of its facts should be the same on all nodes?
 
 A row in BROKEN stops a job or makes it wrong, one in SLOWED costs speed or is fragile. The sources: NVIDIA's "GPU
 Memory Error Management" (rows, pages, RMA), "Xid Errors" (what to do after each), "Fabric Manager User Guide" and the
@@ -20,10 +20,10 @@ MOST_PAGES_RETIRED = 60  # from here on NVIDIA takes the board back
 RESET = "end all programs on the GPU and `nvidia-smi --gpu-reset -i <index>`, or reboot the nodes named"
 REPLACE = "take the nodes named out and have the GPU replaced (`nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT`)"
 SLOW_REASONS = {
-    "hw_slowdown": "its clock is held down by the hardware",
-    "hw_thermal_slowdown": "its clock is held down for heat",
-    "hw_power_brake_slowdown": "its clock is held down by the power supply",
-    "sw_thermal_slowdown": "its clock is held down for heat",
+    "hw_slowdown": "hardware slowdown: its clock is reduced",
+    "hw_thermal_slowdown": "thermal slowdown: its clock is reduced",
+    "hw_power_brake_slowdown": "power brake: its clock is reduced",
+    "sw_thermal_slowdown": "thermal slowdown: its clock is reduced",
 }
 
 
@@ -45,10 +45,10 @@ def _rows(gpu: Gpu) -> str:
 def _flag(field: str, words: str) -> Fault[Gpu]:
     """A row for a flag of the status that should not be set."""
 
-    def told(gpu: Gpu) -> str:
+    def message(gpu: Gpu) -> str:
         return words if present(getattr(gpu.status, field), words) else ""
 
-    return Fault(words, told, RESET if "pending" in words or "reset" in words else REPLACE, MEMORY)
+    return Fault(words, message, RESET if "pending" in words or "reset" in words else REPLACE, MEMORY)
 
 
 def _recovery(gpu: Gpu) -> str:
@@ -120,7 +120,7 @@ def _width(gpu: Gpu) -> str:
 
 
 def _generation(gpu: Gpu) -> str:
-    """Only a GPU at work says it: an idle one lets its link sleep."""
+    """Only for a GPU at work: an idle one lowers its link."""
     if present(gpu.status.performance_state, "performance state") != "P0":
         raise FactMissing("PCIe generation", "the GPU idles", "absent")
     now = present(gpu.status.pcie_generation, "PCIe generation")
@@ -179,7 +179,7 @@ def of_all(node: NodeFacts, field: str, fact: str, *, unit: str = "") -> str:
             continue
         found.append(present(value, fact))
     if not found:
-        raise FactMissing(fact, "no GPU tells it", "absent")
+        raise FactMissing(fact, "no GPU reports it", "absent")
     if isinstance(found[0], bool):
         return ", ".join(sorted({"on" if value else "off" for value in found}))
     return ", ".join(f"{value:g}{unit}" for value in sorted(set(found)))
@@ -189,7 +189,7 @@ SAME = (
     Row(
         "power limit",
         lambda node: of_all(node, "power_limit_watts", "power limit", unit=" W"),
-        "`nvidia-smi -pl <the others' limit>` on the nodes named: the slowest GPU sets everybody's pace",
+        "`nvidia-smi -pl <the others' limit>` on the nodes named: the slowest GPU sets the pace of all",
     ),
     Row(
         "persistence mode",
@@ -199,7 +199,7 @@ SAME = (
     Row(
         "ECC",
         lambda node: of_all(node, "has_ecc", "ECC"),
-        "`nvidia-smi -e 1` on all nodes, and reboot: it takes memory and bandwidth, so all should have it alike",
+        "`nvidia-smi -e 1` on all nodes, and reboot: ECC takes memory and bandwidth, so all should have it on, or none",
     ),
     Row(
         "largest PCIe generation",

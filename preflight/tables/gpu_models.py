@@ -49,12 +49,12 @@ def _strangers(node: NodeFacts, fix: str) -> str:
     cuda = node.software.library_of_torch("torch_cuda")
     if cuda == "none":
         raise FactMissing("code for the GPUs", "torch is not built for CUDA", "absent")
-    told = []
+    messages = []
     for name in sorted({gpu.name for gpu in node.gpu.readable()}):
         model = next((model for model in MODELS if re.search(model.pattern, name)), None)
         if model is not None and model.fix == fix and not is_within(cuda, model.cuda):
-            told.append(f"torch is built for CUDA {cuda}; {name} wants CUDA {model.cuda}")
-    return "; ".join(told)
+            messages.append(f"torch is built for CUDA {cuda}; {name} needs CUDA {model.cuda}")
+    return "; ".join(messages)
 
 
 CODE: tuple[Fault[NodeFacts], ...] = (

@@ -33,7 +33,7 @@ def of_nccl(node: NodeFacts) -> tuple[Interface, ...]:
 
 
 def has_choice(node: NodeFacts) -> bool:
-    """Whether NCCL is told which interfaces to take; it ignores a value of one character."""
+    """Whether a variable says which interfaces NCCL takes; it ignores a value of one character."""
     return len(node.value("NCCL_SOCKET_IFNAME")) > 1
 
 
@@ -74,16 +74,16 @@ def taken_unasked(node: NodeFacts, cluster: Cluster) -> tuple[str, ...]:
     found = of_nccl(node)
     names = {interface.name for interface in node.network.interfaces}
     written = {entry.name for entry in patterns.entries}
-    told = []
+    messages = []
     for interface in found:
         whole = next(
             (name for name in written & names if interface.name != name and interface.name.startswith(name)), ""
         )
         if whole and interface.name not in written:
-            told.append(f"{value} takes {interface.name} too, as a prefix")
+            messages.append(f"{value} takes {interface.name} too, as a prefix")
         elif len(found) > 1 and not leads_to_a_peer(interface, node, cluster):
-            told.append(f"{value} takes {interface.name}, whose subnet holds no peer")
-    return tuple(told)
+            messages.append(f"{value} takes {interface.name}, whose subnet holds no peer")
+    return tuple(messages)
 
 
 def in_one_subnet(interfaces: Iterable[Interface]) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""What of a node's kernel, memory and CPUs costs speed or is fragile, and what should be alike on all nodes?
+"""What of a node's kernel, memory and CPUs costs speed or is fragile, and what should be the same on all nodes?
 
 Sources: the kernel's admin guide (cpufreq, cgroup-v2, hugetlbpage, iommu), NVIDIA's GPUDirect documentation and NCCL's
 troubleshooting page (ACS, IOMMU), and field cases by their issue.
@@ -61,9 +61,13 @@ def _quota(node: NodeFacts) -> str:
     return f"a quota of {limit / GIB:.1f} GiB of memory for {gpus} GPUs" if limit < 4 * GIB * gpus else ""
 
 
+def _processes(count: int) -> str:
+    return f"{count} process{'es' * (count != 1)}"
+
+
 def _killed(node: NodeFacts) -> str:
     count = present(node.kernel.cgroup_oom_kills, "processes killed in the control group")
-    return f"{count} processes of this control group were killed for want of memory" if count else ""
+    return f"{_processes(count)} of this control group OOM-killed" if count else ""
 
 
 def _bonds(node: NodeFacts) -> str:
@@ -94,11 +98,11 @@ FRAGILE: tuple[Fault[NodeFacts], ...] = (
         "cgroup-v2 cpu.max, sched_setaffinity",
     ),
     Fault("memory quota", _quota, "raise the job's memory (`--mem`, the pod's memory limit)", "cgroup-v2 memory.max"),
-    Fault("killed before", _killed, "raise the job's memory, or use less of it", "cgroup-v2 memory.events"),
+    Fault("earlier OOM kills", _killed, "raise the job's memory, or use less of it", "cgroup-v2 memory.events"),
     Fault(
         "bond members",
         _bonds,
-        "`cat /proc/net/bonding/<bond>` on the nodes named; mend the cable or the switch's port",
+        "`cat /proc/net/bonding/<bond>` on the nodes named; replace the cable or correct the switch port",
         "kernel bonding documentation, MII monitoring",
     ),
 )
@@ -109,7 +113,7 @@ def _translates(node: NodeFacts) -> str:
     gpus = node.gpu.readable()
     kinds = [gpu.pci.iommu for gpu in gpus if not isinstance(gpu.pci, Missing)]
     if len(gpus) < 2 or not kinds:
-        raise FactMissing("IOMMU of the GPUs", "fewer than two GPUs that tell it", "absent")
+        raise FactMissing("IOMMU of the GPUs", "fewer than two GPUs report it", "absent")
     topology = node.gpu.topology
     if not isinstance(topology, Missing) and topology.are_joined_by_nvlink():
         return ""
@@ -135,7 +139,7 @@ def _redirects(node: NodeFacts) -> str:
     gpus = node.gpu.readable()
     functions = [gpu.pci for gpu in gpus if not isinstance(gpu.pci, Missing)]
     if not functions:
-        raise FactMissing("bridges above the GPUs", "no GPU tells where it sits", "absent")
+        raise FactMissing("bridges above the GPUs", "no GPU reports its PCI path", "absent")
     topology = node.gpu.topology
     joined = not isinstance(topology, Missing) and topology.are_joined_by_nvlink()
     for function in functions:
@@ -213,24 +217,31 @@ def needs_as_much_memory(cluster: Cluster) -> None:
 
 def _logged(node: NodeFacts, kind: str) -> str:
     texts = dict.fromkeys(event.text for event in node.kernel.events(kind, within_seconds=LOG_SECONDS))
-    return f"{len(texts)} lines in the kernel's log, the last: {list(texts)[-1]}" if texts else ""
+    return (
+        f"{len(texts)} line{'s' * (len(texts) != 1)} in the kernel's log, the last: {list(texts)[-1]}" if texts else ""
+    )
 
 
 LOG: tuple[Fault[NodeFacts], ...] = (
     Fault(
-        "killed for memory",
+        "OOM kills",
         lambda node: _logged(node, "oom"),
         "find what took the memory (`dmesg -T | grep -i 'killed process'`); give the job more, or end the other",
         "kernel, mm/oom_kill.c",
     ),
     Fault("PCIe errors", lambda node: _logged(node, "pcie"), "reseat the device on the nodes named", "PCIe AER"),
-    Fault("RDMA errors", lambda node: _logged(node, "rdma"), "mend cable or adapter of the nodes named", "mlx5_core"),
+    Fault(
+        "RDMA errors",
+        lambda node: _logged(node, "rdma"),
+        "reseat or replace the cable or the adapter on the nodes named",
+        "mlx5_core",
+    ),
 )
 
 
 def _killed_since(node: NodeFacts) -> str:
     before, after = present(node.kernel.oom_kills, "kills"), present(node.ending.oom_kills, "kills at the end")
-    return f"{after - before} processes were killed for want of memory during this run" if after > before else ""
+    return f"{_processes(after - before)} OOM-killed during this run" if after > before else ""
 
 
 def _errors_since(node: NodeFacts) -> str:
@@ -239,9 +250,9 @@ def _errors_since(node: NodeFacts) -> str:
     used = dict.fromkeys((node.network.training_interface.name, *(one.name for one in interfaces.of_nccl(node))))
     grown = {name: after[name] - before[name] for name in used if name in before and name in after}
     if not grown:
-        raise FactMissing("broken packets", "the kernel counts none", "absent")
-    return "; ".join(f"{name} counted {count} broken packets" for name, count in grown.items() if count > 0)
+        raise FactMissing("rx/tx errors", "the kernel counts none", "absent")
+    return "; ".join(f"{name} counted {count} rx/tx errors" for name, count in grown.items() if count > 0)
 
 
 LINKS = (Fault("errors of interfaces", _errors_since, "", "kernel, Documentation/networking/statistics.rst"),)
-KILLED = (Fault("killed during the run", _killed_since, "", "/proc/vmstat oom_kill"),)
+KILLED = (Fault("OOM kills during the run", _killed_since, "", "/proc/vmstat oom_kill"),)

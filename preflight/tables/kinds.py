@@ -12,7 +12,7 @@ LEADING_NUMBER = re.compile(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|\d+)")
 class Kind:
     """A kind of value: a regular expression for the whole of it, and for a number what it may be."""
 
-    told: str
+    wanted: str
     pattern: str
     low: int | None = None
     high: int | None = None
@@ -25,20 +25,20 @@ class Kind:
         if value == "":
             return ""
         if not re.fullmatch(self.pattern, value, re.IGNORECASE):
-            return self.told
+            return self.wanted
         found = LEADING_NUMBER.match(value) if self.low is not None else None
         if found is None:
             return ""
         digits = found[2]
         number = int(found[1] + digits, 16 if digits[:2].lower() == "0x" else 10)
         is_too_high = self.high is not None and number > self.high
-        return self.told if (self.low is not None and number < self.low) or is_too_high else ""
+        return self.wanted if (self.low is not None and number < self.low) or is_too_high else ""
 
 
 def whole(low: int, high: int | None = None) -> Kind:
     """A whole number as strtoll takes it: decimal or 0x..., and whatever follows is ignored."""
-    told = f"a whole number from {low}" + ("" if high is None else f" to {high}")
-    return Kind(told, r"\s*[+-]?(0x[0-9a-f]+|\d+).*", low, high)
+    wanted = f"a whole number from {low}" + ("" if high is None else f" to {high}")
+    return Kind(wanted, r"\s*[+-]?(0x[0-9a-f]+|\d+).*", low, high)
 
 
 def choice(*words: str) -> Kind:

@@ -14,7 +14,7 @@ from preflight.hosts import fold
 
 # Tools that install packages: no job imports them.
 TOOLS = frozenset({"pip", "setuptools", "wheel", "virtualenv", "uv", "distribute", "conda", "mamba"})
-MOST_TOLD = 8
+MOST_SHOWN = 8
 Version = tuple[int, ...]
 
 
@@ -73,7 +73,7 @@ BAD_PAIRS = (
         ">=1.0,<1.1",
         "flash-attn",
         ">=2.0.5",
-        "this transformer-engine wants flash-attn up to 2.0.4",
+        "this transformer-engine requires flash-attn up to 2.0.4",
         "a newer transformer-engine",
         "https://github.com/Dao-AILab/flash-attention/issues/813",
     ),
@@ -93,15 +93,15 @@ def bad_pairs(software: Software) -> list[BadPair]:
 
 def installed(software: Software) -> dict[str, str]:
     """The packages of a node, with torch and NCCL as they are and not as they were packaged."""
-    told = (("torch", software.torch), ("nccl", software.nccl))
-    return {**software.packages, **{name: value for name, value in told if not isinstance(value, Missing)}}
+    versions = (("torch", software.torch), ("nccl", software.nccl))
+    return {**software.packages, **{name: value for name, value in versions if not isinstance(value, Missing)}}
 
 
 def unmet(software: Software) -> list[str]:
-    """What packages want of others that are installed in another version."""
+    """What packages require of others that are installed in another version."""
     held = installed(software)
     return [
-        f"{package} {held[package]} wants {name}{versions}, installed is {held[name]}"
+        f"{package} {held[package]} requires {name}{versions}, installed is {held[name]}"
         for package, wanted in software.requirements.items()
         for name, versions in wanted.items()
         if package in held and held.get(name) and not is_within(held[name], versions)
@@ -118,11 +118,11 @@ def _meets(number: Version, part: str) -> bool:
     text = part.removeprefix(sign)
     bound = release(text)
     kept = text.count(".")  # of the numbers, where the last one is free: "==2.1.*" and "~=2.1.3"
-    begins_alike = [*number, *[0] * kept][:kept] == [*bound, *[0] * kept][:kept]
+    has_prefix = [*number, *[0] * kept][:kept] == [*bound, *[0] * kept][:kept]
     if text.endswith(".*"):
-        return begins_alike if sign == "==" else not begins_alike
+        return has_prefix if sign == "==" else not has_prefix
     if sign == "~=":
-        return number >= bound and begins_alike
+        return number >= bound and has_prefix
     signs = {"<": number < bound, "<=": number <= bound, ">": number > bound, ">=": number >= bound}
     return signs.get(sign, number != bound if sign == "!=" else number == bound)
 
@@ -144,7 +144,7 @@ def differing(cluster: Cluster, judged_elsewhere: Collection[str]) -> list[Blame
         lambda node: frozenset(
             (name, version)
             for name, version in node.software.packages.items()
-            # Another torch brings other libraries: its consequence, told with torch.
+            # Another torch brings other libraries: a consequence, reported with torch.
             if name not in skipped and not (len(torches) > 1 and name.startswith("nvidia-"))
         )
     )
@@ -159,6 +159,6 @@ def differing(cluster: Cluster, judged_elsewhere: Collection[str]) -> list[Blame
 
 def _told(held: Mapping[str, str], wanted: Mapping[str, str], here: str, there: str) -> str:
     names = sorted(name for name in held.keys() | wanted.keys() if held.get(name) != wanted.get(name))
-    parts = [f"{name} {held.get(name, 'none')} (there {wanted.get(name, 'none')})" for name in names[:MOST_TOLD]]
-    more = f" and {len(names) - MOST_TOLD} more" if names[MOST_TOLD:] else ""
+    parts = [f"{name} {held.get(name, 'none')} (there {wanted.get(name, 'none')})" for name in names[:MOST_SHOWN]]
+    more = f" and {len(names) - MOST_SHOWN} more" if names[MOST_SHOWN:] else ""
     return f"{len(names)} packages on {here} differ from {there}: {', '.join(parts)}{more}"

@@ -42,7 +42,7 @@ def _unmanaged(hca: Hca) -> str:
     if hca.port.link_layer != "InfiniBand":
         raise FactMissing("subnet manager", "the link is no InfiniBand", "absent")
     waits = hca.port.state in ("INIT", "ARMED")
-    return f"it waits for a subnet manager ({hca.port.state_told()})" if waits else ""
+    return f"it waits for a subnet manager ({hca.port.state_text()})" if waits else ""
 
 
 def _limited(hca: Hca) -> str:
@@ -83,8 +83,8 @@ def _local_only(hca: Hca) -> str:
 def _wide(hca: Hca) -> str:
     width = present(hca.port.width, "width of the link")
     named = hca.port.link_layer == "InfiniBand" and width == 1
-    # One lane of EDR is how some adapters tell 25 Gbit/s; a wide link that came up on one lane is far slower.
-    return f"one lane only, {hca.port.rate_told()}" if named and present(hca.port.rate_gbps, "rate") < 25 else ""
+    # One lane of EDR is how some adapters reach 25 Gbit/s; a wide link that came up on one lane is far slower.
+    return f"one lane only, {hca.port.rate_text()}" if named and present(hca.port.rate_gbps, "rate") < 25 else ""
 
 
 FRAGILE = (
@@ -119,8 +119,8 @@ def _mixed_layers(node: NodeFacts) -> str:
     layers = {hca.port.link_layer: hca.name for hca in node.active_hcas()}
     if len(layers) < 2:
         return ""
-    told = ", ".join(f"{name} is {layer}" for layer, name in sorted(layers.items()))
-    return f"NCCL would use InfiniBand and Ethernet ports alike: {told}"
+    message = ", ".join(f"{name} is {layer}" for layer, name in sorted(layers.items()))
+    return f"NCCL would use InfiniBand and Ethernet ports together: {message}"
 
 
 def _slow_of_a_kind(node: NodeFacts) -> str:
@@ -140,7 +140,7 @@ def _slow_of_a_kind(node: NodeFacts) -> str:
 
 
 def _old_default(node: NodeFacts) -> str:
-    """Before 2.21 NCCL took GID 0, which is RoCE v1 and link-local, unless told otherwise."""
+    """Before 2.21 NCCL took GID 0, which is RoCE v1 and link-local, unless a variable says otherwise."""
     if node.has_variable("NCCL_IB_GID_INDEX"):
         return ""
     version = node.software.library_of_torch("nccl")
@@ -188,7 +188,7 @@ def active_mtus(node: NodeFacts) -> dict[str, str]:
         if not is_own and not (isinstance(hca.port.active_mtu, Missing) and hca.port.active_mtu.kind == "absent"):
             found[hca.name] = str(present(hca.port.active_mtu, "active MTU"))
     if not found:
-        raise FactMissing("active MTU", "no port tells it", "absent")
+        raise FactMissing("active MTU", "no port reports it", "absent")
     return found
 
 
@@ -202,7 +202,7 @@ def partitions(node: NodeFacts) -> dict[str, str]:
         if hca.port.link_layer == "InfiniBand" and not isinstance(keys, Missing):
             found[hca.name] = f"0x{int(keys[row], 16) & 0x7FFF:04x}" if row < len(keys) else "none"
     if not found:
-        raise FactMissing("partition keys", "no InfiniBand port tells any", "absent")
+        raise FactMissing("partition keys", "no InfiniBand port reports any", "absent")
     return found
 
 
@@ -226,29 +226,29 @@ def _without_gpudirect(node: NodeFacts) -> str:
 
 
 def _flapped(node: NodeFacts) -> str:
-    told = []
+    messages = []
     for hca in node.active_hcas():
         end = node.ending.ports.get(hca.name)
         if end is None:
-            told.append(f"{hca.name} is gone")
+            messages.append(f"{hca.name} is gone")
             continue
         if end.state != "ACTIVE":
-            told.append(f"{hca.name} was ACTIVE and is {end.state}")
+            messages.append(f"{hca.name} was ACTIVE and is {end.state}")
         downs = end.counters.get("link_downed", 0) - hca.port.counters.get("link_downed", 0)
         if downs > 0:
-            told.append(f"{hca.name} went down {downs} times")
-    return "; ".join(told)
+            messages.append(f"{hca.name} went down {downs} times")
+    return "; ".join(messages)
 
 
 def _counted(node: NodeFacts) -> str:
-    told = []
+    messages = []
     for hca in node.active_hcas():
         end = node.ending.ports.get(hca.name)
         for name in ERROR_COUNTERS if end is not None else ():
             before, after = hca.port.counters.get(name), end.counters.get(name) if end is not None else None
             if before is not None and after is not None and after > before:
-                told.append(f"{name} of {hca.name} grew by {after - before}")
-    return "; ".join(told)
+                messages.append(f"{name} of {hca.name} grew by {after - before}")
+    return "; ".join(messages)
 
 
 # Rows about a node as a whole; an empty fix is the check's own.

@@ -140,7 +140,7 @@ NCCL_ROWS = (
         NCCL_RAS_TIMEOUT_FACTOR NCCL_NVLS_NCHANNELS NCCL_NVLS_CHUNKSIZE NCCL_MAX_P2P_NCHANNELS
         NCCL_MIN_P2P_NCHANNELS""",
     ),
-    # Read by the library, told by no manual.
+    # Read by the library, and in no manual.
     *_words(
         NUMBER,
         """NCCL_CHUNK_SIZE NCCL_CONNECT_ROUND_MAX_PEERS NCCL_CREATE_THREAD_CONTEXT NCCL_GDR_FLUSH_DISABLE
@@ -168,7 +168,7 @@ NCCL_ROWS = (
         NCCL_PROFILE NCCL_COLL NCCL_PROFILE_EVENT_MASK NCCL_PROFILE_DUMP_FILE NCCL_CROSS_RAIL""",
         source=NCCL_SOURCE,
     ),
-    # What a manual or a thread may still tell, and no library reads any more.
+    # What a manual or a thread may still mention, and no library reads any more.
     Row("NCCL_MAX_NRINGS", POSITIVE, until="2.5: NCCL_MAX_NCHANNELS"),
     Row("NCCL_MIN_NRINGS", POSITIVE, until="2.5: NCCL_MIN_NCHANNELS"),
     Row("NCCL_RINGS", until="2.5: NCCL_GRAPH_FILE"),

@@ -1,6 +1,6 @@
 """Which variables of a job do nothing, cannot hold what they hold, were left over, or may not differ between nodes?
 
-The rows of ``variable_rows`` and of LEFTOVERS are judged alike by checks/test_environment.py.
+The rows of ``variable_rows`` and of LEFTOVERS are judged in the same way by checks/test_environment.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STRANGERS = re.compile(
     r"NCCL_(TESTS_|GPUDIRECTTCPX|FASTRAK|UCX_|SHARP_|OFI_|SHIMNET_|INSPECTOR_|MSCCL|NET_PLUGIN_|TUNER_|PROFILER_|GIB_"
     r"|VERSION|HOME|ROOT|PATH|DIR|LIB|INCLUDE|INC|BUILD|DOCKER|PACKAGE|PLUGIN|COLLTRACE|CTRAN|SPCX|RCCL|EP_)"
 )
-# Whoever writes a variable that sets a node apart, or that its own launcher sets for each node.
+# What writes a variable that sets a node apart, or that its own launcher sets for each node.
 OF_A_NODE = re.compile(
     r"(SLURM|OMPI_COMM_WORLD|PMI|TORCHELASTIC|PET|ACCELERATE)_|(LOCAL_|NODE_|GROUP_)?RANK$|LOCAL_WORLD_SIZE$|MASTER_(ADDR|PORT)$"
     r"|(CUDA|HIP|ROCR|NVIDIA)_VISIBLE_DEVICES$|LD_LIBRARY_PATH$|PYTHONPATH$|UCX_NET_DEVICES$|CUDA_(HOME|PATH|ROOT)$"
@@ -39,7 +39,7 @@ OVER_TCP = "RDMA is not used: all data goes over TCP"
 
 @dataclass(frozen=True)
 class Leftover:
-    """A variable of a search for faults, the values at which it does something, and what it does to a job."""
+    """A variable set for troubleshooting, the values at which it does something, and what it does to a job."""
 
     name: str
     values: str  # a regular expression for the whole value
@@ -106,7 +106,7 @@ LEFTOVERS = (
 
 @cache
 def unknown(name: str) -> str:
-    """What to say of a name that no library reads, "" where one does or nobody can tell."""
+    """What to say of a name that no library reads, "" where one does or that is not known."""
     if name in ROWS or STRANGERS.match(name):
         return ""
     is_closed = name.startswith(CLOSED)
@@ -114,8 +114,8 @@ def unknown(name: str) -> str:
         return ""
     near = nearest(name)
     if near:
-        return f"{name} is read by nobody; did you mean {near}?"
-    return f"{name} is read by nobody that is known here" if is_closed else ""
+        return f"{name} is read by no library; did you mean {near}?"
+    return f"{name} is read by no library known here" if is_closed else ""
 
 
 def nearest(name: str) -> str:
@@ -165,7 +165,7 @@ def unread(name: str, *, nccl: str, torch: str) -> str:
 
 
 def leftover(name: str, value: str, *, has_rdma: bool) -> str:
-    """What a variable left over from a search for faults does to a job, "" where it is none."""
+    """What a leftover debug variable does to a job, "" where it is none."""
     for row in LEFTOVERS:
         if row.name == name and re.fullmatch(row.values, value.strip()) and (has_rdma or not row.needs_rdma):
             return f"{name}={value}: {row.does}"

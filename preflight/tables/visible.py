@@ -1,4 +1,4 @@
-"""Which GPUs does the job see on a node, by CUDA_VISIBLE_DEVICES and its like?"""
+"""Which GPUs does the job see on a node, by CUDA_VISIBLE_DEVICES and its counterparts?"""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def collect(names: tuple[hosts.Host, ...], python: str | None) -> tuple[float, s
     """Seconds until every node's facts are here, decoded, and the nodes' Python; ending the keepers is apart."""
     started = time.monotonic()
     fleet = Fleet(names, Reach(python=python), run_id="bench", deadline=time.monotonic() + 60)
-    documents = fleet.run(subjects.collect(fleet, [], "auto"), seconds=30)
+    documents, _ = fleet.run(subjects.collect(fleet, [], "auto"), seconds=30)
     seconds = time.monotonic() - started
     assert not fleet.failures, fleet.failures
     assert len(documents) == len(names)

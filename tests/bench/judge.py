@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from preflight.measure import mesh
-from tests.checks.cluster import FakeRun, roce
+from preflight.testing import FakeRun, roce
 from tests.run.test_stored import written
 
 NODES = 1000
@@ -32,7 +32,7 @@ def as_asked(count: int) -> FakeRun:
     asked = mesh.asked(run.names)
     for name in run.names:
         peers = run.subjects[name]["peers"]
-        run.change(name, "peers", routes=tuple(route for route in peers.routes if route.name in asked[name]))
+        run = run.broken(name, "peers", routes=tuple(route for route in peers.routes if route.name in asked[name]))
     return run
 
 

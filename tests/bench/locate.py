@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from preflight.collect import subjects
-from preflight.facts import view
 from preflight.hosts import parse_hosts
 from preflight.measure import streams
 from preflight.session.fleet import Fleet
@@ -38,8 +37,8 @@ def serve(names: str, python: str) -> None:
         parse_hosts(names), Reach(python=python), run_id=f"locate-{os.getpid()}", deadline=time.monotonic() + 900
     )
     try:
-        documents = fleet.run(subjects.collect(fleet, [], "gloo"), seconds=60)
-        addresses = {node.name: view.training_address(node) for node in view.view(documents.values(), "gloo")}
+        _, cluster = fleet.run(subjects.collect(fleet, [], "gloo"), seconds=60)
+        addresses = {node.name: node.address_for_peers() for node in cluster}
         print("ready", flush=True)
         for _ in sys.stdin:
             began = time.monotonic()

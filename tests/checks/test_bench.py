@@ -7,20 +7,19 @@ import pytest
 
 from preflight.ledger.findings import Verdict
 from preflight.results import Expected, RankReport, Slow
-from tests.checks.cluster import (
+from preflight.testing import healthy, roce
+from preflight.testing.healthy import rail_by_rail
+from preflight.testing.measured import h200
+from tests.checks.samples import (
     Broken,
     against,
     also,
     busbw,
     checks,
-    ethernet,
-    h200,
     judge,
     over_sockets,
-    rail_by_rail,
     ranks_with_nccl,
     rate_unknown,
-    roce,
     with_gpu,
     within_nodes,
 )
@@ -28,7 +27,7 @@ from tests.checks.cluster import (
 BROKEN = (
     Broken(
         "bench.torch_is_imported_in_time",
-        ethernet().bench_has(
+        healthy().bench_has(
             ranks=tuple(RankReport(i, f"node{i + 1}", "cpu", 41.0 if i == 2 else 2.0, 0.1, "") for i in range(3))
         ),
         ("node3",),
@@ -36,25 +35,25 @@ BROKEN = (
     ),
     Broken(
         "bench.all_reduce_is_correct",
-        ethernet().all_reduce_has(wrong=5, wrong_ranks=(1,)),
+        healthy().all_reduce_has(wrong=5, wrong_ranks=(1,)),
         ("node2",),
         "5 wrong elements; wanted 0 (ranks 1)",
     ),
     Broken(
         "bench.every_rank_maps_the_same_nccl",
-        ethernet().bench_has(ranks=ranks_with_nccl("2.28.9", "2.28.9", "2.19.3")),
+        healthy().bench_has(ranks=ranks_with_nccl("2.28.9", "2.28.9", "2.19.3")),
         ("node3",),
         "2.28.9 on node[1-2], 2.19.3 on node3",
     ),
     Broken(
         "bench.no_node_is_slower_than_its_peers",
-        ethernet().bench_has(slow=(Slow(("node3",), "egress", 0.024, 0.119),)),
+        healthy().bench_has(slow=(Slow(("node3",), "egress", 0.024, 0.119),)),
         ("node3",),
         "node3 sends 0.024 GB/s where its peers reach 0.119 GB/s",
     ),
     Broken(
         "bench.no_node_is_slower_than_its_peers",
-        ethernet().bench_has(slow=(Slow(("node1", "node3"), "path", 0.024, 0.119),)),
+        healthy().bench_has(slow=(Slow(("node1", "node3"), "path", 0.024, 0.119),)),
         ("node1", "node3"),
         "the path between node1 and node3",
     ),
@@ -114,7 +113,7 @@ BROKEN = (
     ),
     Broken(
         "bench.no_group_is_slower_than_the_others",
-        rail_by_rail(ethernet(), slowest=1.0),
+        rail_by_rail(healthy(), slowest=1.0),
         ("node1", "node2", "node3"),
         "all_reduce (rail 1) busbw 1 GB/s; the median of 3 is 3",
     ),
@@ -130,7 +129,7 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 
@@ -181,8 +180,8 @@ GPU_CHECKS = [name for name in checks() if name.startswith(("bench.gpus_", "benc
 def test_a_processor_is_shown_and_not_judged_as_a_gpu(name):
     """Nor is anything asked of GPUs that were not measured; GPUs that gave no figure are not measured."""
     cpus = [h200(place, "node1", device="cpu", model="cpu", matmul_tflops_per_s=0.1 + place) for place in range(2)]
-    assert {f.verdict for f in judge(name, ethernet().bench_has(devices=tuple(cpus)))} == {Verdict.SKIP}
-    assert {f.verdict for f in judge(name, ethernet())} == {Verdict.SKIP}
+    assert {f.verdict for f in judge(name, healthy().bench_has(devices=tuple(cpus)))} == {Verdict.SKIP}
+    assert {f.verdict for f in judge(name, healthy())} == {Verdict.SKIP}
     (finding,) = judge(name, roce().bench_has(devices=(), devices_not_measured="rank 3 on node2 stopped"))
     assert finding.verdict is Verdict.ERROR
     assert "rank 3 on node2 stopped" in finding.message
@@ -195,7 +194,7 @@ def test_of_several_groups_the_slowest_is_held_against_what_is_expected():
     assert [(f.nodes, f.verdict) for f in judge(GATE, slow) if f.verdict is Verdict.FAIL] == [
         (("node3",), Verdict.FAIL)
     ]
-    on_gloo = within_nodes(ethernet(), node1=9.0, node2=1.0).bench_has(expected=None)
+    on_gloo = within_nodes(healthy(), node1=9.0, node2=1.0).bench_has(expected=None)
     for name in (GATE, "bench.no_node_is_slower_than_its_peers", "bench.no_group_is_slower_than_the_others"):
         assert {f.verdict for f in judge(name, on_gloo)} == {Verdict.SKIP}
 
@@ -206,8 +205,8 @@ def test_what_was_not_asked_is_not_judged():
     alone = both.bench_has(results=both.measured_bench.results[1:], operations=("broadcast",))
     assert {f.verdict for f in judge("bench.all_reduce_is_correct", alone)} == {Verdict.SKIP}
     assert {f.verdict for f in judge(GATE, alone)} == {Verdict.SKIP}
-    assert {f.verdict for f in judge("bench.other_collectives_are_correct", ethernet())} == {Verdict.SKIP}
-    assert {f.verdict for f in judge("bench.nccl_uses_the_rdma_ports", ethernet())} == {Verdict.SKIP}
+    assert {f.verdict for f in judge("bench.other_collectives_are_correct", healthy())} == {Verdict.SKIP}
+    assert {f.verdict for f in judge("bench.nccl_uses_the_rdma_ports", healthy())} == {Verdict.SKIP}
 
 
 def test_a_broadcast_of_gloo_is_judged_among_two_ranks_only():
@@ -227,7 +226,7 @@ def test_a_short_operation_is_not_judged_by_its_bandwidth():
 
 def test_a_wrong_small_size_fails_too():
     """Every size of a sweep is checked, not the largest alone."""
-    run = ethernet()
+    run = healthy()
     (large,) = run.measured_bench.results
     small = msgspec.structs.replace(large, bytes=64, wrong=1, wrong_ranks=(0,))
     findings = judge("bench.all_reduce_is_correct", run.bench_has(results=(small, large)))
@@ -236,7 +235,7 @@ def test_a_wrong_small_size_fails_too():
 
 def test_without_figures_nothing_passes():
     """A benchmark that ended without a result leaves its checks unmeasured, with the reason."""
-    run = ethernet().bench_has(results=(), streams=(), expected=None, not_measured="rank 2 on node3 stopped")
+    run = healthy().bench_has(results=(), streams=(), expected=None, not_measured="rank 2 on node3 stopped")
     for name in ("bench.all_reduce_is_correct", "bench.no_node_is_slower_than_its_peers", GATE):
         (finding,) = judge(name, run)
         assert finding.verdict is Verdict.ERROR

@@ -5,30 +5,31 @@ from __future__ import annotations
 import pytest
 
 from preflight.ledger.findings import Verdict
-from tests.checks.cluster import Broken, ethernet, judge
+from preflight.testing import healthy
+from tests.checks.samples import Broken, judge
 
 BROKEN = (
     Broken(
         "clock.no_clock_drifted_during_the_run",
-        ethernet().change("node2", "ending", offset_seconds=0.5),
+        healthy().broken("node2", "ending", offset_seconds=0.5),
         ("node2",),
         "the clock moved against the others during the run: +0.48 s on node2; wanted within 0.1 s",
     ),
     Broken(
         "clock.clocks_agree",
-        ethernet().change("node3", "clock", offset_seconds=3600.0),
+        healthy().broken("node3", "clock", offset_seconds=3600.0),
         ("node3",),
         "+3.6e+03 s (known to 0.005 s) on node3; wanted within 30 s",
     ),
     Broken(
         "clock.clocks_are_in_step",
-        ethernet().change("node3", "clock", offset_seconds=-5.0),
+        healthy().broken("node3", "clock", offset_seconds=-5.0),
         ("node3",),
         "on node3; wanted within 1 s",
     ),
     Broken(
         "clock.a_time_service_runs_where_the_peers_have_one",
-        ethernet().change("node3", "machine", time_services=()),
+        healthy().broken("node3", "machine", time_services=()),
         ("node3",),
         "no time service runs",
     ),
@@ -37,35 +38,35 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 
 def test_an_offset_within_its_uncertainty_is_no_fault():
     """What the round trip leaves open counts for the node."""
-    run = ethernet().change("node3", "clock", offset_seconds=1.5, uncertainty_seconds=0.9)
+    run = healthy().broken("node3", "clock", offset_seconds=1.5, uncertainty_seconds=0.9)
     assert {f.verdict for f in judge("clock.clocks_are_in_step", run)} == {Verdict.PASS}
 
 
 def test_a_clock_that_is_hardly_known_is_not_measured():
     """An uncertainty above the limit gives no verdict."""
-    run = ethernet().change("node3", "clock", uncertainty_seconds=2.0)
+    run = healthy().broken("node3", "clock", uncertainty_seconds=2.0)
     verdicts = {f.nodes: f.verdict for f in judge("clock.clocks_are_in_step", run)}
     assert verdicts["node3",] is Verdict.ERROR
 
 
 def test_a_controller_with_a_wrong_clock_blames_nobody():
     """The nodes are compared with each other: an offset they share is the controller's."""
-    run = ethernet()
+    run = healthy()
     for name in run.names:
-        run.change(name, "clock", offset_seconds=7200.0)
+        run = run.broken(name, "clock", offset_seconds=7200.0)
     assert {f.verdict for f in judge("clock.clocks_agree", run)} == {Verdict.PASS}
 
 
 def test_where_hardly_a_node_shows_a_time_service_none_is_missing():
     """Containers do not see the processes of their machine."""
-    run = ethernet()
+    run = healthy()
     for name in ("node1", "node2"):
-        run.change(name, "machine", time_services=())
+        run = run.broken(name, "machine", time_services=())
     findings = judge("clock.a_time_service_runs_where_the_peers_have_one", run)
     assert {finding.verdict for finding in findings} == {Verdict.PASS}

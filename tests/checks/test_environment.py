@@ -5,67 +5,68 @@ from __future__ import annotations
 import pytest
 
 from preflight.ledger.findings import Verdict
-from tests.checks.cluster import Broken, ethernet, judge, roce
+from preflight.testing import healthy, roce
+from tests.checks.samples import Broken, judge
 
 PROXY = "http://proxy:3128"
 BROKEN = (
     Broken(
         "environment.variables_exist",
-        ethernet().environment("node2", NCCL_IFNAME="eth0"),
+        healthy().with_variables("node2", NCCL_IFNAME="eth0"),
         ("node2",),
-        "NCCL_IFNAME is read by nobody; did you mean NCCL_SOCKET_IFNAME? (set by --env)",
+        "NCCL_IFNAME is read by no library; did you mean NCCL_SOCKET_IFNAME? (set by --env)",
     ),
     Broken(
         "environment.variables_exist",
-        ethernet().environment("node2", NCCL_BLOCKING_WAIT="1"),
+        healthy().with_variables("node2", NCCL_BLOCKING_WAIT="1"),
         ("node2",),
         "NCCL_BLOCKING_WAIT is no longer read since torch 2.2: TORCH_NCCL_BLOCKING_WAIT",
     ),
     Broken(
         "environment.variables_exist",
-        roce().change("node2", "software", nccl="2.18.5").environment("node2", NCCL_IB_ADDR_FAMILY="AF_INET"),
+        roce().broken("node2", "software", nccl="2.18.5").with_variables("node2", NCCL_IB_ADDR_FAMILY="AF_INET"),
         ("node2",),
         "NCCL_IB_ADDR_FAMILY is not read by NCCL 2.18.5, but since 2.21",
     ),
     Broken(
         "environment.what_sets_nodes_apart_is_each_nodes_own",
-        roce().environment("node1", "node2", NCCL_HOSTID="gpu").environment("node3", NCCL_HOSTID="gpu3"),
+        roce().with_variables("node1", "node2", NCCL_HOSTID="gpu").with_variables("node3", NCCL_HOSTID="gpu3"),
         ("node1", "node2"),
         "NCCL_HOSTID=gpu on several nodes (set by --env)",
     ),
     Broken(
         "environment.values_are_possible",
-        ethernet().environment("node2", NCCL_IB_DISABLE="true"),
+        healthy().with_variables("node2", NCCL_IB_DISABLE="true"),
         ("node2",),
         "NCCL_IB_DISABLE='true': wanted 0 or 1",
     ),
     Broken(
         "environment.nothing_is_left_from_debugging",
-        ethernet().environment("node2", CUDA_LAUNCH_BLOCKING="1"),
+        healthy().with_variables("node2", CUDA_LAUNCH_BLOCKING="1"),
         ("node2",),
         "CUDA_LAUNCH_BLOCKING=1: every kernel is waited for",
     ),
     Broken(
         "environment.nothing_is_left_from_debugging",
-        roce().environment("node2", NCCL_IB_DISABLE="1"),
+        roce().with_variables("node2", NCCL_IB_DISABLE="1"),
         ("node2",),
         "NCCL_IB_DISABLE=1: RDMA is not used",
     ),
     Broken(
         "environment.variables_of_all_ranks_agree",
-        ethernet().environment("node2", NCCL_PROTO="Simple"),
+        healthy().with_variables("node2", NCCL_PROTO="Simple"),
         ("node2",),
         "NCCL_PROTO: not set on node[1,3], 'Simple' (from --env) on node2",
     ),
     Broken(
         "environment.other_variables_are_the_same_on_every_node",
-        ethernet().environment("node2", OMP_NUM_THREADS="64"),
+        healthy().with_variables("node2", OMP_NUM_THREADS="64"),
         ("node2",),
         "OMP_NUM_THREADS: not set on node[1,3], '64' (from --env) on node2",
     ),
     Broken(
         "environment.proxies_leave_the_peers_out",
-        ethernet().environment("node2", http_proxy=PROXY, no_proxy="localhost,10.0.0.1"),
+        healthy().with_variables("node2", http_proxy=PROXY, no_proxy="localhost,10.0.0.1"),
         ("node2",),
         "http_proxy set, and no_proxy leaves out neither name nor address of node3",
     ),
@@ -74,18 +75,18 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 
 def test_nodes_may_have_interfaces_ranks_and_devices_of_their_own():
     """What sets a node apart may differ."""
-    run = ethernet().environment("node2", NCCL_SOCKET_IFNAME="eth0", NODE_RANK="1", SLURM_NODEID="1", RANK="1")
+    run = healthy().with_variables("node2", NCCL_SOCKET_IFNAME="eth0", NODE_RANK="1", SLURM_NODEID="1", RANK="1")
     for name in ("variables_of_all_ranks_agree", "other_variables_are_the_same_on_every_node"):
         assert {finding.verdict for finding in judge(f"environment.{name}", run)} == {Verdict.PASS}
 
 
 def test_rdma_may_be_off_where_there_is_none():
     """NCCL_IB_DISABLE=1 is how people on Ethernet keep NCCL from looking for it."""
-    run = ethernet().environment(NCCL_IB_DISABLE="1")
+    run = healthy().with_variables(NCCL_IB_DISABLE="1")
     assert {f.verdict for f in judge("environment.nothing_is_left_from_debugging", run)} == {Verdict.PASS}

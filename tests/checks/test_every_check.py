@@ -9,7 +9,8 @@ import pytest
 
 from preflight.judge.judge import docstring_fix
 from preflight.ledger.findings import Verdict
-from tests.checks.cluster import checks, ethernet, infiniband, judge_all, roce, with_netdevs
+from preflight.testing import healthy, infiniband, roce
+from tests.checks.samples import checks, judge_all, with_netdevs
 
 HERE = Path(__file__).parent
 ON_INFINIBAND = {
@@ -22,7 +23,7 @@ ON_INFINIBAND = {
 
 @pytest.mark.parametrize("name", sorted(checks()))
 def test_it_is_explained(name):
-    """The docstring says what must hold in one sentence, why a job breaks otherwise, and how to mend it."""
+    """The docstring says what must hold in one sentence, why a job breaks otherwise, and how to fix it."""
     text = checks()[name].__doc__ or ""
     first, _, rest = text.partition("\n\n")
     why, _, _ = rest.partition("Fix:")
@@ -50,7 +51,7 @@ def test_a_healthy_cluster_with_everything_passes_everything():
     assert skipped <= ON_INFINIBAND
 
 
-@pytest.mark.parametrize("run", [ethernet(3), ethernet(1), roce(1)], ids=["ethernet-3", "ethernet-1", "roce-1"])
+@pytest.mark.parametrize("run", [healthy(3), healthy(1), roce(1)], ids=["ethernet-3", "ethernet-1", "roce-1"])
 def test_what_is_not_there_is_not_asked(run):
     """Without GPUs, RDMA, variables or peers a check passes or is skipped; nothing is an error."""
     assert {finding.verdict for finding in judge_all(run)} == {Verdict.PASS, Verdict.SKIP}
@@ -58,6 +59,6 @@ def test_what_is_not_there_is_not_asked(run):
 
 def test_a_plain_machine_alone_is_well():
     """One fresh Debian machine, its own name 127.0.1.1, 1024 files, a small /dev/shm: warnings at most."""
-    run = ethernet(1).change("node1", "identity", hostname_address="127.0.1.1", hostname_addresses=("127.0.1.1",))
-    run.change("node1", "limits", nofile_soft=1024, memlock_soft_bytes=8 << 20, shm_free_bytes=63 << 20)
+    run = healthy(1).broken("node1", "identity", hostname_address="127.0.1.1", hostname_addresses=("127.0.1.1",))
+    run = run.broken("node1", "limits", nofile_soft=1024, memlock_soft_bytes=8 << 20, shm_free_bytes=63 << 20)
     assert {finding.verdict for finding in judge_all(run)} == {Verdict.PASS, Verdict.SKIP, Verdict.WARN}

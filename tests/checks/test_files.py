@@ -6,37 +6,38 @@ import pytest
 
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
-from tests.checks.cluster import Broken, ethernet, files_have, judge, roce
+from preflight.testing import healthy, roce
+from tests.checks.samples import Broken, files_have, judge
 
 GONE = "the token did not appear within 10 s: this node sees another folder"
 BROKEN = (
     Broken(
         "files.places_can_be_written_to",
-        files_have(ethernet(), "node2", "places", may_run=False),
+        files_have(healthy(), "node2", "places", may_run=False),
         ("node2",),
         "home (/root): no program may be run from there (noexec)",
     ),
     Broken(
         "files.network_file_systems_answer",
-        files_have(ethernet(), "node2", "mounts", trouble="no answer within 3 s"),
+        files_have(healthy(), "node2", "mounts", trouble="no answer within 3 s"),
         ("node2",),
         "/data (nfs4 filer:/data): no answer within 3 s",
     ),
     Broken(
         "files.places_can_be_written_to",
-        files_have(ethernet(), "node2", "places", is_writable=False),
+        files_have(healthy(), "node2", "places", is_writable=False),
         ("node2",),
         "home (/root): cannot be written to",
     ),
     Broken(
         "files.there_is_room",
-        files_have(ethernet(), "node2", "places", free_bytes=5 << 20),
+        files_have(healthy(), "node2", "places", free_bytes=5 << 20),
         ("node2",),
         "/root: 5 MiB free; wanted at least 1024",
     ),
     Broken(
         "files.there_is_room",
-        files_have(ethernet(), "node2", "places", free_inodes=3),
+        files_have(healthy(), "node2", "places", free_inodes=3),
         ("node2",),
         "/root: room for 3 more files",
     ),
@@ -87,7 +88,7 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 
@@ -95,5 +96,5 @@ def test_a_path_that_nobody_may_write_to_is_not_called_unshared():
     """Without a token nothing is proven: an error, and no fail."""
     run = roce()
     for name in run.names:
-        files_have(run, name, "shared", trouble="no node could write there", writer="")
+        run = files_have(run, name, "shared", trouble="no node could write there", writer="")
     assert {finding.verdict for finding in judge("files.shared_paths_are_shared", run)} == {Verdict.ERROR}

@@ -11,7 +11,9 @@ from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.tables import gpu_faults, kernel_faults
-from tests.checks.cluster import Broken, gpus, infiniband, judge, roce, topology
+from preflight.testing import infiniband, roce
+from preflight.testing.hardware import gpus, topology
+from tests.checks.samples import Broken, judge
 
 HALVES = "gpu.none_is_broken", "gpu.none_is_held_back"
 FUNCTION = PciFunction("pci0000:00/0000:00:01.0/0000:07:00.0", 0, 16, 16, 32.0, 32.0, "identity", ())
@@ -25,7 +27,7 @@ def second(**fields):
 
 def with_gpus(*devices, **fields):
     """Four nodes, the second with these GPUs."""
-    return roce().change("node2", "gpu", devices=tuple(devices), **fields)
+    return roce().broken("node2", "gpu", devices=tuple(devices), **fields)
 
 
 def over_pcie(**fields):
@@ -42,7 +44,7 @@ def row(check, words, **fields):
 def xid(code):
     """Four nodes; the second's log has this Xid, an hour ago."""
     event = LogEvent("xid", code, "0000:07:00", 3600.0, f"NVRM: Xid (PCI:0000:07:00): {code}, ...")
-    return roce().change("node2", "kernel", log=(event,))
+    return roce().broken("node2", "kernel", log=(event,))
 
 
 BROKEN = (
@@ -59,8 +61,8 @@ BROKEN = (
     row(HALVES[0], "it has not joined the NVLink fabric: In Progress", fabric_state="In Progress"),
     row(HALVES[0], "it joined the NVLink fabric with an error: Unknown", fabric_status="Unknown"),
     Broken(HALVES[0], with_gpus(*gpus(8, compute_mode="Prohibited")), ("node2",), "compute mode Prohibited"),
-    row(HALVES[1], "its clock is held down for heat", slowdowns=("hw_thermal_slowdown", "sw_thermal_slowdown")),
-    row(HALVES[1], "its clock is held down by the power supply", slowdowns=("hw_power_brake_slowdown",)),
+    row(HALVES[1], "thermal slowdown: its clock is reduced", slowdowns=("hw_thermal_slowdown", "sw_thermal_slowdown")),
+    row(HALVES[1], "power brake: its clock is reduced", slowdowns=("hw_power_brake_slowdown",)),
     Broken(HALVES[1], with_gpus(*gpus(8, compute_mode="Exclusive_Process")), ("node2",), "mode Exclusive_Process"),
     row(HALVES[1], "ECC will be off after a reboot, and is on", has_ecc_pending=False),
     row(HALVES[1], "MIG will be Enabled after a reset, and is Disabled", mig_pending="Enabled"),
@@ -95,21 +97,21 @@ BROKEN = (
     Broken("gpu.none_is_partitioned", with_gpus(*gpus(8, mig_mode="Enabled")), ("node2",), "MIG mode"),
     Broken(
         "gpu.driver_runs_the_cuda_of_torch",
-        roce().change("node2", "gpu", cuda_driver="12.4", driver="550.54"),
+        roce().broken("node2", "gpu", cuda_driver="12.4", driver="550.54"),
         ("node2",),
         "torch is built for CUDA 13.0; driver 550.54 runs CUDA 12.4 at most",
     ),
     Broken(
         "gpu.torch_has_code_for_them",
-        roce().change("node2", "software", torch_cuda="11.7"),
+        roce().broken("node2", "software", torch_cuda="11.7"),
         ("node2",),
-        "torch is built for CUDA 11.7; NVIDIA H200 wants CUDA >=11.8",
+        "torch is built for CUDA 11.7; NVIDIA H200 needs CUDA >=11.8",
     ),
     Broken(
         "gpu.torch_has_code_for_them",
         with_gpus(*gpus(8, name="Tesla V100-SXM2-32GB")),
         ("node2",),
-        "torch is built for CUDA 13.0; Tesla V100-SXM2-32GB wants CUDA <13",
+        "torch is built for CUDA 13.0; Tesla V100-SXM2-32GB needs CUDA <13",
     ),
     Broken(
         "gpu.fabric_manager_runs_where_it_is_needed",
@@ -127,13 +129,13 @@ BROKEN = (
     Broken("gpu.kernel_log_tells_of_no_broken_gpu", xid(79), ("node2",), "Xid 79 (GPU has fallen off the bus) of 0000"),
     Broken(
         "gpu.adapters_are_as_near_on_every_node",
-        roce().change("node2", "gpu", topology=topology(8, nearest=(0, 0, 2, 3, 4, 5, 6, 7))),
+        roce().broken("node2", "gpu", topology=topology(8, nearest=(0, 0, 2, 3, 4, 5, 6, 7))),
         ("node2",),
         "mlx5_0 is nearest to GPU0 and GPU1",
     ),
     Broken(
         "gpu.adapters_are_as_near_on_every_node",
-        roce().change("node2", "gpu", topology=topology(8, nearest=(1, 0, 2, 3, 4, 5, 6, 7))),
+        roce().broken("node2", "gpu", topology=topology(8, nearest=(1, 0, 2, 3, 4, 5, 6, 7))),
         ("node2",),
         "GPU0 mlx5_1; GPU1 mlx5_0",
     ),
@@ -151,43 +153,43 @@ BROKEN = (
     ),
     Broken(
         "gpu.devices_are_readable",
-        roce().change("node2", "gpu", devices=Missing("Driver/library version mismatch")),
+        roce().broken("node2", "gpu", devices=Missing("Driver/library version mismatch")),
         ("node2",),
         "the GPUs cannot be read: Driver/library version mismatch",
     ),
     Broken(
         "gpu.count_is_the_same_on_every_node",
-        roce().change("node2", "gpu", devices=gpus(7)),
+        roce().broken("node2", "gpu", devices=gpus(7)),
         ("node2",),
         "number of GPUs: 8 on node[1,3-4], 7 on node2",
     ),
     Broken(
         "gpu.count_is_the_same_on_every_node",
-        roce().environment("node2", CUDA_VISIBLE_DEVICES="0,1"),
+        roce().with_variables("node2", CUDA_VISIBLE_DEVICES="0,1"),
         ("node2",),
         "number of GPUs that the job sees: 8 on node[1,3-4], 2 on node2",
     ),
     Broken(
         "gpu.visible_devices_exist",
-        roce().environment("node2", CUDA_VISIBLE_DEVICES="0,1,8"),
+        roce().with_variables("node2", CUDA_VISIBLE_DEVICES="0,1,8"),
         ("node2",),
         "CUDA_VISIBLE_DEVICES=0,1,8: of 8 GPUs none is 8 (set by --env)",
     ),
     Broken(
         "gpu.model_is_the_same_on_every_node",
-        roce().change("node2", "gpu", devices=gpus(8, name="NVIDIA A100", memory_mib=81920)),
+        roce().broken("node2", "gpu", devices=gpus(8, name="NVIDIA A100", memory_mib=81920)),
         ("node2",),
         "NVIDIA A100 81920 MiB on node2",
     ),
     Broken(
         "gpu.model_is_the_same_on_every_node",
-        roce().change("node2", "gpu", devices=gpus(8, mig_mode="Enabled")),
+        roce().broken("node2", "gpu", devices=gpus(8, mig_mode="Enabled")),
         ("node2",),
         "in MIG mode on node2",
     ),
     Broken(
         "gpu.no_other_program_uses_them",
-        roce().change("node2", "gpu", devices=gpus(8, processes=1)),
+        roce().broken("node2", "gpu", devices=gpus(8, processes=1)),
         ("node2",),
         "other programs use GPU 0, 1",
     ),
@@ -196,19 +198,19 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 
 def test_a_missing_gpu_is_not_another_model():
     """A GPU that fell off the bus is told by the count alone."""
-    run = roce().change("node2", "gpu", devices=gpus(7))
+    run = roce().broken("node2", "gpu", devices=gpus(7))
     assert {f.verdict for f in judge("gpu.model_is_the_same_on_every_node", run)} == {Verdict.PASS}
 
 
 def test_unreadable_gpus_are_not_counted_as_none():
     """Where nvidia-smi fails, the count of that node is not measured."""
-    run = roce().change("node2", "gpu", devices=Missing("timed out"))
+    run = roce().broken("node2", "gpu", devices=Missing("timed out"))
     verdicts = {f.nodes: f.message for f in judge("gpu.count_is_the_same_on_every_node", run)}
     assert verdicts["node2",].startswith("blocked by gpu.devices_are_readable")
 
@@ -220,7 +222,7 @@ TABLES = (gpu_faults.BROKEN, gpu_faults.SLOWED, gpu_faults.DRIVER, gpu_faults.FA
 def test_every_row_is_shown_broken(fault):
     """A row of the tables that no broken cluster shows is not merged."""
     devices = [gpu for broken in BROKEN for gpu in _second(broken) if broken.name in HALVES]
-    assert any(fault.told(gpu) for gpu in devices if _tells(fault, gpu))
+    assert any(fault.message(gpu) for gpu in devices if _tells(fault, gpu))
 
 
 def _second(broken):
@@ -230,7 +232,7 @@ def _second(broken):
 
 def _tells(fault, gpu):
     try:
-        fault.told(gpu)
+        fault.message(gpu)
     except FactMissing:
         return False
     return True
@@ -263,7 +265,7 @@ def test_what_no_gpu_tells_is_not_asked():
     """GPUs that tell nothing of themselves make the check not applicable, not green."""
     run = roce()
     for name in run.names:
-        run.change(name, "gpu", devices=gpus(8, status=GpuStatus(), compute_mode=Missing("none", "absent")))
+        run = run.broken(name, "gpu", devices=gpus(8, status=GpuStatus(), compute_mode=Missing("none", "absent")))
     assert {f.verdict for f in judge("gpu.none_is_broken", run)} == {Verdict.SKIP}
 
 
@@ -276,7 +278,7 @@ def test_a_value_that_could_not_be_read_is_no_pass():
 
 def test_a_text_that_was_cut_short_is_not_measured():
     """An answer that did not come whole says nothing of the GPUs: error, here and on the checks that wait for it."""
-    run = roce().change("node2", "gpu", devices=Missing("nvidia-smi counts 8 GPUs and describes 1"))
+    run = roce().broken("node2", "gpu", devices=Missing("nvidia-smi counts 8 GPUs and describes 1"))
     for name in ("gpu.devices_are_readable", "gpu.none_is_broken", "gpu.count_is_the_same_on_every_node"):
         assert {f.nodes: f.verdict for f in judge(name, run)}["node2",] is Verdict.ERROR
 
@@ -305,11 +307,11 @@ def test_a_card_without_its_bridge_has_inactive_links():
     """A PCIe card may have NVLinks that lead nowhere."""
     run = roce()
     for name in run.names:
-        run.change(name, "gpu", devices=gpus(8, name="NVIDIA H100 PCIe", links=Links(0, 12)), switches=0)
+        run = run.broken(name, "gpu", devices=gpus(8, name="NVIDIA H100 PCIe", links=Links(0, 12)), switches=0)
     assert {f.verdict for f in judge("gpu.nvlinks_are_up", run)} == {Verdict.PASS}
 
 
 def test_a_joined_fabric_needs_no_process():
     """From a container Fabric Manager cannot be seen; GPUs that have joined say enough."""
-    run = infiniband().change("node2", "gpu", fabric_manager=Missing("a container", "absent"))
+    run = infiniband().broken("node2", "gpu", fabric_manager=Missing("a container", "absent"))
     assert {f.verdict for f in judge("gpu.fabric_manager_runs_where_it_is_needed", run)} == {Verdict.PASS}

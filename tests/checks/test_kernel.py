@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
-from tests.checks.cluster import Broken, ethernet, judge, roce
+from preflight.testing import healthy, roce
+from tests.checks.samples import Broken, judge
 
 BEST = "kernel.node_is_at_its_best"
 SAME = "kernel.settings_are_the_same_on_every_node"
@@ -22,12 +22,12 @@ def event(kind, text, *, age_seconds=60.0, code=0):
 
 def logged(*events):
     """Four nodes, the second with these lines in its kernel's log."""
-    return roce().change("node2", "kernel", log=tuple(events))
+    return roce().broken("node2", "kernel", log=tuple(events))
 
 
 def kernel(run=None, **fields):
     """Other values in the kernel's facts of the second of four nodes."""
-    return (run or roce()).change("node2", "kernel", **fields)
+    return (run or roce()).broken("node2", "kernel", **fields)
 
 
 BROKEN = (
@@ -36,7 +36,7 @@ BROKEN = (
     Broken(BEST, kernel(hugepages_bytes=200 * GIB), ("node2",), "200.0 of 256.0 GiB of memory are set aside"),
     Broken(BEST, kernel(cgroup_cpus=4.0), ("node2",), "4 CPUs may be used here for 8 GPUs"),
     Broken(BEST, kernel(cgroup_memory_bytes=16 * GIB), ("node2",), "a quota of 16.0 GiB of memory for 8 GPUs"),
-    Broken(BEST, kernel(cgroup_oom_kills=2), ("node2",), "2 processes of this control group were killed"),
+    Broken(BEST, kernel(cgroup_oom_kills=2), ("node2",), "2 processes of this control group OOM-killed"),
     Broken(BEST, kernel(bonds={"bond0": {"eth0": True, "eth1": False}}), ("node2",), "eth1 of bond0 is down"),
     Broken(SAME, kernel(cpus_allowed=32), ("node2",), "CPUs that may be used: 64 on node[1,3-4], 32 on node2"),
     Broken(SAME, kernel(governors=("schedutil",)), ("node2",), "schedutil on node2"),
@@ -48,7 +48,7 @@ BROKEN = (
     ),
     Broken(
         "kernel.memory_is_the_same_on_every_node",
-        roce().change("node2", "identity", memory_bytes=192 << 30),
+        roce().broken("node2", "identity", memory_bytes=192 << 30),
         ("node2",),
         "192 GiB of memory, others have 256",
     ),
@@ -56,7 +56,7 @@ BROKEN = (
         "kernel.log_tells_of_nothing_broken",
         logged(event("oom", "Out of memory: Killed process 4242 (python)")),
         ("node2",),
-        "1 lines in the kernel's log, the last: Out of memory: Killed process 4242 (python)",
+        "1 line in the kernel's log, the last: Out of memory: Killed process 4242 (python)",
     ),
     Broken(
         "kernel.log_tells_of_nothing_broken",
@@ -72,16 +72,16 @@ BROKEN = (
     ),
     Broken(
         "kernel.no_process_was_killed_during_the_run",
-        ethernet().change("node2", "ending", oom_kills=1),
+        healthy().broken("node2", "ending", oom_kills=1),
         ("node2",),
-        "1 processes were killed for want of memory during this run",
+        "1 process OOM-killed during this run",
     ),
 )
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 
@@ -90,7 +90,7 @@ def test_powersave_of_a_driver_that_scales_is_well(driver):
     """With these drivers powersave goes to full speed under load."""
     run = roce()
     for name in run.names:
-        run.change(name, "kernel", governors=("powersave",), scaling_driver=driver)
+        run = run.broken(name, "kernel", governors=("powersave",), scaling_driver=driver)
     assert {finding.verdict for finding in judge(BEST, run)} == {Verdict.PASS}
 
 
@@ -111,8 +111,8 @@ def test_a_log_for_root_only_is_not_permitted():
 
 def test_a_node_that_does_not_tell_its_end_is_not_well():
     """Without the second look nothing is known of the time between."""
-    run = ethernet()
-    run.missing.setdefault("node2", {})["ending"] = Missing("timed out")
+    run = healthy()
+    run = run.without("node2", "ending", "timed out")
     findings = {f.nodes: f.verdict for f in judge("kernel.no_process_was_killed_during_the_run", run)}
     assert findings["node2",] is Verdict.ERROR
 
@@ -120,7 +120,6 @@ def test_a_node_that_does_not_tell_its_end_is_not_well():
 def test_a_kernel_that_differs_by_little_memory_is_well():
     """What the firmware keeps for itself differs from board to board."""
     run = roce()
-    identity = run.subjects["node2"]["identity"]
-    run.subjects["node2"]["identity"] = msgspec.structs.replace(identity, memory_bytes=int((1 << 38) * 0.97))
+    run = run.broken("node2", "identity", memory_bytes=int((1 << 38) * 0.97))
     findings = judge("kernel.memory_is_the_same_on_every_node", run)
     assert {finding.verdict for finding in findings} == {Verdict.PASS}

@@ -6,39 +6,40 @@ import pytest
 
 from preflight.ledger.findings import Verdict
 from preflight.settings import LimitSettings, Settings
-from tests.checks.cluster import Broken, ethernet, judge, roce
+from preflight.testing import healthy, roce
+from tests.checks.samples import Broken, judge
 
 BROKEN = (
     Broken(
         "limits.processes_may_be_started",
-        ethernet().change("node2", "kernel", cgroup_processes=1024),
+        healthy().broken("node2", "kernel", cgroup_processes=1024),
         ("node2",),
         "processes: 1024 in this ssh session",
     ),
     Broken(
         "limits.memlock_is_enough_for_rdma",
-        roce().change("node2", "limits", memlock_soft_bytes=8 << 20),
+        roce().broken("node2", "limits", memlock_soft_bytes=8 << 20),
         ("node2",),
         "memlock: 8388608 bytes in this ssh session; wanted at least 1073741824",
     ),
     Broken(
-        "limits.enough_files_may_be_open", ethernet().change("node2", "limits", nofile_soft=1024), ("node2",), "1024"
+        "limits.enough_files_may_be_open", healthy().broken("node2", "limits", nofile_soft=1024), ("node2",), "1024"
     ),
     Broken(
         "limits.processes_may_be_started",
-        ethernet().change("node2", "limits", nproc_soft=1024),
+        healthy().broken("node2", "limits", nproc_soft=1024),
         ("node2",),
         "processes: 1024 in this ssh session; wanted at least 4096",
     ),
     Broken(
         "limits.shared_memory_is_enough",
-        roce().change("node2", "limits", shm_free_bytes=64 << 20),
+        roce().broken("node2", "limits", shm_free_bytes=64 << 20),
         ("node2",),
         "64 MiB free in /dev/shm; wanted at least 8192 MiB for 8 GPUs",
     ),
     Broken(
         "limits.nothing_is_left_behind",
-        ethernet().change("node2", "limits", leftovers=("/dev/shm/preflight-x",)),
+        healthy().broken("node2", "limits", leftovers=("/dev/shm/preflight-x",)),
         ("node2",),
         "/dev/shm/preflight-x",
     ),
@@ -47,18 +48,18 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 
 def test_memlock_does_not_matter_without_rdma():
     """Where no RDMA port is active nothing locks memory."""
-    run = ethernet().change("node2", "limits", memlock_soft_bytes=65536)
+    run = healthy().broken("node2", "limits", memlock_soft_bytes=65536)
     assert {f.verdict for f in judge("limits.memlock_is_enough_for_rdma", run)} == {Verdict.SKIP}
 
 
 def test_the_users_threshold_holds():
     """A floor in the user's settings replaces ours."""
-    run = roce().change("node2", "limits", memlock_soft_bytes=8 << 20)
+    run = roce().broken("node2", "limits", memlock_soft_bytes=8 << 20)
     settings = Settings(limits=LimitSettings(memlock_min_bytes=1 << 20))
     assert {f.verdict for f in judge("limits.memlock_is_enough_for_rdma", run, settings)} == {Verdict.PASS}

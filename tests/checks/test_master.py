@@ -6,30 +6,31 @@ import pytest
 
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
-from tests.checks.cluster import Broken, debian_name, judge, leads_to, roce, with_second_address
+from preflight.testing import roce
+from tests.checks.samples import Broken, debian_name, judge, leads_to, with_second_address
 
 BROKEN = (
     Broken(
         "master.address_belongs_to_the_first_node",
-        roce().change("node1", "peers", master_addresses=Missing("x: [Errno -3] Temporary failure in name resolution")),
+        roce().broken("node1", "peers", master_addresses=Missing("x: [Errno -3] Temporary failure in name resolution")),
         ("node1",),
         "MASTER_ADDR node1 is unknown on node1",
     ),
     Broken(
         "master.first_node_knows_the_address_for_its_own",
-        with_second_address(leads_to(roce().environment(MASTER_ADDR="10.5.0.1"), "10.5.0.1"), "node1", "10.5.0.1"),
+        with_second_address(leads_to(roce().with_variables(MASTER_ADDR="10.5.0.1"), "10.5.0.1"), "node1", "10.5.0.1"),
         ("node1",),
         "MASTER_ADDR 10.5.0.1 is 10.5.0.1; node1 is 10.0.0.1 on node1",
     ),
     Broken(
         "master.variables_are_the_same_on_every_node",
-        roce().environment("node3", MASTER_ADDR="10.0.0.3"),
+        roce().with_variables("node3", MASTER_ADDR="10.0.0.3"),
         ("node3",),
         "MASTER_ADDR: node1 on node[1-2,4], 10.0.0.3 on node3",
     ),
     Broken(
         "master.variables_are_the_same_on_every_node",
-        roce().environment("node3", MASTER_PORT=""),
+        roce().with_variables("node3", MASTER_PORT=""),
         ("node3",),
         "MASTER_PORT: 29500 on node[1-2,4], not set on node3",
     ),
@@ -57,18 +58,21 @@ BROKEN = (
     ),
     Broken(
         "master.port_is_free_on_the_first_node",
-        roce().change(
+        roce().broken(
             "node1", "peers", master_port_error="Address already in use", master_port_holder="python (pid 7)"
         ),
         ("node1",),
         "MASTER_PORT 29500 cannot be bound: Address already in use, held by python (pid 7)",
     ),
     Broken(
-        "master.port_is_free_on_the_first_node", roce().environment(MASTER_PORT="99999"), ("node1",), "wanted 1-65535"
+        "master.port_is_free_on_the_first_node",
+        roce().with_variables(MASTER_PORT="99999"),
+        ("node1",),
+        "wanted 1-65535",
     ),
     Broken(
         "master.port_is_outside_the_ephemeral_range",
-        roce().environment(MASTER_PORT="40000"),
+        roce().with_variables(MASTER_PORT="40000"),
         ("node1",),
         "MASTER_PORT 40000 is in the ephemeral range 32768-60999",
     ),
@@ -77,7 +81,7 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 
@@ -105,6 +109,6 @@ def test_localhost_serves_a_cluster_of_one():
 def test_nobody_stands_in_for_a_first_host_that_did_not_answer():
     """Rank 0's node is the first host: without it there is nothing to compare MASTER_ADDR with."""
     run = roce()
-    run.failures["node1"] = "connection refused"
+    run = run.unreached("node1")
     verdicts = {finding.verdict for finding in judge("master.address_belongs_to_the_first_node", run)}
     assert verdicts == {Verdict.ERROR}

@@ -7,73 +7,74 @@ import pytest
 from preflight.facts.subjects.network import Address
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
-from tests.checks.cluster import Broken, debian_name, ethernet, judge, looks_up, resolves
+from preflight.testing import healthy
+from tests.checks.samples import Broken, debian_name, judge, looks_up, resolves
 
 BROKEN = (
     Broken(
         "names.own_hostname_is_not_loopback",
-        debian_name(ethernet(), "node3"),
+        debian_name(healthy(), "node3"),
         ("node3",),
         "own hostname resolves to 127.0.1.1",
     ),
     Broken(
         "names.own_hostname_is_an_address_of_the_node",
-        ethernet().change("node2", "identity", hostname_address="10.9.9.9", hostname_addresses=("10.9.9.9",)),
+        healthy().broken("node2", "identity", hostname_address="10.9.9.9", hostname_addresses=("10.9.9.9",)),
         ("node2",),
         "node2 is 10.9.9.9, which no interface there has",
     ),
     Broken(
         "names.own_hostname_is_an_address_of_the_node",
-        ethernet().change("node2", "identity", hostname_address=Missing("unknown"), hostname_addresses=()),
+        healthy().broken("node2", "identity", hostname_address=Missing("unknown"), hostname_addresses=()),
         ("node2",),
         "does not resolve there",
     ),
     Broken(
         "names.hostnames_are_unique",
-        ethernet().change("node2", "identity", hostname="debian").change("node3", "identity", hostname="debian"),
+        healthy().broken("node2", "identity", hostname="debian").broken("node3", "identity", hostname="debian"),
         ("node2", "node3"),
         "several nodes call themselves debian",
     ),
     Broken(
         "names.peers_are_taken_for_themselves",
-        resolves(ethernet(), "node1", "node2", "10.0.0.77"),
+        resolves(healthy(), "node1", "node2", "10.0.0.77"),
         ("node1",),
         "node2 is 10.0.0.77 there, not 10.0.0.2",
     ),
     Broken(
         "names.peers_are_taken_for_themselves",
-        resolves(ethernet(), "node1", "node2", "127.0.0.1"),
+        resolves(healthy(), "node1", "node2", "127.0.0.1"),
         ("node1",),
         "node2 is 127.0.0.1 there",
     ),
     Broken(
         "names.own_hostname_is_not_localhost",
-        debian_name(ethernet(), "node3").change("node3", "identity", hostname="localhost"),
+        debian_name(healthy(), "node3").broken("node3", "identity", hostname="localhost"),
         ("node3",),
         "the node calls itself localhost",
     ),
     Broken(
         "names.short_hostnames_are_unique",
-        ethernet().change("node2", "identity", hostname="gpu.a").change("node3", "identity", hostname="gpu.b"),
+        healthy().broken("node2", "identity", hostname="gpu.a").broken("node3", "identity", hostname="gpu.b"),
         ("node2", "node3"),
         "gpu.a, gpu.b are all gpu",
     ),
     Broken(
         "names.every_node_speaks_one_address_family",
-        ethernet().interface("node3", addresses=(Address("2001:db8::3", 64, "inet6"),)),
+        healthy().broken_interface("node3", addresses=(Address("2001:db8::3", 64, "inet6"),)),
         ("node3",),
         "IPv4 on node[1-2], IPv6 on node3",
     ),
     Broken(
         "names.full_names_of_peers_lead_to_them",
-        looks_up(ethernet().change("node2", "identity", fqdn="node2.rack.example"), "node1", "node2", resolved_fqdn=()),
+        looks_up(healthy().broken("node2", "identity", fqdn="node2.rack.example"), "node1", "node2", resolved_fqdn=()),
         ("node1",),
         "cannot resolve node2.rack.example",
     ),
     Broken(
         "names.full_names_of_peers_lead_to_them",
         looks_up(
-            ethernet().change("node2", "identity", fqdn="node2.rack.example"),
+            healthy().broken("node2", "identity", fqdn="node2.rack.example"),
             *("node1", "node2"),
             resolved_fqdn=("10.9.9.9",),
         ),
@@ -82,59 +83,59 @@ BROKEN = (
     ),
     Broken(
         "names.reverse_names_lead_back",
-        looks_up(ethernet(), "node1", "node2", reverse="fake-host", reverse_addresses=("10.9.9.9",)),
+        looks_up(healthy(), "node1", "node2", reverse="fake-host", reverse_addresses=("10.9.9.9",)),
         ("node1",),
         "10.0.0.2 (node2) is called fake-host there, which leads to 10.9.9.9",
     ),
     Broken(
         "names.look_ups_are_answered",
-        looks_up(ethernet(), "node1", "node2", reverse=Missing("no answer"), reverse_seconds=5.0),
+        looks_up(healthy(), "node1", "node2", reverse=Missing("no answer"), reverse_seconds=5.0),
         ("node1",),
         "takes 5 s or more for the name of node2",
     ),
     Broken(
         "names.look_ups_are_fast",
-        looks_up(ethernet(), "node1", "node2", reverse_seconds=1.2),
+        looks_up(healthy(), "node1", "node2", reverse_seconds=1.2),
         ("node1",),
         "takes 1.2 s for the name of node2",
     ),
-    Broken("names.peers_can_be_resolved", resolves(ethernet(), "node1", "node2"), ("node1",), "hostname of node2"),
+    Broken("names.peers_can_be_resolved", resolves(healthy(), "node1", "node2"), ("node1",), "hostname of node2"),
 )
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 
 def test_the_fix_is_the_line_to_change():
     """For one node, the fix says which line of /etc/hosts becomes which."""
-    findings = judge("names.own_hostname_is_not_loopback", debian_name(ethernet(), "node3"))
+    findings = judge("names.own_hostname_is_not_loopback", debian_name(healthy(), "node3"))
     (failed,) = [finding for finding in findings if finding.verdict is Verdict.FAIL]
     assert "replace `127.0.1.1 node3` by `10.0.0.3 node3`" in failed.fix
 
 
 def test_many_debian_machines_are_one_finding():
     """Nodes with the same fault are told together."""
-    run = ethernet()
+    run = healthy()
     for name in run.names:
-        debian_name(run, name)
+        run = debian_name(run, name)
     (finding,) = judge("names.own_hostname_is_not_loopback", run)
     assert (finding.verdict, finding.nodes) == (Verdict.FAIL, run.names)
 
 
 def test_gloo_does_not_ask_for_the_hostname_where_it_is_given_an_interface():
     """With GLOO_SOCKET_IFNAME a hostname of 127.0.1.1 breaks nothing."""
-    run = debian_name(ethernet(), "node3").environment(GLOO_SOCKET_IFNAME="eth0")
+    run = debian_name(healthy(), "node3").with_variables(GLOO_SOCKET_IFNAME="eth0")
     for name in ("names.own_hostname_is_not_loopback", "names.own_hostname_is_an_address_of_the_node"):
         assert {finding.verdict for finding in judge(name, run)} == {Verdict.PASS}
 
 
 def test_doubled_hostnames_are_not_wrong_addresses_too():
     """Who shares its hostname resolves its peer to itself: the consequence of one cause."""
-    run = ethernet(2).change("node2", "identity", hostname="node1")
-    resolves(run, "node1", "node2", "10.0.0.1")
+    run = healthy(2).broken("node2", "identity", hostname="node1")
+    run = resolves(run, "node1", "node2", "10.0.0.1")
     findings = judge("names.peers_are_taken_for_themselves", run)
     assert {finding.verdict for finding in findings} == {Verdict.ERROR}
     assert {finding.message.split(":")[0] for finding in findings} == {"blocked by names.hostnames_are_unique"}
@@ -142,9 +143,9 @@ def test_doubled_hostnames_are_not_wrong_addresses_too():
 
 def test_a_localhost_is_told_once():
     """What localhost leads to, and that two nodes share the name, follows from it."""
-    run = debian_name(debian_name(ethernet(), "node2"), "node3")
+    run = debian_name(debian_name(healthy(), "node2"), "node3")
     for name in ("node2", "node3"):
-        run.change(name, "identity", hostname="localhost")
+        run = run.broken(name, "identity", hostname="localhost")
     for name in ("own_hostname_is_not_loopback", "own_hostname_is_an_address_of_the_node", "hostnames_are_unique"):
         findings = judge(f"names.{name}", run)
         assert {(finding.nodes, finding.verdict) for finding in findings} == {
@@ -155,13 +156,13 @@ def test_a_localhost_is_told_once():
 
 def test_a_silent_name_server_is_not_slow_too():
     """One verdict for one cause."""
-    run = looks_up(ethernet(), "node1", "node2", reverse=Missing("no answer"), reverse_seconds=5.0)
+    run = looks_up(healthy(), "node1", "node2", reverse=Missing("no answer"), reverse_seconds=5.0)
     findings = judge("names.look_ups_are_fast", run)
     assert {f.verdict for f in findings if "node1" in f.nodes} == {Verdict.ERROR}
 
 
 def test_an_address_without_a_name_is_no_fault():
     """Most clusters have no reverse records: an answer that says so is one, and fast."""
-    run = looks_up(ethernet(), "node1", "node2", reverse=Missing("no name", "absent"), reverse_addresses=())
+    run = looks_up(healthy(), "node1", "node2", reverse=Missing("no name", "absent"), reverse_addresses=())
     for name in ("reverse_names_lead_back", "look_ups_are_answered", "look_ups_are_fast"):
         assert {finding.verdict for finding in judge(f"names.{name}", run)} == {Verdict.PASS}

@@ -6,72 +6,73 @@ import pytest
 
 from preflight.facts.subjects.network import Address
 from preflight.ledger.findings import Verdict
-from tests.checks.cluster import Broken, ethernet, judge, leaves_by, roce, with_gateways, with_interface
+from preflight.testing import healthy, roce
+from tests.checks.samples import Broken, judge, leaves_by, with_gateways, with_interface
 
 BROKEN = (
     Broken(
         "network.nccl_starts_on_an_interface_of_the_peers",
-        with_interface(ethernet(), "node2", "ib0", "10.79.0.2"),
+        with_interface(healthy(), "node2", "ib0", "10.79.0.2"),
         ("node2",),
         "NCCL starts on ib0 (10.79.0.2), whose subnet holds no peer; it could take eth0",
     ),
     Broken(
         "network.interface_variables_match_an_interface",
-        roce().environment("node2", GLOO_SOCKET_IFNAME="lo"),
+        roce().with_variables("node2", GLOO_SOCKET_IFNAME="lo"),
         ("node2",),
         "GLOO_SOCKET_IFNAME=lo takes lo, which no peer can reach",
     ),
     Broken(
         "network.training_interface_is_fast_enough_for_gpus",
-        roce().interface("node2", speed_mbps=1000),
+        roce().broken_interface("node2", speed_mbps=1000),
         ("node2",),
         "links at 1000 Mbit/s beside RDMA at 400 Gbit/s; wanted at least 4000",
     ),
     Broken(
         "network.no_interface_counted_errors_during_the_run",
-        ethernet().change("node2", "ending", link_errors={"eth0": 19}),
+        healthy().broken("node2", "ending", link_errors={"eth0": 19}),
         ("node2",),
-        "eth0 counted 12 broken packets",
+        "eth0 counted 12 rx/tx errors",
     ),
     Broken(
         "network.interface_variables_match_an_interface",
-        ethernet().environment("node3", NCCL_SOCKET_IFNAME="=ib0"),
+        healthy().with_variables("node3", NCCL_SOCKET_IFNAME="=ib0"),
         ("node3",),
         "NCCL_SOCKET_IFNAME==ib0 matches no interface",
     ),
     Broken(
         "network.interface_variables_match_an_interface",
-        ethernet().environment("node3", GLOO_SOCKET_IFNAME="eth"),
+        healthy().with_variables("node3", GLOO_SOCKET_IFNAME="eth"),
         ("node3",),
         "GLOO_SOCKET_IFNAME=eth matches no interface",
     ),
     Broken(
         "network.training_interface_exists",
-        roce().environment("node2", NCCL_SOCKET_IFNAME="").interface("node2", is_up=False),
+        roce().with_variables("node2", NCCL_SOCKET_IFNAME="").broken_interface("node2", is_up=False),
         ("node2",),
         "the training interface is lo",
     ),
     Broken(
         "network.mtu_is_the_same_on_every_node",
-        ethernet().interface("node3", mtu=1400),
+        healthy().broken_interface("node3", mtu=1400),
         ("node3",),
         "9000 on node[1-2], 1400 on node3",
     ),
     Broken(
         "network.mtu_is_the_same_on_every_node",
-        ethernet(2).interface("node2", mtu=1400),
+        healthy(2).broken_interface("node2", mtu=1400),
         ("node1", "node2"),
         "9000 on node1",
     ),
     Broken(
         "network.nccl_starts_on_an_interface_of_the_peers",
-        with_interface(ethernet(), "node2", "rsip", "172.20.0.2", first=True),
+        with_interface(healthy(), "node2", "rsip", "172.20.0.2", first=True),
         ("node2",),
         "NCCL starts on rsip (172.20.0.2), whose subnet holds no peer; it could take eth0",
     ),
     Broken(
         "network.nccl_takes_no_more_interfaces_than_meant",
-        with_interface(roce().environment(NCCL_SOCKET_IFNAME="eth0"), "node2", "eth0.2093", "10.93.0.2"),
+        with_interface(roce().with_variables(NCCL_SOCKET_IFNAME="eth0"), "node2", "eth0.2093", "10.93.0.2"),
         ("node2",),
         "eth0 takes eth0.2093 too, as a prefix",
     ),
@@ -83,49 +84,49 @@ BROKEN = (
     ),
     Broken(
         "network.training_addresses_are_unique",
-        ethernet().interface("node3", addresses=(Address("10.0.0.2", 24, "inet"),)),
+        healthy().broken_interface("node3", addresses=(Address("10.0.0.2", 24, "inet"),)),
         ("node2", "node3"),
         "several nodes train on 10.0.0.2",
     ),
     Broken(
         "network.interfaces_of_nccl_have_subnets_of_their_own",
-        with_interface(ethernet(), "node2", "eth1", "10.0.0.77"),
+        with_interface(healthy(), "node2", "eth1", "10.0.0.77"),
         ("node2",),
         "eth0 and eth1 are both in 10.0.0.0/24",
     ),
     Broken(
         "network.training_interface_is_a_real_one",
-        with_interface(ethernet(), "node2", "tun0", "10.8.0.2").environment("node2", GLOO_SOCKET_IFNAME="tun0"),
+        with_interface(healthy(), "node2", "tun0", "10.8.0.2").with_variables("node2", GLOO_SOCKET_IFNAME="tun0"),
         ("node2",),
         "the training interface tun0 is a VPN",
     ),
     Broken(
         "network.training_interface_is_fast_enough_for_gpus",
-        roce(2).change("node2", "rdma", devices=()).interface("node2", speed_mbps=1000),
+        roce(2).broken("node2", "rdma", devices=()).broken_interface("node2", speed_mbps=1000),
         ("node2",),
         "links at 1000 Mbit/s; wanted at least 10000",
     ),
     Broken(
         "network.default_routes_are_alike",
-        with_gateways(ethernet(), "node1", "node2"),
+        with_gateways(healthy(), "node1", "node2"),
         ("node3",),
         "no default route",
     ),
     Broken(
         "network.training_addresses_share_a_subnet",
-        ethernet().interface("node2", addresses=(Address("10.5.0.2", 24, "inet"),)),
+        healthy().broken_interface("node2", addresses=(Address("10.5.0.2", 24, "inet"),)),
         ("node2",),
         "10.0.0.0/24 on node[1,3], 10.5.0.0/24 on node2",
     ),
     Broken(
         "network.training_interfaces_have_the_same_rate",
-        ethernet().interface("node1", speed_mbps=1000),
+        healthy().broken_interface("node1", speed_mbps=1000),
         ("node1",),
         "1000 Mbit/s on node1",
     ),
     Broken(
         "network.routes_to_peers_leave_by_the_training_interface",
-        leaves_by(ethernet(), "node2", "node3", "wlan0"),
+        leaves_by(healthy(), "node2", "node3", "wlan0"),
         ("node2",),
         "packets to node3 leave by wlan0",
     ),
@@ -134,19 +135,19 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 
 def test_a_prefix_is_enough_for_nccl():
     """NCCL takes `eth` for eth0, as its own sources do."""
-    run = ethernet().environment(NCCL_SOCKET_IFNAME="eth")
+    run = healthy().with_variables(NCCL_SOCKET_IFNAME="eth")
     assert {f.verdict for f in judge("network.interface_variables_match_an_interface", run)} == {Verdict.PASS}
 
 
 def test_a_node_without_its_interface_blocks_what_is_asked_of_it():
     """The MTU of an interface that is not there is an error of that node, and the others are judged."""
-    run = roce().environment("node3", NCCL_SOCKET_IFNAME="=ib0")
+    run = roce().with_variables("node3", NCCL_SOCKET_IFNAME="=ib0")
     verdicts = {f.nodes: (f.verdict, f.message) for f in judge("network.mtu_is_the_same_on_every_node", run)}
     assert verdicts["node3",][0] is Verdict.ERROR
     assert verdicts["node3",][1].startswith("blocked by network.training_interface_exists")
@@ -155,31 +156,31 @@ def test_a_node_without_its_interface_blocks_what_is_asked_of_it():
 
 def test_clouds_that_give_every_node_a_host_route_are_not_judged_by_subnet():
     """With /32 addresses every node is a subnet of its own, and all is well."""
-    run = ethernet()
+    run = healthy()
     for number, name in enumerate(run.names, 1):
-        run.interface(name, addresses=(Address(f"10.0.0.{number}", 32, "inet"),))
+        run = run.broken_interface(name, addresses=(Address(f"10.0.0.{number}", 32, "inet"),))
     assert {f.verdict for f in judge("network.training_addresses_share_a_subnet", run)} == {Verdict.SKIP}
 
 
 def test_bridges_of_every_machine_are_no_way_to_a_peer():
     """A bridge has the same address on every node: that its subnet holds a peer's address proves nothing."""
-    run = ethernet()
+    run = healthy()
     for name in run.names:
-        with_interface(run, name, "br0", "172.18.0.1", prefix=16, first=True)
+        run = with_interface(run, name, "br0", "172.18.0.1", prefix=16, first=True)
     findings = judge("network.nccl_starts_on_an_interface_of_the_peers", run)
     assert {(finding.verdict, finding.nodes) for finding in findings} == {(Verdict.WARN, run.names)}
 
 
 def test_a_second_network_of_all_nodes_is_no_wrong_one():
     """Management and training networks lie side by side on most clusters; so do routed networks."""
-    run = ethernet()
+    run = healthy()
     for number, name in enumerate(run.names, 1):
-        with_interface(run, name, "mgmt0", f"10.9.0.{number}", first=True)
+        run = with_interface(run, name, "mgmt0", f"10.9.0.{number}", first=True)
     findings = judge("network.nccl_starts_on_an_interface_of_the_peers", run)
     assert {finding.verdict for finding in findings} == {Verdict.PASS}
-    alone = with_interface(ethernet(), "node2", "wan0", "192.0.2.1", prefix=30, first=True)
+    alone = with_interface(healthy(), "node2", "wan0", "192.0.2.1", prefix=30, first=True)
     for peer in ("node1", "node3"):
-        leaves_by(alone, "node2", peer, "wan0")
+        alone = leaves_by(alone, "node2", peer, "wan0")
     findings = judge("network.nccl_starts_on_an_interface_of_the_peers", alone)
     assert {finding.verdict for finding in findings} == {Verdict.PASS}
 
@@ -187,12 +188,12 @@ def test_a_second_network_of_all_nodes_is_no_wrong_one():
 def test_exact_names_take_nothing_else():
     """`=eth0` and `^docker` are no prefixes that could take too much."""
     for value in ("=eth0", "^docker"):
-        run = with_interface(ethernet().environment(NCCL_SOCKET_IFNAME=value), "node2", "eth0.7", "10.93.0.2")
+        run = with_interface(healthy().with_variables(NCCL_SOCKET_IFNAME=value), "node2", "eth0.7", "10.93.0.2")
         findings = judge("network.nccl_takes_no_more_interfaces_than_meant", run)
         assert {finding.verdict for finding in findings} == {Verdict.PASS}
 
 
 def test_a_gateway_of_the_head_node_alone_is_no_fault_of_the_others():
     """Most clusters let only one machine out."""
-    findings = judge("network.default_routes_are_alike", with_gateways(ethernet(), "node1"))
+    findings = judge("network.default_routes_are_alike", with_gateways(healthy(), "node1"))
     assert {finding.verdict for finding in findings} == {Verdict.PASS}

@@ -7,74 +7,67 @@ import pytest
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.results import Slow
-from tests.checks.cluster import (
-    busbw,
-    debian_name,
-    ethernet,
-    gpus,
-    judge_all,
-    leads_to,
-    roce,
-    without_gid,
-)
+from preflight.testing import healthy, roce
+from preflight.testing.hardware import gpus
+from tests.checks.samples import busbw, debian_name, judge_all, leads_to, without_gid
 
 HELD = {"master_port_error": "Address already in use", "master_port_holder": "python (pid 7)"}
 
 
 def _spoilt_before():
-    run = ethernet().rank(2, gradient_error=0.8).training_has(losses=(5.5, 6.0))
+    run = healthy().rank_has(2, gradient_error=0.8).training_has(losses=(5.5, 6.0))
     for rank in range(3):
-        run.rank(rank, parameters_error=0.4)
+        run = run.rank_has(rank, parameters_error=0.4)
     return run
 
 
 CAUSES = {
-    "mtu": (ethernet().interface("node3", mtu=1400), "network.mtu_is_the_same_on_every_node", "node3"),
+    "mtu": (healthy().broken_interface("node3", mtu=1400), "network.mtu_is_the_same_on_every_node", "node3"),
     "nccl interface, gloo": (
-        ethernet().environment("node3", NCCL_SOCKET_IFNAME="ib0"),
+        healthy().with_variables("node3", NCCL_SOCKET_IFNAME="ib0"),
         "network.interface_variables_match_an_interface",
         "node3",
     ),
     "nccl interface, nccl": (
-        roce().environment("node3", NCCL_SOCKET_IFNAME="ib0"),
+        roce().with_variables("node3", NCCL_SOCKET_IFNAME="ib0"),
         "network.interface_variables_match_an_interface",
         "node3",
     ),
-    "hostname": (debian_name(ethernet(), "node3"), "names.own_hostname_is_not_loopback", "node3"),
+    "hostname": (debian_name(healthy(), "node3"), "names.own_hostname_is_not_loopback", "node3"),
     "hostname of rank 0": (
         leads_to(debian_name(roce(), "node1"), "127.0.1.1", "node1"),
         "names.own_hostname_is_not_loopback",
         "node1",
     ),
     "hostname unknown": (
-        ethernet().change("node2", "identity", hostname_address=Missing("unknown"), hostname_addresses=()),
+        healthy().broken("node2", "identity", hostname_address=Missing("unknown"), hostname_addresses=()),
         "names.own_hostname_is_an_address_of_the_node",
         "node2",
     ),
-    "master port": (roce().change("node1", "peers", **HELD), "master.port_is_free_on_the_first_node", "node1"),
+    "master port": (roce().broken("node1", "peers", **HELD), "master.port_is_free_on_the_first_node", "node1"),
     "master address": (leads_to(roce(), "10.0.0.2"), "master.address_belongs_to_the_first_node", "node1"),
     "firewall": (
-        ethernet().mesh_fails(("node1", "node3"), ("node2", "node3"), blamed=(("node3",),)),
+        healthy().mesh_fails(("node1", "node3"), ("node2", "node3"), blamed=(("node3",),)),
         "mesh.every_node_reaches_every_other_on_random_ports",
         "node3",
     ),
     "torch": (
-        ethernet().change("node3", "software", torch="2.6.0", packages={"torch": "2.6.0", "accelerate": "1.12.0"}),
+        healthy().broken("node3", "software", torch="2.6.0", packages={"torch": "2.6.0", "accelerate": "1.12.0"}),
         "software.versions_are_the_same_on_every_node",
         "node3",
     ),
     "no torch": (
-        roce().change("node3", "software", torch=Missing("not installed", "absent")),
+        roce().broken("node3", "software", torch=Missing("not installed", "absent")),
         "software.torch_is_installed",
         "node3",
     ),
     "gid": (without_gid(roce(), "node3", 3), "rdma.gid_index_exists_on_every_node", "node3"),
-    "gid type": (roce().environment("node3", NCCL_IB_GID_INDEX="2"), "rdma.gid_index_is_routable_roce_v2", "node3"),
-    "rdma port": (roce().rdma_port("node3", state="DOWN", rate_gbps=10.0), "rdma.ports_are_active", "node3"),
-    "hca": (roce().environment("node3", NCCL_IB_HCA="=ib0"), "rdma.nccl_ib_hca_matches_a_port", "node3"),
-    "gpu lost": (roce().change("node3", "gpu", devices=gpus(7)), "gpu.count_is_the_same_on_every_node", "node3"),
+    "gid type": (roce().with_variables("node3", NCCL_IB_GID_INDEX="2"), "rdma.gid_index_is_routable_roce_v2", "node3"),
+    "rdma port": (roce().broken_rdma_port("node3", state="DOWN", rate_gbps=10.0), "rdma.ports_are_active", "node3"),
+    "hca": (roce().with_variables("node3", NCCL_IB_HCA="=ib0"), "rdma.nccl_ib_hca_matches_a_port", "node3"),
+    "gpu lost": (roce().broken("node3", "gpu", devices=gpus(7)), "gpu.count_is_the_same_on_every_node", "node3"),
     "gpus unreadable": (
-        roce().change("node3", "gpu", devices=Missing("mismatch"), driver=Missing("mismatch")),
+        roce().broken("node3", "gpu", devices=Missing("mismatch"), driver=Missing("mismatch")),
         "gpu.devices_are_readable",
         "node3",
     ),
@@ -85,7 +78,7 @@ CAUSES = {
     ),
     "gradient before": (_spoilt_before(), "training.first_step_gradients_are_right", "node3"),
     "gradient after": (
-        ethernet().rank(2, parameters_digest="d1", parameters_error=0.5).training_has(losses=(5.5, 6.0)),
+        healthy().rank_has(2, parameters_digest="d1", parameters_error=0.5).training_has(losses=(5.5, 6.0)),
         "training.parameters_are_the_same_on_every_rank",
         "node3",
     ),

@@ -10,7 +10,8 @@ from preflight.facts.subjects.rdma import Gid
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.tables import rdma_faults
-from tests.checks.cluster import Broken, ethernet, infiniband, judge, renamed, roce, with_netdevs, without_gid
+from preflight.testing import healthy, infiniband, roce
+from tests.checks.samples import Broken, judge, renamed, with_netdevs, without_gid
 
 FABRIC, STORAGE = "10.1.0.{}", "10.1.1.{}"
 
@@ -32,17 +33,17 @@ def table(number, *, storage_first=False, vlan=None):
 
 def tables(*, odd, index="3", vlan=None):
     """Nodes whose first port has two subnets; the odd ones have them in the other order."""
-    run = with_netdevs(roce()).environment(NCCL_IB_GID_INDEX=index, NCCL_IB_HCA="=mlx5_0")
+    run = with_netdevs(roce()).with_variables(NCCL_IB_GID_INDEX=index, NCCL_IB_HCA="=mlx5_0")
     for number, name in enumerate(run.names, 1):
         swapped = name in odd and vlan is None
-        run.rdma_port(name, gids=table(number, storage_first=swapped, vlan=vlan if name in odd else None))
+        run = run.broken_rdma_port(name, gids=table(number, storage_first=swapped, vlan=vlan if name in odd else None))
     return run
 
 
 def opened(run, node, error):
     """What opening the device file of the first device of a node gives."""
     first, *rest = run.subjects[node]["rdma"].devices
-    return run.change(node, "rdma", devices=(msgspec.structs.replace(first, open_error=error), *rest))
+    return run.broken(node, "rdma", devices=(msgspec.structs.replace(first, open_error=error), *rest))
 
 
 def ended(state="ACTIVE", **counters):
@@ -50,7 +51,7 @@ def ended(state="ACTIVE", **counters):
     run = roce()
     ports = dict(run.subjects["node2"]["ending"].ports)
     ports["mlx5_0:1"] = PortEnd(state, {"link_downed": 0, "symbol_error": 0, **counters})
-    return run.change("node2", "ending", ports=ports)
+    return run.broken("node2", "ending", ports=ports)
 
 
 LOCAL = (Gid(0, "fe80:0000:0000:0000:a088:c2ff:fead:0001", "IB/RoCE v1", "rdma0"),)
@@ -67,7 +68,7 @@ BROKEN = (
     ),
     Broken(
         "rdma.roce_ports_have_an_address",
-        roce().rdma_port("node2", gids=LOCAL),
+        roce().broken_rdma_port("node2", gids=LOCAL),
         ("node2",),
         "mlx5_0:1 has link-local GIDs only",
     ),
@@ -79,53 +80,57 @@ BROKEN = (
     ),
     Broken(
         "rdma.infiniband_ports_have_a_subnet_manager",
-        infiniband().rdma_port("node2", state="INIT"),
+        infiniband().broken_rdma_port("node2", state="INIT"),
         ("node2",),
         "mlx5_0:1: it waits for a subnet manager (INIT (LinkUp))",
     ),
     Broken(
         "rdma.active_mtu_is_the_same_on_every_node",
-        infiniband().rdma_port("node2", active_mtu=1024),
+        infiniband().broken_rdma_port("node2", active_mtu=1024),
         ("node2",),
         "active MTU of mlx5_0:1: 4096 on node[1,3-4], 1024 on node2",
     ),
     Broken(
         "rdma.active_mtu_is_enough_for_device_initiated_traffic",
-        infiniband().rdma_port("node2", active_mtu=1024),
+        infiniband().broken_rdma_port("node2", active_mtu=1024),
         ("node2",),
         "active MTU: mlx5_0:1 has 1024; NVSHMEM_IB_ENABLE_IBGDA needs 4096",
     ),
     Broken(
         "rdma.partition_is_the_same_on_every_node",
-        infiniband().rdma_port("node2", pkeys=("0x8001", "0xffff")),
+        infiniband().broken_rdma_port("node2", pkeys=("0x8001", "0xffff")),
         ("node2",),
         "partition key of mlx5_0:1: 0x7fff on node[1,3-4], 0x0001 on node2",
     ),
-    Broken(SOUND, infiniband().rdma_port("node2", sm_lid="0x0"), ("node2",), "it knows no subnet manager"),
-    Broken(SOUND, infiniband().rdma_port("node2", pkeys=("0x7fff",)), ("node2",), "limited member only (0x7fff)"),
-    Broken(SOUND, infiniband().rdma_port("node2", width=1, rate_gbps=10.0), ("node2",), "one lane only, 10 Gbit/s"),
-    Broken(SOUND, roce().rdma_port("node2", gids=LOCAL), ("node2",), "all its GIDs are link-local"),
+    Broken(SOUND, infiniband().broken_rdma_port("node2", sm_lid="0x0"), ("node2",), "it knows no subnet manager"),
+    Broken(
+        SOUND, infiniband().broken_rdma_port("node2", pkeys=("0x7fff",)), ("node2",), "limited member only (0x7fff)"
+    ),
+    Broken(
+        SOUND, infiniband().broken_rdma_port("node2", width=1, rate_gbps=10.0), ("node2",), "one lane only, 10 Gbit/s"
+    ),
+    Broken(SOUND, roce().broken_rdma_port("node2", gids=LOCAL), ("node2",), "all its GIDs are link-local"),
     Broken(
         CHOICE,
-        roce().environment("node2", NCCL_IGNORE_NET_MISMATCH="1"),
+        roce().with_variables("node2", NCCL_IGNORE_NET_MISMATCH="1"),
         ("node2",),
         "NCCL_IGNORE_NET_MISMATCH=1 hides",
     ),
     Broken(
         CHOICE,
-        infiniband().rdma_port("node2", link_layer="Ethernet"),
+        infiniband().broken_rdma_port("node2", link_layer="Ethernet"),
         ("node2",),
-        "InfiniBand and Ethernet ports alike: mlx5_0:1 is Ethernet, mlx5_7:1 is InfiniBand",
+        "InfiniBand and Ethernet ports together: mlx5_0:1 is Ethernet, mlx5_7:1 is InfiniBand",
     ),
     Broken(
         CHOICE,
-        roce().rdma_port("node2", rate_gbps=100.0),
+        roce().broken_rdma_port("node2", rate_gbps=100.0),
         ("node2",),
         "mlx5_0:1 links at 100 Gbit/s, others of its board at 400",
     ),
     Broken(
         CHOICE,
-        roce().environment("node2", NCCL_IB_GID_INDEX="").change("node2", "software", nccl="2.19.3"),
+        roce().with_variables("node2", NCCL_IB_GID_INDEX="").broken("node2", "software", nccl="2.19.3"),
         ("node2",),
         "NCCL 2.19.3 takes GID 0 where NCCL_IB_GID_INDEX is not set",
     ),
@@ -137,7 +142,7 @@ BROKEN = (
     ),
     Broken(
         "rdma.adapters_reach_gpu_memory",
-        roce().change("node2", "kernel", modules=("nvidia", "ib_uverbs"), is_driver_open=False),
+        roce().broken("node2", "kernel", modules=("nvidia", "ib_uverbs"), is_driver_open=False),
         ("node2",),
         "neither nvidia_peermem nor dma-buf",
     ),
@@ -145,7 +150,7 @@ BROKEN = (
     Broken("rdma.no_link_went_down_during_the_run", ended("DOWN"), ("node2",), "mlx5_0:1 was ACTIVE and is DOWN"),
     Broken(
         "rdma.no_link_went_down_during_the_run",
-        roce().change("node2", "ending", ports={}),
+        roce().broken("node2", "ending", ports={}),
         ("node2",),
         "mlx5_0:1 is gone",
     ),
@@ -157,37 +162,37 @@ BROKEN = (
     ),
     Broken(
         "rdma.nccl_ib_hca_matches_a_port",
-        roce().environment("node2", NCCL_IB_HCA="mlx5_0,mlx5_9"),
+        roce().with_variables("node2", NCCL_IB_HCA="mlx5_0,mlx5_9"),
         ("node2",),
         "mlx5_9 matches no port of the node",
     ),
     Broken(
         "rdma.nccl_ib_hca_matches_a_port",
-        roce().environment("node2", NCCL_IB_HCA="^mlx5"),
+        roce().with_variables("node2", NCCL_IB_HCA="^mlx5"),
         ("node2",),
         "NCCL_IB_HCA=^mlx5 leaves no port",
     ),
     Broken(
         "rdma.nccl_ib_hca_takes_no_more_than_it_names",
-        renamed(roce().environment(NCCL_IB_HCA="mlx5_1"), "node2", 0, "mlx5_10"),
+        renamed(roce().with_variables(NCCL_IB_HCA="mlx5_1"), "node2", 0, "mlx5_10"),
         ("node2",),
         "mlx5_1 takes mlx5_10 too",
     ),
     Broken(
         "rdma.port_count_is_the_same_on_every_node",
-        roce().change("node2", "rdma", devices=()),
+        roce().broken("node2", "rdma", devices=()),
         ("node2",),
         "number of RDMA ports: 8 on node[1,3-4], 0 on node2",
     ),
     Broken(
         "rdma.ports_are_active",
-        roce().rdma_port("node2", state="DOWN", physical_state="Polling"),
+        roce().broken_rdma_port("node2", state="DOWN", physical_state="Polling"),
         ("node2",),
         "mlx5_0:1 is DOWN (Polling); wanted ACTIVE",
     ),
     Broken(
         "rdma.ports_have_the_same_rate",
-        roce().rdma_port("node2", rate_gbps=200.0),
+        roce().broken_rdma_port("node2", rate_gbps=200.0),
         ("node2",),
         "rate of mlx5_0:1: 400 Gbit/s Ethernet on node[1,3-4], 200 Gbit/s Ethernet on node2",
     ),
@@ -199,19 +204,19 @@ BROKEN = (
     ),
     Broken(
         "rdma.gid_index_is_routable_roce_v2",
-        roce().environment("node3", NCCL_IB_GID_INDEX="2"),
+        roce().with_variables("node3", NCCL_IB_GID_INDEX="2"),
         ("node3",),
         "GID index 2: mlx5_0:1 has RoCE v1 ipv4 10.1.0.3",
     ),
     Broken(
         "rdma.gid_index_is_routable_roce_v2",
-        roce().environment("node3", NCCL_IB_GID_INDEX="1"),
+        roce().with_variables("node3", NCCL_IB_GID_INDEX="1"),
         ("node3",),
         "link-local",
     ),
     Broken(
         "rdma.gid_index_means_the_same_on_every_node",
-        roce().rdma_port("node3", gids=(Gid(3, "2001:0db8:0000:0000:0000:0000:0000:0003", "RoCE v2", "rdma0"),)),
+        roce().broken_rdma_port("node3", gids=(Gid(3, "2001:0db8:0000:0000:0000:0000:0000:0003", "RoCE v2", "rdma0"),)),
         ("node3",),
         "ipv4 on node[1-2,4], ipv4, ipv6 on node3",
     ),
@@ -220,7 +225,7 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 
@@ -238,29 +243,29 @@ def test_infiniband_does_not_ask_for_the_gid_index():
     run = roce()
     for node in run.names:
         for device in range(8):
-            run.rdma_port(node, device, link_layer="InfiniBand", gids=())
+            run = run.broken_rdma_port(node, device, link_layer="InfiniBand", gids=())
     assert {f.verdict for f in judge("rdma.gid_index_exists_on_every_node", run)} == {Verdict.SKIP}
 
 
 def test_a_port_that_is_down_everywhere_is_not_in_use():
     """A port nobody plugged in is no fault, unless NCCL_IB_HCA names it."""
-    run = roce().environment(NCCL_IB_HCA="")
+    run = roce().with_variables(NCCL_IB_HCA="")
     for node in run.names:
-        run.rdma_port(node, 7, state="DOWN")
+        run = run.broken_rdma_port(node, 7, state="DOWN")
     assert {f.verdict for f in judge("rdma.ports_are_active", run)} == {Verdict.PASS}
-    named = judge("rdma.ports_are_active", run.environment(NCCL_IB_HCA="mlx5_7"))
+    named = judge("rdma.ports_are_active", run.with_variables(NCCL_IB_HCA="mlx5_7"))
     assert {f.verdict for f in named} == {Verdict.FAIL}
 
 
 def test_a_port_that_is_down_does_not_count_as_slow():
     """The rates of active ports are compared; a port that is down has its own check."""
-    run = roce().rdma_port("node2", state="DOWN", rate_gbps=10.0)
+    run = roce().broken_rdma_port("node2", state="DOWN", rate_gbps=10.0)
     assert {f.verdict for f in judge("rdma.ports_have_the_same_rate", run)} == {Verdict.PASS}
 
 
 def test_plain_clusters_are_not_asked():
     """Without RDMA anywhere, a variable for it is nobody's fault."""
-    run = ethernet().environment(NCCL_IB_HCA="mlx5")
+    run = healthy().with_variables(NCCL_IB_HCA="mlx5")
     assert {f.verdict for f in judge("rdma.nccl_ib_hca_matches_a_port", run)} == {Verdict.SKIP}
 
 
@@ -288,8 +293,8 @@ def test_the_right_index_is_told_for_each_node():
 
 def test_two_nodes_with_opposite_tables_are_both_named():
     """Without a majority both are told, each with its own index."""
-    run = with_netdevs(roce(2)).environment(NCCL_IB_HCA="=mlx5_0")
-    run.rdma_port("node1", gids=table(1)).rdma_port("node2", gids=table(2, storage_first=True))
+    run = with_netdevs(roce(2)).with_variables(NCCL_IB_HCA="=mlx5_0")
+    run = run.broken_rdma_port("node1", gids=table(1)).broken_rdma_port("node2", gids=table(2, storage_first=True))
     (finding,) = judge(NETWORK, run)
     assert (finding.verdict, finding.nodes) == (Verdict.FAIL, ("node1", "node2"))
     assert "3 on node1, 4 on node2" in finding.fix
@@ -298,26 +303,26 @@ def test_two_nodes_with_opposite_tables_are_both_named():
 def test_an_index_that_is_missing_names_the_right_one():
     """The table of one node begins later: its own index is told, and that the others keep theirs."""
     rows = tuple(msgspec.structs.replace(gid, index=gid.index + 3) for gid in table(3)[:1])
-    run = with_netdevs(roce()).environment(NCCL_IB_HCA="=mlx5_0").rdma_port("node3", gids=rows)
+    run = with_netdevs(roce()).with_variables(NCCL_IB_HCA="=mlx5_0").broken_rdma_port("node3", gids=rows)
     (finding,) = [f for f in judge("rdma.gid_index_exists_on_every_node", run) if f.verdict is Verdict.FAIL]
     assert "NCCL_IB_GID_INDEX=3 on node[1-2,4], 6 on node3" in finding.fix
 
 
 def test_a_fabric_that_routes_has_a_subnet_for_each_node():
     """Subnets that differ where no node has a row in the others' are the fabric's own affair."""
-    run = with_netdevs(roce()).environment(NCCL_IB_HCA="=mlx5_0")
+    run = with_netdevs(roce()).with_variables(NCCL_IB_HCA="=mlx5_0")
     for number, name in enumerate(run.names, 1):
         network = run.subjects[name]["network"]
         held = (msgspec.structs.replace(network.interfaces[2].addresses[0], address=f"10.{number}.0.1"),)
         changed = msgspec.structs.replace(network.interfaces[2], addresses=held)
-        run.change(name, "network", interfaces=(*network.interfaces[:2], changed))
-        run.rdma_port(name, gids=(Gid(3, mapped(f"10.{number}.0.1"), "RoCE v2", "rdma0"),))
+        run = run.broken(name, "network", interfaces=(*network.interfaces[:2], changed))
+        run = run.broken_rdma_port(name, gids=(Gid(3, mapped(f"10.{number}.0.1"), "RoCE v2", "rdma0"),))
     assert {f.verdict for f in judge(NETWORK, run)} == {Verdict.PASS}
 
 
 def test_a_port_without_a_subnet_manager_is_told_once():
     """That it is not ACTIVE is the consequence."""
-    run = infiniband().rdma_port("node2", state="INIT")
+    run = infiniband().broken_rdma_port("node2", state="INIT")
     assert {f.verdict for f in judge("rdma.ports_are_active", run)} == {Verdict.PASS}
 
 
@@ -325,22 +330,22 @@ def test_the_open_driver_shares_memory_by_dma_buf():
     """On a kernel that has it, NVIDIA's open modules need no nvidia_peermem."""
     run = roce()
     for name in run.names:
-        run.change(name, "kernel", modules=("nvidia",), is_driver_open=True)
+        run = run.broken(name, "kernel", modules=("nvidia",), is_driver_open=True)
     assert {f.verdict for f in judge("rdma.adapters_reach_gpu_memory", run)} == {Verdict.PASS}
 
 
 def test_ports_that_are_all_local_are_no_difference():
     """One layer 2 segment without addresses works, and is fragile."""
-    run = roce().environment(NCCL_IB_GID_INDEX="")
+    run = roce().with_variables(NCCL_IB_GID_INDEX="")
     for name in run.names:
         for device in range(8):
-            run.rdma_port(name, device, gids=LOCAL)
+            run = run.broken_rdma_port(name, device, gids=LOCAL)
     assert {f.verdict for f in judge("rdma.roce_ports_have_an_address", run)} == {Verdict.SKIP}
     assert {f.verdict for f in judge(SOUND, run)} == {Verdict.WARN}
 
 
 def test_a_counter_that_was_reset_is_no_error():
     """A counter that is lower at the end was cleared by somebody."""
-    run = roce().rdma_port("node2", counters={"link_downed": 9, "symbol_error": 9})
+    run = roce().broken_rdma_port("node2", counters={"link_downed": 9, "symbol_error": 9})
     for name in ("rdma.no_link_went_down_during_the_run", "rdma.no_errors_were_counted_during_the_run"):
         assert {f.verdict for f in judge(name, run)} == {Verdict.PASS}

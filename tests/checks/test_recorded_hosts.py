@@ -20,7 +20,8 @@ from preflight.facts.subjects.rdma import Rdma
 from preflight.ledger.findings import Verdict
 from preflight.node.sources import gpu_links, rdma_text
 from preflight.node.subjects import gpu, rdma
-from tests.checks.cluster import checks, ethernet, judge
+from preflight.testing import healthy
+from tests.checks.samples import checks, judge
 from tests.recordings import FIELD, needs_recordings
 
 OWN = Path(__file__).parents[1] / "data"
@@ -29,14 +30,14 @@ BAD = {Verdict.FAIL, Verdict.WARN}
 
 def judged(**subjects):
     """The findings of every check on two nodes that both have these facts, by verdict and words."""
-    run = ethernet(2)
+    run = healthy(2)
     held = subjects["rdma"].devices if "rdma" in subjects else ()
     ports = {
         f"{device.name}:{port.number}": PortEnd(port.state, port.counters) for device in held for port in device.ports
     }
-    for name in run.names:
-        run.subjects[name].update(subjects)
-        run.change(name, "ending", ports=ports)
+    for subject, facts in subjects.items():
+        run = run.with_subject(run.names, subject, facts)
+    run = run.broken(run.names, "ending", ports=ports)
     findings = [finding for name in checks() for finding in judge(name, run)]
     return {f"{finding.check}: {finding.message}": finding.verdict for finding in findings}
 
@@ -65,8 +66,8 @@ CHANGES = (
     ("Uncorrectable Error", "512", "512 rows remapped"),
     ("State", "In Progress", "NVLink fabric: In Progress"),
     ("Status", "0x2", "with an error: 0x2"),
-    ("HW Thermal Slowdown", "Active", "held down for heat"),
-    ("HW Slowdown", "Active", "held down by the hardware"),
+    ("HW Thermal Slowdown", "Active", "thermal slowdown"),
+    ("HW Slowdown", "Active", "hardware slowdown"),
     ("HW Power Brake Slowdown", "Active", "power supply"),
     ("Compute Mode", "Exclusive_Process", "Exclusive_Process"),
     ("Compute Mode", "Prohibited", "Prohibited"),
@@ -97,8 +98,8 @@ def test_a_port_that_polls_is_told_from_ibstat():
     facts = msgspec.convert(
         {"devices": rdma_text.ibstat((OWN / "rdma/ibstat.txt").read_text())}, type=Rdma, strict=True
     )
-    run = ethernet(2)
-    run.environment(NCCL_IB_HCA="mlx5")
+    run = healthy(2)
+    run = run.with_variables(NCCL_IB_HCA="mlx5")
     for node in run.subjects.values():
         node["rdma"] = facts
     assert {f.message for f in judge("rdma.ports_are_active", run)} == {"mlx5_1:1 is DOWN (Polling); wanted ACTIVE"}

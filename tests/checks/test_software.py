@@ -7,12 +7,13 @@ import pytest
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.tables import packages
-from tests.checks.cluster import Broken, device, ethernet, judge, roce
+from preflight.testing import healthy, roce
+from tests.checks.samples import Broken, device, judge
 
 BROKEN = (
     Broken(
         "software.packages_meet_each_others_requirements",
-        roce().change("node2", "software", requirements={"torch": {"nccl": "==2.28.10"}}),
+        roce().broken("node2", "software", requirements={"torch": {"nccl": "==2.28.10"}}),
         ("node2",),
         "torch 2.13.0 wants nccl==2.28.10, installed is 2.28.9",
     ),
@@ -24,117 +25,117 @@ BROKEN = (
     ),
     Broken(
         "software.torch_is_installed",
-        ethernet().change("node2", "software", torch=Missing("not installed", "absent")),
+        healthy().broken("node2", "software", torch=Missing("not installed", "absent")),
         ("node2",),
         "torch is not installed for /usr/bin/python3",
     ),
     Broken(
         "software.versions_are_the_same_on_every_node",
-        ethernet().change("node3", "software", torch="2.6.0"),
+        healthy().broken("node3", "software", torch="2.6.0"),
         ("node3",),
         "torch: 2.13.0 on node[1-2], 2.6.0 on node3",
     ),
     Broken(
         "software.versions_are_the_same_on_every_node",
-        ethernet().change("node3", "software", python="3.12.1"),
+        healthy().broken("node3", "software", python="3.12.1"),
         ("node3",),
         "Python: 3.11 on node[1-2], 3.12 on node3",
     ),
     Broken(
         "software.versions_are_the_same_on_every_node",
-        roce().change("node3", "software", torch_cuda=Missing("CPU build", "absent")),
+        roce().broken("node3", "software", torch_cuda=Missing("CPU build", "absent")),
         ("node3",),
         "CUDA runtime of torch: 13.0 on node[1-2,4], none on node3",
     ),
     Broken(
         "software.versions_are_the_same_on_every_node",
-        ethernet().change("node1", "software", torch_hip="7.0"),
+        healthy().broken("node1", "software", torch_hip="7.0"),
         ("node1",),
         "ROCm of torch: none on node[2-3], 7.0 on node1",
     ),
     Broken(
         "software.versions_are_the_same_on_every_node",
-        roce().change("node3", "software", cudnn="9.1"),
+        roce().broken("node3", "software", cudnn="9.1"),
         ("node3",),
         "cuDNN: 2.28.9 on node[1-2,4], 9.1 on node3",
     ),
     Broken(
         "software.versions_are_the_same_on_every_node",
-        roce().change("node3", "software", nccl="2.19.3"),
+        roce().broken("node3", "software", nccl="2.19.3"),
         ("node3",),
         "NCCL: 2.28.9 on node[1-2,4], 2.19.3 on node3",
     ),
     Broken(
         "software.versions_are_the_same_on_every_node",
-        roce().change("node3", "gpu", driver="470.1"),
+        roce().broken("node3", "gpu", driver="470.1"),
         ("node3",),
         "GPU driver: 580.95 on node[1-2,4], 470.1 on node3",
     ),
     Broken(
         "software.companions_are_the_same_on_every_node",
-        ethernet().change("node3", "software", packages={}),
+        healthy().broken("node3", "software", packages={}),
         ("node3",),
         "accelerate: 1.12.0 on node[1-2], none on node3",
     ),
     Broken(
         "software.companions_are_the_same_on_every_node",
-        ethernet().change("node3", "software", libc="glibc 2.28"),
+        healthy().broken("node3", "software", libc="glibc 2.28"),
         ("node3",),
         "C library: glibc 2.36 on node[1-2], glibc 2.28 on node3",
     ),
     Broken(
         "software.companions_are_the_same_on_every_node",
-        roce().change("node3", "machine", rdma_core="1.11.32.0", rdma_driver="5.8-3.0.7"),
+        roce().broken("node3", "machine", rdma_core="1.11.32.0", rdma_driver="5.8-3.0.7"),
         ("node3",),
         "rdma-core: 1.14.48.0 on node[1-2,4], 1.11.32.0 on node3; RDMA driver: none on node[1-2,4], 5.8-3.0.7 on node3",
     ),
     Broken(
         "software.companions_are_the_same_on_every_node",
-        ethernet().change("node3", "machine", compilers={}),
+        healthy().broken("node3", "machine", compilers={}),
         ("node3",),
         "compilers: c++ on node[1-2], none on node3",
     ),
     Broken(
         "software.environments_are_the_same_on_every_node",
-        ethernet().change("node3", "software", packages={"torch": "2.13.0", "accelerate": "1.12.0", "tqdm": "4.1"}),
+        healthy().broken("node3", "software", packages={"torch": "2.13.0", "accelerate": "1.12.0", "tqdm": "4.1"}),
         ("node3",),
         "1 packages on node3 differ from node[1-2]: tqdm 4.1 (there none)",
     ),
     Broken(
         "software.environments_are_the_same_on_every_node",
-        ethernet(2).change("node2", "software", packages={"torch": "2.13.0", "accelerate": "1.12.0", "tqdm": "4.1"}),
+        healthy(2).broken("node2", "software", packages={"torch": "2.13.0", "accelerate": "1.12.0", "tqdm": "4.1"}),
         ("node1", "node2"),
         "tqdm 4.1 (there none)",
     ),
     Broken(
         "software.no_versions_break_together",
-        ethernet().change("node2", "software", packages={"torch": "2.13.0", "deepspeed": "0.14.0"}),
+        healthy().broken("node2", "software", packages={"torch": "2.13.0", "deepspeed": "0.14.0"}),
         ("node2",),
         "deepspeed 0.14.0 with torch 2.13.0: `import deepspeed` ends with ImportError",
     ),
     Broken(
         "software.no_versions_break_together",
-        ethernet().change("node2", "software", nccl="2.26.5"),
+        healthy().broken("node2", "software", nccl="2.26.5"),
         ("node2",),
         "nccl 2.26.5: jobs of several nodes may end",
     ),
     Broken(
         "software.one_nccl_can_be_met",
         roce()
-        .change("node2", "software", nccl_copies={"/opt/nccl/lib/libnccl.so.2.16.2": "2.16.2"})
-        .environment("node2", LD_LIBRARY_PATH="/usr/lib:/opt/nccl/lib"),
+        .broken("node2", "software", nccl_copies={"/opt/nccl/lib/libnccl.so.2.16.2": "2.16.2"})
+        .with_variables("node2", LD_LIBRARY_PATH="/usr/lib:/opt/nccl/lib"),
         ("node2",),
         "beside NCCL 2.28.9 of torch a rank may load /opt/nccl/lib/libnccl.so.2.16.2 (2.16.2)",
     ),
     Broken(
         "software.one_nccl_can_be_met",
-        roce().change("node2", "software", nccl_preloaded="/opt/libnccl.so.2"),
+        roce().broken("node2", "software", nccl_preloaded="/opt/libnccl.so.2"),
         ("node2",),
         "LD_PRELOAD puts /opt/libnccl.so.2 before",
     ),
     Broken(
         "software.a_compiler_is_there_for_deepspeed",
-        roce().change("node2", "machine", compilers={"ninja": "/usr/bin/ninja"}),
+        roce().broken("node2", "machine", compilers={"ninja": "/usr/bin/ninja"}),
         ("node2",),
         "PATH has none of c++, g++ and clang",
     ),
@@ -143,13 +144,13 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 
 def test_two_odd_nodes_are_two_findings():
     """Each row that differs has a finding and a fix of its own."""
-    run = ethernet(5).change("node2", "software", torch="2.6.0").change("node3", "software", python="3.12.1")
+    run = healthy(5).broken("node2", "software", torch="2.6.0").broken("node3", "software", python="3.12.1")
     findings = judge("software.versions_are_the_same_on_every_node", run)
     failed = {finding.nodes: finding.fix for finding in findings if finding.verdict is Verdict.FAIL}
     assert set(failed) == {("node2",), ("node3",)}
@@ -159,7 +160,7 @@ def test_two_odd_nodes_are_two_findings():
 
 def test_two_odd_things_on_one_node_are_one_finding():
     """A node gets one verdict of a check, whose message tells all."""
-    run = ethernet().change("node3", "software", torch="2.6.0", python="3.12.1")
+    run = healthy().broken("node3", "software", torch="2.6.0", python="3.12.1")
     findings = judge("software.versions_are_the_same_on_every_node", run)
     (failed,) = [finding for finding in findings if finding.verdict is Verdict.FAIL]
     assert "torch: " in failed.message
@@ -168,7 +169,7 @@ def test_two_odd_things_on_one_node_are_one_finding():
 
 def test_what_comes_with_another_torch_is_not_told_again():
     """CUDA, cuDNN and NCCL that differ because torch does are its consequence."""
-    run = roce().change("node3", "software", torch="2.6.0+cu124", torch_cuda="12.4", cudnn="9.1", nccl="2.21.5")
+    run = roce().broken("node3", "software", torch="2.6.0+cu124", torch_cuda="12.4", cudnn="9.1", nccl="2.21.5")
     findings = judge("software.versions_are_the_same_on_every_node", run)
     (failed,) = [finding for finding in findings if finding.verdict is Verdict.FAIL]
     assert failed.message == "torch: 2.13.0 on node[1-2,4], 2.6.0+cu124 on node3"
@@ -176,7 +177,7 @@ def test_what_comes_with_another_torch_is_not_told_again():
 
 def test_a_node_without_torch_has_no_other_version_of_it():
     """Where torch is missing, the comparison of versions is blocked and not a second fail."""
-    run = roce().change("node3", "software", torch=Missing("not installed", "absent"))
+    run = roce().broken("node3", "software", torch=Missing("not installed", "absent"))
     findings = judge("software.versions_are_the_same_on_every_node", run)
     verdicts = {finding.nodes: (finding.verdict, finding.message) for finding in findings}
     assert verdicts["node3",][0] is Verdict.ERROR
@@ -186,7 +187,7 @@ def test_a_node_without_torch_has_no_other_version_of_it():
 
 def test_a_second_nccl_that_nobody_loads_is_no_fault():
     """Beside torch's own, distributions install one that no process of the job meets."""
-    run = roce().change("node2", "software", nccl_copies={"/usr/lib64/libnccl.so.2.16.2": "2.16.2"})
+    run = roce().broken("node2", "software", nccl_copies={"/usr/lib64/libnccl.so.2.16.2": "2.16.2"})
     assert {finding.verdict for finding in judge("software.one_nccl_can_be_met", run)} == {Verdict.PASS}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from preflight.ledger.findings import Verdict
-from tests.checks.cluster import Broken, ethernet, judge, logs_in, roce, with_interface
+from preflight.testing import healthy, roce
+from tests.checks.samples import Broken, judge, logs_in, with_interface
 
 BROKEN = (
     Broken(
@@ -31,10 +32,10 @@ BROKEN = (
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_the_broken_nodes_are_named(broken):
-    """Each row: the check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """Each row: the check names exactly the broken nodes, says what is wrong, and how to fix it."""
     broken.assert_named()
 
 
 def test_trust_is_not_judged_where_nobody_asked_for_it():
     """Most launchers log in from outside, or not at all."""
-    assert {finding.verdict for finding in judge("trust.python_is_found_over_ssh", ethernet())} == {Verdict.SKIP}
+    assert {finding.verdict for finding in judge("trust.python_is_found_over_ssh", healthy())} == {Verdict.SKIP}

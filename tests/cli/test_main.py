@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from preflight import __version__
 from preflight.cli import main
-from preflight.options.table import OPTIONS
+from preflight.options.options import OPTIONS
 from preflight.plugin import checks_folder
 
 ROOT = Path(__file__).parents[2]
@@ -46,21 +47,52 @@ def test_help_imports_nothing_heavy(words):
 def test_help_names_every_verb_and_the_exit_codes(capsys):
     """And no verb that does not work yet."""
     assert main.run(["--help"]) == 0
-    told = capsys.readouterr().out
+    text = capsys.readouterr().out
     for verb in main.VERBS:
-        assert f"\n    {verb} " in told
+        assert f"\n    {verb} " in text
     for verb in main.LATER:
-        assert f"\n    {verb} " not in told
-    assert "exit codes: 0 pass or warn, 1 fail" in told
+        assert f"\n    {verb} " not in text
+    assert "Exit codes: 0 pass or warn, 1 fail" in text
 
 
-@pytest.mark.parametrize("verb", ["run", "bench", "train"])
-def test_help_of_a_verb_names_every_option(verb, capsys):
-    """The same words as pytest's."""
+OF_BENCH = {"op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode", "scope", "burn-in"}
+OF_BANDWIDTH = {"localize", "full-mesh"}
+OF_TRAINING = {"launcher", "model", "strategy", "precision", "accumulate", "checkpoint-activations", "checkpoint-dir"}
+OF_TRAINING |= {"drill"}
+
+
+@pytest.mark.parametrize(
+    ("verb", "others"),
+    [
+        ("run", OF_BENCH),
+        ("bench", OF_TRAINING),
+        ("train", OF_BENCH | OF_BANDWIDTH),
+        ("facts", OF_BENCH | OF_BANDWIDTH | OF_TRAINING | {"launch", "profile", "baseline"}),
+    ],
+)
+def test_help_of_a_verb_names_every_option_that_it_takes(verb, others, capsys):
+    """Under the headings of their subjects, with their defaults; none of another verb."""
     assert main.run([verb, "--help"]) == 0
-    told = capsys.readouterr().out
-    for name in OPTIONS:
-        assert f"--{name}" in told
+    text = capsys.readouterr().out
+    shown = set(re.findall(r"^  (?:-\w(?: [A-Z]+)?, )?--([a-z-]+)", text, re.MULTILINE))
+    assert shown - {"help", "verbose", "quiet"} == {row.name_in(verb) for row in OPTIONS.values() if verb in row.verbs}
+    assert not shown & others
+    for row in OPTIONS.values():
+        if verb in row.verbs:
+            assert f"\n{row.subject}:\n" in text
+            help_text = row.help % {"choices": ", ".join(row.choices)}
+            assert " ".join(f"{help_text} Default: {row.shown}.".split()) in " ".join(text.split()) or not row.shown
+
+
+def test_pytest_takes_every_option_under_a_name_of_its_own():
+    """And under the short one where no other plugin has it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    shown = set(re.findall(r"--[a-z-]+", done.stdout))
+    assert {f"--preflight-{row.name}" for row in OPTIONS.values()} <= shown
+    assert {"--hosts", "--report-dir", "--from", "--full-mesh", "--checkpoint-dir"} <= shown
+    assert "--op" not in shown
 
 
 def test_the_version_is_told(capsys):
@@ -77,15 +109,20 @@ def test_a_verb_that_does_not_work_yet_is_not_supported(verb, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "text"),
     [
         (["nope"], "invalid choice: 'nope'"),
         (["run", "--nope"], "unrecognized arguments: --nope"),
         (["run", "--deadline", "soon"], "invalid float value: 'soon'"),
         (["run", "--deadline"], "expected one argument"),
-        (["run", "--backend", "mpi"], "--backend 'mpi': not supported"),
+        (["run", "--backend", "mpi"], "argument --backend: invalid choice: 'mpi' (choose from 'auto', 'nccl', 'gloo')"),
+        (["bench", "--mode", "async"], "argument --mode: invalid choice: 'async'"),
+        (["bench", "-b", "8M", "-e", "1M"], "-b 8M -e 1M: the first size is larger than the last"),
+        (["bench", "--model", "tiny"], "unrecognized arguments: --model tiny"),
+        (["train", "--op", "broadcast"], "unrecognized arguments: --op broadcast"),
+        (["run", "--launch", "/nowhere.yaml"], "'/nowhere.yaml' is not a file"),
         (["run", "--hosts", "a;reboot"], "'a;reboot' is not a host name"),
-        (["bench", "--hosts", ""], "names no host"),
+        (["bench", "--hosts", ""], "--hosts is empty"),
         (["train", "--env", "X"], "--env 'X': wanted NAME=VALUE"),
         (["facts", "--hosts=-oProxyCommand=x"], "is not a host name"),
         (["facts", "--profile", "quick"], "unrecognized arguments"),
@@ -97,11 +134,11 @@ def test_a_verb_that_does_not_work_yet_is_not_supported(verb, capsys):
         (["run", "\udc80"], "\\udc80"),
     ],
 )
-def test_a_usage_error_is_one_line_and_4(words, told):
+def test_a_usage_error_is_one_line_and_4(words, text):
     """Never a traceback, never a page of usage, and nothing on standard output."""
     done = preflight(*words)
     assert done.returncode == 4
-    assert told in done.stderr
+    assert text in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert done.stdout.strip() == ""
 
@@ -149,16 +186,16 @@ def test_explain_lists_every_check(capsys):
     assert all(line.startswith("    ") and line.endswith(".") for line in lines[1::2])
 
 
-def test_explain_tells_what_why_and_how_to_mend(capsys):
+def test_explain_shows_what_why_and_how_to_fix(capsys):
     """A part of the id is enough; the whole docstring is shown."""
     assert main.run(["explain", "mtu"]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("network.")
-    assert "Fix:" in told
+    text = capsys.readouterr().out
+    assert text.startswith("network.")
+    assert "Fix:" in text
 
 
 @pytest.mark.parametrize("verb", ["run", "facts"])
-def test_a_dry_run_tells_what_would_be_done_and_does_nothing(verb, tmp_path):
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(verb, tmp_path):
     """Hosts, commands and ports; no connection, no report."""
     folder = ["--report-dir", str(tmp_path / "report")] if verb == "run" else []
     done = preflight(verb, "--hosts", "ada@node[1-2]:2222", "--dry-run", *folder)

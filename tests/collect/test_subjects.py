@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from preflight.collect.subjects import _port_to_bind, _take, collect
+from preflight.collect.subjects import _about_peers, _port_to_bind, _take, collect, with_answers
 from preflight.errors import FactMissing
 from preflight.facts import decode, view
 from preflight.facts.decode import Document
@@ -16,8 +16,8 @@ from preflight.facts.value import Missing
 from preflight.hosts import parse_hosts
 from preflight.node.calls.collect import COLLECTORS
 from preflight.session.fleet import Fleet
+from preflight.testing import healthy, roce
 from preflight.transport import Reach
-from tests.checks.cluster import ethernet, roce
 from tests.run.test_stored import written
 
 
@@ -27,12 +27,12 @@ def collected(*layer: tuple[str, dict[str, str]]) -> NodeFacts:
     while True:
         fleet = Fleet(parse_hosts("local"), Reach(), run_id="facts", deadline=time.monotonic() + 60)
         try:
-            documents = fleet.run(collect(fleet, list(layer), "auto"), seconds=60)
+            _, cluster = fleet.run(collect(fleet, list(layer), "auto"), seconds=60)
         finally:
             fleet.close()
-        if documents or time.monotonic() > end:
+        if cluster.nodes or time.monotonic() > end:
             assert fleet.failures == {}
-            return view.view(documents.values(), "auto")["local"]
+            return cluster["local"]
         time.sleep(0.5)
 
 
@@ -63,7 +63,7 @@ def documents(run, folder) -> dict[str, Document]:
 
 def test_nodes_are_seen_in_hosts_order_with_their_interface_chosen(tmp_path):
     """Whatever order the answers came in."""
-    given = documents(ethernet(11), tmp_path)
+    given = documents(healthy(11), tmp_path)
     cluster = view.view(reversed(given.values()), "auto")
     assert [node.name for node in cluster] == [f"node{number}" for number in range(1, 12)]
     assert all(node.network.training == "eth0" for node in cluster)
@@ -71,8 +71,8 @@ def test_nodes_are_seen_in_hosts_order_with_their_interface_chosen(tmp_path):
 
 def test_a_node_that_told_no_interfaces_is_still_seen(tmp_path):
     """Its subject is missing, and the others are there."""
-    run = ethernet()
-    run.missing = {"node2": {"network": Missing("netlink broke")}}
+    run = healthy()
+    run = run.without("node2", "network", "netlink broke")
     cluster = view.view(documents(run, tmp_path).values(), "auto")
     with pytest.raises(FactMissing, match="netlink broke"):
         _ = cluster["node2"].network
@@ -82,11 +82,11 @@ def test_a_node_that_told_no_interfaces_is_still_seen(tmp_path):
 def test_the_backend_is_nccl_where_every_node_has_gpus():
     """One without, or one whose driver is broken, makes it gloo."""
     assert view.automatic_backend(list(roce().cluster)) == "nccl"
-    assert view.automatic_backend(list(ethernet().cluster)) == "gloo"
+    assert view.automatic_backend(list(healthy().cluster)) == "gloo"
     assert view.automatic_backend([]) == "gloo"
-    broken = roce().change("node2", "gpu", devices=Missing("NVML broke"))
+    broken = roce().broken("node2", "gpu", devices=Missing("NVML broke"))
     assert view.automatic_backend(list(broken.cluster)) == "gloo"
-    assert [view.gpu_count(node) for node in broken.cluster] == [8, 0, 8, 8]
+    assert [node.gpu_count() for node in broken.cluster] == [8, 0, 8, 8]
 
 
 @pytest.mark.parametrize(
@@ -102,16 +102,16 @@ def test_the_backend_is_nccl_where_every_node_has_gpus():
 )
 def test_only_the_first_node_binds_the_port_and_only_a_port(text, bind):
     """What is no port is another check's business."""
-    run = ethernet().environment(MASTER_PORT=text)
+    run = healthy().with_variables(MASTER_PORT=text)
     assert _port_to_bind(run.cluster["node1"]) == bind
     assert _port_to_bind(run.cluster["node2"]) is None
 
 
 def test_peers_are_told_by_their_training_address():
-    """Not by the one we reached them by; without an interface there is no other."""
-    run = ethernet()
-    assert view.training_address(run.cluster["node2"]) == "10.0.0.2"
-    assert view.training_address(NodeFacts("node9", 0, "192.0.2.9", {}, {})) == "192.0.2.9"
+    """And only those that were asked for, by their own names."""
+    cluster = healthy().cluster
+    about = _about_peers(cluster["node1"], cluster, ["node2"])
+    assert about["peers"] == [{"name": "node2", "address": "10.0.0.2", "hostname": "node2", "fqdn": "node2"}]
 
 
 @pytest.mark.parametrize(
@@ -130,3 +130,24 @@ def test_an_answer_without_facts_is_missing_with_what_was_said(event, missing):
     reasons: dict = {}
     _take(event, subjects, reasons)
     assert (subjects, reasons) == ({}, {"gpu": missing})
+
+
+def test_a_further_round_adds_its_subjects_and_decodes_nothing_else(tmp_path):
+    """The facts of before are the same objects; what came late replaces why it was missing, in both forms."""
+    run = healthy(2)
+    run.missing = {"node1": {"trust": Missing("not asked yet")}}
+    before = documents(run, tmp_path)
+    cluster = view.view(before.values(), "auto")
+    trust = before["node2"].subjects["trust"]
+    answers = {"node1": ({"trust": trust, "odd": {}}, {"files": Missing("went away")})}
+
+    after, later = with_answers(before, cluster, answers)
+
+    assert after["node1"].subjects["trust"] == trust
+    assert after["node2"] is before["node2"]
+    assert later["node2"] is cluster["node2"]
+    assert later["node1"].network is cluster["node1"].network
+    assert later["node1"].trust == cluster["node2"].trust
+    assert "trust" not in later["node1"].missing
+    assert later["node1"].missing["odd"].missing == "not a subject that was asked for"
+    assert later["node1"].missing["files"] == Missing("went away")

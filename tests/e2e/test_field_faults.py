@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.plugin import checks_folder
 from tests.e2e.test_planted_faults import Judged
 from tests.lab import faults
 
-SUBJECTS = "--preflight-subjects=reach,names,network,environment,files,trust"
+FILES = [
+    str(checks_folder() / f"test_{subject}.py")
+    for subject in ("reach", "names", "network", "environment", "files", "trust")
+]
 
 
 def bad(run: Judged) -> dict[str, tuple[str, ...]]:
@@ -17,7 +21,7 @@ def bad(run: Judged) -> dict[str, tuple[str, ...]]:
 
 def test_a_folder_that_each_host_has_for_itself_is_not_shared(lab3, tmp_path):
     """/tmp of every host is its own: all but the writer are named, and no token stays."""
-    run = Judged(lab3, tmp_path / "report", SUBJECTS, "--shared=/tmp", "--same=/etc/passwd", "--ssh-trust")
+    run = Judged(lab3, tmp_path / "report", *FILES, "--shared=/tmp", "--same=/etc/passwd", "--ssh-trust")
 
     assert bad(run) == {"files.shared_paths_are_shared": ("node2", "node3")}, run.told()
     assert "(written on node1)" in run.finding("files.shared_paths_are_shared", "fail")["message"]
@@ -36,7 +40,7 @@ def test_a_folder_that_each_host_has_for_itself_is_not_shared(lab3, tmp_path):
 )
 def test_a_variable_that_does_harm_is_told(lab3, tmp_path, variable, check, verdict):
     """On every host that has it, with the layer that set it, and nothing else is told."""
-    run = Judged(lab3, tmp_path / "report", SUBJECTS, "--env", variable)
+    run = Judged(lab3, tmp_path / "report", *FILES, "--env", variable)
 
     assert bad(run) == {check: ("node1", "node2", "node3")}, run.told()
     assert run.finding(check, verdict)["fix"]
@@ -45,6 +49,6 @@ def test_a_variable_that_does_harm_is_told(lab3, tmp_path, variable, check, verd
 def test_an_address_of_a_second_network_in_the_same_subnet_is_told(lab3, tmp_path):
     """Two interfaces of one host in one subnet."""
     with faults.add_interface(lab3["node2"], "eth1", "10.77.0.77/24"):
-        run = Judged(lab3, tmp_path / "report", SUBJECTS)
+        run = Judged(lab3, tmp_path / "report", *FILES)
 
     assert bad(run).get("network.interfaces_of_nccl_have_subnets_of_their_own") == ("node2",), run.told()

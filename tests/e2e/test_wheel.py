@@ -35,6 +35,18 @@ def test_the_wheel_holds_one_package(unpacked):
     assert (unpacked / "preflight" / "pytest.ini").is_file()
 
 
+def test_the_wheel_is_typed_and_says_what_it_is_for(unpacked):
+    """py.typed stands in the package, and the metadata has its Pythons and where to read on."""
+    (metadata,) = unpacked.glob("*.dist-info/METADATA")
+    words = metadata.read_text(encoding="utf-8")
+
+    assert (unpacked / "preflight" / "py.typed").is_file()
+    for python in ("3.10", "3.11", "3.12", "3.13"):
+        assert f"Classifier: Programming Language :: Python :: {python}\n" in words
+    assert "Classifier: Typing :: Typed\n" in words
+    assert "Project-URL: Documentation, https://" in words
+
+
 def test_the_wheel_runs_away_from_a_checkout(unpacked, tmp_path):
     """`preflight run` from an unrelated folder judges this machine with the checks of the wheel."""
     done = subprocess.run(

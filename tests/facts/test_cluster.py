@@ -6,7 +6,7 @@ import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
 from preflight.facts.cluster import Cluster
-from tests.checks.cluster import ethernet
+from preflight.testing import healthy
 
 
 def _python(node):
@@ -15,7 +15,7 @@ def _python(node):
 
 def test_the_minority_is_blamed():
     """Two against one: the one."""
-    cluster = ethernet().change("node2", "software", python="3.9.1").cluster
+    cluster = healthy().broken("node2", "software", python="3.9.1").cluster
     with pytest.raises(Blame, match=r"Python: 3.11.2 on node\[1,3\], 3.9.1 on node2") as blame:
         cluster.same(_python, "Python")
     assert blame.value.nodes == ("node2",)
@@ -23,7 +23,7 @@ def test_the_minority_is_blamed():
 
 def test_all_are_blamed_on_a_tie():
     """One against one: nobody can say who is right."""
-    cluster = ethernet(2).change("node2", "software", python="3.9.1").cluster
+    cluster = healthy(2).broken("node2", "software", python="3.9.1").cluster
     with pytest.raises(Blame) as blame:
         cluster.same(_python, "Python")
     assert blame.value.nodes == ("node1", "node2")
@@ -31,18 +31,18 @@ def test_all_are_blamed_on_a_tie():
 
 def test_a_row_is_not_judged_while_the_one_it_follows_differs():
     """What comes with another thing differs because of it."""
-    run = ethernet().change("node2", "software", python="3.9.1", libc="musl")
+    run = healthy().broken("node2", "software", python="3.9.1", libc="musl")
     rows = [("Python", _python, "x", ""), ("libc", lambda node: node.software.libc, "y", "Python")]
     with pytest.raises(BlameMany) as many:
         run.cluster.same_rows(rows)
     assert [blame.fix for blame in many.value.blames] == ["x"]
     with pytest.raises(BlameMany, match="libc"):
-        run.change("node2", "software", python="3.11.2").cluster.same_rows(rows)
+        run.broken("node2", "software", python="3.11.2").cluster.same_rows(rows)
 
 
 def test_a_node_without_the_fact_is_noted_and_the_others_are_compared():
     """One missing fact does not keep the rest from being judged."""
-    cluster = ethernet().cluster
+    cluster = healthy().cluster
     cluster.same(lambda node: node.software.version("torch" if node.name != "node2" else "nothing"), "torch")
     assert list(cluster.unmeasured) == ["node2"]
 
@@ -50,23 +50,23 @@ def test_a_node_without_the_fact_is_noted_and_the_others_are_compared():
 def test_what_no_node_has_does_not_apply():
     """Absent everywhere is no fault of anybody."""
     with pytest.raises(NotApplicable, match="on no node: nothing: not installed"):
-        ethernet().cluster.gather(lambda node: node.software.version("nothing"))
+        healthy().cluster.gather(lambda node: node.software.version("nothing"))
 
 
 def test_one_answer_of_several_is_no_cluster_of_one():
     """A node whose peers did not answer has peers all the same."""
-    alone = Cluster(ethernet(1).cluster.nodes, asked=2)
+    alone = Cluster(healthy(1).cluster.nodes, asked=2)
     assert alone.has_peers
     with pytest.raises(BlockedBy, match=r"reach\.every_node_answers"):
         alone.needs_peers()
     with pytest.raises(NotApplicable, match="one node"):
-        ethernet(1).cluster.needs_peers()
+        healthy(1).cluster.needs_peers()
 
 
 def test_rank_0_is_the_first_hosts():
     """Where the first host did not answer, no other node takes its place."""
-    run = ethernet()
+    run = healthy()
     assert run.cluster.first.name == "node1"
-    run.failures["node1"] = "refused"
+    run = run.unreached("node1")
     with pytest.raises(FactMissing, match="the first host"):
         _ = run.cluster.first

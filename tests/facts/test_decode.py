@@ -15,7 +15,7 @@ from preflight.facts.decode import Document
 from preflight.facts.subjects import SUBJECTS
 from preflight.facts.subjects.clock import Clock
 from preflight.facts.value import Missing
-from tests.checks.cluster import ethernet, roce
+from preflight.testing import healthy, roce
 
 
 def document(**subjects) -> Document:
@@ -42,7 +42,7 @@ def reason(subject: str, facts: object) -> str:
 HEALTHY = sorted(roce().subjects["node1"])
 
 
-@pytest.mark.parametrize("run", [ethernet(), roce()])
+@pytest.mark.parametrize("run", [healthy(), roce()])
 @pytest.mark.parametrize("subject", HEALTHY)
 def test_what_a_healthy_node_says_is_read_as_it_was(subject, run):
     """Every subject survives the way to the wire and back."""
@@ -71,7 +71,7 @@ def test_a_subject_nobody_asked_for_is_noted_and_not_used():
     """A newer or hostile node cannot add to what checks see."""
     node = decode.decode(document(shadow={"passwords": []}))
     assert "shadow" not in node.subjects
-    assert node.missing["shadow"].missing == "not a subject that anybody asked for"
+    assert node.missing["shadow"].missing == "not a subject that was asked for"
 
 
 CLOCK = {"offset_seconds": 0.5, "uncertainty_seconds": 0.1}
@@ -137,7 +137,7 @@ def test_an_answer_that_is_none_is_missing(facts):
 def test_other_subjects_of_the_node_stay_good():
     """One malformed answer costs its own subject and nothing else."""
     node = decode.decode(document(identity={"hostname": 1}, clock=CLOCK))
-    assert node.clock == Clock(0.5, 0.1)
+    assert node.clock == Clock(offset_seconds=0.5, uncertainty_seconds=0.1)
     with pytest.raises(FactMissing):
         _ = node.identity
 
@@ -205,13 +205,16 @@ def test_a_file_that_is_not_there_is_a_usage_error(tmp_path):
 
 
 def test_a_further_round_adds_to_the_first():
-    """A subject that came later is there; a reason that came later is told."""
+    """A subject or a reason that came later is there, in the document as in the facts; a malformed one is missing."""
     first = document(clock=CLOCK)
-    merged = decode.merge(first, {"peers": said("peers")}, {"ports": Missing("late")})
-    node = decode.decode(merged)
-    assert node.clock
-    assert node.peers.routes
-    assert node.missing["ports"] == Missing("late")
+    answer = ({"peers": said("peers"), "trust": {"logins": 1}}, {"ports": Missing("late")})
+    merged = decode.decode(decode.merge(first, answer))
+    for node in (merged, decode.with_answer(decode.decode(first), answer)):
+        assert node.clock
+        assert node.peers.routes
+        assert node.missing["ports"] == Missing("late")
+        assert "malformed" in node.missing["trust"].missing
+        assert node == merged
     assert "peers" not in first.subjects
 
 
@@ -232,3 +235,25 @@ def test_whatever_a_node_says_gives_facts_or_a_reason(subject, more, data):
         node = decode.decode(document(**{subject: answer}))
         assert (subject in node.subjects) != (subject in node.missing)
         assert msgspec.json.decode(decode.encode(document(**{subject: answer})), type=Document)
+
+
+def test_a_live_node_stays_strict_where_a_stored_one_may_be_another_versions():
+    """The node runs the code it was sent: a key that is too much is a bug or a lie."""
+    newer = {**said("kernel"), "numa_balancing": True}
+    assert "unknown field" in reason("kernel", newer)
+    assert decode.decode_stored(document(kernel=newer)).kernel.cpus_allowed == 64
+
+
+def test_subjects_that_are_not_stored_or_not_known_are_told_by_version():
+    """A run of before a subject existed, and one of a version that has more of them."""
+    node = decode.decode_stored(document(kernel=said("kernel"), quantum={"qubits": 5}))
+    assert "quantum" not in node.missing
+    assert node.missing["gpu"] == Missing("not collected by the version that stored it")
+
+
+def test_what_is_stored_by_this_version_is_read_as_a_live_answer():
+    """Nothing is added, nothing is left out; what is malformed stays so."""
+    whole = document(**{name: said(name) for name in HEALTHY})
+    assert decode.decode_stored(whole) == decode.decode(whole)
+    wrong = document(**{**whole.subjects, "kernel": {**said("kernel"), "cpus_allowed": "many"}})
+    assert decode.decode_stored(wrong).missing["kernel"].missing.startswith("the node's answer is malformed")

@@ -32,7 +32,7 @@ def device(name, *ports):
     return RdmaDevice(name=name, firmware=none, board=none, node_type=none, ports=ports or (port(),))
 
 
-RDMA = Rdma((device("mlx5_0", port(1), port(2)), device("mlx5_1"), device("mlx5_10"), device("rocep1s0")))
+RDMA = Rdma(devices=(device("mlx5_0", port(1), port(2)), device("mlx5_1"), device("mlx5_10"), device("rocep1s0")))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,12 @@ def test_the_prefix_trap_is_seen():
 def test_only_active_ports_of_a_known_link_layer_are_used():
     """NCCL passes over a port that is down without a word."""
     states = [port(1), port(2, state="DOWN"), port(3, state="INIT"), port(4, link_layer="Unspecified")]
-    assert [hca.is_active for hca in fabric.hcas(Rdma((device("mlx5_0", *states),)))] == [True, False, False, False]
+    assert [hca.is_active for hca in fabric.hcas(Rdma(devices=(device("mlx5_0", *states),)))] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 V1 = "IB/RoCE v1"
@@ -114,8 +119,17 @@ def test_a_gid_tells_version_scope_and_address(gid, kind, told, is_routable):
 def network(*addresses):
     """A node whose eth0 has these addresses."""
     held = tuple(Address(a, 24, "inet6" if ":" in a else "inet") for a in addresses)
-    eth0 = Interface("eth0", 2, held, 9000, 100000, is_up=True, is_loopback=False, is_physical=True)
-    return Network((eth0,), (), (32768, 60999))
+    eth0 = Interface(
+        name="eth0",
+        index=2,
+        addresses=held,
+        mtu=9000,
+        speed_mbps=100000,
+        is_up=True,
+        is_loopback=False,
+        is_physical=True,
+    )
+    return Network(interfaces=(eth0,), gateways=(), ephemeral_ports=(32768, 60999))
 
 
 TABLE = (

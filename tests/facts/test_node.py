@@ -6,8 +6,10 @@ import pytest
 
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.node import NodeFacts
+from preflight.facts.subjects.network import Address
 from preflight.facts.value import Missing
-from tests.checks.cluster import ethernet, roce, without_gid
+from preflight.testing import healthy, roce
+from tests.checks.samples import without_gid
 
 HEALTHY = sorted(roce().subjects["node1"])
 
@@ -30,7 +32,7 @@ def test_a_subject_is_there_or_raises_with_the_reason_that_the_node_gave(subject
 
 def test_an_unset_variable_reads_as_libraries_read_it():
     """`value` gives "", `variable` says that it is absent; a name set to nothing is not set to something."""
-    given = node(ethernet().environment(A="1", EMPTY=""))
+    given = node(healthy().with_variables(A="1", EMPTY=""))
     assert (given.value("A"), given.value("B"), given.value("EMPTY")) == ("1", "", "")
     assert (given.variable("A"), given.variable("EMPTY"), given.setting("A").layer) == ("1", "", "--env")
     assert given.has_variable("A")
@@ -42,38 +44,38 @@ def test_an_unset_variable_reads_as_libraries_read_it():
 
 def test_socket_names_that_match_nothing_are_told_by_each_librarys_rules():
     """NCCL takes a prefix, gloo a name."""
-    assert node(ethernet().environment(NCCL_SOCKET_IFNAME="eth")).interface_mismatches() == ()
-    (nccl,) = node(ethernet().environment(NCCL_SOCKET_IFNAME="ib0")).interface_mismatches()
+    assert node(healthy().with_variables(NCCL_SOCKET_IFNAME="eth")).interface_mismatches() == ()
+    (nccl,) = node(healthy().with_variables(NCCL_SOCKET_IFNAME="ib0")).interface_mismatches()
     assert nccl == "NCCL_SOCKET_IFNAME=ib0 matches no interface with an address; up are lo, eth0"
-    assert node(ethernet().environment(GLOO_SOCKET_IFNAME="eth0")).interface_mismatches() == ()
-    (gloo,) = node(ethernet().environment(GLOO_SOCKET_IFNAME="eth")).interface_mismatches()
+    assert node(healthy().with_variables(GLOO_SOCKET_IFNAME="eth0")).interface_mismatches() == ()
+    (gloo,) = node(healthy().with_variables(GLOO_SOCKET_IFNAME="eth")).interface_mismatches()
     assert "GLOO_SOCKET_IFNAME" in gloo
 
 
 def test_the_rdma_ports_of_a_job_are_those_that_nccl_may_use():
     """By NCCL_IB_HCA; absent where RDMA is not there or switched off, blocked where the name matches none."""
     assert len(node().hcas()) == 8
-    assert [hca.name for hca in node(roce().environment(NCCL_IB_HCA="=mlx5_3")).hcas()] == ["mlx5_3:1"]
-    for given in (node(ethernet()), node(roce().environment(NCCL_IB_DISABLE="1"))):
+    assert [hca.name for hca in node(roce().with_variables(NCCL_IB_HCA="=mlx5_3")).hcas()] == ["mlx5_3:1"]
+    for given in (node(healthy()), node(roce().with_variables(NCCL_IB_DISABLE="1"))):
         with pytest.raises(FactMissing) as caught:
             given.hcas()
         assert caught.value.kind == "absent"
     with pytest.raises(BlockedBy, match=r"rdma\.nccl_ib_hca_matches_a_port"):
-        node(roce().environment(NCCL_IB_HCA="bnxt")).hcas()
+        node(roce().with_variables(NCCL_IB_HCA="bnxt")).hcas()
 
 
 @pytest.mark.parametrize(("text", "names"), [("mlx5", True), ("^mlx5_0", False), ("", False)])
 def test_leaving_ports_out_is_not_naming_them(text, names):
     """A caret excludes."""
-    assert node(roce().environment(NCCL_IB_HCA=text)).names_hcas() is names
+    assert node(roce().with_variables(NCCL_IB_HCA=text)).names_hcas() is names
 
 
 def test_ports_that_are_down_are_not_used():
     """Nor is there an error of its own where all are: the port check says it."""
-    run = roce().rdma_port("node1", 2, state="DOWN")
+    run = roce().broken_rdma_port("node1", 2, state="DOWN")
     assert "mlx5_2:1" not in {hca.name for hca in node(run).active_hcas()}
     for device in range(8):
-        run.rdma_port("node1", device, state="DOWN")
+        run = run.broken_rdma_port("node1", device, state="DOWN")
     with pytest.raises(FactMissing, match="every port is down") as caught:
         node(run).active_hcas()
     assert caught.value.kind == "absent"
@@ -83,7 +85,7 @@ def test_ports_that_are_down_are_not_used():
 def test_a_gid_index_that_is_none_says_so(text, kind):
     """-1 leaves the choice to NCCL; anything but a number is an error."""
     with pytest.raises(FactMissing) as caught:
-        node(roce().environment(NCCL_IB_GID_INDEX=text)).gid_index()
+        node(roce().with_variables(NCCL_IB_GID_INDEX=text)).gid_index()
     assert caught.value.kind == kind
 
 
@@ -96,7 +98,7 @@ def test_the_gids_at_the_index_are_told_for_every_active_roce_port():
     assert None in node(without_gid(roce(), "node1", 3)).chosen_gids().values()
     run = roce()
     for device in range(8):
-        run.rdma_port("node1", device, link_layer="InfiniBand")
+        run = run.broken_rdma_port("node1", device, link_layer="InfiniBand")
     with pytest.raises(FactMissing, match="InfiniBand") as caught:
         node(run).chosen_gids()
     assert caught.value.kind == "absent"
@@ -108,18 +110,20 @@ def test_the_family_of_the_gids_waits_for_an_index_that_leads_somewhere():
     with pytest.raises(BlockedBy, match=r"rdma\.gid_index_exists"):
         node(without_gid(roce(), "node1", 3)).gid_family()
     with pytest.raises(BlockedBy, match=r"rdma\.gid_index_is_routable"):
-        node(roce().environment(NCCL_IB_GID_INDEX="0")).gid_family()
+        node(roce().with_variables(NCCL_IB_GID_INDEX="0")).gid_family()
 
 
 def test_peers_use_the_training_interface_or_the_way_we_came():
-    """A node without one is still told by an address."""
-    assert node(ethernet()).best_address() == "10.0.0.1"
-    assert NodeFacts("node1", 0, "192.0.2.7", {}, {}).best_address() == "192.0.2.7"
+    """IPv4 before IPv6, never a link-local one; a node without an interface still has an address."""
+    six = (Address("fe80::1%eth0", 64, "inet6"), Address("2001:db8::1", 64, "inet6"))
+    assert node(healthy()).address_for_peers() == "10.0.0.1"
+    assert node(healthy().broken_interface("node1", addresses=six)).address_for_peers() == "2001:db8::1"
+    assert NodeFacts("node1", 0, "192.0.2.7", {}, {}).address_for_peers() == "192.0.2.7"
 
 
 def test_a_node_knows_its_own_names():
     """Hostname and full name, not those of others."""
-    given = node(ethernet().change("node1", "identity", hostname="n1", fqdn="n1.example.org"))
+    given = node(healthy().broken("node1", "identity", hostname="n1", fqdn="n1.example.org"))
     assert given.calls_itself("n1")
     assert given.calls_itself("n1.example.org")
     assert not given.calls_itself("node1")

@@ -54,7 +54,7 @@ def identity(hostname_address):
 
 def environment(**variables):
     """The job's variables."""
-    return Environment({name: Variable(value, "node") for name, value in variables.items()})
+    return Environment(variables={name: Variable(value, "node") for name, value in variables.items()})
 
 
 LO = interface("lo", "127.0.0.1", "::1", index=1)

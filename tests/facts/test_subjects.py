@@ -15,18 +15,18 @@ from preflight.facts.subjects.limits import Limits
 from preflight.facts.subjects.software import Software
 from preflight.facts.value import Missing, Value
 from preflight.node.calls.collect import COLLECTORS
-from tests.checks.cluster import ethernet
+from preflight.testing import healthy
 
 ABSENT = Missing("not there", "absent")
 BROKEN = Missing("the tool broke")
 
 
 def identity(**fields) -> Identity:
-    return msgspec.structs.replace(ethernet().subjects["node1"]["identity"], **fields)
+    return msgspec.structs.replace(healthy().subjects["node1"]["identity"], **fields)
 
 
 def software(**fields) -> Software:
-    return msgspec.structs.replace(ethernet().subjects["node1"]["software"], **fields)
+    return msgspec.structs.replace(healthy().subjects["node1"]["software"], **fields)
 
 
 def test_every_collector_has_its_type_and_every_type_its_question():
@@ -92,7 +92,7 @@ def test_versions_are_told_as_far_as_they_matter():
 
 def test_shared_memory_that_could_not_be_read_is_not_zero():
     """A full /dev/shm and an unreadable one are different."""
-    limits = ethernet().subjects["node1"]["limits"]
+    limits = healthy().subjects["node1"]["limits"]
     assert isinstance(limits, Limits)
     assert limits.free_shared_memory_bytes() == 63 << 30
     with pytest.raises(FactMissing):

@@ -7,6 +7,7 @@ import pytest
 
 from preflight.errors import FactMissing
 from preflight.facts.value import Missing, or_none, present
+from preflight.testing import healthy
 
 
 @pytest.mark.parametrize("value", ["10.0.0.1", 0, "", False, ()])
@@ -37,3 +38,22 @@ def test_a_missing_fact_crosses_the_wire_in_the_place_of_the_value():
     assert msgspec.convert({"missing": "x"}, str | Missing) == Missing("x", "failed")
     assert msgspec.convert({"missing": "x", "kind": "absent"}, str | Missing) == Missing("x", "absent")
     assert msgspec.convert("x", str | Missing) == "x"
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (
+            lambda node: node.kernel.memory,
+            "Kernel has no fact 'memory'; it has cgroup_memory_bytes, memory_available_bytes",
+        ),
+        (lambda node: node.identity.hostnam, "Identity has no fact 'hostnam'; it has hostname, hostname_address"),
+        (lambda node: node.clock.zzz, "Clock has no fact 'zzz'; it has offset_seconds, uncertainty_seconds"),
+        (lambda node: node.kernal, "NodeFacts has no fact 'kernal'; it has kernel"),
+    ],
+)
+def test_a_name_that_is_no_fact_is_answered_with_those_that_are(ask, words):
+    """The names that share a word with it, then those written alike, else all of them."""
+    with pytest.raises(AttributeError) as caught:
+        ask(healthy().cluster["node1"])
+    assert str(caught.value) == words

@@ -15,19 +15,15 @@ from preflight.facts.subjects.network import Address
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.subjects.software import Software
 from preflight.facts.value import Missing
-from tests.checks.cluster import (
-    FakeRun,
+from preflight.testing import FakeRun, healthy, infiniband, roce
+from preflight.testing.hardware import gpus, topology
+from tests.checks.samples import (
     debian_name,
     device,
-    ethernet,
     files_have,
-    gpus,
-    infiniband,
     leads_to,
     looks_up,
     resolves,
-    roce,
-    topology,
     with_gateways,
     with_interface,
     without_gid,
@@ -67,17 +63,17 @@ class Unseen:
 
 def with_ifname(value: str, *lacking: str) -> FakeRun:
     """NCCL_SOCKET_IFNAME on all, and its interface on all but some."""
-    run = ethernet(4).environment(NCCL_SOCKET_IFNAME=value)
+    run = healthy(4).with_variables(NCCL_SOCKET_IFNAME=value)
     for number, name in enumerate(run.names, 1):
         if name not in lacking:
-            with_interface(run, name, value, f"10.7.0.{number}")
+            run = with_interface(run, name, value, f"10.7.0.{number}")
     return run
 
 
 def on_every_node(run: FakeRun, change: Callable[[FakeRun, str], Any]) -> FakeRun:
     """The same change on every node."""
     for name in run.names:
-        change(run, name)
+        run = change(run, name)
     return run
 
 
@@ -86,18 +82,18 @@ def packages(run: FakeRun, node: str, **versions: str) -> FakeRun:
     held = run.subjects[node]["software"]
     assert isinstance(held, Software)
     more = {name.replace("_", "-"): version for name, version in versions.items()}
-    return run.change(node, "software", packages={**held.packages, **more})
+    return run.broken(node, "software", packages={**held.packages, **more})
 
 
 def shadowed() -> FakeRun:
     """cupy with a system NCCL that is older than the wheel's."""
     run = packages(roce(), "node2", cupy_cuda12x="13.0")
-    return run.change("node2", "software", nccl_copies={"/usr/lib64/libnccl.so.2.16.2": "2.16.2"})
+    return run.broken("node2", "software", nccl_copies={"/usr/lib64/libnccl.so.2.16.2": "2.16.2"})
 
 
 def from_conf(node: str, name: str) -> FakeRun:
     """A variable that /etc/nccl.conf sets on one node."""
-    return ethernet().change(node, "environment", variables={name: Variable("1", "/etc/nccl.conf")})
+    return healthy().broken(node, "environment", variables={name: Variable("1", "/etc/nccl.conf")})
 
 
 def gid_moved(run: FakeRun, node: str, address: str) -> FakeRun:
@@ -106,7 +102,7 @@ def gid_moved(run: FakeRun, node: str, address: str) -> FakeRun:
     assert isinstance(rdma, Rdma)
     rows = rdma.devices[0].ports[0].gids
     moved = tuple(msgspec.structs.replace(row, gid=address) if row.index == 3 else row for row in rows)
-    return run.rdma_port(node, gids=moved)
+    return run.broken_rdma_port(node, gids=moved)
 
 
 def flapped(node: str) -> FakeRun:
@@ -115,7 +111,7 @@ def flapped(node: str) -> FakeRun:
     ending = run.subjects[node]["ending"]
     assert isinstance(ending, Ending)
     port = msgspec.structs.replace(ending.ports["mlx5_7:1"], counters={"link_downed": 3})
-    return run.change(node, "ending", ports={**ending.ports, "mlx5_7:1": port})
+    return run.broken(node, "ending", ports={**ending.ports, "mlx5_7:1": port})
 
 
 def without_fabric(node: str) -> FakeRun:
@@ -128,7 +124,7 @@ def without_fabric(node: str) -> FakeRun:
         msgspec.structs.replace(gpu, status=msgspec.structs.replace(gpu.status, fabric_state="Not Started"))
         for gpu in held.devices
     ]
-    return run.change(node, "gpu", devices=tuple(out), fabric_manager=False)
+    return run.broken(node, "gpu", devices=tuple(out), fabric_manager=False)
 
 
 def functions(node: str, **fields: Any) -> FakeRun:
@@ -145,7 +141,7 @@ def functions(node: str, **fields: Any) -> FakeRun:
         )
         for row in plain.rows
     ]
-    return run.change(node, "gpu", devices=tuple(moved), topology=plain._replace(rows=tuple(rows)))
+    return run.broken(node, "gpu", devices=tuple(moved), topology=plain._replace(rows=tuple(rows)))
 
 
 def bench_ended(node: str, words: str) -> FakeRun:
@@ -181,7 +177,7 @@ def batch(*lines: str, command: str) -> str:
 
 MESH = "mesh.every_node_reaches_every_other_on_random_ports"
 BLOCKED_PORTS = Caught(
-    lambda: ethernet().mesh_fails(("node1", "node3"), ("node2", "node3"), blamed=(("node3",),)),
+    lambda: healthy().mesh_fails(("node1", "node3"), ("node2", "node3"), blamed=(("node3",),)),
     MESH,
     ("node3",),
     "connections to random ports failed",
@@ -201,14 +197,14 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "NCCL_SOCKET_IFNAME=eth2 matches no interface",
     ),
     "F004": Caught(
-        lambda: with_interface(ethernet(), "node2", "wlp2s0", "192.168.43.5", first=True),
+        lambda: with_interface(healthy(), "node2", "wlp2s0", "192.168.43.5", first=True),
         "network.nccl_starts_on_an_interface_of_the_peers",
         ("node2",),
         "NCCL starts on wlp2s0",
     ),
     "F006": Caught(
         lambda: on_every_node(
-            ethernet(4), lambda run, name: with_interface(run, name, "rsip", "172.16.0.1", first=True)
+            healthy(4), lambda run, name: with_interface(run, name, "rsip", "172.16.0.1", first=True)
         ),
         "network.nccl_starts_on_an_interface_of_the_peers",
         ALL,
@@ -216,7 +212,7 @@ CASES: dict[str, Caught | Written | Unseen] = {
     ),
     "F009": Caught(
         lambda: with_interface(
-            ethernet().interface("node2", name="bond0").environment("node2", NCCL_SOCKET_IFNAME="bond0"),
+            healthy().broken_interface("node2", name="bond0").with_variables("node2", NCCL_SOCKET_IFNAME="bond0"),
             *("node2", "bond0.2093.1", "10.93.0.2"),
         ),
         "network.nccl_takes_no_more_interfaces_than_meant",
@@ -225,14 +221,14 @@ CASES: dict[str, Caught | Written | Unseen] = {
     ),
     "F010": Caught(
         lambda: on_every_node(
-            ethernet(2), lambda run, name: run.interface(name, addresses=(Address("172.17.0.2", 16, "inet"),))
+            healthy(2), lambda run, name: run.broken_interface(name, addresses=(Address("172.17.0.2", 16, "inet"),))
         ),
         "network.training_addresses_are_unique",
         ("node1", "node2"),
         "several nodes train on 172.17.0.2",
     ),
     "F011": Caught(
-        lambda: with_gateways(ethernet(), "node1", "node2"),
+        lambda: with_gateways(healthy(), "node1", "node2"),
         "network.default_routes_are_alike",
         ("node3",),
         "no default route",
@@ -242,68 +238,66 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "all TCP passes and only EFA's own protocol is dropped: no fact tells; the NCCL benchmark ends unmeasured"
     ),
     "F017": BLOCKED_PORTS,
-    "F019": Caught(lambda: debian_name(ethernet(), "node3"), LOOPBACK, ("node3",), "resolves to 127.0.1.1"),
+    "F019": Caught(lambda: debian_name(healthy(), "node3"), LOOPBACK, ("node3",), "resolves to 127.0.1.1"),
     "F020": Caught(
-        lambda: ethernet().change("node3", "identity", hostname_address="127.0.0.1", hostname_addresses=("127.0.0.1",)),
+        lambda: healthy().broken("node3", "identity", hostname_address="127.0.0.1", hostname_addresses=("127.0.0.1",)),
         LOOPBACK,
         ("node3",),
         "resolves to 127.0.0.1",
     ),
     "F021": Caught(
-        lambda: looks_up(
-            ethernet().change("node1", "identity", fqdn="node1.local"), "node2", "node1", resolved_fqdn=()
-        ),
+        lambda: looks_up(healthy().broken("node1", "identity", fqdn="node1.local"), "node2", "node1", resolved_fqdn=()),
         "names.full_names_of_peers_lead_to_them",
         ("node2",),
         "cannot resolve node1.local",
     ),
     "F023": Caught(lambda: debian_name(roce(), "node3"), LOOPBACK, ("node3",), "resolves to 127.0.1.1"),
     "F027": Caught(
-        lambda: ethernet().change("node2", "identity", hostname="localhost"),
+        lambda: healthy().broken("node2", "identity", hostname="localhost"),
         "names.own_hostname_is_not_localhost",
         ("node2",),
         "the node calls itself localhost",
     ),
     "F028": Caught(
-        lambda: leads_to(roce().environment(MASTER_ADDR="jean-zay-ia"), ""),
+        lambda: leads_to(roce().with_variables(MASTER_ADDR="jean-zay-ia"), ""),
         "master.address_belongs_to_the_first_node",
         ("node1",),
         "MASTER_ADDR jean-zay-ia is unknown on node1",
     ),
     "F030": Caught(
-        lambda: looks_up(ethernet(), "node2", "node1", reverse="fake-host", reverse_addresses=("192.0.2.7",)),
+        lambda: looks_up(healthy(), "node2", "node1", reverse="fake-host", reverse_addresses=("192.0.2.7",)),
         "names.reverse_names_lead_back",
         ("node2",),
         "10.0.0.1 (node1) is called fake-host there",
     ),
     "F036": Caught(shadowed, "software.one_nccl_can_be_met", ("node2",), "libnccl.so.2.16.2 (2.16.2)"),
     "F037": Caught(
-        lambda: ethernet().change("node3", "software", python="3.11.3"),
+        lambda: healthy().broken("node3", "software", python="3.11.3"),
         "software.companions_are_the_same_on_every_node",
         ("node3",),
         "Python: 3.11.2 on node[1-2], 3.11.3 on node3",
     ),
     "F038": Caught(
-        lambda: packages(ethernet(), "node2", megatron_core="0.11.0").change("node2", "software", torch="2.4.0"),
+        lambda: packages(healthy(), "node2", megatron_core="0.11.0").broken("node2", "software", torch="2.4.0"),
         "software.no_versions_break_together",
         ("node2",),
         "megatron-core 0.11.0 with torch 2.4.0",
     ),
     "F039": Caught(
-        lambda: on_every_node(roce(), lambda run, name: run.change(name, "software", nccl="2.26.3")),
+        lambda: on_every_node(roce(), lambda run, name: run.broken(name, "software", nccl="2.26.3")),
         "software.no_versions_break_together",
         ALL,
         "Could not find NET with id 0",
     ),
     "F040": Caught(
-        lambda: roce().change("node3", "gpu", cuda_driver="10.2"),
+        lambda: roce().broken("node3", "gpu", cuda_driver="10.2"),
         "gpu.driver_runs_the_cuda_of_torch",
         ("node3",),
         "runs CUDA 10.2 at most",
     ),
     "F042": Caught(
         lambda: with_interface(
-            leads_to(roce().environment(MASTER_ADDR="10.5.0.1"), "10.5.0.1"), *("node1", "eth1", "10.5.0.1")
+            leads_to(roce().with_variables(MASTER_ADDR="10.5.0.1"), "10.5.0.1"), *("node1", "eth1", "10.5.0.1")
         ),
         "master.first_node_knows_the_address_for_its_own",
         ("node1",),
@@ -312,7 +306,7 @@ CASES: dict[str, Caught | Written | Unseen] = {
     "F044": Written(
         both(lambda rank: accelerate(rank, 10), "yaml"),
         "processes_fit_gpus",
-        lambda: roce(2).change("node2", "gpu", devices=gpus(2)),
+        lambda: roce(2).broken("node2", "gpu", devices=gpus(2)),
         ("node2",),
     ),
     "F045": Written({"n0.yaml": accelerate(0, 7), "n1.yaml": accelerate(1, 2)}, "fields_agree"),
@@ -372,14 +366,14 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "(set by /etc/nccl.conf)",
     ),
     "F070": Caught(
-        lambda: roce().change("node3", "kernel", modules=("nvidia", "ib_uverbs"), is_driver_open=False),
+        lambda: roce().broken("node3", "kernel", modules=("nvidia", "ib_uverbs"), is_driver_open=False),
         "rdma.adapters_reach_gpu_memory",
         ("node3",),
         "neither nvidia_peermem nor dma-buf",
     ),
     "F071": Caught(
         lambda: device(
-            roce().environment(NCCL_IGNORE_NET_MISMATCH="1"), "node3", 1, open_error="Operation not permitted"
+            roce().with_variables(NCCL_IGNORE_NET_MISMATCH="1"), "node3", 1, open_error="Operation not permitted"
         ),
         "rdma.devices_can_be_opened",
         ("node3",),
@@ -389,7 +383,7 @@ CASES: dict[str, Caught | Written | Unseen] = {
         lambda: flapped("node3"), "rdma.no_link_went_down_during_the_run", ("node3",), "mlx5_7:1 went down 3 times"
     ),
     "F075": Caught(
-        lambda: infiniband().rdma_port("node3", state="DOWN", physical_state="Polling"),
+        lambda: infiniband().broken_rdma_port("node3", state="DOWN", physical_state="Polling"),
         "rdma.ports_are_active",
         ("node3",),
         "mlx5_0:1 is DOWN (Polling)",
@@ -401,7 +395,7 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "mlx5_0:1: it cannot be opened",
     ),
     "F079": Caught(
-        lambda: roce().environment(NCCL_IB_GID_INDEX="1"), "rdma.gid_index_is_routable_roce_v2", ALL, "link-local"
+        lambda: roce().with_variables(NCCL_IB_GID_INDEX="1"), "rdma.gid_index_is_routable_roce_v2", ALL, "link-local"
     ),
     "F080": Caught(
         lambda: without_gid(roce(), "node3", 3), "rdma.gid_index_exists_on_every_node", ("node3",), "GID index 3"
@@ -432,27 +426,27 @@ CASES: dict[str, Caught | Written | Unseen] = {
         verdict="error",
     ),
     "F091": Caught(
-        lambda: roce().change("node3", "gpu", devices=gpus(8, compute_mode="Exclusive_Process")),
+        lambda: roce().broken("node3", "gpu", devices=gpus(8, compute_mode="Exclusive_Process")),
         "gpu.none_is_held_back",
         ("node3",),
         "compute mode Exclusive_Process",
     ),
     "F093": Caught(
-        lambda: roce().change("node3", "limits", memlock_soft_bytes=8192 << 10),
+        lambda: roce().broken("node3", "limits", memlock_soft_bytes=8192 << 10),
         "limits.memlock_is_enough_for_rdma",
         ("node3",),
         "memlock: 8388608 bytes",
     ),
     "F094": Caught(
         lambda: (
-            roce().change("node3", "limits", memlock_soft_bytes=65536).change("node3", "identity", context="container")
+            roce().broken("node3", "limits", memlock_soft_bytes=65536).broken("node3", "identity", context="container")
         ),
         "limits.memlock_is_enough_for_rdma",
         ("node3",),
         "65536 bytes in this container session",
     ),
     "F096": Caught(
-        lambda: roce().change("node3", "limits", shm_free_bytes=64 << 20),
+        lambda: roce().broken("node3", "limits", shm_free_bytes=64 << 20),
         "limits.shared_memory_is_enough",
         ("node3",),
         "64 MiB free in /dev/shm",
@@ -479,18 +473,18 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "this node sees another folder",
     ),
     "F107": Caught(
-        lambda: ethernet().change("node3", "clock", offset_seconds=900.0), "clock.clocks_agree", ("node3",), "+900 s"
+        lambda: healthy().broken("node3", "clock", offset_seconds=900.0), "clock.clocks_agree", ("node3",), "+900 s"
     ),
     "F110": Caught(
-        lambda: roce().rdma_port("node3", active_mtu=1024),
+        lambda: roce().broken_rdma_port("node3", active_mtu=1024),
         "rdma.active_mtu_is_the_same_on_every_node",
         ("node3",),
         "1024 on node3",
     ),
     "F111": Caught(
         lambda: on_every_node(
-            infiniband().environment(NVSHMEM_IB_ENABLE_IBGDA="1"),
-            lambda run, name: run.rdma_port(name, active_mtu=1024),
+            infiniband().with_variables(NVSHMEM_IB_ENABLE_IBGDA="1"),
+            lambda run, name: run.broken_rdma_port(name, active_mtu=1024),
         ),
         "rdma.active_mtu_is_enough_for_device_initiated_traffic",
         ALL,
@@ -498,7 +492,7 @@ CASES: dict[str, Caught | Written | Unseen] = {
     ),
     "F113": Caught(
         lambda: on_every_node(
-            roce(), lambda run, name: run.change(name, "rdma", devices=()).interface(name, speed_mbps=1000)
+            roce(), lambda run, name: run.broken(name, "rdma", devices=()).broken_interface(name, speed_mbps=1000)
         ),
         "network.training_interface_is_fast_enough_for_gpus",
         ALL,
@@ -521,7 +515,7 @@ CASES: dict[str, Caught | Written | Unseen] = {
         verdict="error",
     ),
     "F120": Caught(
-        lambda: roce().change("node3", "gpu", topology=topology(8, nearest=(0, 0, 2, 3, 4, 5, 6, 7))),
+        lambda: roce().broken("node3", "gpu", topology=topology(8, nearest=(0, 0, 2, 3, 4, 5, 6, 7))),
         "gpu.adapters_are_as_near_on_every_node",
         ("node3",),
         "mlx5_0",
@@ -547,7 +541,7 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "scontrol_runs_outside_the_container",
     ),
     "F130": Caught(
-        lambda: resolves(resolves(ethernet(), "node1", "node2"), "node1", "node3"),
+        lambda: resolves(resolves(healthy(), "node1", "node2"), "node1", "node3"),
         "names.peers_can_be_resolved",
         ("node1",),
         "cannot resolve the hostname of any peer",

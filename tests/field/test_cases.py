@@ -8,7 +8,7 @@ import pytest
 
 from preflight.launch.rules.check import check_texts
 from preflight.ledger.findings import Verdict
-from tests.checks.cluster import judge
+from tests.checks.samples import judge
 from tests.field.cases import CASES, Caught, Unseen, Written
 from tests.recordings import REPORTED
 
@@ -18,7 +18,7 @@ BAD = {Verdict.FAIL, Verdict.WARN}
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if isinstance(case, Caught)])
 def test_a_broken_cluster_is_told_with_its_node(name):
-    """The check names exactly the broken nodes, says what is wrong, and how to mend it."""
+    """The check names exactly the broken nodes, says what is wrong, and how to fix it."""
     case = CASES[name]
     wanted = {Verdict.ERROR} if case.verdict == "error" else BAD
     broken = [finding for finding in judge(case.check, case.run()) if finding.verdict in wanted]
@@ -29,7 +29,7 @@ def test_a_broken_cluster_is_told_with_its_node(name):
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if isinstance(case, Written)])
 def test_a_mistake_in_launch_files_is_told_with_its_line(name):
-    """The rule names a line of the file, the nodes where a cluster shows them, and how to mend it."""
+    """The rule names a line of the file, the nodes where a cluster shows them, and how to fix it."""
     case = CASES[name]
     findings, _ = check_texts(case.texts, case.run().cluster if case.run else None)
     broken = [f for f in findings if f.check == f"launch.{case.rule}" and f.verdict in BAD]

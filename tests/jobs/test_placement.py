@@ -12,14 +12,14 @@ from preflight.jobs.placement import Crew
 from preflight.launch.job import Start, Starting
 from preflight.ledger.findings import Where
 from preflight.options.options import Options
-from tests.checks.cluster import FakeRun, ethernet, roce
+from preflight.testing import FakeRun, healthy, roce
 
 NODES = ("node1", "node2")
 
 
 def crew_of(given: FakeRun, names: tuple[str, ...] = ("node1", "node2", "node3"), **options) -> Crew:
     """The nodes that answered so, of those asked for."""
-    return Crew(given.cluster, names, Options(hosts=",".join(names), **options))
+    return Crew(given.cluster, names, Options(**options))
 
 
 def test_nodes_with_gpus_get_a_rank_a_gpu():
@@ -35,8 +35,8 @@ def test_nodes_with_gpus_get_a_rank_a_gpu():
 
 def test_nodes_without_gpus_get_a_rank_each_and_one_node_two():
     """A world of one would prove nothing."""
-    assert crew_of(ethernet()).planned() == ("node1", "node2", "node3")
-    assert crew_of(ethernet(1), ("node1",)).planned() == ("node1", "node1")
+    assert crew_of(healthy()).planned() == ("node1", "node2", "node3")
+    assert crew_of(healthy(1), ("node1",)).planned() == ("node1", "node1")
 
 
 def test_the_users_number_wins_over_slots_and_slots_over_gpus():
@@ -47,7 +47,7 @@ def test_the_users_number_wins_over_slots_and_slots_over_gpus():
         assert len(crew.planned()) == ranks
 
 
-@pytest.mark.parametrize(("asked", "given", "used"), [("gloo", roce(), "gloo"), ("auto", ethernet(), "gloo")])
+@pytest.mark.parametrize(("asked", "given", "used"), [("gloo", roce(), "gloo"), ("auto", healthy(), "gloo")])
 def test_the_backend_is_the_users_or_what_fits(asked, given, used):
     """GPUs may be left idle on request."""
     assert crew_of(given, backend=asked).backend == used
@@ -55,8 +55,8 @@ def test_the_backend_is_the_users_or_what_fits(asked, given, used):
 
 def test_a_job_runs_on_the_nodes_that_answered():
     """Rank 0 meets the others at its training address; the layers of the environment go with it."""
-    given = ethernet()
-    given.failures = {"node1": "no route"}
+    given = healthy()
+    given = given.unreached("node1", "no route")
     job = crew_of(given, env=("A=1",)).job("train", {"steps": 1}, seconds=60.0)
     assert job.nodes == ("node2", "node3")
     assert job.master_address == "10.0.0.2"
@@ -71,11 +71,11 @@ def by_hand(*ranks: tuple[int, ...]) -> Starting:
 
 def test_ranks_run_where_the_users_files_place_them():
     """As many as each file starts, by the numbers that it gives them."""
-    crew = crew_of(ethernet(2), NODES, starting=by_hand((0, 2), (1,)))
+    crew = crew_of(healthy(2), NODES, starting=by_hand((0, 2), (1,)))
     assert crew.planned() == ("node1", "node2", "node1")
     assert [place.local_rank for place in crew.placements(crew.options.starting)] == [0, 0, 1]
     free = Starting((Start("torchrun", Where("f.sh", 1), processes=2, rendezvous="c10d"),))
-    crew = crew_of(ethernet(2), NODES, starting=free)
+    crew = crew_of(healthy(2), NODES, starting=free)
     assert crew.planned() == ()
     assert len(crew.placements(free)) == 4
 
@@ -83,11 +83,11 @@ def test_ranks_run_where_the_users_files_place_them():
 def test_files_of_another_number_of_nodes_place_nothing():
     """Rather than a job that waits for a node that nobody starts."""
     with pytest.raises(NotMeasured, match="the launch files start 2 nodes; the job would have 3"):
-        crew_of(ethernet(), starting=by_hand((0,), (1,))).planned()
+        crew_of(healthy(), starting=by_hand((0,), (1,))).planned()
 
 
 def test_the_jobs_own_meeting_place_is_looked_at_and_not_borrowed():
     """The user's MASTER_ADDR reaches the facts, and no rank of ours."""
-    crew = crew_of(ethernet(), launch_variables=(("MASTER_ADDR", "n9"), ("NCCL_DEBUG", "INFO")))
+    crew = crew_of(healthy(), launch_variables=(("MASTER_ADDR", "n9"), ("NCCL_DEBUG", "INFO")))
     assert crew.options.layers == [("launch files", {"MASTER_ADDR": "n9", "NCCL_DEBUG": "INFO"})]
     assert crew.job("train", {}, seconds=9.0).environment == (("launch files", {"NCCL_DEBUG": "INFO"}),)

@@ -22,7 +22,7 @@ from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.results import Mesh
 from preflight.settings import Settings
-from tests.checks.cluster import FakeRun, ethernet
+from preflight.testing import FakeRun, healthy
 
 ALL = ("node1", "node2", "node3")
 
@@ -49,7 +49,7 @@ def raising(error: BaseException, *, on: tuple[str, ...] = ALL):
 
 
 def findings(asked: Check, run: FakeRun | None = None, ledger: Ledger | None = None, **more) -> list[Finding]:
-    return Judge(run or ethernet(), ledger or Ledger(), Settings(), **more).judge(asked)
+    return Judge(run or healthy(), ledger or Ledger(), Settings(), **more).judge(asked)
 
 
 def told(found: list[Finding]) -> list[tuple[str, tuple[str, ...], str]]:
@@ -94,6 +94,30 @@ def test_a_broken_check_says_where():
     assert "\n" not in message
 
 
+def test_a_misspelt_fact_is_the_checks_own_error_and_names_those_there_are():
+    """At the line of the check that asked for it."""
+
+    def body(node):
+        assert node.kernel.memory > 0
+
+    (finding,) = findings(check(body))
+    assert finding.verdict is Verdict.ERROR
+    assert "Kernel has no fact 'memory'; it has cgroup_memory_bytes, memory_available_bytes" in finding.message
+    assert "(test_judge.py:" in finding.message
+
+
+def test_asserts_without_a_message_are_folded_by_what_they_say():
+    """pytest prints the whole facts of each node below it, which would make a finding of every node."""
+
+    def body(node):
+        """It holds."""
+        assert node.kernel.cpus_allowed == 7
+
+    (finding,) = findings(check(body))
+    assert finding.nodes == ALL
+    assert finding.message == "assert node.kernel.cpus_allowed == 7: 64 == 7"
+
+
 @pytest.mark.parametrize(("error", "verdict", "message"), EXCEPTIONS, ids=lambda value: type(value).__name__)
 def test_an_exception_of_a_cluster_check_is_the_verdict_of_all(error, verdict, message):
     """But a Blame names whom it blames, and a fact that is absent is no error: nobody has it."""
@@ -126,7 +150,7 @@ def test_equal_outcomes_are_one_finding_in_hosts_order():
         """Jumbo frames."""
         assert node.name not in mtus, f"mtu is {mtus[node.name]}"
 
-    found = findings(check(body), ethernet(16))
+    found = findings(check(body), healthy(16))
     assert [(str(f.verdict), len(f.nodes)) for f in found] == [("pass", 13), ("fail", 2), ("fail", 1)]
     assert found[1].nodes == ("node3", "node7")
     assert found[0].nodes[:3] == ("node1", "node2", "node4")
@@ -206,7 +230,7 @@ def test_a_blame_of_nobody_known_is_everybodys():
 
 def test_nodes_without_the_fact_are_errors_beside_those_that_are_blamed():
     """A comparison goes on with those that have it; who is blamed is not also unmeasured."""
-    run = ethernet(5)
+    run = healthy(5)
 
     def body(cluster):
         """T."""
@@ -236,7 +260,7 @@ def test_nodes_without_the_fact_are_errors_where_nobody_is_blamed():
 
 def test_what_one_check_could_not_measure_does_not_stay_for_the_next():
     """Each check starts from a clean cluster."""
-    run = ethernet()
+    run = healthy()
     judge = Judge(run, Ledger(), Settings())
     judge.judge(check(lambda cluster: cluster.cannot_judge("node1", FactMissing("a", "b")), kind="cluster"))
     assert told(judge.judge(check(lambda cluster: None, kind="cluster")))[0][:2] == ("pass", ALL)
@@ -244,8 +268,8 @@ def test_what_one_check_could_not_measure_does_not_stay_for_the_next():
 
 def test_nodes_that_were_not_reached_are_errors_of_every_check():
     """Once with the reason, elsewhere as blocked by that; the others are judged."""
-    run = ethernet()
-    run.failures = {"node2": "login refused"}
+    run = healthy()
+    run = run.unreached("node2", "login refused")
     reach = findings(check(raising(ValueError(), on=()), name=REACH_CHECK), run)
     assert told(reach)[0] == ("error", ("node2",), "not reached: login refused")
     assert reach[0].fix
@@ -258,8 +282,8 @@ def test_nodes_that_were_not_reached_are_errors_of_every_check():
 
 def test_a_run_that_reached_nobody_is_all_errors():
     """No body is evaluated, and no cell is left out."""
-    run = ethernet()
-    run.failures = dict.fromkeys(run.names, "no route")
+    run = healthy()
+    run = dataclasses.replace(run, failures=dict.fromkeys(run.names, "no route"))
 
     def body(cluster):
         """T."""
@@ -283,8 +307,10 @@ def ledger_with(*verdicts: tuple[str, Verdict, str]) -> Ledger:
 def test_a_job_does_not_start_while_a_gate_is_closed(kind, verdict):
     """One cause, told once with its nodes, instead of a hang in every later stage."""
     ledger = ledger_with(("names.resolve", verdict, "x"))
-    run = ethernet()
-    run.measured_bench = run.measured_training = None  # would break the check if it were asked for
+    run = healthy()
+    run = dataclasses.replace(
+        run, measured_bench=None, measured_training=None
+    )  # would break the check if it were asked for
     assert told(findings(check(lambda **_: None, kind=kind), run, ledger)) == [
         ("error", ALL, "not started: names.resolve on node2")
     ]
@@ -306,9 +332,13 @@ def test_checks_that_say_nothing_about_starting_close_no_gate():
 @pytest.mark.parametrize("kind", ["bench", "training"])
 def test_pruning_starts_a_job_on_the_nodes_that_the_gate_does_not_name(kind):
     """The others are judged, the one left out stays an error, and the run is told whom to leave out."""
-    run = ethernet()
     left_out = []
-    run.leave_out = left_out.append
+
+    class Noting(FakeRun):
+        def leave_out(self, names):
+            left_out.append(names)
+
+    run = Noting(**vars(healthy()))
     ledger = ledger_with(("names.resolve", Verdict.FAIL, "x"))
     assert told(findings(check(lambda **_: None, kind=kind), run, ledger, is_pruning=True)) == [
         ("error", ("node2",), "not started: pruned for names.resolve on node2"),
@@ -334,8 +364,8 @@ def test_pruning_leaves_out_every_bad_node_but_not_for_what_all_share():
 
 def test_pruning_a_node_that_did_not_answer_starts_the_job_on_the_others():
     """Its own cell is blocked as in every check; theirs are judged."""
-    run = ethernet()
-    run.failures = {"node2": "login refused"}
+    run = healthy()
+    run = run.unreached("node2", "login refused")
     ledger = ledger_with((REACH_CHECK, Verdict.ERROR, "not reached: login refused"))
     found = told(findings(check(lambda bench: None, kind="bench"), run, ledger, is_pruning=True))
     assert found == [("error", ("node2",), f"blocked by {REACH_CHECK}"), ("pass", ("node1", "node3"), "site.subject")]
@@ -386,7 +416,7 @@ class Failing(FakeRun):
 
 def test_a_job_that_gives_nothing_is_an_error_with_its_reason():
     """For every node, and without evaluating the body."""
-    run = ethernet()
+    run = healthy()
     failing = Failing(**vars(run))
     assert told(findings(check(lambda bench: 1 / 0, kind="bench"), failing)) == [
         ("error", ALL, "not measured: the deadline of 45 s was reached")
@@ -398,7 +428,7 @@ def test_a_job_that_gives_nothing_is_an_error_with_its_reason():
 
 def test_a_mesh_of_one_node_does_not_apply():
     """There is nobody to connect to, and no mesh is started."""
-    failing = Failing(**vars(ethernet(1)))
+    failing = Failing(**vars(healthy(1)))
     assert told(findings(check(lambda mesh: 1 / 0, kind="mesh"), failing)) == [
         ("skip", ("node1",), "one node: there is no peer to connect to")
     ]
@@ -406,8 +436,9 @@ def test_a_mesh_of_one_node_does_not_apply():
 
 def test_nodes_that_took_no_part_in_the_mesh_are_not_measured():
     """The rest of the mesh is judged."""
-    run = ethernet()
-    run.measured_mesh = Mesh(edges=2, ok=2, failed=(), unmeasured={"node3": "no training interface"})
+    run = healthy()
+    mesh = Mesh(edges=2, ok=2, failed=(), unmeasured={"node3": "no training interface"})
+    run = dataclasses.replace(run, measured_mesh=mesh)
     assert told(findings(check(lambda mesh: None, kind="mesh"), run)) == [
         ("error", ("node3",), "not measured: mesh: no training interface"),
         ("pass", ("node1", "node2"), "site.subject"),
@@ -455,6 +486,6 @@ def test_a_job_that_does_not_apply_is_a_skip_with_its_reason():
         def training(self):
             raise NotApplicable("the reference job was not started: srun starts it")
 
-    run = NotHere(**vars(ethernet()))
+    run = NotHere(**vars(healthy()))
     asked = check(lambda training: None, kind="training", name="training.x")
     assert told(findings(asked, run)) == [("skip", ALL, "the reference job was not started: srun starts it")]

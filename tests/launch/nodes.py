@@ -31,39 +31,55 @@ def node(
     links += [_interface(name, place + 2, f"10.{place}.0.{number}") for place, name in enumerate(interfaces)]
     subjects = {
         "identity": Identity(
-            f"node{number}",
-            f"node{number}.lan",
-            "b",
-            "6",
-            "x86_64",
-            64,
-            1 << 40,
-            0,
-            f"10.0.0.{number}",
-            (f"10.0.0.{number}",),
-            (),
-            "ssh",
+            hostname=f"node{number}",
+            fqdn=f"node{number}.lan",
+            boot_id="b",
+            kernel="6",
+            machine="x86_64",
+            cpu_count=64,
+            memory_bytes=1 << 40,
+            user_id=0,
+            hostname_address=f"10.0.0.{number}",
+            hostname_addresses=(f"10.0.0.{number}",),
+            fqdn_addresses=(),
+            context="ssh",
         ),
-        "network": Network(tuple(links), (), (32768, 60999), interfaces[0]),
-        "ports": Ports(tuple(Listener("0.0.0.0", port, "nginx", Missing("?")) for port in listening)),
+        "network": Network(
+            interfaces=tuple(links), gateways=(), ephemeral_ports=(32768, 60999), training=interfaces[0]
+        ),
+        "ports": Ports(listeners=tuple(Listener("0.0.0.0", port, "nginx", Missing("?")) for port in listening)),
         "gpu": Gpus(
-            tuple(Gpu(i, model, f"u{i}", 80000, f"{i}", "Default", "Disabled", 0) for i in range(gpus)), "1", "12"
+            devices=tuple(
+                Gpu(
+                    index=i,
+                    name=model,
+                    uuid=f"u{i}",
+                    memory_mib=80000,
+                    bus_id=f"{i}",
+                    compute_mode="Default",
+                    mig_mode="Disabled",
+                    processes=0,
+                )
+                for i in range(gpus)
+            ),
+            driver="1",
+            cuda_driver="12",
         ),
-        "rdma": Rdma(tuple(_hca(name, number) for name in hcas)),
+        "rdma": Rdma(devices=tuple(_hca(name, number) for name in hcas)),
         "software": Software(
-            "3.11",
-            "cpython",
-            python,
-            "glibc",
-            {},
-            Missing("no"),
-            Missing("no"),
-            Missing("no"),
-            Missing("no"),
-            Missing("no"),
-            Missing("no"),
+            python="3.11",
+            implementation="cpython",
+            executable=python,
+            libc="glibc",
+            packages={},
+            torch=Missing("no"),
+            torch_cuda=Missing("no"),
+            torch_hip=Missing("no"),
+            cudnn=Missing("no"),
+            nccl=Missing("no"),
+            torch_path=Missing("no"),
         ),
-        "environment": Environment({name: Variable(value, "/etc/nccl.conf") for name, value in conf}),
+        "environment": Environment(variables={name: Variable(value, "/etc/nccl.conf") for name, value in conf}),
     }
     return NodeFacts(f"node{number}", index, f"10.0.0.{number}", subjects, {})
 
@@ -79,7 +95,16 @@ def cluster_of(*nodes):
 
 
 def _interface(name, index, address):
-    return Interface(name, index, (Address(address, 24, "inet"),), 1500, 0, True, name == "lo", False)
+    return Interface(
+        name=name,
+        index=index,
+        addresses=(Address(address, 24, "inet"),),
+        mtu=1500,
+        speed_mbps=0,
+        is_up=True,
+        is_loopback=name == "lo",
+        is_physical=False,
+    )
 
 
 def _hca(name, number):
@@ -87,5 +112,15 @@ def _hca(name, number):
         Gid(0, f"fe80::{number}", "IB/RoCE v1", "eth0"),
         Gid(3, f"::ffff:10.0.0.{number}", "RoCE v2", "eth0"),
     )
-    port = RdmaPort(1, "ACTIVE", "LinkUp", 400.0, "Ethernet", gids, Missing("no"), Missing("no"), {})
-    return RdmaDevice(name, Missing("no"), Missing("no"), Missing("no"), (port,))
+    port = RdmaPort(
+        number=1,
+        state="ACTIVE",
+        physical_state="LinkUp",
+        rate_gbps=400.0,
+        link_layer="Ethernet",
+        gids=gids,
+        lid=Missing("no"),
+        sm_lid=Missing("no"),
+        counters={},
+    )
+    return RdmaDevice(name=name, firmware=Missing("no"), board=Missing("no"), node_type=Missing("no"), ports=(port,))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from preflight.launch.read import read_files
 from preflight.launch.rules.check import check_files
 from tests.launch.samples import failed, judged, rules
 
@@ -32,7 +33,8 @@ def rows():
 @pytest.mark.parametrize("name", rows())
 def test_a_file_of_the_field(name):
     """A known mistake gives exactly its finding, anything else no fail."""
-    found = [f.check.removeprefix("launch.") for f in check_files([str(FIELD / name)])[0] if str(f.verdict) == "fail"]
+    findings = check_files(read_files([str(FIELD / name)]))
+    found = [f.check.removeprefix("launch.") for f in findings if str(f.verdict) == "fail"]
     mistake = MISTAKES.get(Path(name).name)
     assert found == ([mistake] if mistake else [])
 
@@ -40,7 +42,7 @@ def test_a_file_of_the_field(name):
 @pytest.mark.skipif(not rows(), reason="the files of the field are not here")
 def test_all_files_of_the_field_at_once():
     """Unrelated files are not taken for one job."""
-    findings, _ = check_files([str(FIELD / name) for name in rows()])
+    findings = check_files(read_files([str(FIELD / name) for name in rows()]))
     found = sorted(f.check.removeprefix("launch.") for f in findings if str(f.verdict) == "fail")
     assert found == sorted(MISTAKES.values())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.errors import UsageError
+from preflight.launch.read import read_files
 from preflight.launch.rules.check import check_files
 from preflight.launch.text.detect import kind_of, template_line
 from tests.launch.samples import BATCHES, HOSTFILE, SBATCH, config, exports, judged, torchrun
@@ -44,8 +45,8 @@ def test_a_script_brings_its_configuration(tmp_path):
     (tmp_path / "c.yaml").write_text(config(num_processes="15"))
     script = tmp_path / "n.sh"
     script.write_text("accelerate launch --config_file c.yaml --num_machines 3 t.py\n")
-    findings, files = check_files([str(script)])
-    assert findings == ()
+    files = read_files([str(script)])
+    assert check_files(files) == ()
     assert files.plans[0].processes_per_node.value == 5
     assert files.plans[0].world_size.file.endswith("c.yaml")
 
@@ -54,12 +55,12 @@ def test_globs_and_files_that_are_not_there(tmp_path):
     """A pattern that fits nothing is a usage error."""
     (tmp_path / "n0.yaml").write_text(config(0))
     (tmp_path / "n1.yaml").write_text(config(0))
-    findings, files = check_files([str(tmp_path / "n*.yaml")])
+    files = read_files([str(tmp_path / "n*.yaml")])
     assert len(files.files) == 2
-    assert [found.check for found in findings] == ["launch.ranks_are_distinct"]
+    assert [found.check for found in check_files(files)] == ["launch.ranks_are_distinct"]
     for bad in ("missing.sh", "none*.yaml", ""):
         with pytest.raises(UsageError):
-            check_files([str(tmp_path / bad)])
+            read_files([str(tmp_path / bad)])
 
 
 def test_a_broken_yaml_is_one_line_with_its_place():

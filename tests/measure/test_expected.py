@@ -149,7 +149,16 @@ def test_within_a_node_nvlink_is_expected():
 def node(*, speed_mbps=100000, is_physical=True, mtu=9000, ports=(), **variables):
     """A node with eth0, RDMA ports (name, state, link layer, rate) and variables."""
     held = (Address("10.0.0.1", 24, "inet"),)
-    eth0 = Interface("eth0", 2, held, mtu, speed_mbps, is_up=True, is_loopback=False, is_physical=is_physical)
+    eth0 = Interface(
+        name="eth0",
+        index=2,
+        addresses=held,
+        mtu=mtu,
+        speed_mbps=speed_mbps,
+        is_up=True,
+        is_loopback=False,
+        is_physical=is_physical,
+    )
     gids = (Gid(3, "::ffff:10.0.0.1", "RoCE v2", "eth0"),)
     devices = tuple(
         RdmaDevice(
@@ -157,14 +166,26 @@ def node(*, speed_mbps=100000, is_physical=True, mtu=9000, ports=(), **variables
             firmware=ABSENT,
             board=ABSENT,
             node_type=ABSENT,
-            ports=(RdmaPort(1, state, ABSENT, rate, layer, gids if layer == "Ethernet" else (), ABSENT, ABSENT, {}),),
+            ports=(
+                RdmaPort(
+                    number=1,
+                    state=state,
+                    physical_state=ABSENT,
+                    rate_gbps=rate,
+                    link_layer=layer,
+                    gids=gids if layer == "Ethernet" else (),
+                    lid=ABSENT,
+                    sm_lid=ABSENT,
+                    counters={},
+                ),
+            ),
         )
         for name, state, layer, rate in ports
     )
     subjects = {
-        "network": Network((eth0,), (), (32768, 60999), "eth0"),
-        "rdma": Rdma(devices),
-        "environment": Environment({key: Variable(value, "node") for key, value in variables.items()}),
+        "network": Network(interfaces=(eth0,), gateways=(), ephemeral_ports=(32768, 60999), training="eth0"),
+        "rdma": Rdma(devices=devices),
+        "environment": Environment(variables={key: Variable(value, "node") for key, value in variables.items()}),
     }
     return NodeFacts("n1", 0, "10.0.0.1", subjects, {})
 

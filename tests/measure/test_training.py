@@ -10,11 +10,11 @@ from preflight.jobs.outcome import Outcome, RankStory, conclude
 from preflight.launch.job import Job, Placement
 from preflight.measure import training
 from preflight.options.options import Options
-from tests.checks.cluster import ethernet
+from preflight.testing import healthy
 
 PLACEMENTS = (Placement(0, "node1", 0, 1), Placement(1, "node2", 0, 1))
 JOB = Job("train", training.settings("gloo", Options()), PLACEMENTS, "10.0.0.1", (), 60.0)
-RANK = ethernet().training().ranks[0]
+RANK = healthy().training().ranks[0]
 
 
 def trained(rank: int) -> dict:

@@ -1,4 +1,4 @@
-"""A copy of the program with a newcomer's change applied, for the tests that prove how small such a change is."""
+"""How does a change of a newcomer get into a copy of this tree?"""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-HERE = Path(__file__).parent
+PARTS = ("preflight", "checks", "pyproject.toml", "README.md")
 
 
 def copied(folder: Path, diff: str) -> Path:
-    """A copy of the package and its checks in `folder`, with a diff of this folder applied."""
-    for name in ("preflight", "checks"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    alone = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}  # the copy is no part of a repository
-    subprocess.run(["git", "apply", str(HERE / diff)], cwd=folder, env=alone, check=True)
+    """A copy of what a newcomer changes, in `folder`, with a diff of this folder applied."""
+    for part in PARTS:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / part, folder / part)
+    # Without this a checkout above the folder would make git apply the diff there, or nowhere.
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
+    words = ["git", "apply", "--whitespace=error", str(Path(__file__).with_name(diff))]
+    subprocess.run(words, cwd=folder, env=environment, check=True, capture_output=True, text=True)
     return folder
 
 
 def touched(diff: str) -> list[str]:
     """The files that a diff changes or adds."""
-    return re.findall(r"^\+\+\+ b/(\S+)", (HERE / diff).read_text(), re.MULTILINE)
+    return re.findall(r"^\+\+\+ b/(\S+)", Path(__file__).with_name(diff).read_text(encoding="utf-8"), re.MULTILINE)

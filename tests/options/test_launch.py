@@ -74,7 +74,7 @@ def test_json_says_the_same(tmp_path, pair):
     assert len(document["plan"]["launches"]) == 2
 
 
-@pytest.mark.parametrize("words", [("check", "nowhere.yaml"), ("check",), ("write", "--out", "x"), ("mend",)])
+@pytest.mark.parametrize("words", [("check", "nowhere.yaml"), ("check",), ("write", "--out", "x"), ("repair",)])
 def test_wrong_words_are_one_line_and_4(tmp_path, words):
     """A missing file or option is a usage error without a traceback."""
     done = preflight("launch", *words, cwd=tmp_path)
@@ -151,23 +151,25 @@ FILES = {"a.sh": "torchrun --nnodes 2 --node_rank $1 --nproc_per_node 4 --master
 
 
 @pytest.mark.parametrize(
-    ("texts", "words", "told"),
+    ("texts", "words", "message"),
     [
         (FILES, {"launcher": "accelerate"}, "a.sh:1 starts the job with torchrun"),
         (FILES, {"launcher": "torchrun", "ranks_per_node": "2"}, "start 4 on a node"),
     ],
 )
-def test_options_that_contradict_the_files_are_refused(texts, words, told):
+def test_options_that_contradict_the_files_are_refused(texts, words, message):
     """With the line that says otherwise."""
     options = Options(ranks_per_node=words.get("ranks_per_node", "auto"))
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         with_files(options, read_texts(texts), launcher=words["launcher"])
 
 
-@pytest.mark.parametrize(("asked", "got"), [(None, "torchrun"), ("torchrun", "torchrun"), ("deepspeed", "deepspeed")])
-def test_the_launcher_comes_from_the_files(asked, got):
+@pytest.mark.parametrize(
+    ("launcher", "got"), [(None, "torchrun"), ("torchrun", "torchrun"), ("deepspeed", "deepspeed")]
+)
+def test_the_launcher_comes_from_the_files(launcher, got):
     """DeepSpeed's engine runs under torchrun's agents too."""
-    assert with_files(Options(), read_texts(FILES), launcher=asked).launcher == got
+    assert with_files(Options(), read_texts(FILES), launcher=launcher).launcher == got
 
 
 def test_a_launcher_that_was_asked_for_stands_in_for_files_that_start_nothing_here():

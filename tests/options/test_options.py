@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from preflight.errors import UsageError
-from preflight.options.options import PROFILES, Options, new_run_id
+from preflight.hosts import parse_hosts
+from preflight.launch import launchers
+from preflight.options.options import OPTIONS, PROFILES, Options, new_run_id, parse_options
+from preflight.options.sweep import OPERATIONS
+from preflight.settings import BenchSettings
 
 
 def test_the_defaults_are_a_good_run():
     """Nothing asked is the standard profile on this machine."""
     options = Options().checked()
-    assert (options.hosts, options.profile, options.deadline_seconds) == ("local", "standard", 300.0)
+    assert (options.hosts, options.profile, options.deadline_seconds) == (parse_hosts("local"), "standard", 300.0)
     assert options.layers == []
     assert options.reach.python is None
 
@@ -35,6 +40,10 @@ def test_a_profile_has_its_deadline_and_the_users_own_wins(profile, seconds):
         ({"strategy": "zero3"}, "--strategy 'zero3': not supported; wanted one of ddp, fsdp"),
         ({"precision": "fp16"}, "--precision 'fp16': not supported; wanted one of fp32, bf16"),
         ({"accumulate": "3"}, "--accumulate '3': not supported; wanted one of 1, 2, 4"),
+        ({"bench_dtype": "float8"}, "--bench-dtype 'float8': not supported; wanted one of float32"),
+        ({"bench_mode": "async"}, "--bench-mode 'async'"),
+        ({"bench_scope": "rail"}, "--bench-scope 'rail'"),
+        ({"bench_begin": "8M", "bench_end": "1M"}, "-b 8M -e 1M: the first size is larger than the last"),
         ({"checkpoint_dir": "here"}, "--checkpoint-dir here: wanted a path from /"),
         ({"launcher": "deepspeed", "strategy": "fsdp"}, "--launcher deepspeed trains with ZeRO stage 2"),
         ({"shared": ("data",)}, "--shared 'data': wanted a full path, the same on every node"),
@@ -68,7 +77,7 @@ def test_a_report_folder_that_is_a_file_is_refused(tmp_path):
     """Before anything runs; a folder may exist or not."""
     file = tmp_path / "file"
     file.write_text("")
-    with pytest.raises(UsageError, match="is there, and is not a folder"):
+    with pytest.raises(UsageError, match="exists and is not a folder"):
         Options(report_dir=file).checked()
     assert Options(report_dir=tmp_path).checked().folder == tmp_path
     assert Options(report_dir=tmp_path / "new").checked().folder == tmp_path / "new"
@@ -79,6 +88,8 @@ def test_a_stored_run_that_is_no_folder_is_refused(tmp_path):
     with pytest.raises(UsageError, match="nowhere: not a folder"):
         Options(from_run=tmp_path / "nowhere").checked()
     assert Options(from_run=tmp_path).checked().from_run == tmp_path
+    with pytest.raises(UsageError, match="--dry-run with --from"):
+        Options(from_run=tmp_path, dry_run=True).checked()
 
 
 def test_a_run_without_a_folder_reports_under_its_id():
@@ -106,3 +117,68 @@ def test_no_two_runs_have_one_id():
     ids = {new_run_id() for _ in range(200)}
     assert len(ids) == 200
     assert all(set(name) <= set("0123456789abcdef-") and len(name) == 22 for name in ids)
+
+
+def parsed(**values) -> Options:
+    return parse_options(values, command=("preflight",))
+
+
+def test_every_option_has_a_sentence_of_help():
+    """One that starts and ends as a sentence, fits beside its name and stands under a heading."""
+    for row in OPTIONS.values():
+        assert row.help[0].isupper(), row.name
+        assert row.help.endswith((".", "?")), row.name
+        assert len(row.help) <= 100, row.name
+        assert row.subject, row.name
+        assert bool(row.metavar) + bool(row.choices) + row.is_flag == 1, row.name
+
+
+def test_what_was_not_given_is_the_default_of_the_field():
+    """The same in a verb that lacks the option, in one where it was not given, and in a program."""
+    given = parsed(hosts=None, backend=None, env=None)
+    assert replace(given, run_id="x") == Options(command=("preflight",), run_id="x")
+
+
+def test_every_option_is_read_into_its_type():
+    """Hosts, files and folders are what they name; a list is a tuple without its end slashes."""
+    options = parsed(hosts="node[1-2]", deadline=60.0, shared=["/data/", "/"], report_dir="r", json="-", dry_run=True)
+    assert [host.name for host in options.hosts] == ["node1", "node2"]
+    assert (options.deadline_seconds, options.shared, options.report_dir) == (60.0, ("/data", "/"), Path("r"))
+    assert (options.json, options.dry_run) == ("-", True)
+
+
+def test_settings_are_the_file_that_was_named(tmp_path):
+    """One that cannot be read is named."""
+    (tmp_path / "p.toml").write_text("[bench]\nfail_below = 0.85\n")
+    assert parsed(settings=str(tmp_path / "p.toml")).settings.bench == BenchSettings(fail_below=0.85)
+    with pytest.raises(UsageError, match=r"nowhere\.toml is not a file"):
+        parsed(settings="nowhere.toml")
+
+
+def test_hosts_beside_a_stored_run_are_refused(tmp_path):
+    """The stored run is of its own hosts."""
+    with pytest.raises(UsageError, match="--hosts with --from"):
+        parsed(from_run=str(tmp_path), hosts="local")
+
+
+@pytest.mark.parametrize(("field", "name"), [("hosts", "--hosts"), ("from_run", "--from")])
+def test_an_empty_value_is_an_unset_variable_of_a_script(field, name):
+    """It must not mean this machine, nor this folder."""
+    with pytest.raises(UsageError, match=f"{name} is empty"):
+        parsed(**{field: " "})
+
+
+def test_the_full_profile_measures_everything():
+    """All collectives, and each GPU alone; both can be had without it."""
+    full = parsed(profile="full")
+    assert full.burn_in
+    assert full.sweep.operations == OPERATIONS
+    assert parsed(profile="full", bench_op="broadcast").sweep.operations == ("broadcast",)
+    assert (parsed().burn_in, parsed(bench_burn_in=True).burn_in) == (False, True)
+
+
+def test_the_launchers_are_those_that_can_start_a_job():
+    """They are looked up in the registry when they are needed."""
+    choices = OPTIONS["launcher"].choices
+    assert tuple(choices) == launchers.startable()
+    assert (len(choices), "torchrun" in choices, "slurm" in choices) == (len(launchers.startable()), True, False)

@@ -1,71 +1,95 @@
-"""Are the options the same words with the same meaning for pytest and for every verb?"""
+"""Is a field of a dataclass an option, with the words that a parser and --help need?"""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 
-import pytest
+from preflight.options.table import add_options, canonical, destination, option, options_of
 
-from preflight.options.options import Options
-from preflight.options.table import OPTIONS, Chosen, canonical, destination
+RUN, BENCH = frozenset({"run"}), frozenset({"bench"})
 
 
-def parsed(*words: str) -> dict:
+@dataclass(frozen=True)
+class Sample:
+    """A value, a flag, a list, a number, a choice, a file, and a field that is no option."""
+
+    env: tuple[str, ...] = option((), "job", "A variable.", RUN | BENCH, metavar="NAME=VALUE")
+    dry_run: bool = option(False, "job", "Contact no host.", RUN)
+    deadline: float | None = option(None, "time", "The limit.", RUN, metavar="SECONDS", number=float, convert=float)
+    backend: str = option("auto", "job", "The backend.", RUN, choices=("auto", "gloo"))
+    json: str = option("", "time", "JSON.", RUN, metavar="FILE", file_or_stdout=True)
+    bench_size: int = option(8, "sizes", "The size.", BENCH, letter="-b", metavar="SIZE", convert=int, shown="8")
+    from_run: str = option("", "time", "A run.", RUN, name="from", metavar="RUN")
+    run_id: str = "x"
+
+
+OPTIONS = options_of(Sample)
+
+
+def parsed(verb: str, *words: str) -> dict:
     parser = argparse.ArgumentParser()
-    for name, attributes in OPTIONS.items():
-        parser.add_argument(f"--{name}", dest=name.replace("-", "_"), **attributes)
+    add_options(parser, OPTIONS, verb)
     return vars(parser.parse_args(words))
 
 
-def test_every_option_has_a_line_of_help():
-    """One that fits beside its name, and says what is taken."""
-    for name, attributes in OPTIONS.items():
-        assert attributes["help"], name
-        assert len(attributes["help"]) <= 100, name
-        assert ("metavar" in attributes) != (attributes.get("action") == "store_true"), name
+def read(verb: str, *words: str) -> Sample:
+    given = {name: value for name, value in parsed(verb, *words).items() if value is not None}
+    return Sample(**{name: OPTIONS[name].read(value) for name, value in given.items()})
 
 
-@pytest.mark.parametrize("name", ["backend", "profile", "ranks-per-node", "wrap", "ssh-option", "deadline"])
-def test_the_default_on_the_command_line_is_that_of_the_run(name):
-    """What is not given means the same in a verb, in pytest and in a program."""
-    field = name.replace("-", "_")
-    assert parsed()[field] == getattr(Options(), field)
+def test_a_field_made_by_option_is_one_and_no_other():
+    """By its name with dashes, or the name that it is given."""
+    assert [row.name for row in OPTIONS.values()] == [
+        "env",
+        "dry-run",
+        "deadline",
+        "backend",
+        "json",
+        "bench-size",
+        "from",
+    ]
+    assert OPTIONS["from_run"].field == "from_run"
 
 
-def test_a_launcher_that_was_not_named_is_the_launch_files_or_direct():
-    """Only one that was named can contradict the files."""
-    assert parsed()["launcher"] is None
-    assert Options().launcher == "direct"
+def test_what_is_not_given_is_none_and_the_default_of_the_field_holds():
+    """So a second name of the same option cannot hide what the first was given."""
+    assert set(parsed("run").values()) == {None}
+    assert read("run") == Sample()
 
 
-def test_an_option_that_was_not_given_reads_as_its_default():
-    """A verb that has no such option does as if it had not been given."""
-    chosen = Chosen({"hosts": "node1"})
-    assert chosen["hosts"] == "node1"
-    assert chosen["ranks_per_node"] == "auto"
-    assert chosen["env"] == []
-    assert chosen["json"] is None
+def test_a_verb_has_its_own_options_alone():
+    """Under the names that are plain there; the others are unknown."""
+    assert set(parsed("run")) == {"env", "dry_run", "deadline", "backend", "json", "from_run"}
+    assert read("bench", "--size", "16").bench_size == read("bench", "-b", "16").bench_size == 16
 
 
-def test_an_option_that_does_not_exist_is_a_bug_that_shows():
-    """No misspelt name reads as nothing."""
-    with pytest.raises(KeyError):
-        Chosen({})["host"]
+def test_values_are_read_as_the_field_has_them():
+    """A list is a tuple and adds up, a number is one, a flag is True; --json alone means here."""
+    assert read("run", "--env", "A=1", "--env", "B=2").env == ("A=1", "B=2")
+    assert read("run", "--deadline", "60").deadline == 60.0
+    assert read("run", "--dry-run").dry_run is True
+    assert read("run", "--json").json == "-"
+    assert read("run", "--json", "out.json").json == "out.json"
+    assert read("run", "--from", "reports/x").from_run == "reports/x"
 
 
-def test_json_takes_a_file_or_none():
-    """Alone it means here; a word after it is the file."""
-    assert parsed("--json")["json"] == "-"
-    assert parsed("--json", "out.json")["json"] == "out.json"
+def test_help_has_a_heading_for_each_subject_and_the_defaults():
+    """The choices stand beside the name; a flag has no default to show."""
+    parser = argparse.ArgumentParser()
+    add_options(parser, OPTIONS, "run")
+    text = parser.format_help()
+    assert "\njob:\n" in text
+    assert "\ntime:\n" in text
+    assert "sizes" not in text
+    assert "--backend {auto,gloo}\n" in text
+    assert "The backend. Default: auto." in text
+    assert "Contact no host.\n" in text
 
 
-def test_variables_add_up():
-    """--env is repeatable, and two command lines do not share the list."""
-    assert parsed("--env", "A=1", "--env", "B=2")["env"] == ["A=1", "B=2"]
-    assert parsed()["env"] == []
-
-
-def test_canonical_names_are_nobody_elses():
-    """What pytest knows an option by, and where its value lies."""
-    assert canonical("ranks-per-node") == "--preflight-ranks-per-node"
-    assert destination("ranks-per-node") == "preflight_ranks_per_node"
+def test_pytest_knows_an_option_by_a_name_of_its_own():
+    """And leaves the choices to us, which names what was wanted on one line."""
+    row = OPTIONS["backend"]
+    assert (canonical(row), destination(OPTIONS["from_run"])) == ("--preflight-backend", "preflight_from_run")
+    assert row.words(with_choices=False)["metavar"] == "{auto,gloo}"
+    assert "choices" not in row.words(with_choices=False)

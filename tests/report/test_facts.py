@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.facts.value import Missing
 from preflight.report.facts import ROWS, compared
 from preflight.report.facts import told as every_row
-from tests.checks.cluster import ABSENT, ethernet, roce, with_second_address
+from preflight.testing import healthy, roce
+from preflight.testing.hardware import ABSENT
+from tests.checks.samples import with_second_address
 
 
 def told(run, node="node1"):
@@ -17,7 +18,7 @@ def told(run, node="node1"):
 def test_a_node_with_gpus_and_rdma_is_told_in_a_word_each():
     """What people compare first: names, links, versions, devices, limits."""
     run = roce()
-    run.change("node1", "identity", fqdn="node1.example.org", memory_bytes=512 << 30)
+    run = run.broken("node1", "identity", fqdn="node1.example.org", memory_bytes=512 << 30)
     rows = told(run)
     assert rows == {
         **rows,
@@ -48,7 +49,7 @@ def test_a_node_with_gpus_and_rdma_is_told_in_a_word_each():
 
 def test_a_node_without_devices_says_none_or_why():
     """No GPU is an answer; a driver that is not there has a reason."""
-    rows = told(ethernet())
+    rows = told(healthy())
     assert rows["GPUs"] == "none"
     assert rows["RDMA"] == "none"
     assert rows["variables"] == "none"
@@ -58,9 +59,9 @@ def test_a_node_without_devices_says_none_or_why():
 
 def test_every_row_has_words_when_everything_is_missing():
     """A node that told nothing still gives a whole column, with the reason in brackets."""
-    run = ethernet()
-    reasons = dict.fromkeys(run.subjects["node1"], Missing("the tool broke"))
-    run.missing = {"node1": {name: reason for name, reason in reasons.items() if name != "network"}}
+    run = healthy()
+    for name in run.subjects["node1"].keys() - {"network"}:
+        run = run.without("node1", name, "the tool broke")
     for title, value in told(run).items():
         assert value, title
         if "interface" not in title and title not in {"its MTU", "its speed", "default gateway", "ephemeral ports"}:
@@ -69,10 +70,10 @@ def test_every_row_has_words_when_everything_is_missing():
 
 def test_a_link_that_tells_no_rate_says_so():
     """veth's made-up figure is not shown as a speed."""
-    run = ethernet().interface("node1", is_physical=False, speed_mbps=10000)
+    run = healthy().broken_interface("node1", is_physical=False, speed_mbps=10000)
     assert told(run)["its speed"] == "(not a hardware interface)"
-    run = ethernet().interface("node1", speed_mbps=0)
-    assert told(run)["its speed"] == "(the driver tells no speed)"
+    run = healthy().broken_interface("node1", speed_mbps=0)
+    assert told(run)["its speed"] == "(the driver reports no speed)"
 
 
 def test_mixed_gpus_are_all_named():
@@ -82,8 +83,8 @@ def test_mixed_gpus_are_all_named():
     import msgspec
 
     odd = (msgspec.structs.replace(devices[0], name="NVIDIA A100"), *devices[1:])
-    assert told(run.change("node1", "gpu", devices=odd))["GPUs"] == "8 x NVIDIA A100, NVIDIA H200"
-    assert told(run.change("node1", "gpu", devices=ABSENT))["GPUs"] == "(not there)"
+    assert told(run.broken("node1", "gpu", devices=odd))["GPUs"] == "8 x NVIDIA A100, NVIDIA H200"
+    assert told(run.broken("node1", "gpu", devices=ABSENT))["GPUs"] == "(not there)"
 
 
 @pytest.mark.parametrize("title", ROWS)
@@ -96,13 +97,13 @@ def test_rows_of_equal_nodes_are_equal(title):
 
 def test_the_chosen_interface_is_the_one_that_is_told():
     """Not the first, but the one that the job's variables choose."""
-    run = with_second_address(ethernet(), "node1", "192.168.7.1").environment(GLOO_SOCKET_IFNAME="mgmt0")
+    run = with_second_address(healthy(), "node1", "192.168.7.1").with_variables(GLOO_SOCKET_IFNAME="mgmt0")
     assert told(run)["training interface"] == "mgmt0 192.168.7.1/24"
 
 
 def test_rows_are_compared_over_nodes_and_those_that_differ_come_first():
     """The most frequent value first; what each node has of its own by nature is no difference."""
-    run = ethernet().interface("node3", mtu=1500)
+    run = healthy().broken_interface("node3", mtu=1500)
     rows = compared({node.name: every_row(node) for node in run.cluster})
     assert [(row.title, row.values) for row in rows if row.differs] == [
         ("its MTU", (("9000", ("node1", "node2")), ("1500", ("node3",))))

@@ -14,7 +14,7 @@ from preflight.ledger.findings import Verdict
 from preflight.options.options import Options
 from preflight.report.json import read_json, write_json
 from preflight.run import history
-from tests.checks.cluster import ethernet
+from preflight.testing import healthy
 from tests.run.test_stored import written
 
 
@@ -26,7 +26,7 @@ def store(tmp_path, monkeypatch):
     def made(name, hours, **fields):
         folder = tmp_path / "reports" / name
         folder.mkdir(parents=True)
-        written(ethernet(), folder)
+        written(healthy(), folder)
         report = read_json(folder / "report.json")
         started = (datetime.now(timezone.utc) - timedelta(hours=hours)).isoformat(timespec="seconds")
         run = msgspec.structs.replace(report.run, id=name, started=started)

@@ -9,21 +9,21 @@ from preflight.hosts import parse_hosts
 from preflight.launch.job import Start, Starting
 from preflight.ledger.findings import Where
 from preflight.options.options import Options
-from preflight.options.sweep import Sweep
 from preflight.run.live import Run
-from tests.checks.cluster import FakeRun, ethernet, gpus, roce
+from preflight.testing import FakeRun, healthy, roce
+from preflight.testing.hardware import gpus
 
 
 def run_of(given: FakeRun, *, hosts: str = "node[1-3]", **options) -> Run:
     """A run as it stands when its nodes have answered so."""
-    run = Run(Options(hosts=hosts, **options), parse_hosts(hosts))
+    run = Run(Options(hosts=parse_hosts(hosts), **options))
     run.cluster = given.cluster
     return run
 
 
 def test_busy_gpus_are_left_alone_unless_forced():
     """Neither bandwidth nor training disturbs a program that is at work; Gloo needs no GPU."""
-    given = roce(2).change("node2", "gpu", devices=(*gpus(3), *gpus(1, index=3, processes=1), *gpus(4, processes=0)))
+    given = roce(2).broken("node2", "gpu", devices=(*gpus(3), *gpus(1, index=3, processes=1), *gpus(4, processes=0)))
     for stage in (run_of(given, hosts="node[1-2]").bench, run_of(given, hosts="node[1-2]").training):
         with pytest.raises(NotMeasured, match=r"other programs use GPU 3 of node2, .*--force"):
             stage()
@@ -34,12 +34,12 @@ def test_busy_gpus_are_left_alone_unless_forced():
 def test_a_scope_that_leaves_nobody_a_peer_measures_nothing():
     """Before a rank is started."""
     with pytest.raises(NotMeasured, match="--scope intra: no node has two ranks"):
-        run_of(ethernet(), sweep=Sweep(scope="intra")).bench()
+        run_of(healthy(), bench_scope="intra").bench()
 
 
 def test_a_run_without_time_left_measures_nothing_more():
     """What is kept back is for ending the nodes and writing the report."""
-    run = run_of(ethernet())
+    run = run_of(healthy())
     run.deadline -= run.options.deadline_seconds
     for stage in (run.mesh, run.bench, run.training):
         with pytest.raises(NotMeasured, match="the deadline of 300 s was reached"):
@@ -48,7 +48,7 @@ def test_a_run_without_time_left_measures_nothing_more():
 
 def test_a_stage_that_loses_a_node_is_not_measured_and_its_time_is_noted():
     """One host failing is data."""
-    run = run_of(ethernet())
+    run = run_of(healthy())
 
     def lose() -> None:
         raise HostError("node2", "went away")
@@ -60,7 +60,7 @@ def test_a_stage_that_loses_a_node_is_not_measured_and_its_time_is_noted():
 
 def test_a_run_that_was_not_opened_has_no_sessions():
     """Closing it is nothing; asking it is a bug that shows."""
-    run = run_of(ethernet())
+    run = run_of(healthy())
     run.close()
     with pytest.raises(PreflightError, match="not opened"):
         _ = run.fleet
@@ -68,7 +68,7 @@ def test_a_run_that_was_not_opened_has_no_sessions():
 
 def test_what_is_left_out_gets_no_rank():
     """Later jobs run on the others, rank 0 on the first of them; it is noted once."""
-    run = run_of(ethernet())
+    run = run_of(healthy())
     run.leave_out({"node1"})
     run.leave_out({"node1"})
     assert run.planned() == ("node2", "node3")
@@ -81,5 +81,5 @@ def test_files_that_cannot_start_the_job_are_no_failure_of_the_nodes():
     deepspeed = Starting((Start("accelerate", Where("f.sh", 3), needs_gpus=True),))
     for starting, why in ((Starting(refusal="f.sh:1: srun starts it"), "srun"), (deepspeed, "f.sh:3: without GPUs")):
         with pytest.raises(NotApplicable, match=why):
-            run_of(ethernet(), starting=starting).training()
+            run_of(healthy(), starting=starting).training()
     assert run_of(roce(2), hosts="node[1-2]", starting=deepspeed).not_started() == ""

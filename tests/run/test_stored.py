@@ -17,7 +17,8 @@ from preflight.report.document import Counts, NodeInfo, RunInfo, RunReport
 from preflight.report.json import write_json
 from preflight.run import stored
 from preflight.settings import Settings
-from tests.checks.cluster import FakeRun, check, checks, ethernet, roce
+from preflight.testing import FakeRun, healthy, roce
+from tests.checks.samples import check, checks
 
 
 def written(run: FakeRun, folder, *, measured: bool = True):
@@ -55,7 +56,7 @@ def verdicts(source) -> dict[str, list]:
     }
 
 
-@pytest.mark.parametrize("run", [ethernet(), roce(), ethernet().interface("node2", mtu=1500)])
+@pytest.mark.parametrize("run", [healthy(), roce(), healthy().broken_interface("node2", mtu=1500)])
 def test_a_stored_run_is_judged_as_the_live_one(run, tmp_path):
     """Every check gives the same verdicts for the same nodes in the same words."""
     backend = "nccl" if run.backend == "nccl" else "gloo"
@@ -64,7 +65,7 @@ def test_a_stored_run_is_judged_as_the_live_one(run, tmp_path):
 
 def test_nodes_keep_the_order_of_the_run(tmp_path):
     """Rank 0 stays the first host: not the first file by name."""
-    run = ethernet(11)
+    run = healthy(11)
     source = stored.load(written(run, tmp_path), "auto")
     assert source.names == run.names
     assert [node.name for node in source.cluster] == list(run.names)
@@ -73,8 +74,8 @@ def test_nodes_keep_the_order_of_the_run(tmp_path):
 
 def test_a_node_without_facts_was_not_reached(tmp_path):
     """It stays an error: leaving out its file makes nothing green."""
-    run = ethernet()
-    run.failures = {"node2": "login refused"}
+    run = healthy()
+    run = run.unreached("node2", "login refused")
     source = stored.load(written(run, tmp_path), "auto")
     assert source.failures == {"node2": "not reached in the stored run"}
     assert source.names == ("node1", "node2", "node3")
@@ -91,7 +92,7 @@ def test_the_training_tells_where_its_ranks_ran(tmp_path):
 @pytest.mark.parametrize("section", ["mesh", "bench", "training"])
 def test_what_was_not_measured_then_is_not_measured_now(tmp_path, section):
     """No section reads as an empty one."""
-    source = stored.load(written(ethernet(), tmp_path, measured=False), "auto")
+    source = stored.load(written(healthy(), tmp_path, measured=False), "auto")
     with pytest.raises(NotMeasured, match=f"the stored run has no {section}"):
         getattr(source, section)()
     assert source.planned() == ()
@@ -108,7 +109,7 @@ def test_a_folder_that_is_no_run_is_a_usage_error(tmp_path):
 
 def test_facts_of_a_node_that_the_report_does_not_know_are_a_usage_error(tmp_path):
     """A file from another run among the facts would be judged as if it belonged."""
-    written(ethernet(), tmp_path)
+    written(healthy(), tmp_path)
     document = msgspec.structs.replace(decode.read(tmp_path / "facts" / "node1.json"), node="node9")
     (tmp_path / "facts" / "node9.json").write_bytes(decode.encode(document))
     with pytest.raises(UsageError, match=r"'node9' is not in report\.json"):
@@ -117,7 +118,7 @@ def test_facts_of_a_node_that_the_report_does_not_know_are_a_usage_error(tmp_pat
 
 def test_a_broken_file_is_named(tmp_path):
     """A run cut in half does not read as a whole one."""
-    written(ethernet(), tmp_path)
+    written(healthy(), tmp_path)
     path = tmp_path / "facts" / "node2.json"
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(UsageError, match=r"node2\.json"):

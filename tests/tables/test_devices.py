@@ -7,7 +7,7 @@ import pytest
 from preflight.errors import NotApplicable, NotMeasured
 from preflight.settings import Settings
 from preflight.tables import devices
-from tests.checks.cluster import h200
+from preflight.testing.measured import h200
 
 SHARES = {"matmul_tflops_per_s": 0.5, "memory_gbytes_per_s": 0.7, "host_gbytes_per_s": 0.6}
 

@@ -7,7 +7,7 @@ import pytest
 from preflight.errors import BlameMany, FactMissing, NotApplicable
 from preflight.tables import faults
 from preflight.tables.faults import Fault
-from tests.checks.cluster import ethernet, roce
+from preflight.testing import healthy, roce
 
 
 def broken(*names):
@@ -57,25 +57,25 @@ def test_rows_that_nobody_tells_are_not_applicable():
     def told(_node):
         raise FactMissing("x", "no tool", "absent")
 
-    with pytest.raises(NotApplicable, match="told by no node: x"):
+    with pytest.raises(NotApplicable, match="not reported by any node: x"):
         faults.judge(roce().cluster, [Fault("x", told, "", "a book")], faults.itself)
 
 
 def test_clusters_without_the_hardware_have_one_reason():
     """All GPU checks are skipped in the same words, so that a screen folds them."""
     with pytest.raises(NotApplicable, match=r"^no GPU on any node$"):
-        faults.needs_gpus(ethernet().cluster)
+        faults.needs_gpus(healthy().cluster)
     with pytest.raises(NotApplicable, match=r"^no RDMA device on any node$"):
-        faults.needs_rdma(ethernet().cluster)
+        faults.needs_rdma(healthy().cluster)
     faults.needs_gpus(roce().cluster)
     faults.needs_rdma(roce().cluster)
 
 
 def test_what_has_one_name_is_compared_by_it():
     """A name of one node alone is not compared; a node without the thing is another check's matter."""
-    cluster = roce().change("node4", "rdma", devices=()).cluster
-    faults.same_by_name(cluster, lambda node: {hca.name: hca.port.rate_told() for hca in node.active_hcas()}, "rate")
+    cluster = roce().broken("node4", "rdma", devices=()).cluster
+    faults.same_by_name(cluster, lambda node: {hca.name: hca.port.rate_text() for hca in node.active_hcas()}, "rate")
     assert cluster.unmeasured == {}
-    slow = roce().rdma_port("node2", rate_gbps=100.0).cluster
+    slow = roce().broken_rdma_port("node2", rate_gbps=100.0).cluster
     with pytest.raises(BlameMany, match="rate of mlx5_0:1: 400"):
-        faults.same_by_name(slow, lambda node: {hca.name: hca.port.rate_told() for hca in node.active_hcas()}, "rate")
+        faults.same_by_name(slow, lambda node: {hca.name: hca.port.rate_text() for hca in node.active_hcas()}, "rate")

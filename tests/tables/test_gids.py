@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from preflight.facts.subjects.rdma import Gid
 from preflight.tables import gids
-from tests.checks.cluster import infiniband, roce, with_netdevs
+from preflight.testing import infiniband, roce
+from tests.checks.samples import with_netdevs
 
 SECOND = "0000:0000:0000:0000:0000:ffff:0a01:0002"
 
 
 def shifted(run, index):
     """The routable row of the second node's first port stands at another index."""
-    return run.rdma_port("node2", gids=(Gid(index, SECOND, "RoCE v2", "rdma0"),)).environment(NCCL_IB_HCA="=mlx5_0")
+    return run.broken_rdma_port("node2", gids=(Gid(index, SECOND, "RoCE v2", "rdma0"),)).with_variables(
+        NCCL_IB_HCA="=mlx5_0"
+    )
 
 
 def test_the_right_index_is_the_routable_row_of_each_port():
@@ -33,7 +36,11 @@ def test_tables_that_differ_get_a_line_each():
 
 def test_ports_of_one_node_that_differ_are_told_by_name():
     """No single index fits such a node."""
-    run = roce().rdma_port("node2", gids=(Gid(7, SECOND, "RoCE v2", "rdma0"),)).environment(NCCL_IB_HCA="mlx5_0,mlx5_1")
+    run = (
+        roce()
+        .broken_rdma_port("node2", gids=(Gid(7, SECOND, "RoCE v2", "rdma0"),))
+        .with_variables(NCCL_IB_HCA="mlx5_0,mlx5_1")
+    )
     assert "mlx5_0:1 7/mlx5_1:1 3 on node2" in gids.advice(run.cluster)
 
 

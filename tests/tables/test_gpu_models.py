@@ -7,7 +7,8 @@ import re
 import pytest
 
 from preflight.tables import gpu_models
-from tests.checks.cluster import gpus, roce
+from preflight.testing import roce
+from preflight.testing.hardware import gpus
 
 
 @pytest.mark.parametrize(
@@ -31,8 +32,8 @@ from tests.checks.cluster import gpus, roce
 )
 def test_code_begins_and_ends_with_a_cuda(name, cuda, is_known):
     """A GPU older or newer than torch's CUDA is told; one that nobody knows is not."""
-    run = roce(1).change("node1", "software", torch_cuda=cuda).change("node1", "gpu", devices=gpus(1, name=name))
-    told = [fault.told(run.cluster.first) for fault in gpu_models.CODE]
+    run = roce(1).broken("node1", "software", torch_cuda=cuda).broken("node1", "gpu", devices=gpus(1, name=name))
+    told = [fault.message(run.cluster.first) for fault in gpu_models.CODE]
     assert ("".join(told) == "") is is_known
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from preflight.tables import interfaces
-from tests.checks.cluster import ethernet, with_interface
+from preflight.testing import healthy
+from tests.checks.samples import with_interface
 
 
 @pytest.mark.parametrize("name", ["docker0", "br-0123456789ab", "virbr0", "tun0", "tailscale0", "wg0", "cali123"])
@@ -22,9 +23,9 @@ def test_real_interfaces_are_not_taken_for_them(name):
 
 def test_a_peer_is_found_by_subnet_or_by_route():
     """Another address of the subnet, not our own one on another machine."""
-    run = with_interface(ethernet(2), "node1", "eth1", "192.168.0.1")
+    run = with_interface(healthy(2), "node1", "eth1", "192.168.0.1")
     node = run.cluster["node1"]
     assert interfaces.leads_to_a_peer(node.network.interface("eth0"), node, run.cluster)
     assert not interfaces.leads_to_a_peer(node.network.interface("eth1"), node, run.cluster)
-    with_interface(run, "node2", "eth1", "192.168.0.1")
+    run = with_interface(run, "node2", "eth1", "192.168.0.1")
     assert not interfaces.leads_to_a_peer(node.network.interface("eth1"), node, run.cluster)

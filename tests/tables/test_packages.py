@@ -6,17 +6,17 @@ import pytest
 
 from preflight.facts.value import Missing
 from preflight.tables import packages
-from tests.checks.cluster import ethernet
+from preflight.testing import healthy
 
 HELD = {"torch": "2.13.0", "a": "1", "b": "1"}
 
 
 def environments(*held, torches=()):
-    run = ethernet(len(held))
+    run = healthy(len(held))
     for name, other in zip(run.names, held, strict=True):
-        run.change(name, "software", packages={**HELD, **other})
+        run = run.broken(name, "software", packages={**HELD, **other})
     for name, torch in zip(run.names, torches, strict=False):
-        run.change(name, "software", torch=torch)
+        run = run.broken(name, "software", torch=torch)
     return run.cluster
 
 
@@ -45,7 +45,7 @@ def test_libraries_that_another_torch_brings_are_told_with_torch():
 
 def test_torch_counts_as_it_is_and_not_as_it_was_packaged():
     """Builds from source and mounted files have no true metadata; a missing NCCL is none."""
-    node = ethernet(1).change("node1", "software", torch="2.2.0", nccl=Missing("none", "absent")).cluster.nodes[0]
+    node = healthy(1).broken("node1", "software", torch="2.2.0", nccl=Missing("none", "absent")).cluster.nodes[0]
     held = packages.installed(node.software)
     assert (held["torch"], "nccl" in held) == ("2.2.0", False)
 

@@ -23,7 +23,7 @@ from preflight.tables import variable_names, variables
 )
 def test_the_name_that_was_meant_is_offered(written, meant):
     """Letters wrong, words swapped, a word left out, a blank too many."""
-    assert variables.unknown(written) == f"{written} is read by nobody; did you mean {meant}?"
+    assert variables.unknown(written) == f"{written} is read by no library; did you mean {meant}?"
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import pytest
 
 from preflight.facts.subjects.environment import Variable
 from preflight.tables import visible
-from tests.checks.cluster import ethernet, roce
+from preflight.testing import healthy, roce
 
 
 def node(value, name="CUDA_VISIBLE_DEVICES"):
     """A node with 8 GPUs and the variable."""
     variables = {} if value is None else {name: Variable(value, "node")}
-    return roce(1).change("node1", "environment", variables=variables).cluster.first
+    return roce(1).broken("node1", "environment", variables=variables).cluster.first
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_other_makers_have_names_of_their_own():
     """HIP's and ROCr's variables choose as CUDA's does; where none is set, all are seen."""
     assert len(visible.gpus(node("0,1", "HIP_VISIBLE_DEVICES"))) == 2
     assert len(visible.gpus(node(None))) == 8
-    assert visible.trouble(ethernet(1).environment(CUDA_VISIBLE_DEVICES="").cluster.first) == ""
+    assert visible.trouble(healthy(1).with_variables(CUDA_VISIBLE_DEVICES="").cluster.first) == ""

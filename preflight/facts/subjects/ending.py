@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.facts.subjects.gpu import NOT_TOLD
+from preflight.facts.subjects.gpu import NOT_REPORTED
 from preflight.facts.value import Count, Missing, Text, Value
 
 
@@ -15,12 +15,12 @@ class PortEnd(Value, frozen=True):
     counters: dict[Text, Count]
 
 
-class Ending(Value, frozen=True):
+class Ending(Value, frozen=True, kw_only=True):
     """What may have moved while the jobs ran."""
 
     ports: dict[Text, PortEnd]  # "mlx5_0:1"
     oom_kills: Count | Missing
     link_errors: dict[Text, Count] = msgspec.field(default_factory=dict)
     # The node's clock against the controller's, as at the start; filled in by the controller.
-    offset_seconds: float | Missing = NOT_TOLD
-    uncertainty_seconds: float | Missing = NOT_TOLD
+    offset_seconds: float | Missing = NOT_REPORTED
+    uncertainty_seconds: float | Missing = NOT_REPORTED

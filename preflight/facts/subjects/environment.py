@@ -12,7 +12,7 @@ class Variable(Value, frozen=True):
     layer: Text  # "node", "--env", "/etc/nccl.conf", "~/.nccl.conf", a launch file
 
 
-class Environment(Value, frozen=True):
+class Environment(Value, frozen=True, kw_only=True):
     """The variables that steer a job, by allow-list; everything else stays on the node."""
 
     variables: dict[Text, Variable]

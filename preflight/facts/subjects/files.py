@@ -1,4 +1,4 @@
-"""What does a node tell of the folders and files that a job reads and writes there?"""
+"""What does a node report of the folders and files that a job reads and writes there?"""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Same(Value, frozen=True):
 
 
 class Named(Value, frozen=True):
-    """A path that the launch files give to the program, as far as a quick look tells."""
+    """A path that the launch files give to the program, as far as a quick look shows."""
 
     path: Text
     trouble: Text  # why it cannot be looked at, "" where it can
@@ -56,7 +56,7 @@ class Mount(Value, frozen=True):
     trouble: Text  # "" where it answered
 
 
-class Files(Value, frozen=True):
+class Files(Value, frozen=True, kw_only=True):
     """The folders of every job, the file systems of the network, and the paths that were asked for."""
 
     places: tuple[Place, ...]

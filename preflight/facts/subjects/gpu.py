@@ -1,4 +1,4 @@
-"""What does a node tell of its GPUs and its RDMA devices?"""
+"""What does a node report of its GPUs and its RDMA devices?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.value import Count, Missing, Text, Value, present
 
-NOT_TOLD = Missing("not told", "absent")
+NOT_REPORTED = Missing("not reported", "absent")
 
 
 class PciFunction(NamedTuple):
@@ -23,33 +23,33 @@ class PciFunction(NamedTuple):
     redirecting_bridges: tuple[Text, ...] | Missing  # whose ACS sends traffic between devices up to the root
 
 
-class GpuStatus(Value, frozen=True):
-    """How a GPU is; what its driver or model does not tell is absent."""
+class GpuStatus(Value, frozen=True, kw_only=True):
+    """How a GPU is; what its driver or model does not report is absent."""
 
-    is_persistent: bool | Missing = NOT_TOLD
-    has_ecc: bool | Missing = NOT_TOLD
-    has_ecc_pending: bool | Missing = NOT_TOLD
-    mig_pending: Text | Missing = NOT_TOLD
-    uncorrected_errors: Count | Missing = NOT_TOLD  # since the driver was loaded
-    pages_retired: Count | Missing = NOT_TOLD  # for errors of two bits
-    is_retirement_pending: bool | Missing = NOT_TOLD
-    rows_remapped: Count | Missing = NOT_TOLD  # for errors that could not be corrected
-    is_remapping_pending: bool | Missing = NOT_TOLD
-    has_remapping_failed: bool | Missing = NOT_TOLD
-    is_memory_beyond_repair: bool | Missing = NOT_TOLD
-    is_repair_pending: bool | Missing = NOT_TOLD
-    is_sram_worn: bool | Missing = NOT_TOLD
-    recovery: Text | Missing = NOT_TOLD  # what the driver wants done: "None", "Reset", "Reboot", "Drain P2P"
-    needs_reset: bool | Missing = NOT_TOLD
-    slowdowns: tuple[Text, ...] | Missing = NOT_TOLD  # "hw_slowdown", "sw_power_cap", ...
-    performance_state: Text | Missing = NOT_TOLD  # "P0" at work, up to "P12"
-    pcie_generation: Count | Missing = NOT_TOLD
-    pcie_generation_max: Count | Missing = NOT_TOLD
-    pcie_width: Count | Missing = NOT_TOLD
-    pcie_width_max: Count | Missing = NOT_TOLD
-    power_limit_watts: float | Missing = NOT_TOLD
-    fabric_state: Text | Missing = NOT_TOLD  # "Completed", "In Progress", "Not Started"
-    fabric_status: Text | Missing = NOT_TOLD
+    is_persistent: bool | Missing = NOT_REPORTED
+    has_ecc: bool | Missing = NOT_REPORTED
+    has_ecc_pending: bool | Missing = NOT_REPORTED
+    mig_pending: Text | Missing = NOT_REPORTED
+    uncorrected_errors: Count | Missing = NOT_REPORTED  # since the driver was loaded
+    pages_retired: Count | Missing = NOT_REPORTED  # for errors of two bits
+    is_retirement_pending: bool | Missing = NOT_REPORTED
+    rows_remapped: Count | Missing = NOT_REPORTED  # for errors that could not be corrected
+    is_remapping_pending: bool | Missing = NOT_REPORTED
+    has_remapping_failed: bool | Missing = NOT_REPORTED
+    is_memory_beyond_repair: bool | Missing = NOT_REPORTED
+    is_repair_pending: bool | Missing = NOT_REPORTED
+    is_sram_worn: bool | Missing = NOT_REPORTED
+    recovery: Text | Missing = NOT_REPORTED  # what the driver wants done: "None", "Reset", "Reboot", "Drain P2P"
+    needs_reset: bool | Missing = NOT_REPORTED
+    slowdowns: tuple[Text, ...] | Missing = NOT_REPORTED  # "hw_slowdown", "sw_power_cap", ...
+    performance_state: Text | Missing = NOT_REPORTED  # "P0" at work, up to "P12"
+    pcie_generation: Count | Missing = NOT_REPORTED
+    pcie_generation_max: Count | Missing = NOT_REPORTED
+    pcie_width: Count | Missing = NOT_REPORTED
+    pcie_width_max: Count | Missing = NOT_REPORTED
+    power_limit_watts: float | Missing = NOT_REPORTED
+    fabric_state: Text | Missing = NOT_REPORTED  # "Completed", "In Progress", "Not Started"
+    fabric_status: Text | Missing = NOT_REPORTED
 
 
 class Links(NamedTuple):
@@ -117,16 +117,16 @@ class Topology(NamedTuple):
             for relation in row.relations[: len(gpus)]
         )
 
-    def told(self) -> str:
-        """The whole as a message says it, alike for nodes that are built alike."""
+    def summary(self) -> str:
+        """The topology as a message says it, the same for nodes of the same build."""
         near = self.nearest_adapters()
         between = sorted({relation for row in self.rows for relation in row.relations if relation != "X"})
         of_gpus = "; ".join(f"{gpu} {'/'.join(names)}" for gpu, names in near.items())
         return of_gpus or f"GPUs joined by {', '.join(between)}"
 
 
-class Gpu(Value, frozen=True):
-    """One GPU as its driver's tool tells it."""
+class Gpu(Value, frozen=True, kw_only=True):
+    """One GPU as its driver's tool reports it."""
 
     index: Count
     name: Text
@@ -137,8 +137,8 @@ class Gpu(Value, frozen=True):
     mig_mode: Text | Missing
     processes: Count | Missing
     status: GpuStatus = GpuStatus()
-    links: Links | Missing = NOT_TOLD
-    pci: PciFunction | Missing = NOT_TOLD
+    links: Links | Missing = NOT_REPORTED
+    pci: PciFunction | Missing = NOT_REPORTED
 
     @property
     def is_partitioned(self) -> bool:
@@ -151,29 +151,29 @@ class Gpu(Value, frozen=True):
         return any(word in self.name for word in BASEBOARDS) and not self.name.endswith(("PCIe", "NVL"))
 
     def is_busy(self) -> bool:
-        """Whether a program holds memory of it; a GPU that does not tell is taken for free."""
+        """Whether a program holds memory of it; a GPU that does not report it counts as free."""
         return not isinstance(self.processes, Missing) and self.processes > 0
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """The model as a message says it."""
         memory = "" if isinstance(self.memory_mib, Missing) else f" {self.memory_mib} MiB"
         return f"{self.name}{memory}" + (" in MIG mode" if self.is_partitioned else "")
 
 
-class Gpus(Value, frozen=True):
+class Gpus(Value, frozen=True, kw_only=True):
     """The GPUs of a node and the driver that runs them; an empty tuple means that there is none."""
 
     devices: tuple[Gpu, ...] | Missing
     driver: Text | Missing
     cuda_driver: Text | Missing
-    topology: Topology | Missing = NOT_TOLD
+    topology: Topology | Missing = NOT_REPORTED
     switches: Count = 0  # NVSwitches
-    fabric_manager: bool | Missing = NOT_TOLD
+    fabric_manager: bool | Missing = NOT_REPORTED
 
     def trouble(self) -> str:
-        """Why the driver does not tell its GPUs, "" where it does, none being an answer.
+        """Why the driver does not list its GPUs, "" where it does; no GPU is an answer too.
 
-        FactMissing where the tool's answer did not come whole: that says nothing of the GPUs.
+        FactMissing where the tool's answer did not come whole: that says nothing about the GPUs.
         """
         if not isinstance(self.devices, Missing):
             return ""
@@ -182,7 +182,7 @@ class Gpus(Value, frozen=True):
         return self.devices.missing
 
     def readable(self) -> tuple[Gpu, ...]:
-        """The GPUs, blocked where the driver does not tell them."""
+        """The GPUs, blocked where the driver does not list them."""
         if isinstance(self.devices, Missing):
             raise BlockedBy("gpu.devices_are_readable", detail=self.devices.missing)
         return self.devices
@@ -215,7 +215,7 @@ class Gpus(Value, frozen=True):
         """Each model once, with its memory and whether it is partitioned: "NVIDIA H200 143771 MiB"."""
         if not self.readable():
             raise FactMissing("GPU model", "no GPU", "absent")
-        return ", ".join(sorted({gpu.told() for gpu in self.readable()}))
+        return ", ".join(sorted({gpu.summary() for gpu in self.readable()}))
 
     def driver_version(self) -> str:
         """The version of the driver; a node without GPUs needs none."""

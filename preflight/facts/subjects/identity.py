@@ -7,7 +7,7 @@ from preflight.facts.subjects.network import is_loopback
 from preflight.facts.value import Count, Missing, Text, Value, present
 
 
-class Identity(Value, frozen=True):
+class Identity(Value, frozen=True, kw_only=True):
     """Who the node says it is, and what its own names resolve to there."""
 
     hostname: Text

@@ -1,24 +1,24 @@
-"""What does a node tell of its kernel, of memory and CPUs granted, and how was it at the end of the run?"""
+"""What does a node report of its kernel, of memory and CPUs granted, and and which lines of its log speak of faults?"""
 
 from __future__ import annotations
 
 import msgspec
 
-from preflight.facts.subjects.gpu import NOT_TOLD
+from preflight.facts.subjects.gpu import NOT_REPORTED
 from preflight.facts.value import Count, Missing, Text, Value, present
 
 
 class LogEvent(Value, frozen=True):
-    """A line of the kernel's log that tells of broken hardware or of a lack of memory."""
+    """A line of the kernel's log about broken hardware or an OOM kill."""
 
     kind: Text  # "xid", "oom", "pcie", "rdma"
     code: Count  # the Xid; 0 elsewhere
-    device: Text  # PCI address or device name, "" where the line tells none
+    device: Text  # PCI address or device name, "" where the line has none
     age_seconds: float
     text: Text
 
 
-class Kernel(Value, frozen=True):
+class Kernel(Value, frozen=True, kw_only=True):
     """Kernel, memory and CPUs, in the context the job will have."""
 
     modules: tuple[Text, ...] | Missing  # those that RDMA and GPUs need
@@ -38,11 +38,11 @@ class Kernel(Value, frozen=True):
     cgroup_memory_bytes: Count | Missing
     cgroup_oom_kills: Count | Missing
     bonds: dict[Text, dict[Text, bool]] = msgspec.field(default_factory=dict)  # bond -> member -> whether it is up
-    log: tuple[LogEvent, ...] | Missing = NOT_TOLD
-    cgroup_processes: Count | Missing = NOT_TOLD  # processes and threads that the control group may have
+    log: tuple[LogEvent, ...] | Missing = NOT_REPORTED
+    cgroup_processes: Count | Missing = NOT_REPORTED  # processes and threads that the control group may have
     link_errors: dict[Text, Count] = msgspec.field(
         default_factory=dict
-    )  # network interface -> broken packets since it is there
+    )  # network interface -> rx/tx errors since it exists
 
     def events(self, kind: str, *, within_seconds: float) -> tuple[LogEvent, ...]:
         """The kernel's lines of one kind that are not too old."""

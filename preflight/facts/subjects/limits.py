@@ -9,7 +9,7 @@ from preflight.facts.value import Count, Missing, Text, Value, present
 Limit = Count | Literal["unlimited"]
 
 
-class Limits(Value, frozen=True):
+class Limits(Value, frozen=True, kw_only=True):
     """Limits in the context the job will have, and shared memory."""
 
     memlock_soft_bytes: Limit

@@ -1,4 +1,4 @@
-"""What does a node tell of its interfaces, its ports and its ways to the others?"""
+"""What does a node report of its interfaces, its ports and its ways to the others?"""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Address(Value, frozen=True):
     family: Literal["inet", "inet6"]
 
 
-class Interface(Value, frozen=True):
-    """A network interface as the kernel of the node's own network namespace tells it."""
+class Interface(Value, frozen=True, kw_only=True):
+    """A network interface as the kernel of the node's own network namespace reports it."""
 
     name: Text
     index: Count
     addresses: tuple[Address, ...]
     mtu: Count
-    speed_mbps: Count  # 0 where the driver tells none
+    speed_mbps: Count  # 0 where the driver reports none
     is_up: bool
     is_loopback: bool
     is_physical: bool | Missing  # has a /sys/class/net/<name>/device
@@ -49,40 +49,35 @@ class Interface(Value, frozen=True):
         """The address families in which peers can reach the interface: IPv4, IPv6."""
         families = (("inet", "IPv4"), ("inet6", "IPv6"))
         held = {address.family for address in self.addresses if not _is_link_local(address.address)}
-        return frozenset(told for family, told in families if family in held)
+        return frozenset(name for family, name in families if family in held)
 
     def subnet(self) -> str:
         """The subnet of the address that peers connect to: "10.0.0.0/24"."""
-        wanted = self.told_address()
+        wanted = self.address()
         (prefix,) = {held.prefix_length for held in self.addresses if held.address == wanted}
         return str(ipaddress.ip_interface(f"{wanted.partition('%')[0]}/{prefix}").network)
 
-    def rate_told(self) -> str:
-        """The link rate as a message says it; a port that tells none differs from one that does."""
+    def rate_text(self) -> str:
+        """The link rate as a message says it; a port that reports none differs from one that does."""
         try:
             return f"{self.rate_mbps()} Mbit/s"
         except FactMissing as missing:
             if missing.kind != "absent":
                 raise
-            return "no rate told"
+            return "no rate reported"
 
-    def address(self, family: Literal["inet", "inet6"] = "inet") -> str:
-        """The first address of a family that is not link-local."""
-        for address in self.addresses:
-            if address.family == family and not _is_link_local(address.address):
-                return address.address
-        raise FactMissing(f"{family} address of {self.name}", "the interface has none", "absent")
-
-    def told_address(self) -> str:
-        """The address that peers connect to, IPv4 before IPv6."""
-        try:
-            return self.address("inet")
-        except FactMissing:
-            return self.address("inet6")
+    def address(self, *families: Literal["inet", "inet6"]) -> str:
+        """The first address that is not link-local, of these families in this order; IPv4 before IPv6 without any."""
+        wanted = families or ("inet", "inet6")
+        for family in wanted:
+            for address in self.addresses:
+                if address.family == family and not _is_link_local(address.address):
+                    return address.address
+        raise FactMissing(f"{wanted[-1]} address of {self.name}", "the interface has none", "absent")
 
     @property
-    def tells_rate(self) -> bool:
-        """Whether it is a real device that tells its speed."""
+    def reports_rate(self) -> bool:
+        """Whether it is a real device that reports its speed."""
         return self.is_physical is True and self.speed_mbps > 0
 
     def rate_mbps(self) -> int:
@@ -90,7 +85,7 @@ class Interface(Value, frozen=True):
         if not present(self.is_physical, f"device of {self.name}"):
             raise FactMissing(f"rate of {self.name}", "not a hardware interface", "absent")
         if self.speed_mbps == 0:
-            raise FactMissing(f"rate of {self.name}", "the driver tells no speed", "absent")
+            raise FactMissing(f"rate of {self.name}", "the driver reports no speed", "absent")
         return self.speed_mbps
 
 
@@ -102,7 +97,7 @@ class Gateway(Value, frozen=True):
     family: Literal["inet", "inet6"]
 
 
-class Network(Value, frozen=True):
+class Network(Value, frozen=True, kw_only=True):
     """Interfaces, default gateways and the ephemeral port range (inclusive)."""
 
     interfaces: tuple[Interface, ...]

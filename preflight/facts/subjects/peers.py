@@ -9,7 +9,7 @@ class Route(Value, frozen=True):
     """How one peer is reached from the node: what its name gives here and where packets leave."""
 
     name: Text
-    address: Text  # the peer's training address, as the controller told it
+    address: Text  # the peer's training address, as the controller sent it
     resolved: tuple[Text, ...]  # what the peer's own hostname resolves to here
     resolved_fqdn: tuple[Text, ...]
     interface: Text | Missing
@@ -23,7 +23,7 @@ class Route(Value, frozen=True):
         return present(self.interface, f"route to {self.name}")
 
 
-class Peers(Value, frozen=True):
+class Peers(Value, frozen=True, kw_only=True):
     """The routes to every other node, and the ports this node was asked to bind."""
 
     routes: tuple[Route, ...]
@@ -37,7 +37,7 @@ class Peers(Value, frozen=True):
         return {name: taken for name, taken in seconds.items() if isinstance(taken, float) and taken > limit_seconds}
 
     def addresses_of_master(self) -> tuple[str, ...]:
-        """What MASTER_ADDR resolves to on this node; empty where it knows no such name, or its resolver cannot tell."""
+        """What MASTER_ADDR resolves to on this node; empty where it knows no such name, or its resolver fails."""
         held = self.master_addresses
         if isinstance(held, Missing) and "name resolution" in held.missing:  # "[Errno -3] Temporary failure in ..."
             return ()

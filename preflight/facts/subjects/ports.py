@@ -6,7 +6,7 @@ from preflight.facts.value import Count, Missing, Port, Text, Value, present
 
 
 class Listener(Value, frozen=True):
-    """A TCP port in use, and by whom where the kernel tells us."""
+    """A TCP port in use, and by which program, where the kernel says so."""
 
     address: Text
     port: Port
@@ -14,7 +14,7 @@ class Listener(Value, frozen=True):
     pid: Count | Missing
 
 
-class Ports(Value, frozen=True):
+class Ports(Value, frozen=True, kw_only=True):
     """The listening TCP sockets of the node."""
 
     listeners: tuple[Listener, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.errors import FactMissing
-from preflight.facts.subjects.gpu import NOT_TOLD, PciFunction
+from preflight.facts.subjects.gpu import NOT_REPORTED, PciFunction
 from preflight.facts.value import Count, Missing, Text, Value, present
 
 
@@ -14,11 +14,11 @@ class Gid(Value, frozen=True):
     gid: Text
     kind: Text | Missing  # "IB/RoCE v1" or "RoCE v2"
     netdev: Text | Missing
-    vlan: Count | Missing = NOT_TOLD  # of its netdev; absent where it is none
+    vlan: Count | Missing = NOT_REPORTED  # of its netdev; absent where it is none
 
 
-class RdmaPort(Value, frozen=True):
-    """A port of an RDMA device as sysfs tells it."""
+class RdmaPort(Value, frozen=True, kw_only=True):
+    """A port of an RDMA device as sysfs reports it."""
 
     number: Count
     state: Text  # "ACTIVE", "DOWN", "INIT", "ARMED"
@@ -29,20 +29,20 @@ class RdmaPort(Value, frozen=True):
     lid: Text | Missing
     sm_lid: Text | Missing
     counters: dict[Text, Count]
-    width: Count | Missing = NOT_TOLD  # lanes
-    active_mtu: Count | Missing = NOT_TOLD  # InfiniBand's own: 256 to 4096
-    pkeys: tuple[Text, ...] | Missing = NOT_TOLD  # partition keys in the order of the table
+    width: Count | Missing = NOT_REPORTED  # lanes
+    active_mtu: Count | Missing = NOT_REPORTED  # InfiniBand's own: 256 to 4096
+    pkeys: tuple[Text, ...] | Missing = NOT_REPORTED  # partition keys in the order of the table
 
-    def state_told(self) -> str:
+    def state_text(self) -> str:
         """The state as a message says it: "DOWN (Polling)"."""
         return self.state if isinstance(self.physical_state, Missing) else f"{self.state} ({self.physical_state})"
 
-    def rate_told(self) -> str:
+    def rate_text(self) -> str:
         """Rate and kind of the link as a message says them: "400 Gbit/s InfiniBand"."""
         return f"{present(self.rate_gbps, 'rate'):g} Gbit/s {self.link_layer}"
 
 
-class RdmaDevice(Value, frozen=True):
+class RdmaDevice(Value, frozen=True, kw_only=True):
     """An RDMA device (HCA)."""
 
     name: Text
@@ -50,21 +50,21 @@ class RdmaDevice(Value, frozen=True):
     board: Text | Missing
     node_type: Text | Missing
     ports: tuple[RdmaPort, ...]
-    model: Text | Missing = NOT_TOLD  # hca_type: "MT4129"
-    open_error: Text | Missing = NOT_TOLD  # why /dev/infiniband/uverbs* cannot be opened, "" where it can
-    pci: PciFunction | Missing = NOT_TOLD
+    model: Text | Missing = NOT_REPORTED  # hca_type: "MT4129"
+    open_error: Text | Missing = NOT_REPORTED  # why /dev/infiniband/uverbs* cannot be opened, "" where it can
+    pci: PciFunction | Missing = NOT_REPORTED
 
 
-class Rdma(Value, frozen=True):
+class Rdma(Value, frozen=True, kw_only=True):
     """Every RDMA device of the node."""
 
     devices: tuple[RdmaDevice, ...]
 
     def rate_gbps(self) -> float:
-        """The rate of the fastest active port that tells one."""
+        """The rate of the fastest active port that reports one."""
         rates = [port.rate_gbps for port in self.active_ports() if isinstance(port.rate_gbps, float)]
         if not rates:
-            raise FactMissing("rate of RDMA", "no active port tells one", "absent")
+            raise FactMissing("rate of RDMA", "no active port reports one", "absent")
         return max(rates)
 
     def active_ports(self) -> tuple[RdmaPort, ...]:

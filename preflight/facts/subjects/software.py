@@ -10,7 +10,7 @@ from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.value import Missing, Text, Value, or_none, present
 
 
-class Software(Value, frozen=True):
+class Software(Value, frozen=True, kw_only=True):
     """The job's interpreter and what is installed for it; read from dist-info and version.py, never imported."""
 
     python: Text
@@ -24,14 +24,14 @@ class Software(Value, frozen=True):
     cudnn: Text | Missing
     nccl: Text | Missing  # the library torch would load
     torch_path: Text | Missing
-    # Every libnccl.so.2 that a process may meet -> its version, "" where it does not tell.
+    # Every libnccl.so.2 that a process may meet -> its version, "" where it has none.
     nccl_copies: dict[Text, Text] = msgspec.field(default_factory=dict)
     # Package -> what it wants of others: "torchvision" -> {"torch": "==2.13.0"}.
     requirements: dict[Text, dict[Text, Text]] = msgspec.field(default_factory=dict)
     nccl_preloaded: Text = ""  # the one that LD_PRELOAD puts before all others
 
     def has_torch(self) -> bool:
-        """Whether torch is installed; FactMissing where nobody could tell."""
+        """Whether torch is installed; FactMissing where that is not known."""
         return or_none(self.torch, "torch") != "none"
 
     @property

@@ -14,7 +14,7 @@ class Login(Value, frozen=True):
     python: Text  # where the peer's non-interactive PATH finds the job's interpreter; "" where it does not
 
 
-class Trust(Value, frozen=True):
+class Trust(Value, frozen=True, kw_only=True):
     """The logins that were tried from this node."""
 
     logins: tuple[Login, ...]

@@ -18,7 +18,7 @@ GATED = {
     "gloo": ("all_reduce", "sendrecv"),
     "nccl": ("all_reduce", "broadcast", "sendrecv", "reduce", "all_gather", "reduce_scatter"),
 }
-IMPORT_SECONDS = 10.0  # below it nobody waits long enough to time out, however the ranks differ
+IMPORT_SECONDS = 10.0  # below it no rank waits long enough to time out, however the ranks differ
 # Below both, what is measured is how an operation starts.
 PLATEAU_SECONDS = 0.02
 PLATEAU_BYTES = 1 << 30
@@ -50,10 +50,10 @@ class BenchView:
         for result in (one for name in operations for one in self.result.of(name)):
             if result.wrong:
                 ranks = ", ".join(map(str, result.wrong_ranks)) or "unknown"
-                told = (
+                message = (
                     f"{result.title} of {result.bytes} bytes: {result.wrong} wrong elements; wanted 0 (ranks {ranks})"
                 )
-                blames.append(Blame(told, nodes=self.nodes_of(result.wrong_ranks)))
+                blames.append(Blame(message, nodes=self.nodes_of(result.wrong_ranks)))
         if blames:
             raise BlameMany(blames)
 
@@ -93,10 +93,10 @@ class BenchView:
             over = [path for path in used.between_nodes or (f"NET/{used.network}",) if "Socket" in path]
             if over and active:
                 disabled = " with NCCL_IB_DISABLE=1" if node.value("NCCL_IB_DISABLE") == "1" else ""
-                told = f"NCCL went over {', '.join(over)} ({', '.join(used.ports)}){disabled}; active beside it: "
-                told += ", ".join(active)
-                blamed[told] = tuple(dict.fromkeys((*blamed.get(told, ()), used.node)))
-        return [Blame(told, nodes=nodes) for told, nodes in blamed.items()]
+                message = f"NCCL went over {', '.join(over)} ({', '.join(used.ports)}){disabled}; active beside it: "
+                message += ", ".join(active)
+                blamed[message] = tuple(dict.fromkeys((*blamed.get(message, ()), used.node)))
+        return [Blame(message, nodes=nodes) for message, nodes in blamed.items()]
 
     def gpus(self) -> tuple[Device, ...]:
         """The GPUs that measured themselves; NotApplicable where none was asked to."""
@@ -121,8 +121,8 @@ class BenchView:
         middle = median(report.import_seconds for report in self.result.ranks)
         limit = min(limit_seconds, max(ratio * middle, IMPORT_SECONDS))
         slow = {report.node: report.import_seconds for report in self.result.ranks if report.import_seconds > limit}
-        told = ", ".join(f"{seconds:.3g} s on {name}" for name, seconds in slow.items())
-        words = f"`import torch` takes {told}; the median of all ranks is {middle:.3g} s"
+        message = ", ".join(f"{seconds:.3g} s on {name}" for name, seconds in slow.items())
+        words = f"`import torch` takes {message}; the median of all ranks is {middle:.3g} s"
         return [Blame(words, nodes=self.ordered(slow))] if slow else []
 
     def slow_groups(self, *, share: float) -> list[Blame]:
@@ -131,7 +131,7 @@ class BenchView:
         if len(groups) < 2:
             raise NotApplicable("all ranks are one group: --scope intra and rails compare several")
         if self.result.scope == "intra" and self.result.backend != "nccl":
-            raise NotApplicable("within a node Gloo measures the memory, which the ranks share with everybody")
+            raise NotApplicable("within a node Gloo measures the memory, which all ranks of the node share")
         blames = []
         for op in self.result.operations:
             largest = max(result.bytes for result in self.result.of(op))
@@ -139,9 +139,9 @@ class BenchView:
             usual = median(result.busbw_gbytes_per_s for result in equals)
             for one in equals:
                 if one.busbw_high_gbytes_per_s < share * usual:
-                    told = f"{one.title} busbw {one.busbw_gbytes_per_s:.4g} GB/s"
-                    told += f"; the median of {len(equals)} is {usual:.4g}"
-                    blames.append(Blame(told, nodes=self.nodes_in(one)))
+                    message = f"{one.title} busbw {one.busbw_gbytes_per_s:.4g} GB/s"
+                    message += f"; the median of {len(equals)} is {usual:.4g}"
+                    blames.append(Blame(message, nodes=self.nodes_in(one)))
         return blames
 
     def nodes_in(self, result: Result) -> tuple[str, ...]:
@@ -179,22 +179,22 @@ class BenchView:
             raise NotApplicable("--scope intra: no link between nodes was measured (--localize)")
         if not self.result.streams and not self.result.slow:
             raise NotMeasured(self.result.not_measured or "no stream was measured between the nodes")
-        return [Blame(_told_slow(place), nodes=self.ordered(place.nodes)) for place in self.result.slow]
+        return [Blame(_slow_text(place), nodes=self.ordered(place.nodes)) for place in self.result.slow]
 
     def expected(self) -> Expected:
-        """What the links should give; NotApplicable on one node, NotMeasured where nobody could tell."""
+        """What the links should give; NotApplicable on one node, NotMeasured where nothing is known of them."""
         if self.result.scope != "intra":
             self._needs_links()
         elif self.result.expected is None and not self.result.not_measured:
-            raise NotApplicable("--scope intra: no NVLink tells what to expect within a node")
+            raise NotApplicable("--scope intra: no NVLink reports a rate, so no bandwidth is expected within a node")
         if self.result.expected is None:
             raise NotMeasured(self.result.not_measured or "neither a link rate nor a raw stream is known")
         return self.result.expected
 
     def needs_rate(self) -> None:
-        """Leave the check as not applicable where no link tells its rate: the nodes are judged against each other."""
+        """Leave the check as not applicable where no link reports its rate: the nodes are compared with each other."""
         if self.expected().bound_gbytes_per_s is None:
-            raise NotApplicable("no link tells its rate: the nodes are judged against each other")
+            raise NotApplicable("no link reports its rate: the nodes are compared with each other")
 
     def shortfall(self, measured: Result, *, share: float, impossible_above: float, needs_certainty: bool) -> str:
         """What there is to say when the busbw of a collective stays below `share` of the expected; "" when it does not.
@@ -205,7 +205,7 @@ class BenchView:
         expected = self.expected()
         if measured.seconds_median < PLATEAU_SECONDS and measured.bytes < PLATEAU_BYTES:
             took = f"{measured.title} of {measured.bytes} bytes took {measured.seconds_median * 1e3:.3g} ms"
-            raise NotApplicable(f"{took}: too short to tell a bandwidth; wanted {PLATEAU_SECONDS * 1e3:.0f} ms")
+            raise NotApplicable(f"{took}: too short to measure a bandwidth; wanted {PLATEAU_SECONDS * 1e3:.0f} ms")
         if self.result.slow:
             cause = self.ordered(name for place in self.result.slow for name in place.nodes)
             raise BlockedBy("bench.no_node_is_slower_than_its_peers", nodes=cause)
@@ -213,19 +213,21 @@ class BenchView:
             check = "all_reduce_is_correct" if measured.op == "all_reduce" else "other_collectives_are_correct"
             raise BlockedBy(f"bench.{check}", nodes=self.nodes_of(measured.wrong_ranks))
         low, high = measured.busbw_low_gbytes_per_s, measured.busbw_high_gbytes_per_s
-        told = (
+        message = (
             f"{measured.title} busbw {measured.busbw_gbytes_per_s:.4g} GB/s (95 % interval {low:.4g}-{high:.4g}) "
             f"at {measured.bytes} bytes over {measured.ranks or self.result.world_size} ranks"
         )
         bound = expected.bound_gbytes_per_s
         if bound is not None and low > impossible_above * bound:
-            raise NotMeasured(f"{told}: more than the links can carry ({bound:.4g} GB/s), a fact or a figure is wrong")
+            raise NotMeasured(
+                f"{message}: more than the links can carry ({bound:.4g} GB/s), a fact or a figure is wrong"
+            )
         gate = share * expected.busbw_gbytes_per_s
         if low < gate <= high and needs_certainty:
-            raise NotMeasured(f"{told}: straddles the gate of {gate:.4g} GB/s; run it again, or longer")
+            raise NotMeasured(f"{message}: straddles the gate of {gate:.4g} GB/s; run it again, or longer")
         derivation = "; ".join(expected.derivation)
         wanted = f"wanted at least {gate:.4g} GB/s, {share:.0%} of {expected.busbw_gbytes_per_s:.4g} ({derivation})"
-        return f"{told}; {wanted}" if high < gate else ""
+        return f"{message}; {wanted}" if high < gate else ""
 
     def _needs_links(self) -> None:
         if not self.cluster.has_peers:
@@ -237,7 +239,7 @@ class BenchView:
         return tuple(name for name in self.names if name in wanted)
 
 
-def _told_slow(place: Slow) -> str:
+def _slow_text(place: Slow) -> str:
     """A slow place as a message says it."""
     names = " and ".join(place.nodes)
     what = {

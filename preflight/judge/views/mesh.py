@@ -34,13 +34,13 @@ class MeshView:
         """One Blame for each set of nodes that the failed edges lie on; a node that took no part is unmeasured."""
         self.cluster.needs_peers()
         self.cluster.gather(lambda node: node.network.training_interface)
-        told = [Blame(self._told(nodes), nodes=nodes) for nodes in self.result.blamed]
+        blames = [Blame(self._message(nodes), nodes=nodes) for nodes in self.result.blamed]
         blamed = {node for nodes in self.result.blamed for node in nodes}
         loose = [edge for edge in self.result.failed if not blamed & {edge.source, edge.target}]
         ends = self._ordered(end for edge in loose for end in (edge.source, edge.target))
-        return [*told, *([Blame(self._told(ends), nodes=ends)] if loose else [])]
+        return [*blames, *([Blame(self._message(ends), nodes=ends)] if loose else [])]
 
-    def _told(self, nodes: Iterable[str]) -> str:
+    def _message(self, nodes: Iterable[str]) -> str:
         """How many connections with these nodes failed in which direction, why, and one of them in full."""
         names = set(nodes)
         edges = [edge for edge in self.result.failed if names & {edge.source, edge.target}]

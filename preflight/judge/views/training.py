@@ -29,7 +29,7 @@ class TrainingView:
     planned: tuple[str, ...] = ()
 
     def ranks(self) -> tuple[TrainedRank, ...]:
-        """Every rank that reported; BlockedBy where a rank is to blame that none did, NotMeasured where nobody is."""
+        """Every rank that reported; BlockedBy where a rank is to blame that none did, NotMeasured where no rank is."""
         failure = self.result.failure
         if failure is not None and failure.is_proven:
             raise BlockedBy(JOINED, nodes=self._ordered(failure.nodes))
@@ -54,8 +54,8 @@ class TrainingView:
             if len(nodes) == 1 and planned in {"", nodes[0]} and rank < self.result.world_size:
                 device = self._planned_device(rank)
                 if device and device != reports[0].device:
-                    told = f"rank {rank} on {nodes[0]} ran on {reports[0].device}; wanted {device}"
-                    blames.append(Blame(told, nodes=nodes))
+                    message = f"rank {rank} on {nodes[0]} ran on {reports[0].device}; wanted {device}"
+                    blames.append(Blame(message, nodes=nodes))
                 continue
             seen = f"joined on {', '.join(nodes)}" if nodes else "never joined"
             wanted = f"wanted once on {planned}" if planned else f"wanted each of {self.result.world_size} ranks once"
@@ -90,7 +90,7 @@ class TrainingView:
         return tuple(rank for rank in self.ranks() if not rank.finite)
 
     def needs_whole_gradients(self) -> None:
-        """Leave the check as not applicable where the strategy sums gradients in shards: nobody sees a rank's own."""
+        """Leave the check as not applicable where the strategy sums gradients in shards, never those of a rank."""
         if not self._sees_gradients():
             raise NotApplicable(f"strategy {self.result.strategy}: gradients are exchanged in shards")
 
@@ -126,7 +126,7 @@ class TrainingView:
         errors = {rank.rank: error(rank) for rank in self.ranks()}
         known = {number: value for number, value in errors.items() if value is not None}
         if len(known) < len(errors):
-            raise NotMeasured(f"not told by {len(errors) - len(known)} of {len(errors)} ranks")
+            raise NotMeasured(f"not reported by {len(errors) - len(known)} of {len(errors)} ranks")
         return tuple(rank for rank in self.ranks() if not known[rank.rank] <= tolerance), max(known.values())
 
     def needs_checkpoint(self) -> None:
@@ -140,13 +140,13 @@ class TrainingView:
         return tuple(rank for rank in self.ranks() if rank.checkpoint_error)
 
     def drill(self) -> Drill:
-        """What became of the trainings in which a rank was killed; NotApplicable where nobody asked for that."""
+        """What became of the trainings in which a rank was killed; NotApplicable where that was not asked for."""
         self.ranks()
         if self.result.drill is None:
             raise NotApplicable("no drill was asked for (--drill)")
         return self.result.drill
 
-    # -- one cause, told once
+    # -- one cause, reported once
 
     def needs_sound_data(self) -> None:
         """Leave the check as blocked when samples were dealt wrongly, or numbers are no longer finite."""
@@ -154,7 +154,7 @@ class TrainingView:
         self._blocked("training.gradients_are_finite", self.infinite())
 
     def needs_right_gradients(self, *, tolerance: float) -> None:
-        """Leave the check as blocked when a gradient was wrong: after the all-reduce it spoils every rank alike."""
+        """Leave the check as blocked when a gradient was wrong: after the all-reduce it spoils every rank."""
         self.needs_sound_data()
         self._blocked("training.first_step_gradients_are_right", self.wrong_gradients(tolerance=tolerance))
 
@@ -178,7 +178,7 @@ class TrainingView:
         """A Blame of the nodes of `ranks`."""
         return Blame(message, nodes=self._ordered(rank.node for rank in ranks))
 
-    def told(self, ranks: Iterable[TrainedRank]) -> str:
+    def ranks_text(self, ranks: Iterable[TrainedRank]) -> str:
         """Ranks with their nodes, as a message says them: ``rank 4, 5 on node3``."""
         of_node: dict[str, list[str]] = {}
         for rank in ranks:
@@ -191,7 +191,7 @@ class TrainingView:
         """Rank -> seconds of a step without waiting for peers; with that, all ranks of DDP take the same."""
         seconds = {rank.rank: rank.compute_seconds_mean for rank in self.ranks()}
         if not all(seconds.values()):  # runs stored by an earlier version
-            raise NotMeasured("this training told no time of a step without communication")
+            raise NotMeasured("this training has no time for a step without communication")
         return seconds
 
     def stragglers(self, *, above: float, up_to: float = inf, min_seconds: float) -> tuple[TrainedRank, ...]:
@@ -208,12 +208,12 @@ class TrainingView:
         slow = (rank for rank in self.ranks() if seconds[rank.rank] > middle + min_seconds)
         return tuple(rank for rank in slow if above * middle < seconds[rank.rank] <= up_to * middle)
 
-    def told_of_stragglers(self, slow: Iterable[TrainedRank]) -> str:
+    def stragglers_text(self, slow: Iterable[TrainedRank]) -> str:
         """These ranks, the time of each, and that of the others."""
         seconds = self.compute_seconds()
         times = ", ".join(f"{seconds[rank.rank]:.4g} s" for rank in slow)
         middle = median_low(seconds.values())
-        return f"{self.told(slow)}: {times} for a step without communication; the median is {middle:.4g} s"
+        return f"{self.ranks_text(slow)}: {times} for a step without communication; the median is {middle:.4g} s"
 
     def _sees_gradients(self) -> bool:
         return self.result.strategy == "ddp"

@@ -8,7 +8,7 @@ from typing import Any
 
 from preflight.errors import UsageError
 from preflight.launch.address import address_of
-from preflight.launch.field import Field, Sourced, firm, told, words
+from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.job import Job, Placement, Process, on_each_node, shared_variables
 from preflight.launch.launcher import Launcher, Spelling
 from preflight.launch.launchers.accelerate_file import NUMBERS
@@ -62,7 +62,7 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
     given: dict[str, Field[Any]] = {}
     for name, word in parsed.options.items():
         given[name] = reader.number(word, f"--{name}") if name in NUMBERS else reader.text(word)
-    config = told(given.get("config_file"))
+    config = value_of(given.get("config_file"))
     found = reader.configs.get(config) if config is not None else None
     is_opaque = parsed.is_opaque or (written_config(given) and found is None)
     environment = reader.environment()
@@ -129,7 +129,7 @@ def _plan(
         master_port=setting("main_process_port", 29500),
         rendezvous=setting("rdzv_backend", "static"),
         device_ids=setting("gpu_ids"),
-        mixed_precision=Sourced("no", precision.file, precision.line) if told(precision) is False else precision,  # type: ignore[union-attr]
+        mixed_precision=Sourced("no", precision.file, precision.line) if value_of(precision) is False else precision,  # type: ignore[union-attr]
         settings=every,
         is_opaque=is_opaque,
     )
@@ -157,7 +157,7 @@ def kept_options(plan: Plan) -> Iterable[str]:
         is_of_command = isinstance(value, Sourced) and bool(plan.command) and value.file == plan.where.file
         if not is_of_command or name in OURS or (name == "main_process_ip" and not address_of(plan)):
             continue
-        yield f"--{name}" if name in SPEC.flags else f"--{name}={told(value)}"
+        yield f"--{name}" if name in SPEC.flags else f"--{name}={value_of(value)}"
 
 
 def write(layout: Layout) -> dict[str, str]:

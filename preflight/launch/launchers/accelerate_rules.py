@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from preflight.launch.field import Sourced, firm, told
+from preflight.launch.field import Sourced, firm, value_of
 from preflight.launch.plan import Plan, fail
 from preflight.ledger.findings import Finding
 
@@ -86,7 +86,7 @@ def cpu_is_no_world_of_one(plan: Plan) -> Iterable[Finding]:
         return
     flag = plan.settings.get("cpu") or (plan.settings.get("use_cpu") if plan.setting("use_cpu") is True else None)
     kind = plan.settings.get("distributed_type")
-    if flag is None and told(kind) == "MULTI_CPU":
+    if flag is None and value_of(kind) == "MULTI_CPU":
         flag = kind
     several = (firm(plan.nodes) or 1) > 1 or (firm(plan.world_size) or 1) > 1
     if flag is None or not several:
@@ -126,7 +126,7 @@ def deepspeed_has_a_launcher(plan: Plan) -> Iterable[Finding]:
 
 def same_network_has_an_endpoint(plan: Plan) -> Iterable[Finding]:
     """accelerate --same_network gives torchrun --master_addr, which a c10d rendezvous does not read."""
-    if plan.spans_nodes and told(plan.rendezvous) == "c10d" and "same_network" in plan.settings:
+    if plan.spans_nodes and value_of(plan.rendezvous) == "c10d" and "same_network" in plan.settings:
         flag = plan.settings["same_network"]
         if isinstance(flag, Sourced) and flag.value == "true":
             message = (

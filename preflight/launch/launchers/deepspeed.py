@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from preflight.errors import UsageError
-from preflight.launch.field import Field, Sourced, Unknown, told, words
+from preflight.launch.field import Field, Sourced, Unknown, value_of, words
 from preflight.launch.job import Start, on_each_node
 from preflight.launch.launcher import Launcher, Spelling
 from preflight.launch.launchers.torchrun import AGENT, arguments, start_agent
@@ -51,15 +51,15 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
     def number(name: str) -> Field[int]:
         return reader.number(given.get(name), f"--{name}")
 
-    named = told(given.get("hostfile"))
+    named = value_of(given.get("hostfile"))
     hostfile = reader.hostfiles.get(named) if named is not None else None
     nodes, processes = number("num_nodes"), number("num_gpus") or number("num_accelerators")
     if hostfile is not None:
-        hosts, problems = chosen(hostfile, told(given.get("include")), told(given.get("exclude")), where)
+        hosts, problems = chosen(hostfile, value_of(given.get("include")), value_of(given.get("exclude")), where)
         reader.problems.extend(problems)
         if nodes is None and hosts:
             nodes = Sourced(len(hosts), hostfile.file, 1)
-        slots = {told(host.slots) for host in hosts}
+        slots = {value_of(host.slots) for host in hosts}
         if hosts and processes is None and len(slots) == 1 and isinstance(hosts[0].slots, Sourced):
             processes = hosts[0].slots
     port = number("master_port") or Sourced(29500, where.file, where.line, "tool")
@@ -105,7 +105,7 @@ def chosen(
             problems.append(fail("hostfile_and_filters_agree", message, where, Where(hostfile.file, 1)))
             continue
         if name:
-            held = told(hosts[name].slots)
+            held = value_of(hosts[name].slots)
             beyond = [number for number in numbers if held is not None and number >= held]
             if beyond:
                 message = f"slot {beyond[0]} of {name}: the hostfile gives it {held}"
@@ -117,7 +117,7 @@ def chosen(
             slots_left = Sourced(len(wanted[name]), host.where.file, host.where.line) if wanted[name] else host.slots
             left.append(HostLine(name, slots_left, host.where))
         elif not include and not (name in wanted and not wanted[name]):
-            before = told(host.slots)
+            before = value_of(host.slots)
             fewer = before - len(wanted.get(name, ())) if before is not None else None
             slots_left = host.slots if fewer is None else Sourced(fewer, host.where.file, host.where.line)
             left.append(HostLine(name, slots_left, host.where))
@@ -206,7 +206,7 @@ def read_variables(text: str, file: str) -> tuple[dict[str, Field[str]], list[Fi
 
 def is_auto(value: Field[Any]) -> bool:
     """Whether the trainer fills a figure in."""
-    return isinstance(value, Unknown) or told(value) in (None, "auto")
+    return isinstance(value, Unknown) or value_of(value) in (None, "auto")
 
 
 def write(layout: Layout) -> dict[str, str]:
@@ -229,7 +229,7 @@ def starts_of(plan: Plan, start: Start, files: LaunchFiles) -> tuple[Start, ...]
     hostfile = next((held for held in files.hostfiles if os.path.basename(held.file) == named), None)
     if hostfile is None or "include" in plan.settings or "exclude" in plan.settings:
         return (start,)
-    slots = [told(host.slots) or start.processes for host in hostfile.hosts]
+    slots = [value_of(host.slots) or start.processes for host in hostfile.hosts]
     return tuple(replace(start, processes=count) for count in slots)
 
 

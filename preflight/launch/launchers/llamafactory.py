@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from preflight.launch.field import Field, Sourced, told, written
+from preflight.launch.field import Field, Sourced, value_of, written
 from preflight.launch.launcher import Launcher, Spelling
 from preflight.launch.launchers.torchrun import arguments
 from preflight.launch.plan import Plan, fail
@@ -52,7 +52,7 @@ def node_rank_is_read(plan: Plan) -> Iterable[Finding]:
     if written(plan.rank) and not written(plan.node_rank) and plan.may_span_nodes:
         where = plan.rank.where if plan.rank is not None else plan.where
         message = "RANK is set, and llamafactory-cli reads NODE_RANK: every node becomes node 0"
-        yield fail("rank_is_read_where_it_is_set", message, where, fix=f"NODE_RANK={told(plan.rank)}")
+        yield fail("rank_is_read_where_it_is_set", message, where, fix=f"NODE_RANK={value_of(plan.rank)}")
 
 
 LLAMAFACTORY = Launcher(

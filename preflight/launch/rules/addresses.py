@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from preflight.launch.address import is_loopback, wrong_with
-from preflight.launch.field import Sourced, Unknown, firm, told
+from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.rules.groups import Group
 from preflight.ledger.findings import Finding
@@ -32,11 +32,11 @@ def address_is_given(plan: Plan) -> Iterable[Finding]:
     if (
         plan.launcher.has_agent
         and not plan.launcher.default_nodes_count
-        and told(plan.rendezvous) in ("static", "c10d")
+        and value_of(plan.rendezvous) in ("static", "c10d")
     ):
         option = (
             "--rdzv_endpoint=<address of rank 0's node>:29500"
-            if told(plan.rendezvous) == "c10d"
+            if value_of(plan.rendezvous) == "c10d"
             else "--master_addr=<address of rank 0's node>"
         )
         message = (
@@ -116,7 +116,7 @@ def rendezvous_id_is_one(plan: Plan) -> Iterable[Finding]:
     """Nodes with different ids never meet."""
     name = plan.rendezvous_id
     is_several = plan.spans_nodes and bool(plan.launcher.spelling.rendezvous_id) and not plan.is_standalone
-    if not isinstance(name, Unknown) or not is_several or told(plan.rendezvous) == "static":
+    if not isinstance(name, Unknown) or not is_several or value_of(plan.rendezvous) == "static":
         return
     fix = "--rdzv_id=$SLURM_JOB_ID" if plan.slurm is not None else "--rdzv_id=job1, the same on every node"
     if name.varies:

@@ -1,8 +1,9 @@
 """What is wrong with these launch files, by themselves, against each other and against the cluster?
 
-    findings, files = check_files(["node0.sh", "node1.sh"])            the files alone
-    findings, files = check_files(["node*.yaml"], cluster)             and against the facts of --hosts
-    ranks_table(files.plans, cluster)                                  what every rank will see
+    files = read_files(["node0.sh", "node1.sh"])         read once
+    check_files(files)                                   the files alone
+    check_files(files, cluster)                          and against the facts of --hosts
+    ranks_table(files.plans, cluster)                    what every rank will see
 
 A file that cannot be read or parsed is a UsageError; one of a kind that is not judged is a finding of verdict skip.
 """
@@ -15,7 +16,7 @@ from dataclasses import replace
 
 from preflight.facts.cluster import Cluster
 from preflight.launch.plan import LaunchFiles, Skip, problem
-from preflight.launch.read import read_files, read_texts
+from preflight.launch.read import read_texts
 from preflight.launch.rules import (
     addresses,
     agreement,
@@ -45,16 +46,13 @@ GROUP_RULES = (*ranks.GROUP_RULES, *agreement.GROUP_RULES, *addresses.GROUP_RULE
 FILES_RULES = (*counts.FILES_RULES, *variables.FILES_RULES)
 
 
-def check_files(patterns: Iterable[str], cluster: Cluster | None = None) -> tuple[tuple[Finding, ...], LaunchFiles]:
-    """Read and judge launch files; the findings, the worst first, and what the files say."""
-    files = read_files(patterns)
-    found = [*judge(files, cluster)]
-    found.extend(data.no_pointers(files, os.getcwd()))
-    return _ordered(found), files
+def check_files(files: LaunchFiles, cluster: Cluster | None = None) -> tuple[Finding, ...]:
+    """Judge launch files that were read, and the data files beside them; the findings, the worst first."""
+    return _ordered([*judge(files, cluster), *data.no_pointers(files, os.getcwd())])
 
 
 def check_texts(texts: Mapping[str, str], cluster: Cluster | None = None) -> tuple[tuple[Finding, ...], LaunchFiles]:
-    """The same for texts by file name; nothing is looked up on the disk."""
+    """The findings on texts by file name, and what the texts say; nothing is looked up on the disk."""
     files = read_texts(texts)
     return _ordered(judge(files, cluster)), files
 

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable
 
-from preflight.launch.field import Sourced, firm, told
+from preflight.launch.field import Sourced, firm, value_of
 from preflight.launch.launchers.deepspeed import BATCH_KEYS, is_auto
 from preflight.launch.plan import BatchConfig, LaunchFiles, Plan, fail, warn
 from preflight.ledger.findings import Finding
@@ -89,7 +89,7 @@ def batches(files: LaunchFiles) -> Iterable[Finding]:
 
 def _names(plan: Plan, config: BatchConfig) -> bool:
     """Whether a plan names a DeepSpeed configuration."""
-    words = [told(word) or "" for word in plan.arguments]
+    words = [value_of(word) or "" for word in plan.arguments]
     named = [words[place + 1] for place, word in enumerate(words[:-1]) if word in CONFIG_OPTIONS]
     named += [word.partition("=")[2] for word in words if word.partition("=")[0] in CONFIG_OPTIONS]
     setting = plan.setting("deepspeed_config.deepspeed_config_file") or plan.setting("deepspeed_config_file")
@@ -99,7 +99,9 @@ def _names(plan: Plan, config: BatchConfig) -> bool:
 def _batch(config: BatchConfig, world: int | None, plan: Plan | None) -> Iterable[Finding]:
     held = [config.values.get(key) for key in BATCH_KEYS]
     numbers = [
-        None if is_auto(value) or not isinstance(told(value), int) or isinstance(told(value), bool) else told(value)
+        None
+        if is_auto(value) or not isinstance(value_of(value), int) or isinstance(value_of(value), bool)
+        else value_of(value)
         for value in held
     ]
     where = [value.where for value in held if value is not None]

@@ -10,10 +10,9 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
 from preflight.launch.address import is_loopback, logs_in, wrong_with
-from preflight.launch.field import Sourced, told
+from preflight.launch.field import Sourced, value_of
 from preflight.launch.launchers.accelerate import ACCELERATE
 from preflight.launch.launchers.deepspeed import DEEPSPEED
-from preflight.launch.layout import gpus_of
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.ledger.findings import Finding, Where
 
@@ -51,7 +50,7 @@ def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> I
         if not logs_in(plan) or is_named or len(cluster) < 2 or plan.launcher not in (DEEPSPEED, ACCELERATE):
             continue
         try:
-            listed, right = first.network.first_address(), first.best_address()
+            listed, right = first.network.first_address(), first.address_for_peers()
         except FactMissing:
             continue
         if listed != right:
@@ -71,7 +70,7 @@ def endpoint_is_recognised(files: LaunchFiles, cluster: Cluster) -> Iterable[Fin
     for plan in files.plans:
         address = plan.master_address
         if (
-            told(plan.rendezvous) != "c10d"
+            value_of(plan.rendezvous) != "c10d"
             or not isinstance(address, Sourced)
             or wrong_with(address.value)
             or is_loopback(address.value)
@@ -86,7 +85,7 @@ def endpoint_is_recognised(files: LaunchFiles, cluster: Cluster) -> Iterable[Fin
                 f"no node takes the endpoint {address.value} for its own: {holder.name} has the address, and its host"
                 f" name {holder.identity.hostname} is {own}; every node connects and nobody listens"
             )
-            fix = f"`{first.best_address()} {first.identity.hostname}` in /etc/hosts of {first.name}"
+            fix = f"`{first.address_for_peers()} {first.identity.hostname}` in /etc/hosts of {first.name}"
             yield fail("rendezvous_endpoint_is_recognised", message, address.where, fix=fix, nodes=(holder.name,))
 
 
@@ -125,11 +124,11 @@ def compile_finds_a_compiler(files: LaunchFiles, cluster: Cluster) -> Iterable[F
 
 def cpu_ranks_know_it(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """On nodes without GPUs accelerate forms one world only where a variable tells it."""
-    if any(map(gpus_of, cluster)):
+    if any(node.gpu_count() for node in cluster):
         return
     for plan in files.plans:
         kind = plan.settings.get("distributed_type")
-        if plan.launcher is not ACCELERATE or told(kind) != "MULTI_GPU" or "ACCELERATE_USE_CPU" in plan.environment:
+        if plan.launcher is not ACCELERATE or value_of(kind) != "MULTI_GPU" or "ACCELERATE_USE_CPU" in plan.environment:
             continue
         unaware = tuple(node.name for node in cluster if not _is_set(node, "ACCELERATE_USE_CPU"))
         if unaware and kind is not None:

@@ -11,7 +11,7 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
 from preflight.hosts import fold
 from preflight.launch.address import is_loopback, wrong_with
-from preflight.launch.field import Sourced, firm, told, written
+from preflight.launch.field import Sourced, firm, value_of, written
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.rules.groups import groups
 from preflight.ledger.findings import Finding
@@ -72,12 +72,12 @@ def address_is_rank_0s(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
             continue
         owners = [node.name for node in cluster if _owns(node, address.value)]
         first = cluster.nodes[0]
-        right = first.best_address()
+        right = first.address_for_peers()
         fix = f"{right} (the address of {first.name})"
         if not owners and _is_ip(address.value):
             message = f"the master address {address.value} belongs to none of the {len(cluster)} hosts"
             yield fail("master_address_is_rank_0s", message, address.where, fix=fix, nodes=(first.name,))
-        elif owners and first.name not in owners and told(plan.rendezvous) != "c10d":
+        elif owners and first.name not in owners and value_of(plan.rendezvous) != "c10d":
             message = (
                 f"the master address {address.value} belongs to {fold(owners)}; rank 0 runs on {first.name}, the"
                 " first host"
@@ -101,7 +101,7 @@ def _on_training(address: Sourced[str], node: NodeFacts) -> Iterable[Finding]:
                 "master_address_is_on_the_training_interface",
                 message,
                 address.where,
-                fix=node.best_address(),
+                fix=node.address_for_peers(),
                 nodes=(node.name,),
             )
     except FactMissing:
@@ -131,7 +131,7 @@ def _owns(node: NodeFacts, address: str) -> bool:
 def port_is_free(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """Nothing listens on the port on rank 0's node, and its kernel does not hand the port out."""
     for plan in files.plans:
-        port, address = plan.master_port, told(plan.master_address)
+        port, address = plan.master_port, value_of(plan.master_address)
         if not isinstance(port, Sourced) or not 0 < port.value < 65536 or not plan.may_span_nodes:
             continue
         owner = next((node for node in cluster if address and _owns(node, address)), cluster.nodes[0])
@@ -173,7 +173,7 @@ def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         return
     for plan in files.plans:
         each = plan.processes_per_node
-        if plan.is_by_hand and isinstance(plan.world_size, Sourced) and told(plan.local_rank) == 0:
+        if plan.is_by_hand and isinstance(plan.world_size, Sourced) and value_of(plan.local_rank) == 0:
             idle = {name: count - 1 for name, count in counts.items() if count > 1}
             if idle and plan.world_size.value <= len(cluster):
                 message = (
@@ -203,7 +203,7 @@ def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
                 fix=f"{min(counts.values())} processes on each node",
                 nodes=short,
             )
-        elif spare and told(plan.device_ids) in (None, "all", ""):
+        elif spare and value_of(plan.device_ids) in (None, "all", ""):
             message = (
                 f"{each.value} processes on each node; {sum(counts[name] - each.value for name in spare)} GPUs of"
                 f" {fold(spare)} stay idle"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from preflight.launch.field import Sourced, firm, told
+from preflight.launch.field import Sourced, firm, value_of
 from preflight.launch.launchers.slurm import SRUN
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.rules.groups import Group
@@ -44,7 +44,7 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
 
 def every_rank_is_there(group: Group) -> Iterable[Finding]:
     """A rank that no file takes is waited for until the rendezvous times out."""
-    ranks = {told(group.rank(plan)) for plan in group.plans}
+    ranks = {value_of(group.rank(plan)) for plan in group.plans}
     size = group.size
     sure = all(firm(group.rank(plan)) is not None and not plan.is_conditional for plan in group.plans)
     if not group.is_set or size is None or not sure or size > RANKS_LIMIT:
@@ -56,8 +56,8 @@ def every_rank_is_there(group: Group) -> Iterable[Finding]:
         message = f"{len(group.files)} files, and the job has {size} nodes"
         yield fail("every_node_has_its_file", message, *where, fix=f"A set of {size} files, {name} 0 to {size - 1}.")
     elif missing and len(ranks) == len(group.plans):
-        told_missing = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
-        message = f"{name} {told_missing} of 0 to {size - 1} stands in no file"
+        listed = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
+        message = f"{name} {listed} of 0 to {size - 1} stands in no file"
         yield fail(
             "every_node_has_its_file",
             message,
@@ -83,7 +83,7 @@ def rank_is_in_range(plan: Plan) -> Iterable[Finding]:
 
 def static_rendezvous_has_ranks(plan: Plan) -> Iterable[Finding]:
     """Without --node_rank every node of a static rendezvous takes itself for node 0."""
-    static = plan.launcher.rendezvous_gives_ranks and told(plan.rendezvous) == "static"
+    static = plan.launcher.rendezvous_gives_ranks and value_of(plan.rendezvous) == "static"
     if not static or not plan.spans_nodes or plan.is_opaque or plan.is_standalone or "kubernetes" in plan.wraps:
         return
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
@@ -139,7 +139,7 @@ def local_rank_is_free(group: Group) -> Iterable[Finding]:
             and len(fixed) == len(plans)
             and len({rank.value for rank in fixed}) == 1
             and not plans[0].wraps & {"ssh"}
-            and len({told(plan.rank) for plan in plans}) == len(plans)
+            and len({value_of(plan.rank) for plan in plans}) == len(plans)
         ):
             message = f"LOCAL_RANK {fixed[0].value} for {len(plans)} processes of one node: all of them take one GPU"
             fix = "LOCAL_RANK=$i, counted on each node from 0"
@@ -169,8 +169,13 @@ def world_size_counts_processes(group: Group) -> Iterable[Finding]:
         return
     for plan in single[:1]:
         size = plan.world_size
-        if isinstance(size, Sourced) and size.value > 1 and told(plan.local_rank) == 0 and told(plan.rank) is not None:
-            if told(plan.master_address) in ("localhost", "127.0.0.1") or "ssh" in plan.wraps:
+        if (
+            isinstance(size, Sourced)
+            and size.value > 1
+            and value_of(plan.local_rank) == 0
+            and value_of(plan.rank) is not None
+        ):
+            if value_of(plan.master_address) in ("localhost", "127.0.0.1") or "ssh" in plan.wraps:
                 continue
             message = (
                 f"WORLD_SIZE={size.value} counts processes, and each node starts one (LOCAL_RANK=0):"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
-from preflight.launch.field import Sourced, Unknown, firm, told
+from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.launchers.slurm import SRUN, gpus_of_node, tasks_of_node
 from preflight.launch.plan import Plan, ScriptFile, Slurm, fail, warn
 from preflight.launch.text.marks import Marks
@@ -65,7 +65,7 @@ def _scontrol(plans: Sequence[Plan]) -> Iterable[Finding]:
         address = plan.master_address
         if isinstance(address, Unknown) and address.in_container and "scontrol" in address.expression:
             yield _scontrol_finding(address.where)
-        words = [told(argument) or "" for argument in plan.arguments]
+        words = [value_of(argument) or "" for argument in plan.arguments]
         by_slurm = "--launcher=slurm" in words or ("--launcher", "slurm") in itertools.pairwise(words)
         if by_slurm and address is None and is_container(plan.wrapper):
             yield _scontrol_finding(plan.where)
@@ -101,10 +101,10 @@ def tasks_are_counted_once(plan: Plan) -> Iterable[Finding]:
     if not plan.launcher.has_agent or "srun" not in plan.wraps or not isinstance(tasks, Sourced) or tasks.value < 2:
         return
     each = plan.processes_per_node
-    told_each = f"{firm(each)} processes" if firm(each) else "its processes"
-    if told(each) == 1 and not plan.launcher.states_world_size:
+    each_text = f"{firm(each)} processes" if firm(each) else "its processes"
+    if value_of(each) == 1 and not plan.launcher.states_world_size:
         return
-    message = f"{tasks.value} tasks on each node, and {plan.launcher.name} starts {told_each} in every one of them"
+    message = f"{tasks.value} tasks on each node, and {plan.launcher.name} starts {each_text} in every one of them"
     yield fail("slurm_tasks_are_counted_once", message, tasks.where, plan.where, fix="#SBATCH --ntasks-per-node=1")
 
 
@@ -148,7 +148,7 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
         return
     asked = plan.slurm.number("nodes")
     wanted = plan.nodes if not plan.launcher.numbers_processes else None
-    words = [told(argument) or "" for argument in plan.arguments]
+    words = [value_of(argument) or "" for argument in plan.arguments]
     named, devices = argument_number(words, "num_nodes", "num-nodes"), argument_number(words, "devices", "gpus")
     where = asked.where if asked is not None else plan.where
     count = firm(wanted) if isinstance(wanted, Sourced) and wanted.origin == "written" else named

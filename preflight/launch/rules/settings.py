@@ -144,10 +144,10 @@ def deepspeed_finds_python(files: LaunchFiles, cluster: Cluster) -> Iterable[Fin
             except FactMissing:
                 continue
         if len(paths) > 1:
-            told_paths = "; ".join(f"{path} on {fold(names)}" for path, names in paths.items())
+            listed = "; ".join(f"{path} on {fold(names)}" for path, names in paths.items())
             first = next(iter(paths))
             odd = tuple(name for path, names in paths.items() if path != first for name in names)
-            message = f"DeepSpeed repeats the launching node's interpreter path on every node: {told_paths}"
+            message = f"DeepSpeed repeats the launching node's interpreter path on every node: {listed}"
             fix = "The same environment at the same path on every node."
             yield fail("deepspeed_finds_its_python", message, plan.where, fix=fix, nodes=odd)
 

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-from preflight.launch.field import Field, Sourced, firm, told, words
+from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.launchers.deepspeed import DEEPSPEED
 from preflight.launch.launchers.slurm import SRUN
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
@@ -180,7 +180,7 @@ def variables_are_exported(plan: Plan) -> Iterable[Finding]:
     """A variable that is set and not exported stays in the shell: python never sees it."""
     if not plan.is_by_hand and plan.launcher is not SRUN:
         return
-    reads = {told(argument) or "" for argument in plan.arguments}
+    reads = {value_of(argument) or "" for argument in plan.arguments}
     for name in NEEDED:
         value = plan.unexported.get(name)
         if value is not None and not any(name.lower() in word.lower() for word in reads):
@@ -188,7 +188,7 @@ def variables_are_exported(plan: Plan) -> Iterable[Finding]:
                 "variables_are_exported",
                 f"{name} is set and not exported: the program does not see it",
                 value.where,
-                fix=f"export {name}={told(value) or '...'}",
+                fix=f"export {name}={value_of(value) or '...'}",
             )
 
 
@@ -223,7 +223,7 @@ def deepspeed_exports(files: LaunchFiles) -> Iterable[Finding]:
                 "deepspeed_hands_variables_on",
                 message,
                 value.where,
-                fix=f"{name}={told(value) or '...'} in ~/.deepspeed_env",
+                fix=f"{name}={value_of(value) or '...'} in ~/.deepspeed_env",
             )
 
 

@@ -245,8 +245,8 @@ class Script:
                 marked = tuple(self.scope.marks.default(text) for text in last.texts)
                 joined[name] = replace(last, texts=marked)
             else:
-                told = " or ".join(sorted(self.scope.marks.spelled(" ".join(value.texts)) for value in values))
-                joined[name] = replace(last, texts=(self.scope.marks.unknown(told[:400], last.line),))
+                either = " or ".join(sorted(self.scope.marks.spelled(" ".join(value.texts)) for value in values))
+                joined[name] = replace(last, texts=(self.scope.marks.unknown(either[:400], last.line),))
         return joined
 
 

@@ -26,7 +26,7 @@ class Channel:
         self.blob = blob
         self.deadline = deadline  # time.monotonic() by which this call must have ended
         self.scratch = scratch  # the one folder a call may make; the keeper removes it
-        self._decoder = frames.Decoder(marker, frames.told)
+        self._decoder = frames.Decoder(marker, frames.unmarshalled)
         self._ready: list[dict[str, Any]] = []
 
     def emit(self, *events: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ def start(argv: list[str], *, seconds: float, **options: Any) -> subprocess.Pope
 
     def prepare() -> None:
         die_with_parent()
-        signal.alarm(alarm)  # kept across exec, and a second deadline that needs nobody
+        signal.alarm(alarm)  # kept across exec: a second deadline, which holds even when the keeper is gone
         if os.getppid() != parent:
             os._exit(1)
 

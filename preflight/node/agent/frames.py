@@ -3,8 +3,8 @@ r"""How do messages cross a pipe that other programs may scribble on?
 A frame is ``<marker> <text length> <blob length> <crc32>\n<text><blob>\n``: the marker is random for every run, so
 a banner, an rc file's echo or a frame of an earlier run is noise, and a cut or mangled frame is noticed.
 
-What a node says is strict JSON, for it is not trusted. What it is told comes marshalled: it runs our code anyway, and
-loading the json library would cost it 6 ms, more than all that it says.
+What a node sends is strict JSON, because a node is not trusted. What the controller sends is marshalled: the node runs
+our code anyway, and importing the json library there would cost 6 ms, more than all messages of a run.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class FrameError(ValueError):
 
 
 def encode(marker: bytes, message: Message, blob: bytes = b"") -> bytes:
-    """A frame of what a node says. Raises ValueError for NaN and infinities, which JSON does not have."""
+    """A frame from a node to the controller. Raises ValueError for NaN and infinities, which JSON does not have."""
     return framed(marker, json_text(message).encode(), blob)
 
 
 def order(marker: bytes, message: Message, blob: bytes = b"") -> bytes:
-    """A frame of what a node is told."""
+    """A frame from the controller to a node."""
     return framed(marker, marshal.dumps(message, 2), blob)  # version 2: every Python 3 reads it
 
 
@@ -65,8 +65,8 @@ def json_text(value: Any) -> str:
     return json.dumps(value, allow_nan=False)
 
 
-def told(text: bytes) -> Message:
-    """What the controller says: checked only by the frame around it."""
+def unmarshalled(text: bytes) -> Message:
+    """A message of the controller: only the checksum of its frame is checked."""
     message: Message = marshal.loads(text)  # noqa: S302 - it comes from where our code comes from
     return message
 
@@ -93,14 +93,14 @@ def _refuse(name: str) -> None:
 def _finite(digits: str) -> float:
     value = float(digits)
     if value in (float("inf"), float("-inf")):
-        raise FrameError(f"{digits[:20]} is beyond a float")
+        raise FrameError(f"{digits[:20]} is out of the range of a float")
     return value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Message:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise FrameError("a key stands twice in one object")
+        raise FrameError("an object has the same key twice")
     return made
 
 

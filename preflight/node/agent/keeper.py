@@ -1,4 +1,4 @@
-"""What lives on a node for one run, serves its calls, and takes everything with it when it goes?
+"""What lives on a node for one run, serves its calls, and leaves nothing behind when it ends?
 
 The keeper has one thread. Each call runs in a process of its own, so a crash, a hang or a process stuck in the kernel
 costs that call and nothing else. The keeper ends, and kills all it started, when its input ends, when the lease is not
@@ -38,7 +38,7 @@ class Call:
         self.pid = pid
         self.up = up
         self.down = down
-        self.decoder = frames.Decoder(marker, frames.told)
+        self.decoder = frames.Decoder(marker, frames.unmarshalled)
         self.ended = False
         # Marker, header and {"call":N,"event": -- enough to tell an event from the end.
         self.prefix_bytes = len(marker) + frames.HEADER_BYTES + len(f'{{"call":{number},"event":')
@@ -50,7 +50,7 @@ class Keeper:
     def __init__(self, marker: bytes, finder: MemoryFinder) -> None:
         self.marker = marker
         self.finder = finder
-        self.decoder = frames.Decoder(marker, frames.told)
+        self.decoder = frames.Decoder(marker, frames.unmarshalled)
         self.calls: dict[int, Call] = {}
         self.selector = selectors.DefaultSelector()
         self.out = bytearray()
@@ -79,7 +79,7 @@ class Keeper:
         try:
             self._loop()
         except Exception as error:
-            # A bug of ours must not leave anything on the node either.
+            # An unexpected error ends the keeper like any other reason, so that nothing stays on the node.
             self.ending = f"{type(error).__name__}: {error}"
         self._end()
 
@@ -104,7 +104,7 @@ class Keeper:
         from importlib._bootstrap_external import MAGIC_NUMBER
         from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 
-        # They answer where the kernel refuses to; elsewhere nobody need look for them, or send them.
+        # They are the fallback where the kernel refuses netlink; elsewhere they are neither looked for nor sent.
         wanted = () if netlink.is_open() else ("psutil", "netifaces")
         return {
             "hello": {
@@ -171,7 +171,7 @@ class Keeper:
         self.lock = NodeLock(self.run_id)
         holder = self.lock.take()
         if self.lock.held:
-            self.selector.register(self.lock.held, selectors.EVENT_READ, self.lock.tell_holder)
+            self.selector.register(self.lock.held, selectors.EVENT_READ, self.lock.answer_holder)
         self.send({"busy": holder} if holder else {"opened": self.run_id})
         if holder:
             self.ending = "busy"
@@ -215,7 +215,7 @@ class Keeper:
             return
         try:
             for frame in call.decoder.cut(data):
-                # The call wrote the frame as the controller will read it; taking it apart here would only cost time.
+                # The frame goes on as it is: the controller decodes it, and decoding it here too would only cost time.
                 call.ended = call.ended or b'"event":' not in frame[: call.prefix_bytes]
                 self.out += frame
             self._flush()
@@ -227,7 +227,7 @@ class Keeper:
         os.close(call.up)
         os.close(call.down)
         del self.calls[call.number]
-        # Looking at every process of a machine is dear, and a call that gave its result has ended its own.
+        # Listing every process of a machine is slow, and a call that gave its result has ended its own.
         self._stop([call.pid] if call.ended else [call.pid, *children.descendants(call.pid)])
         if not call.ended:
             self.send({"call": call.number, "error": reason})
@@ -265,7 +265,7 @@ class Keeper:
         self._reap()
 
     def _end(self) -> None:
-        """Kill all descendants, remove the scratch folder, say what is left, leave."""
+        """Kill all descendants, remove the scratch folder, report what is left, exit."""
         me = os.getpid()
         self._stop(children.descendants(me))
         end = time.monotonic() + KILL_SECONDS

@@ -41,7 +41,7 @@ class NodeLock:
             return ""
         return holder
 
-    def tell_holder(self) -> None:
+    def answer_holder(self) -> None:
         """Answer another run that asks who holds the node."""
         assert self.held is not None
         try:

@@ -23,7 +23,7 @@ def missing(reason: str, kind: str = "failed") -> Missing:
 def in_order(facts: dict[str, Any]) -> Any:
     """A structured fact that may be missing as a whole: its values in their order, or the missing one as it is.
 
-    A list beside an object lets the controller tell the two apart by their kind alone.
+    A list beside an object lets the controller distinguish the two by their JSON type alone.
     """
     return facts if "missing" in facts else list(facts.values())
 

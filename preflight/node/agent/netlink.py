@@ -38,9 +38,9 @@ def addresses() -> list[tuple[int, str, str, int]]:
     for body in dump(RTM_GETADDR, family=socket.AF_UNSPEC):
         family, prefix_length, _, _, index = struct.unpack_from("=BBBBI", body)
         if family in FAMILIES:
-            told = dict(attributes(body[8:]))
+            values = dict(attributes(body[8:]))
             # With a peer, IFA_ADDRESS is the peer's and IFA_LOCAL is ours; IPv6 without one has no IFA_LOCAL.
-            address = told[IFA_LOCAL] if IFA_LOCAL in told else told[IFA_ADDRESS]
+            address = values[IFA_LOCAL] if IFA_LOCAL in values else values[IFA_ADDRESS]
             found.append((index, FAMILIES[family], socket.inet_ntop(family, address), prefix_length))
     return found
 
@@ -58,8 +58,8 @@ def tcp_sockets(family: int) -> list[tuple[str, int, int, int]]:
     found = []
     asked = struct.pack("=BBxxI48x", family, socket.IPPROTO_TCP, EVERY_STATE)  # struct inet_diag_req_v2
     for body in ask(NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, asked):
-        told_family, state, port = struct.unpack_from("!BBxxH", body)
-        if told_family == family:
+        its_family, state, port = struct.unpack_from("!BBxxH", body)
+        if its_family == family:
             length = 4 if family == socket.AF_INET else 16
             (inode,) = struct.unpack_from("=I", body, 68)
             found.append((socket.inet_ntop(family, body[8 : 8 + length]), port, state, inode))
@@ -76,15 +76,15 @@ def pick_gateways(bodies: list[bytes], *, family: int) -> list[tuple[int, str]]:
             continue
         if flags & RTM_F_CLONED:
             continue
-        told = dict(attributes(body[12:]))
-        metric = struct.unpack("=I", told[RTA_PRIORITY])[0] if RTA_PRIORITY in told else 0
-        if RTA_GATEWAY in told and RTA_OIF in told:
-            index = struct.unpack("=I", told[RTA_OIF])[0]
-            plain.append((metric, index, socket.inet_ntop(family, told[RTA_GATEWAY])))
-        elif RTA_VIA in told and RTA_OIF in told:
-            several.append((metric, struct.unpack("=I", told[RTA_OIF])[0], via(told[RTA_VIA])))
-        elif RTA_MULTIPATH in told:
-            several.extend((metric, index, address) for index, address in hops(told[RTA_MULTIPATH], family=family))
+        values = dict(attributes(body[12:]))
+        metric = struct.unpack("=I", values[RTA_PRIORITY])[0] if RTA_PRIORITY in values else 0
+        if RTA_GATEWAY in values and RTA_OIF in values:
+            index = struct.unpack("=I", values[RTA_OIF])[0]
+            plain.append((metric, index, socket.inet_ntop(family, values[RTA_GATEWAY])))
+        elif RTA_VIA in values and RTA_OIF in values:
+            several.append((metric, struct.unpack("=I", values[RTA_OIF])[0], via(values[RTA_VIA])))
+        elif RTA_MULTIPATH in values:
+            several.extend((metric, index, address) for index, address in hops(values[RTA_MULTIPATH], family=family))
     chosen = sorted(plain or several, key=lambda route: route[0])
     return list(dict.fromkeys((index, address) for _, index, address in chosen))
 
@@ -95,11 +95,11 @@ def hops(data: bytes, *, family: int) -> Iterator[tuple[int, str]]:
         length, _, _, index = struct.unpack_from("=HBBi", data)
         if length < 8:
             return
-        told = dict(attributes(data[8:length]))
-        if RTA_GATEWAY in told:
-            yield index, socket.inet_ntop(family, told[RTA_GATEWAY])
-        elif RTA_VIA in told:
-            yield index, via(told[RTA_VIA])
+        values = dict(attributes(data[8:length]))
+        if RTA_GATEWAY in values:
+            yield index, socket.inet_ntop(family, values[RTA_GATEWAY])
+        elif RTA_VIA in values:
+            yield index, via(values[RTA_VIA])
         data = data[(length + 3) & ~3 :]
 
 

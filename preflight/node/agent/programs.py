@@ -30,7 +30,7 @@ def find(name: str, path: str) -> str:
 
 
 def run(argv: list[str], *, limit_s: float) -> str:
-    """What a program prints, whatever its exit code; TimeoutError past the limit: a sick driver can stop it for ever.
+    """What a program prints, whatever its exit code; TimeoutError past the limit: a driver may block it for ever.
 
     ValueError where it prints more than 16 MiB.
     """
@@ -41,13 +41,13 @@ def run(argv: list[str], *, limit_s: float) -> str:
 def run_all(commands: Mapping[str, list[str]], *, limit_s: float) -> dict[str, TextOrMissing]:
     """Several programs at once, each by a name of ours: what it printed, or why that could not be had."""
     started = {name: Started(argv, limit_s=limit_s) for name, argv in commands.items()}
-    told: dict[str, TextOrMissing] = {}
+    outputs: dict[str, TextOrMissing] = {}
     for name, program in started.items():
         try:
-            told[name] = program.text()
+            outputs[name] = program.text()
         except (OSError, ValueError) as error:
-            told[name] = missing(str(error))
-    return told
+            outputs[name] = missing(str(error))
+    return outputs
 
 
 class Started:
@@ -65,7 +65,7 @@ class Started:
         reader, writer = os.pipe()
         self.output = open(reader, "rb", buffering=0)  # noqa: SIM115 - closed by text()
         try:
-            # stderr too: some failures are told only there; the parsers take what they need out of what surrounds it.
+            # stderr too: some failures are printed only there, and the parsers skip lines that they do not know.
             environment = {**os.environ, "LC_ALL": "C"}
             self.process = children.start(
                 argv, seconds=limit_s, stdout=writer, stderr=subprocess.STDOUT, env=environment
@@ -81,12 +81,12 @@ class Started:
             if self.error:
                 raise OSError(self.error)
             try:
-                told = self._read_all()
+                data = self._read_all()
             finally:
                 stuck = stop(self.process)
-        if told is None:
+        if data is None:
             raise TimeoutError(f"{self.name} did not finish within {self.limit_s:g} s{stuck}")
-        return told.decode("utf-8", "backslashreplace")
+        return data.decode("utf-8", "backslashreplace")
 
     def _read_all(self) -> bytes | None:
         """Everything that comes until the other side closes, or nothing if it does not in time."""
@@ -113,6 +113,6 @@ def stop(process: Popen[bytes]) -> str:
     try:
         process.wait(AFTER_KILL_S)
     except subprocess.TimeoutExpired:
-        process.returncode = -9  # nobody waits for it any more, and Popen need not complain about that
+        process.returncode = -9  # it is given up; without a return code Popen would warn when it is collected
         return f" and cannot be killed: process {process.pid} hangs in the driver"
     return ""

@@ -70,11 +70,11 @@ def _start(question: Callable[[], Any]) -> tuple[int, int]:
         os.close(read)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         try:
-            told = {"value": question()}
+            reply = {"value": question()}
         except OSError as error:
-            told = {"error": error.strerror or str(error), "errno": error.errno or 0}
+            reply = {"error": error.strerror or str(error), "errno": error.errno or 0}
         with os.fdopen(write, "w") as stream:
-            json.dump(told, stream)
+            json.dump(reply, stream)
     finally:
         os._exit(0)
 
@@ -82,5 +82,5 @@ def _start(question: Callable[[], Any]) -> tuple[int, int]:
 def _answer(data: bytes) -> Any:
     if not data:
         return OSError("the process that asked ended without an answer")
-    told = json.loads(data)
-    return told["value"] if "value" in told else OSError(told["errno"], told["error"])
+    reply = json.loads(data)
+    return reply["value"] if "value" in reply else OSError(reply["errno"], reply["error"])

@@ -73,7 +73,7 @@ class Attempt:
             raise OSError(number, os.strerror(number))
         self.source_address = connection.getsockname()[0]
         if greeting.is_to_itself(connection):
-            self.end("looped", "TCP connected the socket to itself: nobody listens there")
+            self.end("looped", "TCP connected the socket to itself: no process listens there")
             return
         if connection.getpeername()[:2] == (self.mesh.address, self.mesh.port):
             self.end("looped", f"the address of {self.peer['name']} is this node's own")

@@ -10,9 +10,10 @@ if TYPE_CHECKING:
 
     from preflight.node.agent.channel import Channel
 
-# What is told together, for every message wakes five processes on its way. Apart stands what may block for ever in a
-# driver or a file system, so that it costs nothing but itself. gpu comes first: it starts a program; identity last: it
-# may leave threads behind that wait for a resolver.
+# The order in which subjects are collected, and which of them share a message. A message wakes five processes on its
+# way, so quick subjects share one. What may block for ever in a driver or a file system (gpu, software, rdma) has a
+# message of its own, so that the subjects before it have arrived by then. gpu is first, because it starts a program;
+# identity is last, because it may leave threads behind that wait for a resolver.
 GROUPS = (
     ("gpu",),
     ("network", "ports", "environment", "limits", "machine"),
@@ -20,16 +21,16 @@ GROUPS = (
     ("rdma",),
     ("kernel", "identity"),
 )
-COLLECTORS = tuple(subject for group in GROUPS for subject in group)  # each is answered by the module of its name
+COLLECTORS = tuple(subject for group in GROUPS for subject in group)  # each is collected by the module of its name
 LONGEST_TEXT = 4096
-PEERS_SECONDS = 60.0  # the slowest node of a run holds up this question; the call's own limit bounds it too
+PEERS_SECONDS = 60.0  # the slowest node delays this question for all; the call's own limit holds too
 
 
 def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """Emit the subjects, group by group as they are known; one that fails is emitted as missing, with the reason.
 
-    Then {"collected": true}, and the second round in the same process: a message {"peers": {...}} asks what only a
-    node that knows its peers can tell, {"finish": true} ends the call without it.
+    Then {"collected": true}, and the second round in the same process: a message {"peers": {...}} asks how this node
+    reaches its peers, {"finish": true} ends the call without it.
     """
     arguments = {**arguments, "scratch": channel.scratch}
     *others, last = GROUPS
@@ -45,7 +46,7 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
 
 
 def answer(subject: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The event that tells of a subject: its facts, or why there are none."""
+    """The event of a subject: its facts, or why there are none."""
     try:
         facts = importlib.import_module(f"preflight.node.subjects.{subject}").collect(arguments)
         event = {"subject": subject, "facts": facts}

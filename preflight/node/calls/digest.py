@@ -26,14 +26,14 @@ def digest_of(path: str) -> dict[str, Any]:
     total, count, left = 0, 0, WHOLE_BYTES
     whole = True
     pointers: list[str] = []
-    told = hashlib.sha256()
+    hasher = hashlib.sha256()
     for name, file in files_under(path):
         if count >= MOST_FILES:
             whole = False
             break
         size = os.stat(file).st_size
         with open(file, "rb") as stream:
-            told.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
+            hasher.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
             head = stream.read(min(size, POINTER_BYTES))
             if size < POINTER_BYTES and head.startswith(POINTER) and len(pointers) < MOST_POINTERS:
                 pointers.append(name or file)
@@ -41,16 +41,16 @@ def digest_of(path: str) -> dict[str, Any]:
             if size <= left:
                 left -= size
                 while block := stream.read(BLOCK_BYTES):
-                    told.update(block)
+                    hasher.update(block)
             else:
                 whole = False
-                told.update(stream.read(END_BYTES))
+                hasher.update(stream.read(END_BYTES))
                 stream.seek(max(0, size - END_BYTES))
-                told.update(stream.read(END_BYTES))
+                hasher.update(stream.read(END_BYTES))
         total += size
         count += 1
     return {
-        "digest": told.hexdigest(),
+        "digest": hasher.hexdigest(),
         "file_count": count,
         "bytes": total,
         "is_whole": whole,

@@ -1,4 +1,4 @@
-"""Is there room where a job writes, do the network's file systems answer, and which paths are shared or alike?
+"""Is there room where a job writes, do network file systems answer, and which paths are shared, or equal on all nodes?
 
 ``arguments``: ``name`` of this node, ``shared``, ``same`` and ``named`` (paths), ``run`` (an id for the token's name).
 Events: {"looked": true}, then for each message its answer. Messages: {"write": {path: token}} -> {"written": {path:
@@ -93,25 +93,25 @@ def places(arguments: dict[str, Any], shared: list[str]) -> list[dict[str, Any]]
 
 def room(path: str) -> dict[str, Any]:
     """What statvfs says of a folder."""
-    told = os.statvfs(path)
-    is_read_only = bool(told.f_flag & os.ST_RDONLY)
+    status = os.statvfs(path)
+    is_read_only = bool(status.f_flag & os.ST_RDONLY)
     return {
-        "may_run": not told.f_flag & os.ST_NOEXEC,
+        "may_run": not status.f_flag & os.ST_NOEXEC,
         "is_writable": not is_read_only and os.access(path, os.W_OK | os.X_OK),
-        "free_bytes": told.f_frsize * told.f_bavail,
-        # btrfs, Lustre and most file systems of the network count none, or nothing but nonsense.
-        "free_inodes": told.f_favail if told.f_files else missing("this file system counts none", "absent"),
+        "free_bytes": status.f_frsize * status.f_bavail,
+        # btrfs, Lustre and most network file systems report 0 or a meaningless number of inodes.
+        "free_inodes": status.f_favail if status.f_files else missing("this file system counts none", "absent"),
     }
 
 
 def same_of(path: str) -> dict[str, Any]:
     """What a path holds, in few words."""
     try:
-        told: dict[str, Any] = within.ask(partial(digest_of, path), seconds=DIGEST_SECONDS)
+        digest: dict[str, Any] = within.ask(partial(digest_of, path), seconds=DIGEST_SECONDS)
     except OSError as error:
         reason = missing(error.strerror or str(error))
         return {"path": path, "digest": reason, "file_count": 0, "bytes": 0, "is_whole": False, "pointers": []}
-    return {"path": path, **told}
+    return {"path": path, **digest}
 
 
 def named(paths: list[str]) -> list[dict[str, Any]]:
@@ -167,7 +167,7 @@ def look_for(path: str, token: str) -> str:
                 found = stream.read(4096)
             if found == token:
                 return ""
-            trouble = "the token is there, but holds something else"
+            trouble = "the token is there, but its content differs"
         except FileNotFoundError:
             trouble = f"the token did not appear within {VISIBLE_SECONDS:g} s: this node sees another folder"
         if time.monotonic() > end:

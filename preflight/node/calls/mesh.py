@@ -73,7 +73,7 @@ class Visitor:
         mesh.release(connection)
 
     def drop(self, connection: socket.socket) -> None:
-        """Close without a word."""
+        """Close without an answer."""
         self.mesh.strangers += 1
         self.mesh.visitors.pop(connection)
         self.mesh.release(connection)
@@ -158,7 +158,7 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     expected = set(orders.get("expect", []))
     mesh.visitor_limit = 2 * len(expected) + 8
     attempts: list[Attempt] = []
-    told = False
+    is_tried = False
     while time.monotonic() < mesh.deadline:
         while waiting and len(mesh.under_way) < CONCURRENT:
             attempt = Attempt(mesh, waiting.popleft())
@@ -166,10 +166,10 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
             mesh.under_way.add(attempt)
             attempt.start()
         mesh.turn()
-        if not waiting and not mesh.under_way and not told:
-            told = True
+        if not waiting and not mesh.under_way and not is_tried:
+            is_tried = True
             channel.emit({"tried": len(attempts)})
-        if told and (expected <= mesh.heard or _is_finished(channel)):
+        if is_tried and (expected <= mesh.heard or _is_finished(channel)):
             break
     mesh.close()
     return {

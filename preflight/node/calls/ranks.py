@@ -174,7 +174,7 @@ class Job:
         for name, child in list(self.running.items()):
             if child.poll() is not None:
                 self._drain()
-                self._tell_end(name, str(child.returncode))
+                self._report_end(name, str(child.returncode))
 
     def _drain(self) -> None:
         """Read what an ended process left in its pipes and sockets."""
@@ -186,7 +186,7 @@ class Job:
             for key in ready:
                 key.data()
 
-    def _tell_end(self, name: str, how: str) -> None:
+    def _report_end(self, name: str, how: str) -> None:
         del self.running[name]
         log = self.logs[name].decode("utf-8", "replace")
         self.channel.emit({"exit": how, "name": name, "log": log})
@@ -195,7 +195,7 @@ class Job:
         self._end_all()
         self._drain()
         for name in list(self.running):
-            self._tell_end(name, how)
+            self._report_end(name, how)
 
     def _end_all(self) -> None:
         """End everything that this job started; what was orphaned has become a child of ours."""
@@ -214,7 +214,7 @@ def _put_in(word: str, meant: dict[str, str]) -> str:
 
 
 def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
-    """Run the job of this node; the result tells how many processes were started."""
+    """Run the job of this node; the result is how many processes were started."""
     children.adopt_orphans()
     job = Job(arguments, channel)
     job.start()

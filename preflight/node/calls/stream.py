@@ -7,7 +7,7 @@ Messages: {"round": {"shift", "send_to": {"name", "address", "port"}, "receive_f
 {"finish": true}. ``shift`` is any number that both ends of a stream are given; ``send_to`` or ``receive_from`` may be
 null where a node has no part on that side.
 
-The receiver times and ends the stream: a sender's figures tell how fast its kernel buffers fill.
+The receiver times and ends the stream: what a sender could time is how fast its kernel's buffers fill.
 """
 
 from __future__ import annotations

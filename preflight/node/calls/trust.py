@@ -79,9 +79,9 @@ def begin(peer: str, python: str, end: float, selector: Any, running: dict[int, 
 def outcome(peer: str, code: int, data: bytes, seconds: float) -> dict[str, Any]:
     """What one ssh said."""
     lines = data.decode("utf-8", "backslashreplace").splitlines()
-    told = [line for line in lines if line.startswith(MARK)]
-    if told:
-        return login(peer, "", seconds, told[-1][len(MARK) :].strip())
+    marked = [line for line in lines if line.startswith(MARK)]
+    if marked:
+        return login(peer, "", seconds, marked[-1][len(MARK) :].strip())
     words = [line.strip() for line in lines if line.strip()]
     return login(peer, words[-1] if words else f"ssh ended with {code}", seconds, "")
 

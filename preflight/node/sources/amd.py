@@ -1,4 +1,4 @@
-"""Which AMD GPUs does this node have, as amd-smi or rocm-smi tell them?"""
+"""Which AMD GPUs does this node have, as amd-smi or rocm-smi report them?"""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def document(text: str) -> Any:
 
 def parse_amd_smi(text: str) -> dict[str, Any]:
     """Facts from `amd-smi static --json`: a list of GPUs, in newer versions under "gpu_data"."""
-    told = document(text)
-    gpus = told["gpu_data"] if isinstance(told, dict) else told
+    reported = document(text)
+    gpus = reported["gpu_data"] if isinstance(reported, dict) else reported
     versions = {str(gpu["driver"]["version"]) for gpu in gpus if "driver" in gpu}
     return facts([_amd_smi_gpu(gpu) for gpu in gpus], versions)
 
@@ -65,23 +65,23 @@ def _amd_smi_gpu(gpu: dict[str, Any]) -> dict[str, Any]:
 
 def parse_rocm_smi(text: str) -> dict[str, Any]:
     """Facts from `rocm-smi ... --json`: "card0" and so on, and "system"."""
-    told = document(text)
-    cards = sorted((name for name in told if name.startswith("card")), key=lambda name: int(name[len("card") :]))
+    reported = document(text)
+    cards = sorted((name for name in reported if name.startswith("card")), key=lambda name: int(name[len("card") :]))
     if not cards:
-        raise ValueError("rocm-smi tells no card")
+        raise ValueError("rocm-smi lists no card")
     devices = []
     for index, name in enumerate(cards):
-        card = told[name]
+        card = reported[name]
         model = card.get("Card Series") or card.get("Card series") or card.get("Card Model") or card["Card model"]
         memory = int(card["VRAM Total Memory (B)"]) >> 20 if "VRAM Total Memory (B)" in card else None
         devices.append(device(index, str(model), str(card["Unique ID"]), card["PCI Bus"], memory))
-    version = told.get("system", {}).get("Driver version")
+    version = reported.get("system", {}).get("Driver version")
     return facts(devices, {str(version)} if version else set())
 
 
 def device(index: int, name: str, serial: str, bus_id: str, memory_mib: int | None) -> dict[str, Any]:
     """One GPU as facts."""
-    absent = missing("AMD's tools do not tell", "absent")
+    absent = missing("not reported by AMD's tools", "absent")
     return {
         "index": index,
         "name": name,
@@ -96,7 +96,7 @@ def device(index: int, name: str, serial: str, bus_id: str, memory_mib: int | No
 
 def facts(devices: list[dict[str, Any]], versions: set[str]) -> dict[str, Any]:
     """Facts of the subject gpu."""
-    absent = missing("AMD's tools tell none", "absent")
+    absent = missing("not listed by AMD's tools", "absent")
     return {
         "devices": devices,
         "driver": ", ".join(sorted(versions)) or absent,

@@ -38,11 +38,11 @@ def nvlinks(text: str) -> dict[int, dict[str, Any]]:
         if link:
             links["inactive" if "inactive" in link.group(2).lower() else "active"] += 1
         elif ALL_INACTIVE in line:
-            found[index] = {"active": 0, "inactive": 1}  # how many there are is not told
+            found[index] = {"active": 0, "inactive": 1}  # how many there are is not printed
         elif any(words in line for words in NO_NVLINK):
             del found[index]
     if index < 0:
-        raise ValueError(f"nvidia-smi nvlink -s told no GPU: {' '.join(text[-200:].split())}")
+        raise ValueError(f"nvidia-smi nvlink -s lists no GPU: {' '.join(text[-200:].split())}")
     return found
 
 
@@ -74,5 +74,5 @@ def topology(text: str) -> dict[str, Any]:
 def _affinity(line: str, words: list[str], columns: int) -> Any:
     """What stands behind the relations: the CPUs and the memory near the GPU."""
     cells = [cell.strip() for cell in line.split("\t")][columns + 1 :] if "\t" in line else words[columns + 1 :]
-    told = [cell for cell in cells[:2] if cell and cell != "N/A"]
-    return " ".join(told) if told else missing("nvidia-smi topo tells none", "absent")
+    known = [cell for cell in cells[:2] if cell and cell != "N/A"]
+    return " ".join(known) if known else missing("not listed by nvidia-smi topo", "absent")

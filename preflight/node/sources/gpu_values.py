@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Reader = Callable[[dict[str, str], tuple[str, ...]], Any]
 
 PROGRAM = "nvidia-smi"
-NOT_TOLD = (
+NOT_REPORTED = (
     "N/A",
     "[N/A]",
     "Not Found",
@@ -30,7 +30,7 @@ NOT_TOLD = (
 )
 ERRORS = ("ERR!", "[UNKNOWN", "UNKNOWN ERROR", "[GPU", "GPU IS LOST", "GPU REQUIRES RESET")
 YES, NO = ("Enabled", "Yes", "Active"), ("Disabled", "No", "Not Active")
-LONG = ("supported_clocks", "accounted_processes")  # thousands of lines that nobody asks for
+LONG = ("supported_clocks", "accounted_processes")  # thousands of lines that no fact needs
 
 
 def flatten(element: Element, *, prefix: str = "") -> Pairs:
@@ -76,17 +76,17 @@ def blocks(text: str) -> tuple[dict[str, str], list[tuple[str, Pairs]]]:
     return head, gpus
 
 
-def told(values: dict[str, str], *paths: str) -> TextOrMissing:
-    """The text at the first path that there is, where nvidia-smi has one to tell."""
+def text_at(values: dict[str, str], *paths: str) -> TextOrMissing:
+    """The text at the first path that there is, where nvidia-smi reports one."""
     for path in paths:
         if path in values:
             return said(values[path])
-    return missing(f"this {PROGRAM} does not tell {paths[0]}", "absent")
+    return missing(f"this {PROGRAM} does not report {paths[0]}", "absent")
 
 
 def said(text: str) -> TextOrMissing:
     """A text of nvidia-smi, or what it says instead of one."""
-    if not text or text in NOT_TOLD:
+    if not text or text in NOT_REPORTED:
         return missing(f"{PROGRAM} says {text or 'nothing'}", "absent")
     if text.upper().startswith(ERRORS):
         return missing(f"{PROGRAM} says {text}")
@@ -94,11 +94,11 @@ def said(text: str) -> TextOrMissing:
 
 
 def _word(values: dict[str, str], paths: tuple[str, ...]) -> TextOrMissing:
-    return told(values, *paths)
+    return text_at(values, *paths)
 
 
 def _flag(values: dict[str, str], paths: tuple[str, ...]) -> bool | Missing:
-    text = told(values, *paths)
+    text = text_at(values, *paths)
     if not isinstance(text, str):
         return text
     return text in YES if text in YES or text in NO else missing(f"{PROGRAM} says {text}")
@@ -120,21 +120,21 @@ def count(text: TextOrMissing) -> CountOrMissing:
 
 
 def _count(values: dict[str, str], paths: tuple[str, ...]) -> CountOrMissing:
-    return count(told(values, *paths))
+    return count(text_at(values, *paths))
 
 
 def _total(values: dict[str, str], paths: tuple[str, ...]) -> CountOrMissing:
-    """The sum of what is told at several paths."""
+    """The sum of the counts at several paths."""
     counts = [_count(values, (path,)) for path in paths if path in values]
     failed = [each for each in counts if not isinstance(each, int) and each["kind"] == "failed"]
     known = [each for each in counts if isinstance(each, int)]
     if failed:
         return failed[0]
-    return sum(known) if known else missing(f"this {PROGRAM} does not tell {paths[0]}", "absent")
+    return sum(known) if known else missing(f"this {PROGRAM} does not report {paths[0]}", "absent")
 
 
 def _watts(values: dict[str, str], paths: tuple[str, ...]) -> float | Missing:
-    text = told(values, *paths)
+    text = text_at(values, *paths)
     if not isinstance(text, str):
         return text
     figure = text.partition(" ")[0]
@@ -142,10 +142,10 @@ def _watts(values: dict[str, str], paths: tuple[str, ...]) -> float | Missing:
 
 
 def _slowdowns(values: dict[str, str], paths: tuple[str, ...]) -> list[str] | Missing:
-    """The reasons that are active, named alike in both forms: hw_slowdown, sw_power_cap."""
+    """The reasons that are active, with the same names in both forms: hw_slowdown, sw_power_cap."""
     found = {path: text for path, text in values.items() if path.startswith(paths)}
     if not found:
-        return missing(f"this {PROGRAM} does not tell {paths[0]}", "absent")
+        return missing(f"this {PROGRAM} does not report {paths[0]}", "absent")
     names = [path.rpartition("/")[2] for path, text in found.items() if text == "Active"]
     for prefix in ("clocks_event_reason_", "clocks_throttle_reason_"):
         names = [name.removeprefix(prefix) for name in names]
@@ -226,7 +226,7 @@ FIELDS: tuple[tuple[str, Reader, tuple[str, ...]], ...] = (
 
 
 def status(values: dict[str, str]) -> dict[str, Any]:
-    """Facts of GpuStatus; what this nvidia-smi does not tell is left out."""
+    """Facts of GpuStatus; what this nvidia-smi does not report is left out."""
     found = {}
     for name, read, paths in FIELDS:
         value = read(values, paths)
@@ -239,7 +239,7 @@ def processes(pairs: Pairs) -> CountOrMissing:
     """How many processes compute on the GPU; a screen that is drawn on it does not count."""
     found = [(path, text) for path, text in pairs if path.split("/")[0] == "processes"]
     if not found:
-        return missing(f"this {PROGRAM} does not tell processes", "absent")
+        return missing(f"this {PROGRAM} does not report processes", "absent")
     alone = [text for path, text in found if path == "processes" and text not in ("", "None")]
     if alone:
         answer = said(alone[0])
@@ -262,10 +262,10 @@ def gpu(pairs: Pairs, *, index: int, bus_id: str, is_part: bool = False) -> dict
         "index": index,
         "name": "GPU" if is_part else _required(values, bus_id, "product_name"),
         "uuid": bus_id if is_part else _required(values, bus_id, "uuid", "gpu_uuid"),
-        "memory_mib": count(told(values, "fb_memory_usage/total")),
+        "memory_mib": count(text_at(values, "fb_memory_usage/total")),
         "bus_id": bus_id,
-        "compute_mode": told(values, "compute_mode"),
-        "mig_mode": told(values, "mig_mode/current_mig", "mig_mode/current"),
+        "compute_mode": text_at(values, "compute_mode"),
+        "mig_mode": text_at(values, "mig_mode/current_mig", "mig_mode/current"),
         "processes": processes(pairs),
         "status": status(values),
     }
@@ -273,7 +273,7 @@ def gpu(pairs: Pairs, *, index: int, bus_id: str, is_part: bool = False) -> dict
 
 def _required(values: dict[str, str], bus_id: str, *paths: str) -> str:
     """The text at a path without which a GPU cannot be named."""
-    text = told(values, *paths)
+    text = text_at(values, *paths)
     if isinstance(text, str):
         return text
     raise ValueError(f"{paths[0]} of GPU {bus_id}: {text['missing']}")

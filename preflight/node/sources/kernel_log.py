@@ -1,4 +1,4 @@
-"""Which lines of the kernel's log tell of broken hardware, or of processes killed for want of memory?"""
+"""Which lines of the kernel's log report broken hardware, or OOM-killed processes?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     EventsOrMissing = Union[list[dict[str, Any]], Missing]
 
-# A line with none of these is of no concern; looking for them in thousands of lines costs a node 1 ms, the patterns 20.
+# A line with none of these reports no event; searching thousands of lines for them takes 1 ms, the patterns take 20.
 SIGNS = (b"NVRM", b"Killed process", b"AER: ", b"PCIe Bus Error", b"mlx", b"bnxt_", b"irdma", b"efa ")
 XID = r"NVRM: (?:Xid|GPU at) \(?(?:PCI:)?([0-9a-fA-F:.]+)\)?: (\d+),?"
 # Kind, words that a line must have, and where its device stands.
@@ -32,7 +32,7 @@ RECORD_BYTES = 8192
 
 
 def collect(path: str) -> EventsOrMissing:
-    """The telling lines of /dev/kmsg, newest last; denied where only root may read it."""
+    """The lines of /dev/kmsg that report an event, newest last; denied where only root may read it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except PermissionError:
@@ -70,22 +70,22 @@ def records(descriptor: int, *, end: float) -> list[bytes]:
 
 
 def parse(lines: list[str], *, now_s: float) -> list[dict[str, Any]]:
-    """The telling ones of records "6,1234,5678901,-;text"; the third figure is microseconds since the start."""
+    """The events among records "6,1234,5678901,-;text"; the third figure is microseconds since the start."""
     found = []
     for record in lines:
         head, separator, text = record.partition(";")
         fields = head.split(",")
         if not separator or len(fields) < 3 or not fields[2].isdecimal():
             continue
-        event = told(text.splitlines()[0] if text else "")
+        event = event_in(text.splitlines()[0] if text else "")
         if event:
             age_s = max(0.0, now_s - int(fields[2]) / 1e6)
             found.append({**event, "age_seconds": round(age_s, 1)})
     return found[-MOST_EVENTS:]
 
 
-def told(text: str) -> dict[str, Any]:
-    """What a line tells, nothing where it is of no concern."""
+def event_in(text: str) -> dict[str, Any]:
+    """The event that a line reports; empty for any other line."""
     import re  # a healthy node's log needs no pattern
 
     xid = re.search(XID, text)

@@ -29,7 +29,7 @@ DEMANDED = (*DEMANDING, "numpy", "triton", "tokenizers", "huggingface-hub", "saf
 
 
 def installed(path: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Every installed distribution: version, and file or folder that tells of it; the first on the path holds."""
+    """Every installed distribution: version, and the file or folder with its metadata; the first on the path holds."""
     found: dict[str, tuple[str, str]] = {}
     for folder in path:
         for entry in sorted(names_in(folder)):
@@ -67,7 +67,7 @@ def requirements(packages: Mapping[str, tuple[str, str]]) -> dict[str, dict[str,
     """What the packages of DEMANDING want of those of DEMANDED and of NVIDIA's libraries: "torch" -> "==2.13.0"."""
     of_wheels = {name: packages[name][1] for name in DEMANDING if name in packages}
     found = {name: required(f"{entry}/METADATA") for name, entry in of_wheels.items() if entry.endswith(".dist-info")}
-    return {name: told for name, told in found.items() if told}
+    return {name: version for name, version in found.items() if version}
 
 
 def required(file: str) -> dict[str, str]:

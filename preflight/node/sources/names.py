@@ -81,7 +81,7 @@ def full_name(name: str) -> str:
         first, aliases, _ = socket.gethostbyaddr(for_resolver(name))  # type: ignore[arg-type]
     except OSError:
         return name
-    return next((told for told in (first, *aliases) if "." in told), first)
+    return next((candidate for candidate in (first, *aliases) if "." in candidate), first)
 
 
 def for_resolver(name: str) -> bytes:

@@ -112,7 +112,7 @@ def count_switches(sysfs: str) -> int:
 def _numa_node(folder: str) -> CountOrMissing:
     text = read_text_or_missing(f"{folder}/numa_node")
     if isinstance(text, str):
-        return int(text) if text.isdecimal() else missing("the firmware tells no NUMA node", "absent")
+        return int(text) if text.isdecimal() else missing("the firmware reports no NUMA node", "absent")
     return text
 
 
@@ -120,7 +120,7 @@ def _count(path: str) -> CountOrMissing:
     text = read_text_or_missing(path)
     if not isinstance(text, str):
         return text
-    # 255 and 0 are what the kernel writes where the link tells none.
+    # 255 and 0 are what the kernel writes where the link has none.
     return int(text) if text.isdecimal() and 0 < int(text) < 255 else missing(f"the link says {text}", "absent")
 
 

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NONE = "ibstat does not tell"
+NONE = "not reported by ibstat"
 # show_gids: mlx5_0  1  3  0000:...:0a01  10.1.0.1  v2  eth2
 GID_ROW = re.compile(
     r"^(\S+)\s+(\d+)\s+(\d+)\s+([0-9a-f:]{39})\s+(?:[\d.]+\s+)?v([12])(?:\s+(\S+))?\s*$", re.IGNORECASE
@@ -38,7 +38,7 @@ def ibstat(text: str) -> list[dict[str, Any]]:
             if colon:
                 fields[name.lower()] = value.strip()
     if not devices:
-        raise ValueError(f"ibstat told no adapter: {' '.join(text[-200:].split())}")
+        raise ValueError(f"ibstat lists no adapter: {' '.join(text[-200:].split())}")
     for device in devices:
         _complete(device)
     return devices
@@ -90,9 +90,9 @@ def show_gids(text: str) -> dict[tuple[str, int], list[dict[str, Any]]]:
             rows += 1
             device, port, index, gid, version, netdev = row.groups()
             kind = "RoCE v2" if version == "2" else "IB/RoCE v1"
-            told = {"index": int(index), "gid": gid.lower(), "kind": kind}
-            told["netdev"] = netdev or missing("show_gids tells none", "absent")
-            found.setdefault((device, int(port)), []).append(told)
+            gid_row = {"index": int(index), "gid": gid.lower(), "kind": kind}
+            gid_row["netdev"] = netdev or missing("not listed by show_gids", "absent")
+            found.setdefault((device, int(port)), []).append(gid_row)
     count = re.search(r"^n_gids_found=(\d+)", text, re.MULTILINE)
     if count is None or int(count.group(1)) != rows:
         wanted = count.group(1) if count else "no"

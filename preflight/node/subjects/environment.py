@@ -52,7 +52,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "variables": {
             name: {"value": without_credentials(value), "layer": layer}
             for name, (value, layer) in sorted(variables.items())
-            if is_told(name)
+            if may_leave_node(name)
         }
     }
 
@@ -105,7 +105,7 @@ def home() -> str:
         return "/nonexistent"
 
 
-def is_told(name: str) -> bool:
+def may_leave_node(name: str) -> bool:
     """Whether a variable may leave the node."""
     if not (name in NAMES or name.startswith(PREFIXES)):
         return False

@@ -48,7 +48,7 @@ def unknown(reason: Missing) -> dict[str, Any]:
 
 
 def asked(program: str) -> dict[str, Any]:
-    """What nvidia-smi tells in XML; where it has none or this Python cannot read it, in its plain text."""
+    """What nvidia-smi prints in XML; where it has none or this Python cannot read it, in its plain text."""
     try:
         text = programs.run([program, "-q", "-x"], limit_s=LIMIT_S)
     except (OSError, ValueError) as error:
@@ -73,13 +73,15 @@ def with_links(facts: dict[str, Any], program: str) -> dict[str, Any]:
     if not isinstance(devices, list) or len(devices) < 2:
         return facts
     commands = {"topology": [program, "topo", "-m"], "links": [program, "nvlink", "-s"]}
-    told = programs.run_all(commands, limit_s=LINKS_LIMIT_S)
+    outputs = programs.run_all(commands, limit_s=LINKS_LIMIT_S)
     try:
-        matrix = gpu_links.topology(told["topology"]) if isinstance(told["topology"], str) else told["topology"]
+        matrix = (
+            gpu_links.topology(outputs["topology"]) if isinstance(outputs["topology"], str) else outputs["topology"]
+        )
     except ValueError as error:
         matrix = missing(str(error))
     try:
-        links = gpu_links.nvlinks(told["links"]) if isinstance(told["links"], str) else {}
+        links = gpu_links.nvlinks(outputs["links"]) if isinstance(outputs["links"], str) else {}
     except ValueError:
         links = {}  # an old nvidia-smi has no such word, and a table of links is not worth an error
     for device in devices:
@@ -164,6 +166,6 @@ def _all(head: dict[str, str], devices: list[dict[str, Any]]) -> dict[str, Any]:
     short = attached.isdecimal() and int(attached) != len(devices)
     return {
         "devices": missing(f"{PROGRAM} counts {attached} GPUs and describes {len(devices)}") if short else devices,
-        "driver": gpu_values.told(head, "driver_version"),
-        "cuda_driver": gpu_values.told(head, "cuda_version"),
+        "driver": gpu_values.text_at(head, "driver_version"),
+        "cuda_driver": gpu_values.text_at(head, "cuda_version"),
     }

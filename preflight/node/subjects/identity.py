@@ -34,7 +34,7 @@ def boot_id(proc: str) -> str:
     """What two names of the same host have in common, and two hosts do not.
 
     Containers and network namespaces of one machine share its boot id, yet are hosts of their own to a job: the
-    network namespace tells them apart.
+    network namespace distinguishes them.
     """
     boot = read_text(f"{proc}/sys/kernel/random/boot_id")
     return f"{boot}:{os.stat(f'{proc}/self/ns/net').st_ino}"

@@ -105,9 +105,9 @@ def memory(proc: str) -> dict[str, Any]:
         reason = missing_because(error)
         names = ("memory_available_bytes", "swap_total_bytes", "swap_used_bytes", "hugepages_bytes")
         return dict.fromkeys(names, reason)
-    told = {name: words.split() for name, _, words in (line.partition(":") for line in lines)}
-    values = {name: int(words[0]) for name, words in told.items() if words and words[0].isdecimal()}
-    absent = missing("this kernel does not tell", "absent")
+    rows = {name: words.split() for name, _, words in (line.partition(":") for line in lines)}
+    values = {name: int(words[0]) for name, words in rows.items() if words and words[0].isdecimal()}
+    absent = missing("not reported by this kernel", "absent")
 
     def kib(name: str) -> CountOrMissing:
         return values[name] << 10 if name in values else absent
@@ -150,7 +150,7 @@ def link_errors(proc: str) -> dict[str, int]:
     text = read_text_or_missing(f"{proc}/net/dev")
     lines = text.splitlines() if isinstance(text, str) else []
     figures = {name.strip(): words.split() for name, colon, words in (line.partition(":") for line in lines) if colon}
-    return {name: int(told[2]) + int(told[10]) for name, told in figures.items() if len(told) >= 16}
+    return {name: int(row[2]) + int(row[10]) for name, row in figures.items() if len(row) >= 16}
 
 
 def field(path: str, name: str) -> CountOrMissing:
@@ -163,7 +163,7 @@ def field(path: str, name: str) -> CountOrMissing:
         words = line.split()
         if len(words) == 2 and words[0] == name and words[1].isdecimal():
             return int(words[1])
-    return missing(f"this kernel does not tell {name}", "absent")
+    return missing(f"this kernel does not report {name}", "absent")
 
 
 def cgroup(proc: str, root: str) -> dict[str, Any]:

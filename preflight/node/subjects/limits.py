@@ -41,14 +41,14 @@ def limit(value: int) -> Limit:
 def shared_memory(folder: str, *, own: str) -> dict[str, Any]:
     """Size and free bytes of a file system, and what earlier runs left there; `own` belongs to this run."""
     try:
-        told = os.statvfs(folder)
+        status = os.statvfs(folder)
         entries = sorted(os.listdir(folder))
     except OSError as error:
         reason = missing_because(error)
         return {"shm_total_bytes": reason, "shm_free_bytes": reason, "leftovers": []}
     return {
-        "shm_total_bytes": told.f_frsize * told.f_blocks,
-        "shm_free_bytes": told.f_frsize * told.f_bavail,
+        "shm_total_bytes": status.f_frsize * status.f_blocks,
+        "shm_free_bytes": status.f_frsize * status.f_bavail,
         "leftovers": [
             f"{folder}/{entry}" for entry in entries if entry.startswith(LEFT_BY_US) and f"{folder}/{entry}" != own
         ],

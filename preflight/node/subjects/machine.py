@@ -33,7 +33,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def cpu_model(proc: str) -> Any:
-    """The processor's name; ARM tells numbers only."""
+    """The processor's name; ARM kernels have only numbers."""
     try:
         lines = read_text(f"{proc}/cpuinfo").splitlines()
     except OSError as error:
@@ -42,7 +42,7 @@ def cpu_model(proc: str) -> Any:
         name, _, value = line.partition(":")
         if name.strip() in ("model name", "Model", "cpu"):
             return value.strip()
-    return missing("the kernel tells no model", "absent")
+    return missing("the kernel reports no model", "absent")
 
 
 def time_services(proc: str) -> list[str]:
@@ -60,7 +60,7 @@ def time_services(proc: str) -> list[str]:
 
 
 def clock_is_synchronised() -> Any:
-    """Whether the kernel takes its clock for right; a container is told the same as its machine."""
+    """Whether the kernel's clock is synchronised; a container sees the clock of its machine."""
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)

@@ -1,7 +1,7 @@
 """Which interfaces, addresses and default gateways does this node have?
 
 The kernel itself is asked first: its answer is whole, and importing psutil would cost a node more than all other
-facts of the network. psutil and netifaces tell the same where rtnetlink is closed to us.
+facts of the network. psutil and netifaces are the fallback where rtnetlink is closed to us.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Link = tuple[list[dict[str, Any]], int, int]  # what an adapter tells of an interface: addresses, MTU, Mbit/s
+    Link = tuple[list[dict[str, Any]], int, int]  # what is known of an interface: addresses, MTU, Mbit/s
 
 
 # linux/sockios.h, linux/if.h, linux/ethtool.h
@@ -73,41 +73,41 @@ def interfaces(names: dict[int, str], *, sysfs: str) -> list[dict[str, Any]]:
 
 
 def links_by_psutil(names: dict[int, str]) -> dict[str, Link]:
-    """What psutil tells of the interfaces; an OSError where it tells another story than the kernel's own list."""
+    """The interfaces as psutil lists them; an OSError where its list differs from the kernel's own."""
     import psutil
 
     addresses, stats = psutil.net_if_addrs(), psutil.net_if_stats()
     # An address with a label ("eth0:1") looks like an interface of its own there, and loses its place in the order.
     if not set(addresses) <= set(stats) or set(stats) != set(names.values()):
         raise OSError(
-            f"psutil tells of {', '.join(sorted({*addresses, *stats} ^ set(names.values())))} beside the kernel"
+            f"psutil and the kernel differ on {', '.join(sorted({*addresses, *stats} ^ set(names.values())))}"
         )
     links: dict[str, Link] = {}
     for name, stat in stats.items():
-        told = []
+        found = []
         for item in addresses.get(name, ()):
             if item.family in netlink.FAMILIES:
                 if item.netmask is None:
-                    raise OSError(f"psutil tells no netmask of {item.address} on {name}")
+                    raise OSError(f"psutil reports no netmask of {item.address} on {name}")
                 mask = socket.inet_pton(item.family, item.netmask)
                 prefix_length = bin(int.from_bytes(mask, "big")).count("1")
-                told.append(address(netlink.FAMILIES[item.family], item.address, prefix_length))
-        links[name] = (told, stat.mtu, stat.speed)
+                found.append(address(netlink.FAMILIES[item.family], item.address, prefix_length))
+        links[name] = (found, stat.mtu, stat.speed)
     return links
 
 
 def links_by_kernel(names: dict[int, str]) -> dict[str, Link]:
     """The same from rtnetlink and ioctl."""
-    told: dict[int, list[dict[str, Any]]] = {index: [] for index in names}
+    found: dict[int, list[dict[str, Any]]] = {index: [] for index in names}
     for index, family, text, prefix_length in netlink.addresses():
-        if index in told:
-            told[index].append(address(family, text, prefix_length))
+        if index in found:
+            found[index].append(address(family, text, prefix_length))
     links: dict[str, Link] = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as kernel:
         for index, name in names.items():
             try:
                 mtu: int = struct.unpack_from("=16xi", ask(kernel, SIOCGIFMTU, name))[0]
-                links[name] = (told[index], mtu, speed_mbps(kernel, name))
+                links[name] = (found[index], mtu, speed_mbps(kernel, name))
             except OSError as error:
                 if error.errno != errno.ENODEV:
                     raise
@@ -136,7 +136,7 @@ def interface_flags(kernel: socket.socket, name: str) -> int | None:
 
 
 def speed_mbps(kernel: socket.socket, name: str) -> int:
-    """The link rate as ETHTOOL_GSET tells it, 0 where the driver tells none."""
+    """The link rate as ETHTOOL_GSET reports it, 0 where the driver reports none."""
     command = array.array("B", struct.pack("=I40x", ETHTOOL_GSET))
     request = struct.pack("16sP16x", name.encode("utf-8", "surrogateescape"), command.buffer_info()[0])
     try:
@@ -151,7 +151,7 @@ def speed_mbps(kernel: socket.socket, name: str) -> int:
 
 
 def is_physical(name: str, *, index: int, sysfs: str) -> bool | dict[str, str]:
-    """Whether a device stands behind the interface; a sysfs mounted in another network namespace cannot tell."""
+    """Whether a device stands behind the interface; a sysfs mounted in another network namespace does not show it."""
     folder = f"{sysfs}/class/net/{name}"
     try:
         same = int(read_text(f"{folder}/ifindex")) == index
@@ -163,23 +163,23 @@ def is_physical(name: str, *, index: int, sysfs: str) -> bool | dict[str, str]:
 def gateways(names: dict[int, str]) -> list[dict[str, Any]]:
     """The default gateways, IPv4 first, the preferred of a family first."""
     try:
-        told = {
+        found = {
             number: [(names[index], text) for index, text in netlink.default_gateways(number) if index in names]
             for number in netlink.FAMILIES
         }
     except OSError:
-        told = gateways_by_netifaces()
-        if not told:
+        found = gateways_by_netifaces()
+        if not found:
             raise
     return [
         {"interface": name, "address": text, "family": netlink.FAMILIES[number]}
-        for number, pairs in told.items()
+        for number, pairs in found.items()
         for name, text in pairs
     ]
 
 
 def gateways_by_netifaces() -> dict[socket.AddressFamily, list[tuple[str, str]]]:
-    """What netifaces tells of each family, where it is here and its answer cannot mislead; else nothing.
+    """What netifaces lists for each family, where it is here and its answer cannot mislead; else nothing.
 
     It mixes the tables of policy routing and leaves multipath routes out: only one gateway a family, that it calls
     the default, is believed.
@@ -190,9 +190,9 @@ def gateways_by_netifaces() -> dict[socket.AddressFamily, list[tuple[str, str]]]
         return {}
     if not hasattr(netifaces, "gateways"):  # the empty folder that an uninstalled namesake leaves behind
         return {}
-    told = netifaces.gateways()
-    default = told.get("default", {})
-    families = [family for family in netlink.FAMILIES if told.get(family)]
-    if any(len(told[family]) > 1 or family not in default for family in families):
+    found = netifaces.gateways()
+    default = found.get("default", {})
+    families = [family for family in netlink.FAMILIES if found.get(family)]
+    if any(len(found[family]) > 1 or family not in default for family in families):
         return {}
     return {family: [(default[family][1], default[family][0].partition("%")[0])] for family in families}

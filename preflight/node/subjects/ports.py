@@ -41,10 +41,10 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def ephemeral_in_use(proc: str, found: list[Socket]) -> Any:
     """How many ports of the range that the kernel hands out have a socket."""
-    told = read_text_or_missing(f"{proc}/sys/net/ipv4/ip_local_port_range")
-    if isinstance(told, dict):
-        return told
-    low, high = map(int, told.split())
+    text = read_text_or_missing(f"{proc}/sys/net/ipv4/ip_local_port_range")
+    if isinstance(text, dict):
+        return text
+    low, high = map(int, text.split())
     return len({port for _, port, _, _ in found if low <= port <= high})
 
 

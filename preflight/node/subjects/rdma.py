@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     CountOrMissing = Union[int, Missing]
     RateOrMissing = Union[float, dict[str, str]]
 
-NOT_TOLD = "UNKNOWN"  # as the kernel itself writes a state that it cannot name
+UNKNOWN_STATE = "UNKNOWN"  # as the kernel itself writes a state that it cannot name
 LARGEST_COUNTER = 1 << 62
 LIMIT_S = 5.0
 ROCE_HEADER_BYTES = 96  # the kernel's own reckoning of what RoCE may put around its data (iboe_get_mtu)
@@ -42,18 +42,18 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def by_programs(path: str) -> list[dict[str, Any]]:
-    """The devices as ibstat and show_gids tell them, where sysfs has none; none where there is no ibstat either."""
+    """The devices as ibstat and show_gids list them, where sysfs has none; none where there is no ibstat either."""
     from preflight.node.sources import rdma_text
 
     commands = {"ibstat": programs.find("ibstat", path), "show_gids": programs.find("show_gids", path)}
-    told = programs.run_all({name: [found] for name, found in commands.items() if found}, limit_s=LIMIT_S)
-    text = told.get("ibstat")
+    outputs = programs.run_all({name: [found] for name, found in commands.items() if found}, limit_s=LIMIT_S)
+    text = outputs.get("ibstat")
     if text is None:
         return []
     if not isinstance(text, str):
         raise OSError(text["missing"])
     devices = rdma_text.ibstat(text)
-    gids = told.get("show_gids")
+    gids = outputs.get("show_gids")
     tables = rdma_text.show_gids(gids) if isinstance(gids, str) else {}
     for each in devices:
         for one in each["ports"]:
@@ -62,11 +62,11 @@ def by_programs(path: str) -> list[dict[str, Any]]:
 
 
 def with_mtus(devices: list[dict[str, Any]], program: str) -> None:
-    """Put the active MTUs in that ibv_devinfo tells: the kernel has no file of them."""
+    """Fill in the active MTUs from ibv_devinfo: the kernel has no file of them."""
     from preflight.node.sources import rdma_text
 
-    told = programs.run_all({"ibv_devinfo": [program]}, limit_s=LIMIT_S)["ibv_devinfo"]
-    mtus = rdma_text.active_mtus(told) if isinstance(told, str) else {}
+    text = programs.run_all({"ibv_devinfo": [program]}, limit_s=LIMIT_S)["ibv_devinfo"]
+    mtus = rdma_text.active_mtus(text) if isinstance(text, str) else {}
     for each in devices:
         for one in each["ports"]:
             mtu = mtus.get((each["name"], one["number"]))
@@ -118,7 +118,7 @@ def port(folder: str, *, number: int, arguments: dict[str, Any]) -> dict[str, An
         "state": state(folder),
         "physical_state": word(read_text_or_missing(f"{folder}/phys_state")),
         "rate_gbps": rate_gbps(rate),
-        "link_layer": link_layer if isinstance(link_layer, str) else NOT_TOLD,
+        "link_layer": link_layer if isinstance(link_layer, str) else UNKNOWN_STATE,
         "gids": table,
         "lid": read_text_or_missing(f"{folder}/lid"),
         "sm_lid": read_text_or_missing(f"{folder}/sm_lid"),
@@ -132,9 +132,9 @@ def port(folder: str, *, number: int, arguments: dict[str, Any]) -> dict[str, An
 
 
 def state(folder: str) -> str:
-    """The state of a port: "ACTIVE", "DOWN", or that it does not tell."""
-    told = word(read_text_or_missing(f"{folder}/state"))
-    return told if isinstance(told, str) else NOT_TOLD
+    """The state of a port: "ACTIVE", "DOWN", or "UNKNOWN"."""
+    state = word(read_text_or_missing(f"{folder}/state"))
+    return state if isinstance(state, str) else UNKNOWN_STATE
 
 
 def width(rate: TextOrMissing) -> CountOrMissing:
@@ -149,10 +149,10 @@ def pkeys(folder: str) -> list[str] | Missing:
     """The partition keys, without the empty rows at the end of the table."""
     numbers = sorted(int(name) for name in entries(folder) if name.isdecimal())
     rows = [read_text_or_missing(f"{folder}/{number}") for number in numbers]
-    told = [row if isinstance(row, str) and row else "0x0000" for row in rows]
-    while told and int(told[-1], 16) == 0:
-        told.pop()
-    return told or missing("the port tells no partition key", "absent")
+    keys = [row if isinstance(row, str) and row else "0x0000" for row in rows]
+    while keys and int(keys[-1], 16) == 0:
+        keys.pop()
+    return keys or missing("the port reports no partition key", "absent")
 
 
 def mtu_of(table: list[dict[str, Any]], *, sysfs: str) -> CountOrMissing:
@@ -161,7 +161,7 @@ def mtu_of(table: list[dict[str, Any]], *, sysfs: str) -> CountOrMissing:
     texts = [read_text_or_missing(f"{sysfs}/class/net/{name}/mtu") for name in sorted(names)]
     mtus = [int(text) for text in texts if isinstance(text, str) and text.isdecimal()]
     if not mtus:
-        return missing("no netdev of the port tells its MTU", "absent")
+        return missing("no netdev of the port reports its MTU", "absent")
     fitting = [size for size in (256, 512, 1024, 2048, 4096) if size + ROCE_HEADER_BYTES <= max(mtus)]
     return fitting[-1] if fitting else missing(f"the netdev's MTU is {max(mtus)}")
 

@@ -52,10 +52,10 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
 def libc() -> str:
     """Name and version of the C library."""
     try:
-        told = os.confstr("CS_GNU_LIBC_VERSION")
+        version = os.confstr("CS_GNU_LIBC_VERSION")
     except (ValueError, OSError):
-        told = None
-    return told or "not glibc"
+        version = None
+    return version or "not glibc"
 
 
 def search_path(variables: Variables) -> list[str]:
@@ -164,16 +164,16 @@ def nccl_file(folders: Iterable[str]) -> str:
 
 
 def nccl_copies(path: Iterable[str], packages: Mapping[str, str], folders: list[str]) -> dict[str, str]:
-    """Every libnccl.so.2 that a process of the job may meet, with the version that its name or its package tells."""
+    """Every libnccl.so.2 that a process of the job may meet, with the version from its name or its package."""
     of_wheels = [f"{entry}/{part}" for entry in path for part in ("nvidia/nccl/lib", "torch/lib")]
     found: dict[str, str] = {}
     for folder in (*of_wheels, *folders, *SYSTEM_LIBRARIES):
         file = f"{folder}/libnccl.so.2"
         if folder and os.path.exists(file) and os.path.realpath(file) not in found:
-            told = nccl_file([folder])
-            if not told and folder.endswith("nvidia/nccl/lib"):
-                told = library("nccl", packages, cuda="")
-            found[os.path.realpath(file)] = told
+            version = nccl_file([folder])
+            if not version and folder.endswith("nvidia/nccl/lib"):
+                version = library("nccl", packages, cuda="")
+            found[os.path.realpath(file)] = version
     return found
 
 

@@ -11,9 +11,28 @@ from preflight.facts.subjects.rdma import Rdma, RdmaDevice, RdmaPort
 from preflight.facts.value import Missing
 
 replace = msgspec.structs.replace
-GPU = Gpu(0, "NVIDIA H200", "GPU-0", 143771, "0f:00.0", "Default", "Disabled", 0)
+GPU = Gpu(
+    index=0,
+    name="NVIDIA H200",
+    uuid="GPU-0",
+    memory_mib=143771,
+    bus_id="0f:00.0",
+    compute_mode="Default",
+    mig_mode="Disabled",
+    processes=0,
+)
 SILENT = Missing("the driver does not tell", "absent")
-PORT = RdmaPort(1, "ACTIVE", "LinkUp", 400.0, "InfiniBand", (), SILENT, SILENT, {})
+PORT = RdmaPort(
+    number=1,
+    state="ACTIVE",
+    physical_state="LinkUp",
+    rate_gbps=400.0,
+    link_layer="InfiniBand",
+    gids=(),
+    lid=SILENT,
+    sm_lid=SILENT,
+    counters={},
+)
 
 
 @pytest.mark.parametrize(("processes", "busy"), [(0, False), (2, True), (SILENT, False)])
@@ -25,14 +44,16 @@ def test_a_gpu_is_busy_when_somebody_holds_memory(processes, busy):
 def test_models_are_told_once_each_with_memory_and_partition():
     """A card in MIG mode is another card."""
     gpus = Gpus(
-        (GPU, replace(GPU, index=1), replace(GPU, mig_mode="Enabled"), replace(GPU, memory_mib=SILENT)), "1", "1"
+        devices=(GPU, replace(GPU, index=1), replace(GPU, mig_mode="Enabled"), replace(GPU, memory_mib=SILENT)),
+        driver="1",
+        cuda_driver="1",
     )
     assert gpus.models() == "NVIDIA H200, NVIDIA H200 143771 MiB, NVIDIA H200 143771 MiB in MIG mode"
 
 
 def test_a_node_without_gpus_has_neither_models_nor_a_driver():
     """Absent, which is an answer: every check of them is skipped where no node has one."""
-    none = Gpus((), SILENT, SILENT)
+    none = Gpus(devices=(), driver=SILENT, cuda_driver=SILENT)
     assert none.readable() == ()
     assert none.trouble() == ""
     for ask in (none.models, none.driver_version):
@@ -43,7 +64,7 @@ def test_a_node_without_gpus_has_neither_models_nor_a_driver():
 
 def test_a_driver_that_does_not_answer_blocks_what_asks_for_gpus():
     """One cause, named by its own check."""
-    broken = Gpus(Missing("NVML: driver/library version mismatch"), SILENT, SILENT)
+    broken = Gpus(devices=Missing("NVML: driver/library version mismatch"), driver=SILENT, cuda_driver=SILENT)
     assert broken.trouble() == "NVML: driver/library version mismatch"
     for ask in (broken.readable, broken.models, broken.driver_version):
         with pytest.raises(BlockedBy, match=r"gpu\.devices_are_readable"):
@@ -52,23 +73,26 @@ def test_a_driver_that_does_not_answer_blocks_what_asks_for_gpus():
 
 def test_the_drivers_version_is_the_drivers():
     """Where there are GPUs."""
-    assert Gpus((GPU,), "580.95", "13.0").driver_version() == "580.95"
+    assert Gpus(devices=(GPU,), driver="580.95", cuda_driver="13.0").driver_version() == "580.95"
 
 
 def test_active_ports_are_those_that_are_up():
     """Of all devices."""
     down = replace(PORT, state="DOWN", physical_state="Polling")
     rdma = Rdma(
-        tuple(RdmaDevice(f"mlx5_{i}", SILENT, SILENT, SILENT, ports) for i, ports in enumerate([(PORT, down), ()]))
+        devices=tuple(
+            RdmaDevice(name=f"mlx5_{i}", firmware=SILENT, board=SILENT, node_type=SILENT, ports=ports)
+            for i, ports in enumerate([(PORT, down), ()])
+        )
     )
     assert rdma.active_ports() == (PORT,)
-    assert (PORT.state_told(), down.state_told()) == ("ACTIVE (LinkUp)", "DOWN (Polling)")
-    assert replace(down, physical_state=SILENT).state_told() == "DOWN"
+    assert (PORT.state_text(), down.state_text()) == ("ACTIVE (LinkUp)", "DOWN (Polling)")
+    assert replace(down, physical_state=SILENT).state_text() == "DOWN"
 
 
 def test_a_rate_is_told_with_its_link():
     """400 Gbit/s of Ethernet is no InfiniBand."""
-    assert PORT.rate_told() == "400 Gbit/s InfiniBand"
-    assert replace(PORT, rate_gbps=2.5, link_layer="Ethernet").rate_told() == "2.5 Gbit/s Ethernet"
+    assert PORT.rate_text() == "400 Gbit/s InfiniBand"
+    assert replace(PORT, rate_gbps=2.5, link_layer="Ethernet").rate_text() == "2.5 Gbit/s Ethernet"
     with pytest.raises(FactMissing):
-        replace(PORT, rate_gbps=SILENT).rate_told()
+        replace(PORT, rate_gbps=SILENT).rate_text()

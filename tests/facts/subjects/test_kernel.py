@@ -8,7 +8,7 @@ import pytest
 from preflight.errors import FactMissing
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing
-from tests.checks.cluster import roce
+from preflight.testing import roce
 
 KERNEL = roce(1).subjects["node1"]["kernel"]
 

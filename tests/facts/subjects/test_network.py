@@ -16,12 +16,21 @@ LINK_LOCAL = (Address("169.254.9.9", 16, "inet"), Address("fe80::1%eth0", 64, "i
 
 
 def interface(*addresses: Address, **fields) -> Interface:
-    healthy = Interface("eth0", 2, addresses, 9000, 25000, is_up=True, is_loopback=False, is_physical=True)
+    healthy = Interface(
+        name="eth0",
+        index=2,
+        addresses=addresses,
+        mtu=9000,
+        speed_mbps=25000,
+        is_up=True,
+        is_loopback=False,
+        is_physical=True,
+    )
     return msgspec.structs.replace(healthy, **fields)
 
 
 def network(*interfaces: Interface, training: str | Missing = "eth0") -> Network:
-    return Network(interfaces, (), (32768, 60999), training)
+    return Network(interfaces=interfaces, gateways=(), ephemeral_ports=(32768, 60999), training=training)
 
 
 LO = interface(Address("127.0.0.1", 8, "inet"), Address("::1", 128, "inet6"), name="lo", is_loopback=True)
@@ -64,14 +73,14 @@ def test_the_subnet_is_that_of_the_address_peers_connect_to():
 def test_only_a_devices_rate_above_zero_is_a_rate():
     """veth says 10000 and means nothing; a driver that tells none is not slow."""
     assert interface(V4).rate_mbps() == 25000
-    assert interface(V4).rate_told() == "25000 Mbit/s"
+    assert interface(V4).rate_text() == "25000 Mbit/s"
     for virtual in (interface(V4, is_physical=False), interface(V4, speed_mbps=0)):
         with pytest.raises(FactMissing) as caught:
             virtual.rate_mbps()
         assert caught.value.kind == "absent"
-        assert virtual.rate_told() == "no rate told"
+        assert virtual.rate_text() == "no rate reported"
     with pytest.raises(FactMissing, match="sysfs of another namespace"):
-        interface(V4, is_physical=Missing("sysfs of another namespace")).rate_told()
+        interface(V4, is_physical=Missing("sysfs of another namespace")).rate_text()
 
 
 def test_the_training_interface_is_the_one_chosen():
@@ -118,6 +127,10 @@ def test_routes_and_the_master_say_what_they_lack():
     assert Route("node2", "10.0.0.2", (), (), "eth0", "10.0.0.1").leaves_by() == "eth0"
     with pytest.raises(FactMissing, match="route to node2"):
         Route("node2", "10.0.0.2", (), (), Missing("no route"), Missing("no route")).leaves_by()
-    assert Peers((), (), "", "").addresses_of_master() == ()
+    assert (
+        Peers(routes=(), master_addresses=(), master_port_error="", master_port_holder="").addresses_of_master() == ()
+    )
     with pytest.raises(FactMissing, match="MASTER_ADDR"):
-        Peers((), Missing("not set", "absent"), "", "").addresses_of_master()
+        Peers(
+            routes=(), master_addresses=Missing("not set", "absent"), master_port_error="", master_port_holder=""
+        ).addresses_of_master()

@@ -6,7 +6,8 @@ import pytest
 
 from preflight.errors import BlockedBy, NotApplicable, NotMeasured
 from preflight.judge.views.bench import BenchView
-from tests.checks.cluster import busbw, ethernet, roce
+from preflight.testing import healthy, roce
+from tests.checks.samples import busbw
 
 
 def _bench(run):
@@ -24,7 +25,7 @@ def test_ranks_lie_on_the_nodes_that_reported_them():
 def test_one_node_has_no_links():
     """On one node there is nothing to expect of a link."""
     with pytest.raises(NotApplicable, match="no link measured"):
-        _bench(ethernet(1)).expected()
+        _bench(healthy(1)).expected()
 
 
 def test_a_wrong_sum_says_nothing_about_bandwidth():

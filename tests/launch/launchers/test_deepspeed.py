@@ -50,6 +50,6 @@ def test_export_has_no_place_in_deepspeed_env():
 
 
 def test_broken_json_is_one_line_with_its_place():
-    """A comma too many in line 3."""
+    """A comma that is missing before line 3."""
     with pytest.raises(UsageError, match=r"ds\.json:3: not JSON"):
-        check_texts({"ds.json": '{\n  "fp16": {},\n}'})
+        check_texts({"ds.json": '{\n  "fp16": {}\n  "bf16": {}\n}'})

@@ -29,7 +29,7 @@ def with_subject(name, value, *, number=1, **changes):
 @pytest.mark.parametrize(("trouble", "broken"), [("", []), ("Permission denied", ["launcher_reaches_every_host"])])
 def test_a_runner_logs_in_to_every_host(trouble, broken):
     """The first node's own logins count; a launch that each node starts by itself needs none."""
-    trust = Trust((Login("10.0.0.2", trouble, 0.1, "/usr/bin/python"),))
+    trust = Trust(logins=(Login("10.0.0.2", trouble, 0.1, "/usr/bin/python"),))
     nodes = with_subject("trust", trust, number=0)
     assert rules(BY_RUNNER, nodes) == broken
     assert rules(pair(torchrun), nodes) == []
@@ -62,7 +62,12 @@ def test_an_endpoint_is_recognised_by_its_node(own, broken):
 )
 def test_a_compiled_model_finds_a_compiler(found, broken):
     """By accelerate's section, on every node."""
-    nodes = with_subject("machine", Machine(NO, (), NO, NO, NO, found))
+    nodes = with_subject(
+        "machine",
+        Machine(
+            cpu_model=NO, time_services=(), clock_is_synchronised=NO, rdma_core=NO, rdma_driver=NO, compilers=found
+        ),
+    )
     texts = {name: text + "dynamo_config:\n  dynamo_backend: INDUCTOR\n" for name, text in pair(config).items()}
     assert failed(texts, nodes) == broken
     assert failed(pair(config), nodes) == []
@@ -100,7 +105,7 @@ def test_offloaded_states_fit_into_the_memory_of_the_nodes():
 )
 def test_paths_of_the_program_are_on_every_node(named, broken):
     """What one node lacks, or holds as a pointer of git-lfs only, is told with the line that names it."""
-    nodes = with_subject("files", Files((), (), (), (), (named,)))
+    nodes = with_subject("files", Files(places=(), mounts=(), shared=(), same=(), named=(named,)))
     texts = {name: text.replace("train.py", "train.py --data /data/set") for name, text in pair(torchrun).items()}
     assert rules(texts, nodes) == broken
     assert all(found.nodes == ("node2",) and found.where for found in judged(texts, nodes))

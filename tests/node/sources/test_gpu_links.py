@@ -63,5 +63,5 @@ Device does not have or support Nvlink
 
 def test_a_text_without_gpus_is_refused():
     """An error of the tool is not a node without links."""
-    with pytest.raises(ValueError, match="told no GPU"):
+    with pytest.raises(ValueError, match="lists no GPU"):
         gpu_links.nvlinks("NVIDIA-SMI has failed")

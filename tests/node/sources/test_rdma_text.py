@@ -18,7 +18,7 @@ def test_ibstat_tells_devices_and_ports():
     assert (first.name, first.model, first.firmware) == ("mlx5_0", "MT4129", "28.39.1002")
     port = first.ports[0]
     assert (port.state, port.rate_gbps, port.link_layer, port.sm_lid) == ("ACTIVE", 400.0, "Ethernet", "0x1a")
-    assert second.ports[0].state_told() == "DOWN (Polling)"
+    assert second.ports[0].state_text() == "DOWN (Polling)"
 
 
 def test_an_ibstat_that_is_cut_short_is_refused():

@@ -1,0 +1,164 @@
+"""Which hardware has a healthy node: interfaces, GPUs, RDMA devices?"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from preflight.facts.subjects.gpu import Gpu, GpuStatus, Links, PciFunction, Topology, TopologyRow
+from preflight.facts.subjects.network import Address, Interface
+from preflight.facts.subjects.rdma import Gid, RdmaDevice, RdmaPort
+from preflight.facts.value import Missing, Value
+
+ABSENT = Missing("not there", "absent")
+V = TypeVar("V", bound=Value)
+
+
+def made(kind: type[V], **fields: Any) -> V:
+    """Facts with these values. A fact that is not given is absent, so that a new one breaks no made-up cluster."""
+    required = [field.name for field in msgspec.structs.fields(kind) if field.required]
+    return kind(**{**dict.fromkeys(required, ABSENT), **fields})
+
+
+def node_address(number: int) -> str:
+    """The address of node1, node2, ... on their training interface."""
+    return f"10.0.{number >> 8}.{number & 255}"
+
+
+def loopback() -> Interface:
+    """The interface lo."""
+    held = (Address("127.0.0.1", 8, "inet"), Address("::1", 128, "inet6"))
+    return made(
+        Interface,
+        name="lo",
+        index=1,
+        addresses=held,
+        mtu=65536,
+        speed_mbps=0,
+        is_up=True,
+        is_loopback=True,
+        is_physical=False,
+    )
+
+
+def eth0(address: str, prefix: int) -> Interface:
+    """An Ethernet interface of 25 Gbit/s."""
+    held = (Address(address, prefix, "inet"), Address("fe80::1%eth0", 64, "inet6"))
+    return made(
+        Interface,
+        name="eth0",
+        index=2,
+        addresses=held,
+        mtu=9000,
+        speed_mbps=25000,
+        is_up=True,
+        is_loopback=False,
+        is_physical=True,
+    )
+
+
+def _gpu(index: int) -> Gpu:
+    bus = f"00000000:{index:02x}:00.0"
+    status = GpuStatus(
+        is_persistent=True,
+        has_ecc=True,
+        has_ecc_pending=True,
+        mig_pending="Disabled",
+        uncorrected_errors=0,
+        pages_retired=0,
+        is_retirement_pending=False,
+        rows_remapped=0,
+        is_remapping_pending=False,
+        has_remapping_failed=False,
+        is_memory_beyond_repair=False,
+        is_repair_pending=False,
+        is_sram_worn=False,
+        recovery="None",
+        needs_reset=False,
+        slowdowns=("gpu_idle",),
+        performance_state="P0",
+        pcie_generation=5,
+        pcie_generation_max=5,
+        pcie_width=16,
+        pcie_width_max=16,
+        power_limit_watts=700.0,
+        fabric_state="Completed",
+        fabric_status="Success",
+    )
+    place = f"pci0000:{index:02x}/0000:{index:02x}:00.0"
+    function = PciFunction(place, index // 4, 16, 16, 32.0, 32.0, "identity", ())
+    links = Links(18, 0)
+    return made(
+        Gpu,
+        index=index,
+        name="NVIDIA H200",
+        uuid=f"GPU-{index}",
+        memory_mib=143771,
+        bus_id=bus,
+        compute_mode="Default",
+        mig_mode="Disabled",
+        processes=0,
+        status=status,
+        links=links,
+        pci=function,
+    )
+
+
+def topology(gpus: int, *, nearest: tuple[int, ...] = ()) -> Topology:
+    """All GPUs joined by NVLink; each near an adapter, its own where `nearest` says nothing else."""
+    near = nearest or tuple(range(gpus))
+    columns = [f"{kind}{i}" for kind in ("GPU", "NIC") for i in range(gpus)]
+
+    def relation(one: str, other: str) -> str:
+        if one == other:
+            return "X"
+        if one[:3] == other[:3]:
+            return "NV18" if one.startswith("GPU") else "SYS"
+        gpu, adapter = sorted((one, other))
+        return "PIX" if near[int(gpu[3:])] == int(adapter[3:]) else "SYS"
+
+    rows = [TopologyRow(a, tuple(relation(a, b) for b in columns), ABSENT) for a in columns]
+    return Topology(tuple(rows), {f"NIC{i}": f"mlx5_{i}" for i in range(gpus)})
+
+
+def gpus(count: int, **fields: Any) -> tuple[Gpu, ...]:
+    """The GPUs of one node: H200, with other values where `fields` gives some."""
+    return tuple(msgspec.structs.replace(_gpu(index), **fields) for index in range(count))
+
+
+def hca(index: int, number: int) -> RdmaDevice:
+    """One RoCE adapter of 400 Gbit/s; `number` is the node's."""
+    mapped = f"0000:0000:0000:0000:0000:ffff:0a01:{index:02x}{number & 255:02x}"
+    gids = (
+        Gid(0, "fe80:0000:0000:0000:0000:0000:0000:0001", "IB/RoCE v1", f"rdma{index}"),
+        Gid(1, "fe80:0000:0000:0000:0000:0000:0000:0001", "RoCE v2", f"rdma{index}"),
+        Gid(2, mapped, "IB/RoCE v1", f"rdma{index}"),
+        Gid(3, mapped, "RoCE v2", f"rdma{index}"),
+    )
+    counters = dict.fromkeys(("link_downed", "symbol_error", "port_rcv_errors"), 0)
+    port = made(
+        RdmaPort,
+        number=1,
+        state="ACTIVE",
+        physical_state="LinkUp",
+        rate_gbps=400.0,
+        link_layer="Ethernet",
+        gids=gids,
+        lid=ABSENT,
+        sm_lid=ABSENT,
+        counters=counters,
+        width=4,
+        active_mtu=4096,
+        pkeys=("0xffff",),
+    )
+    return made(
+        RdmaDevice,
+        name=f"mlx5_{index}",
+        firmware="28.39",
+        board="MT_0838",
+        node_type="CA",
+        ports=(port,),
+        model="MT4129",
+        open_error="",
+    )

@@ -1,0 +1,181 @@
+"""What are all facts of a healthy node, in a cluster of so many?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from preflight.facts.subjects.clock import Clock
+from preflight.facts.subjects.ending import Ending, PortEnd
+from preflight.facts.subjects.environment import Environment, Variable
+from preflight.facts.subjects.files import Files, Mount, Place, Same, Shared
+from preflight.facts.subjects.gpu import Gpus
+from preflight.facts.subjects.identity import Identity
+from preflight.facts.subjects.kernel import Kernel
+from preflight.facts.subjects.limits import Limits
+from preflight.facts.subjects.machine import Machine
+from preflight.facts.subjects.network import Network
+from preflight.facts.subjects.peers import Peers, Route
+from preflight.facts.subjects.ports import Ports
+from preflight.facts.subjects.rdma import Rdma
+from preflight.facts.subjects.software import Software
+from preflight.facts.subjects.trust import Login, Trust
+from preflight.facts.value import Missing, Value
+from preflight.testing.hardware import ABSENT, eth0, gpus, hca, loopback, made, node_address, topology
+
+
+def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[str, str]) -> dict[str, Value]:
+    """Subject -> facts of a node; with GPUs it has as many RoCE adapters."""
+    number = names.index(name) + 1
+    address = node_address(number)
+    routes = [
+        Route(
+            name=peer,
+            address=node_address(other),
+            resolved=(node_address(other),),
+            resolved_fqdn=(node_address(other),),
+            interface="eth0",
+            source=address,
+            reverse=peer,
+            reverse_addresses=(node_address(other),),
+            reverse_seconds=0.001,
+        )
+        for other, peer in enumerate(names, 1)
+        if peer != name
+    ]
+    master = ("10.0.0.1",) if "MASTER_ADDR" in variables else Missing("MASTER_ADDR is not set", "absent")
+    cuda: Any = "13.0" if gpu_count else Missing("this torch is a CPU build", "absent")
+    nccl: Any = "2.28.9" if gpu_count else ABSENT
+    packages = {"torch": "2.13.0", "accelerate": "1.12.0", **({"deepspeed": "0.18.2"} if gpu_count else {})}
+    lock = made(
+        Limits,
+        memlock_soft_bytes="unlimited",
+        memlock_hard_bytes="unlimited",
+        nofile_soft=1 << 20,
+        nofile_hard=1 << 20,
+        nproc_soft="unlimited",
+        shm_total_bytes=64 << 30,
+        shm_free_bytes=63 << 30,
+        leftovers=(),
+    )
+    driver: Any = "580.95" if gpu_count else ABSENT
+    return {
+        "identity": made(
+            Identity,
+            hostname=name,
+            fqdn=name,
+            boot_id=f"boot-{number}:1",
+            kernel="6.1.0",
+            machine="x86_64",
+            cpu_count=64,
+            memory_bytes=1 << 38,
+            user_id=1000,
+            hostname_address=address,
+            hostname_addresses=(address,),
+            fqdn_addresses=(address,),
+            context="ssh",
+        ),
+        "network": made(
+            Network,
+            interfaces=(loopback(), eth0(address, 16 if len(names) > 255 else 24)),
+            gateways=(),
+            ephemeral_ports=(32768, 60999),
+        ),
+        "ports": made(Ports, listeners=(), ephemeral_in_use=12),
+        "software": made(
+            Software,
+            python="3.11.2",
+            implementation="cpython",
+            executable="/usr/bin/python3",
+            libc="glibc 2.36",
+            packages=packages,
+            torch="2.13.0",
+            torch_cuda=cuda,
+            torch_hip=ABSENT,
+            cudnn=nccl,
+            nccl=nccl,
+            torch_path="/x",
+        ),
+        "gpu": made(
+            Gpus,
+            devices=gpus(gpu_count),
+            driver=driver,
+            cuda_driver="13.0" if gpu_count else ABSENT,
+            topology=topology(gpu_count) if gpu_count else ABSENT,
+            switches=4 if gpu_count else 0,
+            fabric_manager=True if gpu_count else ABSENT,
+        ),
+        "rdma": made(Rdma, devices=tuple(hca(index, number) for index in range(gpu_count))),
+        "environment": made(Environment, variables={key: Variable(text, "--env") for key, text in variables.items()}),
+        "limits": lock,
+        "kernel": _kernel(gpu_count),
+        "ending": made(
+            Ending,
+            ports={f"mlx5_{i}:1": _port_end() for i in range(gpu_count)},
+            oom_kills=0,
+            link_errors={"eth0": 7},
+            offset_seconds=0.01 * (number % 50),
+            uncertainty_seconds=0.005,
+        ),
+        "peers": made(
+            Peers, routes=tuple(routes), master_addresses=master, master_port_error="", master_port_holder=""
+        ),
+        "clock": made(Clock, offset_seconds=0.01 * (number % 50), uncertainty_seconds=0.005),
+        "machine": made(
+            Machine,
+            cpu_model="Xeon",
+            time_services=("chronyd",),
+            clock_is_synchronised=True,
+            rdma_core="1.14.48.0",
+            rdma_driver=ABSENT,
+            compilers={"c++": "/usr/bin/c++"},
+        ),
+        "files": _files(names[0], asked=gpu_count > 0),
+        "trust": made(Trust, logins=tuple(Login(peer, "", 0.2, "/usr/bin/python3") for peer in names if peer != name)),
+    }
+
+
+def _files(writer: str, *, asked: bool) -> Files:
+    places = tuple(
+        Place(path, what, "", is_writable=True, free_bytes=1 << 40, free_inodes=1 << 20)
+        for path, what in (("/root", "home"), ("/tmp", "tmp"))
+    )
+    mounts = (Mount("/data", "nfs4", "filer:/data", ""),)
+    if not asked:
+        return made(Files, places=places, mounts=mounts, shared=(), same=())
+    shared = (Shared("/data", writer, "", 0.02, 900.0, ()),)
+    return made(
+        Files,
+        places=places,
+        mounts=mounts,
+        shared=shared,
+        same=(Same("/code", "ab" * 32, 7, 4096, is_whole=True, pointers=()),),
+    )
+
+
+def _port_end(state: str = "ACTIVE", **counters: int) -> PortEnd:
+    return PortEnd(state, {"link_downed": 0, "symbol_error": 0, "port_rcv_errors": 0, **counters})
+
+
+def _kernel(gpu_count: int) -> Kernel:
+    return made(
+        Kernel,
+        modules=("nvidia", "nvidia_peermem", "ib_uverbs", "mlx5_ib") if gpu_count else (),
+        is_driver_open=True if gpu_count else ABSENT,
+        boot_options=("iommu=pt",),
+        has_iommu=True,
+        governors=("performance",),
+        scaling_driver="acpi-cpufreq",
+        memory_available_bytes=1 << 37,
+        swap_total_bytes=0,
+        swap_used_bytes=0,
+        hugepages_bytes=0,
+        transparent_hugepages="madvise",
+        oom_kills=0,
+        cpus_allowed=64,
+        cgroup_cpus=ABSENT,
+        cgroup_memory_bytes=ABSENT,
+        cgroup_oom_kills=0,
+        log=(),
+        cgroup_processes=1 << 20,
+        link_errors={"eth0": 7},
+    )

@@ -1,0 +1,1 @@
+"""What a newcomer adds, as diffs that apply to this tree and work."""
