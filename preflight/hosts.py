@@ -68,7 +68,7 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
             raise UsageError(f"--hosts: {host.name!r} is named twice")
         seen.add(host.name)
     if LOCAL in seen and len(hosts) > 1:
-        raise UsageError("--hosts: 'local' stands alone; name this machine like its peers")
+        raise UsageError("--hosts: 'local' must be the only host; name this machine like its peers")
     return tuple(hosts)
 
 

@@ -59,7 +59,7 @@ def test_local_is_this_machine():
     """`local` needs no ssh and no other host beside it."""
     (host,) = parse_hosts("local")
     assert host.transport == "local"
-    with pytest.raises(UsageError, match="'local' stands alone"):
+    with pytest.raises(UsageError, match="'local' must be the only host"):
         parse_hosts("local,node1")
 
 

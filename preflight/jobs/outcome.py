@@ -181,7 +181,7 @@ def _started_twice(ranks: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]] 
 
 
 def _first_to_fail(unfinished: list[RankStory]) -> tuple[list[RankStory], bool]:
-    """Those that died without a word; else those with a reason of their own; else those that came least far.
+    """Those that were killed; else those with a reason of their own; else those that came least far.
 
     The second value tells whether that is proof: where all merely lost a peer, or ran out of time, it is none.
     """

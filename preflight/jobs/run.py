@@ -83,7 +83,7 @@ class Watch:
         elif kind == "done":
             story.stage, story.error = "done", ""
         elif kind == "failed":
-            story.error = str(record.get("error", "failed without a word"))
+            story.error = str(record.get("error", "failed without a message"))
             return True
         else:
             story.records.append(record)

@@ -1,4 +1,4 @@
-"""Who is where in a job on these nodes, with how many processes, and what does each node need to be told?"""
+"""Who is where in a job on these nodes, with how many processes, and which variables does each node need?"""
 
 from __future__ import annotations
 

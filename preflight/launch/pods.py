@@ -24,7 +24,7 @@ REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 
 @dataclass(frozen=True)
 class Group:
-    """Pods made from one template; `count` is how many. A TrainJob's volumes stand in its runtime, not here."""
+    """Pods made from one template; `count` is how many. A TrainJob's volumes are in its runtime, not here."""
 
     pod: Located
     count: Field[int]

@@ -54,7 +54,7 @@ def test_its_command_lines_are_read_and_judged(house):
     answer = json.loads(preflight(house, "launch", "check", "a.sh", "c.sh", "--json"))
     assert [plan["launcher"] for plan in answer["plan"]["launches"]] == ["taskset", "taskset"]
     assert [seat["rank"] for seat in answer["plan"]["ranks"]] == [0, 1]
-    assert "RANK 0 stands 2 times: a.sh:2, b.sh:2" in preflight(house, "launch", "check", "a.sh", "b.sh", code=1)
+    assert "RANK 0 is given 2 times: a.sh:2, b.sh:2" in preflight(house, "launch", "check", "a.sh", "b.sh", code=1)
 
 
 @pytest.mark.skipif(

@@ -221,7 +221,7 @@ def start_node(job: Job, placements: list[Placement], master_port: int) -> list[
     argv = ["{python}", "-m", "accelerate.commands.launch"]
     if config:
         argv.append("--config_file={file:accelerate.yaml}")
-    if start.launcher:  # what must be ours stands in the command, which wins over the file
+    if start.launcher:  # what must be ours is an option of the command, which wins over the file
         argv += [*start.options, f"--main_process_port={master_port}"]
         argv += [] if start.address else [f"--main_process_ip={job.master_address}"]
         argv += [] if start.has_node_rank else [f"--machine_rank={job.nodes.index(node)}"]

@@ -137,7 +137,7 @@ def read_hostfile(text: str, file: str) -> tuple[Hostfile, list[Finding]]:
         match = SLOTS.match(line)
         name = line.split()[0]
         if name in seen:
-            message = f"{name} stands in lines {seen[name].line} and {number}; DeepSpeed refuses a host twice"
+            message = f"{name} is listed in lines {seen[name].line} and {number}; DeepSpeed refuses a host twice"
             problems.append(fail("hostfile_names_a_host_once", message, seen[name], where))
         elif match is None and len(line.split()) > 1:
             message = f"{line[:60]!r} is not `host slots=N`: DeepSpeed refuses the hostfile"
@@ -179,7 +179,7 @@ def read_batches(text: str, file: str) -> BatchConfig:
 
 
 def _line_of(key: str, lines: list[str]) -> int:
-    """The line in which a key first stands."""
+    """The line that has a key first."""
     quoted = json.dumps(key)
     return next((number for number, line in enumerate(lines, start=1) if quoted in line), 1)
 

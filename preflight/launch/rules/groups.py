@@ -15,7 +15,7 @@ ROLES = re.compile(r"\d+|master|slave|worker|main|head|leader|follower|first|sec
 
 @dataclass(frozen=True)
 class Group:
-    """The plans of one job, each started on one node by hand; `files` are the files they stand in."""
+    """The plans of one job, each started on one node by hand; `files` are the files they come from."""
 
     plans: tuple[Plan, ...]
     files: tuple[str, ...]
@@ -68,7 +68,7 @@ def groups(files: LaunchFiles) -> tuple[Group, ...]:
 
 
 def _by_evidence(names: list[str], by_file: dict[str, list[Plan]]) -> list[list[str]]:
-    """Files that are called alike but for a number or a role, or that meet at one address and port."""
+    """Files whose names differ only in a number or a role, or that meet at one address and port."""
     sets: list[tuple[set[object], list[str]]] = []
     for name in names:
         keys: set[object] = {ROLES.sub("#", name)}

@@ -43,7 +43,7 @@ def launcher_reaches_every_host(files: LaunchFiles, cluster: Cluster) -> Iterabl
 
 
 def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
-    """DeepSpeed's runner tells all nodes the first address of its own node, where nothing names another."""
+    """DeepSpeed's runner gives all nodes the first address of its own node, unless another one is named."""
     first = cluster.nodes[0]
     for plan in files.plans:
         is_named = plan.launcher is DEEPSPEED and plan.master_address is not None
@@ -55,8 +55,8 @@ def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> I
             continue
         if listed != right:
             message = (
-                f"the nodes are told {listed}, which `hostname -I` prints first on {first.name}; the others reach it"
-                f" at {right}"
+                f"every node gets the address {listed}, which `hostname -I` prints first on {first.name}; the others"
+                f" reach it at {right}"
             )
             fix = f"--master_addr={right}"
             if plan.launcher is ACCELERATE:
@@ -65,7 +65,7 @@ def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> I
 
 
 def endpoint_is_recognised(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
-    """The node of a c10d endpoint takes it for its own, by its host name, as torchrun compares; else nobody listens."""
+    """The node of a c10d endpoint recognises it by its host name, as torchrun compares; else no node listens."""
     first = cluster.nodes[0]
     for plan in files.plans:
         address = plan.master_address
@@ -83,7 +83,7 @@ def endpoint_is_recognised(files: LaunchFiles, cluster: Cluster) -> Iterable[Fin
             own = ", ".join(holder.identity.hostname_addresses) or "unknown"
             message = (
                 f"no node takes the endpoint {address.value} for its own: {holder.name} has the address, and its host"
-                f" name {holder.identity.hostname} is {own}; every node connects and nobody listens"
+                f" name {holder.identity.hostname} is {own}; every node connects and no node listens"
             )
             fix = f"`{first.address_for_peers()} {first.identity.hostname}` in /etc/hosts of {first.name}"
             yield fail("rendezvous_endpoint_is_recognised", message, address.where, fix=fix, nodes=(holder.name,))
@@ -123,7 +123,7 @@ def compile_finds_a_compiler(files: LaunchFiles, cluster: Cluster) -> Iterable[F
 
 
 def cpu_ranks_know_it(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
-    """On nodes without GPUs accelerate forms one world only where a variable tells it."""
+    """On nodes without GPUs accelerate forms one world only where a variable asks for it."""
     if any(node.gpu_count() for node in cluster):
         return
     for plan in files.plans:
@@ -132,7 +132,7 @@ def cpu_ranks_know_it(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]
             continue
         unaware = tuple(node.name for node in cluster if not _is_set(node, "ACCELERATE_USE_CPU"))
         if unaware and kind is not None:
-            message = "MULTI_GPU on nodes without GPUs: unless accelerate is told, every rank becomes a world of one"
+            message = "MULTI_GPU on nodes without GPUs: without ACCELERATE_USE_CPU every rank becomes a world of one"
             fix = "export ACCELERATE_USE_CPU=true (the reference job was given it)"
             yield warn("cpu_ranks_form_one_world", message, kind.where, fix=fix, nodes=unaware)
 

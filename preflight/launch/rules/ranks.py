@@ -33,7 +33,9 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
     for taken, where in places.items():
         if len(where) > 1 and (len(set(where)) > 1 or remote):
             name = option_of(group)
-            message = f"{name} {taken} stands {len(where)} times: {', '.join(f'{w.file}:{w.line}' for w in where[:6])}"
+            message = (
+                f"{name} {taken} is given {len(where)} times: {', '.join(f'{w.file}:{w.line}' for w in where[:6])}"
+            )
             yield fail(
                 "ranks_are_distinct",
                 message,
@@ -57,7 +59,7 @@ def every_rank_is_there(group: Group) -> Iterable[Finding]:
         yield fail("every_node_has_its_file", message, *where, fix=f"A set of {size} files, {name} 0 to {size - 1}.")
     elif missing and len(ranks) == len(group.plans):
         listed = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
-        message = f"{name} {listed} of 0 to {size - 1} stands in no file"
+        message = f"{name} {listed} of 0 to {size - 1} is in no file"
         yield fail(
             "every_node_has_its_file",
             message,
