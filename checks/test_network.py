@@ -168,7 +168,7 @@ def test_training_interface_is_fast_enough_for_gpus(node, cluster, settings):
 
     At 1 Gbit/s the gradients of a model of 100 million parameters take seconds: nearly all of a step is waiting. Beside
     RDMA, what goes over Gloo (checkpoints, samplers, CPU offload) and every start still takes this interface.
-    Fix: train over a faster interface (`ethtool <interface>` tells the rate), or with fewer, larger exchanges.
+    Fix: train over a faster interface (`ethtool <interface>` shows the rate), or with fewer, larger exchanges.
     """
     cluster.needs_peers()
     if not node.gpu.readable():
@@ -176,7 +176,7 @@ def test_training_interface_is_fast_enough_for_gpus(node, cluster, settings):
     interface, wanted, beside = node.network.training_interface, settings.network.min_rate_mbps, ""
     if node.rdma.active_ports() and node.value("NCCL_IB_DISABLE") != "1":
         if not interface.reports_rate:
-            raise NotApplicable(f"{interface.name} tells no rate, and the data goes over RDMA")
+            raise NotApplicable(f"{interface.name} reports no rate, and the data goes over RDMA")
         rdma = node.rdma.rate_gbps()
         wanted, beside = settings.network.min_share_of_rdma * rdma * 1000, f" beside RDMA at {rdma:g} Gbit/s"
     rate = interface.rate_mbps()

@@ -7,7 +7,7 @@ from preflight.facts import fabric
 from preflight.facts.value import or_none
 from preflight.tables import packages
 
-# What is compared, how a node tells it, how to mend it, and whose consequence a difference is: CUDA, cuDNN and NCCL
+# What is compared, the fact of a node, the fix, and the row whose consequence a difference is: CUDA, cuDNN and NCCL
 # come with torch. A row in HARD stops a job or makes it wrong; one in SOFT is fragile.
 HARD = (
     (

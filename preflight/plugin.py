@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from preflight.errors import UsageError
+from preflight.judge.existing import checks_folder
 from preflight.options.options import OPTIONS, Options
 from preflight.options.table import Option, canonical, destination
 
+__all__ = ["checks_folder"]
+pytest_plugins = ("preflight.judge.leaving",)
 SHARED = "hosts"  # the one short option that another plugin (pytest-testinfra) may own with the same meaning
 # The options of bench have no short name in pytest: --bench-op would look like one of a benchmark plugin.
 SHORT = {field: row for field, row in OPTIONS.items() if not row.name.startswith("bench-")}
@@ -103,10 +105,3 @@ def given_options(config: pytest.Config) -> dict[str, Any]:
             value = config.getoption(_short(row), None)
         values[field] = value
     return values
-
-
-def checks_folder() -> Path:
-    """The checks that come with preflight: inside the package in a wheel, beside it in a checkout."""
-    package = Path(__file__).parent
-    inside = package / "checks"
-    return inside if inside.is_dir() else package.parent / "checks"

@@ -19,7 +19,7 @@ class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The base of every section: frozen, and strict when a stored run is read again."""
 
 
-class Edge(Measured, frozen=True, rename={"source": "from", "target": "to"}):
+class Edge(Measured, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
     """One ordered pair that failed: `source` connected (or tried) to a random port of `target`."""
 
     source: str
@@ -29,7 +29,7 @@ class Edge(Measured, frozen=True, rename={"source": "from", "target": "to"}):
     detail: str = ""
 
 
-class Mesh(Measured, frozen=True):
+class Mesh(Measured, frozen=True, kw_only=True):
     """Connections on random ports over the training interface; an edge is ok when both ends hold the nonce."""
 
     edges: int
@@ -38,9 +38,10 @@ class Mesh(Measured, frozen=True):
     blamed: tuple[tuple[str, ...], ...] = ()  # node sets, from preflight.mesh.blame
     unmeasured: dict[str, str] = {}  # nodes that took no part, with the reason
     seconds: float = 0.0
+    node_names: tuple[str, ...] = ()  # the nodes it was started on
 
 
-class Result(Measured, frozen=True):
+class Result(Measured, frozen=True, kw_only=True):
     """One collective at one size. Seconds are of one operation, the maximum over ranks, over `iterations`."""
 
     op: str
@@ -72,7 +73,7 @@ class Result(Measured, frozen=True):
 
 
 def same_measurement(then: Iterable[Result], now: Iterable[Result]) -> list[tuple[Result, Result]]:
-    """What an earlier run and a later one measured alike: the same collective, size, element type, mode and group."""
+    """What an earlier run and a later one both measured: the same collective, size, element type, mode and group."""
 
     def key(result: Result) -> tuple[object, ...]:
         return result.op, result.bytes, result.dtype, result.mode, result.in_place, result.group
@@ -81,7 +82,7 @@ def same_measurement(then: Iterable[Result], now: Iterable[Result]) -> list[tupl
     return [(earlier[key(result)], result) for result in now if key(result) in earlier]
 
 
-class Expected(Measured, frozen=True):
+class Expected(Measured, frozen=True, kw_only=True):
     """The bandwidth these nodes should show, and how the figure came about, one step a line."""
 
     busbw_gbytes_per_s: float
@@ -89,7 +90,7 @@ class Expected(Measured, frozen=True):
     derivation: tuple[str, ...]
 
 
-class Slow(Measured, frozen=True):
+class Slow(Measured, frozen=True, kw_only=True):
     """A slow place that the shift rounds found."""
 
     nodes: tuple[str, ...]
@@ -97,8 +98,13 @@ class Slow(Measured, frozen=True):
     gbytes_per_s: float
     peers_gbytes_per_s: float
 
+    @property
+    def share_of_peers(self) -> float:
+        """Its rate over that of its peers."""
+        return self.gbytes_per_s / self.peers_gbytes_per_s if self.peers_gbytes_per_s else 1.0
 
-class Stream(Measured, frozen=True, rename={"source": "from", "target": "to"}):
+
+class Stream(Measured, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
     """One raw TCP stream of one shift round, timed at the receiver."""
 
     source: str
@@ -107,7 +113,7 @@ class Stream(Measured, frozen=True, rename={"source": "from", "target": "to"}):
     gbytes_per_s: float
 
 
-class RankReport(Measured, frozen=True):
+class RankReport(Measured, frozen=True, kw_only=True):
     """What one rank says of itself when it has joined."""
 
     rank: int
@@ -118,7 +124,7 @@ class RankReport(Measured, frozen=True):
     nccl: str = ""
 
 
-class Transport(Measured, frozen=True):
+class Transport(Measured, frozen=True, kw_only=True):
     """What NCCL's own log says one rank used; empty where it says nothing."""
 
     rank: int
@@ -128,10 +134,10 @@ class Transport(Measured, frozen=True):
     between_nodes: tuple[str, ...]  # NET/IB/GDRDMA, NET/Socket
     within_node: tuple[str, ...]  # P2P/CUMEM, SHM/direct
     channels: int
-    algorithm: str  # of the largest operation, which rank 0 alone tells: "RING SIMPLE"
+    algorithm: str  # of the largest operation, from the log of rank 0, which alone has it: "RING SIMPLE"
 
 
-class Device(Measured, frozen=True):
+class Device(Measured, frozen=True, kw_only=True):
     """What the device of one rank does by itself; None for what was not measured, or is not there."""
 
     rank: int
@@ -146,7 +152,7 @@ class Device(Measured, frozen=True):
     from_device_gbytes_per_s: float | None = None
 
 
-class Bench(Measured, frozen=True):
+class Bench(Measured, frozen=True, kw_only=True):
     """Collectives over all ranks, the raw streams beside them, and who is slow."""
 
     backend: str
@@ -165,6 +171,17 @@ class Bench(Measured, frozen=True):
     baseline: tuple[Result, ...] = ()  # the results of the earlier run that --baseline names
     devices: tuple[Device, ...] = ()  # beside a slow result the matrices alone, all figures where they were asked for
     devices_not_measured: str = ""
+    node_names: tuple[str, ...] = ()  # the nodes it was started on
+
+    def link_bound_operations(self) -> tuple[str, ...]:
+        """The collectives that are as fast as the links, so that `expected` speaks of them.
+
+        Gloo's others have a ceiling of their own (its broadcast is a tree whose root sends to several at once), and
+        all_to_all, gather and scatter load the links unevenly.
+        """
+        if self.backend == "nccl":
+            return ("all_reduce", "broadcast", "sendrecv", "reduce", "all_gather", "reduce_scatter")
+        return ("all_reduce", "sendrecv", *(("broadcast",) if self.world_size == 2 else ()))
 
     def of(self, op: str) -> tuple[Result, ...]:
         """The results of a collective, each of another size."""
@@ -178,7 +195,7 @@ class Bench(Measured, frozen=True):
         return max(self.of(op), key=lambda result: (result.bytes, -result.busbw_gbytes_per_s))
 
 
-class TrainedRank(Measured, frozen=True):
+class TrainedRank(Measured, frozen=True, kw_only=True):
     """One rank of the reference training.
 
     Fingerprints are projections of a gradient on fixed pseudo-random vectors: equal gradients give equal
@@ -215,11 +232,11 @@ class TrainedRank(Measured, frozen=True):
     memory_peak_bytes: int = 0
 
 
-class JobFailure(Measured, frozen=True):
-    """Where a job stopped, whose fault that is, and what may mend it.
+class JobFailure(Measured, frozen=True, kw_only=True):
+    """Where a job stopped, whose fault that is, and what may fix it.
 
     ``is_proven`` tells whether the nodes are guilty (a rank died there, gave a reason of its own or kept the others
-    waiting), or only the place where nothing more was heard.
+    waiting), or only the place where the last output came from.
     """
 
     nodes: tuple[str, ...]
@@ -232,7 +249,7 @@ class JobFailure(Measured, frozen=True):
     last_lines: tuple[str, ...] = ()
 
 
-class Drill(Measured, frozen=True):
+class Drill(Measured, frozen=True, kw_only=True):
     """What became of two trainings in which one rank killed itself: without restarts, and with torchrun's."""
 
     rank: int
@@ -241,11 +258,11 @@ class Drill(Measured, frozen=True):
     seconds_to_end: float  # from the start of the job to the end of its last rank
     limit_seconds: float
     restarted_losses: tuple[float, ...] = ()  # after the restart, from the checkpoint on
-    wanted_losses: tuple[float, ...] = ()  # of the training that nothing befell
+    wanted_losses: tuple[float, ...] = ()  # of the training without a killed rank
     not_restarted: str = ""
 
 
-class Training(Measured, frozen=True):
+class Training(Measured, frozen=True, kw_only=True):
     """The reference training: losses are the means over ranks, one a step."""
 
     launcher: str
@@ -268,6 +285,7 @@ class Training(Measured, frozen=True):
     checkpoint_dir: str = ""
     failure: JobFailure | None = None
     drill: Drill | None = None
+    node_names: tuple[str, ...] = ()  # the nodes it was started on
 
     def joined(self) -> tuple[TrainedRank, ...]:
         """The ranks, or NotMeasured when the training gave none."""

@@ -1,5 +1,46 @@
-"""Which fixtures do all tests share?"""
+"""Which fixtures do all tests share, and how do they run?"""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import kinds, workers
 from tests.lab.fixtures import lab3, lab_is_possible, make_lab
 
 __all__ = ["lab3", "lab_is_possible", "make_lab"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Run beside each other where that is quicker; a worker has a network of its own."""
+    if not hasattr(config, "workerinput"):
+        workers.choose(config)
+    elif workers.can_have_own_network():
+        workers.enter_own_network()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark every test by what it needs; workers begin with what takes longest and end with what runs alone."""
+    for item in items:
+        item.add_marker(kinds.kind(item))
+    if hasattr(config, "workerinput"):
+        items.sort(key=kinds.place)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[bool | None]:
+    """Let a worker wait while an exclusive test runs."""
+    if not hasattr(item.config, "workerinput"):
+        return (yield)
+    with workers.turn(Path(__file__), Path(workers.__file__), is_exclusive=kinds.is_exclusive(item)):
+        return (yield)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Which worker gets which tests, where the command line does not say it."""
+    return workers.scheduler(config, log) if config.option.dist == "load" else None

@@ -56,7 +56,7 @@ INSIDE = {
     ),
     "node": (("agent",), ("sources",), ("subjects",), ("calls",)),
     "report": (
-        ("printable", "files", "plan", "facts"),
+        ("printable", "files", "plan", "facts", "columns"),
         ("changes",),
         ("document",),
         ("groups", "matrix", "material", "measurements", "json"),

@@ -21,8 +21,8 @@ def test_sections_come_back_from_their_file(run):
 
 def test_the_ends_of_an_edge_are_called_from_and_to():
     """As report.json promises them."""
-    assert msgspec.to_builtins(Edge("node1", "node2", 40001, "filtered"))["from"] == "node1"
-    assert msgspec.to_builtins(Stream("node1", "node2", 1, 0.1))["to"] == "node2"
+    assert msgspec.to_builtins(Edge(source="node1", target="node2", port=40001, reason="filtered"))["from"] == "node1"
+    assert msgspec.to_builtins(Stream(source="node1", target="node2", shift=1, gbytes_per_s=0.1))["to"] == "node2"
 
 
 @pytest.mark.parametrize(

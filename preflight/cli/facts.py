@@ -42,9 +42,9 @@ def _facts_table(cluster: Cluster) -> str:
     """A column for each of a few nodes; of many, each value once with the nodes that have it."""
     from tabulate import tabulate
 
-    from preflight.report.facts import compared, told
+    from preflight.report.facts import compared, row_values
 
-    facts = {node.name: {title: printable(text) for title, text in told(node).items()} for node in cluster}
+    facts = {node.name: {title: printable(text) for title, text in row_values(node).items()} for node in cluster}
     rows, nowhere = [], []
     for row in compared(facts):
         title = f"{row.title} *" if row.differs else row.title

@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from preflight import __version__
 from preflight.errors import PreflightError, UsageError
 from preflight.ledger.findings import EXIT_USAGE
-from preflight.options.options import OPTIONS, parse_options
-from preflight.options.table import Names, add_options
 
 LATER = ("diagnose",)
 GATES = ("reach", "names", "network", "software", "mesh")
@@ -51,13 +50,13 @@ def _code(argv: list[str]) -> int:
         if argv and argv[0] in LATER:
             raise UsageError(f"{argv[0]}: not supported (see preflight --help)")
         try:
-            words = _parser().parse_args(argv)
+            words = _parser(argv).parse_args(argv)
         except SystemExit as ended:  # help, a version or a usage error: all is said, but not yet written
             return int(ended.code or 0)
         if words.verb is None:
-            _parser().print_help()
+            _parser(argv).print_help()
             return EXIT_USAGE
-        return int(VERBS[words.verb](words))
+        return int(VERBS[words.verb].run(words))
     except UsageError as error:
         print(f"preflight: {error}", file=sys.stderr)
         return EXIT_USAGE
@@ -66,41 +65,48 @@ def _code(argv: list[str]) -> int:
         return 3
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of all verbs; only those that are named get their options, which take a while to import."""
     parser = Parser(prog="preflight", description=DESCRIPTION, epilog=EXIT_CODES)
     parser.add_argument("--version", action="version", version=f"preflight {__version__}", help="Show the version.")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
-    for name, text in (
-        ("run", "Run every check against the hosts, by default against this machine."),
-        ("bench", "Measure the bandwidth of collectives between the hosts, and name a slow node."),
-        ("train", "Run the reference training job over the hosts."),
-    ):
-        verb = _add_verb(verbs, name, text)
-        add_options(verb, OPTIONS, name)
-        _add_verbosity(verb)
-        if name == "run":
-            verb.add_argument("pytest", nargs="*", metavar="PYTEST", help="After --: further words for pytest.")
-    add_options(_add_verb(verbs, "facts", "Show what each node is, as a table or as JSON."), OPTIONS, "facts")
-    _add_launch(_add_verb(verbs, "launch", "Check launch files, or write correct ones."))
-    verb = _add_verb(verbs, "report", "Show a finished run again; of two runs, show what changed.")
-    verb.add_argument("runs", metavar="RUN", nargs="*", help="The folder of a run, with an earlier run before it.")
-    _add_verbosity(verb)
-    verb.add_argument("--list", action="store_true", help="List the runs in the folder given. Default: reports.")
-    verb.add_argument("--keep", metavar="N", help="Delete all runs in that folder but the newest N.")
-    verb.add_argument("--format", metavar="FORMAT", default="text", help=f"One of {FORMATS}. Default: text.")
-    verb.add_argument("--json", **OPTIONS["json"].words(with_choices=True))
-    verb = _add_verb(verbs, "explain", "Show what a check asks, why it matters, and how to fix it.")
-    verb.add_argument("check", nargs="?", metavar="CHECK", help="The id of a check, or a part of it.")
+    for name, verb in VERBS.items():
+        words = verbs.add_parser(name, help=verb.help, description=verb.help, epilog=EXIT_CODES)
+        if name in argv:
+            verb.add_words(words, name)
     return parser
 
 
-def _add_verb(verbs: Any, name: str, text: str) -> argparse.ArgumentParser:
-    verb: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text, epilog=EXIT_CODES)
-    return verb
+def _add_options(parser: argparse.ArgumentParser, verb: str) -> None:
+    from preflight.options.options import OPTIONS
+    from preflight.options.table import add_options
+
+    add_options(parser, OPTIONS, verb)
 
 
-def _add_verbosity(verb: argparse.ArgumentParser) -> None:
-    group = verb.add_argument_group("output")
+def _words_of_checks(parser: argparse.ArgumentParser, verb: str) -> None:
+    _add_options(parser, verb)
+    _add_verbosity(parser)
+    if verb == "run":
+        parser.add_argument("pytest", nargs="*", metavar="PYTEST", help="After --: further words for pytest.")
+
+
+def _words_of_report(parser: argparse.ArgumentParser, verb: str) -> None:
+    parser.add_argument("runs", metavar="RUN", nargs="*", help="The folder of a run, with an earlier run before it.")
+    _add_options(parser, verb)
+    _add_verbosity(parser)
+    parser.add_argument("--list", action="store_true", help="List the runs in the folder given. Default: reports.")
+    parser.add_argument("--keep", metavar="N", help="Delete all runs in that folder but the newest N.")
+    parser.add_argument("--format", metavar="FORMAT", default="text", help=f"One of {FORMATS}. Default: text.")
+
+
+def _words_of_explain(parser: argparse.ArgumentParser, verb: str) -> None:
+    del verb
+    parser.add_argument("check", nargs="?", metavar="CHECK", help="The id of a check, or a part of it.")
+
+
+def _add_verbosity(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output")
     group.set_defaults(verbosity="summary")
     for letter, name, value, text in (
         ("-v", "--verbose", "checks", "Show every check with its verdict."),
@@ -109,27 +115,25 @@ def _add_verbosity(verb: argparse.ArgumentParser) -> None:
         group.add_argument(letter, name, dest="verbosity", action="store_const", const=value, help=text)
 
 
-def _writable() -> tuple[str, ...]:
+def _words_of_launch(parser: argparse.ArgumentParser, verb: str) -> None:
     from preflight.launch.launchers import writable
 
-    return writable()
-
-
-def _add_launch(launch: argparse.ArgumentParser) -> None:
-    parts = launch.add_subparsers(dest="part", metavar="PART", parser_class=Parser, required=True)
-    check = _add_verb(parts, "check", "Check launch files against each other, and with --hosts against the cluster.")
+    parts = parser.add_subparsers(dest="part", metavar="PART", parser_class=Parser, required=True)
+    text = "Check launch files against each other, and with --hosts against the cluster."
+    check = parts.add_parser("check", help=text, description=text, epilog=EXIT_CODES)
     check.add_argument("files", nargs="+", metavar="FILE", help="Launch files; a quoted glob is allowed.")
     check.add_argument(
         "--format", choices=("text", "github", "sarif"), default="text", help="github is annotations. Default: text."
     )
-    add_options(check, OPTIONS, "launch check")
-    write = _add_verb(parts, "write", "Write correct launch files for these hosts.")
-    add_options(write, OPTIONS, "launch write")
+    _add_options(check, f"{verb} check")
+    text = "Write correct launch files for these hosts."
+    write = parts.add_parser("write", help=text, description=text, epilog=EXIT_CODES)
+    _add_options(write, f"{verb} write")
     write.add_argument(
         "--launcher",
         metavar="NAME",
         required=True,
-        choices=Names(_writable),
+        choices=writable(),
         help="What starts the job: %(choices)s.",
     )
     write.add_argument(
@@ -159,12 +163,14 @@ def _train(words: argparse.Namespace) -> int:
 
 def _facts(words: argparse.Namespace) -> int:
     from preflight.cli.facts import show_facts
+    from preflight.options.options import parse_options
 
     return show_facts(parse_options(vars(words), command=_command()))
 
 
 def _launch(words: argparse.Namespace) -> int:
     from preflight.cli import launch
+    from preflight.options.options import parse_options
 
     if words.part == "check":
         options = parse_options(vars(words), command=_command())
@@ -200,12 +206,21 @@ def _command() -> tuple[str, ...]:
     return ("preflight", *sys.argv[1:])
 
 
+@dataclass(frozen=True)
+class Verb:
+    """A verb: its line of help, the words it takes, and what it does with them."""
+
+    help: str
+    add_words: Callable[[argparse.ArgumentParser, str], None]
+    run: Callable[[argparse.Namespace], int]
+
+
 VERBS = {
-    "launch": _launch,
-    "run": _run,
-    "bench": _bench,
-    "train": _train,
-    "facts": _facts,
-    "report": _report,
-    "explain": _explain,
+    "run": Verb("Run every check against the hosts, by default against this machine.", _words_of_checks, _run),
+    "bench": Verb("Measure collectives between the hosts, and name a slow node.", _words_of_checks, _bench),
+    "train": Verb("Run the reference training job over the hosts.", _words_of_checks, _train),
+    "facts": Verb("Show what each node is, as a table or as JSON.", _add_options, _facts),
+    "launch": Verb("Check launch files, or write correct ones.", _words_of_launch, _launch),
+    "report": Verb("Show a finished run again; of two runs, show what changed.", _words_of_report, _report),
+    "explain": Verb("Show what a check asks, why it matters, and how to fix it.", _words_of_explain, _explain),
 }

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Callable, Iterator
+import inspect
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from preflight.errors import NotApplicable
+from preflight.errors import NotApplicable, NotMeasured, UsageError
+from preflight.judge.existing import check_id
 from preflight.judge.judge import KINDS, Check
+from preflight.judge.leaving import no_exit
 
 # What a check waits for decides how it runs; with `node` beside `cluster` its body is evaluated for every node.
 BY_WEIGHT = ("ending", "training", "bench", "mesh", "node", "cluster")
@@ -19,13 +21,13 @@ BY_WEIGHT = ("ending", "training", "bench", "mesh", "node", "cluster")
 
 def id_of(item: pytest.Item) -> str:
     """The check's id: its file and function without ``test_``."""
-    return f"{item.path.stem.removeprefix('test_')}.{item.name.removeprefix('test_')}"
+    return check_id(item.path, item.name)
 
 
 def id_of_node(nodeid: str) -> str:
     """The same from pytest's own name of an item."""
     path, _, name = nodeid.partition("::")
-    return f"{Path(path).stem.removeprefix('test_')}.{name.removeprefix('test_')}"
+    return check_id(Path(path), name)
 
 
 def check_of(item: pytest.Item) -> Check:
@@ -34,15 +36,17 @@ def check_of(item: pytest.Item) -> Check:
         raise pytest.UsageError(f"{item.nodeid}: a check is a plain function")
     if item.cls is not None:
         raise pytest.UsageError(f"{item.nodeid}: a check is a plain function, not a method of a class")
+    if _is_deferred(inspect.unwrap(item.obj)):
+        raise pytest.UsageError(f"{item.nodeid}: a check is a plain function, not async and without yield")
     if hasattr(item, "callspec"):
         raise pytest.UsageError(f"{item.nodeid}: a check is not parametrized; its node fixture covers every node")
-    asked = item._fixtureinfo  # noqa: SLF001 - pytest has no public word for what a test asks for by itself
-    arguments = tuple(asked.argnames)
-    for name, definitions in asked.name2fixturedefs.items():
+    fixtures = item._fixtureinfo  # noqa: SLF001 - pytest has no public name for what a test takes as arguments
+    arguments = tuple(fixtures.argnames)
+    for name, definitions in fixtures.name2fixturedefs.items():
         built_on = [argument for argument in definitions[-1].argnames if argument in KINDS]
         if built_on:
-            words = f"fixture {name!r} is built on {built_on[0]!r}; use that in the check"
-            raise pytest.UsageError(f"{item.nodeid}: {words}")
+            reason = f"fixture {name!r} is built on {built_on[0]!r}; use that in the check"
+            raise pytest.UsageError(f"{item.nodeid}: {reason}")
     kind = next((kind for kind in BY_WEIGHT if kind in arguments), "cluster")
     needs = frozenset(str(word) for mark in item.iter_markers("needs") for word in mark.args)
     advisory = item.get_closest_marker("advisory") is not None
@@ -54,28 +58,36 @@ def contained(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(**arguments: Any) -> None:
         try:
-            function(**arguments)
+            with no_exit():
+                returned = function(**arguments)
         except pytest.skip.Exception as skipped:
             raise NotApplicable(str(skipped)) from None
         except (pytest.fail.Exception, pytest.xfail.Exception) as failed:
             raise AssertionError(str(failed)) from None
         except SystemExit as leaving:
             raise RuntimeError(f"it called sys.exit({leaving.code!r})") from None
+        if inspect.isawaitable(returned) or inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+            kind = type(returned).__name__
+            if inspect.iscoroutine(returned) or inspect.isgenerator(returned):
+                returned.close()  # else Python warns that it was never awaited
+            raise NotMeasured(f"the check returned a {kind}, whose body did not run")
 
     call.__doc__ = function.__doc__
     return call
 
 
-@contextlib.contextmanager
-def no_exit() -> Iterator[None]:
-    """While a check runs, os._exit is an error of that check: it would end the run as green."""
+def _is_deferred(function: object) -> bool:
+    """Whether calling it runs nothing of its body."""
+    return (
+        inspect.iscoroutinefunction(function)
+        or inspect.isgeneratorfunction(function)
+        or inspect.isasyncgenfunction(function)
+    )
 
-    def refuse(code: int) -> None:
-        raise RuntimeError(f"it called os._exit({code})")
 
-    leave = os._exit
-    os._exit = refuse  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        os._exit = leave
+def refuse_without_asserts(assert_mode: str) -> None:
+    """Checks are assert statements. Raises UsageError where an option leaves them out or takes their messages away."""
+    if sys.flags.optimize:
+        raise UsageError("python -O (PYTHONOPTIMIZE) leaves out assert statements: no check could fail")
+    if assert_mode == "plain":
+        raise UsageError("--assert=plain: asserts would fail without saying what they compared; leave it out")

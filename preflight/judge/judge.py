@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from preflight.errors import (
     Blame,
@@ -21,12 +21,15 @@ from preflight.errors import (
     PreflightError,
 )
 from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
+from preflight.judge.coverage import without_part
 from preflight.judge.views.bench import BenchView
 from preflight.judge.views.mesh import MeshView
 from preflight.judge.views.training import TrainingView
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.gates import Gate, Gatekeeper
 from preflight.ledger.ledger import Ledger
+from preflight.results import Bench, Training
 from preflight.run.source import Source
 from preflight.settings import Settings
 from preflight.transport import written_for
@@ -59,6 +62,19 @@ class Check:
         return docstring_fix(self.function.__doc__ or "")
 
 
+class Outcome(NamedTuple):
+    """What one evaluation of a check's body means; equal outcomes of several nodes are one finding."""
+
+    verdict: Verdict
+    message: str
+    fix: str = ""
+    blocked_by: str = ""
+
+    def finding(self, check: Check, names: Iterable[str]) -> Finding:
+        """The finding of the nodes that share it."""
+        return Finding(check.id, self.verdict, tuple(names), self.message, self.fix, blocked_by=self.blocked_by)
+
+
 def docstring_fix(text: str) -> str:
     """The text after ``Fix:``, on one line."""
     _, found, after = text.partition("Fix:")
@@ -83,9 +99,7 @@ class Judge:
         if self.source.cluster.nodes:
             findings += self._reached(check)
         seconds = round(time.monotonic() - begun, 4)
-        return [
-            Finding(f.check, f.verdict, self._ordered(f.nodes), f.message, f.fix, f.where, seconds) for f in findings
-        ]
+        return [replace(finding, nodes=self._ordered(finding.nodes), seconds=seconds) for finding in findings]
 
     def _unreached(self, check: Check) -> list[Finding]:
         failures = self.source.failures
@@ -99,7 +113,8 @@ class Judge:
                 Finding(check.id, Verdict.ERROR, tuple(names), f"not reached: {reason}", _unreached_fix(names))
                 for reason, names in reasons.items()
             ]
-        return [Finding(check.id, Verdict.ERROR, tuple(failures), f"blocked by {REACH_CHECK}")]
+        words = f"blocked by {REACH_CHECK}"
+        return [Finding(check.id, Verdict.ERROR, tuple(failures), words, blocked_by=REACH_CHECK)]
 
     def _reached(self, check: Check) -> list[Finding]:
         names = tuple(node.name for node in self.source.cluster)
@@ -107,12 +122,11 @@ class Judge:
         good = tuple(name for name in names if name not in gate.nodes) if self._keeper.is_pruned(check.kind) else ()
         pruned: list[Finding] = []
         if gate.words and not good:
-            return [Finding(check.id, Verdict.ERROR, names, f"not started: {gate.words}")]
+            return [self._not_started(check, names, gate, gate.words)]
         if gate.words:
             self.source.leave_out(gate.nodes)
             left_out = tuple(name for name in names if name in gate.nodes)
-            why = f"not started: pruned for {gate.words}"
-            pruned = [Finding(check.id, Verdict.ERROR, left_out, why)] * bool(left_out)
+            pruned = [self._not_started(check, left_out, gate, f"pruned for {gate.words}")] * bool(left_out)
             names = good
         try:
             subject = self._subject(check.kind)
@@ -123,12 +137,19 @@ class Judge:
         if check.kind == "node":
             return self._for_every_node(check)
         cluster: Cluster = subject if isinstance(subject, Cluster) else subject.cluster
-        return [*pruned, *self._once(check, subject, cluster)]
+        took_part = {node.name for node in cluster}
+        absent = tuple(name for name in names if name not in took_part)
+        words = f"not measured: took no part in the {check.kind}"
+        findings = [*pruned, *[Finding(check.id, Verdict.ERROR, absent, words)] * bool(absent)]
+        return [*findings, *self._once(check, subject, cluster)] if took_part else findings
+
+    def _not_started(self, check: Check, names: tuple[str, ...], gate: Gate, why: str) -> Finding:
+        return Finding(check.id, Verdict.ERROR, names, f"not started: {why}", blocked_by=gate.check)
 
     @property
     def _keeper(self) -> Gatekeeper:
         reached = frozenset(node.name for node in self.source.cluster)
-        return Gatekeeper(self.source.names, reached, is_pruning=self.is_pruning)
+        return Gatekeeper(self.source.names, reached, is_pruning=self.is_pruning, site_checks=self.ledger.site_checks)
 
     def _gate(self, kind: str) -> Gate:
         """The same for all checks of a kind: its job starts once."""
@@ -152,34 +173,35 @@ class Judge:
                 return cluster
             for name, reason in result.unmeasured.items():
                 cluster.unmeasured[name] = FactMissing("mesh", reason)
+            for name in without_part(result, _connectable(cluster, result.unmeasured)):
+                cluster.unmeasured[name] = FactMissing("mesh", "the node took no part")
             return MeshView(result, cluster)
         if kind == "bench":
-            return BenchView(self.source.bench(), cluster)
-        return TrainingView(self.source.training(), cluster, self.source.planned())
+            bench = self.source.bench()
+            return BenchView(bench, _members(cluster, bench))
+        training = self.source.training()
+        return TrainingView(training, _members(cluster, training), self.source.planned())
 
     def _for_every_node(self, check: Check) -> list[Finding]:
-        outcomes: dict[tuple[Verdict, str, str], list[str]] = {}
+        outcomes: dict[Outcome, list[str]] = {}
         absent: dict[str, str] = {}
         nodes = self.source.cluster.nodes
         others = {name: self._subject(name) for name in KINDS if name in check.arguments and name != check.kind}
         for node in nodes:
-            verdict, message, fix = Verdict.PASS, check.title, ""
+            outcome = Outcome(Verdict.PASS, check.title)
             try:
                 self._call(check, node, others)
             except FactMissing as missing:
                 if missing.kind == "absent":
                     absent[node.name] = str(missing)
-                verdict, message = self._missing(check, missing)
+                outcome = self._missing(check, missing)
             except Exception as error:
-                verdict, message, fix = self._told(check, error)
-            outcomes.setdefault((verdict, message, fix), []).append(node.name)
+                outcome = self._outcome(check, error)
+            outcomes.setdefault(outcome, []).append(node.name)
         if len(absent) == len(nodes):
             reasons = "; ".join(sorted(set(absent.values())))
             return [Finding(check.id, Verdict.SKIP, tuple(absent), f"on no node: {reasons}")]
-        return [
-            Finding(check.id, verdict, tuple(names), message, fix)
-            for (verdict, message, fix), names in outcomes.items()
-        ]
+        return [outcome.finding(check, names) for outcome, names in outcomes.items()]
 
     def _once(self, check: Check, subject: Any, cluster: Cluster) -> list[Finding]:
         names = tuple(node.name for node in cluster)
@@ -195,11 +217,12 @@ class Judge:
                 guilty = tuple(name for name in names if name in one.nodes) or names
                 broken.append(Finding(check.id, verdict, guilty, one.message, one.fix or check.fix))
         except FactMissing as missing:
-            verdict, message = self._missing(check, missing)
-            return [Finding(check.id, Verdict.SKIP if missing.kind == "absent" else verdict, names, message)]
+            outcome = self._missing(check, missing)
+            if missing.kind == "absent":
+                outcome = outcome._replace(verdict=Verdict.SKIP, blocked_by="")
+            return [outcome.finding(check, names)]
         except Exception as error:
-            verdict, message, fix = self._told(check, error)
-            return [Finding(check.id, verdict, names, message, fix)]
+            return [self._outcome(check, error).finding(check, names)]
         blamed = {name for finding in broken for name in finding.nodes}
         unmeasured = {name: why for name, why in cluster.unmeasured.items() if name not in blamed}
         broken += self._unmeasured(check, unmeasured)
@@ -207,10 +230,10 @@ class Judge:
         return [*broken, *([Finding(check.id, Verdict.PASS, rest, check.title)] if rest else [])]
 
     def _unmeasured(self, check: Check, unmeasured: dict[str, FactMissing]) -> list[Finding]:
-        groups: dict[tuple[Verdict, str], list[str]] = {}
+        groups: dict[Outcome, list[str]] = {}
         for name, missing in unmeasured.items():
             groups.setdefault(self._missing(check, missing), []).append(name)
-        return [Finding(check.id, verdict, tuple(names), message) for (verdict, message), names in groups.items()]
+        return [outcome.finding(check, names) for outcome, names in groups.items()]
 
     def _call(self, check: Check, subject: Any, others: Mapping[str, Any] | None = None) -> None:
         given = {**check.others, "settings": self.settings, check.kind: subject, **(others or {})}
@@ -219,31 +242,49 @@ class Judge:
                 given[name] = self._subject(name)
         check.function(**{name: given[name] for name in check.arguments})
 
-    def _missing(self, check: Check, missing: FactMissing) -> tuple[Verdict, str]:
+    def _missing(self, check: Check, missing: FactMissing) -> Outcome:
         if missing.kind == "denied" and check.needs and not self.require_all:
-            return Verdict.SKIP, f"not permitted: {missing}"
-        return Verdict.ERROR, str(missing) if isinstance(missing, BlockedBy) else f"not measured: {missing}"
+            return Outcome(Verdict.SKIP, f"not permitted: {missing}")
+        if isinstance(missing, BlockedBy):
+            return Outcome(Verdict.ERROR, str(missing), blocked_by=missing.check)
+        return Outcome(Verdict.ERROR, f"not measured: {missing}")
 
-    def _told(self, check: Check, error: Exception) -> tuple[Verdict, str, str]:
-        """An exception of a check's body -> verdict, message, fix."""
+    def _outcome(self, check: Check, error: Exception) -> Outcome:
+        """What an exception of a check's body means; a missing fact has `_missing`."""
         if isinstance(error, (Blame, BlameMany)):
             blames = error.blames if isinstance(error, BlameMany) else (error,)
             verdict = Verdict.WARN if check.is_advisory else Verdict.FAIL
-            return verdict, "; ".join(blame.message for blame in blames), blames[0].fix or check.fix
+            return Outcome(verdict, "; ".join(blame.message for blame in blames), blames[0].fix or check.fix)
         if isinstance(error, NotApplicable):
-            return Verdict.SKIP, str(error), ""
-        if isinstance(error, BlockedBy):
-            return Verdict.ERROR, str(error), ""
+            return Outcome(Verdict.SKIP, str(error))
         if isinstance(error, (NotMeasured, HostError)):
-            return Verdict.ERROR, f"not measured: {error}", ""
+            return Outcome(Verdict.ERROR, f"not measured: {error}")
         if isinstance(error, AssertionError):
             verdict = Verdict.WARN if check.is_advisory else Verdict.FAIL
-            return verdict, _authors_words(error), check.fix
-        return Verdict.ERROR, f"the check itself broke: {type(error).__name__}: {error} ({_place(error)})", ""
+            return Outcome(verdict, _authors_words(error), check.fix)
+        return Outcome(Verdict.ERROR, f"the check itself broke: {type(error).__name__}: {error} ({_place(error)})")
 
     def _ordered(self, names: Any) -> tuple[str, ...]:
         wanted = set(names)
         return tuple(name for name in self.source.names if name in wanted)
+
+
+def _connectable(cluster: Cluster, unmeasured: Collection[str]) -> list[str]:
+    """The nodes that a mesh should connect: what has no training interface is blocked by the check that says so."""
+    return [node.name for node in cluster if node.name not in unmeasured and _has_training_interface(node)]
+
+
+def _has_training_interface(node: NodeFacts) -> bool:
+    try:
+        return bool(node.network.training_interface.name)
+    except FactMissing:
+        return False
+
+
+def _members(cluster: Cluster, result: Bench | Training) -> Cluster:
+    """The nodes of a cluster that took part in a job."""
+    absent = without_part(result, [node.name for node in cluster])
+    return Cluster(tuple(node for node in cluster if node.name not in absent), asked=cluster.asked)
 
 
 def _unreached_fix(names: list[str]) -> str:

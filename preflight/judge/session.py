@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import signal
 from collections.abc import Generator
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +16,10 @@ import pytest
 from preflight import hosts
 from preflight.errors import Interrupted, PreflightError
 from preflight.judge import launch_files
-from preflight.judge.items import check_of, contained, id_of, id_of_node, no_exit
+from preflight.judge.existing import checks_folder, deselected_by, existing, why_not_collected
+from preflight.judge.items import check_of, contained, id_of, id_of_node, refuse_without_asserts
 from preflight.judge.judge import KINDS, REACH_CHECK, Check, Judge
+from preflight.judge.leaving import LEAVE, never_green
 from preflight.ledger.findings import EXIT_USAGE, SEVERITY, Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.ledger.waivers import waive
@@ -26,13 +29,14 @@ from preflight.report.compare import Snapshot
 from preflight.run import folder, history, stored
 from preflight.run.live import Run
 from preflight.run.progress import on_terminal
+from preflight.run.source import ReportedSource
 from preflight.settings import Settings
 
 OURS = (*KINDS, "settings")
 JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3, "ending": 4}
 QUICK_KINDS = {"node", "cluster", "mesh", "ending"}
 INTERRUPT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
-LEAVE = os._exit  # the real one: while a check runs, os._exit is refused
+VERB_OF = {"bench": "bench", "training": "train"}  # the subject that only this verb has -> the verb
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
@@ -43,11 +47,12 @@ class Checking:
         self,
         config: pytest.Config,
         options: Options,
-        source: Run | stored.StoredRun,
+        source: ReportedSource,
         *,
         baseline: Snapshot | None,
         taken: tuple[str, ...],
     ) -> None:
+        refuse_without_asserts(config.getoption("assertmode", "rewrite"))
         self.config = config
         self.taken = taken  # the short options that another plugin has
         self.options = options
@@ -60,19 +65,25 @@ class Checking:
         )
         self.checks: dict[str, Check] = {}
         self.collection_errors: list[str] = []
+        self.broken_files: set[Path] = set()
+        self.skipped_files: dict[Path, str] = {}  # with the reason; a folder where its conftest skips all of it
         self.stopped_by = 0
-        self.trouble = ""
+        self.broken_because = ""
         self.exit_code: int | None = None
         self.text = ""
-        self.tells = "summary"
+        self.verbosity = "summary"
         self.json_target = ""
         self.plan: dict[str, Any] | None = None
         self._handlers: dict[int, Any] = {}
+        self._guards = contextlib.ExitStack()
 
     @classmethod
     def configured(cls, config: pytest.Config, options: Options, *, taken: tuple[str, ...] = ()) -> Checking:
         """The plugin for these options; `taken` are short options of other plugins. Raises UsageError."""
-        source: Run | stored.StoredRun
+        if options.dry_run:
+            print(folder.dry_run_text(options, options.hosts if options.from_run is None else ()))
+            pytest.exit("dry run: nothing was contacted", returncode=0)
+        source: ReportedSource
         if options.from_run is not None:
             source = stored.load(options.from_run, options.backend)
             baseline = history.baseline(options, source.names)
@@ -80,13 +91,10 @@ class Checking:
             names = [host.name for host in options.hosts]
             baseline = history.baseline(options, names)
             source = Run(options, progress=on_terminal(len(names)), baseline=baseline)
-            if options.dry_run:
-                print(folder.dry_run_text(options, source.hosts))
-                pytest.exit("dry run: nothing was contacted", returncode=0)
         _quiet_pytest(config)
         checking = cls(config, options, source, baseline=baseline, taken=taken)
         checking.json_target = options.json
-        checking.tells = options.verbosity
+        checking.verbosity = options.verbosity
         return checking
 
     # -- fixtures: markers of how a check runs; the judge puts the real objects in their place
@@ -131,14 +139,20 @@ class Checking:
         """Catch the signals, and leave a report that says error until there is a better one."""
         for number in SIGNALS:
             self._handlers[number] = signal.signal(number, self._on_signal)
+        self._guards.enter_context(never_green())
         if not self.config.option.collectonly:
             signal.setitimer(signal.ITIMER_REAL, self.options.deadline_seconds)
-            folder.write_started(self)
+            folder.write_started(self.source, self.ledger, self.options)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A file that cannot be collected is a question that was never asked: error."""
+        """A file that cannot be collected is an error of its checks; one that skips itself has left them out."""
+        path = (self.config.rootpath / report.nodeid.partition("::")[0]).resolve()
         if report.failed:
             self.collection_errors.append(report.nodeid)
+            self.broken_files.add(path)
+        elif report.skipped:
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "Skipped"
+            self.skipped_files[path] = f"skipped: {reason.removeprefix('Skipped: ')}"
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -148,26 +162,44 @@ class Checking:
             if check.id in self.checks:
                 raise pytest.UsageError(f"two checks are called {check.id}: {item.nodeid} is the second")
             self.checks[check.id] = check
-        wanted = self.options.subjects
-        dropped = [
-            item
-            for item in items
-            if (wanted and id_of(item).split(".")[0] not in wanted)
-            or (self.options.profile == "quick" and self.checks[id_of(item)].kind not in QUICK_KINDS)
-        ]
-        items[:] = [item for item in items if item not in dropped]
+        for item in items:
+            reason = self._why_left_out(self.checks[id_of(item)])
+            if reason:
+                self.ledger.leave_out(id_of(item), reason)
+        dropped = [item for item in items if id_of(item) in self.ledger.not_asked]
+        items[:] = [item for item in items if id_of(item) not in self.ledger.not_asked]
         if dropped:
             self.config.hook.pytest_deselected(items=dropped)
         items.sort(key=lambda item: (JOB_ORDER.get(self.checks[id_of(item)].kind, 0), id_of(item) != REACH_CHECK))
 
+    def _why_left_out(self, check: Check) -> str:
+        subjects = self.options.subjects
+        if subjects and check.id.split(".")[0] not in subjects:
+            verbs = [verb for subject, verb in VERB_OF.items() if subject in subjects]
+            return f"verb {verbs[0]}" if verbs else f"only {', '.join(subjects)}"
+        return "profile quick" if self.options.profile == "quick" and check.kind not in QUICK_KINDS else ""
+
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """What -k, a profile or a verb leaves out is counted and said."""
-        self.ledger.not_asked.update(id_of(item) for item in items)
+        for item in items:
+            self.ledger.leave_out(id_of(item), deselected_by(self.config.option))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Write down every cell that must get a verdict, before anything runs."""
+        """Write down every cell that must get a verdict, and every check that is left out, before anything runs."""
+        ours, folder_of_run = checks_folder().resolve(), self.config.invocation_params.dir
         for item in session.items:
             self.ledger.expect(id_of(item), self.source.names)
+            if not item.path.resolve().is_relative_to(ours):
+                self.ledger.site_checks.add(id_of(item))
+        collected = {id_of(item) for item in session.items}
+        for check, path in existing(self.config.args, folder_of_run).items():
+            if check in collected or check in self.ledger.not_asked:
+                continue
+            if path.resolve() in self.broken_files:
+                self.ledger.expect(check, self.source.names)
+            else:
+                reason = why_not_collected(path.resolve(), self.skipped_files, self.config.option, folder_of_run)
+                self.ledger.leave_out(check, reason)
 
     # -- running
 
@@ -177,25 +209,22 @@ class Checking:
         if self.config.option.collectonly or not session.items or session.testsfailed:
             return
         try:
-            if isinstance(self.source, Run):
-                self.source.open()
+            self.source.open()
             if self.options.launch:
                 names = tuple(node.name for node in self.source.cluster)
                 self.plan = launch_files.record(self.ledger, self.options.files, self.source.cluster, names)
                 self.plan["reference_job"] = self.source.not_started() or launch.started_by(self.options)
         except PreflightError as error:
-            self.trouble = str(error)
+            self.broken_because = str(error)
             session.shouldstop = str(error)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
-        """Judge one check, write its findings down, and tell pytest in its own words."""
+        """Judge one check, write its findings down, and give pytest its outcome."""
         check = self.checks[id_of(pyfuncitem)]
         others = {name: value for name, value in pyfuncitem.funcargs.items() if name not in OURS}
-        asked = replace(check, function=contained(check.function), others=others)
-        with no_exit():
-            judged = self.judge.judge(asked)
-        findings = [counting for finding in judged for counting in self.ledger.record(finding)]
+        guarded = replace(check, function=contained(check.function), others=others)
+        findings = [counting for finding in self.judge.judge(guarded) for counting in self.ledger.record(finding)]
         worst = max(findings, key=lambda finding: SEVERITY[finding.counted], default=None)
         if worst is not None and worst.counted in {Verdict.FAIL, Verdict.ERROR}:
             pytest.fail(f"{worst.verdict}: {hosts.fold(worst.nodes)}: {worst.message}", pytrace=False)
@@ -232,23 +261,23 @@ class Checking:
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
         """End the nodes, close the ledger, write the report; then, last of all, set the exit code."""
         signal.setitimer(signal.ITIMER_REAL, 0)
-        if isinstance(self.source, Run):
-            self.source.progress.end()
-            self.source.close()
+        self.source.close()
         if session.exitstatus == pytest.ExitCode.USAGE_ERROR:
             self.exit_code = EXIT_USAGE
-            folder.withdraw(self)
+            folder.withdraw(self.options)
         else:
             if self.config.option.collectonly:
-                self.ledger.expected.clear()  # collecting judges nothing, so nothing was asked
+                self.ledger.expected.clear()  # collecting judges nothing
             self.ledger.close(self._why_unfinished(), self.source.names)
             self.exit_code = self._code(session)
             if not self.config.option.collectonly:
-                self.exit_code = folder.write_finished(self)
+                ending = folder.Ending(self.exit_code, self.today, self.plan, self.baseline, self.verbosity)
+                self.exit_code, self.text = folder.write_finished(self.source, self.ledger, self.options, ending)
         try:
             return (yield)
         finally:
             session.exitstatus = self.exit_code
+            self._guards.close()
             for number, handler in self._handlers.items():
                 signal.signal(number, handler)
 
@@ -259,7 +288,7 @@ class Checking:
             return f"stopped by {signal.Signals(self.stopped_by).name}"
         if self.collection_errors:
             return f"{self.collection_errors[0]} could not be collected"
-        return self.trouble or "the run ended before this check"
+        return self.broken_because or "the run ended before this check"
 
     def _code(self, session: pytest.Session) -> int:
         if self.stopped_by and self.stopped_by != signal.SIGALRM:
@@ -273,11 +302,11 @@ class Checking:
         terminalreporter.write_line("")
         terminalreporter.write_line(self.text)
         if self.json_target and self.exit_code != EXIT_USAGE:
-            terminalreporter.write_line(folder.json_for(self, self.json_target))
+            terminalreporter.write_line(folder.json_for(self.options, self.json_target))
 
 
 def _quiet_pytest(config: pytest.Config) -> None:
-    """Our summary says what failed; pytest's own only when the user asked for it."""
+    """Our summary says what failed; pytest's own only where the user wants it."""
     if config.option.tbstyle == "auto":
         config.option.tbstyle = "no"
     if config.option.reportchars == "fE":

@@ -35,7 +35,10 @@ class Where:
 
 @dataclass(frozen=True)
 class Finding:
-    """One verdict of one check with one message, for all nodes that share them (in HOSTS order)."""
+    """One verdict of one check with one message, for all nodes that share them (in HOSTS order).
+
+    ``blocked_by`` is the id of the check that stands behind an error which is only a consequence; "" elsewhere.
+    """
 
     check: str
     verdict: Verdict
@@ -45,6 +48,7 @@ class Finding:
     where: tuple[Where, ...] = ()
     seconds: float = 0.0
     waived: bool = False
+    blocked_by: str = ""
 
     @property
     def counted(self) -> Verdict:

@@ -9,11 +9,27 @@ from dataclasses import dataclass
 from preflight.hosts import fold
 from preflight.ledger.findings import Finding, Verdict
 
-# What must hold before a job is worth starting: one cause, told once, instead of a hang in every later stage.
+# What must hold before a job is worth starting: one cause, reported once, instead of a hang in every later stage.
+# A word ending in a dot is a subject, whose every check gates; the others are ids of single checks.
+MESH_GATES = ("reach.no_machine_is_named_twice",)
+BENCH_GATES = (
+    "reach.",
+    "names.",
+    "mesh.",
+    "software.",
+    "network.interface_variables_match_an_interface",
+    "network.training_interface_exists",
+    "network.training_interface_is_a_real_one",
+    "network.training_interface_is_fast_enough_for_gpus",
+    "network.training_interfaces_have_the_same_rate",
+    "network.training_addresses_are_unique",
+    "network.training_addresses_share_a_subnet",
+)
+RULES = "launch."  # the rules on launch files, which are no checks of a folder
 GATES: dict[str, tuple[str, ...]] = {
-    "mesh": ("reach.no_machine_",),
-    "bench": ("reach.", "names.", "mesh.", "software.", "network.interface_", "network.training_"),
-    "training": ("launch.", "reach.", "names.", "mesh.", "software.", "network.interface_", "network.training_"),
+    "mesh": MESH_GATES,
+    "bench": BENCH_GATES,
+    "training": (RULES, *BENCH_GATES),
 }
 PRUNED_KINDS = ("bench", "training")  # with --prune these start on the nodes that the gate does not name
 OPEN = {Verdict.PASS, Verdict.WARN, Verdict.SKIP}
@@ -22,19 +38,27 @@ Blockers = dict[str, list[Finding]]  # by check
 
 @dataclass(frozen=True)
 class Gate:
-    """What keeps a job from starting, as a message says it, and the nodes it names; open where there are no words."""
+    """What keeps a job from starting: in words, the first check in them, and the nodes; open where all are empty."""
 
     words: str
     nodes: frozenset[str]
+    check: str
+
+
+OPEN_GATE = Gate("", frozenset(), "")
 
 
 @dataclass(frozen=True)
 class Gatekeeper:
-    """Looks at the findings before a job of some kind is started."""
+    """Looks at the findings before a job of some kind is started.
+
+    `site_checks` are the ids of checks from files of the user's own: whatever they are called, they gate nothing.
+    """
 
     names: tuple[str, ...]  # every host, in HOSTS order
     reached: frozenset[str]
     is_pruning: bool = False
+    site_checks: AbstractSet[str] = frozenset()
 
     def is_pruned(self, kind: str) -> bool:
         """Whether a job of this kind starts on the good nodes although others are bad."""
@@ -43,15 +67,23 @@ class Gatekeeper:
     def gate(self, kind: str, findings: Iterable[Finding]) -> Gate:
         """What of these findings keeps a job of this kind from starting."""
         if kind not in GATES:
-            return Gate("", frozenset())
+            return OPEN_GATE
         everything = tuple(findings)
-        told = self._causes(kind, everything)
+        causes = self._causes(kind, everything)
         if self.is_pruned(kind):
-            wider = {**told, **self._others_bad(kind, everything)}
+            wider = {**causes, **self._others_bad(kind, everything)}
             # Where hardly anything is good, the gate alone decides: the job would have started without --prune.
-            told = told if nodes_of(wider).issuperset(self.reached) else wider
-        words = (f"{check} on {fold(self._ordered(nodes_of({check: found})))}" for check, found in sorted(told.items()))
-        return Gate("; ".join(words), nodes_of(told))
+            causes = causes if nodes_of(wider).issuperset(self.reached) else wider
+        if not causes:
+            return OPEN_GATE
+        words = (
+            f"{check} on {fold(self._ordered(nodes_of({check: found})))}" for check, found in sorted(causes.items())
+        )
+        return Gate("; ".join(words), nodes_of(causes), min(causes))
+
+    def _gates(self, kind: str, check: str) -> bool:
+        """Whether a check of this id has a say in whether a job of this kind starts."""
+        return check not in self.site_checks and is_gate(kind, check)
 
     def _causes(self, kind: str, findings: tuple[Finding, ...]) -> Blockers:
         # The mesh is of the nodes that answered: one that did not is no reason to leave the others unconnected.
@@ -60,17 +92,18 @@ class Gatekeeper:
         for finding in findings:
             if absent and absent.issuperset(finding.nodes):
                 continue
-            if finding.check.startswith(GATES[kind]) and finding.counted not in OPEN:
+            if self._gates(kind, finding.check) and finding.counted not in OPEN:
                 blockers.setdefault(finding.check, []).append(finding)
         # An error that another check caused is no second reason.
-        return {check: found for check, found in blockers.items() if not all(map(is_consequence, found))} or blockers
+        return {
+            check: found for check, found in blockers.items() if not all(finding.blocked_by for finding in found)
+        } or blockers
 
     def _others_bad(self, kind: str, findings: tuple[Finding, ...]) -> Blockers:
-        """What does not hold on some nodes, but by itself keeps no job from starting; of all nodes it tells nothing."""
+        """What does not hold on some nodes and gates nothing; pruning for what is bad on all nodes would leave none."""
         found: Blockers = {}
         for finding in findings:
-            is_ours = finding.check.startswith(GATES[kind])
-            if finding.counted not in OPEN and not is_ours and not is_consequence(finding):
+            if finding.counted not in OPEN and not self._gates(kind, finding.check) and not finding.blocked_by:
                 found.setdefault(finding.check, []).append(finding)
         return {check: bad for check, bad in found.items() if not self.reached.issubset(nodes_of({check: bad}))}
 
@@ -78,9 +111,9 @@ class Gatekeeper:
         return tuple(name for name in self.names if name in nodes)
 
 
-def is_consequence(finding: Finding) -> bool:
-    """Whether another check's finding stands behind this one."""
-    return finding.message.startswith(("blocked by", "not started"))
+def is_gate(kind: str, check: str) -> bool:
+    """Whether a job of this kind waits for one of our own checks, or of the rules on launch files."""
+    return any(check.startswith(word) if word.endswith(".") else check == word for word in GATES[kind])
 
 
 def nodes_of(blockers: Blockers) -> frozenset[str]:

@@ -25,7 +25,8 @@ class Ledger:
     """
 
     expected: set[Cell] = field(default_factory=set)
-    not_asked: set[str] = field(default_factory=set)
+    not_asked: dict[str, str] = field(default_factory=dict)  # check -> what left it out: "-k", "profile quick"
+    site_checks: set[str] = field(default_factory=set)  # those from the user's own files
     waive: Callable[[Finding], tuple[Finding, ...]] = lambda finding: (finding,)
     _judged: dict[Cell, Finding] = field(default_factory=dict)
     _recorded: list[Finding] = field(default_factory=list)
@@ -39,10 +40,21 @@ class Ledger:
         """Write down that `check` must judge each of `nodes`."""
         self.expected.update(map(Cell, repeat(check), nodes))
 
+    def leave_out(self, check: str, reason: str) -> None:
+        """Write down that `check` is not part of this run; the first reason stands."""
+        self.not_asked.setdefault(check, reason)
+
+    def left_out(self) -> dict[str, tuple[str, ...]]:
+        """Reason -> the checks that it left out."""
+        checks: dict[str, tuple[str, ...]] = {}
+        for check, reason in self.not_asked.items():
+            checks[reason] = (*checks.get(reason, ()), check)
+        return checks
+
     def record(self, finding: Finding) -> tuple[Finding, ...]:
         """Take a verdict in, whole or not at all; gives it as it counts, its waived nodes apart.
 
-        A cell that nobody expected, one that already has a verdict, and good news about no node are bugs of ours.
+        A cell that is not expected, one that already has a verdict, and a pass or skip of no node are bugs of ours.
         """
         if not isinstance(finding.verdict, Verdict):
             raise TypeError(f"{finding.check}: {finding.verdict!r} is not a Verdict")
@@ -53,7 +65,7 @@ class Ledger:
         cells = list(map(Cell, repeat(finding.check), finding.nodes))
         for cell in cells:
             if cell not in self.expected:
-                raise ValueError(f"nobody asked {cell.check} of {cell.node}")
+                raise ValueError(f"{cell.check} is not expected of {cell.node}")
             if cell in self._judged:
                 raise ValueError(f"{cell.check} judged {cell.node} twice")
         counting = self.waive(finding)
@@ -100,5 +112,5 @@ class Ledger:
         return Verdict.FAIL if overall is Verdict.WARN and fail_on_warn else overall
 
     def exit_code(self, *, fail_on_warn: bool = False) -> int:
-        """0 pass or warn, 1 fail, 3 error, 5 nothing asked or all skipped."""
+        """0 pass or warn, 1 fail, 3 error, 5 no check asked or all skipped."""
         return EXIT_CODES[self.verdict(fail_on_warn=fail_on_warn)]

@@ -23,7 +23,7 @@ from preflight.ledger.findings import Finding, Verdict
 
 KEYS = ("check", "nodes", "reason", "owner", "expires")
 EVERY_NODE = "*"
-WAIVABLE = (Verdict.FAIL, Verdict.WARN)  # what was not measured cannot be lived with: nobody knows it
+WAIVABLE = (Verdict.FAIL, Verdict.WARN)  # not an error: what was not measured may be anything
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Waiver:
         """Whether what a finding says of a node is meant."""
         return self.check == finding.check and (not self.nodes or node in self.nodes)
 
-    def told(self) -> str:
+    def text(self) -> str:
         """For whoever has to renew or remove it."""
         return f"waiver of {self.check} by {self.owner} (until {self.expires})"
 
@@ -100,12 +100,12 @@ def remarks(
     """What is to be done about waivers that hold no longer, or that nothing in this run needed."""
     left_out = set(not_asked)
     found = [finding for finding in findings if finding.verdict in WAIVABLE]
-    told = []
+    lines = []
     for waiver in waivers:
         if waiver.expires < today:
-            told.append(f"{waiver.told()} has expired and no longer holds: {waiver.reason}")
+            lines.append(f"{waiver.text()} has expired and no longer holds: {waiver.reason}")
         elif waiver.check not in left_out and not any(
             waiver.is_about(finding, node) for finding in found for node in finding.nodes
         ):
-            told.append(f"{waiver.told()} matches nothing that was found: remove it, or mend its check or nodes")
-    return tuple(told)
+            lines.append(f"{waiver.text()} matches nothing that was found: remove it, or correct its check or nodes")
+    return tuple(lines)

@@ -13,7 +13,7 @@ from preflight.launch.job import Job
 from preflight.measure import devices
 from preflight.measure.expected import expected_of_few, expected_within, nics_of, nvlink_gbytes_per_s
 from preflight.measure.nccl_log import parse_nccl_log
-from preflight.measure.scope import Rounds, told
+from preflight.measure.scope import Rounds, as_settings
 from preflight.measure.streams import search as search_streams
 from preflight.options.sweep import Sweep
 from preflight.results import Bench, Device, Expected, RankReport, Result, Slow, Stream, Transport
@@ -50,7 +50,7 @@ def seconds_of(sweep: Sweep, rounds: int = 1) -> float:
 
 
 def settings(backend: str, nodes: int, sweep: Sweep, *, groups: Rounds, seconds: float) -> dict[str, Any]:
-    """What the workload is told; what it measures fits into `seconds`."""
+    """The settings of the workload; what it measures fits into `seconds`."""
     cap = CAP_SECONDS if nodes > 1 and sweep.scope != "intra" else ONE_NODE_CAP_SECONDS
     cells = sweep.cells * max(1, len(groups))
     exactly = {"min_iterations": sweep.iterations, "max_iterations": sweep.iterations, "ci": 0.0}
@@ -64,7 +64,7 @@ def settings(backend: str, nodes: int, sweep: Sweep, *, groups: Rounds, seconds:
         "target_seconds": TARGET_SECONDS if nodes > 1 else 0.05,
         "cap_seconds": max(0.2, min(cap, (seconds - START_SECONDS) / cells / 1.5)),
         "join_seconds": JOIN_SECONDS,
-        "rounds": told(groups),
+        "rounds": as_settings(groups),
         **(exactly if sweep.iterations else {}),
     }
 
@@ -156,7 +156,7 @@ def _transport(record: dict[str, Any], node_of: dict[int, str]) -> Transport:
 
 
 def _disappoints(results: tuple[Result, ...], expected: Expected | None, thresholds: Settings) -> bool:
-    """Whether a collective that is as fast as the links stays below what they should give, or nobody knows that."""
+    """Whether a collective that is as fast as the links stays below what they should give, or that is not known."""
     if expected is None:
         return True
     gate = thresholds.bench.warn_below * expected.busbw_gbytes_per_s

@@ -18,8 +18,8 @@ def job_of(job: Job, *, is_full: bool) -> Job:
     """The job of the devices, on the ranks of the benchmark."""
     figures, seconds = FIGURES[is_full]
     device = "cuda" if job.settings["backend"] == "nccl" else "cpu"
-    told = {"device": device, "figures": list(figures), "seconds": seconds}
-    return dataclasses.replace(job, workload="devices", settings=told, seconds=min(job.seconds, SECONDS))
+    settings = {"device": device, "figures": list(figures), "seconds": seconds}
+    return dataclasses.replace(job, workload="devices", settings=settings, seconds=min(job.seconds, SECONDS))
 
 
 async def run(sessions: dict[str, Session], job: Job, *, is_full: bool) -> tuple[tuple[Device, ...], Outcome]:

@@ -31,15 +31,15 @@ async def run_drill(
     dying = dataclasses.replace(job, settings=settings)
     outcome = await run_job(sessions, dying, launcher="direct")
     restarted = await run_job(sessions, dataclasses.replace(dying, restarts=1), launcher="torchrun")
-    told: dict[str, Any] = next(iter(restarted.records("losses")), {"losses": [], "begin": 0})
-    begin = int(told["begin"])
+    record: dict[str, Any] = next(iter(restarted.records("losses")), {"losses": [], "begin": 0})
+    begin = int(record["begin"])
     drill = Drill(
         rank=victim.rank,
         node=victim.node,
         named=outcome.guilty,
         seconds_to_end=round(outcome.seconds, 3),
         limit_seconds=float(job.settings["join_seconds"]) + GRACE_SECONDS + LATE_SECONDS,
-        restarted_losses=tuple(float(loss) for loss in told["losses"]),
+        restarted_losses=tuple(float(loss) for loss in record["losses"]),
         wanted_losses=wanted_losses[begin:],
         not_restarted=restarted.failure or ("" if begin else "no rank went on from the checkpoint"),
     )

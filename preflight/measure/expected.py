@@ -44,7 +44,7 @@ class Nic:
     rate_gbits: float
     transport: Literal["InfiniBand", "RoCE", "TCP"]
     mtu_bytes: int
-    slot_gbytes_per_s: float = math.inf  # what its share of the PCIe slot carries; inf where nobody tells
+    slot_gbytes_per_s: float = math.inf  # what its share of the PCIe slot carries; inf where it is not known
 
     @property
     def efficiency(self) -> float:
@@ -86,7 +86,7 @@ def nics_of(node: NodeFacts, *, backend: Backend) -> tuple[Nic, ...]:
 
 
 def slot_gbytes_per_s(function: PciFunction | Missing) -> float:
-    """What a PCIe slot carries of a device's data in one direction; inf where its speed or width is not told."""
+    """What a PCIe slot carries of a device's data in one direction; inf where its speed or width is not known."""
     if isinstance(function, Missing) or isinstance(function.speed, Missing) or isinstance(function.width, Missing):
         return math.inf
     coding = 128 / 130 if function.speed >= 8 else 0.8
@@ -94,7 +94,7 @@ def slot_gbytes_per_s(function: PciFunction | Missing) -> float:
 
 
 def nvlink_gbytes_per_s(node: NodeFacts) -> float:
-    """What a ring over the GPUs of a node carries over NVLink; inf where it is not told, or no NVLink is there."""
+    """What a ring over the GPUs of a node carries over NVLink; inf where it is not known, or there is no NVLink."""
     try:
         gpus = node.gpu.devices
     except FactMissing:
@@ -129,7 +129,11 @@ def expected(
         if usual is None:
             return None
         derivation = f"raw TCP, median of each node's best: {usual:.5g} GB/s"
-        return Expected(usual, None, (f"no link rate is known on {fold(unknown)}", derivation))
+        return Expected(
+            busbw_gbytes_per_s=usual,
+            bound_gbytes_per_s=None,
+            derivation=(f"no link rate is known on {fold(unknown)}", derivation),
+        )
     per_node = {name: sum(nic.gbytes_per_s for nic in ports) for name, ports in nics.items()}
     weakest = min(per_node, key=per_node.__getitem__)
     ring = per_node[weakest]
@@ -152,7 +156,7 @@ def expected(
     if is_fast_tcp and usual is not None and usual < ring:
         lines.append(f"raw TCP, median of each node's best: {usual:.5g} GB/s is what a processor drives here")
         ring = usual
-    return Expected(ring, bound, tuple(lines))
+    return Expected(busbw_gbytes_per_s=ring, bound_gbytes_per_s=bound, derivation=tuple(lines))
 
 
 def expected_of_few(
@@ -174,11 +178,15 @@ def expected_of_few(
     if found is None or whole is None or ranks_per_node >= gpus_per_node:
         return found
     line = f"{ranks_per_node} of {gpus_per_node} GPUs a node use their share of the ports; all of them bound it"
-    return Expected(found.busbw_gbytes_per_s, whole.bound_gbytes_per_s, (*found.derivation, line))
+    return Expected(
+        busbw_gbytes_per_s=found.busbw_gbytes_per_s,
+        bound_gbytes_per_s=whole.bound_gbytes_per_s,
+        derivation=(*found.derivation, line),
+    )
 
 
 def expected_within(nvlinks: Mapping[str, float], *, ranks_per_node: int) -> Expected | None:
-    """What the ranks of a node show among each other; None where no NVLink tells."""
+    """What the ranks of a node show among each other; None where no NVLink rate is known."""
     weakest = min(nvlinks, key=nvlinks.__getitem__, default="")
     if not weakest or math.isinf(nvlinks[weakest]):
         return None
@@ -186,7 +194,7 @@ def expected_within(nvlinks: Mapping[str, float], *, ranks_per_node: int) -> Exp
     line = f"within {weakest} a ring runs over NVLink at {ring:.5g} GB/s"
     # Where the switch adds up (NVLS), each GPU sends its data once instead of 2(n-1)/n times.
     more = f"a switch that adds up gives at most x 2(n-1)/n = {factor:.4g}: {ring * factor * NVLINK_RAW:.5g} GB/s"
-    return Expected(ring, ring * factor * NVLINK_RAW, (line, more))
+    return Expected(busbw_gbytes_per_s=ring, bound_gbytes_per_s=ring * factor * NVLINK_RAW, derivation=(line, more))
 
 
 def _tcp(interface: Interface) -> Nic:

@@ -65,13 +65,17 @@ def combine(tried: Sequence[Pair], results: Mapping[str, Mapping[str, Any]], *, 
     for source, target in tried:
         edge = outcomes.get((source, target))
         if edge is None:
-            failed.append(Edge(source, target, 0, "local", f"{source} gave no result"))
+            failed.append(Edge(source=source, target=target, port=0, reason="local", detail=f"{source} gave no result"))
         elif edge["outcome"] != "ok":
             reason = cast("Reason", edge["outcome"]) if edge["outcome"] in get_args(Reason) else "wrong_peer"
-            failed.append(Edge(source, target, int(edge["port"]), reason, str(edge["detail"])))
+            failed.append(
+                Edge(source=source, target=target, port=int(edge["port"]), reason=reason, detail=str(edge["detail"]))
+            )
         elif source not in heard.get(target, set()):
             detail = f"{source} had the right answer, but {target} does not say it heard {source}"
-            failed.append(Edge(source, target, int(edge["port"]), "not_attested", detail))
+            failed.append(
+                Edge(source=source, target=target, port=int(edge["port"]), reason="not_attested", detail=detail)
+            )
     names = tuple(dict.fromkeys(name for pair in tried for name in pair))
     return Mesh(
         edges=len(tried),

@@ -19,7 +19,7 @@ PROTOCOLS = ("LL", "LL128", "SIMPLE")
 
 @dataclass(frozen=True)
 class NcclUse:
-    """What one rank's log tells; empty where it tells nothing."""
+    """What one rank's log says; empty where it says nothing."""
 
     network: str = ""  # as NCCL calls it: IB, Socket, AWS Libfabric
     ports: tuple[str, ...] = ()  # mlx5_0:1/RoCE, eth0:10.0.0.1<0>
@@ -59,7 +59,7 @@ def parse_nccl_log(lines: Iterable[str]) -> NcclUse:
 
 
 def _without_numbers(path: str) -> str:
-    """NET/IB/3/GDRDMA -> NET/IB/GDRDMA: which port it was, `ports` tells."""
+    """NET/IB/3/GDRDMA -> NET/IB/GDRDMA: `ports` says which port it was."""
     return "/".join(part for part in path.split("/") if not re.fullmatch(r"\d+(\(\d+\))?", part))
 
 

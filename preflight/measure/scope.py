@@ -1,4 +1,4 @@
-"""Which ranks form groups of their own, so that NVLink and network are told apart?"""
+"""Which ranks form groups of their own, so that NVLink and network are measured apart?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rounds(scope: str, placements: Iterable[Placement]) -> Rounds:
     """The groups of two ranks and more, round after round; none where all ranks are one.
 
     ``intra`` is every node by itself, all at once; ``inter`` the first rank of each node; ``rails`` the first of each
-    node, then the second of each, and so on. Raises NotMeasured where that leaves nobody a peer.
+    node, then the second of each, and so on. Raises NotMeasured where that leaves no rank a peer.
     """
     if scope == "all":
         return ()
@@ -39,12 +39,12 @@ def rounds(scope: str, placements: Iterable[Placement]) -> Rounds:
         return (within,)
     across = [Group(f"rail {number}", tuple(ranks)) for number, ranks in sorted(rails.items()) if len(ranks) > 1]
     if not across:
-        raise NotMeasured(f"--scope {scope}: one node, there is nothing between nodes")
+        raise NotMeasured(f"--scope {scope}: one node, so there is no link between nodes")
     if scope == "inter":
         return ((Group("one rank a node", across[0].ranks),),)
     return tuple((rail,) for rail in across)
 
 
-def told(groups: Rounds) -> list[list[dict[str, Any]]]:
-    """The rounds as the ranks are told them."""
+def as_settings(groups: Rounds) -> list[list[dict[str, Any]]]:
+    """The rounds as they stand in the settings of the ranks."""
     return [[{"name": group.name, "ranks": list(group.ranks)} for group in each] for each in groups]

@@ -127,14 +127,21 @@ def locate(streams: Sequence[Stream], names: Sequence[str], *, threshold: float 
         ways = [table[name][0] for table, slow in ((egress, slow_egress), (ingress, slow_ingress)) if name in slow]
         if ways:
             direction: Direction = "both" if len(ways) > 1 else "egress" if name in slow_egress else "ingress"
-            found.append(Slow((name,), direction, min(ways), typical))
+            found.append(Slow(nodes=(name,), direction=direction, gbytes_per_s=min(ways), peers_gbytes_per_s=typical))
     place = {name: index for index, name in enumerate(names)}
     # Two nodes: the median lies between their two directions, the faster of which shows what the link can do.
     compared = max(each.gbytes_per_s for each in streams) if len(names) == 2 else typical
     for stream in sorted(streams, key=lambda each: (place[each.source], place[each.target])):
         explained = stream.source in slow_egress or stream.target in slow_ingress
         if not explained and stream.gbytes_per_s < threshold * compared:
-            found.append(Slow((stream.source, stream.target), "path", stream.gbytes_per_s, compared))
+            found.append(
+                Slow(
+                    nodes=(stream.source, stream.target),
+                    direction="path",
+                    gbytes_per_s=stream.gbytes_per_s,
+                    peers_gbytes_per_s=compared,
+                )
+            )
     return tuple(found)
 
 

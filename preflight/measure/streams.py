@@ -89,8 +89,8 @@ class Streams:
         sends = dict(pairs)
         receives = {target: source for source, target in pairs}
         busy = [node for node in self.addresses if node in sends or node in receives]
-        told = await asyncio.gather(*(self._part(node, sends, receives, seconds) for node in busy))
-        return tuple(stream for stream in told if stream)
+        received = await asyncio.gather(*(self._part(node, sends, receives, seconds) for node in busy))
+        return tuple(stream for stream in received if stream)
 
     async def _listen(self, node: str, key: str) -> None:
         arguments = {"name": node, "address": self.addresses[node], "key": key, "total_seconds": self.seconds}
@@ -106,10 +106,10 @@ class Streams:
             address, port = self.where[target]
             order["send_to"] = {"name": target, "address": address, "port": port}
         await self.calls[node].send({"round": order})
-        told = await self.calls[node].first("round")
+        reply = await self.calls[node].first("round")
         if source is None:
             return None
-        if "error" in told:
-            raise HostError(node, f"the raw stream from {source} gave no figure: {told['error']}")
+        if "error" in reply:
+            raise HostError(node, f"the raw stream from {source} gave no figure: {reply['error']}")
         shift = (self.places[node] - self.places[source]) % len(self.places)
-        return Stream(source=source, target=node, shift=shift, gbytes_per_s=float(told["gbytes_per_s"]))
+        return Stream(source=source, target=node, shift=shift, gbytes_per_s=float(reply["gbytes_per_s"]))

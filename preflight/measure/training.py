@@ -1,4 +1,4 @@
-"""How is the reference training run, what do its ranks tell, and where did it stop if it did not end?"""
+"""How is the reference training run, what do its ranks report, and where did it stop if it did not end?"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def run(
 
 
 def settings(backend: str, options: Options) -> dict[str, Any]:
-    """What the workload is told."""
+    """The settings of the workload."""
     return {
         "backend": backend,
         "steps": STEPS,
@@ -59,9 +59,9 @@ def summarise(job: Job, outcome: Outcome, *, launcher: str, algbw_gbytes_per_s: 
         TrainedRank(**{name: value for name, value in record.items() if name in known}, node=node_of[record["rank"]])
         for record in outcome.records("trained")
     )
-    told: dict[str, Any] = next(iter(outcome.records("losses")), {"losses": [], "tokens_per_s": 0.0})
-    losses = tuple(float(loss) for loss in told["losses"])
-    sent_bytes = int(told.get("gradient_bytes", 0)) if job.world_size > 1 else 0
+    record: dict[str, Any] = next(iter(outcome.records("losses")), {"losses": [], "tokens_per_s": 0.0})
+    losses = tuple(float(loss) for loss in record["losses"])
+    sent_bytes = int(record.get("gradient_bytes", 0)) if job.world_size > 1 else 0
     return Training(
         launcher=launcher,
         world_size=job.world_size,
@@ -69,7 +69,7 @@ def summarise(job: Job, outcome: Outcome, *, launcher: str, algbw_gbytes_per_s: 
         ranks=ranks if not outcome.failure else (),
         backend=str(job.settings["backend"]),
         steps=len(losses),
-        tokens_per_s=float(told["tokens_per_s"]),
+        tokens_per_s=float(record["tokens_per_s"]),
         not_measured=outcome.failure,
         not_measured_nodes=outcome.guilty,
         model=str(job.settings["model"]),
@@ -77,7 +77,7 @@ def summarise(job: Job, outcome: Outcome, *, launcher: str, algbw_gbytes_per_s: 
         precision=str(job.settings["precision"]),
         accumulate=int(job.settings["accumulate"]),
         checkpoints_activations=bool(job.settings["checkpoint_activations"]),
-        samples_missing=int(told.get("samples_missing", 0)),
+        samples_missing=int(record.get("samples_missing", 0)),
         scaling_efficiency=scaling_efficiency(ranks) if not outcome.failure else None,
         expected_communication_seconds=sent_bytes / (algbw_gbytes_per_s * 1e9) if algbw_gbytes_per_s else None,
         checkpoint_dir=str(job.settings["checkpoint_dir"]),

@@ -58,10 +58,10 @@ class Cause:
 
 def causes(report: RunReport, verdict: Verdict) -> tuple[Cause, ...]:
     """The causes of one verdict, consequences of others last."""
-    alike: dict[tuple[str, bool], list[Group]] = {}
+    by_title: dict[tuple[str, bool], list[Group]] = {}
     for group in groups(report, verdict):
         is_shared = group.is_consequence or len(group.checks) > 1
-        alike.setdefault((group.message if is_shared else group.checks[0], is_shared), []).append(group)
+        by_title.setdefault((group.message if is_shared else group.checks[0], is_shared), []).append(group)
     return tuple(
         Cause(
             verdict,
@@ -69,11 +69,11 @@ def causes(report: RunReport, verdict: Verdict) -> tuple[Cause, ...]:
             in_order(report, (node for part in parts for node in part.nodes)),
             tuple(parts),
         )
-        for parts in alike.values()
+        for parts in by_title.values()
     )
 
 
-def nodes_told(report: RunReport, names: Iterable[str], *, most: int) -> str:
+def nodes_text(report: RunReport, names: Iterable[str], *, most: int) -> str:
     """The names folded and harmless, cut to about `most` letters with their number."""
     named = list(dict.fromkeys(names))
     if not named:

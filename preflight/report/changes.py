@@ -22,6 +22,7 @@ class FindingChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     before: Verdict | None
     verdict: Verdict | None
     message: str  # the later run's, or the earlier one's where it no longer speaks of it
+    blocked_by: str = ""  # the check that stands behind it, where it is only a consequence
 
 
 class FactChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,7 +50,7 @@ class Drift(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     now_high_gbytes_per_s: float
 
     @property
-    def told(self) -> str:
+    def trend(self) -> str:
         """Slower or faster only where the two intervals do not meet."""
         if self.now_high_gbytes_per_s < self.before_low_gbytes_per_s:
             return "slower"
@@ -83,23 +84,23 @@ def heading(changes: Changes) -> str:
         f"{sum(len(change.checks) for change in found)} {word}" for word, found in changes.findings.items() if found
     ]
     counts += [f"{len(changes.facts)} fact{'s' * (len(changes.facts) != 1)} changed"] if changes.facts else []
-    moved = [drift for drift in changes.bandwidth if drift.told != "within the noise"]
-    counts += [f"bandwidth {moved[0].told}"] if moved else []
+    moved = [drift for drift in changes.bandwidth if drift.trend != "within the noise"]
+    counts += [f"bandwidth {moved[0].trend}"] if moved else []
     return f"since run {printable(changes.run)} ({changes.verdict}): {', '.join(counts) or 'nothing has changed'}"
 
 
 def change_lines(changes: Changes, *, most: int) -> Iterator[str]:
     """One line a change, at most so many of each kind; the rest is counted."""
     for word, found in changes.findings.items():
-        yield from _cut((f"{word:<9} {told(change)}" for change in found), len(found), most)
+        yield from _cut((f"{word:<9} {change_text(change)}" for change in found), len(found), most)
     yield from _cut((f"fact      {_fact(change)}" for change in changes.facts), len(changes.facts), most)
-    yield from _cut((f"busbw     {drift_told(drift)}" for drift in changes.bandwidth), len(changes.bandwidth), most)
+    yield from _cut((f"busbw     {drift_text(drift)}" for drift in changes.bandwidth), len(changes.bandwidth), most)
     for word, names in (("more", changes.nodes_added), ("fewer", changes.nodes_removed)):
         if names:
             yield f"nodes     {word}: {printable(fold(names))}"
 
 
-def told(change: FindingChange) -> str:
+def change_text(change: FindingChange) -> str:
     """``was pass, now fail: check on nodes: message``."""
     before, now = change.before or "not judged", change.verdict or "not judged"
     turn = f"{now}" if before == now else f"{before} -> {now}"
@@ -109,14 +110,14 @@ def told(change: FindingChange) -> str:
     return f"{turn}  {checks} on {_nodes(change.nodes)}: {message}"
 
 
-def drift_told(drift: Drift) -> str:
+def drift_text(drift: Drift) -> str:
     """Then and now with their intervals, and whether that is more than noise."""
     share = drift.now_gbytes_per_s / drift.before_gbytes_per_s - 1 if drift.before_gbytes_per_s else 0.0
     then = (
         f"{drift.before_gbytes_per_s:.4g} ({drift.before_low_gbytes_per_s:.4g} to {drift.before_high_gbytes_per_s:.4g})"
     )
     now = f"{drift.now_gbytes_per_s:.4g} ({drift.now_low_gbytes_per_s:.4g} to {drift.now_high_gbytes_per_s:.4g}) GB/s"
-    return f"{printable(drift.op)} of {drift.bytes} bytes: {then} -> {now}, {share:+.1%}, {drift.told}"
+    return f"{printable(drift.op)} of {drift.bytes} bytes: {then} -> {now}, {share:+.1%}, {drift.trend}"
 
 
 def _fact(change: FactChange) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from preflight.ledger.findings import SEVERITY, Finding, Verdict
 from preflight.report.changes import Changes, Drift, FactChange, FindingChange
 from preflight.report.document import RunReport
-from preflight.report.groups import CONSEQUENCES, in_order
+from preflight.report.groups import in_order
 from preflight.results import Result, same_measurement
 
 BAD = (Verdict.WARN, Verdict.ERROR, Verdict.FAIL)
@@ -48,7 +48,7 @@ def changes(before: Snapshot, now: Snapshot) -> Changes:
 def _finding_changes(before: RunReport, now: RunReport) -> list[tuple[str, FindingChange]]:
     """Cells that went the same way, with the same words, are one change."""
     then, later = _cells(before), _cells(now)
-    alike: dict[tuple[str, Verdict | None, Verdict | None, str, str], list[tuple[str, str]]] = {}
+    same: dict[tuple[str, Verdict | None, Verdict | None, str, str, str], list[tuple[str, str]]] = {}
     for cell in dict.fromkeys((*later, *then)):
         old, new = then.get(cell), later.get(cell)
         was, is_now = (finding.counted if finding else None for finding in (old, new))
@@ -56,7 +56,7 @@ def _finding_changes(before: RunReport, now: RunReport) -> list[tuple[str, Findi
         finding = old if kind in {"fixed", "not_judged"} else new
         if kind and finding is not None and cell[1] in now.nodes:
             check = "" if finding.verdict is Verdict.ERROR else cell[0]
-            alike.setdefault((kind, was, is_now, check, finding.message), []).append(cell)
+            same.setdefault((kind, was, is_now, check, finding.message, finding.blocked_by), []).append(cell)
     return [
         (
             kind,
@@ -66,9 +66,10 @@ def _finding_changes(before: RunReport, now: RunReport) -> list[tuple[str, Findi
                 was,
                 is_now,
                 message,
+                blocked_by,
             ),
         )
-        for (kind, was, is_now, _, message), cells in alike.items()
+        for (kind, was, is_now, _, message, blocked_by), cells in same.items()
     ]
 
 
@@ -86,11 +87,11 @@ def _cells(report: RunReport) -> Cells:
 
 def _urgent_first(change: FindingChange) -> tuple[bool, int]:
     worst = max((verdict for verdict in (change.verdict, change.before) if verdict), key=SEVERITY.__getitem__)
-    return change.message.startswith(CONSEQUENCES), -SEVERITY[worst]
+    return bool(change.blocked_by), -SEVERITY[worst]
 
 
 def _fact_changes(before: Snapshot, now: Snapshot) -> tuple[FactChange, ...]:
-    alike: dict[tuple[str, str, str], list[str]] = {}
+    same: dict[tuple[str, str, str], list[str]] = {}
     for node in now.report.nodes:
         if node not in before.facts or node not in now.facts:
             continue
@@ -98,8 +99,8 @@ def _fact_changes(before: Snapshot, now: Snapshot) -> tuple[FactChange, ...]:
         for fact in dict.fromkeys((*then, *later)):
             pair = then.get(fact, "none"), later.get(fact, "none")
             if pair[0] != pair[1]:
-                alike.setdefault((fact, *pair), []).append(node)
-    return tuple(FactChange(fact, tuple(nodes), was, is_now) for (fact, was, is_now), nodes in alike.items())
+                same.setdefault((fact, *pair), []).append(node)
+    return tuple(FactChange(fact, tuple(nodes), was, is_now) for (fact, was, is_now), nodes in same.items())
 
 
 def _drift(then: Result, now: Result) -> Drift:

@@ -43,7 +43,7 @@ class NodeInfo(Part, frozen=True, kw_only=True):
 
 
 class Counts(Part, frozen=True, kw_only=True):
-    """Cells (check x node) that had to be judged, those that were, and checks that nobody asked."""
+    """Cells (check x node) that had to be judged, those that were, and how many checks were left out."""
 
     expected: Count
     judged: Count
@@ -54,7 +54,7 @@ class RunReport(Part, frozen=True, kw_only=True):
     """One run, finished or not: the source of every format, and the keys of report.json in their order.
 
     `stages` holds the seconds that each stage took, `notes` what the user should know and no check says, `changes`
-    what is not as it was in the baseline.
+    what is not as it was in the baseline, `not_asked` the checks that were left out, by what left them out.
     """
 
     schema: Literal[1] = 1
@@ -73,6 +73,7 @@ class RunReport(Part, frozen=True, kw_only=True):
     profile: str = "standard"
     notes: tuple[str, ...] = ()
     changes: Changes | None = None
+    not_asked: dict[str, tuple[str, ...]] = {}
 
 
 def to_document(report: RunReport) -> dict[str, Any]:

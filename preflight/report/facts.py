@@ -1,4 +1,4 @@
-"""Which facts stand in the table of `preflight facts`, one row each, and how are they told in a word?"""
+"""Which facts stand in the table of `preflight facts`, one row each, and how does each read in a few words?"""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from preflight.tables import gids, gpu_faults, interfaces, kernel_faults
 def _or_reason(read: Callable[[NodeFacts], str]) -> Callable[[NodeFacts], str]:
     """The fact, or why there is none, in brackets."""
 
-    def told(node: NodeFacts) -> str:
+    def value(node: NodeFacts) -> str:
         try:
             return read(node)
         except FactMissing as missing:
             return f"({missing.reason})"
 
-    return told
+    return value
 
 
 def _training(node: NodeFacts) -> str:
@@ -171,13 +171,13 @@ LASTING = {
 }
 
 
-def told(node: NodeFacts) -> dict[str, str]:
-    """Every row of one node."""
+def row_values(node: NodeFacts) -> dict[str, str]:
+    """Title -> value of every row, for one node."""
     return {title: read(node) for title, read in ROWS.items()}
 
 
 def lasting(node: NodeFacts) -> dict[str, str]:
-    """What should be the same in the next run: the rows, what must be alike on all nodes, packages, variables."""
+    """What should be the same in the next run: the rows, what must be the same on every node, packages, variables."""
     facts = {title: read(node) for title, read in LASTING.items()}
     with contextlib.suppress(FactMissing):
         facts |= {f"package {name}": version for name, version in node.software.packages.items()}
@@ -200,12 +200,12 @@ class Compared:
 
     @property
     def differs(self) -> bool:
-        """Whether nodes that should be alike are not."""
+        """Whether nodes that should have the same value do not."""
         return len(self.values) > 1 and not self.is_own
 
 
 def compared(facts: Mapping[str, Mapping[str, str]]) -> tuple[Compared, ...]:
-    """Node -> title -> value, as `told` makes them, turned into rows; those that differ come first."""
+    """Node -> title -> value, as `row_values` gives them, turned into rows; those that differ come first."""
     rows: dict[str, dict[str, list[str]]] = {}
     for node, values in facts.items():
         for title, value in values.items():

@@ -26,7 +26,7 @@ def print_json(document: object, target: str) -> None:
 def write_atomically(path: Path, data: bytes) -> None:
     """Put `data` at `path` in one step: a reader sees the old file or the new one, also after a power cut.
 
-    The temporary file lies in the same folder, under a name nobody can guess, and is never an existing one.
+    The temporary file lies in the same folder, under a name that cannot be guessed, and is never an existing one.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     # 0644 less the umask, as the user's other files.

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from preflight.ledger.findings import Finding, Verdict
 from preflight.report.document import RunReport
 
-CONSEQUENCES = ("blocked by", "not started")
-
 
 @dataclass(frozen=True)
 class Group:
@@ -25,7 +23,7 @@ class Group:
     @property
     def is_consequence(self) -> bool:
         """Whether another check is the cause, so that there is nothing to repair here."""
-        return self.message.startswith(CONSEQUENCES)
+        return all(finding.blocked_by for finding in self.findings)
 
     @property
     def is_waived(self) -> bool:
@@ -35,12 +33,13 @@ class Group:
 
 def groups(report: RunReport, verdict: Verdict) -> tuple[Group, ...]:
     """The findings of one verdict, causes before consequences, else in the order they were made."""
-    alike: dict[tuple[str, str, str, bool], list[Finding]] = {}
+    of_key: dict[tuple[str, str, str, bool, bool], list[Finding]] = {}
     for finding in report.findings:
         if finding.counted is verdict:
             # What is broken keeps its check's name; what was not measured, or skipped, has a reason in common.
             check = finding.check if verdict in (Verdict.FAIL, Verdict.WARN) else ""
-            alike.setdefault((check, finding.message, finding.fix, finding.waived), []).append(finding)
+            key = check, finding.message, finding.fix, finding.waived, bool(finding.blocked_by)
+            of_key.setdefault(key, []).append(finding)
     made = [
         Group(
             verdict,
@@ -50,7 +49,7 @@ def groups(report: RunReport, verdict: Verdict) -> tuple[Group, ...]:
             fix,
             tuple(findings),
         )
-        for (_, message, fix, _), findings in alike.items()
+        for (_, message, fix, _, _), findings in of_key.items()
     ]
     return tuple(sorted(made, key=lambda group: group.is_consequence))
 
@@ -63,6 +62,19 @@ def checks_by_verdict(report: RunReport) -> dict[Verdict, tuple[str, ...]]:
         shown = finding.counted
         worst[finding.check] = max(shown, worst.get(finding.check, shown), key=order.index)
     return {verdict: tuple(check for check, its in worst.items() if its is verdict) for verdict in Verdict}
+
+
+def not_asked_text(report: RunReport) -> str:
+    """How many checks were left out, and by what: "95 checks not asked (-k)"; "" where none was."""
+    count = report.ledger.not_asked
+    if not count:
+        return ""
+    reasons = sorted(report.not_asked.items(), key=lambda item: -len(item[1]))
+    if len(reasons) == 1:
+        why = f" ({reasons[0][0]})"
+    else:
+        why = f" ({', '.join(f'{len(checks)}: {reason}' for reason, checks in reasons)})" if reasons else ""
+    return f"{count} check{'s' * (count != 1)} not asked{why}"
 
 
 def in_order(report: RunReport, names: Iterable[str]) -> tuple[str, ...]:

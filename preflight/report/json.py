@@ -23,7 +23,7 @@ def write_json(path: Path, report: RunReport) -> None:
 
 
 def json_text(report: RunReport) -> str:
-    """The document. ASCII only: no control character reaches whoever prints it."""
+    """The document. ASCII only: no control character reaches a terminal that prints it."""
     document = to_document(report)
     text = json.dumps(document, ensure_ascii=True, allow_nan=False)
     if "\\ud" in text:  # a surrogate, of a pair or alone: looking at every string for one costs a second at 1,000 nodes

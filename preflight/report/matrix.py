@@ -57,8 +57,8 @@ def _row(check: str, findings: list[Finding], index: dict[str, int]) -> Row:
 
 def packed(cells: tuple[Verdict | None, ...]) -> str:
     """The cells as letters with run lengths, ``510pf1p`` without the ones: what the page's script reads."""
-    told = []
+    parts = []
     for verdict, same in itertools.groupby(cells):
         length = len(list(same))
-        told.append(f"{length if length > 1 else ''}{LETTERS[verdict]}")
-    return "".join(told)
+        parts.append(f"{length if length > 1 else ''}{LETTERS[verdict]}")
+    return "".join(parts)

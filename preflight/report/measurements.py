@@ -6,11 +6,10 @@ import statistics
 from collections.abc import Iterator
 
 from preflight.hosts import fold
+from preflight.report.columns import RESULTS, columns_of, rate_text
 from preflight.report.document import RunReport
 from preflight.report.printable import printable
 from preflight.results import Bench, Mesh, Training
-
-ROWS = 8  # of the bench table: the largest size of each collective
 
 
 def measurement_lines(report: RunReport) -> Iterator[str]:
@@ -25,6 +24,8 @@ def measurement_lines(report: RunReport) -> Iterator[str]:
 
 def _mesh_line(mesh: Mesh) -> str:
     text = f"mesh      {mesh.ok} of {mesh.edges} connections on random ports ok"
+    if not mesh.edges:
+        text = "mesh      no connection between nodes was tried"
     if mesh.failed:
         first = mesh.failed[0]
         text += f"; first failed: {printable(first.source)} -> {printable(first.target)} ({first.reason})"
@@ -39,36 +40,29 @@ def _bench_lines(bench: Bench) -> Iterator[str]:
         yield f"bench     {who}: not measured: {_why(bench.not_measured, bench.not_measured_nodes)}"
         return
     yield f"bench     {who}" + (
-        f", expected busbw {bench.expected.busbw_gbytes_per_s:.4g} GB/s" if bench.expected else ""
+        f", expected busbw {rate_text(bench.expected.busbw_gbytes_per_s)}" if bench.expected else ""
     )
     from tabulate import tabulate  # 40 ms to import: not for --help
 
     largest = {result.title: result for result in sorted(bench.results, key=lambda result: result.bytes)}
-    rows = [
-        [
-            printable(result.title),
-            size_told(result.bytes),
-            f"{result.seconds_median * 1e3:.1f}",
-            f"{result.algbw_gbytes_per_s:.4g}",
-            f"{result.busbw_gbytes_per_s:.4g}",
-            f"{result.cv:.1%}",
-            str(result.wrong),
-        ]
-        for result in list(largest.values())[:ROWS]
-    ]
-    headers = ["collective", "size", "time (ms)", "algbw (GB/s)", "busbw (GB/s)", "cv", "wrong"]
+    results = tuple(largest.values())
+    columns = columns_of(RESULTS, "summary", results, bench)
     table = tabulate(
-        rows, headers, tablefmt="plain", disable_numparse=True, colalign=("left", *["right"] * (len(headers) - 1))
+        [[printable(column.text(result, bench)) for column in columns] for result in results],
+        [f"{column.title}\n{column.unit and f'({column.unit})'}" for column in columns],
+        tablefmt="plain",
+        disable_numparse=True,
+        colalign=[column.align for column in columns],
     )
     yield from (f"          {line}" for line in table.split("\n"))
     for model in dict.fromkeys(device.model for device in bench.devices):
         alone = sorted(device.matmul_tflops_per_s for device in bench.devices if device.model == model)
-        what = f"matrices {alone[0]:.4g} to {alone[-1]:.4g} TFLOP/s each alone"
+        what = f"matmul {alone[0]:.4g} to {alone[-1]:.4g} TFLOP/s, each GPU by itself"
         yield f"devices   {len(alone)} x {printable(model)}, {what}"
     for slow in bench.slow:
         yield (
-            f"slow      {printable(fold(slow.nodes))} ({slow.direction}): {slow.gbytes_per_s:.4g} GB/s,"
-            f" its peers {slow.peers_gbytes_per_s:.4g} GB/s"
+            f"slow      {printable(fold(slow.nodes))} ({slow.direction}): {rate_text(slow.gbytes_per_s)},"
+            f" {slow.share_of_peers:.0%} of its peers' {slow.peers_gbytes_per_s:.4g} GB/s"
         )
 
 
@@ -77,12 +71,20 @@ def _training_line(training: Training) -> str:
     if not training.ranks or not training.losses:
         return f"{who}: not measured: {_why(training.not_measured, training.not_measured_nodes)}"
     typical = statistics.median(rank.step_seconds_median for rank in training.ranks)
-    slowest = max(training.ranks, key=lambda rank: rank.step_seconds_median)
     return (
         f"{who}: loss {training.losses[0]:.3f} -> {training.losses[-1]:.3f} in {len(training.losses)} steps,"
-        f" {typical * 1e3:.0f} ms a step, slowest rank {slowest.rank} on {printable(slowest.node)}"
-        f" {slowest.step_seconds_median * 1e3:.0f} ms"
+        f" {typical * 1e3:.0f} ms a step, slowest {_slowest(training)}"
     )
+
+
+def _slowest(training: Training) -> str:
+    """The rank that the others wait for: a step takes as long on all, so the longest computation shows it."""
+    computes = max(training.ranks, key=lambda rank: rank.compute_seconds_mean)
+    if training.strategy == "ddp" and computes.compute_seconds_mean > 0:
+        figure = f"computes {computes.compute_seconds_mean * 1e3:.0f} ms of it"
+        return f"rank {computes.rank} on {printable(computes.node)} ({figure})"
+    slowest = max(training.ranks, key=lambda rank: rank.step_seconds_median)
+    return f"rank {slowest.rank} on {printable(slowest.node)} {slowest.step_seconds_median * 1e3:.0f} ms"
 
 
 def _why(reason: str, nodes: tuple[str, ...]) -> str:
@@ -92,11 +94,3 @@ def _why(reason: str, nodes: tuple[str, ...]) -> str:
 
 def _ranks(count: int) -> str:
     return f"{count} rank{'s' * (count != 1)}"
-
-
-def size_told(size_bytes: int) -> str:
-    """A number of bytes with its unit, as people say it."""
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size_bytes >= factor:
-            return f"{size_bytes / factor:.4g} {unit}"
-    return f"{size_bytes} B"

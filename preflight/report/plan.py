@@ -22,11 +22,11 @@ class Launch:
 
 def launches(plan: Mapping[str, Any]) -> tuple[Launch, ...]:
     """The starts of the job that the files hold."""
-    return tuple(_launch(told) for told in _listed(plan, "launches"))
+    return tuple(_launch(launch) for launch in _listed(plan, "launches"))
 
 
 def seats(plan: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-    """What every rank will see, a row each in the order of SEAT; "" is what nobody can tell before."""
+    """What every rank will see, a row each in the order of SEAT; "" is what is not known before."""
     return tuple(tuple(str(seat.get(name, "")) for name in SEAT) for seat in _listed(plan, "ranks"))
 
 
@@ -36,17 +36,17 @@ def _listed(plan: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     return [item for item in found if isinstance(item, dict)] if isinstance(found, (list, tuple)) else []
 
 
-def _launch(told: Mapping[str, Any]) -> Launch:
-    variables = told.get("environment")
+def _launch(launch: Mapping[str, Any]) -> Launch:
+    variables = launch.get("environment")
     return Launch(
-        f"{told.get('launcher', '')} in {told.get('file', '')}:{told.get('line', '')}",
+        f"{launch.get('launcher', '')} in {launch.get('file', '')}:{launch.get('line', '')}",
         tuple(
             (name.replace("_", " "), _value(value), f"{value.get('file', '')}:{value.get('line', '')}")
-            for name, value in told.items()
+            for name, value in launch.items()
             if name not in NO_FIELDS and isinstance(value, dict)
         ),
         tuple((str(name), str(value)) for name, value in variables.items()) if isinstance(variables, dict) else (),
-        str(told.get("command", "")),
+        str(launch.get("command", "")),
     )
 
 

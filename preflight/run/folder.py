@@ -7,39 +7,48 @@ import os
 import shlex
 import shutil
 import sys
-import time
-from datetime import timezone
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
 
 from preflight import __version__
-from preflight.errors import PreflightError
 from preflight.facts import decode
+from preflight.facts.decode import Document
 from preflight.hosts import Host
 from preflight.ledger.findings import Verdict
+from preflight.ledger.ledger import Ledger
 from preflight.ledger.waivers import remarks
 from preflight.options.launch import started_by
 from preflight.options.options import Options
 from preflight.redact import without_secrets
 from preflight.report import FILES, FORMATS
 from preflight.report.compare import Snapshot, changes
-from preflight.report.document import Counts, NodeInfo, RunInfo, RunReport
-from preflight.report.facts import lasting, told
+from preflight.report.document import Counts, RunInfo, RunReport
+from preflight.report.facts import lasting, row_values
 from preflight.report.files import write_atomically
 from preflight.report.formats.annotations import github_text
 from preflight.report.formats.text import TELLING
 from preflight.report.json import write_json
 from preflight.report.material import Material
-from preflight.results import Bench, Mesh, Training
-from preflight.run.live import Run
+from preflight.run.source import Measurements, ReportedSource
 from preflight.transport import command
 
-if TYPE_CHECKING:
-    from preflight.judge.session import Checking
+EXIT_NOT_MEASURED = 3
 
-EXIT_UNWRITABLE = 3
+
+@dataclass(frozen=True)
+class Ending:
+    """What the end of a run adds to the source, the ledger and the options."""
+
+    exit_code: int
+    today: date
+    plan: dict[str, Any] | None = None
+    baseline: Snapshot | None = None
+    verbosity: str = "summary"  # a key of TELLING
 
 
 def dry_run_text(options: Options, hosts: tuple[Host, ...]) -> str:
@@ -53,64 +62,59 @@ def dry_run_text(options: Options, hosts: tuple[Host, ...]) -> str:
     return "\n".join(lines)
 
 
-def write_started(checking: Checking) -> None:
+def write_started(source: ReportedSource, ledger: Ledger, options: Options) -> None:
     """report.json as it stands should we be killed: error, unfinished. An unwritable folder is said at the end."""
     with contextlib.suppress(OSError):
-        checking.options.folder.mkdir(parents=True, exist_ok=True)
-        write_json(checking.options.folder / FILES["json"], _report(checking, finished=False))
+        options.folder.mkdir(parents=True, exist_ok=True)
+        write_json(options.folder / FILES["json"], _unfinished(source, ledger, options))
 
 
-def withdraw(checking: Checking) -> None:
-    """Take back what `write_started` wrote: words that were wrong asked nothing."""
+def withdraw(options: Options) -> None:
+    """Take back what `write_started` wrote: after a usage error there is no run to report."""
     with contextlib.suppress(OSError):
-        (checking.options.folder / FILES["json"]).unlink()
-        checking.options.folder.rmdir()  # not where anything else is in it
+        (options.folder / FILES["json"]).unlink()
+        options.folder.rmdir()  # not where anything else is in it
 
 
-def write_finished(checking: Checking) -> int:
-    """Every file of the run, report.json first; the exit code, which an unwritable report raises to error."""
-    report = _report(checking, finished=True)
-    folder = checking.options.folder
+def write_finished(source: ReportedSource, ledger: Ledger, options: Options, ending: Ending) -> tuple[int, str]:
+    """Every file of the run, report.json first; the exit code, which an unwritable report raises, and the summary."""
+    report = _finished(source, ledger, options, ending)
+    folder = options.folder
     unwritable = ""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        material = _material(checking, report)
+        material = Material(report, {node.name: row_values(node) for node in source.cluster}, dict(source.logs))
         for name, file_name in FILES.items():
             write_atomically(folder / file_name, FORMATS[name](material).encode("utf-8"))
-        if isinstance(checking.source, Run):
-            _write_facts(folder / "facts", checking.source)
-            _write_logs(folder / "logs", checking.source)
+        if options.from_run is None:
+            _write_facts(folder / "facts", source.documents)
+            _write_logs(folder / "logs", source.logs)
         _append_step_summary(folder / FILES["markdown"])
     except OSError as error:
         unwritable = f"the report could not be written to {folder}: {error.strerror or error}"
     code = report.exit_code
     if unwritable and code in {0, 5}:
-        code = EXIT_UNWRITABLE
+        code = EXIT_NOT_MEASURED
         report = msgspec.structs.replace(report, verdict=Verdict.ERROR, exit_code=code)
     width = shutil.get_terminal_size((100, 24)).columns
-    checking.text = TELLING[checking.tells](report, directory=str(folder), width=width, colour=_wants_colour())
+    text = TELLING[ending.verbosity](report, directory=str(folder), width=width, colour=_wants_colour())
     if os.environ.get("GITHUB_ACTIONS"):
-        checking.text += "\n" + github_text(report.findings)
+        text += "\n" + github_text(report.findings)
     if unwritable:
-        checking.text += f"\n{unwritable}"
-    return code
+        text += f"\n{unwritable}"
+    return code, text
 
 
-def json_for(checking: Checking, target: str) -> str:
+def json_for(options: Options, target: str) -> str:
     """report.json as it was written: its text for ``-``, else a copy at `target` and a line that says so."""
     try:
-        text = (checking.options.folder / FILES["json"]).read_text(encoding="utf-8")
+        text = (options.folder / FILES["json"]).read_text(encoding="utf-8")
         if target == "-":
             return text
         Path(target).write_text(text, encoding="utf-8")
     except OSError as error:
         return f"--json {target}: {error.strerror or error}"
     return f"json      {target}"
-
-
-def _material(checking: Checking, report: RunReport) -> Material:
-    facts = {node.name: told(node) for node in checking.source.cluster}
-    return Material(report, facts, checking.source.logs if isinstance(checking.source, Run) else {})
 
 
 def _append_step_summary(markdown: Path) -> None:
@@ -125,15 +129,20 @@ def _wants_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _write_facts(folder: Path, run: Run) -> None:
+def _write_facts(folder: Path, documents: Mapping[str, Document]) -> None:
+    """The facts of every node; those of an earlier run into the same folder would be judged as if they belonged."""
     folder.mkdir(exist_ok=True)
-    for name, document in run.documents.items():
+    written = {f"{_file_name(name)}.json" for name in documents}
+    for path in folder.glob("*.json"):
+        if path.name not in written:
+            path.unlink()
+    for name, document in documents.items():
         write_atomically(folder / f"{_file_name(name)}.json", decode.encode(document))
 
 
-def _write_logs(folder: Path, run: Run) -> None:
+def _write_logs(folder: Path, logs: Mapping[str, str]) -> None:
     folder.mkdir(exist_ok=True)
-    for name, text in run.logs.items():
+    for name, text in logs.items():
         write_atomically(folder / _file_name(name), text.encode("utf-8", "replace"))
 
 
@@ -142,70 +151,58 @@ def _file_name(name: str) -> str:
     return name.replace("/", "_").replace("\0", "_").lstrip(".") or "_"
 
 
-def _report(checking: Checking, *, finished: bool) -> RunReport:
-    ledger, source, options = checking.ledger, checking.source, checking.options
-    verdict = ledger.verdict(fail_on_warn=options.fail_on_warn) if finished else Verdict.ERROR
-    code = (3 if checking.exit_code is None else checking.exit_code) if finished else 3
-    if code == 3 and verdict in {Verdict.PASS, Verdict.WARN, Verdict.SKIP}:
+def _unfinished(source: ReportedSource, ledger: Ledger, options: Options) -> RunReport:
+    return _report(source, ledger, options, Measurements(), finished=False, verdict=Verdict.ERROR, exit_code=3)
+
+
+def _finished(source: ReportedSource, ledger: Ledger, options: Options, ending: Ending) -> RunReport:
+    verdict = ledger.verdict(fail_on_warn=options.fail_on_warn)
+    if ending.exit_code == EXIT_NOT_MEASURED and verdict in {Verdict.PASS, Verdict.WARN, Verdict.SKIP}:
         verdict = Verdict.ERROR  # a collection error, or a run that broke outside every check
-    if isinstance(source, Run):
-        started, stages, notes = source.started, source.stage_seconds, tuple(source.notes)
-        seconds = time.monotonic() - (source.deadline - options.deadline_seconds)
-        mesh, bench, training = source._mesh, source._bench, source._training  # noqa: SLF001 - measured, not to be started
-        nodes = {host.name: _node_info(source, host) for host in source.hosts}
-    else:
-        stored = source.report
-        started, stages, notes, seconds = None, {}, (f"judged from {options.from_run}",), 0.0
-        mesh, bench, training = (stored.mesh, stored.bench, stored.training) if finished else (None, None, None)
-        nodes = dict(stored.nodes)
-    if options.baseline and checking.baseline is None:
-        notes += (f"--baseline {options.baseline}: no earlier run of these hosts was good",)
-    waivers = options.settings.waivers
-    notes += remarks(waivers, ledger.findings, not_asked=ledger.not_asked, today=checking.today) if finished else ()
-    report = RunReport(
+    notes = list(source.notes)
+    if options.baseline and ending.baseline is None:
+        notes.append(f"--baseline {options.baseline}: no earlier run of these hosts was good")
+    notes += remarks(options.settings.waivers, ledger.findings, not_asked=ledger.not_asked, today=ending.today)
+    report = msgspec.structs.replace(
+        _report(source, ledger, options, source.measured(), finished=True, verdict=verdict, exit_code=ending.exit_code),
+        plan=ending.plan,
+        notes=tuple(notes),
+    )
+    if ending.baseline is None:
+        return report
+    now = Snapshot(report, {node.name: lasting(node) for node in source.cluster})
+    return msgspec.structs.replace(report, changes=changes(ending.baseline, now))
+
+
+def _report(
+    source: ReportedSource,
+    ledger: Ledger,
+    options: Options,
+    measured: Measurements,
+    *,
+    finished: bool,
+    verdict: Verdict,
+    exit_code: int,
+) -> RunReport:
+    return RunReport(
         finished=finished,
         run=RunInfo(
             id=options.run_id,
-            started=started.astimezone(timezone.utc).isoformat(timespec="seconds") if started else stored.run.started,
-            seconds=round(seconds, 3),
+            started=source.started,
+            seconds=round(source.seconds, 3),
             command=tuple(map(without_secrets, options.command)),
             version=__version__,
         ),
         verdict=verdict,
-        exit_code=code,
-        nodes=nodes,
+        exit_code=exit_code,
+        nodes=source.node_infos(),
         ledger=Counts(expected=len(ledger.expected), judged=ledger.judged, not_asked=len(ledger.not_asked)),
         findings=tuple(ledger.findings),
-        mesh=mesh,
-        bench=bench,
-        training=training,
-        plan=checking.plan,
-        stages=stages,
+        mesh=measured.mesh,
+        bench=measured.bench,
+        training=measured.training,
+        stages=dict(source.stage_seconds),
         profile=options.profile,
-        notes=notes,
+        notes=tuple(source.notes),
+        not_asked=ledger.left_out(),
     )
-    if not finished or checking.baseline is None:
-        return report
-    now = Snapshot(report, {node.name: lasting(node) for node in source.cluster})
-    return msgspec.structs.replace(report, changes=changes(checking.baseline, now))
-
-
-def _node_info(run: Run, host: Host) -> NodeInfo:
-    try:
-        address = run.cluster[host.name].address_for_peers()
-    except (KeyError, PreflightError):
-        address = host.address
-    return NodeInfo(host=_written(host), address=address, reached=host.name in run.documents)
-
-
-def _written(host: Host) -> str:
-    user = f"{host.user}@" if host.user else ""
-    if host.port:
-        address = f"[{host.address}]" if ":" in host.address else host.address
-        return f"{user}{address}:{host.port}"
-    return f"{user}{host.address}"
-
-
-def section(value: Mesh | Bench | Training | None) -> object:
-    """A section of the report as plain JSON values."""
-    return msgspec.to_builtins(value)

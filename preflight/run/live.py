@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TypeVar
 
+import msgspec
+
 from preflight.collect import ending, files, subjects, trust
 from preflight.errors import NotApplicable, NotMeasured, PreflightError
 from preflight.facts import view
@@ -21,8 +23,10 @@ from preflight.launch.launchers import why_not
 from preflight.measure import bench, devices, mesh, scope, streams, training
 from preflight.options.options import Options
 from preflight.report.compare import Snapshot
+from preflight.report.document import NodeInfo
 from preflight.results import Bench, Mesh, Training
 from preflight.run.progress import Progress
+from preflight.run.source import Measurements
 from preflight.session.fleet import Fleet
 
 T = TypeVar("T")
@@ -37,11 +41,11 @@ CLOSING_SECONDS = 8.0  # kept back from the deadline for ending the nodes and wr
 
 @dataclass
 class Run:
-    """A live run. Create it, `open` it, ask it, `close` it; a stage that has no time left is NotMeasured."""
+    """A live run: `open` it, use it, `close` it; a stage that has no time left is NotMeasured."""
 
     options: Options
     progress: Progress = field(default_factory=lambda: Progress(0))
-    started: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    started: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     stage_seconds: dict[str, float] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
@@ -99,8 +103,29 @@ class Run:
         """What the nodes gave in a further round."""
         self.documents, self.cluster = subjects.with_answers(self.documents, self.cluster, answers)
 
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken so far."""
+        return time.monotonic() - (self.deadline - self.options.deadline_seconds)
+
+    def measured(self) -> Measurements:
+        """What the jobs have measured so far; starts none."""
+        return Measurements(self._mesh, self._bench, self._training)
+
+    def node_infos(self) -> dict[str, NodeInfo]:
+        """How each node was addressed, and whether it answered."""
+        return {host.name: self._node_info(host) for host in self.hosts}
+
+    def _node_info(self, host: Host) -> NodeInfo:
+        try:
+            address = self.cluster[host.name].address_for_peers()
+        except (KeyError, PreflightError):
+            address = host.address
+        return NodeInfo(host=written(host), address=address, reached=host.name in self.documents)
+
     def close(self) -> None:
-        """End every keeper; what a node could not clean up is a note."""
+        """End every node agent; what a node could not clean up is a note."""
+        self.progress.end()
         if self._fleet is None:
             return
         self._timed("close", self._fleet.close)
@@ -131,7 +156,8 @@ class Run:
             }
             seconds = self._left(MESH_SECONDS)
             work = mesh.run(self.fleet.sessions, addresses, full=self.options.full_mesh, seconds=seconds)
-            self._mesh = self._timed("mesh", lambda: self.fleet.run(work, seconds=seconds + 5.0))
+            result = self._timed("mesh", lambda: self.fleet.run(work, seconds=seconds + 5.0))
+            self._mesh = msgspec.structs.replace(result, node_names=tuple(addresses))
         return self._mesh
 
     def bench(self) -> Bench:
@@ -157,7 +183,8 @@ class Run:
             job = crew.job("collectives", workload, seconds=self._left(seconds))
             work = bench.run(self.fleet.sessions, crew.cluster, job, plan)
             left = self._left(seconds + searching)
-            self._bench, outcomes = self._timed("bench", lambda: self.fleet.run(work, seconds=left))
+            result, outcomes = self._timed("bench", lambda: self.fleet.run(work, seconds=left))
+            self._bench = msgspec.structs.replace(result, node_names=job.nodes)
             for name, outcome in outcomes.items():
                 self._keep_logs(name, outcome)
         return self._bench
@@ -177,7 +204,8 @@ class Run:
                 raise NotMeasured(refusal)
             work = training.run(self.fleet.sessions, job, opts, algbw_gbytes_per_s=self._algbw())
             left = self._left(300.0)
-            self._training, outcomes = self._timed("training", lambda: self.fleet.run(work, seconds=left))
+            result, outcomes = self._timed("training", lambda: self.fleet.run(work, seconds=left))
+            self._training = msgspec.structs.replace(result, node_names=job.nodes)
             for name, outcome in outcomes.items():
                 self._keep_logs(name, outcome)
         return self._training
@@ -249,3 +277,12 @@ class Run:
         for story in outcome.stories:
             placement = story.placement
             self.logs[f"{stage}-rank{placement.rank}-{placement.node}.log"] = story.log
+
+
+def written(host: Host) -> str:
+    """The host as a user writes it, without options: user@address:port."""
+    user = f"{host.user}@" if host.user else ""
+    if host.port:
+        address = f"[{host.address}]" if ":" in host.address else host.address
+        return f"{user}{address}:{host.port}"
+    return f"{user}{host.address}"

@@ -65,7 +65,7 @@ class Progress:
     def lines(self) -> list[tuple[str, str, str]]:
         """Sign, words and seconds of each stage; the present one with what it is at."""
         return [
-            (" " if stage.seconds is None else "✓", self._told(stage), f"{_spent(stage):.1f} s")
+            (" " if stage.seconds is None else "✓", self._line(stage), f"{_spent(stage):.1f} s")
             for stage in self.stages
         ]
 
@@ -91,16 +91,16 @@ class Progress:
         spinner.start_time = 0.0  # its frame is a matter of the clock alone: it is made anew at every look
         return spinner
 
-    def _told(self, stage: Stage) -> str:
+    def _line(self, stage: Stage) -> str:
         if stage.seconds is not None:
             return stage.words
         names = list(stage.waiting())
-        told = [stage.words]
+        parts = [stage.words]
         if names:
             folded = printable(fold(names))
             folded = folded if len(folded) <= NODES_WIDTH else f"{folded[:NODES_WIDTH]}..."
-            told.append(f"waiting for {len(names)} of {self.nodes}: {folded}")
-        return ", ".join([*told, *filter(None, [printable(stage.detail)])])
+            parts.append(f"waiting for {len(names)} of {self.nodes}: {folded}")
+        return ", ".join([*parts, *filter(None, [printable(stage.detail)])])
 
     def _finish(self) -> None:
         if self.stages and self.stages[-1].seconds is None:

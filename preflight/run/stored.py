@@ -1,4 +1,4 @@
-"""What did a finished run store, so that it can be judged again without contacting anybody?"""
+"""What did a finished run store, so that it can be judged again without contacting a node?"""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from typing import TypeVar
 from preflight.errors import NotMeasured, UsageError
 from preflight.facts import decode, view
 from preflight.facts.cluster import Cluster
+from preflight.facts.decode import Document
 from preflight.report.compare import Snapshot
-from preflight.report.document import RunReport
-from preflight.report.facts import lasting, told
+from preflight.report.document import NodeInfo, RunReport
+from preflight.report.facts import lasting, row_values
 from preflight.report.json import read_json
 from preflight.report.material import Material
 from preflight.results import Bench, Mesh, Training
+from preflight.run.source import Measurements
 
 T = TypeVar("T")
 LOG_LIMIT_BYTES = 1 << 20
@@ -31,7 +33,30 @@ class StoredRun:
     cluster: Cluster
     failures: dict[str, str]
     report: RunReport
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
     stage_seconds: dict[str, float] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)  # they stay in the folder of the run itself, like the facts
+    documents: dict[str, Document] = field(default_factory=dict)
+
+    @property
+    def started(self) -> str:
+        """When the run itself started."""
+        return self.report.run.started
+
+    def open(self) -> None:
+        """No node is contacted."""
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+    def measured(self) -> Measurements:
+        """What the jobs measured then."""
+        return Measurements(self.report.mesh, self.report.bench, self.report.training)
+
+    def node_infos(self) -> dict[str, NodeInfo]:
+        """The nodes as they answered then."""
+        return dict(self.report.nodes)
 
     def mesh(self) -> Mesh:
         """The stored mesh."""
@@ -75,17 +100,23 @@ def load(folder: Path, backend: str) -> StoredRun:
     with _without_collections():
         cluster = view.view(_documents(folder / "facts", report), backend, are_stored=True)
     reached = {node.name for node in cluster}
-    failures = {name: "not reached in the stored run" for name in report.nodes if name not in reached}
-    return StoredRun(tuple(report.nodes), cluster, failures, report)
+    why = "not reached in the stored run" if report.finished else "the stored run did not finish"
+    failures = {name: why for name in report.nodes if name not in reached}
+    return StoredRun(tuple(report.nodes), cluster, failures, report, (f"judged from {folder}",))
 
 
 def _documents(folder: Path, report: RunReport) -> Iterator[decode.Document]:
-    """One after the other: what a document took is free again before the next is read."""
-    for path in sorted(folder.glob("*.json")):
+    """One after the other: what a document took is free again before the next is read.
+
+    Facts are written at the end of a run: in the folder of an unfinished one, and for a node that was not reached,
+    they are what an earlier run left there.
+    """
+    for path in sorted(folder.glob("*.json")) if report.finished else ():
         document = decode.read(path)
         if document.node not in report.nodes:
             raise UsageError(f"{path}: node {document.node!r} is not in report.json")
-        yield document
+        if report.nodes[document.node].reached:
+            yield document
 
 
 @contextlib.contextmanager
@@ -103,9 +134,9 @@ def material(folder: Path, report: RunReport) -> Material:
     """What report.html draws from, as far as the folder holds it; `folder` may be report.json alone."""
     if not folder.is_dir():
         return Material(report)
-    told_facts = {node.name: told(node) for node in load(folder, "auto").cluster}
+    shown_facts = {node.name: row_values(node) for node in load(folder, "auto").cluster}
     logs = {path.name: _end_of(path) for path in sorted((folder / "logs").glob("*.log"))}
-    return Material(report, told_facts, logs)
+    return Material(report, shown_facts, logs)
 
 
 def _end_of(path: Path) -> str:

@@ -28,7 +28,7 @@ OF_A_NODE = re.compile(
 )
 
 
-# What tells a node or a rank from the others: the same value on two nodes makes one of them.
+# What distinguishes a node or a rank from the others: the same value on two nodes makes one of them.
 APART = ("NCCL_HOSTID", "NODE_RANK", "GROUP_RANK")
 OFI = "https://github.com/aws/aws-ofi-nccl"
 ROCM = "https://rocm.docs.amd.com/en/latest/reference/env-variables.html"

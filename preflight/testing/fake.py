@@ -103,9 +103,9 @@ class FakeRun:
 
     def mesh_fails(self, *edges: tuple[str, str], blamed: tuple[tuple[str, ...], ...]) -> FakeRun:
         """Connections that failed, each from a node to a node, and the sets of nodes that are blamed for them."""
-        failed = tuple(Edge(source, target, 40001, "filtered") for source, target in edges)
+        failed = tuple(Edge(source=source, target=target, port=40001, reason="filtered") for source, target in edges)
         total = self.measured_mesh.edges
-        return replace(self, measured_mesh=Mesh(total, total - len(failed), failed, blamed))
+        return replace(self, measured_mesh=Mesh(edges=total, ok=total - len(failed), failed=failed, blamed=blamed))
 
     def bench_has(self, **fields: Any) -> FakeRun:
         """Other values in the benchmark's section of report.json."""

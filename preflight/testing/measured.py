@@ -29,17 +29,43 @@ def mesh(count: int) -> Mesh:
 def bench(names: list[str], ranks: list[tuple[int, str]]) -> Bench:
     """An all-reduce as fast as the links, and streams that differ by a few percent."""
     rates = (0.11, 0.108, 0.112, 0.109, 0.111)
-    result = Result("all_reduce", 1 << 28, 20, 3.0, 2.5, 2.4, 2.6, 2.49, 2.51, 0.01, 1.5, 3.0, 2.98, 3.02, wrong=0)
-    streams = [Stream(name, names[(i + 1) % len(names)], 1, 2.9 + rates[i % 5]) for i, name in enumerate(names)]
+    result = Result(
+        op="all_reduce",
+        bytes=1 << 28,
+        iterations=20,
+        seconds_first=3.0,
+        seconds_median=2.5,
+        seconds_p5=2.4,
+        seconds_p95=2.6,
+        seconds_low=2.49,
+        seconds_high=2.51,
+        cv=0.01,
+        algbw_gbytes_per_s=1.5,
+        busbw_gbytes_per_s=3.0,
+        busbw_low_gbytes_per_s=2.98,
+        busbw_high_gbytes_per_s=3.02,
+        wrong=0,
+    )
+    streams = [
+        Stream(source=name, target=names[(i + 1) % len(names)], shift=1, gbytes_per_s=2.9 + rates[i % 5])
+        for i, name in enumerate(names)
+    ]
     return Bench(
         backend="gloo",
         world_size=len(ranks),
         nodes=len(names),
         results=(result,),
-        expected=Expected(3.05, 3.09, ("25 Gbit/s x 0.990 = 3.09 GB/s",)) if len(names) > 1 else None,
+        expected=Expected(
+            busbw_gbytes_per_s=3.05, bound_gbytes_per_s=3.09, derivation=("25 Gbit/s x 0.990 = 3.09 GB/s",)
+        )
+        if len(names) > 1
+        else None,
         slow=(),
         streams=tuple(streams) if len(names) > 1 else (),
-        ranks=tuple(RankReport(rank, node, "cpu", 1.0, 0.1, "2.28.9") for rank, node in ranks),
+        ranks=tuple(
+            RankReport(rank=rank, node=node, device="cpu", import_seconds=1.0, init_seconds=0.1, nccl="2.28.9")
+            for rank, node in ranks
+        ),
     )
 
 
@@ -51,15 +77,15 @@ def training(ranks: list[tuple[int, str]], backend: str) -> Training:
         device = f"cuda:{local_rank}" if backend == "nccl" else "cpu"
         trained.append(
             TrainedRank(
-                rank,
-                node,
-                device,
-                0.1,
-                0.12,
-                "d0",
-                1e-7,
-                1e-6,
-                1.0,
+                rank=rank,
+                node=node,
+                device=device,
+                step_seconds_median=0.1,
+                step_seconds_p95=0.12,
+                parameters_digest="d0",
+                gradient_error=1e-7,
+                parameters_error=1e-6,
+                import_seconds=1.0,
                 finite=True,
                 compute_seconds_mean=0.1,
                 optimizer_digest="o0",
@@ -69,18 +95,52 @@ def training(ranks: list[tuple[int, str]], backend: str) -> Training:
             )
         )
     losses = (5.5, 5.0, 4.6, 4.2)
-    drill = Drill(ranks[-1][0], ranks[-1][1], (ranks[-1][1],), 5.0, 44.0, losses[2:], losses[2:])
+    drill = Drill(
+        rank=ranks[-1][0],
+        node=ranks[-1][1],
+        named=(ranks[-1][1],),
+        seconds_to_end=5.0,
+        limit_seconds=44.0,
+        restarted_losses=losses[2:],
+        wanted_losses=losses[2:],
+    )
     return Training(
-        "direct", len(ranks), losses, tuple(trained), backend=backend, checkpoint_dir="/shared", drill=drill
+        launcher="direct",
+        world_size=len(ranks),
+        losses=losses,
+        ranks=tuple(trained),
+        backend=backend,
+        checkpoint_dir="/shared",
+        drill=drill,
     )
 
 
 def h200(place: int, node: str, **fields: Any) -> Device:
     """A healthy GPU that measured itself."""
-    device = Device(place, node, f"cuda:{place}", "NVIDIA H200", 700.0 + place, "bfloat16", 0, 4300.0, 54.0, 53.0)
+    device = Device(
+        rank=place,
+        node=node,
+        device=f"cuda:{place}",
+        model="NVIDIA H200",
+        matmul_tflops_per_s=700.0 + place,
+        matmul_dtype="bfloat16",
+        wrong=0,
+        memory_gbytes_per_s=4300.0,
+        to_device_gbytes_per_s=54.0,
+        from_device_gbytes_per_s=53.0,
+    )
     return msgspec.structs.replace(device, **fields)
 
 
 def transport(rank: int, node: str, network: str = "IB", *ports: str) -> Transport:
     """What NCCL told of one rank."""
-    return Transport(rank, node, network, ports or ("mlx5_0:1/RoCE",), (f"NET/{network}",), (), 16, "RING SIMPLE")
+    return Transport(
+        rank=rank,
+        node=node,
+        network=network,
+        ports=ports or ("mlx5_0:1/RoCE",),
+        between_nodes=(f"NET/{network}",),
+        within_node=(),
+        channels=16,
+        algorithm="RING SIMPLE",
+    )

@@ -533,20 +533,20 @@ def sizes_of(collective: Collective, *, settings: Settings, place: Place) -> tup
 
 @dataclass
 class Ahead:
-    """How long all operations at all sizes will still take, as rank 0 tells it now and then."""
+    """How long all operations at all sizes will still take, as rank 0 reports it now and then."""
 
     cells: int
     cap_seconds: float
     done: int = 0
     spent_seconds: float = 0.0
-    told_at: float = 0.0
+    reported_at: float = 0.0
 
-    def tell(self, records: Records, what: dict[str, Any], *, elapsed: float, left_seconds: float) -> None:
+    def report(self, records: Records, what: dict[str, Any], *, elapsed: float, left_seconds: float) -> None:
         """Where we are, at most twice a second."""
         now = time.monotonic()
-        if now - self.told_at < 0.5:
+        if now - self.reported_at < 0.5:
             return
-        self.told_at = now
+        self.reported_at = now
         usual = self.spent_seconds / self.done if self.done else min(self.cap_seconds, elapsed + left_seconds)
         left = left_seconds + usual * (self.cells - self.done - 1)
         records.send({"record": "progress", **what, "seconds_left": max(0.0, left)})
@@ -583,7 +583,7 @@ def measure(
             break
         if place.rank == 0:
             what = {"op": collective.name, "bytes": trial.bytes, "iterations": len(seconds)}
-            ahead.tell(records, what, elapsed=elapsed, left_seconds=left * usual)
+            ahead.report(records, what, elapsed=elapsed, left_seconds=left * usual)
         # Few at a time where they are long, so that we stop soon; more where the counting would cost as much.
         batch = min(max(4, int(0.25 / usual)), left)
     ahead.ended(time.perf_counter() - began)
@@ -645,14 +645,14 @@ def nccl_in_use() -> str:
     return f"{'.'.join(str(part) for part in nccl.version())} {' '.join(sorted(paths)) or 'linked into torch'}"
 
 
-NCCL_TELLS = (" via ", "Using network", " : Using ", "coll channels", "Bytes -> Algo", "NCCL WARN", "GPU Direct RDMA")
+NCCL_SIGNS = (" via ", "Using network", " : Using ", "coll channels", "Bytes -> Algo", "NCCL WARN", "GPU Direct RDMA")
 NCCL_LINES = 400
 
 
 def keep_nccl_log(rank: int) -> str:
     """Let NCCL write what it does to a file of ours; its name.
 
-    It says which network and which paths it took: nobody else knows. How it tunes each operation rank 0 alone writes.
+    It says which network and which paths it took: nothing else knows. How it tunes each operation rank 0 alone writes.
     """
     path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"preflight-nccl-{os.getpid()}")
     os.environ["NCCL_DEBUG"] = "INFO"
@@ -665,11 +665,11 @@ def nccl_lines(path: str) -> list[str]:
     """What NCCL wrote about its network and its paths, each line once; the file is removed."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            told = [line.strip()[:300] for line in file if any(sign in line for sign in NCCL_TELLS)]
+            kept = [line.strip()[:300] for line in file if any(sign in line for sign in NCCL_SIGNS)]
         os.unlink(path)
     except FileNotFoundError:  # it never came so far
         return []
-    return list(dict.fromkeys(told))[:NCCL_LINES]
+    return list(dict.fromkeys(kept))[:NCCL_LINES]
 
 
 def join(*, settings: Settings, records: Records) -> Place:
@@ -720,9 +720,9 @@ def sweep(*, settings: Settings, place: Place, records: Records, ahead: Ahead) -
 
 def main() -> int:
     """Run every operation at every size, in every group that this rank is in."""
-    lacking = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
-    if lacking:
-        sys.exit(f"{', '.join(lacking)} not set: start it with one of the lines at the top of this file")
+    missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        sys.exit(f"{', '.join(missing)} not set: start it with one of the lines at the top of this file")
     records = Records(rank=int(os.environ["RANK"]))
     nccl_log = ""
     try:
@@ -743,7 +743,7 @@ def main() -> int:
             records.send({"record": "nccl_log", "lines": nccl_lines(nccl_log)})
         records.stage("done")
         records.send({"record": "done"})
-    except Exception as error:  # whatever it is, the controller must hear where this rank stopped
+    except Exception as error:  # whatever it is, the controller must learn where this rank stopped
         why = f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0][:500]
         records.send({"record": "failed", "stage": records.at, "error": why})
         if nccl_log:

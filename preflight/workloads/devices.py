@@ -164,14 +164,14 @@ def main() -> int:
             torch.cuda.set_device(device)
         records.stage("running")
         needs_room(device)
-        told: dict[str, Any] = {"device": str(device)}
-        told["model"] = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+        figures: dict[str, Any] = {"device": str(device)}
+        figures["model"] = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
         for name in settings.figures:
-            told |= FIGURES[name](device, seconds=settings.seconds)
-        records.send({"record": "device", **told})
+            figures |= FIGURES[name](device, seconds=settings.seconds)
+        records.send({"record": "device", **figures})
         records.stage("done")
         records.send({"record": "done"})
-    except Exception as error:  # whatever it is, the controller must hear where this rank stopped
+    except Exception as error:  # whatever it is, the controller must learn where this rank stopped
         why = f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0][:500]
         records.send({"record": "failed", "stage": records.at, "error": why})
         return 1

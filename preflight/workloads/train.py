@@ -1,4 +1,4 @@
-"""Does a real DistributedDataParallel training over these ranks compute what one process would? A small one tells.
+"""Does a real DistributedDataParallel training over these ranks compute what one process would? A small one shows it.
 
 By hand, on CPU (gloo); every rank prints its records, one JSON object a line:
 
@@ -9,7 +9,7 @@ By hand, on CPU (gloo); every rank prints its records, one JSON object a line:
 Settings are a JSON object: PREFLIGHT_SETTINGS='{"backend": "nccl", "strategy": "fsdp", "precision": "bf16"}'.
 
 The file reads as the job runs: what is trained, a rank among the others, the training itself; then each claim that is
-checked on it, what is told of it, and the life of one rank.
+checked on it, what is reported of it, and the life of one rank.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ def build_model(shape: Shape) -> nn.Module:
 
         def forward(self, tokens: torch.Tensor) -> torch.Tensor:
             """The mean loss of predicting each token from those before it."""
-            told, wanted = tokens[:, :-1], tokens[:, 1:]
-            x = self.token(told) + self.position.weight[: told.shape[1]]
+            given, wanted = tokens[:, :-1], tokens[:, 1:]
+            x = self.token(given) + self.position.weight[: given.shape[1]]
             for block in self.blocks:
                 x = block(x) if self.keeps_activations else checkpoint(block, x, use_reentrant=False)
             return functional.cross_entropy(self.head(x).float().flatten(0, 1), wanted.flatten())
@@ -261,8 +261,8 @@ def look_through_accelerate(place: Place) -> None:
 
     seen = PartialState(cpu=place.device.type == "cpu")
     if (seen.num_processes, seen.process_index) != (place.ranks, place.rank):
-        told = f"accelerate sees a world of {seen.num_processes} and rank {seen.process_index}"
-        raise RuntimeError(f"{told}; wanted {place.ranks} and {place.rank}")
+        world = f"accelerate sees a world of {seen.num_processes} and rank {seen.process_index}"
+        raise RuntimeError(f"{world}; wanted {place.ranks} and {place.rank}")
 
 
 def from_every_rank(values: list[float], *, place: Place) -> list[list[float]]:
@@ -280,7 +280,7 @@ def from_every_rank(values: list[float], *, place: Place) -> list[list[float]]:
 
 
 def train(*, settings: Settings, place: Place, records: Records) -> None:
-    """Train, check every claim on what was trained, and tell."""
+    """Train, check every claim on what was trained, and report."""
     import torch
 
     torch.manual_seed(settings.seed)
@@ -560,7 +560,7 @@ def check_first_step(trainee: Trainee, copy: nn.Module, *, data: Data) -> dict[s
         tokens = data.batch((place.rank + ahead) % place.ranks, 0)
         said += fingerprint(gradients_of(copy, tokens, settings.precision), seed=seed)
     length = len(parameters) * PROJECTIONS
-    if not sent:  # in shards nobody sees what a single rank put in
+    if not sent:  # in shards it cannot be seen what a single rank put in
         said = said[:length] + said
     everyone = from_every_rank(said, place=place)
 
@@ -614,7 +614,7 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def fingerprint(tensors: list[torch.Tensor], *, seed: int) -> list[float]:
-    """PROJECTIONS numbers for each tensor that tell it from any other, the same on every kind of device."""
+    """PROJECTIONS numbers for each tensor that distinguish it from any other, the same on every kind of device."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
@@ -675,7 +675,7 @@ def digest(tensors: list[torch.Tensor]) -> str:
 
 
 def check_samples(data: Data) -> dict[str, Any]:
-    """Whether this rank's samples are those that it should have, how many others use too, and how many nobody uses.
+    """Whether this rank's samples are those that it should have, how many others use too, and how many no rank uses.
 
     What it should have comes from the formula, without DistributedSampler, with the seed that most ranks have.
     """
@@ -857,7 +857,7 @@ def memory_peak_bytes(device: torch.device) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
-# ---- what is told ----------------------------------------------------------------------------------------------------
+# ---- what is reported ------------------------------------------------------------------------------------------------
 
 
 class Records:
@@ -933,10 +933,10 @@ def tell_of_all(steps: list[Step], *, begin: int, data: Data, records: Records, 
 
 
 def main() -> int:
-    """Join, train, tell; the result is in the records."""
-    lacking = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
-    if lacking:
-        sys.exit(f"{', '.join(lacking)} not set: start it with one of the lines at the top of this file")
+    """Join, train, report; the result is in the records."""
+    missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        sys.exit(f"{', '.join(missing)} not set: start it with one of the lines at the top of this file")
     records = Records(rank=int(os.environ["RANK"]))
     try:
         settings = Settings(**json.loads(os.environ.get("PREFLIGHT_SETTINGS", "{}")))
@@ -945,7 +945,7 @@ def main() -> int:
         train(settings=settings, place=place, records=records)
         records.stage("done")
         records.send({"record": "done"})
-    except Exception as error:  # whatever it is, the controller must hear where this rank stopped
+    except Exception as error:  # whatever it is, the controller must learn where this rank stopped
         why = f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0][:500]
         records.send({"record": "failed", "stage": records.at, "error": why})
         return 1

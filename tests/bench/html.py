@@ -62,26 +62,55 @@ def material(nodes: int, checks: int, *, is_noisy: bool) -> Material:
     cells = sum(len(finding.nodes) for finding in found)
     draw = random.Random(2)
     streams = tuple(
-        Stream(names[place], names[(place + shift) % nodes], shift, draw.gauss(11.8, 0.1) / (6 if place == 77 else 1))
+        Stream(
+            source=names[place],
+            target=names[(place + shift) % nodes],
+            shift=shift,
+            gbytes_per_s=draw.gauss(11.8, 0.1) / (6 if place == 77 else 1),
+        )
         for shift in range(1, SHIFTS + 1)
         for place in range(nodes)
     )
     results = tuple(
         Result(
-            "all_reduce", 1 << power, 20, 0.6, 0.5, 0.49, 0.52, 0.498, 0.502, 0.006, busbw / 2, busbw,
-            busbw * 0.99, busbw * 1.01, 0,
+            op="all_reduce",
+            bytes=1 << power,
+            iterations=20,
+            seconds_first=0.6,
+            seconds_median=0.5,
+            seconds_p5=0.49,
+            seconds_p95=0.52,
+            seconds_low=0.498,
+            seconds_high=0.502,
+            cv=0.006,
+            algbw_gbytes_per_s=busbw / 2,
+            busbw_gbytes_per_s=busbw,
+            busbw_low_gbytes_per_s=busbw * 0.99,
+            busbw_high_gbytes_per_s=busbw * 1.01,
+            wrong=0,
         )
         for power, busbw in ((power, 11.0 * (1 - 0.5 ** (power - 19))) for power in range(20, 31))
-    )  # fmt: skip
+    )
     ranks = tuple(
-        TrainedRank(place, name, "cuda:0", draw.gauss(0.1, 0.003), 0.12, "abc", 0.0, 0.0, 5.0, True)
+        TrainedRank(
+            rank=place,
+            node=name,
+            device="cuda:0",
+            step_seconds_median=draw.gauss(0.1, 0.003),
+            step_seconds_p95=0.12,
+            parameters_digest="abc",
+            gradient_error=0.0,
+            parameters_error=0.0,
+            import_seconds=5.0,
+            finite=True,
+        )
         for place, name in enumerate(names)
     )
     run = RunInfo(
         id="bench", started="2030-01-02T03:04:05+00:00", seconds=44.0, command=("preflight", "run"), version="0"
     )
     addresses = [f"10.0.{place // 256}.{place % 256}" for place in range(nodes)]
-    slow = Slow((names[77 % nodes],), "egress", 2.0, 11.8)
+    slow = Slow(nodes=(names[77 % nodes],), direction="egress", gbytes_per_s=2.0, peers_gbytes_per_s=11.8)
     losses = tuple(5.0 - 0.15 * step for step in range(12))
     report = RunReport(
         finished=True,
@@ -94,9 +123,17 @@ def material(nodes: int, checks: int, *, is_noisy: bool) -> Material:
         },
         ledger=Counts(expected=cells, judged=cells, not_asked=0),
         findings=tuple(found),
-        mesh=Mesh(nodes * SHIFTS, nodes * SHIFTS, ()),
-        bench=Bench("nccl", nodes, nodes, results, Expected(11.9, 12.5, ("100 Gb/s",)), (slow,), streams),
-        training=Training("torchrun", nodes, losses, ranks),
+        mesh=Mesh(edges=nodes * SHIFTS, ok=nodes * SHIFTS, failed=()),
+        bench=Bench(
+            backend="nccl",
+            world_size=nodes,
+            nodes=nodes,
+            results=results,
+            expected=Expected(busbw_gbytes_per_s=11.9, bound_gbytes_per_s=12.5, derivation=("100 Gb/s",)),
+            slow=(slow,),
+            streams=streams,
+        ),
+        training=Training(launcher="torchrun", world_size=nodes, losses=losses, ranks=ranks),
         stages={"facts": 3.0, "mesh": 2.0, "bench": 20.0, "training": 15.0},
     )
     facts = {

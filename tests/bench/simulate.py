@@ -35,7 +35,12 @@ class Network:
         share = min(self.egress.get(source, 1.0), self.ingress.get(target, 1.0), self.path.get((source, target), 1.0))
         if self.chance.random() < self.disturbed:
             share *= self.chance.uniform(0.3, 0.9)
-        return Stream(source, target, shift, USUAL * share * (1 + self.chance.uniform(-self.noise, self.noise)))
+        return Stream(
+            source=source,
+            target=target,
+            shift=shift,
+            gbytes_per_s=USUAL * share * (1 + self.chance.uniform(-self.noise, self.noise)),
+        )
 
     def measure(self, pairs):
         """One round; a node sends and receives once at most."""

@@ -238,7 +238,10 @@ def without_gid(run: FakeRun, node: str, index: int) -> FakeRun:
 
 def ranks_with_nccl(*versions: str) -> tuple[RankReport, ...]:
     """One rank a node, each with the NCCL it loaded."""
-    return tuple(RankReport(rank, f"node{rank + 1}", "cuda:0", 1.0, 0.1, text) for rank, text in enumerate(versions))
+    return tuple(
+        RankReport(rank=rank, node=f"node{rank + 1}", device="cuda:0", import_seconds=1.0, init_seconds=0.1, nccl=text)
+        for rank, text in enumerate(versions)
+    )
 
 
 def busbw(gbytes_per_s: float, *, spread: float = 0.01) -> FakeRun:
@@ -276,7 +279,11 @@ def over_sockets(*names: str) -> FakeRun:
 
 def rate_unknown(run: FakeRun) -> FakeRun:
     """No link reports its rate: the raw streams of the run are what is expected."""
-    return run.bench_has(expected=Expected(3.0, None, ("median of the raw TCP streams",)))
+    return run.bench_has(
+        expected=Expected(
+            busbw_gbytes_per_s=3.0, bound_gbytes_per_s=None, derivation=("median of the raw TCP streams",)
+        )
+    )
 
 
 def _route(run: FakeRun, node: str, peer: str, **fields: Any) -> FakeRun:

@@ -28,7 +28,17 @@ BROKEN = (
     Broken(
         "bench.torch_is_imported_in_time",
         healthy().bench_has(
-            ranks=tuple(RankReport(i, f"node{i + 1}", "cpu", 41.0 if i == 2 else 2.0, 0.1, "") for i in range(3))
+            ranks=tuple(
+                RankReport(
+                    rank=i,
+                    node=f"node{i + 1}",
+                    device="cpu",
+                    import_seconds=41.0 if i == 2 else 2.0,
+                    init_seconds=0.1,
+                    nccl="",
+                )
+                for i in range(3)
+            )
         ),
         ("node3",),
         "`import torch` takes 41 s on node3; the median of all ranks is 2 s",
@@ -47,13 +57,17 @@ BROKEN = (
     ),
     Broken(
         "bench.no_node_is_slower_than_its_peers",
-        healthy().bench_has(slow=(Slow(("node3",), "egress", 0.024, 0.119),)),
+        healthy().bench_has(
+            slow=(Slow(nodes=("node3",), direction="egress", gbytes_per_s=0.024, peers_gbytes_per_s=0.119),)
+        ),
         ("node3",),
         "node3 sends 0.024 GB/s where its peers reach 0.119 GB/s",
     ),
     Broken(
         "bench.no_node_is_slower_than_its_peers",
-        healthy().bench_has(slow=(Slow(("node1", "node3"), "path", 0.024, 0.119),)),
+        healthy().bench_has(
+            slow=(Slow(nodes=("node1", "node3"), direction="path", gbytes_per_s=0.024, peers_gbytes_per_s=0.119),)
+        ),
         ("node1", "node3"),
         "the path between node1 and node3",
     ),
@@ -152,7 +166,9 @@ def test_more_than_the_links_carry_is_never_a_pass():
 
 def test_a_slow_node_is_the_cause_of_a_slow_whole():
     """With a slow node named, the missing bandwidth is its consequence."""
-    run = busbw(0.5).bench_has(slow=(Slow(("node3",), "both", 0.5, 3.0),))
+    run = busbw(0.5).bench_has(
+        slow=(Slow(nodes=("node3",), direction="both", gbytes_per_s=0.5, peers_gbytes_per_s=3.0),)
+    )
     (finding,) = judge(GATE, run)
     assert finding.verdict is Verdict.ERROR
     assert finding.message.startswith("blocked by bench.no_node_is_slower_than_its_peers on node3")
@@ -189,7 +205,7 @@ def test_a_processor_is_shown_and_not_judged_as_a_gpu(name):
 
 def test_of_several_groups_the_slowest_is_held_against_what_is_expected():
     """A node whose NVLink is slow is named alone; on Gloo nothing is expected of memory."""
-    expected = Expected(370.8, 811.0, ("NVLink",))
+    expected = Expected(busbw_gbytes_per_s=370.8, bound_gbytes_per_s=811.0, derivation=("NVLink",))
     slow = within_nodes(roce(), node1=470.0, node2=466.0, node3=31.0).bench_has(expected=expected)
     assert [(f.nodes, f.verdict) for f in judge(GATE, slow) if f.verdict is Verdict.FAIL] == [
         (("node3",), Verdict.FAIL)
@@ -221,7 +237,7 @@ def test_a_short_operation_is_not_judged_by_its_bandwidth():
     """Eight bytes have a latency, no bandwidth."""
     (finding,) = judge(GATE, busbw(0.001).all_reduce_has(bytes=8, seconds_median=1e-4))
     assert finding.verdict is Verdict.SKIP
-    assert "too short to tell a bandwidth" in finding.message
+    assert "too short to measure a bandwidth" in finding.message
 
 
 def test_a_wrong_small_size_fails_too():

@@ -85,7 +85,7 @@ BROKEN = (
         "names.reverse_names_lead_back",
         looks_up(healthy(), "node1", "node2", reverse="fake-host", reverse_addresses=("10.9.9.9",)),
         ("node1",),
-        "10.0.0.2 (node2) is called fake-host there, which leads to 10.9.9.9",
+        "10.0.0.2 (node2) is called fake-host there, which resolves to 10.9.9.9",
     ),
     Broken(
         "names.look_ups_are_answered",

@@ -72,7 +72,9 @@ CAUSES = {
         "node3",
     ),
     "slow link": (
-        busbw(0.5).bench_has(slow=(Slow(("node3",), "both", 0.5, 3.0),)),
+        busbw(0.5).bench_has(
+            slow=(Slow(nodes=("node3",), direction="both", gbytes_per_s=0.5, peers_gbytes_per_s=3.0),)
+        ),
         "bench.no_node_is_slower_than_its_peers",
         "node3",
     ),

@@ -68,7 +68,7 @@ CHANGES = (
     ("Status", "0x2", "with an error: 0x2"),
     ("HW Thermal Slowdown", "Active", "thermal slowdown"),
     ("HW Slowdown", "Active", "hardware slowdown"),
-    ("HW Power Brake Slowdown", "Active", "power supply"),
+    ("HW Power Brake Slowdown", "Active", "power brake"),
     ("Compute Mode", "Exclusive_Process", "Exclusive_Process"),
     ("Compute Mode", "Prohibited", "Prohibited"),
     ("ECC Mode\n +Current +: Enabled\n +Pending", "Disabled", "ECC will be off"),

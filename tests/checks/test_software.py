@@ -15,7 +15,7 @@ BROKEN = (
         "software.packages_meet_each_others_requirements",
         roce().broken("node2", "software", requirements={"torch": {"nccl": "==2.28.10"}}),
         ("node2",),
-        "torch 2.13.0 wants nccl==2.28.10, installed is 2.28.9",
+        "torch 2.13.0 requires nccl==2.28.10, installed is 2.28.9",
     ),
     Broken(
         "software.companions_are_the_same_on_every_node",

@@ -63,7 +63,7 @@ BROKEN = (
         healthy().training_has(
             ranks=(),
             failure=JobFailure(
-                ("node3",), is_proven=True, message="rank 2 on node3 stopped", cause="killed", fix="look"
+                nodes=("node3",), is_proven=True, message="rank 2 on node3 stopped", cause="killed", fix="look"
             ),
         ),
         ("node3",),
@@ -122,19 +122,33 @@ BROKEN = (
     ),
     Broken(
         "training.a_killed_rank_is_noticed_and_named",
-        healthy().training_has(drill=Drill(2, "node3", ("node1",), 5.0, 44.0)),
+        healthy().training_has(
+            drill=Drill(rank=2, node="node3", named=("node1",), seconds_to_end=5.0, limit_seconds=44.0)
+        ),
         ("node3",),
-        "rank 2 on node3 was killed; blamed was node1",
+        "rank 2 on node3 was killed; blamed: node1",
     ),
     Broken(
         "training.a_killed_rank_is_noticed_and_named",
-        healthy().training_has(drill=Drill(2, "node3", ("node3",), 90.0, 44.0)),
+        healthy().training_has(
+            drill=Drill(rank=2, node="node3", named=("node3",), seconds_to_end=90.0, limit_seconds=44.0)
+        ),
         ("node1", "node2", "node3"),
         "the others ended after 90 s; wanted at most 44 s",
     ),
     Broken(
         "training.torchrun_restarts_from_the_checkpoint",
-        healthy().training_has(drill=Drill(2, "node3", ("node3",), 5.0, 44.0, (4.0,), (3.0,))),
+        healthy().training_has(
+            drill=Drill(
+                rank=2,
+                node="node3",
+                named=("node3",),
+                seconds_to_end=5.0,
+                limit_seconds=44.0,
+                restarted_losses=(4.0,),
+                wanted_losses=(3.0,),
+            )
+        ),
         ("node1", "node2", "node3"),
         "losses after the restart: (4.0,); wanted (3.0,)",
     ),
@@ -215,7 +229,7 @@ def test_a_training_that_gave_nothing_passes_nothing():
 
 def test_what_follows_from_a_rank_that_died_is_blocked_by_it():
     """One fail on its node; every other check of the training says where to look."""
-    failure = JobFailure(("node3",), is_proven=True, message="rank 2 on node3 stopped")
+    failure = JobFailure(nodes=("node3",), is_proven=True, message="rank 2 on node3 stopped")
     run = healthy().training_has(ranks=(), losses=(), not_measured="rank 2 on node3 stopped", failure=failure)
     for name in ("gradients_are_finite", "parameters_are_the_same_on_every_rank", "the_loss_falls"):
         (finding,) = judge(f"training.{name}", run)
@@ -225,7 +239,7 @@ def test_what_follows_from_a_rank_that_died_is_blocked_by_it():
 
 def test_a_job_that_nobody_is_to_blame_for_is_not_measured():
     """A deadline that all ranks ran into says nothing about any node."""
-    failure = JobFailure(("node1", "node2", "node3"), is_proven=False, message="time limit")
+    failure = JobFailure(nodes=("node1", "node2", "node3"), is_proven=False, message="time limit")
     run = healthy().training_has(ranks=(), losses=(), not_measured="time limit", failure=failure)
     (finding,) = judge("training.every_rank_joined_where_planned", run)
     assert finding.verdict is Verdict.ERROR

@@ -134,11 +134,10 @@ def test_an_answer_without_facts_is_missing_with_what_was_said(event, missing):
 
 def test_a_further_round_adds_its_subjects_and_decodes_nothing_else(tmp_path):
     """The facts of before are the same objects; what came late replaces why it was missing, in both forms."""
-    run = healthy(2)
-    run.missing = {"node1": {"trust": Missing("not asked yet")}}
+    run = healthy(2).without("node1", "trust", "not asked yet")
     before = documents(run, tmp_path)
     cluster = view.view(before.values(), "auto")
-    trust = before["node2"].subjects["trust"]
+    trust = {"logins": []}
     answers = {"node1": ({"trust": trust, "odd": {}}, {"files": Missing("went away")})}
 
     after, later = with_answers(before, cluster, answers)
@@ -147,7 +146,7 @@ def test_a_further_round_adds_its_subjects_and_decodes_nothing_else(tmp_path):
     assert after["node2"] is before["node2"]
     assert later["node2"] is cluster["node2"]
     assert later["node1"].network is cluster["node1"].network
-    assert later["node1"].trust == cluster["node2"].trust
+    assert later["node1"].trust.logins == ()
     assert "trust" not in later["node1"].missing
     assert later["node1"].missing["odd"].missing == "not a subject that was asked for"
     assert later["node1"].missing["files"] == Missing("went away")

@@ -7,6 +7,7 @@ import pytest
 from tests.bench.busbw import LIMIT, busbw, iperf3
 
 
+@pytest.mark.exclusive
 @pytest.mark.parametrize("hosts", [2, 3])
 def test_busbw_is_what_the_link_carries(make_lab, hosts):
     """Within 5 % of 0.9564 x the shaped rate and of iperf3, verified data, and the derivation said."""

@@ -37,6 +37,7 @@ class Judged:
 
     def __init__(self, lab, folder, *words, hosts="node[1-3]"):
         argv = [sys.executable, "-m", "pytest", f"--hosts={hosts}", f"--python={sys.executable}", "--color=no"]
+        argv += ["-p", "no:hypothesispytest"]  # it costs each of these runs a second, and none uses it
         done = lab.run([*argv, f"--report-dir={folder}", *words], timeout_s=200)
         self.output = done.stdout + done.stderr
         self.code = done.returncode

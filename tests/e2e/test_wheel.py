@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.workers import in_machine_network
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -19,7 +21,7 @@ def unpacked(tmp_path_factory):
     """The wheel of this checkout, unpacked as pip would install it."""
     folder = tmp_path_factory.mktemp("wheel")
     words = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT)]
-    subprocess.run(words, check=True, timeout=300, capture_output=True)
+    subprocess.run(in_machine_network(words), check=True, timeout=300, capture_output=True)
     with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
         wheel.extractall(folder / "site")
     return folder / "site"

@@ -293,12 +293,13 @@ def test_a_run_that_reached_nobody_is_all_errors():
         assert told(findings(check(body, kind=kind), run)) == [("error", ALL, f"blocked by {REACH_CHECK}")]
 
 
-def ledger_with(*verdicts: tuple[str, Verdict, str]) -> Ledger:
-    """What was judged before, each of node2 alone."""
+def ledger_with(*verdicts: tuple[str, Verdict, str], blocked_by: str = "") -> Ledger:
+    """What was judged before, each of node2 alone; the errors are consequences of `blocked_by`."""
     ledger = Ledger()
     for name, verdict, message in verdicts:
         ledger.expect(name, ["node2"])
-        ledger.record(Finding(name, verdict, ("node2",), message))
+        cause = blocked_by if verdict is Verdict.ERROR else ""
+        ledger.record(Finding(name, verdict, ("node2",), message, blocked_by=cause))
     return ledger
 
 
@@ -354,7 +355,8 @@ def test_pruning_leaves_out_every_bad_node_but_not_for_what_all_share():
         ledger.expect(name, ALL)
         ledger.record(Finding(name, Verdict.FAIL if name == "limits.nofile" else Verdict.PASS, ALL, message))
     ledger.expect("files.room", ("node1",))
-    ledger.record(Finding("files.room", Verdict.ERROR, ("node1",), "blocked by network.mtu on node2"))
+    words = "blocked by network.mtu on node2"
+    ledger.record(Finding("files.room", Verdict.ERROR, ("node1",), words, blocked_by="network.mtu"))
     found = told(findings(check(lambda bench: None, kind="bench"), ledger=ledger, is_pruning=True))
     assert found == [
         ("error", ("node2",), "not started: pruned for network.mtu on node2"),
@@ -398,9 +400,11 @@ def test_the_cause_closes_the_gate_and_not_its_consequences():
         ("mesh.every_pair_connects", Verdict.ERROR, "blocked by names.resolve on node2"),
         ("software.same", Verdict.ERROR, "not started: names.resolve on node2"),
     )
-    found = findings(check(lambda bench: None, kind="bench"), ledger=ledger_with(cause, *consequences))
+    blocked_by = "names.resolve"
+    ledger = ledger_with(cause, *consequences, blocked_by=blocked_by)
+    found = findings(check(lambda bench: None, kind="bench"), ledger=ledger)
     assert found[0].message == "not started: names.resolve on node2"
-    found = findings(check(lambda bench: None, kind="bench"), ledger=ledger_with(*consequences))
+    found = findings(check(lambda bench: None, kind="bench"), ledger=ledger_with(*consequences, blocked_by=blocked_by))
     assert found[0].message == "not started: mesh.every_pair_connects on node2; software.same on node2"
 
 
@@ -489,3 +493,67 @@ def test_a_job_that_does_not_apply_is_a_skip_with_its_reason():
     run = NotHere(**vars(healthy()))
     asked = check(lambda training: None, kind="training", name="training.x")
     assert told(findings(asked, run)) == [("skip", ALL, "the reference job was not started: srun starts it")]
+
+
+def test_a_fail_that_is_worded_like_a_consequence_still_closes_the_gate():
+    """What makes a consequence is the check behind it, and not how the author of a check begins a message."""
+    ledger = ledger_with(
+        ("names.resolve", Verdict.FAIL, "blocked by a firewall of the host"),
+        ("software.same", Verdict.ERROR, "blocked by names.resolve on node2"),
+    )
+    found = findings(check(lambda bench: None, kind="bench"), ledger=ledger)
+    assert told(found) == [("error", ALL, "not started: names.resolve on node2; software.same on node2")]
+
+
+def test_every_consequence_names_the_check_behind_it():
+    """For a node that did not answer, a job that did not start, and a fact or a comparison that another check owns."""
+    run = healthy().unreached("node2", "login refused")
+    consequences = findings(check(raising(BlockedBy("gpu.devices_are_readable"), on=("node1",))), run)
+    consequences += findings(check(lambda cluster: raising(BlockedBy("a.b"))(cluster.nodes[0]), kind="cluster"), run)
+    consequences += findings(check(lambda bench: None, kind="bench"), ledger=ledger_with(("names.x", Verdict.FAIL, "")))
+    assert [(finding.blocked_by, finding.nodes) for finding in consequences] == [
+        (REACH_CHECK, ("node2",)),
+        ("gpu.devices_are_readable", ("node1",)),
+        ("", ("node3",)),
+        (REACH_CHECK, ("node2",)),
+        ("a.b", ("node1", "node3")),
+        ("names.x", ALL),
+    ]
+
+
+def test_a_check_of_the_users_own_gates_nothing():
+    """Not even one that is called like a check of ours; with --prune its nodes are left out like any bad node."""
+    ledger = ledger_with(("names.of_our_racks", Verdict.FAIL, "x"))
+    ledger.site_checks.add("names.of_our_racks")
+    run = healthy()
+    asked = check(lambda bench: None, kind="bench")
+    assert told(findings(asked, run, ledger)) == [("pass", ALL, "site.subject")]
+    assert told(findings(asked, run, ledger, is_pruning=True))[0][:2] == ("error", ("node2",))
+
+
+@pytest.mark.parametrize("kind", ["bench", "training"])
+def test_nodes_that_took_no_part_in_a_job_are_not_measured(kind):
+    """A result of two nodes is no pass of the third, and its view is of the two alone."""
+    took_part = {"node_names": ("node1", "node2")}
+    run = healthy().bench_has(**took_part).training_has(**took_part)
+    seen = []
+
+    def body(**given):
+        seen.extend(node.name for node in given[kind].cluster)
+
+    assert told(findings(check(body, kind=kind), run)) == [
+        ("error", ("node3",), f"not measured: took no part in the {kind}"),
+        ("pass", ("node1", "node2"), "site.subject"),
+    ]
+    assert seen == ["node1", "node2"]
+
+
+def test_nodes_that_no_connection_was_tried_with_are_not_measured():
+    """A mesh of nobody is no pass; one whose members are known, of those."""
+    some = Mesh(edges=2, ok=2, failed=(), node_names=("node1", "node2"))
+    nobody = Mesh(edges=0, ok=0, failed=())
+    asked = check(lambda mesh: None, kind="mesh")
+    run = dataclasses.replace(healthy(), measured_mesh=some)
+    assert told(findings(asked, run))[0] == ("error", ("node3",), "not measured: mesh: the node took no part")
+    run = dataclasses.replace(healthy(), measured_mesh=nobody)
+    assert told(findings(asked, run)) == [("error", ALL, "not measured: mesh: the node took no part")]

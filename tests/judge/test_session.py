@@ -15,6 +15,21 @@ import pytest
 PASSING = 'def test_fine(node):\n    """It is fine.\n\n    Fix: nothing.\n    """\n    assert node.name\n'
 
 
+DECORATED = """
+import functools
+
+def plain(function):
+    @functools.wraps(function)
+    def call(**arguments):
+        return function(**arguments)
+    return call
+
+@plain
+async def test_x(node):
+    assert False
+"""
+
+
 @pytest.fixture
 def site(tmp_path):
     """A folder with a user's own checks, and a way to run pytest on it."""
@@ -27,7 +42,9 @@ def site(tmp_path):
             (tmp_path / name).write_text(text)
 
         def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
-            argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--report-dir={self.report}", *words]
+            # hypothesis costs each of these sessions a second, and none of them uses it.
+            without = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
+            argv = [sys.executable, "-m", "pytest", *without, f"--report-dir={self.report}", *words]
             return subprocess.Popen(
                 argv,
                 cwd=tmp_path,
@@ -86,11 +103,14 @@ def test_a_failing_check_names_the_node_and_the_fix(site):
         ("import pytest; pytest.xfail('known')", 1),
         ("assert False", 1),
         ("node.subjects.clear(); node.network", 3),
+        ("return later()", 3),
+        ("return (1 / 0 for _ in node.name)", 3),
     ],
 )
 def test_whatever_a_check_does_it_is_not_green(site, body, code):
     """A check that breaks, leaves, skips or xfails never ends in 0."""
-    site.write(f'def test_trap(node):\n    """T.\n\n    Fix: f.\n    """\n    {body}\n')
+    later = "async def later():\n    assert False\n\n\n"
+    site.write(f'{later}def test_trap(node):\n    """T.\n\n    Fix: f.\n    """\n    {body}\n')
 
     seen, output = site.run("--hosts=local", "test_site.py")
 
@@ -114,6 +134,9 @@ def test_whatever_a_check_does_it_is_not_green(site, body, code):
         (("--settings=/nowhere.toml",), 4),
         (("--from=/nowhere",), 4),
         (("--no-such-option",), 4),
+        (("--from=",), 4),
+        (("--from=.",), 4),
+        (("--assert=plain",), 4),
     ],
 )
 def test_what_pytest_would_call_fine_is_not(site, words, code):
@@ -153,6 +176,9 @@ def test_a_skip_mark_is_a_skip_with_its_reason(site):
         "class TestX:\n    def test_x(self, node):\n        pass\n",
         "import pytest\n@pytest.mark.parametrize('x', [1])\ndef test_x(node, x):\n    pass\n",
         "import pytest\n@pytest.fixture\ndef mine(node):\n    return 1\ndef test_x(mine):\n    pass\n",
+        "async def test_x(node):\n    assert False\n",
+        "async def test_x(node):\n    yield\n",
+        DECORATED,
     ],
 )
 def test_shapes_that_cannot_be_judged_are_refused(site, text):
@@ -280,3 +306,119 @@ def test_preflight_run_ignores_the_configuration_around_it(site):
 
     assert process.returncode == 0, process.stdout + process.stderr
     assert site.document()["ledger"]["judged"] > 10
+
+
+MORE = "def test_more(node):\n    pass\n"
+LOSSES = {
+    "-k": (("-k", "fine"), "", MORE, "-k"),
+    "-m": (("-m", "not advisory"), "", "import pytest\n@pytest.mark.advisory\n" + MORE, "-m"),
+    "--deselect": (("--deselect=test_more.py::test_more",), "", MORE, "--deselect"),
+    "--ignore": (("--ignore=test_more.py",), "", MORE, "--ignore"),
+    "collect_ignore": ((), "collect_ignore = ['test_more.py']", MORE, "not collected"),
+    "dropped": ((), "def pytest_collection_modifyitems(items):\n    items[:] = items[:1]", MORE, "not collected"),
+    "ignored by a hook": (
+        (),
+        "def pytest_ignore_collect(collection_path):\n    return True if 'more' in collection_path.name else None",
+        MORE,
+        "not collected",
+    ),
+    "skip": ((), "", "import pytest\npytest.skip('later', allow_module_level=True)\n" + MORE, "skipped: later"),
+    "importorskip": (
+        (),
+        "",
+        "import pytest\npytest.importorskip('nowhere')\n" + MORE,
+        "skipped: could not import 'nowhere': No module named 'nowhere'",
+    ),
+    "python_functions": (("-o", "python_functions=test_f*"), "", MORE, "not collected"),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_check_that_was_not_collected_is_counted_and_said(site, loss):
+    """However it was kept from being asked: it is not asked, by that reason, and not simply gone."""
+    words, conftest, more, reason = LOSSES[loss]
+    site.write(PASSING, "test_a_site.py")
+    site.write(more, "test_more.py")
+    site.write(conftest, "conftest.py")
+
+    code, output = site.run("--hosts=local", *words, ".")
+
+    assert code == 0, output
+    assert site.document()["ledger"] == {"expected": 1, "judged": 1, "not_asked": 1}
+    assert site.document()["not_asked"] == {reason: ["more.more"]}
+    assert f"1 check not asked ({reason}" in output
+
+
+def test_what_a_profile_leaves_out_is_said_with_its_name(site):
+    """Beside what -k left out."""
+    site.write(PASSING + "\n\n" + PASSING.replace("node", "bench").replace("fine", "fast") + "\n\n" + MORE)
+
+    code, output = site.run("--hosts=local", "--preflight-profile=quick", "-k", "not more", "test_site.py")
+
+    assert code == 0, output
+    assert site.document()["not_asked"] == {"-k": ["site.more"], "profile quick": ["site.fast"]}
+
+
+def test_the_checks_of_a_file_that_cannot_be_collected_are_errors(site):
+    """Each of them, by its id: they were asked, and not measured."""
+    site.write("import nowhere_to_be_found\n\n" + MORE, "test_broken.py")
+
+    code, output = site.run("--hosts=local", "test_broken.py")
+
+    assert code == 3, output
+    (finding,) = site.document()["findings"]
+    assert (finding["check"], finding["verdict"]) == ("broken.more", "error")
+    assert "test_broken.py could not be collected" in finding["message"]
+
+
+def test_without_assert_statements_nothing_is_judged(site):
+    """python -O leaves them out of every check."""
+    site.write(PASSING.replace("assert node.name", "assert not node.name"))
+
+    code, output = site.run("--hosts=local", "test_site.py", PYTHONOPTIMIZE="1")
+
+    assert code == 4, output
+    assert "python -O" in output
+    assert site.run("--co", "test_site.py", PYTHONOPTIMIZE="1")[0] == 0
+
+
+def test_a_check_file_of_the_users_own_gates_no_job(site):
+    """Not by its name either: the bench is started, and the reason it gives is its own."""
+    bad = 'def test_of_our_racks(cluster):\n    """R.\n\n    Fix: f.\n    """\n    assert False, "no rack"\n'
+    site.write(bad, "test_names.py")
+    site.write('def test_fast(bench):\n    """F.\n\n    Fix: f.\n    """\n    assert bench.names\n', "test_fast.py")
+
+    code, output = site.run("--hosts=local", "--backend=nccl", ".")
+
+    assert code == 1, output
+    messages = {finding["check"]: finding["message"] for finding in site.document()["findings"]}
+    assert messages["names.of_our_racks"] == "no rack"
+    assert "not started" not in messages["fast.fast"]
+
+
+def test_hosts_beside_a_stored_run_are_refused(site):
+    """One of the two would be ignored; an empty value is an unset variable of a script."""
+    site.write(PASSING)
+    assert site.run("--hosts=local", "test_site.py")[0] == 0
+
+    for words in (("--hosts=local", f"--from={site.report}"), ("--from=",), ("--hosts=",), ("--from= ",)):
+        code, output = site.run(*words, "test_site.py")
+        assert code == 4, output
+        assert "--hosts with --from" in output or "is empty" in output
+    assert site.run(f"--from={site.report}", "test_site.py")[0] == 0
+
+
+def test_a_stored_run_is_judged_again_with_its_time_and_its_source_said(site):
+    """And nothing of it is changed, not even where the report goes to the same folder."""
+    site.write(PASSING)
+    assert site.run("--hosts=local", "test_site.py")[0] == 0
+    before = site.document()
+
+    code, output = site.run(f"--from={site.report}", "test_site.py")
+
+    assert code == 0, output
+    after = site.document()
+    assert after["run"]["started"] == before["run"]["started"]
+    assert after["nodes"] == before["nodes"]
+    assert after["notes"] == [f"judged from {site.report}"]
+    assert (site.report / "facts" / "local.json").is_file()

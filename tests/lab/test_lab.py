@@ -134,11 +134,13 @@ def test_a_command_that_takes_too_long_is_killed(lab3):
     assert "sleep" not in str([Path(f"/proc/{pid}/cmdline").read_text() for pid in lab3.controller.members()])
 
 
+@pytest.mark.exclusive
 def test_a_shaped_link_gives_what_its_rate_allows(lab3):
     """One TCP stream reads 0.94 to 0.97 of a 1 Gbit link: headers take the rest."""
     assert 0.94 <= iperf3_ratio(lab3, "node1", "node2", 1e9) <= 0.97
 
 
+@pytest.mark.exclusive
 def test_each_direction_is_shaped_on_its_own(make_lab):
     """A host whose egress is limited on a running lab sends slowly and still receives at full rate."""
     lab = make_lab(hosts=2)

@@ -166,3 +166,12 @@ def test_the_order_of_findings_does_not_matter(verdicts):
     findings = [Finding("a.b", verdict, ("n1",), "m") for verdict in verdicts]
     assert worst(findings) is worst(reversed(findings))
     assert worst([]) is Verdict.SKIP
+
+
+def test_what_is_left_out_is_kept_by_its_first_reason():
+    """A check that a profile left out is not counted again for what came later."""
+    ledger = Ledger()
+    for check, reason in (("a.b", "profile quick"), ("c.d", "-k"), ("a.b", "-k"), ("e.f", "-k")):
+        ledger.leave_out(check, reason)
+    assert ledger.left_out() == {"profile quick": ("a.b",), "-k": ("c.d", "e.f")}
+    assert (ledger.expected, ledger.exit_code()) == (set(), 5)

@@ -23,7 +23,9 @@ def pairwise(*gbytes_per_s):
     """Streams between a ring of nodes n000, n001, ..., one each way, of which each node sends one at this rate."""
     count = len(gbytes_per_s)
     return [
-        Stream(f"n{i:03d}", f"n{(i + d) % count:03d}", d, rate) for d in (1, 2) for i, rate in enumerate(gbytes_per_s)
+        Stream(source=f"n{i:03d}", target=f"n{(i + d) % count:03d}", shift=d, gbytes_per_s=rate)
+        for d in (1, 2)
+        for i, rate in enumerate(gbytes_per_s)
     ]
 
 
@@ -112,7 +114,10 @@ def test_expected_is_none_for_one_node_or_when_nothing_is_known():
 
 def test_fast_tcp_is_expected_to_do_what_a_processor_drives():
     """On 100 Gbit TCP the streams lower the expectation, not the bound; on 10 Gbit they do not."""
-    streams = [Stream("a", "b", 1, 0.6), Stream("b", "a", 1, 0.6)]
+    streams = [
+        Stream(source="a", target="b", shift=1, gbytes_per_s=0.6),
+        Stream(source="b", target="a", shift=1, gbytes_per_s=0.6),
+    ]
     fast, sure = (Nic("e", 100, "TCP", 9000),), (Nic("e", 10, "TCP", 9000),)
     found = expected.expected({"a": fast, "b": fast}, streams, world_size=2, ranks_per_node=1)
     assert found.busbw_gbytes_per_s == pytest.approx(0.6)

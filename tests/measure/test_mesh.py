@@ -95,7 +95,7 @@ def test_a_node_without_a_result_is_blamed_alone():
 
 def edges(*failed, reason="filtered"):
     """Failed edges from pairs."""
-    return [Edge(source, target, 1, reason) for source, target in failed]
+    return [Edge(source=source, target=target, port=1, reason=reason) for source, target in failed]
 
 
 @pytest.mark.parametrize("count", [3, 5, 128, 512])

@@ -45,4 +45,4 @@ def test_without_a_peer_for_anybody_nothing_is_measured(name, counts):
 def test_the_ranks_are_told_names_and_numbers():
     """As their settings want it."""
     rounds = scope.rounds("inter", placed(a=1, b=1))
-    assert scope.told(rounds) == [[{"name": "one rank a node", "ranks": [0, 1]}]]
+    assert scope.as_settings(rounds) == [[{"name": "one rank a node", "ranks": [0, 1]}]]

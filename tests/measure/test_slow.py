@@ -143,13 +143,27 @@ def test_one_slow_node_is_always_found_and_nobody_else(count, share, direction, 
 def test_a_slow_node_tells_its_figure_and_its_peers():
     """The message can say how slow, beside what is usual."""
     _, found = searched(names(3), Network(egress={"n0001": 0.2}, ingress={"n0001": 0.25}))
-    assert found == (Slow(("n0001",), "both", pytest.approx(0.024), pytest.approx(0.12)),)
+    assert found == (
+        Slow(
+            nodes=("n0001",),
+            direction="both",
+            gbytes_per_s=pytest.approx(0.024),
+            peers_gbytes_per_s=pytest.approx(0.12),
+        ),
+    )
 
 
 def test_two_nodes_name_the_pair():
     """Which of two is to blame no stream tells: the slow direction names both."""
     _, found = searched(names(2), Network(egress={"n0001": 0.2}))
-    assert found == (Slow(("n0001", "n0000"), "path", pytest.approx(0.024), pytest.approx(0.12)),)
+    assert found == (
+        Slow(
+            nodes=("n0001", "n0000"),
+            direction="path",
+            gbytes_per_s=pytest.approx(0.024),
+            peers_gbytes_per_s=pytest.approx(0.12),
+        ),
+    )
     assert searched(names(2), Network(egress={"n0000": 0.2}, ingress={"n0000": 0.2}))[1] == ()
 
 

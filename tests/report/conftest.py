@@ -49,11 +49,15 @@ def full_report(make_report, bench, training):
         ),
         Finding("network.mtu_is_the_same", Verdict.PASS, ("node1", "node2"), "The MTU is the same"),
         Finding(
-            "bench.is_fast", Verdict.ERROR, ("node1", "node2", "node3"), "not started: network.mtu_is_the_same on node3"
+            "bench.is_fast",
+            Verdict.ERROR,
+            ("node1", "node2", "node3"),
+            "not started: network.mtu_is_the_same on node3",
+            blocked_by="network.mtu_is_the_same",
         ),
         Finding("limits.nofile", Verdict.WARN, ("node2",), "nofile is 1024", "ulimit -n 65536", seconds=0.25),
         Finding("gpu.driver", Verdict.SKIP, ("node1", "node2", "node3"), "no GPU on any node"),
-        mesh=Mesh(6, 5, (Edge("node1", "node3", 40001, "filtered"),)),
+        mesh=Mesh(edges=6, ok=5, failed=(Edge(source="node1", target="node3", port=40001, reason="filtered"),)),
         bench=bench,
         training=training,
         stages={"facts": 1.25, "mesh": 0.5},
@@ -96,8 +100,10 @@ def bench():
         world_size=3,
         nodes=3,
         results=(small, large),
-        expected=Expected(0.1196, None, ("raw TCP stream 0.1196 GB/s",)),
-        slow=(Slow(("node3",), "egress", 0.02, 0.119),),
+        expected=Expected(
+            busbw_gbytes_per_s=0.1196, bound_gbytes_per_s=None, derivation=("raw TCP stream 0.1196 GB/s",)
+        ),
+        slow=(Slow(nodes=("node3",), direction="egress", gbytes_per_s=0.02, peers_gbytes_per_s=0.119),),
     )
 
 
@@ -105,10 +111,21 @@ def bench():
 def training():
     """Three ranks, the last one slow."""
     ranks = tuple(
-        TrainedRank(rank, f"node{rank + 1}", "cpu", 0.1 + 0.1 * (rank == 2), 0.2, "abc", 0.0, 0.0, 1.5, True)
+        TrainedRank(
+            rank=rank,
+            node=f"node{rank + 1}",
+            device="cpu",
+            step_seconds_median=0.1 + 0.1 * (rank == 2),
+            step_seconds_p95=0.2,
+            parameters_digest="abc",
+            gradient_error=0.0,
+            parameters_error=0.0,
+            import_seconds=1.5,
+            finite=True,
+        )
         for rank in range(3)
     )
-    return Training("direct", 3, (4.17, 3.0, 2.31), ranks)
+    return Training(launcher="direct", world_size=3, losses=(4.17, 3.0, 2.31), ranks=ranks)
 
 
 @pytest.fixture
@@ -128,7 +145,10 @@ def make_hostile(make_report, bench, training):
             )
             for verdict in Verdict
         )
-        streams = (Stream(text, "node1", 1, 1.0), Stream("node1", text, 1, 0.4))
+        streams = (
+            Stream(source=text, target="node1", shift=1, gbytes_per_s=1.0),
+            Stream(source="node1", target=text, shift=1, gbytes_per_s=0.4),
+        )
         return make_report(
             *findings,
             run=RunInfo(id=text, started=text, seconds=1.0, command=(text,), version=text),
@@ -136,13 +156,18 @@ def make_hostile(make_report, bench, training):
                 text: NodeInfo(host=text, address=text, reached=True),
                 "node1": NodeInfo(host="h", address="a", reached=True),
             },
-            mesh=Mesh(2, 0, (Edge(text, text, 1, "reset", text),), unmeasured={text: text}),
+            mesh=Mesh(
+                edges=2,
+                ok=0,
+                failed=(Edge(source=text, target=text, port=1, reason="reset", detail=text),),
+                unmeasured={text: text},
+            ),
             bench=replace(
                 bench,
                 backend=text,
                 results=tuple(replace(result, op=text, dtype=text) for result in bench.results),
-                expected=Expected(1.0, None, (text,)),
-                slow=(Slow((text,), "both", 1.0, 2.0),),
+                expected=Expected(busbw_gbytes_per_s=1.0, bound_gbytes_per_s=None, derivation=(text,)),
+                slow=(Slow(nodes=(text,), direction="both", gbytes_per_s=1.0, peers_gbytes_per_s=2.0),),
                 streams=streams,
                 not_measured=text,
                 not_measured_nodes=(text,),
@@ -198,12 +223,12 @@ def planted(make_report, bench, training):
         ),
         Finding(cause, Verdict.PASS, ("node1", "node2"), "The training interface has the same MTU on every node."),
         *(
-            Finding(f"bench.check{number}", Verdict.ERROR, names, f"not started: {cause} on node3")
+            Finding(f"bench.check{number}", Verdict.ERROR, names, f"not started: {cause} on node3", blocked_by=cause)
             for number in range(6)
         ),
         *(Finding(f"names.check{number}", Verdict.PASS, names, "Names are resolved.") for number in range(30)),
         *(Finding(f"gpu.check{number}", Verdict.SKIP, names, "no GPU on any node") for number in range(12)),
-        mesh=Mesh(6, 6, ()),
+        mesh=Mesh(edges=6, ok=6, failed=()),
         bench=bench,
         training=training,
         stages={"facts": 0.4, "mesh": 0.1},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.ledger.findings import Finding, Verdict, Where
-from preflight.report.causes import causes, counts_of_nodes, nodes_told, worst_of_nodes
+from preflight.report.causes import causes, counts_of_nodes, nodes_text, worst_of_nodes
 from preflight.report.document import Counts
 
 THREE = ("node1", "node2", "node3")
@@ -12,7 +12,10 @@ THREE = ("node1", "node2", "node3")
 def test_the_messages_of_a_check_share_a_card_and_consequences_come_last(make_report):
     """One card for a check with three messages, one for all checks that a cause blocks."""
     report = make_report(
-        *(Finding(f"b.c{number}", Verdict.ERROR, THREE, "blocked by a.b on node3: x") for number in range(4)),
+        *(
+            Finding(f"b.c{number}", Verdict.ERROR, THREE, "blocked by a.b on node3: x", blocked_by="a.b")
+            for number in range(4)
+        ),
         *(
             Finding("a.b", Verdict.ERROR, (name,), f"said {name}", "do it", (Where("f", 1),))
             for name in reversed(THREE)
@@ -60,9 +63,9 @@ def test_in_a_run_cut_short_no_node_looks_good(make_report):
 def test_nodes_are_folded_and_long_lists_cut(make_report):
     """All of three are said so; a list that folds badly keeps its number."""
     report = make_report(size=300)
-    assert nodes_told(report, ("node1", "node2"), most=40) == "node[1-2]"
-    assert nodes_told(report, report.nodes, most=40) == "all 300 nodes"
-    assert nodes_told(report, (), most=40) == "no node"
-    cut = nodes_told(report, tuple(report.nodes)[::2], most=40)
+    assert nodes_text(report, ("node1", "node2"), most=40) == "node[1-2]"
+    assert nodes_text(report, report.nodes, most=40) == "all 300 nodes"
+    assert nodes_text(report, (), most=40) == "no node"
+    cut = nodes_text(report, tuple(report.nodes)[::2], most=40)
     assert cut.endswith("... (150 nodes)")
     assert len(cut) < 44

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from preflight.ledger.findings import Verdict
-from preflight.report.changes import Changes, Drift, FactChange, FindingChange, change_lines, drift_told, heading
+from preflight.report.changes import Changes, Drift, FactChange, FindingChange, change_lines, drift_text, heading
 
 DRIFT = Drift("all_reduce", 1 << 20, "float32", "blocking", True, 1.0, 0.98, 1.02, 0.8, 0.79, 0.81)
 BROKEN = FindingChange(("a.b",), ("node1", "node2"), Verdict.PASS, Verdict.FAIL, "it is off")
@@ -19,9 +19,9 @@ BROKEN = FindingChange(("a.b",), ("node1", "node2"), Verdict.PASS, Verdict.FAIL,
 def test_a_drift_counts_only_where_the_intervals_do_not_meet(low, now, high, words):
     """Touching ones are the noise of one run or the other."""
     drift = msgspec.structs.replace(DRIFT, now_low_gbytes_per_s=low, now_gbytes_per_s=now, now_high_gbytes_per_s=high)
-    assert drift.told == words
-    assert drift_told(drift).endswith(words)
-    assert f"1 (0.98 to 1.02) -> {now:.4g} ({low:.4g} to {high:.4g}) GB/s" in drift_told(drift)
+    assert drift.trend == words
+    assert drift_text(drift).endswith(words)
+    assert f"1 (0.98 to 1.02) -> {now:.4g} ({low:.4g} to {high:.4g}) GB/s" in drift_text(drift)
 
 
 def test_the_heading_counts_each_kind():

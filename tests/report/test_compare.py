@@ -46,7 +46,8 @@ def test_a_cell_is_of_one_kind(make_report, before, now, kind):
 def test_cells_that_went_the_same_way_are_one_change(make_report):
     """Nodes of one message together, checks of one error together, consequences last."""
     then = make_report(finding(PASS, "node1", "node2"), finding(PASS, "node1", check="c.d"))
-    blocked = [finding(ERROR, "node1", message="not started: a.b on node2", check=name) for name in ("c.d", "e.f")]
+    words = "not started: a.b on node2"
+    blocked = [finding(ERROR, "node1", message=words, check=name, blocked_by="a.b") for name in ("c.d", "e.f")]
     now = make_report(finding(FAIL, "node2", message="off"), finding(PASS, "node1"), *blocked)
     first, *rest = changes(Snapshot(then), Snapshot(now)).new
     assert (first.checks, first.nodes, first.message) == (("a.b",), ("node2",), "off")
@@ -76,7 +77,7 @@ def test_bandwidth_is_compared_at_the_same_size_only(make_report, bench):
     then = Snapshot(make_report(bench=bench))
     now = Snapshot(make_report(bench=msgspec.structs.replace(bench, results=(other, slower))))
     (drift,) = changes(then, now).bandwidth
-    assert (drift.bytes, drift.told) == (second.bytes, "slower")
+    assert (drift.bytes, drift.trend) == (second.bytes, "slower")
     assert (drift.before_low_gbytes_per_s, drift.now_gbytes_per_s) == (second.busbw_low_gbytes_per_s, 0.05)
 
 

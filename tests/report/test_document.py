@@ -156,3 +156,12 @@ def test_deleting_or_spoiling_any_cell_of_a_passing_report_is_noticed(make_repor
         document["findings"][index]["verdict"] = data.draw(st.sampled_from(["fail", "error", "warn", "PASS", None, 0]))
     with pytest.raises(UsageError):
         from_document(document)
+
+
+def test_a_report_of_an_earlier_version_is_readable(make_report):
+    """Without the checks behind consequences, and without what left checks out."""
+    document = to_document(make_report(Finding("a.b", Verdict.ERROR, ("node1",), "m", blocked_by="c.d")))
+    assert document["findings"][0]["blocked_by"] == "c.d"
+    del document["findings"][0]["blocked_by"], document["not_asked"]
+    report = from_document(document)
+    assert (report.findings[0].blocked_by, report.not_asked) == ("", {})

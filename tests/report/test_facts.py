@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.report.facts import ROWS, compared
-from preflight.report.facts import told as every_row
+from preflight.report.facts import row_values as every_row
 from preflight.testing import healthy, roce
 from preflight.testing.hardware import ABSENT
 from tests.checks.samples import with_second_address

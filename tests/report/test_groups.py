@@ -1,14 +1,15 @@
 """Is one cause told once?"""
 
 from preflight.ledger.findings import Finding, Verdict
-from preflight.report.groups import checks_by_verdict, groups, in_order
+from preflight.report.document import Counts
+from preflight.report.groups import checks_by_verdict, groups, in_order, not_asked_text
 
 
 def test_findings_of_one_message_are_one_group(make_report):
     """Sixty checks blocked by one host are one thing to a reader; nodes come in HOSTS order."""
     report = make_report(
-        Finding("a.a", Verdict.ERROR, ("node3",), "blocked by x"),
-        Finding("b.b", Verdict.ERROR, ("node1", "node3"), "blocked by x"),
+        Finding("a.a", Verdict.ERROR, ("node3",), "blocked by x", blocked_by="x"),
+        Finding("b.b", Verdict.ERROR, ("node1", "node3"), "blocked by x", blocked_by="x"),
         Finding("c.c", Verdict.ERROR, ("node2",), "not measured: nvidia-smi timed out"),
     )
     cause, consequence = groups(report, Verdict.ERROR)
@@ -56,3 +57,25 @@ def test_a_check_is_counted_once_under_its_worst_verdict(make_report):
 def test_names_come_in_the_order_of_the_hosts(make_report):
     """A stranger comes last."""
     assert in_order(make_report(size=12), ["x", "node10", "node2", "node2"]) == ("node2", "node10", "x")
+
+
+def test_an_error_that_is_only_worded_like_a_consequence_is_a_cause(make_report):
+    """The check behind it makes a consequence, and not the first words of a message."""
+    report = make_report(
+        Finding("a.a", Verdict.ERROR, ("node1",), "blocked by a firewall"),
+        Finding("b.b", Verdict.ERROR, ("node1",), "blocked by a firewall", blocked_by="x.y"),
+    )
+    assert [(group.checks, group.is_consequence) for group in groups(report, Verdict.ERROR)] == [
+        (("a.a",), False),
+        (("b.b",), True),
+    ]
+
+
+def test_what_left_checks_out_is_said_with_how_many(make_report):
+    """One reason without repeating the number, several with theirs, and none in a report that holds none."""
+    counts = Counts(expected=0, judged=0, not_asked=3)
+    several = {"--ignore": ("c.d",), "-k": ("a.a", "a.b")}
+    assert not_asked_text(make_report()) == ""
+    assert not_asked_text(make_report(ledger=counts)) == "3 checks not asked"
+    assert not_asked_text(make_report(ledger=counts, not_asked={"-k": ("a", "b", "c")})) == "3 checks not asked (-k)"
+    assert not_asked_text(make_report(ledger=counts, not_asked=several)) == "3 checks not asked (2: -k, 1: --ignore)"

@@ -134,12 +134,12 @@ def test_many_nodes_become_a_band_that_the_filter_redraws(show, make_report):
     width, height = window.run(box)
     assert width >= 2
     assert height >= 12
-    assert window.run("return document.querySelector('.line .told').textContent") == "fail node077 · pass 511"
+    assert window.run("return document.querySelector('.line .summary').textContent") == "fail node077 · pass 511"
     window.run(TYPE, "who", "node07")
-    assert window.run("return document.querySelector('.line .told').textContent") == "fail 1 · pass 9"
+    assert window.run("return document.querySelector('.line .summary').textContent") == "fail 1 · pass 9"
     assert window.run(box)[0] > 10 * width
     window.run(TYPE, "who", "")
-    assert window.run("return document.querySelector('.line .told').textContent") == "fail node077 · pass 511"
+    assert window.run("return document.querySelector('.line .summary').textContent") == "fail node077 · pass 511"
 
 
 def test_a_row_opens_by_keyboard(show, planted):

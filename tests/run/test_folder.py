@@ -11,7 +11,7 @@ from preflight.launch.job import Starting
 from preflight.options.options import Options
 from preflight.report import FILES
 from preflight.report.json import read_json
-from preflight.run import folder
+from preflight.run import folder, live
 from tests.judge.test_session import site
 
 __all__ = ["site"]
@@ -50,7 +50,7 @@ def test_no_name_leaves_the_folder(name, file):
 def test_a_host_is_told_as_it_was_addressed(written):
     """User and port included, for whoever wants to log in."""
     (host,) = parse_hosts(written)
-    assert folder._written(host) == {"local": "127.0.0.1"}.get(written, written)
+    assert live.written(host) == {"local": "127.0.0.1"}.get(written, written)
 
 
 def test_a_run_leaves_every_file_whole(site):
@@ -73,3 +73,14 @@ def test_a_report_that_cannot_be_written_is_an_error(site):
     code, output = site.run("--hosts=local", "test_site.py")
     assert code == 3
     assert "the report could not be written" in output
+
+
+def test_facts_of_an_earlier_run_in_the_same_folder_are_removed(site):
+    """They would be judged as if they belonged to this run; other files of the folder stay."""
+    site.write(PASSING)
+    (site.report / "facts").mkdir(parents=True)
+    for name in ("facts/node9.json", "facts/notes.txt"):
+        (site.report / name).write_text("{}")
+    code, output = site.run("--hosts=local", "test_site.py")
+    assert code == 0, output
+    assert sorted(path.name for path in (site.report / "facts").iterdir()) == ["local.json", "notes.txt"]

@@ -10,6 +10,7 @@ from preflight.launch.job import Start, Starting
 from preflight.ledger.findings import Where
 from preflight.options.options import Options
 from preflight.run.live import Run
+from preflight.run.source import Measurements
 from preflight.testing import FakeRun, healthy, roce
 from preflight.testing.hardware import gpus
 
@@ -83,3 +84,14 @@ def test_files_that_cannot_start_the_job_are_no_failure_of_the_nodes():
         with pytest.raises(NotApplicable, match=why):
             run_of(healthy(), starting=starting).training()
     assert run_of(roce(2), hosts="node[1-2]", starting=deepspeed).not_started() == ""
+
+
+def test_a_run_holds_what_the_report_needs_before_anything_was_measured():
+    """Every host as it was written, none reached; asking for measurements starts no job."""
+    run = Run(Options(hosts=parse_hosts("ada@node[1-2]")))
+    assert run.measured() == Measurements()
+    assert {name: (info.host, info.reached) for name, info in run.node_infos().items()} == {
+        "node1": ("ada@node1", False),
+        "node2": ("ada@node2", False),
+    }
+    assert 0 <= run.seconds < 60

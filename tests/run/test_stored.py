@@ -14,7 +14,7 @@ from preflight.judge.judge import Judge
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.report.document import Counts, NodeInfo, RunInfo, RunReport
-from preflight.report.json import write_json
+from preflight.report.json import read_json, write_json
 from preflight.run import stored
 from preflight.settings import Settings
 from preflight.testing import FakeRun, healthy, roce
@@ -81,6 +81,37 @@ def test_a_node_without_facts_was_not_reached(tmp_path):
     assert source.names == ("node1", "node2", "node3")
     (tmp_path / "facts" / "node3.json").unlink()
     assert set(stored.load(tmp_path, "auto").failures) == {"node2", "node3"}
+
+
+def test_facts_that_an_earlier_run_left_in_the_folder_are_not_judged(tmp_path):
+    """Neither those of a node that this run did not reach, nor any of a run that did not come to its end."""
+    run = healthy()
+    written(run, tmp_path)
+    report = read_json(tmp_path / "report.json")
+    nodes = {**report.nodes, "node2": msgspec.structs.replace(report.nodes["node2"], reached=False)}
+    write_json(tmp_path / "report.json", msgspec.structs.replace(report, nodes=nodes))
+    source = stored.load(tmp_path, "auto")
+    assert source.failures == {"node2": "not reached in the stored run"}
+    assert [node.name for node in source.cluster] == ["node1", "node3"]
+    cut = msgspec.structs.replace(report, finished=False, verdict=Verdict.ERROR, exit_code=3)
+    write_json(tmp_path / "report.json", cut)
+    source = stored.load(tmp_path, "auto")
+    assert source.failures == dict.fromkeys(run.names, "the stored run did not finish")
+    judged = Judge(source, Ledger(), Settings()).judge(check("reach.every_node_answers"))
+    assert {finding.verdict for finding in judged} == {Verdict.ERROR}
+
+
+def test_a_stored_run_holds_what_the_report_needs(tmp_path):
+    """Its own time, nodes and measurements, and where it was read from; facts and logs stay in their folder."""
+    run = healthy()
+    source = stored.load(written(run, tmp_path), "auto")
+    source.open()
+    source.close()
+    assert (source.started, source.seconds) == ("2030-01-02T03:04:05+00:00", 0.0)
+    assert source.notes == (f"judged from {tmp_path}",)
+    assert source.measured().mesh == run.measured_mesh
+    assert tuple(source.node_infos()) == run.names
+    assert (source.documents, source.logs) == ({}, {})
 
 
 def test_the_training_tells_where_its_ranks_ran(tmp_path):

@@ -36,7 +36,7 @@ def test_the_clusters_differ_in_their_fabric(run, gpus, layer):
 def test_large_clusters_have_addresses_of_their_own():
     """Beyond 255 nodes the subnet grows with them."""
     run = healthy(300)
-    assert len({node.best_address() for node in run.cluster}) == 300
+    assert len({node.address_for_peers() for node in run.cluster}) == 300
     assert len({node.network.interface("eth0").subnet() for node in run.cluster}) == 1
 
 

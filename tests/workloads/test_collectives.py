@@ -207,6 +207,16 @@ def test_each_rank_joins_and_ends(by_variables):
         assert records[-1] == {"record": "done"}
 
 
+def test_figures_and_fields_of_a_result_are_the_same(by_variables):
+    """What a rank measures and the report has no field for would be lost, a field that no rank fills stay empty."""
+    fields = set(Result.__struct_fields__)
+    figures = set(collectives.summary([0.1, 0.2], size_bytes=8, bus_factor=1.0))
+    assert figures <= fields
+    (record,) = of_kind(by_variables[0], "result")
+    assert set(record) - {"record"} == fields
+    assert figures <= set(record)
+
+
 def test_an_iteration_takes_as_long_as_its_slowest_rank(by_variables):
     """The result's figures are those of the maximum over ranks of each iteration, and rank 0 alone sends it."""
     (result,) = [as_result(record) for record in of_kind(by_variables[0], "result")]

@@ -12,12 +12,6 @@ from preflight.facts.cluster import Cluster
 from preflight.results import Bench, Device, Expected, Result, Slow, same_measurement
 from preflight.tables import devices
 
-# Collectives that are as fast as the links: Gloo's others have a ceiling of their own (its broadcast is a tree whose
-# root sends to several at once), and all_to_all, gather and scatter load them unevenly.
-GATED = {
-    "gloo": ("all_reduce", "sendrecv"),
-    "nccl": ("all_reduce", "broadcast", "sendrecv", "reduce", "all_gather", "reduce_scatter"),
-}
 IMPORT_SECONDS = 10.0  # below it no rank waits long enough to time out, however the ranks differ
 # Below both, what is measured is how an operation starts.
 PLATEAU_SECONDS = 0.02
@@ -59,9 +53,7 @@ class BenchView:
 
     def gated(self) -> tuple[Result, ...]:
         """The other collectives whose bandwidth is the links', each at its largest size."""
-        gated = GATED["nccl" if self.result.backend == "nccl" else "gloo"]
-        if self.result.backend != "nccl" and self.result.world_size == 2:
-            gated = (*gated, "broadcast")
+        gated = self.result.link_bound_operations()
         found = tuple(self.result.result(name) for name in self.others() if name in gated)
         if not found:
             raise NotApplicable(f"on {self.result.backend} only {', '.join(gated)} are as fast as the links")

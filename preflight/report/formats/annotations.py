@@ -22,14 +22,14 @@ def github_text(findings: Iterable[Finding]) -> str:
     """A workflow command for each line that a finding points at."""
     return "".join(
         f"::{GITHUB[finding.verdict]} file={_property(where.file)},line={max(where.line, 1)}"
-        f",title={_property(finding.check)}::{_data(_told(finding))}\n"
+        f",title={_property(finding.check)}::{_data(_message(finding))}\n"
         for finding in findings
         if finding.verdict in GITHUB
         for where in finding.where[:PLACES]
     )
 
 
-def _told(finding: Finding) -> str:
+def _message(finding: Finding) -> str:
     nodes = f"{fold(finding.nodes)}: " if finding.nodes else ""
     fix = f"\nFix: {finding.fix}" if finding.fix else ""
     return printable(f"{nodes}{finding.message}{fix}", keep_newlines=True)
@@ -46,10 +46,10 @@ def _property(text: str) -> str:
 
 def sarif_text(findings: Iterable[Finding]) -> str:
     """The findings as a SARIF log, which code scanning of GitHub, GitLab and editors read."""
-    told = [finding for finding in findings if finding.verdict in SARIF]
-    rules = [{"id": rule} for rule in dict.fromkeys(finding.check for finding in told)]
+    shown = [finding for finding in findings if finding.verdict in SARIF]
+    rules = [{"id": rule} for rule in dict.fromkeys(finding.check for finding in shown)]
     driver = {"name": "preflight", "version": __version__, "rules": rules}
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": [_result(one) for one in told]}
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": [_result(one) for one in shown]}
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
@@ -57,7 +57,7 @@ def _result(finding: Finding) -> dict[str, Any]:
     return {
         "ruleId": finding.check,
         "level": SARIF[finding.verdict],
-        "message": {"text": _told(finding)},
+        "message": {"text": _message(finding)},
         "locations": [_location(where) for where in finding.where],
     }
 

@@ -66,7 +66,7 @@ def _hostfile(report: RunReport, nodes: tuple[str, ...], which: str) -> str:
         lines.append("# no node was measured to the end")
     for node in nodes:
         host = report.nodes[node].host
-        # A name that is none would be read as an option or a command by whoever takes the list.
+        # A name that is none would be read as an option or a command by the program that takes the list.
         lines.append(host if ADDRESS.fullmatch(host) else f"# not a host name: {printable(host)}")
     return "\n".join(lines) + "\n"
 

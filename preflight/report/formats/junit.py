@@ -65,7 +65,7 @@ def _suite(report: RunReport, subject: str, findings: list[Finding], number: int
         },
     )
     properties = ET.SubElement(suite, "properties")
-    told = {
+    values = {
         "run": report.run.id,
         "version": report.run.version,
         "command": " ".join(report.run.command),
@@ -74,8 +74,8 @@ def _suite(report: RunReport, subject: str, findings: list[Finding], number: int
     }
     for node in in_order(report, (node for finding in findings for node in finding.nodes)):
         info = report.nodes.get(node)
-        told[f"node {node}"] = f"{info.address} {'reached' if info.reached else 'not reached'}" if info else "unknown"
-    for key, value in told.items():
+        values[f"node {node}"] = f"{info.address} {'reached' if info.reached else 'not reached'}" if info else "unknown"
+    for key, value in values.items():
         ET.SubElement(properties, "property", {"name": printable(key), "value": printable(value)})
     taken: dict[str, int] = {}
     for finding in findings:

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator
 
 from preflight.ledger.findings import Verdict
-from preflight.report.causes import Cause, causes, nodes_told, worst_of_nodes
+from preflight.report.causes import Cause, causes, nodes_text, worst_of_nodes
 from preflight.report.changes import change_lines, heading
 from preflight.report.document import RunReport
 from preflight.report.formats.text import headline
@@ -34,14 +34,14 @@ NODE_ROWS = 200
 def markdown_text(material: Material) -> str:
     """The run in GitHub's Markdown, what fails first, at most 900 KB."""
     report = material.report
-    told = ""
+    text = ""
     size = 0
     for block in _blocks(report):
         size += len(block.encode("utf-8"))
         if size > SIZE_LIMIT_BYTES - 200:
-            return told + "The rest did not fit here: see `report.json`.\n"
-        told += block
-    return told
+            return text + "The rest did not fit here: see `report.json`.\n"
+        text += block
+    return text
 
 
 def code(text: str) -> str:
@@ -94,23 +94,23 @@ def _blocks(report: RunReport) -> Iterator[str]:
 
 
 def _card(report: RunReport, cause: Cause) -> str:
-    nodes = nodes_told(report, cause.nodes, most=NODES_LIMIT)
+    nodes = nodes_text(report, cause.nodes, most=NODES_LIMIT)
     waived = " (waived)" if cause.is_waived else ""
     title = code(cause.title) if len(cause.checks) == 1 else cause.title
     if cause.is_consequence:
         return f"- {SIGNS[cause.verdict]} {title} on {code(nodes)}: {code(cause.parts[0].message[:MESSAGE_LIMIT])}\n\n"
-    told = f"- {SIGNS[cause.verdict]} **{title}** on {code(nodes)}{waived}\n\n"
+    text = f"- {SIGNS[cause.verdict]} **{title}** on {code(nodes)}{waived}\n\n"
     for part in cause.parts[:MESSAGES]:
         if len(cause.parts) > 1:
-            told += f"  {code(nodes_told(report, part.nodes, most=NODES_LIMIT))}:\n\n"
-        told += block(part.message[:MESSAGE_LIMIT], indent="  ") + "\n"
+            text += f"  {code(nodes_text(report, part.nodes, most=NODES_LIMIT))}:\n\n"
+        text += block(part.message[:MESSAGE_LIMIT], indent="  ") + "\n"
     if len(cause.parts) > MESSAGES:
-        told += f"  And {len(cause.parts) - MESSAGES} more messages in `report.json`.\n\n"
+        text += f"  And {len(cause.parts) - MESSAGES} more messages in `report.json`.\n\n"
     for where in cause.where[:MESSAGES]:
-        told += f"  At {code(f'{where.file}:{where.line}')}\n\n"
+        text += f"  At {code(f'{where.file}:{where.line}')}\n\n"
     for fix in cause.fixes[:MESSAGES]:
-        told += "  Fix:\n\n" + block(fix[:MESSAGE_LIMIT], indent="  ") + "\n"
-    return told
+        text += "  Fix:\n\n" + block(fix[:MESSAGE_LIMIT], indent="  ") + "\n"
+    return text
 
 
 def _counts(report: RunReport) -> Iterator[str]:
@@ -121,7 +121,7 @@ def _counts(report: RunReport) -> Iterator[str]:
     skipped = groups(report, Verdict.SKIP)
     for group in skipped[:CAUSES]:
         number = f"{len(group.checks)} check{'s' * (len(group.checks) != 1)}"
-        nodes = nodes_told(report, group.nodes, most=NODES_LIMIT)
+        nodes = nodes_text(report, group.nodes, most=NODES_LIMIT)
         yield f"- {SIGNS[Verdict.SKIP]} {number} on {code(nodes)}: {code(group.message[:MESSAGE_LIMIT])}\n"
     if skipped:
         yield "\n"
@@ -129,8 +129,8 @@ def _counts(report: RunReport) -> Iterator[str]:
 
 def _changes(report: RunReport) -> Iterator[str]:
     if report.changes is not None:
-        told = [heading(report.changes), *change_lines(report.changes, most=CAUSES)]
-        yield "### What has changed\n\n" + block("\n".join(told)) + "\n"
+        lines = [heading(report.changes), *change_lines(report.changes, most=CAUSES)]
+        yield "### What has changed\n\n" + block("\n".join(lines)) + "\n"
 
 
 def _nodes(report: RunReport) -> Iterator[str]:
@@ -150,7 +150,7 @@ def _nodes(report: RunReport) -> Iterator[str]:
 def _about(report: RunReport) -> Iterator[str]:
     yield "<details><summary>The run</summary>\n\n"
     yield block(shlex.join(report.run.command)[:MESSAGE_LIMIT]) + "\n"
-    told = {
+    rows = {
         "run": report.run.id,
         "started": report.run.started,
         "seconds": f"{report.run.seconds:.1f}",
@@ -160,7 +160,7 @@ def _about(report: RunReport) -> Iterator[str]:
         **{f"stage {name}": f"{spent:.1f} s" for name, spent in report.stages.items()},
     }
     yield "| what | value |\n|---|---|\n"
-    yield "".join(f"| {cell(name)} | {cell(value)} |\n" for name, value in told.items()) + "\n"
+    yield "".join(f"| {cell(name)} | {cell(value)} |\n" for name, value in rows.items()) + "\n"
     for note in report.notes[:CAUSES]:
         yield f"- {code(note[:MESSAGE_LIMIT])}\n"
     yield "\n</details>\n"

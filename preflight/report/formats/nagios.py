@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.ledger.findings import Verdict
-from preflight.report.causes import causes, nodes_told
+from preflight.report.causes import causes, nodes_text
 from preflight.report.document import RunReport
 from preflight.report.formats.text import headline
 from preflight.report.groups import checks_by_verdict
@@ -11,7 +11,7 @@ from preflight.report.material import Material
 from preflight.report.printable import printable
 
 STATES = {Verdict.PASS: "OK", Verdict.WARN: "WARNING", Verdict.FAIL: "CRITICAL"}
-# What Nagios and its kin expect of a plugin; not our own codes, where 1 is a fail.
+# What Nagios and compatible systems expect of a plugin; not our own codes, where 1 is a fail.
 CODES = {"OK": 0, "WARNING": 1, "CRITICAL": 2, "UNKNOWN": 3}
 WIDTH = 300
 
@@ -19,14 +19,14 @@ WIDTH = 300
 def nagios_line(material: Material) -> str:
     """``PREFLIGHT CRITICAL - NO-GO ... | figures``; no bar but the one before the figures, no control character."""
     report = material.report
-    told = [headline(report)]
+    parts = [headline(report)]
     for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN):
         found = [cause for cause in causes(report, verdict) if not cause.is_consequence]
         if found:
             first = found[0]
-            told.append(f"{first.title} on {nodes_told(report, first.nodes, most=60)}: {first.parts[0].message}")
+            parts.append(f"{first.title} on {nodes_text(report, first.nodes, most=60)}: {first.parts[0].message}")
             break
-    text = " ".join(printable("; ".join(told)).replace("|", "/").split())
+    text = " ".join(printable("; ".join(parts)).replace("|", "/").split())
     text = text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
     return f"PREFLIGHT {_state(report)} - {text} | {_figures(report)}\n"
 

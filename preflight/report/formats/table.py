@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.hosts import fold
+from preflight.report.columns import DEVICES, RESULTS, Column, Row, rate_text
 from preflight.report.printable import printable
-from preflight.results import Bench, Device, Result, Transport
+from preflight.results import Bench, Result, Transport
 
 # Widths as nccl-tests prints them: size count type redop root, then time algbw busbw #wrong out of place and in place.
 FRONT = "{:12d}  {:12d}  {:>8}  {:>6}  {:6d}"
@@ -30,7 +31,8 @@ def bench_table(bench: Bench) -> str:
 
 
 def _lines(bench: Bench) -> Iterator[str]:
-    yield f"# backend {printable(bench.backend)}, {bench.world_size} ranks on {bench.nodes} nodes"
+    nodes = f"{bench.nodes} node{'s' * (bench.nodes != 1)}"
+    yield f"# backend {printable(bench.backend)}, {bench.world_size} ranks on {nodes}"
     for rank in bench.ranks:
         nccl = f" nccl {printable(rank.nccl)}" if rank.nccl else ""
         yield f"#  Rank {rank.rank:2d} on {printable(rank.node)} device {printable(rank.device)}{nccl}"
@@ -44,22 +46,24 @@ def _lines(bench: Bench) -> Iterator[str]:
         yield from HEADER
         for size, dtype in dict.fromkeys((result.bytes, result.dtype) for result in results):
             yield _row([result for result in results if (result.bytes, result.dtype) == (size, dtype)])
-        yield from (_spread(result) for result in results)
+        for result in results:
+            yield f"#   {result.bytes} B: {_phrases(RESULTS, result, bench)}"
     yield "#"
     yield from (f"#  Rank {used.rank:2d} NCCL {_used(used)}" for used in bench.transports)
-    yield from (f"#  Rank {device.rank:2d} alone: {_alone(device)}" for device in bench.devices)
+    for device in bench.devices:
+        yield f"#  Rank {device.rank:2d} alone: {printable(device.model)}, {_phrases(DEVICES, device, bench)}"
     if bench.results:
         wrong = sum(result.wrong for result in bench.results)
         mean = sum(result.busbw_gbytes_per_s for result in bench.results) / len(bench.results)
         yield f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}"
         yield f"# Avg bus bandwidth    : {mean:g}"
     if bench.expected:
-        yield f"# Expected bus bandwidth : {bench.expected.busbw_gbytes_per_s:.4g} GB/s"
+        yield f"# Expected bus bandwidth : {rate_text(bench.expected.busbw_gbytes_per_s)}"
         yield from (f"#   {printable(step)}" for step in bench.expected.derivation)
     for slow in bench.slow:
         yield (
-            f"# Slow : {printable(fold(slow.nodes))} {slow.direction}: "
-            f"{slow.gbytes_per_s:.4g} GB/s, its peers {slow.peers_gbytes_per_s:.4g} GB/s"
+            f"# Slow : {printable(fold(slow.nodes))} {slow.direction}: {rate_text(slow.gbytes_per_s)},"
+            f" {slow.share_of_peers:.0%} of its peers' {slow.peers_gbytes_per_s:.4g} GB/s"
         )
 
 
@@ -99,25 +103,10 @@ def _used(used: Transport) -> str:
         "channels": str(used.channels or ""),
         "algorithm": used.algorithm,
     }
-    return printable("; ".join(f"{name} {value}" for name, value in parts.items() if value) or "told nothing")
+    return printable("; ".join(f"{name} {value}" for name, value in parts.items() if value) or "nothing in its log")
 
 
-def _alone(device: Device) -> str:
-    """What one rank's device does by itself."""
-    memory, to, back = (
-        device.memory_gbytes_per_s,
-        device.to_device_gbytes_per_s,
-        device.from_device_gbytes_per_s,
-    )
-    text = f"{device.model}, {device.matmul_dtype} matrices {device.matmul_tflops_per_s:.4g} TFLOP/s"
-    text += f", memory {memory:.4g} GB/s" if memory else ""
-    return printable(text + (f", from the host {to:.4g} GB/s, to it {back:.4g} GB/s" if to and back else ""))
-
-
-def _spread(result: Result) -> str:
-    """What the columns have no room for: how sure the median is."""
-    return (
-        f"#   {result.bytes} B: busbw {result.busbw_gbytes_per_s:.4f} GB/s (95 %: {result.busbw_low_gbytes_per_s:.4f}"
-        f" to {result.busbw_high_gbytes_per_s:.4f}), time p5 {result.seconds_p5:.4g} s, p95 {result.seconds_p95:.4g} s,"
-        f" cv {result.cv:.1%}, {result.iterations} iterations, {printable(result.mode)}"
-    )
+def _phrases(columns: tuple[Column[Row, Bench], ...], row: Row, bench: Bench) -> str:
+    """What the columns of nccl-tests have no room for."""
+    phrases = (column.phrase(row, bench) for column in columns if "table" in column.where)
+    return printable(", ".join(filter(None, phrases)))

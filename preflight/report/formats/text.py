@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from preflight.ledger.findings import Verdict
-from preflight.report.causes import Cause, causes, nodes_told
+from preflight.report.causes import Cause, causes, nodes_text
 from preflight.report.changes import change_lines, heading
 from preflight.report.document import INTERRUPTED_CODES, RunReport
-from preflight.report.groups import checks_by_verdict, groups
+from preflight.report.groups import checks_by_verdict, groups, not_asked_text
 from preflight.report.matrix import rows
 from preflight.report.measurements import measurement_lines
 from preflight.report.printable import printable
@@ -25,8 +25,10 @@ WORDS = {
 COLOURS = {Verdict.PASS: 32, Verdict.WARN: 33, Verdict.FAIL: 31, Verdict.ERROR: 35, Verdict.SKIP: 2}
 # How many groups of each verdict a screen has room for; the rest is counted, and in report.json.
 ROOM = {Verdict.FAIL: 5, Verdict.ERROR: 3, Verdict.WARN: 3, Verdict.SKIP: 3}
+SKIPPED_CHECKS = 8  # named of those that were skipped for rare reasons
 MESSAGES_A_CHECK = 2
 MESSAGE_LINES = 4
+MESSAGE_LETTERS = 200  # of the one line of -q
 NODES_WIDTH = 60
 CHANGES = 2  # of each kind
 INDENT = 7
@@ -49,15 +51,21 @@ def summary(report: RunReport, *, directory: str = "", width: int = 80, colour: 
 
 
 def one_line(report: RunReport, *, directory: str = "") -> str:
-    """The verdict, and where the rest is."""
-    return f"{headline(report)}{f'; {printable(directory)}' if directory else ''}\n"
+    """The verdict, the first cause with its message, and where the rest is."""
+    worst = next((found[0] for verdict in (Verdict.FAIL, Verdict.ERROR) if (found := causes(report, verdict))), None)
+    cause = (
+        f"; {printable(worst.title)}: {printable(' '.join(worst.parts[0].message.split())[:MESSAGE_LETTERS])}"
+        if worst
+        else ""
+    )
+    return f"{headline(report)}{cause}{f'; {printable(directory)}' if directory else ''}\n"
 
 
 def every_check(report: RunReport) -> str:
     """A line for each verdict of each check with its nodes, the worst check first."""
     lines = [
         f"{str(finding.counted).upper():<{INDENT}}{printable(finding.check)}  "
-        f"{nodes_told(report, finding.nodes, most=NODES_WIDTH)}{'  (waived)' if finding.waived else ''}"
+        f"{nodes_text(report, finding.nodes, most=NODES_WIDTH)}{'  (waived)' if finding.waived else ''}"
         for row in rows(report)
         for finding in row.findings
     ]
@@ -84,7 +92,7 @@ def _word(report: RunReport) -> str:
 
 def _detail(report: RunReport) -> str:
     checks = checks_by_verdict(report)
-    told: list[str] = []
+    parts: list[str] = []
     for verdict, words in (
         (Verdict.FAIL, ("fails", "fail")),
         (Verdict.ERROR, ("was not measured", "were not measured")),
@@ -93,24 +101,24 @@ def _detail(report: RunReport) -> str:
         count = len(checks[verdict])
         if count:
             text = f"{_count(count, 'check')} {words[count > 1]}"
-            told.append(f"{text} on {_guilty(report, verdict)}" if not told else text)
+            parts.append(f"{text} on {_guilty(report, verdict)}" if not parts else text)
     if report.ledger.judged < report.ledger.expected:
-        told.append(
+        parts.append(
             f"{report.ledger.expected - report.ledger.judged} of {report.ledger.expected} cells have no verdict"
         )
-    if not told and report.verdict is Verdict.ERROR:
-        told.append("the run broke outside the checks")
-    if not told:
+    if not parts and report.verdict is Verdict.ERROR:
+        parts.append("the run broke outside the checks")
+    if not parts:
         passed = len(checks[Verdict.PASS])
-        told.append(f"{_count(passed, 'check')} passed" if passed else "no check applied")
-    return f"{_count(len(report.nodes), 'node')}, {_seconds(report.run.seconds)}: {', '.join(told)}"
+        parts.append(f"{_count(passed, 'check')} passed" if passed else "no check applied")
+    return f"{_count(len(report.nodes), 'node')}, {_seconds(report.run.seconds)}: {', '.join(parts)}"
 
 
 def _guilty(report: RunReport, verdict: Verdict) -> str:
     """The nodes with the cause; those that only suffer from it where there is no other."""
     found = causes(report, verdict)
     guilty = [cause for cause in found if not cause.is_consequence] or found
-    return nodes_told(report, (node for cause in guilty for node in cause.nodes), most=NODES_WIDTH)
+    return nodes_text(report, (node for cause in guilty for node in cause.nodes), most=NODES_WIDTH)
 
 
 def _count(number: int, thing: str) -> str:
@@ -182,26 +190,26 @@ class _Page:
             yield f"{'':{INDENT}}Fix: {printable(' '.join(fix.split()))}"
 
     def _nodes(self, names: Iterable[str]) -> str:
-        return nodes_told(self.report, names, most=NODES_WIDTH)
+        return nodes_text(self.report, names, most=NODES_WIDTH)
 
     def counts(self) -> Iterator[str]:
-        """One line a reason for what was skipped, then how many passed and how many nobody asked."""
+        """One line a reason for what was skipped, then how many passed and how many were not asked."""
         found = sorted(groups(self.report, Verdict.SKIP), key=lambda group: -len(group.checks))
         for group in found[: ROOM[Verdict.SKIP]]:
             part = "" if len(group.nodes) == len(self.report.nodes) else f" on {self._nodes(group.nodes)}"
             text = f"{_count(len(group.checks), 'check')}{part}: {printable(group.message)}"
             yield from self._labelled(Verdict.SKIP, text)
-        rest = {check for group in found[ROOM[Verdict.SKIP] :] for check in group.checks}
+        rest = list(dict.fromkeys(check for group in found[ROOM[Verdict.SKIP] :] for check in group.checks))
         if rest:
-            yield from self._labelled(Verdict.SKIP, f"{_count(len(rest), 'check')} for other reasons")
+            named = ", ".join(map(printable, rest[:SKIPPED_CHECKS]))
+            more = f" and {len(rest) - SKIPPED_CHECKS} more (-v lists all)" if len(rest) > SKIPPED_CHECKS else ""
+            text = f"{_count(len(rest), 'check')} for other reasons: {named}{more}"
+            yield from self._labelled(Verdict.SKIP, text)
         passed = len(checks_by_verdict(self.report)[Verdict.PASS])
         if passed:
             yield from self._labelled(Verdict.PASS, _count(passed, "check"))
         if self.report.ledger.not_asked:
-            asked = (
-                f"{_count(self.report.ledger.not_asked, 'check')} not asked (profile {printable(self.report.profile)})"
-            )
-            yield f"{'':{INDENT}}{asked}"
+            yield from self._wrapped(printable(not_asked_text(self.report)), first=INDENT, rest=INDENT)
 
     def measurements(self) -> Iterator[str]:
         """Mesh, bench and training, after a blank line; the rows of a table stay whole."""
@@ -223,8 +231,8 @@ class _Page:
     def footer(self, directory: str) -> Iterator[str]:
         """Time, notes, where the rest is, and the exit code."""
         if self.report.stages:
-            told = ", ".join(f"{printable(name)} {_seconds(spent)}" for name, spent in self.report.stages.items())
-            yield from self._wrapped(f"time      {told}", first=0, rest=10)
+            times = ", ".join(f"{printable(name)} {_seconds(spent)}" for name, spent in self.report.stages.items())
+            yield from self._wrapped(f"time      {times}", first=0, rest=10)
         for note in self.report.notes[:4]:
             yield from self._wrapped(f"note      {printable(note)}", first=0, rest=10)
         if len(self.report.notes) > 4:

@@ -7,21 +7,9 @@ from collections.abc import Iterator
 from tabulate import tabulate
 
 from preflight.hosts import fold
+from preflight.report.columns import RANKS, columns_of
 from preflight.report.printable import printable
-from preflight.results import TrainedRank, Training
-
-HEADERS = (
-    "rank",
-    "node",
-    "device",
-    "step p50 (ms)",
-    "p95",
-    "exchange",
-    "compute",
-    "data",
-    "memory (MiB)",
-    "import (s)",
-)
+from preflight.results import Training
 
 
 def training_table(training: Training) -> str:
@@ -36,22 +24,11 @@ def _lines(training: Training) -> Iterator[str]:
     what += f", {printable(training.backend)}"
     yield f"# {printable(training.launcher)}: {what}, {training.world_size} ranks"
     if training.ranks:
-        rows = [
-            (
-                str(rank.rank),
-                printable(rank.node),
-                printable(rank.device),
-                _milliseconds(rank.step_seconds_median),
-                _milliseconds(rank.step_seconds_p95),
-                *_split(training, rank),
-                _milliseconds(rank.data_seconds_median),
-                f"{rank.memory_peak_bytes / (1 << 20):.0f}",
-                f"{rank.import_seconds:.1f}",
-            )
-            for rank in training.ranks
-        ]
-        aligned = ("right", "left", "left", *["right"] * (len(HEADERS) - 3))
-        yield from str(tabulate(rows, HEADERS, tablefmt="plain", disable_numparse=True, colalign=aligned)).split("\n")
+        columns = columns_of(RANKS, "table", training.ranks, training)
+        rows = [[printable(column.text(rank, training)) for column in columns] for rank in training.ranks]
+        headers = [column.header for column in columns]
+        aligned = [column.align for column in columns]
+        yield from str(tabulate(rows, headers, tablefmt="plain", disable_numparse=True, colalign=aligned)).split("\n")
         yield f"# Tokens/s            : {training.tokens_per_s:.4g}"
     if training.losses:
         first, last = training.losses[0], training.losses[-1]
@@ -59,8 +36,8 @@ def _lines(training: Training) -> Iterator[str]:
     if training.scaling_efficiency is not None:
         yield f"# Scaling efficiency  : {training.scaling_efficiency:.0%} of each node by itself"
     if training.expected_communication_seconds is not None:
-        expected = _milliseconds(training.expected_communication_seconds)
-        yield f"# Expected exchange   : {expected} ms a step, by the bandwidth of the bench's large all-reduce"
+        expected = f"{training.expected_communication_seconds * 1e3:.3g} ms a step"
+        yield f"# Expected all-reduce : {expected}, at the bandwidth of the benchmark's large all_reduce"
     failure = training.failure
     if failure is not None:
         where = printable(fold(failure.nodes))
@@ -76,14 +53,3 @@ def _lines(training: Training) -> Iterator[str]:
             f" {drill.seconds_to_end:.1f} s (limit {drill.limit_seconds:.0f} s);"
             f" {printable(drill.not_restarted) or 'torchrun restarted it from the checkpoint'}"
         )
-
-
-def _split(training: Training, rank: TrainedRank) -> tuple[str, str]:
-    """Exchange and compute; in shards both go on at once, and nobody sees where one ends."""
-    if training.strategy != "ddp":
-        return "-", "-"
-    return _milliseconds(rank.communication_seconds_median), _milliseconds(rank.compute_seconds_mean)
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g}"

@@ -7,9 +7,9 @@ import statistics
 
 from markupsafe import Markup
 
+from preflight.report.columns import size_text
 from preflight.report.document import RunReport
 from preflight.report.html.plots import Column, Point, Series, column_plot, line_plot, number, text
-from preflight.report.measurements import size_told
 from preflight.results import Bench, Result, Training
 
 GAUGE_WIDTH, GAUGE_HEIGHT, GAUGE_LEFT = 640, 34, 132
@@ -19,13 +19,13 @@ CURVES = 12  # collectives and element types in one plot
 def bandwidth(bench: Bench) -> Markup:
     """Bus bandwidth over size where there are several sizes, else a bar for each collective."""
     expected = ("expected", bench.expected.busbw_gbytes_per_s) if bench.expected else None
-    alike: dict[str, list[Result]] = {}
+    by_name: dict[str, list[Result]] = {}
     for result in bench.results:
         name = f"{result.title}{'' if result.dtype == 'float32' else f' {result.dtype}'}"
-        alike.setdefault(f"{name}{'' if result.in_place else ' (out of place)'}", []).append(result)
+        by_name.setdefault(f"{name}{'' if result.in_place else ' (out of place)'}", []).append(result)
     sizes = sorted({result.bytes for result in bench.results})
     if len(sizes) < 2:
-        return _gauges(alike, expected[1] if expected else 0.0)
+        return _gauges(by_name, expected[1] if expected else 0.0)
     series = [
         Series(
             name,
@@ -39,7 +39,7 @@ def bandwidth(bench: Bench) -> Markup:
                 for r in sorted(results, key=lambda result: result.bytes)
             ),
         )
-        for name, results in list(alike.items())[:CURVES]
+        for name, results in list(by_name.items())[:CURVES]
     ]
     every = math.ceil(len(sizes) / 10)
     return line_plot(
@@ -47,14 +47,14 @@ def bandwidth(bench: Bench) -> Markup:
         title="Bus bandwidth over message size, with the expected bandwidth as a dashed line",
         x_label="message size",
         y_label="busbw (GB/s)",
-        x_ticks=[(math.log2(max(size, 1)), size_told(size)) for size in sizes[::every]],
+        x_ticks=[(math.log2(max(size, 1)), size_text(size)) for size in sizes[::every]],
         reference=expected,
     )
 
 
-def _gauges(alike: dict[str, list[Result]], expected: float) -> Markup:
+def _gauges(by_name: dict[str, list[Result]], expected: float) -> Markup:
     """Measured against expected, one bar a collective."""
-    results = [(name, each[0]) for name, each in list(alike.items())[:CURVES]]
+    results = [(name, each[0]) for name, each in list(by_name.items())[:CURVES]]
     full = max([expected, *(result.busbw_high_gbytes_per_s for _, result in results)]) * 1.02 or 1.0
     scale = (GAUGE_WIDTH - GAUGE_LEFT) / full
     parts = []

@@ -72,7 +72,7 @@ def heat_map(nodes: Sequence[str], found: Sequence[Pair]) -> Markup:
     gap = 2.0 if cell > 10 else 0.0
     parts = []
     for kind, _ in reversed(LEGEND):  # the worst on top
-        # A slow pair among thousands is drawn larger than it is, else nobody sees it.
+        # A slow pair among thousands is drawn larger than it is, or it would not be seen.
         wide = max(cell - gap, SMALLEST) if kind in STANDING_OUT else cell - gap
         boxes = "".join(
             f"M{number(margin + index[pair.target] * cell)} {number(margin + index[pair.source] * cell)}"

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from preflight.ledger.findings import SEVERITY, Verdict
-from preflight.report.causes import BAD, causes, counts_of_nodes, nodes_told, worst_of_nodes
-from preflight.report.changes import drift_told, heading, told
+from preflight.report.causes import BAD, causes, counts_of_nodes, nodes_text, worst_of_nodes
+from preflight.report.changes import change_text, drift_text, heading
+from preflight.report.columns import DEVICES, RANKS, RESULTS, columns_of, rate_text, size_text
 from preflight.report.document import RunReport
 from preflight.report.facts import compared
 from preflight.report.formats.text import headline
-from preflight.report.groups import checks_by_verdict, groups
+from preflight.report.groups import checks_by_verdict, groups, not_asked_text
 from preflight.report.html import figures
 from preflight.report.html.heatmap import LEGEND, heat_map, pairs
 from preflight.report.html.strip import NARROWEST, SHAPES, STANDING_OUT, strip
 from preflight.report.material import Material
 from preflight.report.matrix import LETTERS, Row, packed, rows
-from preflight.report.measurements import size_told
 from preflight.report.plan import SEAT, launches, seats
 from preflight.report.printable import printable
 
@@ -40,7 +40,7 @@ SIGNS = {"p": "✓", "f": "✕", "e": "?", "w": "!", "s": "–", "n": "·"}  # n
 
 @dataclass(frozen=True)
 class Level:
-    """How much of a long run the page tells; the rest is in report.json."""
+    """How much of a long run the page shows; the rest is in report.json."""
 
     findings: int  # of one check in the matrix
     letters: int  # of one message there
@@ -90,9 +90,10 @@ def _page(material: Material, level: Level) -> str:
             causes={verdict: causes(report, verdict) for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)},
             skips=groups(report, Verdict.SKIP),
             heading=heading,
-            change_told=told,
-            drift_told=drift_told,
+            change_text=change_text,
+            drift_text=drift_text,
             checks=checks_by_verdict(report),
+            not_asked=not_asked_text(report),
             rows=rows(report),
             nodes=sorted(report.nodes, key=lambda node: (report.nodes[node].reached, -SEVERITY[worst[node]])),
             worst=worst,
@@ -113,12 +114,24 @@ def _page(material: Material, level: Level) -> str:
             letters=LETTERS,
             signs=SIGNS,
             verdicts=(Verdict.FAIL, Verdict.ERROR, Verdict.WARN, Verdict.PASS, Verdict.SKIP),
-            told=lambda names, most=80: nodes_told(report, names, most=most),
+            nodes_text=lambda names, most=80: nodes_text(report, names, most=most),
             summary=lambda row: _summary(report, row),
             strip=strip,
-            size=size_told,
+            columns=_columns(report),
+            size=size_text,
+            rate=rate_text,
         )
     )
+
+
+def _columns(report: RunReport) -> dict[str, Any]:
+    """The columns of each table of results, without those that are empty in this run."""
+    bench, training = report.bench, report.training
+    return {
+        "results": columns_of(RESULTS, "page", bench.results, bench) if bench else (),
+        "devices": columns_of(DEVICES, "page", bench.devices, bench) if bench else (),
+        "ranks": columns_of(RANKS, "page", training.ranks, training) if training else (),
+    }
 
 
 @cache
@@ -203,11 +216,11 @@ def _summary(report: RunReport, row: Row) -> str:
     for name, verdict in zip(names, row.cells, strict=True):
         by_verdict.setdefault(verdict, []).append(name)
     if len(by_verdict) == 1:
-        return nodes_told(report, names, most=40)
-    told = []
+        return nodes_text(report, names, most=40)
+    parts = []
     for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN, Verdict.PASS, Verdict.SKIP, None):
         if verdict in by_verdict:
             who = by_verdict[verdict]
-            named = f" {nodes_told(report, who, most=40)}" if verdict in (*BAD, Verdict.WARN) else f" {len(who)}"
-            told.append(f"{verdict or 'not judged'}{named}")
-    return " · ".join(told)
+            named = f" {nodes_text(report, who, most=40)}" if verdict in (*BAD, Verdict.WARN) else f" {len(who)}"
+            parts.append(f"{verdict or 'not judged'}{named}")
+    return " · ".join(parts)

@@ -11,8 +11,8 @@
   const cells = data.rows.map(([, packed]) =>
     [...packed.matchAll(/(\d*)(\D)/g)].map(([, count, letter]) => letter.repeat(count || 1)).join(""));
   const texts = lines.map((line) => line.textContent.toLowerCase());
-  const told = lines.map((line) => line.querySelector(".told"));
-  const allTold = told.map((spot) => spot.textContent);
+  const summaries = lines.map((line) => line.querySelector(".summary"));
+  const allSummaries = summaries.map((spot) => spot.textContent);
   const bands = lines.map((line) => line.querySelector(".strip"));
   const shapeOf = (band) => [band.getAttribute("viewBox"), ...[...band.children].map((path) => path.getAttribute("d"))];
   const allShapes = bands.map((band) => band && shapeOf(band));
@@ -73,7 +73,7 @@
       // What is hidden is redrawn when it is seen again.
       if (fits && drawnFor[place] !== who.value) {
         drawnFor[place] = who.value;
-        told[place].textContent = nodes.length ? inWords(letters) : allTold[place];
+        summaries[place].textContent = nodes.length ? inWords(letters) : allSummaries[place];
         if (!bands[place]) return;
         if (nodes.length) draw(bands[place], letters);
         else restore(bands[place], allShapes[place]);

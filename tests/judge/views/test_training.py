@@ -45,7 +45,7 @@ def test_two_ranks_of_one_node_have_no_straggler():
 
 def test_steps_without_a_time_of_their_own_have_no_straggler():
     """What an earlier version stored did not measure it: that is said, not taken for even ranks."""
-    with pytest.raises(NotMeasured, match="no time of a step without communication"):
+    with pytest.raises(NotMeasured, match="no time for a step without communication"):
         _training(healthy().rank_has(1, compute_seconds_mean=0.0)).stragglers(above=1.5, min_seconds=0.01)
 
 
@@ -74,7 +74,7 @@ def test_a_rank_on_another_device_than_its_place_is_misplaced():
 
 def test_nobody_is_blamed_for_a_job_without_proof():
     """A deadline alone names no node."""
-    failure = JobFailure(("node3",), is_proven=False, message="time limit")
+    failure = JobFailure(nodes=("node3",), is_proven=False, message="time limit")
     view = _training(healthy().training_has(ranks=(), not_measured="time limit", failure=failure))
     with pytest.raises(NotMeasured, match="time limit"):
         view.misplaced()
@@ -82,7 +82,7 @@ def test_nobody_is_blamed_for_a_job_without_proof():
 
 def test_a_rank_that_is_to_blame_blocks_what_asks_for_ranks():
     """In HOSTS order, whatever order the failure has."""
-    failure = JobFailure(("node3", "node1"), is_proven=True, message="gone")
+    failure = JobFailure(nodes=("node3", "node1"), is_proven=True, message="gone")
     view = _training(healthy().training_has(ranks=(), failure=failure))
     with pytest.raises(BlockedBy, match="on node1,node3"):
         view.ranks()

@@ -52,10 +52,9 @@ def test_type_operation_and_root_are_those_of_the_collective(bench, op, dtype, e
 def test_below_the_rows_stand_certainty_expectation_and_the_slow_node(bench):
     """The columns have two decimals; the lines below say how sure the figure is and what it should have been."""
     text = bench_table(bench)
-    assert "busbw 0.1194 GB/s (95 %: 0.1190 to 0.1200)" in text
-    assert "cv 0.6%" in text
-    assert "# Expected bus bandwidth : 0.1196 GB/s\n#   raw TCP stream 0.1196 GB/s\n" in text
-    assert "# Slow : node3 egress: 0.02 GB/s, its peers 0.119 GB/s" in text
+    assert "busbw 0.1194 GB/s, 95 % interval 0.119 to 0.12 GB/s, of expected 100 %, cv 0.6 %, iterations 20" in text
+    assert "# Expected bus bandwidth : 0.1196 GB/s (0.957 Gbit/s)\n#   raw TCP stream 0.1196 GB/s\n" in text
+    assert "# Slow : node3 egress: 0.02 GB/s (0.16 Gbit/s), 17% of its peers' 0.119 GB/s" in text
     assert "# Out of bounds values : 0 OK" in text
 
 
@@ -85,8 +84,23 @@ def test_every_line_but_the_rows_is_a_comment_whatever_a_node_says(hostile_repor
 
 def test_what_each_device_does_alone_stands_below(bench):
     """A processor has no way to a device; beside a slow result there are the matrices only."""
-    gpu = Device(0, "node1", "cuda:0", "NVIDIA H200", 701.0, "bfloat16", 0, 4301.0, 54.5, 53.5)
-    cpu = Device(1, "node2", "cpu", "cpu", 0.09, "float32", 0)
+    gpu = Device(
+        rank=0,
+        node="node1",
+        device="cuda:0",
+        model="NVIDIA H200",
+        matmul_tflops_per_s=701.0,
+        matmul_dtype="bfloat16",
+        wrong=0,
+        memory_gbytes_per_s=4301.0,
+        to_device_gbytes_per_s=54.5,
+        from_device_gbytes_per_s=53.5,
+    )
+    cpu = Device(
+        rank=1, node="node2", device="cpu", model="cpu", matmul_tflops_per_s=0.09, matmul_dtype="float32", wrong=0
+    )
     text = bench_table(replace(bench, devices=(gpu, cpu)))
-    told = "NVIDIA H200, bfloat16 matrices 701 TFLOP/s, memory 4301 GB/s, from the host 54.5 GB/s, to it 53.5 GB/s"
-    assert f"#  Rank  0 alone: {told}\n#  Rank  1 alone: cpu, float32 matrices 0.09 TFLOP/s\n" in text
+    figures = "matmul 701 TFLOP/s, matmul type bfloat16, memory 4301 GB/s"
+    host = "host to device 54.5 GB/s, device to host 53.5 GB/s, wrong 0"
+    assert f"#  Rank  0 alone: NVIDIA H200, {figures}, {host}\n" in text
+    assert "#  Rank  1 alone: cpu, matmul 0.09 TFLOP/s, matmul type float32, wrong 0\n" in text

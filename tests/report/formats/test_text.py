@@ -13,6 +13,9 @@ THREE = ("node1", "node2", "node3")
 ANSI = re.compile(r"\x1b\[\d+m")
 
 
+REACH = "reach.every_node_answers"
+
+
 def passing(count=5, nodes=THREE):
     return [Finding(f"ok.check{number}", Verdict.PASS, nodes, "holds") for number in range(count)]
 
@@ -29,14 +32,14 @@ def passing(count=5, nodes=THREE):
             [
                 *passing(),
                 Finding("a.b", Verdict.FAIL, ("node3",), "m"),
-                Finding("a.c", Verdict.ERROR, THREE, "not started: a.b"),
+                Finding("a.c", Verdict.ERROR, THREE, "not started: a.b", blocked_by="a.b"),
             ],
             "NO-GO  3 nodes, 41 s: 1 check fails on node3, 1 check was not measured",
         ),
         (
             [
                 Finding("a.b", Verdict.ERROR, ("node2",), "not reached"),
-                Finding("a.c", Verdict.ERROR, THREE, "blocked by a.b"),
+                Finding("a.c", Verdict.ERROR, THREE, "blocked by a.b", blocked_by="a.b"),
             ],
             "NOT MEASURED  3 nodes, 41 s: 2 checks were not measured on node2",
         ),
@@ -96,7 +99,7 @@ def test_consequences_and_skips_fold_into_a_line_for_each_reason(make_report):
         Finding(
             "reach.every_node_answers", Verdict.ERROR, ("node2",), "not reached: Connection refused", "ssh node2 true"
         ),
-        *(Finding(f"b.c{n}", Verdict.ERROR, ("node2",), "blocked by reach.every_node_answers") for n in range(40)),
+        *(Finding(f"b.c{n}", Verdict.ERROR, ("node2",), f"blocked by {REACH}", blocked_by=REACH) for n in range(40)),
         *(Finding(f"g.c{n}", Verdict.SKIP, THREE, "no GPU on any node") for n in range(20)),
         *passing(),
     )
@@ -106,6 +109,17 @@ def test_consequences_and_skips_fold_into_a_line_for_each_reason(make_report):
     assert "PASS   5 checks\n" in text
     assert text.index("Connection refused") < text.index("40 checks")
     assert "Fix: ssh node2 true" in text
+
+
+def test_checks_skipped_for_rare_reasons_are_named(make_report):
+    """Three reasons have lines of their own; of the others the ids are there, and how to see all of them."""
+    common = (Finding(f"g.c{n}", Verdict.SKIP, THREE, f"reason {n // 2}") for n in range(6))
+    rare = [Finding(f"r.c{n}", Verdict.SKIP, THREE, f"rare reason {n}") for n in range(10)]
+    text = " ".join(summary(make_report(*common, *rare)).split())
+    assert "SKIP 10 checks for other reasons: r.c0, r.c1, r.c2," in text
+    assert "r.c7 and 2 more (-v lists all)" in text
+    few = summary(make_report(*(Finding(f"g.c{n}", Verdict.SKIP, THREE, f"reason {n}") for n in range(4))))
+    assert "SKIP   1 check for other reasons: g.c3\n" in few
 
 
 def big(make_report, count):
@@ -197,14 +211,15 @@ def test_lines_of_the_users_files_are_named(make_report):
     assert "no node" in text
 
 
-def test_what_nobody_asked_and_what_was_waived_is_said(make_report):
+def test_what_was_not_asked_and_what_was_waived_is_said(make_report):
     """Neither is a pass."""
     report = make_report(
         *passing(),
         Finding("a.b", Verdict.FAIL, ("node1",), "m", waived=True),
         ledger=Counts(expected=16, judged=16, not_asked=4),
+        not_asked={"profile quick": ("b.a", "b.b", "b.c", "b.d")},
     )
-    assert "4 checks not asked (profile standard)" in summary(report)
+    assert "       4 checks not asked (profile quick)\n" in summary(report)
     assert "WARN   a.b  node1 (waived)" in summary(report)
 
 
@@ -239,9 +254,11 @@ def test_hostile_text_reaches_no_terminal(hostile_report):
 
 
 def test_one_line_and_every_check_are_told_on_request(full_report):
-    """-q says the verdict and where the rest is, -v each check with its nodes above the summary."""
+    """-q says the verdict, the first cause and where the rest is, -v each check with its nodes above the summary."""
     line = TELLING["line"](full_report, directory="reports/x", width=80)
-    assert line == "NO-GO  3 nodes, 41 s: 1 check fails on node3, 1 check was not measured, 1 check warns; reports/x\n"
+    verdict = "NO-GO  3 nodes, 41 s: 1 check fails on node3, 1 check was not measured, 1 check warns"
+    cause = "network.mtu_is_the_same: mtu: 9000 on node[1-2], 1500 on node3"
+    assert line == f"{verdict}; {cause}; reports/x\n"
     lines = TELLING["checks"](full_report, directory="reports/x", width=80).splitlines()
     assert lines[:2] == ["FAIL   network.mtu_is_the_same  node3", "PASS   network.mtu_is_the_same  node[1-2]"]
     assert len([name for name in lines[:5] if name]) == 5

@@ -8,29 +8,33 @@ from preflight.report.formats.training import training_table
 from preflight.results import Drill, JobFailure, TrainedRank, Training
 
 RANK = TrainedRank(
-    0,
-    "node1",
-    "cpu",
-    0.02,
-    0.03,
-    "d0",
-    0.0,
-    0.0,
-    1.25,
+    rank=0,
+    node="node1",
+    device="cpu",
+    step_seconds_median=0.02,
+    step_seconds_p95=0.03,
+    parameters_digest="d0",
+    gradient_error=0.0,
+    parameters_error=0.0,
+    import_seconds=1.25,
     finite=True,
     communication_seconds_median=0.015,
     compute_seconds_mean=0.005,
     memory_peak_bytes=300 << 20,
 )
 TRAINING = Training(
-    "torchrun", 2, (5.0, 4.0, 3.5), (RANK, msgspec.structs.replace(RANK, rank=1, node="node2")), tokens_per_s=20480.0
+    launcher="torchrun",
+    world_size=2,
+    losses=(5.0, 4.0, 3.5),
+    ranks=(RANK, msgspec.structs.replace(RANK, rank=1, node="node2")),
+    tokens_per_s=20480.0,
 )
 
 
 def test_each_rank_is_a_row_with_its_split():
-    """Step, exchange, what is left for computing, memory and the import of torch."""
+    """Step, communication, computation, memory and the import of torch."""
     row = next(line for line in training_table(TRAINING).splitlines() if "node2" in line)
-    assert row.split() == ["1", "node2", "cpu", "20", "30", "15", "5", "0", "300", "1.2"]
+    assert row.split() == ["1", "node2", "cpu", "20.0", "30.0", "15.0", "5.0", "0.0", "300", "1.2"]
 
 
 def test_the_speed_of_all_is_told_where_it_is_known():
@@ -39,16 +43,21 @@ def test_the_speed_of_all_is_told_where_it_is_known():
     assert "Scaling" not in training_table(TRAINING)
     more = msgspec.structs.replace(TRAINING, scaling_efficiency=0.75, expected_communication_seconds=0.004)
     assert "Scaling efficiency  : 75 %" in training_table(more).replace("75%", "75 %")
-    assert "Expected exchange   : 4 ms" in training_table(more)
+    assert "Expected all-reduce : 4 ms a step" in training_table(more)
 
 
 def test_a_job_that_stopped_says_where_why_and_what_to_do():
     """With the last lines, in which a node may not draw on the terminal."""
     failure = JobFailure(
-        ("node3",), is_proven=True, message="rank 2 on node3 stopped", stage="import", cause="no torch", fix="pip",
+        nodes=("node3",),
+        is_proven=True,
+        message="rank 2 on node3 stopped",
+        stage="import",
+        cause="no torch",
+        fix="pip",
         last_lines=("\x1b[31mred",),
-    )  # fmt: skip
-    text = training_table(Training("direct", 3, (), (), failure=failure))
+    )
+    text = training_table(Training(launcher="direct", world_size=3, losses=(), ranks=(), failure=failure))
     assert "Stopped at stage import on node3: rank 2 on node3 stopped" in text
     assert "Likely cause : no torch\n# Fix          : pip" in text
     assert "\x1b" not in text
@@ -56,7 +65,7 @@ def test_a_job_that_stopped_says_where_why_and_what_to_do():
 
 def test_a_drill_is_told_with_its_time():
     """Or with why nothing was restarted."""
-    drill = Drill(1, "node2", ("node2",), 5.5, 44.0)
+    drill = Drill(rank=1, node="node2", named=("node2",), seconds_to_end=5.5, limit_seconds=44.0)
     assert "ended after 5.5 s (limit 44 s); torchrun restarted it" in training_table(
         msgspec.structs.replace(TRAINING, drill=drill)
     )

@@ -13,7 +13,12 @@ THREE = ("node1", "node2", "node3")
 
 
 def all_pairs(names, slow="", figure=0.2):
-    return tuple(Stream(a, b, 1, figure if slow in (a, b) else 1.0) for a in names for b in names if a != b)
+    return tuple(
+        Stream(source=a, target=b, shift=1, gbytes_per_s=figure if slow in (a, b) else 1.0)
+        for a in names
+        for b in names
+        if a != b
+    )
 
 
 def test_a_slow_node_stands_out_among_three(bench):
@@ -28,7 +33,7 @@ def test_a_slow_node_stands_out_among_three(bench):
 
 def test_a_failed_connection_is_no_figure(bench):
     """It outweighs a stream between the same nodes, and needs no bench."""
-    mesh = Mesh(6, 5, (Edge("node1", "node2", 40001, "filtered"),))
+    mesh = Mesh(edges=6, ok=5, failed=(Edge(source="node1", target="node2", port=40001, reason="filtered"),))
     assert pairs(None, mesh)[0].reason == "filtered"
     assert [p.kind for p in pairs(msgspec.structs.replace(bench, streams=all_pairs(THREE)), mesh)].count("hx") == 1
     assert pairs(None, None) == ()
@@ -36,7 +41,11 @@ def test_a_failed_connection_is_no_figure(bench):
 
 def test_rows_send_and_columns_receive(bench):
     """The cell of a pair lies in the row of its source; each has its words."""
-    streams = (Stream("node1", "node3", 1, 0.1), Stream("node2", "node1", 1, 1.0), Stream("node3", "node2", 1, 1.0))
+    streams = (
+        Stream(source="node1", target="node3", shift=1, gbytes_per_s=0.1),
+        Stream(source="node2", target="node1", shift=1, gbytes_per_s=1.0),
+        Stream(source="node3", target="node2", shift=1, gbytes_per_s=1.0),
+    )
     svg = ET.fromstring(str(heat_map(THREE, pairs(msgspec.structs.replace(bench, streams=streams), None))))
     (slow,) = [path for path in svg.iter("path") if path.get("class") == "h1"]
     x, y = map(float, slow.get("d")[1:].split("h")[0].split())
@@ -49,7 +58,10 @@ def test_rows_send_and_columns_receive(bench):
 def test_hundreds_of_nodes_are_a_path_a_class(bench):
     """No names, no titles; a slow pair is drawn large enough to be seen."""
     names = tuple(f"node{number}" for number in range(200))
-    streams = tuple(Stream(name, names[(at + 1) % 200], 1, 0.1 if at == 7 else 1.0) for at, name in enumerate(names))
+    streams = tuple(
+        Stream(source=name, target=names[(at + 1) % 200], shift=1, gbytes_per_s=0.1 if at == 7 else 1.0)
+        for at, name in enumerate(names)
+    )
     svg = ET.fromstring(str(heat_map(names, pairs(msgspec.structs.replace(bench, streams=streams), None))))
     assert list(svg.iter("title")) == []
     shapes = {path.get("class"): path.get("d") for path in svg.iter("path")}

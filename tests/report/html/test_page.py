@@ -141,8 +141,27 @@ def test_jobs_that_gave_nothing_say_why(make_report, bench, training):
 def test_devices_and_groups_are_told_with_the_bandwidth(make_report, bench):
     """What each GPU does alone, with nothing where nothing was measured; and the group that a figure is of."""
     devices = (
-        Device(0, "node1", "cuda:0", "NVIDIA H200", 711.5, "bfloat16", 0, 4321.0, 54.5, 53.5),
-        Device(1, "node2", "cuda:0", "NVIDIA H200", 702.25, "bfloat16", 3),
+        Device(
+            rank=0,
+            node="node1",
+            device="cuda:0",
+            model="NVIDIA H200",
+            matmul_tflops_per_s=711.5,
+            matmul_dtype="bfloat16",
+            wrong=0,
+            memory_gbytes_per_s=4321.0,
+            to_device_gbytes_per_s=54.5,
+            from_device_gbytes_per_s=53.5,
+        ),
+        Device(
+            rank=1,
+            node="node2",
+            device="cuda:0",
+            model="NVIDIA H200",
+            matmul_tflops_per_s=702.25,
+            matmul_dtype="bfloat16",
+            wrong=3,
+        ),
     )
     results = (msgspec.structs.replace(bench.results[0], group="rail 3"),)
     measured = msgspec.structs.replace(bench, devices=devices, results=results, devices_not_measured="rank 5 said no")
@@ -161,10 +180,13 @@ def test_how_the_reference_job_was_started_stands_with_the_plan(make_report):
 
 def test_pairs_are_drawn_from_streams_and_from_failed_connections(make_report, bench):
     """A square with a cell a pair, and the worst pairs in words."""
-    streams = (Stream("node1", "node2", 1, 1.0), Stream("node2", "node3", 1, 0.3))
+    streams = (
+        Stream(source="node1", target="node2", shift=1, gbytes_per_s=1.0),
+        Stream(source="node2", target="node3", shift=1, gbytes_per_s=0.3),
+    )
     report = make_report(
         bench=msgspec.structs.replace(bench, streams=streams),
-        mesh=Mesh(6, 5, (Edge("node3", "node1", 40001, "filtered"),)),
+        mesh=Mesh(edges=6, ok=5, failed=(Edge(source="node3", target="node1", port=40001, reason="filtered"),)),
     )
     page = page_of(report)
     assert [attributes["class"] for tag, attributes in page.elements if attributes.get("class") == "heat"] == ["heat"]

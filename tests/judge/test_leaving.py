@@ -1,0 +1,95 @@
+"""Can anything that a run executes end it with exit code 0 before it is over?"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from preflight.judge.leaving import never_green, no_exit
+from tests.judge.test_session import PASSING, site
+
+__all__ = ["site"]
+FORKING = '''
+import multiprocessing
+import os
+
+
+def test_forks(cluster):
+    """It forks.
+
+    Fix: nothing.
+    """
+    {body}
+'''
+CHILDREN = [
+    "child = multiprocessing.get_context('fork').Process(); child.start(); child.join(); assert child.exitcode == 0",
+    "child = os.fork() or os._exit(7); assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7",
+    "child = os.fork(); assert not child or os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0",
+    "child = os.fork(); assert child; assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1",
+]
+
+
+@pytest.mark.parametrize("body", CHILDREN, ids=["multiprocessing", "_exit", "returns", "raises"])
+def test_a_child_that_a_check_forks_ends_and_never_goes_on_as_a_second_run(site, body):
+    """Whether it leaves, comes back from the check, or breaks in it."""
+    site.write(FORKING.format(body=body) + "\n\n" + PASSING.replace("test_fine", "test_later"))
+    code, output = site.run("--hosts=local", "test_site.py")
+    assert code == 0, output
+    assert output.count("GO  1 node") == 1
+    assert site.document()["ledger"]["judged"] == 2
+
+
+@pytest.mark.parametrize(
+    "leave", ["import sys; sys.exit(0)", "import os; os._exit(0)", "import pytest; pytest.exit('', 0)"]
+)
+def test_a_conftest_that_leaves_before_the_session_is_not_green(site, leave):
+    """There is no report yet, but the exit code says that nothing was judged."""
+    site.write(leave, "conftest.py")
+    site.write(PASSING)
+    code, output = site.run("--hosts=local", "test_site.py")
+    assert code in {3, 4}, output
+    assert "conftest" in output
+
+
+@pytest.mark.parametrize("leave", ["import sys; sys.exit(0)", "import os; os._exit(0)"])
+def test_a_conftest_that_leaves_during_collection_is_not_green(site, leave):
+    """One of a folder further down, which pytest imports when there is a session."""
+    (site.folder / "more").mkdir()
+    site.write(leave, "more/conftest.py")
+    site.write(PASSING, "more/test_more.py")
+    site.write(PASSING)
+    code, output = site.run("--hosts=local", ".")
+    assert code == 3, output
+    assert site.document()["verdict"] == "error"
+
+
+@pytest.mark.parametrize("leave", ["import sys; sys.exit(0)", "import os; os._exit(0)"])
+def test_a_fixture_that_leaves_is_not_green(site, leave):
+    """Set up or torn down."""
+    fixture = f"import pytest\n\n\n@pytest.fixture\ndef mine():\n    {leave}\n\n\n"
+    site.write(fixture + PASSING.replace("node)", "node, mine)"))
+    code, output = site.run("--hosts=local", "test_site.py")
+    assert code == 3, output
+    assert json.loads((site.report / "report.json").read_text())["verdict"] == "error"
+
+
+def test_without_hosts_a_conftest_may_do_what_it_likes(site):
+    """Other people's runs are left as they are."""
+    site.write("import sys; sys.exit(0)", "conftest.py")
+    assert site.run("test_site.py")[0] == 0
+
+
+def test_afterwards_os_exit_is_the_real_one_again():
+    """Whatever happened within the block."""
+    real = os._exit
+    for guard in (no_exit, never_green):
+        with guard():
+            assert os._exit is not real
+        assert os._exit is real
+        with pytest.raises(KeyError), guard():
+            {}["x"]
+        assert os._exit is real
+    with pytest.raises(RuntimeError, match=r"it called os\._exit\(0\)"), no_exit():
+        os._exit(0)

@@ -1,0 +1,143 @@
+"""Do workers keep out of each other's way, and are there none where they would be in the way?"""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests import kinds, workers
+
+ROOT = Path(__file__).parents[1]
+OWN_NETWORK = """
+import socket
+from tests.workers import enter_own_network
+enter_own_network()
+with socket.create_server(("127.0.0.1", 29500)) as server, socket.create_connection(("127.0.0.1", 29500)):
+    print([name for _, name in socket.if_nameindex()])
+"""
+
+
+@pytest.fixture
+def locks(tmp_path):
+    """A door and a room."""
+    for name in ("door", "room"):
+        (tmp_path / name).touch()
+    return tmp_path / "door", tmp_path / "room"
+
+
+def is_held(path):
+    """Has anybody this lock?"""
+    with open(path) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+class Waiting:
+    """A thread that waits for its turn, notes that it had it, and ends."""
+
+    def __init__(self, locks, turns, name, *, is_exclusive):
+        def take():
+            with workers.turn(*locks, is_exclusive=is_exclusive):
+                turns.append(name)
+
+        self.thread = threading.Thread(target=take)
+        self.thread.start()
+
+    def ends(self, seconds):
+        self.thread.join(seconds)
+        return not self.thread.is_alive()
+
+
+def test_tests_run_beside_each_other(locks):
+    """A second one need not wait for the first."""
+    turns = []
+    with workers.turn(*locks, is_exclusive=False):
+        assert Waiting(locks, turns, "second", is_exclusive=False).ends(10)
+
+
+def test_an_exclusive_test_waits_and_is_not_overtaken(locks):
+    """It begins when the running one has ended, and before one that came later."""
+    turns = []
+    with workers.turn(*locks, is_exclusive=False):
+        exclusive = Waiting(locks, turns, "exclusive", is_exclusive=True)
+        while not is_held(locks[0]):
+            time.sleep(0.01)
+        later = Waiting(locks, turns, "later", is_exclusive=False)
+        assert not later.ends(0.3)
+    assert exclusive.ends(10)
+    assert later.ends(10)
+    assert turns == ["exclusive", "later"]
+
+
+@pytest.mark.skipif(not workers.can_have_own_network(), reason="a network namespace needs root")
+def test_the_network_of_a_worker_is_loopback(locks):
+    """It is up, its ports are free, and there is no other interface."""
+    command = [sys.executable, "-c", OWN_NETWORK]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("['lo']\n", "")
+
+
+def config(**changes):
+    """Of a plain `pytest` in this checkout, on a machine with pytest-xdist."""
+    plain = {"numprocesses": None, "tx": [], "dist": "no", "keyword": "", "usepdb": False, "collectonly": False}
+    given = {
+        **plain,
+        "capture": "fd",
+        "lf": False,
+        "source": pytest.Config.ArgsSource.TESTPATHS,
+        "plugins": (),
+        **changes,
+    }
+    option = SimpleNamespace(**given)
+    return SimpleNamespace(
+        option=option,
+        args_source=given["source"],
+        getoption=lambda name, default: getattr(option, name, default),
+        pluginmanager=SimpleNamespace(hasplugin=given["plugins"].__contains__),
+    )
+
+
+@pytest.mark.skipif(not workers.can_have_own_network(), reason="a network namespace needs root")
+def test_the_whole_suite_has_workers():
+    """More than one, and as many connections."""
+    whole = config()
+    workers.choose(whole)
+    assert whole.option.numprocesses == len(whole.option.tx) >= 2
+    assert whole.option.dist == "load"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"numprocesses": 0},
+        {"source": pytest.Config.ArgsSource.ARGS},
+        {"keyword": "mtu"},
+        {"lf": True},
+        {"usepdb": True},
+        {"collectonly": True},
+        {"capture": "no"},
+        {"plugins": ("preflight-checking",)},
+    ],
+    ids=lambda words: next(iter(words)),
+)
+def test_there_are_no_workers_where_they_would_be_in_the_way(words):
+    """Asked for none, a part of the tests, a debugger, or hosts that are judged."""
+    asked = config(**words)
+    workers.choose(asked)
+    assert not asked.option.numprocesses
+    assert asked.option.dist == "no"
+
+
+def test_what_is_listed_as_slow_is_there():
+    """A file that was moved or renamed is moved here too."""
+    assert [path for path in kinds.PROCESSES if not (ROOT / path).exists()] == []

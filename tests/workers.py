@@ -1,0 +1,92 @@
+"""How do tests run beside each other on one machine, and when do they?
+
+A run on `local` holds its node by a socket that belongs to the network, and tests bind ports: each worker of
+pytest-xdist has a network namespace of its own, with loopback in it and nothing else. Labs make their own anyway.
+A test marked `exclusive` measures what the machine can do and runs while no other does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MOST_WORKERS = 6
+ONE_BY_ONE = ("tests/e2e/", "tests/field/", "tests/lab/")  # where each test takes seconds
+CLONE_NEWNET = 0x40000000
+SIOCSIFFLAGS = 0x8914
+IFF_UP = 0x1
+
+
+def choose(config: pytest.Config) -> None:
+    """Take workers for a run of the whole suite, unless the command line says what they would be in the way of."""
+    option = config.option
+    if getattr(option, "numprocesses", 0) is not None:  # it was said, or pytest-xdist is not here
+        return
+    is_part = config.args_source is pytest.Config.ArgsSource.ARGS or option.keyword or config.getoption("lf", False)
+    is_watched = option.usepdb or option.collectonly or option.capture == "no"
+    judges_hosts = config.pluginmanager.hasplugin("preflight-checking")
+    if is_part or is_watched or judges_hosts or not can_have_own_network():
+        return
+    # One more than cores: a test of the lab also waits.
+    option.numprocesses = min(len(os.sched_getaffinity(0)) + 1, MOST_WORKERS)
+    option.tx = ["popen"] * option.numprocesses
+    option.dist = "load"
+
+
+def can_have_own_network() -> bool:
+    """May a process here have a network namespace of its own?"""
+    try:
+        return subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def enter_own_network() -> None:
+    """Put this thread, and what it starts, into a network with nothing but loopback. Raises OSError."""
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP))
+
+
+def in_machine_network(command: Sequence[str]) -> list[str]:
+    """The command for a test that has to reach the internet: run in the network that the worker has left."""
+    is_away = "PYTEST_XDIST_WORKER" in os.environ and can_have_own_network()
+    return ["nsenter", f"--target={os.getppid()}", "--net", "--", *command] if is_away else list(command)
+
+
+@contextmanager
+def turn(door: Path, room: Path, *, is_exclusive: bool) -> Iterator[None]:
+    """Wait until a test may run: beside the others, or while no other does. Any two files serve as the locks."""
+    with open(room) as inside:
+        with open(door) as outside:
+            # Whoever waits for the room holds the door, so that later tests cannot keep an exclusive one waiting.
+            fcntl.flock(outside, fcntl.LOCK_EX)
+            fcntl.flock(inside, fcntl.LOCK_EX if is_exclusive else fcntl.LOCK_SH)
+            fcntl.flock(outside, fcntl.LOCK_UN)
+        try:
+            yield
+        finally:
+            fcntl.flock(inside, fcntl.LOCK_UN)  # closing is not enough: a forked child may hold the file too
+
+
+def scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hands out whole files, so that what a file prepares is prepared once; tests of the lab one by one."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Files(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid if nodeid.startswith(ONE_BY_ONE) else nodeid.split("::", 1)[0]
+
+    config.option.loadscopereorder = False
+    return Files(config, log)
