@@ -15,71 +15,11 @@ from tests.house import PACKAGE, ROOT, imported, statements, tree
 
 READERS_OF_NODE = {("session", "preflight.node.agent.frames")}  # both ends of the wire speak by one codec
 
-# Modules whose tests stand in the file of another: they are too thin for one of their own.
-TOGETHER: dict[str, str] = {
-    "__main__.py": "cli/test_main.py",
-    "cli/explain.py": "cli/test_run.py",
-    "cli/facts.py": "cli/test_run.py",
-    "cli/launch.py": "options/test_launch.py",
-    "cli/report.py": "cli/test_run.py",
-    "facts/subjects/clock.py": "facts/test_decode.py",
-    "facts/subjects/ending.py": "checks/test_rdma.py",
-    "facts/subjects/environment.py": "facts/test_selection.py",
-    "facts/subjects/files.py": "collect/test_files.py",
-    "facts/subjects/identity.py": "facts/test_selection.py",
-    "facts/subjects/limits.py": "facts/test_subjects.py",
-    "facts/subjects/machine.py": "launch/rules/test_needs.py",
-    "facts/subjects/peers.py": "facts/subjects/test_network.py",
-    "facts/subjects/ports.py": "node/subjects/test_ports.py",
-    "facts/subjects/rdma.py": "facts/subjects/test_gpu.py",
-    "facts/subjects/software.py": "facts/test_subjects.py",
-    "facts/subjects/trust.py": "launch/rules/test_needs.py",
-    "facts/view.py": "collect/test_subjects.py",
-    "judge/coverage.py": "judge/test_judge.py",
-    "judge/items.py": "judge/test_session.py",
-    "judge/launch_files.py": "options/test_launch.py",
-    "launch/address.py": "launch/rules/test_addresses.py",
-    "launch/commands.py": "launch/text/test_shell.py",
-    "launch/launchers/accelerate.py": "launch/test_job.py",
-    "launch/launchers/accelerate_rules.py": "launch/rules/test_counts.py",
-    "launch/launchers/direct.py": "launch/test_job.py",
-    "launch/launchers/env.py": "launch/text/test_shell.py",
-    "launch/launchers/kubernetes.py": "launch/test_kubernetes.py",
-    "launch/launchers/llamafactory.py": "launch/text/test_shell.py",
-    "launch/launchers/mpirun.py": "launch/test_start.py",
-    "launch/launchers/slurm.py": "launch/test_read.py",
-    "launch/launchers/torchrun.py": "launch/text/test_shell.py",
-    "launch/layout.py": "launch/test_write.py",
-    "launch/plan.py": "launch/test_read.py",
-    "launch/pods.py": "launch/test_kubernetes.py",
-    "launch/rules/check.py": "launch/test_field.py",
-    "launch/rules/groups.py": "launch/rules/test_ranks.py",
-    "launch/text/arithmetic.py": "launch/text/test_shell.py",
-    "launch/text/detect.py": "launch/test_read.py",
-    "launch/text/expansion.py": "launch/text/test_shell.py",
-    "launch/text/located.py": "launch/test_read.py",
-    "launch/text/marks.py": "launch/test_read.py",
-    "launch/text/options.py": "launch/text/test_shell.py",
-    "launch/text/programs.py": "launch/text/test_shell.py",
-    "launch/text/statements.py": "launch/text/test_shell.py",
-    "launch/text/syntax.py": "launch/text/test_shell.py",
-    "ledger/ledger.py": "ledger/test_findings.py",
-    "measure/bench.py": "checks/test_bench.py",
-    "measure/blame.py": "measure/test_mesh.py",
-    "measure/devices.py": "workloads/test_devices.py",
-    "node/agent/lock.py": "node/agent/test_keeper.py",
-    "node/agent/worker.py": "node/agent/test_keeper.py",
-    "plugin.py": "cli/test_main.py",
-    "redact.py": "launch/test_seats.py",
-    "run/source.py": "run/test_live.py",
-    "session/fleet.py": "session/test_connection.py",
+# Tables of known faults are tested by what their checks make of them; every other module has a test of its own name.
+TABLES = {
     "tables/gpu_faults.py": "checks/test_gpu.py",
     "tables/kernel_faults.py": "checks/test_gpu.py",
     "tables/rdma_faults.py": "checks/test_rdma.py",
-    "tables/variable_names.py": "tables/test_variables.py",
-    "transport/local.py": "test_transport.py",
-    "transport/reach.py": "test_transport.py",
-    "transport/ssh.py": "test_transport.py",
 }
 
 # Third-party packages that only some of our code may know.
@@ -257,8 +197,18 @@ def test_every_test_says_what_it_shows(path):
 def test_every_module_has_a_twin_among_the_tests(path):
     """`preflight/facts/node.py` is tested in `tests/facts/test_node.py`, where everybody looks first."""
     inner = path.relative_to(PACKAGE)
-    twin = TOGETHER.get(str(inner), str(inner.with_name(f"test_{inner.name}")))
+    twin = TABLES.get(str(inner), str(inner.with_name(f"test_{inner.name}")))
     assert (ROOT / "tests" / twin).is_file(), f"tests/{twin} is missing"
+
+
+def test_only_tables_are_tested_by_their_checks():
+    """No module but a table leaves its tests to another file, and none that has tests of its own."""
+    for name, twin in TABLES.items():
+        path = Path(name)
+        assert (PACKAGE / path).is_file(), f"{name} is excused and not there"
+        assert path.parent.name == "tables", f"{name} is no table"
+        assert Path(twin).parent.name == "checks", f"{twin} is no test of a check"
+        assert not (ROOT / "tests" / path.with_name(f"test_{path.name}")).exists(), f"{name} needs no excuse"
 
 
 def test_no_module_of_ours_is_patched():

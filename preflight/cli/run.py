@@ -23,6 +23,7 @@ PYTEST_WORDS = (
     "--no-header",
     "-Wignore::pytest.PytestAssertRewriteWarning",
     "-oconsole_output_style=classic",
+    "-ppreflight.judge.leaving",
 )
 
 

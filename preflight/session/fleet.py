@@ -20,6 +20,7 @@ from preflight.transport import Reach, transport_of
 T = TypeVar("T")
 CONCURRENT_CONNECTS = 64
 EARLY_CLOSE_RETRIES = 3
+RETRY_SECONDS = (0.2, 1.0)  # before the first of them; twice as long before each further one
 
 
 async def _nothing(_session: Session) -> None:
@@ -89,7 +90,7 @@ class Fleet:
                 stderr = session.stderr.decode("utf-8", "replace")
                 if not transport_of(host).is_worth_a_retry(stderr) or attempt == EARLY_CLOSE_RETRIES:
                     raise
-            await asyncio.sleep(random.uniform(0.2, 1.0) * 2**attempt)
+            await asyncio.sleep(random.uniform(*RETRY_SECONDS) * 2**attempt)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def close(self) -> None:

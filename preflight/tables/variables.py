@@ -1,6 +1,6 @@
 """Which variables of a job do nothing, cannot hold what they hold, were left over, or may not differ between nodes?
 
-The rows of ``variable_rows`` and of LEFTOVERS are judged in the same way by checks/test_environment.py.
+The rows of ``variable_names`` and of LEFTOVERS are judged in the same way by checks/test_environment.py.
 """
 
 from __future__ import annotations

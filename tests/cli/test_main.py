@@ -13,7 +13,6 @@ import pytest
 from preflight import __version__
 from preflight.cli import main
 from preflight.options.options import OPTIONS
-from preflight.plugin import checks_folder
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("torch", "pytest", "msgspec", "ClusterShell", "asyncio", "psutil", "tabulate", "jinja2", "yaml", "numpy")
@@ -177,23 +176,6 @@ def test_a_reader_that_left_is_no_traceback(words, unbuffered):
     assert done.returncode in {0, 3}
 
 
-def test_explain_lists_every_check(capsys):
-    """Its id, and below it the first line of its docstring."""
-    assert main.run(["explain"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    functions = sum(path.read_text().count("\ndef test_") for path in checks_folder().glob("test_*.py"))
-    assert len(lines) == 2 * functions
-    assert all(line.startswith("    ") and line.endswith(".") for line in lines[1::2])
-
-
-def test_explain_shows_what_why_and_how_to_fix(capsys):
-    """A part of the id is enough; the whole docstring is shown."""
-    assert main.run(["explain", "mtu"]) == 0
-    text = capsys.readouterr().out
-    assert text.startswith("network.")
-    assert "Fix:" in text
-
-
 @pytest.mark.parametrize("verb", ["run", "facts"])
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(verb, tmp_path):
     """Hosts, commands and ports; no connection, no report."""
@@ -203,9 +185,3 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(verb, tmp_path):
     assert "would reach 2 nodes" in done.stdout
     assert "-l ada -- node2" in done.stdout
     assert not (tmp_path / "report").exists()
-
-
-def test_the_program_may_be_called_as_a_module():
-    """`python -m preflight` is the `preflight` command."""
-    done = preflight("--version")
-    assert (done.returncode, done.stdout) == (0, f"preflight {__version__}\n")

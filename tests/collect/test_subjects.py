@@ -8,7 +8,6 @@ import time
 import pytest
 
 from preflight.collect.subjects import _about_peers, _port_to_bind, _take, collect, with_answers
-from preflight.errors import FactMissing
 from preflight.facts import decode, view
 from preflight.facts.decode import Document
 from preflight.facts.node import NodeFacts
@@ -16,7 +15,7 @@ from preflight.facts.value import Missing
 from preflight.hosts import parse_hosts
 from preflight.node.calls.collect import COLLECTORS
 from preflight.session.fleet import Fleet
-from preflight.testing import healthy, roce
+from preflight.testing import healthy
 from preflight.transport import Reach
 from tests.run.test_stored import written
 
@@ -59,34 +58,6 @@ def test_the_jobs_port_is_bound_where_the_job_would_bind_it():
 
 def documents(run, folder) -> dict[str, Document]:
     return {path.stem: decode.read(path) for path in sorted((written(run, folder) / "facts").iterdir())}
-
-
-def test_nodes_are_seen_in_hosts_order_with_their_interface_chosen(tmp_path):
-    """Whatever order the answers came in."""
-    given = documents(healthy(11), tmp_path)
-    cluster = view.view(reversed(given.values()), "auto")
-    assert [node.name for node in cluster] == [f"node{number}" for number in range(1, 12)]
-    assert all(node.network.training == "eth0" for node in cluster)
-
-
-def test_a_node_that_told_no_interfaces_is_still_seen(tmp_path):
-    """Its subject is missing, and the others are there."""
-    run = healthy()
-    run = run.without("node2", "network", "netlink broke")
-    cluster = view.view(documents(run, tmp_path).values(), "auto")
-    with pytest.raises(FactMissing, match="netlink broke"):
-        _ = cluster["node2"].network
-    assert cluster["node2"].identity.hostname == "node2"
-
-
-def test_the_backend_is_nccl_where_every_node_has_gpus():
-    """One without, or one whose driver is broken, makes it gloo."""
-    assert view.automatic_backend(list(roce().cluster)) == "nccl"
-    assert view.automatic_backend(list(healthy().cluster)) == "gloo"
-    assert view.automatic_backend([]) == "gloo"
-    broken = roce().broken("node2", "gpu", devices=Missing("NVML broke"))
-    assert view.automatic_backend(list(broken.cluster)) == "gloo"
-    assert [node.gpu_count() for node in broken.cluster] == [8, 0, 8, 8]
 
 
 @pytest.mark.parametrize(

@@ -1,118 +1,40 @@
-"""Files of public repositories, the guides' four set-ups and the launch cases seen in the field."""
+"""Is a value of a launch file told apart from one that is unknown and from one that is not given?"""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from preflight.launch.read import read_files
-from preflight.launch.rules.check import check_files
-from tests.launch.samples import failed, judged, rules
+from preflight.launch.field import Sourced, Unknown, firm, shown, told, words, written
+from preflight.ledger.findings import Where
 
-SHARED = Path(__file__).parents[3] / "shared"
-FIELD, GUIDES = SHARED / "field-data", SHARED / "guides"
-# The files whose line in INDEX.tsv names a mistake, and the rule that finds it.
-MISTAKES = {
-    "examples__config_yaml_templates__multi_node.yaml": "master_address_is_an_address",
-    "tests__test_configs__0_30_0_sagemaker.yaml": "yaml_values_are_as_meant",
-    "examples__accelerate__ds_multi_nodes.yaml": "num_machines_is_given",
-}
+UNKNOWN = Unknown("$N", "n.sh", 3)
 
 
-def rows():
-    """The accelerate, deepspeed and k8s files of the index."""
-    index = FIELD / "INDEX.tsv"
-    if not index.exists():
-        return []
-    lines = [line.split("\t") for line in index.read_text().splitlines()[1:]]
-    return [line[0] for line in lines if line[1] in ("accelerate", "deepspeed", "k8s")]
+@pytest.mark.parametrize(
+    ("origin", "is_firm", "is_written"), [("written", 8, True), ("tool", 8, False), ("environment", None, True)]
+)
+def test_a_value_counts_by_where_it_comes_from(origin, is_firm, is_written):
+    """A default of the environment may be replaced; the tool's own was not written by anybody."""
+    field = Sourced(8, "n.sh", 3, origin)
+    assert (told(field), firm(field), written(field)) == (8, is_firm, is_written)
+    assert field.where == Where("n.sh", 3)
 
 
-@pytest.mark.skipif(not rows(), reason="the files of the field are not here")
-@pytest.mark.parametrize("name", rows())
-def test_a_file_of_the_field(name):
-    """A known mistake gives exactly its finding, anything else no fail."""
-    findings = check_files(read_files([str(FIELD / name)]))
-    found = [f.check.removeprefix("launch.") for f in findings if str(f.verdict) == "fail"]
-    mistake = MISTAKES.get(Path(name).name)
-    assert found == ([mistake] if mistake else [])
+def test_what_is_unknown_was_written_and_what_is_not_given_was_not():
+    """Neither has a value; a rule that compares leaves both alone."""
+    assert (told(UNKNOWN), firm(UNKNOWN), written(UNKNOWN)) == (None, None, True)
+    assert (told(None), firm(None), written(None)) == (None, None, False)
+    assert UNKNOWN.where == Where("n.sh", 3)
 
 
-@pytest.mark.skipif(not rows(), reason="the files of the field are not here")
-def test_all_files_of_the_field_at_once():
-    """Unrelated files are not taken for one job."""
-    findings = check_files(read_files([str(FIELD / name) for name in rows()]))
-    found = sorted(f.check.removeprefix("launch.") for f in findings if str(f.verdict) == "fail")
-    assert found == sorted(MISTAKES.values())
+@pytest.mark.parametrize(
+    ("field", "text"), [(Sourced(0, "n.sh", 3), "0"), (Sourced("", "n.sh", 3), ""), (UNKNOWN, "$N"), (None, "not set")]
+)
+def test_a_field_is_shown_as_it_is_written(field, text):
+    """0 and the empty text are values."""
+    assert shown(field) == text
 
 
-def guide(name, start, end):
-    """A piece of a guide, between two of its lines."""
-    path = GUIDES / name
-    if not path.exists():
-        pytest.skip("the guides are not here")
-    return path.read_text().partition(start)[2].partition(end)[0]
-
-
-def test_the_guide_of_accelerate():
-    """As printed it is full of placeholders; filled in it is silent, with one rank twice it fails."""
-    text = guide("amphion-accelerate.txt", "配置文件(default_config.yaml)\n", "启动命令")
-    assert set(failed({"n0.yaml": text})) == {"master_address_is_an_address", "numbers_are_numbers"}
-    for old, new in (
-        ("主节点IP", "10.0.0.1"),
-        ("通信端口", "29500"),
-        ("参与训练的机器总数", "2"),
-        ("总进程数(通常等于总GPU数)", "16"),
-    ):
-        text = text.replace(old, new)
-    second = text.replace("machine_rank: 0", "machine_rank: 1")
-    assert rules({"n0.yaml": text, "n1.yaml": second}) == []
-    assert failed({"n0.yaml": text, "n1.yaml": text}) == ["ranks_are_distinct"]
-
-
-def test_the_guide_of_torchrun():
-    """$RANDOM as rdzv_id comes out different on each node; a fixed id is right."""
-    text = guide("sana-torchrun.txt", "典型的双节点训练启动命令示例:\n", "参数详解")
-    assert failed({"n.sh": text}) == ["rendezvous_id_is_the_same_everywhere"]
-    assert rules({"n.sh": text.replace("$RANDOM", "sana1")}) == []
-
-
-def test_the_guide_of_variables():
-    """WORLD_SIZE as the number of machines is told; a rank twice fails."""
-    text = guide("minimind-env.txt", "主节点(机器0)配置:\n", "从节点").replace("<主节点IP>", "10.0.0.1")
-    second = text.replace("RANK=0\nexport M", "RANK=1\nexport M")
-    assert rules({"n0.sh": text, "n1.sh": second}) == ["world_size_counts_processes"]
-    assert failed({"n0.sh": text, "n1.sh": text}) == ["ranks_are_distinct"]
-
-
-def test_the_guide_of_deepspeed():
-    """Printed without indentation it is refused; four files of four ranks are right, three are not."""
-    text = guide("diffsynth-accelerate-deepspeed.txt", "YAML 配置文件示例:\n", "在多机多卡分布式训练中")
-    assert set(failed({"n0.yaml": text})) == {"keys_are_known", "master_address_is_an_address"}
-    for key in (
-        "deepspeed_multinode",
-        "gradient_acc",
-        "gradient_clip",
-        "offload_",
-        "zero",
-        "dynamo_backend",
-        "dynamo_mode",
-        "dynamo_use",
-    ):
-        text = text.replace(f"\n{key}", f"\n  {key}")
-    text = text.replace("10.233.xx.xx", "10.233.0.1")
-    files = {f"n{rank}.yaml": text.replace("machine_rank: 0", f"machine_rank: {rank}") for rank in range(4)}
-    assert rules(files) == []
-    del files["n3.yaml"]
-    assert failed(files) == ["every_node_has_its_file"]
-
-
-def test_two_nodes_with_their_own_number_of_processes():
-    """The same field on both machines: 7 on one and 2 on the other never meet."""
-    text = (
-        "distributed_type: MULTI_GPU\nmachine_rank: {}\nmain_process_ip: 10.0.0.1\nmain_process_port:"
-        " 29500\nnum_machines: 2\nnum_processes: {}\n"
-    )
-    found = judged({"n0.yaml": text.format(0, 7), "n1.yaml": text.format(1, 2)})
-    assert {f.check for f in found} == {"launch.fields_agree", "launch.num_processes_divides"}
+def test_a_table_of_names_is_read_over_its_lines():
+    """Blanks and ends of lines part them."""
+    assert words("  a b\n  c\n") == ("a", "b", "c")

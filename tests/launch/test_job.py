@@ -40,23 +40,6 @@ def test_every_launcher_hands_the_settings_over(launcher):
         assert process["argv"][-1] == "{script}"
 
 
-def test_direct_sets_what_torch_reads():
-    """One process a rank, with the env:// variables."""
-    first, second = processes("direct", "node2")
-    assert (first["name"], second["name"]) == ("rank2", "rank3")
-    assert second["argv"] == ["{python}", "{script}"]
-    variables = {name: value for name, value in second["environment"].items() if "PREFLIGHT" not in name}
-    assert variables == {
-        "RANK": "3",
-        "WORLD_SIZE": "4",
-        "LOCAL_RANK": "1",
-        "LOCAL_WORLD_SIZE": "2",
-        "MASTER_ADDR": "10.0.0.1",
-        "MASTER_PORT": "29511",
-        "OMP_NUM_THREADS": "1",
-    }
-
-
 def test_env_exports_in_a_shell_as_a_person_would():
     """The shell becomes the program, so its pid and its signals are the rank's; any path is one word."""
     (_, second) = processes("env", "node1")

@@ -78,15 +78,6 @@ def test_one_thing_broken_fails(text, old, new, rule):
     assert rule in failed({"job.yaml": text.replace(old, new, 1)})
 
 
-def test_a_pod_of_several_gpus_wants_shared_memory():
-    """No volume at /dev/shm warns; one on the disk too."""
-    without = PYTORCHJOB.replace("/dev/shm", "/tmp/x")
-    (found,) = judged({"job.yaml": without})
-    assert (found.check, str(found.verdict)) == ("launch.pods_have_shared_memory", "warn")
-    on_disk = PYTORCHJOB.replace("emptyDir:\n              medium: Memory", "emptyDir: {}")
-    assert rules({"job.yaml": on_disk}) == ["pods_have_shared_memory"]
-
-
 def test_other_kinds_and_templates_are_one_skip():
     """A kind that is not read, a Helm chart, and envsubst's $NAME in a field of the manifest."""
     for text, reason in (

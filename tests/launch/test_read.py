@@ -7,37 +7,7 @@ import pytest
 from preflight.errors import UsageError
 from preflight.launch.read import read_files
 from preflight.launch.rules.check import check_files
-from preflight.launch.text.detect import kind_of, template_line
-from tests.launch.samples import BATCHES, HOSTFILE, SBATCH, config, exports, judged, torchrun
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "kind"),
-    [
-        ("a.sh", "", "shell"),
-        ("start", torchrun(), "shell"),
-        ("commands.txt", exports(), "shell"),
-        ("job", SBATCH, "shell"),
-        ("a.yaml", config(), "yaml"),
-        ("hostfile", HOSTFILE, "hostfile"),
-        ("nodes.txt", HOSTFILE, "hostfile"),
-        ("a.json", BATCHES, "json"),
-        ("x/nccl.conf", "NCCL_DEBUG=INFO\n", "variables"),
-        ("train.py", "import torch\n", "other"),
-        ("notes.txt", "some words\n", "other"),
-    ],
-)
-def test_the_kind_of_a_file(name, text, kind):
-    """By its name, else by its content."""
-    assert kind_of(name, text) == kind
-
-
-def test_templates_and_what_only_looks_like_one():
-    """Helm and Jinja are; docker's --format and a comment are not."""
-    assert template_line("a\nb: {{ .Values.x }}\n") == 2
-    assert template_line("{% for x in y %}") == 1
-    assert template_line("docker ps --format '{{.Names}}'") == 0
-    assert template_line("# {{ .Values.x }}") == 0
+from tests.launch.samples import config, judged
 
 
 def test_a_script_brings_its_configuration(tmp_path):
@@ -61,12 +31,6 @@ def test_globs_and_files_that_are_not_there(tmp_path):
     for bad in ("missing.sh", "none*.yaml", ""):
         with pytest.raises(UsageError):
             read_files([str(tmp_path / bad)])
-
-
-def test_a_broken_yaml_is_one_line_with_its_place():
-    """PyYAML's own problem, not its traceback."""
-    with pytest.raises(UsageError, match=r"^n\.yaml:\d+: not YAML: [^\n]*$"):
-        judged({"n.yaml": "a: [1,\nb: 2\n"})
 
 
 def test_what_is_no_launch_file_is_skipped_with_a_reason():

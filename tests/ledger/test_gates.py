@@ -1,11 +1,100 @@
-"""Do the gates name checks that exist?"""
+"""Which findings keep a job from starting, and on which nodes?"""
 
 from __future__ import annotations
+
+import dataclasses
 
 import pytest
 
 from preflight.judge.existing import checks_folder, existing
-from preflight.ledger.gates import BENCH_GATES, GATES, MESH_GATES, RULES, is_gate
+from preflight.ledger.findings import Finding, Verdict
+from preflight.ledger.gates import BENCH_GATES, GATES, MESH_GATES, RULES, Gatekeeper, is_gate
+
+NODES = ("node1", "node2", "node3")
+
+
+def found(check: str, *nodes: str, verdict: Verdict = Verdict.FAIL) -> Finding:
+    """A finding of that check on these nodes."""
+    return Finding(check, verdict, nodes, "does not hold")
+
+
+def gate(kind: str, *findings: Finding, reached=NODES, is_pruning: bool = False):
+    """The gate before a job of that kind: its words and the nodes that it names."""
+    keeper = Gatekeeper(NODES, frozenset(reached), is_pruning=is_pruning)
+    held = keeper.gate(kind, findings)
+    return held.words, set(held.nodes)
+
+
+OPEN = ("", set())
+NAMES, INTERFACE = "names.own_hostname_is_an_address_of_the_node", "network.training_interface_exists"
+
+
+def test_nothing_found_keeps_no_job_from_starting():
+    """Nor does anything keep checks from being judged that start no job."""
+    assert gate("bench") == gate("training") == gate("mesh") == OPEN
+    assert gate("cluster", found(NAMES, *NODES)) == OPEN
+
+
+@pytest.mark.parametrize(
+    ("check", "kinds"),
+    [
+        ("launch.ranks_are_distinct", {"training"}),
+        (NAMES, {"bench", "training"}),
+        ("mesh.every_pair_connects", {"bench", "training"}),
+        ("software.torch_is_installed", {"bench", "training"}),
+        (INTERFACE, {"bench", "training"}),
+        ("reach.no_machine_is_named_twice", {"mesh", "bench", "training"}),
+        ("reach.every_node_answers", {"bench", "training"}),
+        ("network.mtu_is_the_same", set()),
+        ("limits.nofile", set()),
+        ("clock.clocks_are_in_step", set()),
+    ],
+)
+def test_a_check_keeps_those_jobs_from_starting_that_could_not_run(check, kinds):
+    """What only makes a job slower, or breaks it later, is a finding of its own."""
+    assert {kind for kind in ("mesh", "bench", "training") if gate(kind, found(check, "node2")) != OPEN} == kinds
+
+
+def test_the_words_name_every_check_with_its_nodes_folded():
+    """In the order of the checks, the nodes in that of HOSTS."""
+    words, nodes = gate("bench", found(NAMES, "node3"), found(NAMES, "node1"), found(INTERFACE, "node2"))
+    assert words == f"{NAMES} on node[1,3]; {INTERFACE} on node2"
+    assert nodes == set(NODES)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "is_open"),
+    [(Verdict.FAIL, False), (Verdict.ERROR, False), (Verdict.WARN, True), (Verdict.PASS, True), (Verdict.SKIP, True)],
+)
+def test_a_gate_is_closed_by_what_does_not_hold_or_is_not_known(verdict, is_open):
+    """A waived fail counts as a warning."""
+    finding = found(NAMES, "node2", verdict=verdict)
+    assert (gate("bench", finding) == OPEN) is is_open
+    assert (gate("bench", dataclasses.replace(finding, waived=True)) == OPEN) is (is_open or verdict is Verdict.FAIL)
+
+
+def test_a_node_that_did_not_answer_keeps_the_others_from_no_mesh():
+    """What is wrong with it alone says nothing of their connections; one of both does."""
+    twice = "reach.no_machine_is_named_twice"
+    assert gate("mesh", found(twice, "node3"), reached=NODES[:2]) == OPEN
+    assert gate("mesh", found(twice, "node2", "node3"), reached=NODES[:2])[1] == {"node2", "node3"}
+    assert gate("bench", found(twice, "node3"), reached=NODES[:2])[1] == {"node3"}
+
+
+def test_pruning_names_every_bad_node_but_never_all():
+    """A node with a fail that closes no gate is left out too; what all nodes share tells none apart."""
+    slow, shared = found("network.mtu_is_the_same", "node2"), found("limits.nofile", *NODES)
+    assert gate("bench", found(NAMES, "node3"), slow, shared)[1] == {"node3"}
+    assert gate("bench", found(NAMES, "node3"), slow, shared, is_pruning=True)[1] == {"node2", "node3"}
+    assert gate("mesh", slow, is_pruning=True) == OPEN
+
+
+def test_where_hardly_a_node_is_good_the_gate_alone_decides():
+    """The job would have started without --prune: it must not be pruned to nothing."""
+    slow = [found("network.mtu_is_the_same", "node1"), found("limits.nofile", "node2")]
+    assert gate("bench", found(NAMES, "node3"), *slow, is_pruning=True)[1] == {"node3"}
+    assert gate("bench", *slow, found("files.room", "node3"), is_pruning=True) == OPEN
+
 
 CHECKS = existing([str(checks_folder())], checks_folder())
 

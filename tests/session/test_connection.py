@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from preflight.errors import BadReply, HostError, Unreachable
-from preflight.hosts import Host, parse_hosts
+from preflight.hosts import parse_hosts
 from preflight.session import payload
 from preflight.session.fleet import Fleet
 from preflight.transport import Reach
@@ -303,27 +302,3 @@ def test_another_machine_gets_no_binaries():
     hello = {"lacks": ["psutil"], "machine": "riscv64", "suffix": ".so", "magic": ""}
 
     assert payload.missing_modules(hello).contents == ()
-
-
-def test_coroutines_past_their_limit_are_an_error_of_ours():
-    """Fleet.run never waits without a bound."""
-    made = fleet()
-    with pytest.raises(Exception, match="not finished within"):
-        made.run(asyncio.sleep(30), seconds=0.2)
-    made.close()
-
-
-def test_hosts_answer_while_another_hangs():
-    """A host that never answers costs its own time only."""
-    both = (Host("local", "127.0.0.1", transport="local"), Host("deaf", "127.0.0.1"))
-    made = Fleet(
-        both,
-        Reach(ssh_options=("-oProxyCommand=sleep 60",), connect_seconds=1),
-        run_id="x",
-        deadline=time.monotonic() + 4,
-    )
-    made.run(made.open(), seconds=20)
-    made.close()
-
-    assert "local" in made.sessions
-    assert "deaf" in made.failures

@@ -1,10 +1,10 @@
-"""Tests of preflight.tables.variables and its rows."""
+"""Is a variable that does nothing, or was left over, told with what was meant or what it does?"""
 
 from __future__ import annotations
 
 import pytest
 
-from preflight.tables import variable_names, variables
+from preflight.tables import variables
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,9 @@ def test_names_of_others_are_left_alone(name):
     assert variables.unknown(name) == ""
 
 
-def test_rows_are_sound():
-    """Every row has a source, a name of its own, and either forbids or allows a difference."""
-    rows = (*variable_names.NCCL_ROWS, *variable_names.TORCH_ROWS, *variable_names.OTHER_ROWS)
-    assert len({row.name for row in rows}) == len(rows) > 250
-    assert all(row.source.startswith("https://") for row in (*rows, *variables.LEFTOVERS))
-    assert not [row.name for row in rows if row.may_differ and row.must_agree]
+def test_the_leftovers_of_a_search_for_faults_have_their_source():
+    """Those that slow a job down most are among them."""
+    assert all(row.source.startswith("https://") for row in variables.LEFTOVERS)
     assert {row.name for row in variables.LEFTOVERS} >= {"CUDA_LAUNCH_BLOCKING", "NCCL_P2P_DISABLE", "NCCL_DEBUG"}
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.launch.job import Job, Placement
-from preflight.measure import devices
-
 QUICK = {"seconds": 0.05}
 # Acts on the last product of that rank: the timed ones are written into a given matrix.
 SPOIL = """
@@ -70,13 +67,3 @@ def test_a_device_that_ends_or_is_not_there_gives_no_figure(played):
     assert played["no gpu"]["codes"] == [1]
     (failed,) = told(played["no gpu"], "failed")
     assert "\n" not in failed["error"]
-
-
-@pytest.mark.parametrize(("backend", "device"), [("nccl", "cuda"), ("gloo", "cpu")])
-def test_the_job_of_the_devices_runs_on_the_benchmarks_ranks(backend, device):
-    """On GPUs where the collectives do, and no longer than the benchmark may take."""
-    job = Job("collectives", {"backend": backend}, (Placement(0, "a", 0, 1),), "10.0.0.1", (), 40.0)
-    full, short = (devices.job_of(job, is_full=is_full) for is_full in (True, False))
-    assert (full.workload, full.placements, full.seconds) == ("devices", job.placements, 40.0)
-    assert full.settings == {"device": device, "figures": ["matmul", "memory", "host"], "seconds": 2.0}
-    assert short.settings["figures"] == ["matmul"]

@@ -79,9 +79,10 @@ def write(layout: Layout) -> dict[str, str]:
         else:
             locals_ = " ".join(map(str, range(count)))
             body = (
-                f"status=0\nfor local in {locals_}; do\n  RANK=$(({first} + local)) LOCAL_RANK=$local {command}"
-                " &\ndone\n"
-                'for job in $(jobs -p); do\n  wait "$job" || status=$?\ndone\nexit "$status"\n'
+                f"status=0\nranks=\nfor local in {locals_}; do\n  RANK=$(({first} + local)) LOCAL_RANK=$local {command}"
+                # by their pids: `jobs` no longer lists a rank that has failed by then
+                ' &\n  ranks="$ranks $!"\ndone\n'
+                'for rank in $ranks; do\n  wait "$rank" || status=$?\ndone\nexit "$status"\n'
             )
         files[f"{file_name(layout, index)}.sh"] = HEAD + exports(values) + body
     return files

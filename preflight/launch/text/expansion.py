@@ -5,14 +5,14 @@ Nothing is executed: what only a run could tell stays an unknown part of the tex
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from preflight.launch.text.arithmetic import calculated, cut
 from preflight.launch.text.marks import Marks, is_known, plain, varies
-from preflight.launch.text.syntax import is_all, source, subscript, unquoted
+from preflight.launch.text.syntax import WORDS_LIMIT, calculated, cut, is_all, sequence, source, subscript, unquoted
 
 DEPTH_LIMIT = 60
 TEXT_LIMIT = 1 << 16
@@ -92,13 +92,13 @@ class Scope:
         if kind == "arithmetic_expansion":
             return [self._arithmetic(node, depth)]
         if kind == "command_substitution":
-            sequence = SEQUENCE.fullmatch(source(node)[2:-1].strip())
-            if sequence and not quoted:
-                return [str(n) for n in range(int(sequence[1] or 1), int(sequence[2]) + 1)][:512]
+            counted = SEQUENCE.fullmatch(source(node)[2:-1].strip())
+            if counted and not quoted:
+                return [str(n) for n in range(int(counted[1] or 1), int(counted[2]) + 1)][:WORDS_LIMIT]
             return [self._unknown(node)]
         if kind == "brace_expression":
             bounds = BRACES.fullmatch(source(node))
-            return [str(n) for n in range(int(bounds[1]), int(bounds[2]) + 1)][:512] if bounds else [source(node)]
+            return sequence(bounds[1], bounds[2]) if bounds and not quoted else [source(node)]
         return [self._unknown(node)]
 
     def _unknown(self, node: Any) -> str:
@@ -129,10 +129,15 @@ class Scope:
         return ["".join(parts)]
 
     def _concatenation(self, node: Any, depth: int, *, quoted: bool) -> list[str]:
-        words = [""]
+        """The parts of a word one after the other; braces come first: ``node{1..2}.lan`` is two words."""
+        choices: list[list[list[str]]] = []
         for child in node.children:
             found = self.words(child, depth + 1, quoted=quoted) if child.is_named else [source(child)]
-            if found:
+            choices.append([[text] for text in found] if child.type == "brace_expression" else [found])
+        words: list[str] = []
+        for parts in itertools.islice(itertools.product(*choices), WORDS_LIMIT):
+            words.append("")
+            for found in filter(None, parts):
                 words[-1] += found[0]
                 words.extend(found[1:])
         return words

@@ -113,7 +113,8 @@ def _mapping(node: Any, constructor: Any, file: str, depth: int, budget: list[in
         key, line = str(key_node.value), key_node.start_mark.line + 1
         found = _located(value_node, constructor, file, depth + 1, budget)
         if key == "<<":
-            entries = {**found.mapping(), **entries}
+            for merged in found.each() or [found]:  # of several the first that has a key gives it
+                entries = {**merged.mapping(), **entries}
             continue
         if key in lines:
             duplicates.append((key, lines[key], line))

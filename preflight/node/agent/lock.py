@@ -46,8 +46,8 @@ class NodeLock:
         assert self.held is not None
         try:
             asker, _ = self.held.accept()
-            asker.send(self.run_id.encode())
-            asker.close()
+            with asker:
+                asker.send(self.run_id.encode())
         except OSError:
             return
 

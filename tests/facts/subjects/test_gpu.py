@@ -1,4 +1,4 @@
-"""Are GPUs and RDMA ports told as they are, partitions, holes and silence included?"""
+"""Are GPUs told as they are, partitions, holes and silence included?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.subjects.gpu import Gpu, Gpus
-from preflight.facts.subjects.rdma import Rdma, RdmaDevice, RdmaPort
 from preflight.facts.value import Missing
 
 replace = msgspec.structs.replace
@@ -22,17 +21,6 @@ GPU = Gpu(
     processes=0,
 )
 SILENT = Missing("the driver does not tell", "absent")
-PORT = RdmaPort(
-    number=1,
-    state="ACTIVE",
-    physical_state="LinkUp",
-    rate_gbps=400.0,
-    link_layer="InfiniBand",
-    gids=(),
-    lid=SILENT,
-    sm_lid=SILENT,
-    counters={},
-)
 
 
 @pytest.mark.parametrize(("processes", "busy"), [(0, False), (2, True), (SILENT, False)])
@@ -74,25 +62,3 @@ def test_a_driver_that_does_not_answer_blocks_what_asks_for_gpus():
 def test_the_drivers_version_is_the_drivers():
     """Where there are GPUs."""
     assert Gpus(devices=(GPU,), driver="580.95", cuda_driver="13.0").driver_version() == "580.95"
-
-
-def test_active_ports_are_those_that_are_up():
-    """Of all devices."""
-    down = replace(PORT, state="DOWN", physical_state="Polling")
-    rdma = Rdma(
-        devices=tuple(
-            RdmaDevice(name=f"mlx5_{i}", firmware=SILENT, board=SILENT, node_type=SILENT, ports=ports)
-            for i, ports in enumerate([(PORT, down), ()])
-        )
-    )
-    assert rdma.active_ports() == (PORT,)
-    assert (PORT.state_text(), down.state_text()) == ("ACTIVE (LinkUp)", "DOWN (Polling)")
-    assert replace(down, physical_state=SILENT).state_text() == "DOWN"
-
-
-def test_a_rate_is_told_with_its_link():
-    """400 Gbit/s of Ethernet is no InfiniBand."""
-    assert PORT.rate_text() == "400 Gbit/s InfiniBand"
-    assert replace(PORT, rate_gbps=2.5, link_layer="Ethernet").rate_text() == "2.5 Gbit/s Ethernet"
-    with pytest.raises(FactMissing):
-        replace(PORT, rate_gbps=SILENT).rate_text()

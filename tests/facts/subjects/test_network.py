@@ -1,4 +1,4 @@
-"""Do interfaces, addresses and routes answer as the job's libraries would ask?"""
+"""Do interfaces and addresses answer as the job's libraries would ask?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.subjects.network import Address, Interface, Network, is_loopback
-from preflight.facts.subjects.peers import Peers, Route
 from preflight.facts.value import Missing
 
 V4 = Address("10.1.2.3", 16, "inet")
@@ -120,17 +119,3 @@ def test_a_node_holds_its_own_addresses_and_all_of_loopback():
     assert given.reachable_addresses == {"10.1.2.3", "169.254.9.9", "fe80::1%eth0"}
     assert interface(V4).holds_any(["10.1.2.3"])
     assert not interface(V4).holds_any(["10.1.2.4"])
-
-
-def test_routes_and_the_master_say_what_they_lack():
-    """A route that could not be read, and a name that does not resolve, are different things."""
-    assert Route("node2", "10.0.0.2", (), (), "eth0", "10.0.0.1").leaves_by() == "eth0"
-    with pytest.raises(FactMissing, match="route to node2"):
-        Route("node2", "10.0.0.2", (), (), Missing("no route"), Missing("no route")).leaves_by()
-    assert (
-        Peers(routes=(), master_addresses=(), master_port_error="", master_port_holder="").addresses_of_master() == ()
-    )
-    with pytest.raises(FactMissing, match="MASTER_ADDR"):
-        Peers(
-            routes=(), master_addresses=Missing("not set", "absent"), master_port_error="", master_port_holder=""
-        ).addresses_of_master()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import stat
 import sys
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from preflight.node.agent import frames, keeper, lock
+from preflight.node.agent import frames, keeper
 from tests.node.wire import Wire, is_gone, is_seen, job, opened, sleeper, tagged
 
 
@@ -195,32 +194,6 @@ def test_a_bug_of_ours_ends_with_its_name_and_leaves_nothing(tag):
         assert not tagged(tag)
 
 
-def test_a_second_run_is_told_who_holds_the_node():
-    """The lock gives the id of its holder, and goes with it."""
-    with opened() as first:
-        second = Wire()
-        try:
-            assert second.open() == {"busy": first.run_id}
-            assert second.end_reason() == "busy"
-        finally:
-            second.close()
-    with opened() as third:
-        assert third.run_id != first.run_id
-
-
-def test_the_lock_is_no_file_and_no_call_keeps_it(tag):
-    """An abstract socket vanishes with the keeper, even one that was killed while a call ran."""
-    with opened() as wire:
-        wire.call(1, "ranks", job(sleeper(tag)))
-        assert is_seen(tag)
-        assert "@torch-preflight-lock" in Path("/proc/net/unix").read_text()
-        wire.process.kill()
-        wire.process.wait()
-        assert is_gone(tag)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, pytest.raises(OSError, match="refused"):
-            probe.connect(lock.LOCK_NAME)
-
-
 def test_the_scratch_folder_is_private_and_goes_with_the_run():
     """Launchers' own files land in it, and it is gone when the keeper says that nothing is left."""
     with opened() as wire:
@@ -233,61 +206,6 @@ def test_the_scratch_folder_is_private_and_goes_with_the_run():
         wire.send({"close": True})
         assert wire.end_reason() == "closed"
         assert not folder.exists()
-
-
-def test_a_print_of_a_call_is_no_frame():
-    """Standard output belongs to the frames: what a call's code prints comes out as errors for people."""
-    body = "os.system('echo shell'); print('print', flush=True)"
-    code = f"import os\ndef run(arguments, channel):\n    {body}\n    return {{}}\n"
-    with opened(code=code) as wire:
-        wire.call(1, "free_port", {})
-        assert wire.outcome(1)[1]["result"] == {}
-        assert wire.errors() == "shell\nprint\n"
-        assert wire.decoder.noise == b""
-
-
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ("os._exit(0)", "the call's process ended without a result"),
-        ("os.write(channel.up, channel.marker + b' x' * 14)", "header is not three numbers"),
-        ("return {'figure': float('nan')}", "the call's process ended without a result"),
-        ("raise OSError(5, 'no luck')", "OSError: [Errno 5] no luck"),
-        ("raise SystemExit(0)", "the call's process ended without a result"),
-        ("return 1 / 0", "ZeroDivisionError: division by zero"),
-        ("os.close(channel.up)", "the call's process ended without a result"),
-    ],
-)
-def test_whatever_a_call_does_it_ends_and_the_keeper_stays(body, words):
-    """Every call gets exactly one end, and the next call is served."""
-    with opened(code=f"import os\ndef run(arguments, channel):\n    {body}\n") as wire:
-        wire.call(1, "free_port", {})
-        events, ending = wire.outcome(1)
-        assert events == []
-        assert words in ending["error"]
-        wire.call(2, "ranks", job("print('next')"))
-        assert wire.outcome(2)[0][0]["log"] == "next\n"
-        assert not wire.waiting
-
-
-def test_a_call_holds_nothing_of_the_keepers():
-    """Its input is empty, and the lock, the connection and the pipes of other calls are closed in it."""
-    code = """
-import os, sys
-def run(arguments, channel):
-    mine = {0, 1, 2, channel.up, channel.down}
-    told = {}
-    for entry in os.listdir("/proc/self/fd"):
-        if int(entry) not in mine and os.path.exists("/proc/self/fd/" + entry):
-            told[entry] = os.readlink("/proc/self/fd/" + entry)
-    return {"others": told, "input": os.read(0, 10).decode()}
-"""
-    with opened(code=code) as wire:
-        wire.call(1, "ranks", job("import time; time.sleep(2)"))
-        wire.call(2, "free_port", {})
-        result = wire.outcome(2)[1]["result"]
-        assert result["input"] == ""
-        assert all(target.startswith("/proc/") for target in result["others"].values()), result
 
 
 def test_a_controller_that_does_not_read_does_not_stop_the_lease(tag):

@@ -1,0 +1,145 @@
+"""Are launch files checked and written from the command line, with the exit code that a script needs?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from preflight.cli import main
+from tests.launch.files import written
+
+
+class Done(NamedTuple):
+    """What a command line left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys) -> Callable[..., Done]:
+    """Run a command line in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+
+    def call(*words: str) -> Done:
+        code = main.run(list(words))
+        return Done(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """Two accelerate files of one job; the ranks to be filled in."""
+    return lambda *ranks: written(tmp_path, *ranks)
+
+
+def test_two_files_of_one_rank_are_a_fail_with_file_and_line(run, pair):
+    """Both YAML files say machine_rank 0: exit 1, the line, the fix."""
+    done = run("launch", "check", *pair(0, 0))
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "node1.yaml:4" in done.stdout
+    assert "launch." in done.stdout
+    assert "Fix:" in done.stdout
+
+
+def test_a_right_set_is_silent(run, pair):
+    """Ranks 0 and 1 that agree: exit 0 and what every rank will see."""
+    done = run("launch", "check", *pair(0, 1))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "FAIL" not in done.stdout
+    assert "local rank" in done.stdout
+
+
+def test_json_says_the_same(run, pair):
+    """--json gives findings with where, and the plan."""
+    done = run("launch", "check", *pair(0, 0), "--json")
+    document = json.loads(done.stdout)
+
+    assert done.returncode == document["exit_code"] == 1
+    assert document["findings"][0]["where"][0]["file"].endswith(".yaml")
+    assert len(document["plan"]["launches"]) == 2
+
+
+@pytest.mark.parametrize("words", [("check", "nowhere.yaml"), ("check",), ("write", "--out", "x"), ("repair",)])
+def test_wrong_words_are_one_line_and_4(run, words):
+    """A missing file or option is a usage error without a traceback."""
+    done = run("launch", *words)
+
+    assert done.returncode == 4
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_written_files_pass_the_check(run):
+    """`launch write` for this machine, then `launch check` of what it wrote."""
+    done = run("launch", "write", "--launcher=torchrun", "--out=made", "--", "train.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    files = done.stdout.split()
+
+    checked = run("launch", "check", *files, "--hosts=local")
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_a_pull_request_shows_the_line(run, pair):
+    """As workflow commands, as SARIF, and beside the text where GitHub runs it."""
+    files = pair(0, 0)
+    github = run("launch", "check", *files, "--format=github")
+    sarif = run("launch", "check", *files, "--format=sarif")
+
+    assert github.stdout.startswith("::error file=node0.yaml,line=4,title=launch.ranks_are_distinct::")
+    assert json.loads(sarif.stdout)["runs"][0]["results"][0]["ruleId"] == "launch.ranks_are_distinct"
+    assert github.returncode == sarif.returncode == 1
+    assert run("launch", "check", *files, "--format=xml").returncode == 4
+
+
+def test_where_github_runs_it_the_lines_stand_beside_the_text(run, pair, monkeypatch):
+    """As workflow commands, which it shows at the files."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    done = run("launch", "check", *pair(0, 0))
+    assert "FAIL" in done.stdout
+    assert "::error file=node0.yaml,line=4" in done.stdout
+
+
+def test_a_host_that_was_not_reached_is_told_and_is_3(run, pair):
+    """The files are judged all the same; a fail of theirs is 1, which says more."""
+    hosts = ("--hosts=nowhere.invalid", "--ssh-option=-F none")
+    right, wrong = run("launch", "check", *pair(0, 1), *hosts), run("launch", "check", *pair(0, 0), *hosts)
+    assert (right.returncode, wrong.returncode) == (3, 1)
+    assert right.stderr.startswith("nowhere.invalid: not reached: ")
+
+
+def test_files_are_written_for_all_hosts_or_none(run, tmp_path):
+    """A job without one of its nodes would wait for it."""
+    done = run(
+        "launch", "write", "--launcher=torchrun", "--out=made", "--hosts=nowhere.invalid", "--ssh-option=-F none"
+    )
+    assert done.returncode == 4
+    assert "launch files are written for all hosts or none" in done.stderr
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--launcher=horovod", "--out=made"), "horovod"),
+        (("--launcher=torchrun", "--out=taken"), "--out taken"),
+        (("--launcher=accelerate", "--out=made", "--like=nowhere.yaml"), "No such file"),
+        (("--launcher=torchrun", "--out=made", "--like=taken"), "--like"),
+    ],
+)
+def test_what_cannot_be_written_is_one_line_and_4(run, tmp_path, words, message):
+    """A launcher that is not known, a folder that is a file, a file to keep settings of that is not there."""
+    (tmp_path / "taken").write_text("num_machines: 2\n")
+    done = run("launch", "write", *words)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1

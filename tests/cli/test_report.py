@@ -1,0 +1,93 @@
+"""Is a finished run shown again as it was, alone, beside an earlier one, or in a list?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from preflight.cli import main, report
+from preflight.errors import UsageError
+from preflight.testing import healthy
+from tests.run.test_stored import written
+
+
+def test_json_that_cannot_be_written_is_a_usage_error(tmp_path):
+    """The message names the file."""
+    written(healthy(), tmp_path)
+    with pytest.raises(UsageError, match="--json /nowhere/x: cannot be written"):
+        report.show_report(tmp_path, "/nowhere/x")
+
+
+def test_of_two_runs_it_says_what_changed(tmp_path, capsys):
+    """New findings first, facts and bandwidth below; with the code of the later run, and in every format."""
+    for name, run in (("then", healthy()), ("now", healthy().broken_interface("node2", mtu=1500))):
+        (tmp_path / name).mkdir()
+        written(run, tmp_path / name)
+    assert report.show_report(tmp_path / "now", None, earlier=tmp_path / "then") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "since run x (pass): 1 fact changed"
+    assert "fact      its MTU on node2: 9000 -> 1500" in lines
+    assert lines[-1].endswith("+0.0%, within the noise")
+    report.show_report(tmp_path / "now", None, "markdown", tmp_path / "then")
+    assert "### What has changed" in capsys.readouterr().out
+
+
+def test_runs_are_listed_and_cleared_away(tmp_path, capsys):
+    """The list says what is left; a number that is none is refused."""
+    (tmp_path / "one").mkdir()
+    written(healthy(), tmp_path / "one")
+    assert report.show_history(tmp_path, "0") == 0
+    assert capsys.readouterr().out.splitlines() == [f"deleted {tmp_path}/one", f"no run in {tmp_path}"]
+    with pytest.raises(UsageError, match="--keep 'all': wanted a number of runs"):
+        report.show_history(tmp_path, "all")
+
+
+def test_a_finished_run_is_shown_again_with_its_code(tmp_path, capsys):
+    """From its folder or its file; as JSON on request, here or to a file."""
+    written(healthy(), tmp_path)
+    assert report.show_report(tmp_path, None) == 0
+    assert "PASS" in capsys.readouterr().out
+    assert report.show_report(tmp_path / "report.json", "-") == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "pass"
+    report.show_report(tmp_path, str(tmp_path / "copy.json"))
+    assert json.loads((tmp_path / "copy.json").read_text())["schema"] == 1
+
+
+def test_a_run_may_be_shown_in_every_format(tmp_path, capsys):
+    """A format that is not there is one line that lists those that are."""
+    written(healthy(), tmp_path)
+    for name, sign in (
+        ("json", '"schema": 1'),
+        ("csv", '"check"'),
+        ("good", "node"),
+        ("nagios", "OK"),
+        ("text", "PASS"),
+    ):
+        assert main.run(["report", str(tmp_path), f"--format={name}"]) == 0
+        assert sign in capsys.readouterr().out, name
+    assert main.run(["report", str(tmp_path), "--format=pdf"]) == 4
+    assert "--format 'pdf' is none of text," in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "lines"), [(["-q"], 1), ([], 2), (["-v"], 3)])
+def test_less_or_more_is_told_on_request(tmp_path, capsys, words, lines):
+    """One line with -q, every check with -v."""
+    written(healthy(), tmp_path)
+    assert main.run(["report", str(tmp_path), *words]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) == 1 if lines == 1 else len(shown) >= lines
+    assert ("reach.x" in "".join(shown)) is (lines == 3)
+
+
+@pytest.mark.parametrize(
+    "words", [["a", "b", "c"], ["a", "b", "--list"], ["--keep=-1"], ["--keep=", "a"], ["nowhere", "--list", "--keep=x"]]
+)
+def test_runs_that_cannot_be_meant_are_one_line_and_4(words, tmp_path, monkeypatch, capsys):
+    """Nothing is deleted by a word that is misread."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+    written(healthy(), tmp_path / "a")
+    assert main.run(["report", *words]) == 4
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert (tmp_path / "a" / "report.json").is_file()

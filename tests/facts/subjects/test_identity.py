@@ -1,0 +1,60 @@
+"""Does a node say who it is, and where its own name leads?"""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from preflight.errors import BlockedBy, FactMissing
+from preflight.facts.subjects.identity import Identity
+from preflight.facts.value import Missing
+from tests.facts.answers import decoded, wire
+
+BROKEN = Missing("the tool broke")
+NODE1 = Identity(
+    hostname="node1",
+    fqdn="node1.lan",
+    boot_id="boot",
+    kernel="6.8.0",
+    machine="x86_64",
+    cpu_count=64,
+    memory_bytes=1 << 40,
+    user_id=0,
+    hostname_address="10.0.0.1",
+    hostname_addresses=("10.0.0.1",),
+    fqdn_addresses=("10.0.0.1",),
+    context="ssh",
+)
+
+
+def identity(**fields) -> Identity:
+    return msgspec.structs.replace(NODE1, **fields)
+
+
+def test_gloo_is_told_the_address_of_the_nodes_own_name():
+    """A name that resolves to nothing is one check's business, and blocks the others."""
+    assert identity().own_address == "10.0.0.1"
+    with pytest.raises(BlockedBy, match=r"names\.own_hostname_is_an_address_of_the_node"):
+        _ = identity(hostname_address=BROKEN, hostname_addresses=()).own_address
+    with pytest.raises(FactMissing, match="the tool broke"):
+        _ = identity(hostname_address=BROKEN, hostname_addresses=("10.0.0.1",)).own_address
+
+
+@pytest.mark.parametrize(("address", "named"), [("127.0.1.1", True), ("10.0.0.1", False), (BROKEN, False)])
+def test_a_node_named_loopback_is_known(address, named):
+    """As Debian's installer writes it into /etc/hosts."""
+    assert identity(hostname_address=address).is_named_loopback is named
+
+
+def test_an_identity_is_read_as_the_node_sent_it():
+    """Also where its own name resolves to nothing."""
+    nameless = identity(hostname_address=Missing("Name or service not known"), hostname_addresses=())
+    assert decoded("identity", wire(NODE1)) == NODE1
+    assert decoded("identity", wire(nameless)) == nameless
+
+
+@pytest.mark.parametrize("field", ["hostname", "boot_id", "cpu_count", "memory_bytes", "fqdn_addresses"])
+def test_who_a_node_is_has_no_reason_in_its_place(field):
+    """A node that cannot say it has no identity; only the address of its name may be missing."""
+    with pytest.raises(FactMissing, match=f"malformed: .*{field}"):
+        decoded("identity", wire(NODE1, **{field: {"missing": "denied", "kind": "denied"}}))

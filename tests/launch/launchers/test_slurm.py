@@ -1,0 +1,118 @@
+"""Are #SBATCH lines and the options of srun read as Slurm reads them, and is the script that is written right?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.launch.launchers.slurm import gpus_of_node, job_variables, read_directives, tasks_of_node
+from preflight.launch.read import read_texts
+from preflight.launch.write import write_files
+from tests.launch.nodes import cluster
+from tests.launch.plans import launch, values
+from tests.launch.samples import SBATCH
+
+
+def directives(*lines: str):
+    return read_directives("#!/bin/bash\n" + "".join(f"#SBATCH {line}\n" for line in lines), "job.sbatch")
+
+
+@pytest.mark.parametrize(
+    ("line", "options"),
+    [
+        ("--nodes=2", {"nodes": "2"}),
+        ("--nodes 2 --ntasks-per-node 4", {"nodes": "2", "ntasks_per_node": "4"}),
+        ("-N2 -n 8 -t1:00", {"nodes": "2", "ntasks": "8", "time": "1:00"}),
+        ("-N=2", {"nodes": "2"}),
+        ("--job-name='my job' # a comment", {"job_name": "my job"}),
+        ("--exclusive", {"exclusive": "true"}),
+        ("--output='unfinished", {"output": "'unfinished"}),
+    ],
+)
+def test_a_line_holds_options_in_any_spelling(line, options):
+    """Letters with or without a blank, quotes and comments as in a shell."""
+    assert {name: held.value for name, held in directives(line).options.items()} == options
+
+
+def test_lines_behind_the_first_command_are_not_read():
+    """sbatch stops there; of two lines of one option the later one counts."""
+    text = "#!/bin/bash\n# why\n#SBATCH --nodes=2\n\n#SBATCH --nodes=3\nmodule load cuda\n#SBATCH --nodes=4\n"
+    found = read_directives(text, "job.sbatch").options["nodes"]
+    assert (found.value, found.file, found.line) == ("3", "job.sbatch", 5)
+    assert read_directives("#!/bin/bash\n##SBATCH --nodes=2\nls\n", "job.sbatch") is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "gpus"),
+    [
+        (["--gpus-per-node=8"], 8),
+        (["--gpus-per-node=h100:4"], 4),
+        (["--gres=gpu:8"], 8),
+        (["--gres=gpu:h100:4"], 4),
+        (["--gres=gpu"], 1),
+        (["--gres=craynetwork:2,gpu:4(S:0-1)"], 4),
+        (["--gres=shard:4"], None),
+        (["--gpus=16"], None),
+        ([], None),
+    ],
+)
+def test_the_gpus_of_a_node_are_told_in_several_ways(lines, gpus):
+    """A number for the whole job says nothing of one node."""
+    assert getattr(gpus_of_node(directives("--nodes=2", *lines)), "value", None) == gpus
+
+
+def test_slurms_variables_follow_from_the_lines():
+    """Those of which nothing is said are not made up."""
+    found = job_variables(directives("--nodes=2", "--ntasks-per-node=4", "--gres=gpu:8"))
+    assert {name: held.text for name, held in found.items()} == {
+        "SLURM_NNODES": "2",
+        "SLURM_JOB_NUM_NODES": "2",
+        "SLURM_NTASKS": "8",
+        "SLURM_NTASKS_PER_NODE": "4",
+        "SLURM_GPUS_ON_NODE": "8",
+        "SLURM_GPUS_PER_NODE": "8",
+    }
+    assert all(held.exported for held in found.values())
+
+
+@pytest.mark.parametrize(
+    ("lines", "step", "tasks"),
+    [
+        (["--ntasks-per-node=4"], "", 4),
+        (["--tasks-per-node=4"], "", 4),
+        (["--ntasks=8"], "", 4),
+        (["--ntasks=7"], "", None),
+        ([], "", None),
+        (["--ntasks-per-node=4"], "--ntasks-per-node=1", 1),
+        ([], "-n 2", 1),
+    ],
+)
+def test_the_tasks_of_a_node_are_those_of_the_step(lines, step, tasks):
+    """An option of srun wins over the script's; a number that does not divide leaves it open."""
+    text = "".join(f"#SBATCH {line}\n" for line in ["--nodes=2", *lines]) + f"srun {step} torchrun --nnodes=2 t.py\n"
+    (plan,) = read_texts({"job.sbatch": text}).plans
+    assert getattr(tasks_of_node(plan), "value", None) == tasks
+
+
+def test_a_script_that_is_not_slurms_has_no_tasks():
+    """Nothing starts its command several times."""
+    (plan,) = read_texts({"n.sh": "torchrun t.py\n"}).plans
+    assert tasks_of_node(plan) is None
+
+
+def test_a_batch_script_is_read_with_slurms_variables_filled_in():
+    """What only the allocation tells stays as it is written."""
+    found = values(launch(SBATCH, name="job.sbatch"))
+    assert (found["nodes"], found["processes_per_node"], found["rendezvous_id"]) == (2, 8, "$SLURM_JOB_ID")
+    assert found["master_address"].startswith("$(scontrol show hostnames")
+
+
+def test_what_is_written_is_read_as_it_was_meant():
+    """One script; a task a node starts torchrun, with the nodes' GPUs and no more CPUs than the smallest has."""
+    texts = write_files("slurm", cluster(2), folder="/x", program=("train.py", "--name", "it's"))
+    (text,) = texts.values()
+    lines = {"--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=8", "--cpus-per-task=64"}
+    assert lines == {line.removeprefix("#SBATCH ") for line in text.splitlines() if line.startswith("#SBATCH")}
+    found = values(launch(text, name="job.sbatch"))
+    assert (found["nodes"], found["processes_per_node"], found["world_size"]) == (2, 8, 16)
+    assert found["node_rank"] == "$SLURM_NODEID"
+    assert "--gpus-per-node" not in write_files("slurm", cluster(2, gpus=0), folder="/x")["job.sbatch"]

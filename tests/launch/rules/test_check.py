@@ -1,0 +1,160 @@
+"""Are findings right for the files of public repositories and of guides, and are they told once, the worst first?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.facts.cluster import Cluster
+from preflight.launch.read import read_files
+from preflight.launch.rules.check import check_files, check_texts
+from tests.launch.nodes import cluster, cluster_of, node
+from tests.launch.samples import config, exports, failed, judged, pair, rules, torchrun
+
+SHARED = Path(__file__).parents[4] / "shared"
+FIELD, GUIDES = SHARED / "field-data", SHARED / "guides"
+# The files whose line in INDEX.tsv names a mistake, and the rule that finds it.
+MISTAKES = {
+    "examples__config_yaml_templates__multi_node.yaml": "master_address_is_an_address",
+    "tests__test_configs__0_30_0_sagemaker.yaml": "yaml_values_are_as_meant",
+    "examples__accelerate__ds_multi_nodes.yaml": "num_machines_is_given",
+}
+
+
+def rows():
+    """The accelerate, deepspeed and k8s files of the index."""
+    index = FIELD / "INDEX.tsv"
+    if not index.exists():
+        return []
+    lines = [line.split("\t") for line in index.read_text().splitlines()[1:]]
+    return [line[0] for line in lines if line[1] in ("accelerate", "deepspeed", "k8s")]
+
+
+@pytest.mark.skipif(not rows(), reason="the files of the field are not here")
+@pytest.mark.parametrize("name", rows())
+def test_a_file_of_the_field(name):
+    """A known mistake gives exactly its finding, anything else no fail."""
+    findings = check_files(read_files([str(FIELD / name)]))
+    found = [f.check.removeprefix("launch.") for f in findings if str(f.verdict) == "fail"]
+    mistake = MISTAKES.get(Path(name).name)
+    assert found == ([mistake] if mistake else [])
+
+
+@pytest.mark.skipif(not rows(), reason="the files of the field are not here")
+def test_all_files_of_the_field_at_once():
+    """Unrelated files are not taken for one job."""
+    findings = check_files(read_files([str(FIELD / name) for name in rows()]))
+    found = sorted(f.check.removeprefix("launch.") for f in findings if str(f.verdict) == "fail")
+    assert found == sorted(MISTAKES.values())
+
+
+def guide(name, start, end):
+    """A piece of a guide, between two of its lines."""
+    path = GUIDES / name
+    if not path.exists():
+        pytest.skip("the guides are not here")
+    return path.read_text().partition(start)[2].partition(end)[0]
+
+
+def test_the_guide_of_accelerate():
+    """As printed it is full of placeholders; filled in it is silent, with one rank twice it fails."""
+    text = guide("amphion-accelerate.txt", "配置文件(default_config.yaml)\n", "启动命令")
+    assert set(failed({"n0.yaml": text})) == {"master_address_is_an_address", "numbers_are_numbers"}
+    for old, new in (
+        ("主节点IP", "10.0.0.1"),
+        ("通信端口", "29500"),
+        ("参与训练的机器总数", "2"),
+        ("总进程数(通常等于总GPU数)", "16"),
+    ):
+        text = text.replace(old, new)
+    second = text.replace("machine_rank: 0", "machine_rank: 1")
+    assert rules({"n0.yaml": text, "n1.yaml": second}) == []
+    assert failed({"n0.yaml": text, "n1.yaml": text}) == ["ranks_are_distinct"]
+
+
+def test_the_guide_of_torchrun():
+    """$RANDOM as rdzv_id comes out different on each node; a fixed id is right."""
+    text = guide("sana-torchrun.txt", "典型的双节点训练启动命令示例:\n", "参数详解")
+    assert failed({"n.sh": text}) == ["rendezvous_id_is_the_same_everywhere"]
+    assert rules({"n.sh": text.replace("$RANDOM", "sana1")}) == []
+
+
+def test_the_guide_of_variables():
+    """WORLD_SIZE as the number of machines is told; a rank twice fails."""
+    text = guide("minimind-env.txt", "主节点(机器0)配置:\n", "从节点").replace("<主节点IP>", "10.0.0.1")
+    second = text.replace("RANK=0\nexport M", "RANK=1\nexport M")
+    assert rules({"n0.sh": text, "n1.sh": second}) == ["world_size_counts_processes"]
+    assert failed({"n0.sh": text, "n1.sh": text}) == ["ranks_are_distinct"]
+
+
+def test_the_guide_of_deepspeed():
+    """Printed without indentation it is refused; four files of four ranks are right, three are not."""
+    text = guide("diffsynth-accelerate-deepspeed.txt", "YAML 配置文件示例:\n", "在多机多卡分布式训练中")
+    assert set(failed({"n0.yaml": text})) == {"keys_are_known", "master_address_is_an_address"}
+    for key in (
+        "deepspeed_multinode",
+        "gradient_acc",
+        "gradient_clip",
+        "offload_",
+        "zero",
+        "dynamo_backend",
+        "dynamo_mode",
+        "dynamo_use",
+    ):
+        text = text.replace(f"\n{key}", f"\n  {key}")
+    text = text.replace("10.233.xx.xx", "10.233.0.1")
+    files = {f"n{rank}.yaml": text.replace("machine_rank: 0", f"machine_rank: {rank}") for rank in range(4)}
+    assert rules(files) == []
+    del files["n3.yaml"]
+    assert failed(files) == ["every_node_has_its_file"]
+
+
+def test_two_nodes_with_their_own_number_of_processes():
+    """The same field on both machines: 7 on one and 2 on the other never meet."""
+    text = (
+        "distributed_type: MULTI_GPU\nmachine_rank: {}\nmain_process_ip: 10.0.0.1\nmain_process_port:"
+        " 29500\nnum_machines: 2\nnum_processes: {}\n"
+    )
+    found = judged({"n0.yaml": text.format(0, 7), "n1.yaml": text.format(1, 2)})
+    assert {f.check for f in found} == {"launch.fields_agree", "launch.num_processes_divides"}
+
+
+def test_the_worst_stands_first_then_files_and_lines_in_their_order():
+    """A fail before a warning before a file that was not judged."""
+    texts = {"notes.txt": "some words\n", "b.sh": torchrun(), "a.sh": torchrun(), **pair(exports)}
+    found = judged(texts)
+    verdicts = [str(finding.verdict) for finding in found]
+    assert verdicts == sorted(verdicts, key=("fail", "error", "warn", "pass", "skip").index)
+    assert {"fail", "warn", "skip"} <= set(verdicts)
+    places = [(str(f.verdict), f.where[0].file, f.where[0].line) for f in found if f.where]
+    fails = [place for place in places if place[0] == "fail"]
+    assert fails == sorted(fails)
+
+
+def test_the_same_finding_in_several_places_is_one():
+    """With all of them, each once."""
+    line = "torchrun --nnodes=two --nproc_per_node=8 --node_rank=0 --master_addr=10.0.0.1 t.py\n"
+    found = [finding for finding in judged({"n.sh": line * 3}) if finding.check == "launch.numbers_are_numbers"]
+    assert [[where.line for where in finding.where] for finding in found] == [[1, 2, 3]]
+
+
+def test_no_secret_stands_in_a_finding():
+    """A message that shows a command or value hides what is named like one."""
+    text = torchrun(more="--nnodes=--api-key=hunter2x")
+    assert all("hunter2x" not in finding.message + finding.fix for finding in judged({"n.sh": text}))
+
+
+def test_nodes_are_compared_only_where_their_facts_are_there():
+    """Without a cluster, or with one that nobody answered in, the files are judged by themselves."""
+    eight, two = pair(torchrun), cluster_of(node(0), node(1, gpus=2))
+    assert rules(eight) == rules(eight, Cluster(())) == []
+    assert rules(eight, cluster()) == []
+    assert rules(eight, two) != []
+
+
+def test_right_files_give_no_finding_and_what_they_say():
+    """Also where nothing is wrong the files are read: the plan is what a report shows."""
+    findings, files = check_texts({"n.yaml": config()})
+    assert findings == ()
+    assert [plan.where.file for plan in files.plans] == ["n.yaml"]

@@ -1,0 +1,83 @@
+"""Does a plan answer what rules ask of it, and keep apart what the file says from what it leaves open?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.launch.field import Sourced, Unknown
+from preflight.launch.plan import Slurm, fail, warn
+from preflight.launch.read import read_texts
+from preflight.ledger.findings import Where
+from tests.launch.samples import SBATCH, config, torchrun
+
+
+def plan(text: str, name: str = "n.sh"):
+    (found,) = read_texts({name: text}).plans
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "spans", "may_span"),
+    [
+        ("--nnodes=2", True, True),
+        ("--nnodes=1", False, False),
+        ("", False, False),
+        ("--nnodes=$N", False, True),
+        ("--nnodes=${N:-1}", False, True),
+        ("--nnodes=${N:-2}", False, True),
+        ("$ARGS", False, True),
+    ],
+)
+def test_a_file_may_leave_open_how_many_nodes_take_part(words, spans, may_span):
+    """A default that the environment replaces is no proof in either direction."""
+    found = plan(f"torchrun {words} t.py\n")
+    assert (found.spans_nodes, found.may_span_nodes) == (spans, may_span)
+
+
+def test_a_setting_of_the_tool_is_told_where_the_file_tells_it():
+    """An unknown one is not told, and neither is one that is not there."""
+    found = plan("torchrun --max_restarts=3 --role=$ROLE t.py\n")
+    assert [found.setting(name) for name in ("max_restarts", "role", "log_dir")] == ["3", None, None]
+    assert plan(config(gpu_ids="'0,1'"), "n.yaml").setting("gpu_ids") == "0,1"
+
+
+def test_the_words_around_a_launcher_are_known_by_their_programs():
+    """Wherever they are installed."""
+    found = plan("/usr/bin/srun --label docker run image bash -c 'torchrun t.py'\n")
+    assert {"srun", "docker", "bash"} <= found.wraps
+    assert plan(torchrun()).wraps == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("4", 4), ("2-4", 4), ("gpu:h100:8", 8), ("2(x2)", 2), ("many", "many"), ("", ""), ("1234567890", "1234567890")],
+)
+def test_a_number_for_slurm_has_several_forms(text, number):
+    """Of a range the most; what is no number is unknown, with what is written there."""
+    found = Slurm({"nodes": Sourced(text, "j.sbatch", 2)}).number("nodes")
+    assert (found.value if isinstance(found, Sourced) else found.expression) == number
+    assert found.line == 2
+
+
+def test_the_first_of_several_options_counts():
+    """Unknown ones too; where none is given there is no number."""
+    slurm = Slurm({"ntasks": Sourced("4", "j", 1), "nodes": Unknown("$N", "j", 2)})
+    assert slurm.number("tasks_per_node", "ntasks").value == 4
+    assert slurm.number("nodes", "ntasks") == Unknown("$N", "j", 2)
+    assert slurm.number("gpus") is None
+
+
+def test_a_finding_names_each_place_once_in_its_order():
+    """And the rule by its whole name."""
+    found = fail("rule", "two files disagree", Where("b", 1), Where("a", 2), Where("b", 1), fix="change one")
+    assert (found.check, str(found.verdict), found.fix) == ("launch.rule", "fail", "change one")
+    assert found.where == (Where("b", 1), Where("a", 2))
+    assert str(warn("rule", "slow").verdict) == "warn"
+
+
+def test_a_batch_script_tells_what_slurm_is_asked_for():
+    """Beside the command that runs in it."""
+    found = plan(SBATCH, "job.sbatch")
+    assert found.slurm.number("gpus_per_node").value == 8
+    assert found.slurm.has_directives
+    assert plan(torchrun()).slurm is None

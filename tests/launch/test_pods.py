@@ -1,0 +1,99 @@
+"""Do the containers of a pod give their command, variables and resources?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.plans import launch, values
+from tests.launch.samples import INDEXED, PYTORCHJOB, failed, judged, rules
+
+ENV = """        env:
+        - name: MASTER_ADDR
+          value: train-0.train
+"""
+
+
+def indexed(*, env: str = ENV, command: str = "") -> str:
+    """The Indexed Job with other variables, or with another command in its container."""
+    text = INDEXED.replace(ENV, env)
+    before, found, _ = text.partition("        command:\n")
+    assert found
+    return f"{before}        command: {command}\n" if command else text
+
+
+def test_a_pod_of_several_gpus_wants_shared_memory():
+    """No volume at /dev/shm warns; one on the disk too."""
+    without = PYTORCHJOB.replace("/dev/shm", "/tmp/x")
+    (found,) = judged({"job.yaml": without})
+    assert (found.check, str(found.verdict)) == ("launch.pods_have_shared_memory", "warn")
+    on_disk = PYTORCHJOB.replace("emptyDir:\n              medium: Memory", "emptyDir: {}")
+    assert rules({"job.yaml": on_disk}) == ["pods_have_shared_memory"]
+
+
+def test_shared_memory_of_the_host_is_enough():
+    """hostIPC gives a pod the node's own /dev/shm; a pod of one GPU has nothing to pass through it."""
+    without = PYTORCHJOB.replace("/dev/shm", "/tmp/x")
+    shared = without.replace("        spec:\n", "        spec:\n          hostIPC: true\n")
+    assert rules({"job.yaml": shared}) == []
+    one = without.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 1").replace("nproc_per_node=8", "nproc_per_node=1")
+    assert rules({"job.yaml": one}) == []
+
+
+@pytest.mark.parametrize(
+    ("env", "address"),
+    [
+        ("        env:\n        - {name: MASTER_ADDR, value: n1}\n", "n1"),
+        ("        env:\n        - {name: A, value: n2}\n        - {name: MASTER_ADDR, value: $(A)}\n", "n2"),
+        ("        env:\n        - {name: MASTER_ADDR, value: $(NOBODY)}\n", "$(NOBODY)"),
+        (
+            "        env:\n        - name: MASTER_ADDR\n          valueFrom: {fieldRef: {}}\n",
+            "valueFrom of MASTER_ADDR",
+        ),
+        ("", "$MASTER_ADDR"),
+    ],
+)
+def test_the_variables_of_a_container_reach_its_script(env, address):
+    """One may name another; what the cluster fills in is unknown, not absent."""
+    assert values(launch(indexed(env=env), name="job.yaml"))["master_address"] == address
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "[torchrun, --nnodes=2, t.py]",
+        "[bash, -c, 'torchrun --nnodes=2 t.py']",
+        "[/bin/sh, -ec, 'cd /x && exec torchrun --nnodes=2 t.py']",
+        "[torchrun]\n        args: [--nnodes=2, t.py]",
+    ],
+)
+def test_a_command_is_words_or_a_script(command):
+    """As the container's runtime starts it: args follow the command."""
+    found = launch(indexed(command=command), name="job.yaml")
+    assert (found["launcher"], values(found)["nodes"], values(found)["program"]) == ("torchrun", 2, "t.py")
+
+
+def test_the_line_of_a_script_is_that_of_the_manifest():
+    """A block begins below its key."""
+    found = launch(INDEXED, name="job.yaml")
+    line = next(n for n, text in enumerate(INDEXED.split("\n"), start=1) if "torchrun" in text)
+    assert (found["file"], found["line"]) == ("job.yaml", line)
+
+
+def test_pods_without_a_command_are_counted_all_the_same():
+    """The image's own entry point starts them: how many there are is known."""
+    text = PYTORCHJOB.replace("            command: [torchrun, --nnodes=2, --nproc_per_node=8, train.py]\n", "")
+    found = launch(text, name="job.yaml")
+    assert (found["launcher"], values(found)["nodes"]) == ("kubernetes", 2)
+
+
+@pytest.mark.parametrize("count", ["'2x'", "true", "-1.5", "[2]"])
+def test_a_number_of_pods_that_is_none_is_not_judged(count):
+    """Kubernetes refuses such a manifest; no count is made up."""
+    text = INDEXED.replace("completions: 2\n  parallelism: 2", f"completions: {count}\n  parallelism: {count}")
+    assert "nodes_are_counted_right" not in failed({"job.yaml": text})
+
+
+def test_amds_gpus_are_gpus():
+    """Under the name that their plugin gives them."""
+    text = PYTORCHJOB.replace("nvidia.com", "amd.com").replace("--nproc_per_node=8", "--nproc_per_node=16")
+    assert failed({"job.yaml": text}) == ["processes_match_devices"]

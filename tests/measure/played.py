@@ -1,0 +1,80 @@
+"""How does a job run on nodes that are not there? Sessions that answer calls as a node would, with given figures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from preflight.launch.job import Job, Placement
+
+Records = Callable[[int], list[dict[str, Any]]]  # what a rank of that number says
+
+
+def job_of(*nodes: str, backend: str = "gloo", seconds: float = 60.0) -> Job:
+    """A benchmark with one rank a node named, in that order."""
+    placements = tuple(
+        Placement(rank, node, nodes[:rank].count(node), nodes.count(node)) for rank, node in enumerate(nodes)
+    )
+    settings = {"backend": backend, "operations": ["all_reduce"]}
+    return Job("collectives", settings, placements, "10.0.0.1", (), seconds)
+
+
+class PlayedCall:
+    """A call whose events are given; a stream answers each round with a rate."""
+
+    def __init__(self, *events: dict[str, Any], rate: Callable[[str], float] = lambda _source: 1.0) -> None:
+        self.waiting = list(events)
+        self.rate = rate
+        self.result = {"port": 29511}
+        self.messages: list[dict[str, Any]] = []
+
+    async def events(self):
+        """Everything that was said."""
+        while self.waiting:
+            yield self.waiting.pop(0)
+
+    async def first(self, key: str) -> Any:
+        """The value of the next event with that key."""
+        return next(self.waiting.pop(0)[key] for event in list(self.waiting) if key in event)
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """A round of a stream is answered at once."""
+        self.messages.append(message)
+        if "round" in message:
+            source = message["round"]["receive_from"]
+            self.waiting.append({"round": {"gbytes_per_s": self.rate(source) if source else 0.0}})
+
+    async def cancel(self) -> None:
+        """Nothing is left of it."""
+
+
+class PlayedNode:
+    """A session to a node that runs nothing: `records` are what the ranks of each workload say."""
+
+    def __init__(self, records: Mapping[str, Records], *, rate: Callable[[str], float] = lambda _source: 1.0) -> None:
+        self.records = records
+        self.rate = rate
+        self.started: list[tuple[str, dict[str, Any]]] = []  # the workloads, each with its settings
+
+    async def start(self, name: str, arguments: dict[str, Any], **_options: Any) -> PlayedCall:
+        """A free port, a stream, or ranks that say their records and end well."""
+        await asyncio.sleep(0)
+        if name == "stream":
+            return PlayedCall({"listening": (arguments["address"], 5000)}, rate=self.rate)
+        if name != "ranks":
+            return PlayedCall()
+        events: list[dict[str, Any]] = []
+        for process in arguments["processes"]:
+            settings = json.loads(process["environment"]["PREFLIGHT_SETTINGS"])
+            workload = "devices" if "figures" in settings else "collectives"
+            rank = int(process["name"].removeprefix("rank"))
+            if not events:
+                self.started.append((workload, settings))
+            said = self.records.get(workload, lambda _rank: [])(rank)
+            events += [{"record": {**record, "rank": rank}} for record in said]
+            if not any(record["record"] == "failed" for record in said):
+                events.append({"record": {"record": "done", "rank": rank}})
+            events.append({"name": process["name"], "exit": "0", "log": ""})
+        return PlayedCall(*events)

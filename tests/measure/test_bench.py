@@ -1,0 +1,164 @@
+"""What does the benchmark measure, in which order, and what does it look at when a figure disappoints?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from preflight.measure import bench
+from preflight.measure.bench import Plan
+from preflight.options.sweep import Sweep
+from preflight.results import Bench
+from preflight.settings import Settings
+from preflight.testing import healthy, roce
+from tests.measure.played import PlayedNode, job_of
+from tests.measure.test_devices import figure
+
+LINE_RATE = 3.1  # GB/s: what the 25 Gbit/s ports of a healthy cluster carry
+
+
+def result(busbw: float, **fields: Any) -> dict[str, Any]:
+    """What rank 0 records of one collective at one size."""
+    figures = dict.fromkeys(
+        ("seconds_first", "seconds_median", "seconds_p5", "seconds_p95", "seconds_low", "seconds_high", "cv"), 0.01
+    )
+    rates = {"algbw_gbytes_per_s": busbw, "busbw_low_gbytes_per_s": busbw, "busbw_high_gbytes_per_s": busbw}
+    counts = {"bytes": 1 << 28, "iterations": 20, "wrong": 0}
+    return {"record": "result", "op": "all_reduce", "busbw_gbytes_per_s": busbw, **figures, **rates, **counts, **fields}
+
+
+def joined(rank: int) -> dict[str, Any]:
+    """What a rank records when it has met the others."""
+    return {"record": "joined", "device": f"cuda:{rank}", "import_seconds": 2.0, "init_seconds": 1.0, "nccl": "2.27.3"}
+
+
+def said(busbw: float, *more: dict[str, Any]) -> Callable[[int], list[dict[str, Any]]]:
+    """Every rank joins; rank 0 tells the figures."""
+    return lambda rank: [joined(rank), *([result(busbw), *more] if rank == 0 else [])]
+
+
+def run(collectives, *, given=None, backend: str = "gloo", rate=lambda _source: LINE_RATE, **plan: Any):
+    """The benchmark over nodes that are played; the section, the ends of its jobs, and the nodes."""
+    cluster = (given or healthy(3)).cluster
+    nodes = {
+        node.name: PlayedNode({"collectives": collectives, "devices": lambda rank: [figure(rank)]}, rate=rate)
+        for node in cluster
+    }
+    flags = {"is_localizing": False, "is_full_mesh": False, "is_burning_in": False}
+    asked = Plan("direct", thresholds=Settings(), **{**flags, **plan})
+    job = job_of(*nodes, backend=backend)
+    found, outcomes = asyncio.run(bench.run(nodes, cluster, job, asked))
+    return found, outcomes, nodes["node1"].started
+
+
+def test_a_figure_as_fast_as_the_links_ends_the_benchmark():
+    """No stream and no device is measured: there is nothing to look for."""
+    found, outcomes, started = run(said(LINE_RATE))
+    assert isinstance(found, Bench)
+    assert [(held.op, held.busbw_gbytes_per_s) for held in found.results] == [("all_reduce", LINE_RATE)]
+    assert (found.world_size, found.nodes, found.not_measured) == (3, 3, "")
+    assert found.expected is not None
+    assert found.expected.busbw_gbytes_per_s == pytest.approx(LINE_RATE, rel=0.05)
+    assert (found.streams, found.slow, found.devices) == ((), (), ())
+    assert list(outcomes) == ["bench"]
+    assert [workload for workload, _ in started] == ["collectives"]
+
+
+def test_a_figure_that_disappoints_is_looked_into_by_streams():
+    """They single out the node that receives slowly from everybody, or sends so."""
+    found, _, _ = run(said(0.5), given=healthy(5), rate=lambda source: 0.4 if source == "node3" else LINE_RATE)
+    assert found.streams
+    assert [(slow.nodes, slow.direction) for slow in found.slow] == [(("node3",), "egress")]
+
+
+def test_where_the_rate_of_the_links_is_unknown_streams_tell_it_first():
+    """A virtual interface says nothing of its speed; what is expected comes from what was measured."""
+    unknown = healthy(3)
+    for name in unknown.names:
+        unknown = unknown.broken_interface(name, is_physical=False)
+    found, _, _ = run(said(LINE_RATE), given=unknown)
+    assert found.streams
+    assert found.expected is not None
+
+
+def test_with_gpus_a_disappointing_figure_is_laid_beside_the_devices():
+    """A GPU that is slow by itself explains it; on request they are measured in any case."""
+    found, outcomes, started = run(said(0.5), given=roce(2), backend="nccl")
+    assert [device.node for device in found.devices] == ["node1", "node2"]
+    assert [workload for workload, _ in started] == ["collectives", "devices"]
+    assert started[1][1]["figures"] == ["matmul"]
+    assert set(outcomes) == {"bench", "devices"}
+
+
+def test_burning_in_measures_the_devices_first_and_whole():
+    """Once, whatever the collectives give."""
+    _, _, started = run(said(0.5), given=roce(2), backend="nccl", is_burning_in=True)
+    assert [workload for workload, _ in started] == ["devices", "collectives"]
+    assert started[0][1]["figures"] == ["matmul", "memory", "host"]
+
+
+def test_within_the_nodes_nothing_is_measured_between_them():
+    """--scope intra: no stream, whatever the figure."""
+    found, _, _ = run(said(0.5), scope="intra")
+    assert (found.streams, found.scope) == ((), "intra")
+
+
+def test_a_job_that_failed_gives_no_figure():
+    """What came before the failure is not told as a result; the nodes that failed are named."""
+
+    def failing(rank: int) -> list[dict[str, Any]]:
+        return [{"record": "failed", "error": "NCCL error"}] if rank == 1 else [joined(rank), result(LINE_RATE)]
+
+    found, _, _ = run(failing)
+    assert found.results == ()
+    assert found.not_measured_nodes == ("node2",)
+    assert "NCCL error" in found.not_measured
+
+
+def test_ranks_and_what_nccl_used_are_told_with_their_nodes():
+    """From the records of each rank; results keep only what is known of them."""
+    log = {"record": "nccl_log", "lines": ["node1:1:1 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>"]}
+    found, _, _ = run(said(LINE_RATE, {**result(9.0), "wrong_ranks": [1], "unheard": 1}, log))
+    assert [(rank.rank, rank.node, rank.nccl) for rank in found.ranks] == [
+        (0, "node1", "2.27.3"),
+        (1, "node2", "2.27.3"),
+        (2, "node3", "2.27.3"),
+    ]
+    assert found.results[1].wrong_ranks == (1,)
+    assert [(use.rank, use.node) for use in found.transports] == [(0, "node1")]
+
+
+def test_whoever_waits_is_told_what_is_measured():
+    """With the seconds that are left at most."""
+    heard: list[str] = []
+    progress = {"record": "progress", "op": "all_reduce", "bytes": 1024, "iterations": 20, "seconds_left": 4.4}
+    run(said(LINE_RATE, progress), say=heard.append)
+    assert heard[0] == "starting the ranks of the benchmark"
+    assert "all_reduce of 1024 bytes, 20 iterations, at most 4 s left" in heard
+
+
+@pytest.mark.parametrize(
+    ("nodes", "scope", "cap"), [(1, "all", 1.0), (2, "intra", 1.0), (2, "all", 6.0), (2, "rails", 6.0)]
+)
+def test_a_figure_within_one_node_takes_a_second_at_most(nodes, scope, cap):
+    """Nothing is gated on it, and memory traffic never settles."""
+    told = bench.settings("gloo", nodes, Sweep(scope=scope), groups=(), seconds=600.0)
+    assert told["cap_seconds"] == cap
+
+
+def test_what_is_measured_fits_into_the_time_that_is_left():
+    """Divided among the cells, but never so short that a figure means nothing."""
+    sweep = Sweep(operations=("all_reduce", "broadcast"), sizes=(1, 2, 4))
+    caps = [bench.settings("nccl", 2, sweep, groups=(), seconds=given)["cap_seconds"] for given in (600, 57, 10)]
+    assert caps == [6.0, pytest.approx(27 / 6 / 1.5), 0.2]
+    assert bench.seconds_of(sweep, 2) - bench.seconds_of(sweep) == pytest.approx(6 * bench.SECONDS_A_CELL)
+
+
+def test_a_number_of_iterations_is_taken_at_its_word():
+    """No more and no fewer, however the figures scatter."""
+    told = bench.settings("nccl", 2, Sweep(iterations=7), groups=(), seconds=60.0)
+    assert (told["min_iterations"], told["max_iterations"], told["ci"]) == (7, 7, 0.0)
+    assert "min_iterations" not in bench.settings("nccl", 2, Sweep(), groups=(), seconds=60.0)
