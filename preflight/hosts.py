@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from preflight.errors import UsageError
+from preflight.transport import PLAIN, written_for
 
 HOST_LIMIT = 20_000
 TEXT_LIMIT = 1 << 18
@@ -25,6 +26,7 @@ ZONE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?:/([0-9]{1,9}))?)?")
 # A path that a shell on the node reads as one word.
 PYTHON = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./~+@:-]{0,1023}")
+LOCAL = "local"
 LATER = re.compile(r"slurm|k8s:.*")
 
 
@@ -38,18 +40,14 @@ class Host:
     port: int | None = None
     slots: int | None = None
     python: str | None = None
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it is this very machine, reached without ssh."""
-        return self.name == "local"
+    transport: str = PLAIN
 
 
 def parse_hosts(text: str) -> tuple[Host, ...]:
     """HOSTS as written -> the hosts in written order.
 
     Accepts ``local``, ``node[01-16],gpu7``, ``user@host:2222``, ``[fe80::1]:22`` and ``@hostfile`` (one host a
-    line, ``slots=N`` and ``python=PATH`` after it, ``#`` comments).
+    line, ``slots=N`` and ``python=PATH`` after it, ``#`` comments); and ``NAME:REST`` of a transport of that name.
 
     Raises UsageError naming the culprit: an empty set, a duplicate, a name with characters no host has.
     """
@@ -69,8 +67,8 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
         if host.name in seen:
             raise UsageError(f"--hosts: {host.name!r} is named twice")
         seen.add(host.name)
-    if "local" in seen and len(hosts) > 1:
-        raise UsageError("--hosts: 'local' stands alone; name this machine like its peers")
+    if LOCAL in seen and len(hosts) > 1:
+        raise UsageError("--hosts: 'local' must be the only host; name this machine like its peers")
     return tuple(hosts)
 
 
@@ -79,7 +77,7 @@ def fold(names: Iterable[str]) -> str:
     return _fold(tuple(dict.fromkeys(names)))
 
 
-@lru_cache(maxsize=512)  # the same sets of nodes are told by many findings, in every report
+@lru_cache(maxsize=512)  # many findings name the same sets of nodes, in every report
 def _fold(given: tuple[str, ...]) -> str:
     plain = [name for name in given if NAME.fullmatch(name)]
     if len(plain) < 2:
@@ -117,15 +115,20 @@ def _split(text: str, where: str) -> list[str]:
 
 
 def _expand(piece: str, where: str) -> list[Host]:
-    if piece == "local":
-        return [Host("local", "127.0.0.1")]
+    transport = written_for(piece)
+    if transport.form:
+        try:
+            named = transport.named(piece.partition(":")[2])
+        except ValueError as error:
+            raise UsageError(f"{where}: {_quoted(piece)}: {error}") from None
+        return [Host(name, address, transport=transport.name) for name, address in named]
     if LATER.fullmatch(piece):
         raise UsageError(f"{where}: {_quoted(piece)}: hosts of a scheduler are not supported; name the hosts")
     user, at, address = piece.rpartition("@")
     if at and not USER.fullmatch(user):
         raise UsageError(f"{where}: {_quoted(user)} is not a user name (in {_quoted(piece)})")
     address, port = _split_port(address, where)
-    if address == "local":
+    if address == LOCAL:
         raise UsageError(f"{where}: {_quoted(piece)}: 'local' is this machine without ssh and takes no user or port")
     return [Host(name, name, user or None, port) for name in _names(address, where)]
 
@@ -244,7 +247,7 @@ def _hostfile_line(words: list[str], where: str) -> list[Host]:
             python = value
         else:
             raise UsageError(f"{where}: {_quoted(word)} is not slots=N or python=PATH, each once")
-    if words[0] == "local" or words[0].startswith("@"):
+    if words[0] == LOCAL or words[0].startswith("@"):
         raise UsageError(f"{where}: {_quoted(words[0])} has no place in a hostfile")
     return [
         dataclasses.replace(host, slots=slots, python=python)

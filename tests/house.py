@@ -16,9 +16,9 @@ PACKAGE = ROOT / "preflight"
 
 # Each row may import the rows above it, and itself only within a room.
 ORDER = (
-    ("errors", "redact"),
+    ("errors", "redact", "transport"),
     ("hosts", "results"),
-    ("facts", "ledger", "transport"),
+    ("facts", "ledger"),
     ("tables", "settings", "launch", "session"),
     ("report", "options"),
     ("jobs",),
@@ -43,7 +43,7 @@ INSIDE = {
         ("view",),
     ),
     "launch": (
-        ("field", "job", "layout"),
+        ("field", "job", "launcher", "layout"),
         ("plan",),
         ("text", "address", "seats"),
         ("launchers",),

@@ -58,8 +58,8 @@ def test_bracketed_ipv6_takes_a_port():
 def test_local_is_this_machine():
     """`local` needs no ssh and no other host beside it."""
     (host,) = parse_hosts("local")
-    assert host.is_local
-    with pytest.raises(UsageError, match="'local' stands alone"):
+    assert host.transport == "local"
+    with pytest.raises(UsageError, match="'local' must be the only host"):
         parse_hosts("local,node1")
 
 

@@ -116,6 +116,8 @@ def _add_verbosity(parser: argparse.ArgumentParser) -> None:
 
 
 def _words_of_launch(parser: argparse.ArgumentParser, verb: str) -> None:
+    from preflight.launch.launchers import writable
+
     parts = parser.add_subparsers(dest="part", metavar="PART", parser_class=Parser, required=True)
     text = "Check launch files against each other, and with --hosts against the cluster."
     check = parts.add_parser("check", help=text, description=text, epilog=EXIT_CODES)
@@ -131,7 +133,8 @@ def _words_of_launch(parser: argparse.ArgumentParser, verb: str) -> None:
         "--launcher",
         metavar="NAME",
         required=True,
-        help="What starts the job: accelerate, torchrun, env, deepspeed or slurm.",
+        choices=writable(),
+        help="What starts the job: %(choices)s.",
     )
     write.add_argument(
         "--out", metavar="DIR", required=True, help="The folder for the files; the same path on every node."

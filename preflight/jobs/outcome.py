@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from preflight.jobs.symptoms import UNKNOWN, Symptom, symptom
-from preflight.launch.job import Job, Placement
+from preflight.launch.job import ALL_RANKS, Job, Placement
+from preflight.launch.launcher import AgentOutput
 
 STAGES = (
     "start",
@@ -41,15 +42,12 @@ PEER_IS_GONE = (
 )
 # How it reads when a rank cannot connect. A few that say so are at fault; where most do, those whom they call are.
 NOT_REACHED = ("Network is unreachable", "No route to host", "Connection timed out", "while trying to connect to")
-# What torchrun's agent, which accelerate and DeepSpeed use too, says of a rank, and how it marks a rank's output.
-AGENT_SAYS = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
 NOISE = re.compile(r"\[W\d+ |frame #\d+|<omitting python frames>")  # warnings of torch, and its native stack
-RANK_LINE = re.compile(r"\[default(\d+)\]:")
 
 
 @dataclass
 class RankStory:
-    """What one rank told before it ended."""
+    """What one rank reported before it ended."""
 
     placement: Placement
     stage: str = "start"
@@ -57,6 +55,7 @@ class RankStory:
     error: str = ""
     exit: str = ""
     log: str = ""
+    mark: re.Pattern[str] | None = None  # how its agent begins a line that the rank printed
     is_placed: bool = False  # whether its node has spoken for it
     elsewhere: tuple[str, ...] = ()  # other nodes that started a rank of this number
 
@@ -78,7 +77,8 @@ class RankStory:
     @property
     def last_lines(self) -> list[str]:
         """What the rank printed last."""
-        lines = (RANK_LINE.sub("", line, count=1).strip() for line in self.log.splitlines())
+        mark = self.mark
+        lines = ((mark.sub("", line, count=1) if mark else line).strip() for line in self.log.splitlines())
         return [line for line in lines if line and not NOISE.match(line)][-5:]
 
 
@@ -104,31 +104,46 @@ class Outcome:
         return [record for story in self.stories for record in story.records if record.get("record") == kind]
 
 
-def take_exit(event: dict[str, Any], node: str, stories: dict[int, RankStory]) -> list[RankStory]:
-    """Write a process's end into the stories of the ranks it was, or was the agent of; gives those."""
+def take_exit(
+    event: dict[str, Any], node: str, stories: dict[int, RankStory], blames: AgentOutput | None
+) -> list[RankStory]:
+    """Write a process's end into the stories of the ranks that it was, or was the agent of; gives those.
+
+    `blames` is how the launcher's agents name the ranks; None for a launcher that has no agents.
+    """
+    name, log = str(event["name"]), str(event["log"])
+    failed = list(blames.failed.finditer(log)) if blames is not None else []
     taken = []
-    said = {local: code for code, local in AGENT_SAYS.findall(event["log"])}
     for story in stories.values():
         placement = story.placement
-        if placement.node != node or event["name"] not in {f"rank{placement.rank}", node}:
+        is_one, is_agent = name == f"rank{placement.rank}", name in {node, ALL_RANKS}
+        if (placement.node != node and name != ALL_RANKS) or not (is_one or is_agent):
             continue
-        story.exit, story.log = str(event["exit"]), str(event["log"])
-        if event["name"] == node:
-            story.log = of_rank(story.log, placement.local_rank)
-            if said:  # the agent names the rank that failed; the others of its node it has stopped itself
-                story.exit = said.get(str(placement.local_rank), "stopped")
+        story.exit, story.log = str(event["exit"]), log
+        if is_agent and blames is not None:
+            story.log, story.mark = of_rank(log, placement, blames.line), blames.line
+            if failed:  # the agent names the ranks that failed; the others it has stopped itself
+                own = (found["exit"] for found in failed if _is_of(found, placement))
+                story.exit = next(own, "stopped")
         taken.append(story)
     return taken
 
 
-def of_rank(log: str, local_rank: int) -> str:
+def of_rank(log: str, placement: Placement, line: re.Pattern[str]) -> str:
     """An agent's log without the lines of other ranks."""
     kept = []
-    for line in log.splitlines(keepends=True):
-        marked = RANK_LINE.match(line)
-        if not marked or int(marked[1]) == local_rank:
-            kept.append(line)
+    for text in log.splitlines(keepends=True):
+        marked = line.match(text)
+        if marked is None or _is_of(marked, placement):
+            kept.append(text)
     return "".join(kept)
+
+
+def _is_of(found: re.Match[str], placement: Placement) -> bool:
+    """Whether an agent's words are about this rank, whom they name by its number in the job or on its node."""
+    named = found.groupdict()
+    rank, local_rank = named.get("rank"), named.get("local_rank")
+    return int(rank) == placement.rank if rank is not None else int(local_rank or -1) == placement.local_rank
 
 
 def conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], seconds: float) -> Outcome:
@@ -155,18 +170,18 @@ def conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], 
 
 
 def _started_twice(ranks: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]] | None:
-    """The nodes whose ranks took the numbers of others, while their own number is nobody's."""
+    """The nodes whose ranks took the numbers of others, while their own numbers are missing."""
     wrong = {node: story for story in ranks for node in story.elsewhere}
     if not wrong:
         return None
-    told = "; ".join(
+    listed = "; ".join(
         f"{node} started rank {s.placement.rank}, which is {s.placement.node}'s" for node, s in wrong.items()
     )
-    return told, tuple(wrong)
+    return listed, tuple(wrong)
 
 
 def _first_to_fail(unfinished: list[RankStory]) -> tuple[list[RankStory], bool]:
-    """Those that died without a word; else those with a reason of their own; else those that came least far.
+    """Those that were killed; else those with a reason of their own; else those that came least far.
 
     The second value tells whether that is proof: where all merely lost a peer, or ran out of time, it is none.
     """
@@ -194,6 +209,6 @@ def _error_line(story: RankStory) -> str:
 def _last_words(story: RankStory) -> str:
     where = f"rank {story.placement.rank} on {story.placement.node}"
     lines = story.last_lines
-    said = story.error or (lines[-1] if lines else "it said nothing")
+    said = story.error or (lines[-1] if lines else "no output")
     how = f", ended with {story.exit}" if story.exit not in {"", "0"} else ""
     return f"{where} stopped at stage {story.stage}{how}: {said[:300]}"

@@ -20,7 +20,7 @@ def without_master(layer: dict[str, str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Crew:
+class JobNodes:
     """The nodes that jobs run on: those that answered, less what was left out."""
 
     cluster: Cluster

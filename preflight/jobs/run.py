@@ -11,8 +11,9 @@ from typing import Any
 
 from preflight.errors import HostError
 from preflight.jobs.outcome import STAGES, Outcome, RankStory, conclude, take_exit
-from preflight.launch.job import Job, told
-from preflight.launch.launchers import LAUNCHERS
+from preflight.launch.job import Job, as_typed
+from preflight.launch.launcher import AgentOutput
+from preflight.launch.launchers import LAUNCHERS, start_job
 from preflight.session.connection import Call, Session
 
 WORKLOADS = Path(__file__).parents[1] / "workloads"
@@ -44,6 +45,7 @@ class Watch:
     failures: dict[str, str] = field(default_factory=dict)
     trouble: asyncio.Event = field(default_factory=asyncio.Event)
     hear: Callable[[dict[str, Any]], None] = lambda _record: None
+    blames: AgentOutput | None = None  # how the launcher's agents name a rank that failed
 
     def lose(self, node: str, reason: str) -> None:
         """A node is gone, and with it all its ranks."""
@@ -57,7 +59,7 @@ class Watch:
             # An agent that may start its ranks again has the last word on them.
             if failed and not self.job.restarts:
                 self.trouble.set()
-        elif "exit" in event and not all(story.is_done for story in take_exit(event, node, self.stories)):
+        elif "exit" in event and not all(story.is_done for story in take_exit(event, node, self.stories, self.blames)):
             self.trouble.set()
 
     def _note(self, record: dict[str, Any], node: str) -> bool:
@@ -81,7 +83,7 @@ class Watch:
         elif kind == "done":
             story.stage, story.error = "done", ""
         elif kind == "failed":
-            story.error = str(record.get("error", "failed without a word"))
+            story.error = str(record.get("error", "failed without a message"))
             return True
         else:
             story.records.append(record)
@@ -100,22 +102,21 @@ async def run_job(
     `hear` is given each record of the kind progress as it comes; they are kept nowhere.
     """
     started = time.monotonic()
-    watch = Watch(job, {placement.rank: RankStory(placement) for placement in job.placements}, hear=hear)
+    stories = {placement.rank: RankStory(placement) for placement in job.placements}
+    watch = Watch(job, stories, hear=hear, blames=LAUNCHERS[launcher].blames)
     calls: dict[str, Call] = {}
     commands: dict[str, str] = {}
     script = (WORKLOADS / f"{job.workload}.py").read_bytes()
     try:
         port = await _free_port(sessions[job.nodes[0]], job.master_address)
-        for node in job.nodes:
-            placements = [placement for placement in job.placements if placement.node == node]
-            processes = LAUNCHERS[launcher](job, placements, port)
-            commands[node] = told(processes)
+        for node, processes in start_job(launcher, job, port).items():
+            commands[node] = as_typed(processes)
             arguments = {
                 "processes": processes,
                 "environment": [["launch files", dict(job.start_of(node).environment)], *map(list, job.environment)],
                 "drop": list(INHERITED_NEVER),
                 "seconds": job.seconds,
-                # torch and launchers keep files of their own; here the keeper finds and removes them
+                # torch and launchers keep files of their own; here the node agent finds and removes them
                 "scratch": True,
             }
             calls[node] = await sessions[node].start("ranks", arguments, seconds=job.seconds + 5.0, blob=script)

@@ -1,4 +1,4 @@
-"""Which cause does the last word of a failed rank speak of, and what mends it?"""
+"""Which cause does the last word of a failed rank speak of, and what fixes it?"""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SYMPTOMS = (
     ),
     Symptom(
         r"sees a world of|world.?size|clients joined|expected .* workers",
-        "the world size is wrong: ranks were told of more, or fewer, than were started",
+        "the world size is wrong: ranks expect more, or fewer, than were started",
         "make nodes x ranks per node equal WORLD_SIZE (num_processes) on every node; start all of them",
     ),
     Symptom(

@@ -32,11 +32,11 @@ from preflight.ledger.ledger import Ledger
 from preflight.results import Bench, Training
 from preflight.run.source import Source
 from preflight.settings import Settings
+from preflight.transport import written_for
 
 # The last one that a check asks for says how it runs: `node` beside `cluster` is a body for every node.
 KINDS = ("cluster", "node", "mesh", "bench", "training", "ending")
 REACH_CHECK = "reach.every_node_answers"
-UNREACHED_FIX = "log in by hand the same way (`ssh <node> true`), then run again"
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,8 @@ def _members(cluster: Cluster, result: Bench | Training) -> Cluster:
 
 
 def _unreached_fix(names: list[str]) -> str:
-    return "check --python and --wrap" if names == ["local"] else UNREACHED_FIX
+    """What to try by hand, as the transport of these nodes says; for several of them with a placeholder."""
+    return written_for(names[0]).log_in_hint(names[0] if len(names) == 1 else "<node>")
 
 
 def _authors_words(error: AssertionError) -> str:

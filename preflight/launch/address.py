@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from preflight.launch.field import told
+from preflight.launch.field import value_of
 from preflight.launch.plan import Plan
 
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
@@ -62,29 +62,12 @@ def is_loopback(address: str) -> bool:
     return (mapped or parsed).is_loopback or (mapped or parsed).is_unspecified
 
 
-def starts_by_itself(plan: Plan) -> bool:
-    """Whether accelerate hands the start to pdsh or mpirun, which find the nodes in a hostfile."""
-    return bool(hostfile_of(plan)) or plan.setting("mpirun_hostfile") is not None
-
-
-def hostfile_of(plan: Plan) -> str:
-    """The hostfile that accelerate gives to DeepSpeed or mpirun."""
-    names = (
-        "deepspeed_config.deepspeed_hostfile",
-        "deepspeed_hostfile",
-        "mpirun_config.mpirun_hostfile",
-        "mpirun_hostfile",
-    )
-    return next((str(plan.setting(name)) for name in names if plan.setting(name)), "")
-
-
 def logs_in(plan: Plan) -> bool:
-    """Whether a plan's command starts the other nodes over ssh: DeepSpeed's, pdsh's or mpirun's hostfile."""
-    by_runner = plan.launcher == "deepspeed" and plan.start == "all nodes" and "hostfile" in plan.settings
-    return by_runner or (plan.launcher == "accelerate" and bool(hostfile_of(plan))) or "pdsh" in plan.wraps
+    """Whether a plan's command starts the other nodes over ssh, by itself or behind pdsh."""
+    return plan.launcher.logs_in(plan) or "pdsh" in plan.wraps
 
 
 def address_of(plan: Plan) -> str:
     """The address of rank 0 where it is one, "" elsewhere."""
-    address = told(plan.master_address) or ""
+    address = value_of(plan.master_address) or ""
     return "" if wrong_with(address) or is_loopback(address) else address

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from preflight.launch.field import Field, words
-from preflight.launch.launchers import accelerate, deepspeed, env, llamafactory, torchrun
+from preflight.launch.launcher import PYTHON, Launcher
+from preflight.launch.launchers import ROWS
 from preflight.launch.launchers.slurm import with_step
 from preflight.launch.plan import Hostfile, Plan, Slurm
 from preflight.launch.text.marks import Marks
 from preflight.launch.text.options import Reader
-from preflight.launch.text.shell import Command
+from preflight.launch.text.shell import Command, Word
 from preflight.ledger.findings import Finding
 
-PYTHON = re.compile(r"python(\d(\.\d+)?)?")
+PYTHON_NAME = re.compile(r"python(\d(\.\d+)?)?")
 # Commands that only name a launcher.
 TALK = frozenset(
     words(
@@ -27,7 +28,13 @@ TALK = frozenset(
     """
     )
 )
-TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic.run")
+Read = Callable[[Reader, tuple[Word, ...], tuple[str, ...]], Plan | None]
+# The words of a program, or a module's name -> how what follows is read.
+PROGRAMS: Mapping[tuple[str, ...], Read] = {
+    tuple(program.split()): row.read for row in ROWS for program in row.programs if row.read is not None
+}
+MODULES: Mapping[str, Read] = {module: row.read for row in ROWS for module in row.modules if row.read is not None}
+WRAPPERS: Mapping[str, Launcher] = {program: row for row in ROWS for program in row.wrappers}
 
 
 @dataclass
@@ -49,42 +56,38 @@ def plan_of(command: Command, context: Context) -> Plan | None:
     for place, name in enumerate(names):
         if name in TALK and place < 3 and names[0] in ("sudo", "env", "command"):
             return None
-        plan = _plan_at(command, context, names, place, name)
+        plan = _plan_at(command, context, names, place)
         if plan is not None:
             return replace(plan, is_opaque=True) if command.is_torn else plan
-        if PYTHON.fullmatch(name):
+        if PYTHON_NAME.fullmatch(name):
             return None
     return None
 
 
-def _plan_at(command: Command, context: Context, names: list[str], place: int, name: str) -> Plan | None:
-    reader = Reader(command, context.marks)
+def _plan_at(command: Command, context: Context, names: list[str], place: int) -> Plan | None:
+    found = _launcher_at(names[place:])
+    if found is None:
+        return None
+    read, words_of_it = found
+    reader = Reader(command, context.marks, configs=context.configs, hostfiles=context.hostfiles, wrappers=WRAPPERS)
     wrapper = reader.wrapper(place)
     reader.slurm = with_step(context.slurm, wrapper, context.marks, command.line)
-    rest = command.words[place + 1 :]
-    plan: Plan | None = None
-    module = _module(names[place + 1 :]) if PYTHON.fullmatch(name) else None
-    if name == "torchrun":
-        plan = torchrun.read(reader, rest, wrapper)
-    elif module is not None and names[place + 1 + module] in TORCH_MODULES:
-        plan = torchrun.read(reader, rest[module + 1 :], wrapper)
-    elif name == "accelerate" and names[place + 1 : place + 2] == ["launch"]:
-        plan = accelerate.read(reader, rest[1:], wrapper, context.configs)
-    elif name == "accelerate-launch":
-        plan = accelerate.read(reader, rest, wrapper, context.configs)
-    elif module is not None and names[place + 1 + module] == "accelerate.commands.launch":
-        plan = accelerate.read(reader, rest[module + 1 :], wrapper, context.configs)
-    elif name in ("deepspeed", "ds") and rest:
-        plan = deepspeed.read(reader, rest, wrapper, context.hostfiles)
-    elif module is not None and names[place + 1 + module] == "deepspeed.launcher.runner":
-        plan = deepspeed.read(reader, rest[module + 1 :], wrapper, context.hostfiles)
-    elif name in ("llamafactory-cli", "lmf"):
-        plan = llamafactory.read_llamafactory(reader, rest, wrapper)
-    elif PYTHON.fullmatch(name):
-        plan = env.read(reader, rest, wrapper)
+    plan = read(reader, command.words[place + words_of_it :], wrapper)
     if plan is not None:
         context.problems.extend(reader.problems)
     return plan
+
+
+def _launcher_at(names: list[str]) -> tuple[Read, int] | None:
+    """How the launcher that these words begin with is read, and how many of them are its name."""
+    if PYTHON_NAME.fullmatch(names[0]):
+        module = _module(names[1:])
+        if module is not None and names[1 + module] in MODULES:
+            return MODULES[names[1 + module]], module + 2
+        return PROGRAMS[PYTHON,], 1
+    fitting = (program for program in PROGRAMS if tuple(names[: len(program)]) == program)
+    program = max(fitting, key=len, default=())
+    return (PROGRAMS[program], len(program)) if program else None
 
 
 def _module(names: list[str]) -> int | None:

@@ -57,7 +57,7 @@ class Unknown:
 Field = Sourced[T] | Unknown | None
 
 
-def told(value: Field[T]) -> T | None:
+def value_of(value: Field[T]) -> T | None:
     """The value where the file tells one, a default that the environment may replace included."""
     return value.value if isinstance(value, Sourced) else None
 

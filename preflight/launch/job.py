@@ -1,19 +1,22 @@
-"""Which processes does each launcher start on a node, and which words does it put on their command lines?
+"""What is a job, and which processes does a launcher start for it on each node?
 
-A launcher is a function of a job, the ranks of one node and the port of the rendezvous. It gives the processes of that
-node as `preflight.node.calls.ranks` takes them: one for each rank (``rank3``), or one agent for the node.
+A launcher gives the processes of every node as `preflight.node.calls.ranks` takes them. The name of a process says
+which ranks it speaks for: ``rank3`` for that rank, the node's name for all ranks of the node (an agent), and
+`ALL_RANKS` for those of every node (one command that starts them all, run on the first node).
 """
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from preflight.ledger.findings import Where
 from preflight.redact import without_secrets
+
+ALL_RANKS = "all ranks"
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Starting:
 
     @property
     def needs_gpus(self) -> str:
-        """The place of a start that is worth nothing without GPUs, "" where there is none."""
+        """The place of a start that is useless without GPUs, "" where there is none."""
         return next((f"{start.where.file}:{start.where.line}" for start in self.starts if start.needs_gpus), "")
 
     @property
@@ -107,6 +110,10 @@ class Job:
         """Whether the agents agree among themselves which node has which ranks."""
         return self.restarts > 0 or self.starting.numbers_freely
 
+    def placements_on(self, node: str) -> list[Placement]:
+        """The ranks of a node."""
+        return [placement for placement in self.placements if placement.node == node]
+
     def start_of(self, node: str) -> Start:
         """What the user's files say of a node; all of it left open where there are none."""
         return self.starting.of(self.nodes.index(node)) if self.starting.starts else Start("", Where("", 0))
@@ -117,6 +124,17 @@ class Job:
 
 
 Process = dict[str, Any]
+
+
+def on_each_node(
+    start: Callable[[Job, list[Placement], int], list[Process]],
+) -> Callable[[Job, int], dict[str, list[Process]]]:
+    """The start of a whole job, for a launcher that is run on every node with the ranks of that node."""
+
+    def start_all(job: Job, master_port: int) -> dict[str, list[Process]]:
+        return {node: start(job, job.placements_on(node), master_port) for node in job.nodes}
+
+    return start_all
 
 
 def rank_variables(job: Job, placement: Placement, master_port: int) -> dict[str, str]:
@@ -138,7 +156,7 @@ def shared_variables(job: Job, node: str) -> dict[str, str]:
     return {"PREFLIGHT_SETTINGS": json.dumps(job.settings), "OMP_NUM_THREADS": threads}
 
 
-def told(processes: list[Process]) -> str:
+def as_typed(processes: list[Process]) -> str:
     """What is started on a node, for people: each command with its variables and files, secrets hidden."""
     lines = []
     for process in processes:

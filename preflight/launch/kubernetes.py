@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from preflight.launch import pods
-from preflight.launch.field import Field, Sourced, firm, told, words
+from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.plan import Plan, Skip, fail, warn
 from preflight.launch.pods import Group
 from preflight.launch.text.located import Located
@@ -85,7 +85,7 @@ def _pytorchjob(document: Located, documents: list[Located], file: str) -> Answe
             problems.append(
                 fail(
                     "master_is_one_pod",
-                    f"Master has {told(count)} replicas; the operator wants 1",
+                    f"Master has {value_of(count)} replicas; the operator wants 1",
                     where,
                     fix="replicas: 1",
                 )
@@ -211,7 +211,7 @@ def _job(document: Located, documents: list[Located], file: str) -> Answer:
     problems.extend(_completions(spec, file))
     mode = spec.get("completionMode")
     if plans and (firm(count) or 1) > 1 and (mode is None or mode.value != "Indexed"):
-        message = f"{told(count)} pods without completionMode: Indexed: none of them learns its rank"
+        message = f"{value_of(count)} pods without completionMode: Indexed: none of them learns its rank"
         problems.append(fail("pods_know_their_rank", message, Where(file, spec.line), fix="completionMode: Indexed"))
     problems.extend(_headless(pod, plans, documents, file))
     return plans, [*problems, *pods.against_gpus(plans, groups)]

@@ -1,4 +1,4 @@
-"""Who is where in a job on these nodes, with how many processes, and what does each node need to be told?"""
+"""Who is where in a job on these nodes, with how many processes, and which variables does each node need?"""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from preflight.errors import FactMissing, UsageError
-from preflight.facts import fabric
-from preflight.facts.cluster import Cluster
-from preflight.facts.node import NodeFacts
+
+if TYPE_CHECKING:
+    from preflight.facts.cluster import Cluster
+    from preflight.facts.node import NodeFacts
 
 PORTS = range(29500, 29600)
 
@@ -42,12 +44,12 @@ class Layout:
         return os.path.join(self.folder, name)
 
 
-def layout_of(cluster: Cluster, launcher: str, folder: str, program: tuple[str, ...], like: str) -> Layout:
-    """The layout of a job on the nodes of a cluster."""
+def layout_of(cluster: Cluster, folder: str, program: tuple[str, ...], like: str, *, equal_ranks: bool) -> Layout:
+    """The layout of a job on the nodes of a cluster, with `equal_ranks` the same number of them on every node."""
     gpus = tuple(node.gpu_count() for node in cluster)
     alone = 2 if len(cluster) == 1 else 1
     processes = tuple(node.slots or count or alone for node, count in zip(cluster, gpus, strict=True))
-    if launcher in ("accelerate", "slurm"):  # both start the same number on every node
+    if equal_ranks:
         processes = (min(processes),) * len(processes)
     first = cluster.nodes[0]
     address = first.address_for_peers() if len(cluster) > 1 else "127.0.0.1"
@@ -73,6 +75,8 @@ def _free_port(node: NodeFacts) -> int:
 
 def variables(node: NodeFacts) -> dict[str, str]:
     """The NCCL and Gloo variables that this node needs."""
+    from preflight.facts import fabric  # decodes facts: not for --help, which lists the launchers
+
     found: dict[str, str] = {}
     try:
         interface = node.network.training_interface

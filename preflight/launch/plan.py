@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from preflight.launch.field import Field, Sourced, Unknown, firm, told
+from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.ledger.findings import Finding, Verdict, Where
 
 if TYPE_CHECKING:
+    from preflight.launch.launcher import Launcher
     from preflight.launch.text.marks import Marks
     from preflight.launch.text.shell import Command
-
-Launcher = Literal["accelerate", "torchrun", "env", "deepspeed", "srun", "llamafactory", "mpirun", "kubernetes"]
 
 
 @dataclass(frozen=True)
@@ -73,12 +72,22 @@ class Plan:
 
     def setting(self, name: str) -> Any:
         """The value of a setting of the tool, None where the file does not tell it."""
-        return told(self.settings.get(name))
+        return value_of(self.settings.get(name))
 
     @property
     def spans_nodes(self) -> bool:
         """Whether the file says, past all doubt, that several nodes take part."""
         return (firm(self.nodes) or 1) > 1
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether the file says, past all doubt, that several nodes or processes take part."""
+        return self.spans_nodes or (self.is_by_hand and (firm(self.world_size) or 1) > 1)
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether the file starts and numbers single processes; other launchers number nodes."""
+        return self.launcher.numbers_processes and not self.launcher.starts_all_nodes
 
     @property
     def may_span_nodes(self) -> bool:
@@ -101,7 +110,7 @@ class Skip:
 
 
 @dataclass(frozen=True)
-class Host:
+class HostLine:
     """A line of a hostfile."""
 
     name: str
@@ -114,7 +123,7 @@ class Hostfile:
     """The hosts of a DeepSpeed or MPI hostfile."""
 
     file: str
-    hosts: tuple[Host, ...]
+    hosts: tuple[HostLine, ...]
 
 
 @dataclass(frozen=True)

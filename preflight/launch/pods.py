@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from preflight.launch.commands import Context, plan_of
-from preflight.launch.field import Field, Sourced, firm, told
+from preflight.launch.field import Field, Sourced, firm, value_of
+from preflight.launch.launchers import first_words
+from preflight.launch.launchers.kubernetes import KUBERNETES
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.located import Located
@@ -22,7 +24,7 @@ REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 
 @dataclass(frozen=True)
 class Group:
-    """Pods made from one template; `count` is how many. A TrainJob's volumes stand in its runtime, not here."""
+    """Pods made from one template; `count` is how many. A TrainJob's volumes are in its runtime, not here."""
 
     pod: Located
     count: Field[int]
@@ -76,7 +78,7 @@ def plans(
                     found.append(_placed(plan, pods, operator))
             problems.extend(context.problems)
     if not found and groups and pods is not None:
-        found.append(Plan("kubernetes", Where(file, document.line), "all nodes", nodes=pods))
+        found.append(Plan(KUBERNETES, Where(file, document.line), "all nodes", nodes=pods))
     problems.extend(_counted(found, pods, operator))
     return found, list(dict.fromkeys(problems))
 
@@ -98,16 +100,33 @@ def _counted(found: list[Plan], pods: Field[int], operator: tuple[str, ...]) -> 
             count is None
             or not isinstance(nodes, Sourced)
             or not isinstance(pods, Sourced)
-            or plan.launcher != "torchrun"
+            or not plan.launcher.has_agent
+            or plan.launcher.states_world_size
         ):
             continue
-        fewest = firm(plan.fewest_nodes) or nodes.value
+        fewest, option = firm(plan.fewest_nodes) or nodes.value, plan.launcher.spelling.nodes
         if nodes.origin == "tool" and "PET_NNODES" not in operator and count > 1:
-            message = f"torchrun without --nnodes: each of the {count} pods becomes a world of its own"
-            problems.append(fail("nodes_are_counted_right", message, plan.where, pods.where, fix=f"--nnodes={count}"))
+            message = f"{plan.launcher.name} without {option}: each of the {count} pods becomes a world of its own"
+            problems.append(
+                fail(
+                    "nodes_are_counted_right",
+                    message,
+                    plan.where,
+                    pods.where,
+                    fix=f"{option}={count}",
+                )
+            )
         elif nodes.origin == "written" and not fewest <= count <= max(nodes.value, fewest):
-            message = f"--nnodes {nodes.value}, and the manifest starts {count} pods"
-            problems.append(fail("nodes_are_counted_right", message, nodes.where, pods.where, fix=f"--nnodes={count}"))
+            message = f"{option} {nodes.value}, and the manifest starts {count} pods"
+            problems.append(
+                fail(
+                    "nodes_are_counted_right",
+                    message,
+                    nodes.where,
+                    pods.where,
+                    fix=f"{option}={count}",
+                )
+            )
     return problems
 
 
@@ -137,7 +156,13 @@ def _commands(container: Located, marks: Marks, file: str, operator: tuple[str, 
             if option.startswith("-") and "c" in option:
                 script = words[place + 1]
                 found, _, _ = read_script(
-                    script.text, file, per_node=True, variables=variables, first_line=script.line, marks=marks
+                    script.text,
+                    file,
+                    per_node=True,
+                    variables=variables,
+                    first_line=script.line,
+                    marks=marks,
+                    launch_words=first_words(),
                 )
                 return found
     return [Command(tuple(words), words[0].line, variables, {}, (), False, True)]
@@ -209,7 +234,7 @@ def _shared_memory(group: Group, file: str, gpus: Field[int]) -> list[Finding]:
                     return [warn("pods_have_shared_memory", message, Where(file, volume.line), fix=fix)]
                 return []
     message = (
-        f"{told(gpus)} GPUs in a pod and no volume at /dev/shm: a container has 64 MiB there, NCCL and"
+        f"{value_of(gpus)} GPUs in a pod and no volume at /dev/shm: a container has 64 MiB there, NCCL and"
         " data loaders need more"
     )
     return [warn("pods_have_shared_memory", message, where, fix=fix)]
@@ -220,7 +245,7 @@ def against_gpus(found: list[Plan], groups: list[Group]) -> list[Finding]:
     problems = []
     for plan in found:
         gpus = [group.gpus(plan.where.file) for group in groups]
-        known = {told(count) for count in gpus if count is not None}
+        known = {value_of(count) for count in gpus if count is not None}
         processes = plan.processes_per_node
         if len(known) != 1 or len(gpus) != sum(count is not None for count in gpus):
             continue

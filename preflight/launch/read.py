@@ -12,8 +12,8 @@ from typing import Any
 from preflight.errors import UsageError
 from preflight.launch import kubernetes
 from preflight.launch.commands import Context, plan_of
-from preflight.launch.field import Field, told
-from preflight.launch.launchers import accelerate, accelerate_file, deepspeed
+from preflight.launch.field import Field, value_of
+from preflight.launch.launchers import accelerate, accelerate_file, deepspeed, first_words, launch_words
 from preflight.launch.launchers.slurm import job_variables, read_directives
 from preflight.launch.plan import BatchConfig, Hostfile, LaunchFiles, Plan, ScriptFile, Skip
 from preflight.launch.text import located
@@ -82,7 +82,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
 
 def _take(bundle: Bundle, name: str, text: str) -> str:
     """Read a file of any kind but a script; returns its kind."""
-    kind = kind_of(name, text)
+    kind = kind_of(name, text, launch_words())
     template = template_line(text) if kind in ("yaml", "shell", "json") else 0
     if template:
         bundle.skips.append(Skip(name, template, "an unrendered template: give the rendered file"))
@@ -158,6 +158,7 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
         per_node=slurm is None and not STARTS_ALL.search(text),
         load=load,
         variables=job_variables(slurm) if slurm else {},
+        launch_words=first_words(),
     )
     context = Context(marks, slurm)
     _named_files(bundle, context, commands, name, look_beside=look_beside)
@@ -166,8 +167,8 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
         plan = plan_of(command, context)
         if plan is None:
             continue
-        config = told(plan.settings.get("config_file"))
-        if plan.launcher == "accelerate" and config in context.configs:
+        config = value_of(plan.settings.get("config_file"))
+        if config in context.configs:
             config = _resolved(bundle, name, str(config)) or str(config)
             bundle.used_configs.add(config)
             plan = replace(plan, config=bundle.texts[config])

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
-from preflight.launch.field import Sourced, firm, told, words
+from preflight.launch.field import Sourced, firm, value_of, words
 from preflight.launch.plan import LaunchFiles, Plan
 from preflight.redact import without_secrets
 
@@ -33,15 +33,15 @@ def ranks_table(plans: Iterable[Plan], cluster: Cluster | None = None) -> tuple[
     if not wanted:
         return ()
     first = wanted[0]
-    if first.launcher == "env":
-        return _by_hand([plan for plan in wanted if plan.launcher == "env"], cluster)
+    if first.is_by_hand:
+        return _by_hand([plan for plan in wanted if plan.is_by_hand], cluster)
     nodes = firm(first.nodes) or (len(cluster) if cluster is not None else None)
     seats: list[Seat] = []
-    by_rank = {told(plan.node_rank): plan for plan in reversed(wanted) if told(plan.node_rank) is not None}
+    by_rank = {value_of(plan.node_rank): plan for plan in reversed(wanted) if value_of(plan.node_rank) is not None}
     for index in range(min(nodes or 0, RANKS_LIMIT)):
         plan = by_rank.get(index, first)
         facts = cluster.nodes[index] if cluster is not None and index < len(cluster) else None
-        each = told(plan.processes_per_node) or _gpus(facts)
+        each = value_of(plan.processes_per_node) or _gpus(facts)
         for local in range(min(each, RANKS_LIMIT)):
             if len(seats) < RANKS_LIMIT:
                 seats.append(_seat(len(seats), index, local, plan, facts))
@@ -52,12 +52,12 @@ def _by_hand(plans: list[Plan], cluster: Cluster | None) -> tuple[Seat, ...]:
     files = list(dict.fromkeys(plan.where.file for plan in plans))
     seats = []
     for plan in plans:
-        rank = told(plan.rank)
+        rank = value_of(plan.rank)
         if rank is None:
             continue
         index = files.index(plan.where.file)
         facts = cluster.nodes[index] if cluster is not None and index < len(cluster) else None
-        seats.append(_seat(rank, index, told(plan.local_rank) or 0, plan, facts))
+        seats.append(_seat(rank, index, value_of(plan.local_rank) or 0, plan, facts))
     return tuple(sorted(seats))[:RANKS_LIMIT]
 
 
@@ -78,7 +78,7 @@ def _seat(rank: int, index: int, local: int, plan: Plan, facts: NodeFacts | None
 
 
 def _device(plan: Plan, local: int, facts: NodeFacts | None) -> str:
-    listed = told(plan.device_ids)
+    listed = value_of(plan.device_ids)
     if isinstance(listed, str) and listed not in ("all", ""):
         ids = listed.split(",")
         return f"cuda:{ids[local].strip()}" if local < len(ids) else "none left"
@@ -95,7 +95,7 @@ def _gpus(facts: NodeFacts | None) -> int:
 
 def described(plan: Plan) -> dict[str, object]:
     """A plan for report.json: every field with its line, secrets hidden, what is unknown as its expression."""
-    fields: dict[str, object] = {"launcher": plan.launcher, "file": plan.where.file, "line": plan.where.line}
+    fields: dict[str, object] = {"launcher": plan.launcher.name, "file": plan.where.file, "line": plan.where.line}
     for name in NAMES:
         value = getattr(plan, name)
         if isinstance(value, Sourced):
@@ -104,7 +104,7 @@ def described(plan: Plan) -> dict[str, object]:
             fields[name] = {"unknown": without_secrets(value.expression), "file": value.file, "line": value.line}
     variables = {}
     for name, held in sorted(plan.environment.items()):
-        shown = told(held)
+        shown = value_of(held)
         variables[name] = without_secrets(f"{name}={shown}").partition("=")[2] if shown is not None else "unknown"
     fields["environment"] = variables
     fields["command"] = without_secrets(plan.command)

@@ -9,6 +9,7 @@ import msgspec
 from preflight.jobs.outcome import Outcome
 from preflight.jobs.run import run_job
 from preflight.launch.job import Job
+from preflight.launch.launchers import LAUNCHERS
 from preflight.measure.drill import run_drill
 from preflight.options.options import Options
 from preflight.results import JobFailure, TrainedRank, Training
@@ -40,7 +41,7 @@ def settings(backend: str, options: Options) -> dict[str, Any]:
         "steps": STEPS,
         "seed": SEED,
         "model": options.model,
-        "strategy": "zero2" if options.launcher == "deepspeed" else options.strategy,
+        "strategy": LAUNCHERS[options.launcher].strategy or options.strategy,
         "precision": options.precision,
         "accumulate": int(options.accumulate),
         "checkpoint_activations": options.checkpoint_activations,

@@ -8,8 +8,9 @@ from typing import Any
 
 from preflight.errors import UsageError
 from preflight.launch.address import address_of
-from preflight.launch.field import told
+from preflight.launch.field import value_of
 from preflight.launch.job import Starting
+from preflight.launch.launchers import LAUNCHERS
 from preflight.launch.plan import LaunchFiles
 from preflight.launch.read import read_files
 from preflight.launch.rules.data import paths_on_nodes
@@ -34,11 +35,7 @@ def with_files(options: Options, files: LaunchFiles, *, launcher: str | None) ->
     Raises UsageError where the two contradict each other.
     """
     starting = starting_of(files)
-    if (
-        launcher
-        and starting.launcher not in ("", launcher)
-        and (launcher, starting.launcher) != ("deepspeed", "torchrun")
-    ):
+    if launcher and starting.launcher not in ("", launcher) and starting.launcher not in LAUNCHERS[launcher].may_start:
         where = starting.starts[0].where
         contradiction = f"{where.file}:{where.line} starts the job with {starting.launcher}"
         raise UsageError(f"--launcher {launcher}: {contradiction}; leave --launcher out, or --launch")
@@ -73,9 +70,11 @@ def variables(files: LaunchFiles) -> dict[str, str]:
     """What every start of the files sets to one and the same value: NCCL and Gloo, and where they look for rank 0."""
     found: dict[str, set[str]] = {}
     for plan in files.plans:
-        held = {name: told(value) for name, value in plan.environment.items() if name.startswith(("NCCL_", "GLOO_"))}
+        held = {
+            name: value_of(value) for name, value in plan.environment.items() if name.startswith(("NCCL_", "GLOO_"))
+        }
         if plan.may_span_nodes and address_of(plan):
-            held |= {"MASTER_ADDR": address_of(plan), "MASTER_PORT": str(told(plan.master_port))}
+            held |= {"MASTER_ADDR": address_of(plan), "MASTER_PORT": str(value_of(plan.master_port))}
         for name, value in held.items():
             found.setdefault(name, set()).add(str(value))
     return {name: next(iter(values)) for name, values in found.items() if len(values) == 1 and "None" not in values}

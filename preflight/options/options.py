@@ -14,15 +14,15 @@ from typing import Any
 from preflight.errors import UsageError
 from preflight.hosts import Host, parse_hosts
 from preflight.launch.job import Starting
+from preflight.launch.launcher import Launcher
 from preflight.launch.plan import LaunchFiles
 from preflight.options.sweep import DTYPES, MODES, SCOPES, Sweep, parse_sweep
-from preflight.options.table import option, options_of
+from preflight.options.table import Names, option, options_of
 from preflight.settings import Settings, load_settings
-from preflight.transport import Reach
+from preflight.transport import Reach, forms
 
 PROFILES = {"quick": 45.0, "standard": 300.0, "full": 900.0}
 BACKENDS = ("auto", "nccl", "gloo")
-LAUNCHERS = ("direct", "torchrun", "accelerate", "env", "deepspeed")  # by name: the table itself is slow to import
 MODELS = ("tiny", "small", "medium")
 STRATEGIES = ("ddp", "fsdp")
 PRECISIONS = ("fp32", "bf16")
@@ -54,6 +54,18 @@ def new_run_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
 
 
+def _startable() -> tuple[str, ...]:
+    from preflight.launch.launchers import startable
+
+    return startable()
+
+
+def _launcher(name: str) -> Launcher:
+    from preflight.launch.launchers import LAUNCHERS
+
+    return LAUNCHERS[name]
+
+
 def _load_settings(path: str) -> Settings:
     return load_settings(Path(path))
 
@@ -67,9 +79,9 @@ class Options:
     """One run as the user asked for it. A field made by `option` is an option of the command line too."""
 
     hosts: tuple[Host, ...] = option(
-        (Host("local", "127.0.0.1"),),
+        parse_hosts("local"),
         WHERE,
-        "The hosts: local, node[01-16],gpu7, user@host:port or @hostfile.",
+        f"The hosts: {', '.join(forms())}, node[01-16],gpu7, user@host:port or @hostfile.",
         NODES,
         metavar="HOSTS",
         convert=parse_hosts,
@@ -221,9 +233,9 @@ class Options:
     launcher: str = option(
         "direct",
         REFERENCE,
-        "What starts the job.",
+        "What starts the job: %(choices)s.",
         TRAIN,
-        choices=LAUNCHERS,
+        choices=Names(_startable),
         shown="the launcher of the launch files, else direct",
     )
     model: str = option("tiny", REFERENCE, "The size of the model.", TRAIN, choices=MODELS)
@@ -282,7 +294,7 @@ class Options:
     @property
     def needs_trust(self) -> bool:
         """Whether the nodes must be able to log in to each other: for --ssh-trust, or because the launcher does it."""
-        return self.ssh_trust or self.launcher == "deepspeed" or self.starting.logs_in
+        return self.ssh_trust or _launcher(self.launcher).needs_logins or self.starting.logs_in
 
     @property
     def folder(self) -> Path:
@@ -303,16 +315,17 @@ class Options:
 
     def checked(self) -> Options:
         """These options. Raises UsageError for the first with a value that cannot be."""
-        for row in OPTIONS.values():
-            value = getattr(self, row.field)
-            if row.choices and value not in row.choices:
-                raise UsageError(f"--{row.name} {value!r}: not supported; wanted one of {', '.join(row.choices)}")
+        for each in OPTIONS.values():
+            value = getattr(self, each.field)
+            if each.choices and value not in each.choices:
+                raise UsageError(f"--{each.name} {value!r}: not supported; wanted one of {', '.join(each.choices)}")
         if self.ranks_per_node != "auto" and not re.fullmatch(r"[1-9][0-9]{0,3}", self.ranks_per_node):
             raise UsageError(f"--ranks-per-node {self.ranks_per_node!r}: wanted a number from 1, or auto")
         if not 5.0 <= self.deadline_seconds <= 86400.0:
             raise UsageError(f"--deadline {self.deadline_seconds:g}: wanted 5 to 86400 seconds")
-        if self.strategy != "ddp" and self.launcher == "deepspeed":
-            raise UsageError(f"--strategy {self.strategy}: --launcher deepspeed trains with ZeRO stage 2")
+        row = _launcher(self.launcher)
+        if self.strategy != "ddp" and row.strategy:
+            raise UsageError(f"--strategy {self.strategy}: --launcher {self.launcher} trains with {row.trains_with}")
         self.reach  # noqa: B018 - raises for words that cannot be split
         self.layers  # noqa: B018
         self.sweep  # noqa: B018

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +12,30 @@ ROW = "option"  # the key in the metadata of a field
 
 
 @dataclass(frozen=True)
+class Names(Collection[str]):
+    """Names that are looked up when they are needed: what knows them takes long to import."""
+
+    look_up: Callable[[], tuple[str, ...]]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.look_up()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.look_up())
+
+    def __len__(self) -> int:
+        return len(self.look_up())
+
+
+@dataclass(frozen=True)
 class Option:
     """One option: what --help and a parser need to know about it."""
 
     subject: str  # the heading that it stands under in --help
-    help: str
+    help: str  # "%(choices)s" in it stands for the choices
     verbs: frozenset[str]
     metavar: str = ""
-    choices: tuple[str, ...] = ()
+    choices: Collection[str] = ()
     letter: str = ""  # a short form, "-b"
     shown: str = ""  # the default as --help has it; "" for a flag, and where nothing is the default
     file_or_stdout: bool = False  # the value may be left out: then it is "-"
@@ -43,10 +59,14 @@ class Option:
         words: dict[str, Any] = {"default": None, "help": text}
         if self.is_flag:
             return {**words, "action": "store_true"}
-        if self.choices and with_choices:
+        if isinstance(self.choices, Names):
+            words["metavar"] = "NAME"
+        elif not (self.choices and with_choices):
+            words["metavar"] = self.metavar or f"{{{','.join(self.choices)}}}"
+        if self.choices != () and with_choices:
             words["choices"] = self.choices
         else:
-            words["metavar"] = self.metavar or f"{{{','.join(self.choices)}}}"
+            words["help"] = text.replace("%(choices)s", "see `preflight train --help`")
         if self.is_list:
             words["action"] = "append"
         if self.file_or_stdout:

@@ -18,7 +18,7 @@ from preflight.facts.decode import Answer, Document
 from preflight.facts.node import NodeFacts
 from preflight.hosts import Host, fold
 from preflight.jobs.outcome import Outcome
-from preflight.jobs.placement import Crew
+from preflight.jobs.placement import JobNodes
 from preflight.launch.launchers import why_not
 from preflight.measure import bench, devices, mesh, scope, streams, training
 from preflight.options.options import Options
@@ -142,10 +142,10 @@ class Run:
             self.notes.append(f"--prune: {fold(sorted(self.left_out))} left out; later jobs ran on {ran}")
 
     @property
-    def crew(self) -> Crew:
+    def crew(self) -> JobNodes:
         """The nodes that jobs run on."""
         nodes = tuple(node for node in self.cluster if node.name not in self.left_out)
-        return Crew(Cluster(nodes, asked=len(self.names)), self.names, self.options)
+        return JobNodes(Cluster(nodes, asked=len(self.names)), self.names, self.options)
 
     def mesh(self) -> Mesh:
         """The port mesh between the nodes that have a training interface."""

@@ -18,7 +18,8 @@ from preflight.errors import BadReply, Busy, HostError, TimedOut, Unreachable
 from preflight.hosts import Host
 from preflight.node.agent import frames
 from preflight.session import payload
-from preflight.transport import Reach, command, ssh
+from preflight.transport import Reach, command, transport_of
+from preflight.transport.reach import last_line
 
 LEASE_SECONDS = 10.0
 BEAT_SECONDS = 2.0
@@ -29,6 +30,7 @@ CLOSE_SECONDS = 6.0
 PINGS = 4  # at most, until one came back so soon:
 SURE_SECONDS = 0.02
 CLOCK_SECONDS = 5.0
+NO_OUTPUT = "no output"
 
 
 class Call:
@@ -103,7 +105,7 @@ class Session:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self, reach: Reach) -> None:
-        """Connect, load the keeper, take the node's lock, measure its clock. Raises HostError."""
+        """Connect, load the node agent, take the node's lock, measure its clock. Raises HostError."""
         argv = command(self.host, reach)
         try:
             self.process = await asyncio.create_subprocess_exec(
@@ -166,7 +168,7 @@ class Session:
             message = await asyncio.wait_for(self._control.get(), max(0.0, end - time.monotonic()))
         except asyncio.TimeoutError:
             noise = self.decoder.text()[:200]
-            said = f"; it said {noise!r}" if noise else ""
+            said = f"; its output was {noise!r}" if noise else ""
             raise TimedOut(self.host.name, f"logged in or not, no Python answered within its time{said}") from None
         if "failure" in message and self.failure:
             raise self.failure
@@ -217,19 +219,20 @@ class Session:
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._tasks[1]), 1.0)
         stderr = self.stderr.decode("utf-8", "replace")
+        unreached = transport_of(self.host).explain(self.host.name, code, stderr)
         if self.hello:
             last = f" ({stderr.strip().splitlines()[-1]})" if stderr.strip() else ""
             self._fail(HostError(self.host.name, f"the connection ended in mid-run{last}"))
+        elif unreached:
+            self._fail(Unreachable(self.host.name, unreached))
         elif code == 97:
             found = self.decoder.text().split(" ")[0]
             self._fail(HostError(self.host.name, f"Python {found} is too old; wanted 3.9 or newer: give --python PATH"))
         elif code in {126, 127} or "not found" in stderr:
-            reason = ssh.explain(stderr, self.host.name)
+            reason = last_line(stderr, NO_OUTPUT)
             self._fail(HostError(self.host.name, f"no Python could be started ({reason}): give --python PATH"))
-        elif self.host.is_local or code != 255:
-            self._fail(HostError(self.host.name, f"Python ended with code {code}: {_last_line(stderr)}"))
         else:
-            self._fail(Unreachable(self.host.name, ssh.explain(stderr, self.host.name)))
+            self._fail(HostError(self.host.name, f"Python ended with code {code}: {last_line(stderr, NO_OUTPUT)}"))
 
     async def _read_errors(self) -> None:
         assert self.process.stderr is not None
@@ -240,7 +243,7 @@ class Session:
         if "end" in message:
             self.ended = True
             self.residue = [str(left) for left in message["end"]["residue"]]
-            self._fail(HostError(self.host.name, f"the keeper ended: {message['end']['reason']}"))
+            self._fail(HostError(self.host.name, f"the node agent ended: {message['end']['reason']}"))
         elif "call" not in message:
             self._control.put_nowait(message)
         elif message["call"] in self.calls:
@@ -262,7 +265,7 @@ class Session:
             await self.write({"beat": True})
 
     async def close(self) -> None:
-        """End the keeper and wait, within bounds, for its word that nothing is left."""
+        """End the node agent and wait, within bounds, for its word that nothing is left."""
         if self.failure is None:
             await self.write({"close": True})
         try:
@@ -272,7 +275,7 @@ class Session:
         await self.abort()
 
     async def abort(self) -> None:
-        """Drop the connection; the keeper notices and cleans up."""
+        """Drop the connection; the node agent notices and cleans up."""
         self._kill()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self.process.wait(), 2.0)
@@ -283,8 +286,3 @@ class Session:
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from preflight.errors import HostError, PreflightError, Unreachable
 from preflight.hosts import Host
 from preflight.session.connection import CLOSE_SECONDS, Session
-from preflight.transport import Reach, ssh
+from preflight.transport import Reach, transport_of
 
 T = TypeVar("T")
 CONCURRENT_CONNECTS = 64
@@ -88,8 +88,7 @@ class Fleet:
                 return session
             except Unreachable:
                 stderr = session.stderr.decode("utf-8", "replace")
-                early = any(sign in stderr for sign in ssh.CLOSED_EARLY) and "Permission" not in stderr
-                if not early or attempt == EARLY_CLOSE_RETRIES:
+                if not transport_of(host).is_worth_a_retry(stderr) or attempt == EARLY_CLOSE_RETRIES:
                     raise
             await asyncio.sleep(random.uniform(*RETRY_SECONDS) * 2**attempt)
         raise AssertionError("unreachable: the last attempt returns or raises")

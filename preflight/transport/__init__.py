@@ -1,45 +1,42 @@
 """How is a Python on a node reached?
 
-Each transport is a function ``argv(host, reach, command) -> list[str]``: the local command whose standard input and
-output are those of `command` on the node. That is all a new one has to say.
+Each transport is a class in a file of its own, as `reach.Transport` describes it, and one word in TRANSPORTS.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from preflight.hosts import Host
-from preflight.transport import local, ssh
+from preflight.transport.local import Local
+from preflight.transport.reach import LOADER, Reach, Transport
+from preflight.transport.ssh import Ssh
+
+if TYPE_CHECKING:
+    from preflight.hosts import Host
+
+__all__ = ["LOADER", "Reach", "Transport", "command", "forms", "transport_of", "written_for"]
+
+TRANSPORTS: Mapping[str, Transport] = {transport.name: transport for transport in (Ssh(), Local())}
+PLAIN = Ssh.name  # of hosts that are written without the name of a transport
 
 
-@dataclass(frozen=True)
-class Reach:
-    """What the user said about reaching nodes."""
-
-    python: str | None = None
-    wrap: tuple[str, ...] = ()
-    ssh_options: tuple[str, ...] = ()
-    connect_seconds: int = 10
+def written_for(text: str) -> Transport:
+    """The transport of a host, or of a node, as it is written."""
+    found = TRANSPORTS.get(text.partition(":")[0])
+    return found if found is not None and found.form else TRANSPORTS[PLAIN]
 
 
-TRANSPORTS: dict[str, Callable[[Host, tuple[str, ...], int, list[str]], list[str]]] = {
-    "local": local.argv,
-    "ssh": ssh.argv,
-}
+def forms() -> tuple[str, ...]:
+    """How hosts are written that are not reached over ssh."""
+    return tuple(transport.form for transport in TRANSPORTS.values() if transport.form)
 
-# One line without quotes, "!" or newline: dash, bash and tcsh hand it over alike.
-LOADER = (
-    "import sys,zlib;sys.version_info<(3,9)and(print(sys.version),sys.exit(97));"
-    "i=sys.stdin.buffer;exec(zlib.decompress(i.read(int(i.readline()))))"
-)
+
+def transport_of(host: Host) -> Transport:
+    """The transport that reaches a host."""
+    return TRANSPORTS[host.transport]
 
 
 def command(host: Host, reach: Reach) -> list[str]:
     """The argv, here, that starts the loader in the job's Python on `host`."""
-    import sys
-
-    default = sys.executable if host.is_local else "python3"
-    python = host.python or reach.python or default
-    words = [*reach.wrap, python, "-I", "-B", "-c", LOADER]
-    return TRANSPORTS["local" if host.is_local else "ssh"](host, reach.ssh_options, reach.connect_seconds, words)
+    return transport_of(host).argv(host, reach)

@@ -2,9 +2,38 @@
 
 from __future__ import annotations
 
-from preflight.hosts import Host
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from preflight.hosts import Host
+    from preflight.transport.reach import Reach
 
 
-def argv(_host: Host, _ssh_options: tuple[str, ...], _connect_seconds: int, command: list[str]) -> list[str]:
-    """The command itself."""
-    return command
+class Local:
+    """No login: the node is this machine."""
+
+    name = "local"
+    form = "local"
+
+    def named(self, rest: str) -> tuple[tuple[str, str], ...]:
+        """The one host there is."""
+        if rest:
+            raise ValueError("'local' is this machine without ssh and takes no user or port")
+        return (("local", "127.0.0.1"),)
+
+    def argv(self, host: Host, reach: Reach) -> list[str]:
+        """The loader itself, in this interpreter unless another one is named."""
+        return reach.loader(host, python=sys.executable)
+
+    def explain(self, _node: str, _code: int, _stderr: str) -> str:
+        """Nothing: there is no way that could fail."""
+        return ""
+
+    def is_worth_a_retry(self, _stderr: str) -> bool:
+        """What fails here fails again."""
+        return False
+
+    def log_in_hint(self, _node: str) -> str:
+        """There is no login that could be wrong."""
+        return "check --python and --wrap"

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from typing import TYPE_CHECKING
 
-from preflight.hosts import Host
+from preflight.transport.reach import last_line
+
+if TYPE_CHECKING:
+    from preflight.hosts import Host
+    from preflight.transport.reach import Reach
+
+FAILED = 255  # ssh's own exit code; any other one is that of the command
 
 # Nothing that asks, forwards, multiplexes or weakens. Host keys are checked as the user's configuration says.
 OPTIONS = (
@@ -24,7 +31,7 @@ OPTIONS = (
     "-oLogLevel=ERROR",
 )
 
-# What ssh prints when the connection was closed before we were asked who we are: a full MaxStartups, worth a retry.
+# What ssh prints when the connection was closed before we were asked who we are.
 CLOSED_EARLY = ("kex_exchange_identification", "Connection closed by", "Connection reset by")
 
 # ssh's own words -> what is wrong, and what to do.
@@ -41,21 +48,39 @@ CAUSES = (
 )
 
 
-def argv(host: Host, ssh_options: tuple[str, ...], connect_seconds: int, command: list[str]) -> list[str]:
-    """``ssh OPTIONS -- HOST COMMAND``; the ``--`` keeps a host's name from being an option."""
-    # ssh keeps the first value it sees of an option: what the user wrote out wins over our defaults.
-    words = ["ssh", *ssh_options, *OPTIONS, f"-oConnectTimeout={connect_seconds}"]
-    if host.port is not None:
-        words += ["-p", str(host.port)]
-    if host.user is not None:
-        words += ["-l", host.user]
-    return [*words, "--", host.address, shlex.join(command)]
+class Ssh:
+    """The user's own ssh."""
 
+    name = "ssh"
+    form = ""
 
-def explain(stderr: str, host: str) -> str:
-    """ssh's complaint in our words, with what to do; its last line where we know no better."""
-    for sign, cause, fix in CAUSES:
-        if sign in stderr:
-            return f"{cause} (ssh: {sign}); {fix.format(host=host)}"
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    return lines[-1] if lines else "ssh ended without a word"
+    def named(self, rest: str) -> tuple[tuple[str, str], ...]:
+        """The host itself."""
+        return ((rest, rest),)
+
+    def argv(self, host: Host, reach: Reach) -> list[str]:
+        """``ssh OPTIONS -- HOST COMMAND``; the ``--`` keeps a host's name from being an option."""
+        # ssh keeps the first value it sees of an option: what the user wrote out wins over our defaults.
+        words = ["ssh", *reach.ssh_options, *OPTIONS, f"-oConnectTimeout={reach.connect_seconds}"]
+        if host.port is not None:
+            words += ["-p", str(host.port)]
+        if host.user is not None:
+            words += ["-l", host.user]
+        return [*words, "--", host.address, shlex.join(reach.loader(host))]
+
+    def explain(self, node: str, code: int, stderr: str) -> str:
+        """ssh's complaint in our words, with what to do; its last line where we know no better."""
+        if code != FAILED:
+            return ""
+        for sign, cause, fix in CAUSES:
+            if sign in stderr:
+                return f"{cause} (ssh: {sign}); {fix.format(host=node)}"
+        return last_line(stderr, "ssh ended without a message")
+
+    def is_worth_a_retry(self, stderr: str) -> bool:
+        """Whether the connection was closed before we were asked who we are: a full MaxStartups."""
+        return any(sign in stderr for sign in CLOSED_EARLY) and "Permission" not in stderr
+
+    def log_in_hint(self, node: str) -> str:
+        """The same login, by hand."""
+        return f"log in by hand the same way (`ssh {node} true`), then run again"

@@ -79,7 +79,8 @@ def test_help_of_a_verb_names_every_option_that_it_takes(verb, others, capsys):
     for row in OPTIONS.values():
         if verb in row.verbs:
             assert f"\n{row.subject}:\n" in text
-            assert " ".join(f"{row.help} Default: {row.shown}.".split()) in " ".join(text.split()) or not row.shown
+            help_text = row.help % {"choices": ", ".join(row.choices)}
+            assert " ".join(f"{help_text} Default: {row.shown}.".split()) in " ".join(text.split()) or not row.shown
 
 
 def test_pytest_takes_every_option_under_a_name_of_its_own():

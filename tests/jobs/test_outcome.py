@@ -7,6 +7,7 @@ import pytest
 from preflight.jobs import outcome
 from preflight.jobs.outcome import PEER_IS_GONE, Outcome, RankStory
 from preflight.launch.job import Job, Placement
+from preflight.launch.launchers.torchrun import AGENT
 
 
 def job(*nodes: str) -> Job:
@@ -56,7 +57,7 @@ def test_an_exit_of_zero_without_a_word_is_a_failure(told):
     broken(told[2], exited="0")
     ended = concluded(told, THREE)
     assert ended.guilty == ("node3",)
-    assert ended.failure == "rank 2 on node3 stopped at stage running: it said nothing"
+    assert ended.failure == "rank 2 on node3 stopped at stage running: no output"
 
 
 @pytest.mark.parametrize("sign", PEER_IS_GONE)
@@ -192,7 +193,7 @@ def test_an_agents_log_is_told_by_rank():
     """Each rank gets its own lines and those of the agent; the exit codes that the agent names are the ranks'."""
     told = stories(job("node1", "node1", "node2"))
     log = "agent: starting\n[default0]:zero\n[default1]:one\nfailed (exitcode: -9) local_rank: 1 (pid: 7)\n"
-    taken = outcome.take_exit({"name": "node1", "exit": "1", "log": log}, "node1", told)
+    taken = outcome.take_exit({"name": "node1", "exit": "1", "log": log}, "node1", told, AGENT)
     assert [story.placement.rank for story in taken] == [0, 1]
     assert (told[0].exit, told[1].exit, told[2].exit) == ("stopped", "-9", "")
     assert "zero" in told[0].log

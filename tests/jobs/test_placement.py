@@ -8,7 +8,7 @@ import pytest
 
 from preflight.errors import NotMeasured
 from preflight.facts.cluster import Cluster
-from preflight.jobs.placement import Crew
+from preflight.jobs.placement import JobNodes
 from preflight.launch.job import Start, Starting
 from preflight.ledger.findings import Where
 from preflight.options.options import Options
@@ -17,17 +17,17 @@ from preflight.testing import FakeRun, healthy, roce
 NODES = ("node1", "node2")
 
 
-def crew_of(given: FakeRun, names: tuple[str, ...] = ("node1", "node2", "node3"), **options) -> Crew:
+def job_nodes(given: FakeRun, names: tuple[str, ...] = ("node1", "node2", "node3"), **options) -> JobNodes:
     """The nodes that answered so, of those asked for."""
-    return Crew(given.cluster, names, Options(**options))
+    return JobNodes(given.cluster, names, Options(**options))
 
 
 def test_nodes_with_gpus_get_a_rank_a_gpu():
     """In HOSTS order, rank 0 on the first."""
-    crew = crew_of(roce(2), NODES)
-    assert crew.backend == "nccl"
-    assert crew.planned() == ("node1",) * 8 + ("node2",) * 8
-    placed = crew.placements()
+    nodes = job_nodes(roce(2), NODES)
+    assert nodes.backend == "nccl"
+    assert nodes.planned() == ("node1",) * 8 + ("node2",) * 8
+    placed = nodes.placements()
     assert [placement.rank for placement in placed] == list(range(16))
     assert [placement.local_rank for placement in placed] == [*range(8), *range(8)]
     assert {placement.local_world_size for placement in placed} == {8}
@@ -35,29 +35,29 @@ def test_nodes_with_gpus_get_a_rank_a_gpu():
 
 def test_nodes_without_gpus_get_a_rank_each_and_one_node_two():
     """A world of one would prove nothing."""
-    assert crew_of(healthy()).planned() == ("node1", "node2", "node3")
-    assert crew_of(healthy(1), ("node1",)).planned() == ("node1", "node1")
+    assert job_nodes(healthy()).planned() == ("node1", "node2", "node3")
+    assert job_nodes(healthy(1), ("node1",)).planned() == ("node1", "node1")
 
 
 def test_the_users_number_wins_over_slots_and_slots_over_gpus():
     """--ranks-per-node, then slots=, then what is there."""
-    nodes = tuple(dataclasses.replace(node, slots=4) for node in roce(2).cluster)
+    slots = tuple(dataclasses.replace(node, slots=4) for node in roce(2).cluster)
     for number, ranks in (("auto", 8), ("1", 2)):
-        crew = Crew(Cluster(nodes), NODES, Options(ranks_per_node=number))
-        assert len(crew.planned()) == ranks
+        nodes = JobNodes(Cluster(slots), NODES, Options(ranks_per_node=number))
+        assert len(nodes.planned()) == ranks
 
 
 @pytest.mark.parametrize(("asked", "given", "used"), [("gloo", roce(), "gloo"), ("auto", healthy(), "gloo")])
 def test_the_backend_is_the_users_or_what_fits(asked, given, used):
     """GPUs may be left idle on request."""
-    assert crew_of(given, backend=asked).backend == used
+    assert job_nodes(given, backend=asked).backend == used
 
 
 def test_a_job_runs_on_the_nodes_that_answered():
     """Rank 0 meets the others at its training address; the layers of the environment go with it."""
     given = healthy()
     given = given.unreached("node1", "no route")
-    job = crew_of(given, env=("A=1",)).job("train", {"steps": 1}, seconds=60.0)
+    job = job_nodes(given, env=("A=1",)).job("train", {"steps": 1}, seconds=60.0)
     assert job.nodes == ("node2", "node3")
     assert job.master_address == "10.0.0.2"
     assert job.environment == (("--env", {"A": "1"}),)
@@ -71,23 +71,23 @@ def by_hand(*ranks: tuple[int, ...]) -> Starting:
 
 def test_ranks_run_where_the_users_files_place_them():
     """As many as each file starts, by the numbers that it gives them."""
-    crew = crew_of(healthy(2), NODES, starting=by_hand((0, 2), (1,)))
-    assert crew.planned() == ("node1", "node2", "node1")
-    assert [place.local_rank for place in crew.placements(crew.options.starting)] == [0, 0, 1]
+    nodes = job_nodes(healthy(2), NODES, starting=by_hand((0, 2), (1,)))
+    assert nodes.planned() == ("node1", "node2", "node1")
+    assert [place.local_rank for place in nodes.placements(nodes.options.starting)] == [0, 0, 1]
     free = Starting((Start("torchrun", Where("f.sh", 1), processes=2, rendezvous="c10d"),))
-    crew = crew_of(healthy(2), NODES, starting=free)
-    assert crew.planned() == ()
-    assert len(crew.placements(free)) == 4
+    nodes = job_nodes(healthy(2), NODES, starting=free)
+    assert nodes.planned() == ()
+    assert len(nodes.placements(free)) == 4
 
 
 def test_files_of_another_number_of_nodes_place_nothing():
     """Rather than a job that waits for a node that nobody starts."""
     with pytest.raises(NotMeasured, match="the launch files start 2 nodes; the job would have 3"):
-        crew_of(healthy(), starting=by_hand((0,), (1,))).planned()
+        job_nodes(healthy(), starting=by_hand((0,), (1,))).planned()
 
 
 def test_the_jobs_own_meeting_place_is_looked_at_and_not_borrowed():
     """The user's MASTER_ADDR reaches the facts, and no rank of ours."""
-    crew = crew_of(healthy(), launch_variables=(("MASTER_ADDR", "n9"), ("NCCL_DEBUG", "INFO")))
-    assert crew.options.layers == [("launch files", {"MASTER_ADDR": "n9", "NCCL_DEBUG": "INFO"})]
-    assert crew.job("train", {}, seconds=9.0).environment == (("launch files", {"NCCL_DEBUG": "INFO"}),)
+    nodes = job_nodes(healthy(), launch_variables=(("MASTER_ADDR", "n9"), ("NCCL_DEBUG", "INFO")))
+    assert nodes.options.layers == [("launch files", {"MASTER_ADDR": "n9", "NCCL_DEBUG": "INFO"})]
+    assert nodes.job("train", {}, seconds=9.0).environment == (("launch files", {"NCCL_DEBUG": "INFO"}),)

@@ -60,7 +60,7 @@ def test_records_tell_stage_end_failure_and_figures():
     assert noted({"record": "done", "rank": 1}, "node2")[0][1].is_done
     told, trouble = noted({"record": "failed", "rank": 1}, "node2")
     assert trouble
-    assert told[1].error == "failed without a word"
+    assert told[1].error == "failed without a message"
     told, _ = noted({"record": "result", "rank": 1, "op": "all_reduce"}, "node2")
     assert told[1].records == [{"record": "result", "rank": 1, "op": "all_reduce"}]
 

@@ -9,8 +9,8 @@ import subprocess
 import pytest
 import yaml
 
-from preflight.launch.job import Job, Placement, Start, Starting, told
-from preflight.launch.launchers import LAUNCHERS, why_not
+from preflight.launch.job import Job, Placement, Start, Starting, as_typed
+from preflight.launch.launchers import start_job, startable, why_not
 from preflight.launch.launchers.accelerate import accelerate_yaml
 from preflight.launch.launchers.accelerate_file import KEYS
 from preflight.ledger.findings import Where
@@ -28,11 +28,10 @@ FOUR = job("node1", "node1", "node2", "node2")
 
 
 def processes(launcher: str, node: str, asked: Job = FOUR) -> list[dict]:
-    placements = [placement for placement in asked.placements if placement.node == node]
-    return LAUNCHERS[launcher](asked, placements, 29511)
+    return start_job(launcher, asked, 29511)[node]
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", startable())
 def test_every_launcher_hands_the_settings_over(launcher):
     """And no more threads than torchrun would give."""
     for process in processes(launcher, "node2"):
@@ -159,4 +158,4 @@ def test_variables_are_those_that_the_users_file_exports():
 def test_what_was_started_is_told_without_secrets():
     """Commands, variables and files as a person would type them."""
     process = {"argv": ["run", "a b", "--token=x1"], "environment": {"API_KEY": "x2"}, "files": {"c.yaml": "a: 1"}}
-    assert told([process]) == "API_KEY=[hidden] run 'a b' --token=[hidden]\nc.yaml:\na: 1\n"
+    assert as_typed([process]) == "API_KEY=[hidden] run 'a b' --token=[hidden]\nc.yaml:\na: 1\n"

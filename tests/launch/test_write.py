@@ -6,8 +6,9 @@ import pytest
 
 from preflight.errors import UsageError
 from preflight.facts.cluster import Cluster
+from preflight.launch.launchers import writable
 from preflight.launch.rules.check import check_texts
-from preflight.launch.write import WRITERS, write_files
+from preflight.launch.write import write_files
 from tests.launch.nodes import cluster, cluster_of, node
 from tests.launch.samples import config
 
@@ -20,7 +21,7 @@ CLUSTERS = {
 }
 
 
-@pytest.mark.parametrize("launcher", WRITERS)
+@pytest.mark.parametrize("launcher", writable())
 @pytest.mark.parametrize("nodes", CLUSTERS)
 def test_what_is_written_passes(launcher, nodes):
     """No rule is broken by files for the very cluster, arguments with blanks and quotes included."""

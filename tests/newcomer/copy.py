@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -23,3 +24,8 @@ def copied(folder: Path, diff: str) -> Path:
     words = ["git", "apply", "--whitespace=error", str(Path(__file__).with_name(diff))]
     subprocess.run(words, cwd=folder, env=environment, check=True, capture_output=True, text=True)
     return folder
+
+
+def touched(diff: str) -> list[str]:
+    """The files that a diff changes or adds."""
+    return re.findall(r"^\+\+\+ b/(\S+)", Path(__file__).with_name(diff).read_text(encoding="utf-8"), re.MULTILINE)

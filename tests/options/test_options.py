@@ -10,7 +10,7 @@ import pytest
 from preflight.errors import UsageError
 from preflight.hosts import parse_hosts
 from preflight.launch import launchers
-from preflight.options.options import LAUNCHERS, OPTIONS, PROFILES, Options, new_run_id, parse_options
+from preflight.options.options import OPTIONS, PROFILES, Options, new_run_id, parse_options
 from preflight.options.sweep import OPERATIONS
 from preflight.settings import BenchSettings
 
@@ -177,6 +177,8 @@ def test_the_full_profile_measures_everything():
     assert (parsed().burn_in, parsed(bench_burn_in=True).burn_in) == (False, True)
 
 
-def test_the_launchers_are_those_of_the_table():
-    """They are written out because the table is slow to import."""
-    assert tuple(launchers.LAUNCHERS) == LAUNCHERS
+def test_the_launchers_are_those_that_can_start_a_job():
+    """They are looked up in the registry when they are needed."""
+    choices = OPTIONS["launcher"].choices
+    assert tuple(choices) == launchers.startable()
+    assert (len(choices), "torchrun" in choices, "slurm" in choices) == (len(launchers.startable()), True, False)

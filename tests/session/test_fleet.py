@@ -47,7 +47,7 @@ def test_coroutines_past_their_limit_are_an_error_of_ours():
 
 def test_hosts_answer_while_another_hangs():
     """A host that never answers costs its own time only."""
-    both = (Host("local", "127.0.0.1"), Host("deaf", "127.0.0.1"))
+    both = (Host("local", "127.0.0.1", transport="local"), Host("deaf", "127.0.0.1"))
     made = Fleet(
         both,
         Reach(ssh_options=("-oProxyCommand=sleep 60",), connect_seconds=1),
@@ -136,7 +136,7 @@ def test_an_exception_of_the_work_reaches_whoever_started_it():
 
 def test_closing_twice_ends_everything_once():
     """What still waits is cancelled; afterwards nothing can be started."""
-    made = Fleet((Host("local", "127.0.0.1"),), Reach(), run_id="x", deadline=time.monotonic() + 5)
+    made = Fleet((Host("local", "127.0.0.1", transport="local"),), Reach(), run_id="x", deadline=time.monotonic() + 5)
     with pytest.raises(PreflightError):
         made.run(asyncio.Event().wait(), seconds=0.05)
     made.close()

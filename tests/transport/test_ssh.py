@@ -11,6 +11,8 @@ from preflight.hosts import Host, parse_hosts
 from preflight.transport import LOADER, Reach, command, ssh
 from tests.test_hosts import hostile_names
 
+SSH = ssh.Ssh()
+
 
 def test_ssh_is_called_exactly_so():
     """Every word of it: the user's options first, for ssh keeps the first value, ours next, and the host after --."""
@@ -64,7 +66,7 @@ def test_whatever_is_taken_for_a_host_is_one_word_after_the_dashes(text):
     except UsageError:
         return
     for host in hosts:
-        if not host.is_local:
+        if host.transport == "ssh":
             words = command(host, Reach())
             plain = command(Host("node1", "node1", host.user and "u", host.port and 22), Reach())
             assert len(words) == len(plain)
@@ -76,19 +78,47 @@ def test_whatever_is_taken_for_a_host_is_one_word_after_the_dashes(text):
 @pytest.mark.parametrize(("sign", "cause", "fix"), ssh.CAUSES)
 def test_what_ssh_says_is_told_with_what_to_do(sign, cause, fix):
     """Its words stay in the message, for whoever searches for them."""
-    told = ssh.explain(f"Warning: something\nssh: {sign}.\n", "node7")
-    assert told.startswith(cause)
-    assert sign in told
-    assert fix.format(host="node7") in told
+    reason = SSH.explain("node7", 255, f"Warning: something\nssh: {sign}.\n")
+    assert reason.startswith(cause)
+    assert sign in reason
+    assert fix.format(host="node7") in reason
 
 
-@pytest.mark.parametrize(("stderr", "told"), [("a\n\nlast words \n", "last words"), ("", "ssh ended without a word")])
-def test_what_we_do_not_know_is_told_as_it_is(stderr, told):
+@pytest.mark.parametrize(
+    ("stderr", "reason"), [("a\n\nlast words \n", "last words"), ("", "ssh ended without a message")]
+)
+def test_what_we_do_not_know_is_told_as_it_is(stderr, reason):
     """The last line, or that there was none."""
-    assert ssh.explain(stderr, "node1") == told
+    assert SSH.explain("node1", 255, stderr) == reason
 
 
 def test_of_several_complaints_the_first_known_cause_is_told():
-    """A jump host's banner stands before the reason."""
-    told = ssh.explain("Warning: Permanently added 'gw'.\nnode7: Permission denied (publickey).\n", "node7")
-    assert told == "login refused (ssh: Permission denied); install your key: ssh-copy-id node7"
+    """A jump host's banner comes before the reason."""
+    stderr = "Warning: Permanently added 'gw'.\nnode7: Permission denied (publickey).\n"
+    reason = SSH.explain("node7", 255, stderr)
+    assert reason == "login refused (ssh: Permission denied); install your key: ssh-copy-id node7"
+
+
+@pytest.mark.parametrize("code", [0, 1, 97, 127])
+def test_another_exit_code_is_the_commands_own(code):
+    """The node was reached; what its Python said is no trouble of ssh."""
+    assert SSH.explain("node1", code, "Permission denied") == ""
+
+
+@pytest.mark.parametrize(
+    ("stderr", "is_worth_it"),
+    [
+        ("kex_exchange_identification: Connection closed by remote host", True),
+        ("Connection reset by 10.0.0.7 port 22", True),
+        ("Permission denied (publickey).\nConnection closed by 10.0.0.7", False),
+        ("ssh: Could not resolve hostname node7", False),
+    ],
+)
+def test_only_a_connection_closed_before_the_login_is_tried_again(stderr, is_worth_it):
+    """A full MaxStartups has room a moment later; a refused login has not."""
+    assert SSH.is_worth_a_retry(stderr) is is_worth_it
+
+
+def test_the_way_in_by_hand_is_named():
+    """The same login, which a person can look at."""
+    assert "`ssh node7 true`" in SSH.log_in_hint("node7")

@@ -2,37 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from preflight.errors import UsageError
 from preflight.hosts import fold
-from preflight.launch.job import Job, Placement, Process
-from preflight.launch.launchers import accelerate, deepspeed, direct, env, torchrun
+from preflight.launch.job import Job, Process
+from preflight.launch.launcher import PYTHON, Launcher
+from preflight.launch.launchers.accelerate import ACCELERATE
+from preflight.launch.launchers.deepspeed import DEEPSPEED
+from preflight.launch.launchers.direct import DIRECT
+from preflight.launch.launchers.env import ENV
+from preflight.launch.launchers.kubernetes import KUBERNETES
+from preflight.launch.launchers.llamafactory import LLAMAFACTORY
+from preflight.launch.launchers.mpirun import MPIRUN
+from preflight.launch.launchers.slurm import SLURM, SRUN
+from preflight.launch.launchers.torchrun import TORCHRUN
 
-Launcher = Callable[[Job, list[Placement], int], list[Process]]
+# In the order in which people read their names.
+ROWS = (
+    DIRECT,
+    TORCHRUN,
+    ACCELERATE,
+    ENV,
+    DEEPSPEED,
+    SLURM,
+    LLAMAFACTORY,
+    SRUN,
+    MPIRUN,
+    KUBERNETES,
+)
+LAUNCHERS: Mapping[str, Launcher] = {row.name: row for row in ROWS}
 
-LAUNCHERS: dict[str, Launcher] = {
-    "direct": direct.start,
-    "torchrun": torchrun.start,
-    "accelerate": accelerate.start,
-    "env": env.start,
-    "deepspeed": deepspeed.start,
-}
 
-# What must be installed for the job's interpreter on every node, beside torch.
-NEEDS = {"accelerate": "accelerate", "deepspeed": "deepspeed"}
+def startable() -> tuple[str, ...]:
+    """The names that --launcher takes where the reference job is started."""
+    return tuple(row.name for row in ROWS if row.start is not None)
+
+
+def writable() -> tuple[str, ...]:
+    """The names that --launcher takes where launch files are written."""
+    return tuple(row.name for row in ROWS if row.write is not None)
+
+
+def launch_words() -> tuple[str, ...]:
+    """The words by which a text is known to start a job."""
+    return tuple(word for row in ROWS for word in row.words)
+
+
+def first_words() -> tuple[str, ...]:
+    """The first words of commands that start a job, a plain python among them."""
+    return tuple(dict.fromkeys([PYTHON, *(word.split()[0] for word in launch_words())]))
+
+
+def start_job(launcher: str, job: Job, master_port: int) -> Mapping[str, list[Process]]:
+    """The processes of a job on each of its nodes. Raises UsageError for a launcher that starts none."""
+    start = LAUNCHERS[launcher].start
+    if start is None:
+        raise UsageError(f"--launcher {launcher}: not supported; wanted one of {', '.join(startable())}")
+    return start(job, master_port)
 
 
 def why_not(launcher: str, job: Job, packages: Mapping[str, Mapping[str, str]]) -> str:
     """Why this launcher cannot start this job, or nothing. ``packages`` are the distributions of each node."""
-    needed = NEEDS.get(launcher)
-    without = [node for node in job.nodes if needed and node in packages and needed not in packages[node]]
+    row = LAUNCHERS[launcher]
+    without = [node for node in job.nodes if row.needs and node in packages and row.needs not in packages[node]]
     if without:
-        return f"--launcher {launcher}: {needed} is not installed on {fold(without)}"
-    if launcher == "accelerate":
-        counts = {placement.node: placement.local_world_size for placement in job.placements}
-        if len(set(counts.values())) > 1:
-            told = ", ".join(f"{count} on {node}" for node, count in counts.items())
-            return f"--launcher accelerate: starts equally many ranks on every node; wanted are {told}"
-        if job.world_size < 2:
-            return "--launcher accelerate: with MULTI_GPU it wants two ranks or more (--ranks-per-node 2)"
-    return ""
+        return f"--launcher {launcher}: {row.needs} is not installed on {fold(without)}"
+    reason = row.refuses(job)
+    return f"--launcher {launcher}: {reason}" if reason else ""

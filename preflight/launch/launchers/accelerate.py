@@ -6,17 +6,16 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import yaml
-
 from preflight.errors import UsageError
 from preflight.launch.address import address_of
-from preflight.launch.field import Field, Sourced, firm, told, words
-from preflight.launch.job import Job, Placement, Process, shared_variables
+from preflight.launch.field import Field, Sourced, firm, value_of, words
+from preflight.launch.job import Job, Placement, Process, on_each_node, shared_variables
+from preflight.launch.launcher import Launcher, Spelling
 from preflight.launch.launchers.accelerate_file import NUMBERS
-from preflight.launch.launchers.torchrun import arguments
+from preflight.launch.launchers.accelerate_rules import RULES, finds_nodes, hostfile_of
+from preflight.launch.launchers.torchrun import AGENT, arguments
 from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
 from preflight.launch.plan import Plan
-from preflight.launch.text import located
 from preflight.launch.text.options import Reader, Spec, parse_options
 from preflight.launch.text.shell import Word
 from preflight.ledger.findings import Where
@@ -57,16 +56,14 @@ def config_plan(settings: Mapping[str, Field[Any]], where: Where) -> Plan:
     return _plan(settings, {}, where)
 
 
-def read(
-    reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...], configs: Mapping[str, Mapping[str, Field[Any]]]
-) -> Plan:
+def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan:
     """The plan of the words after ``accelerate launch`` over the YAML file that they name."""
     parsed = parse_options(words, SPEC, reader.marks)
     given: dict[str, Field[Any]] = {}
     for name, word in parsed.options.items():
         given[name] = reader.number(word, f"--{name}") if name in NUMBERS else reader.text(word)
-    config = told(given.get("config_file"))
-    found = configs.get(config) if config is not None else None
+    config = value_of(given.get("config_file"))
+    found = reader.configs.get(config) if config is not None else None
     is_opaque = parsed.is_opaque or (written_config(given) and found is None)
     environment = reader.environment()
     plan = _plan(found or {}, given, reader.where, is_opaque=is_opaque, has_config=found is not None)
@@ -122,7 +119,7 @@ def _plan(
     every = {**settings, **given}
     precision = setting("mixed_precision")
     return Plan(
-        launcher="accelerate",
+        launcher=ACCELERATE,
         where=where,
         nodes=nodes,
         node_rank=setting("machine_rank", 0),
@@ -132,7 +129,7 @@ def _plan(
         master_port=setting("main_process_port", 29500),
         rendezvous=setting("rdzv_backend", "static"),
         device_ids=setting("gpu_ids"),
-        mixed_precision=Sourced("no", precision.file, precision.line) if told(precision) is False else precision,  # type: ignore[union-attr]
+        mixed_precision=Sourced("no", precision.file, precision.line) if value_of(precision) is False else precision,  # type: ignore[union-attr]
         settings=every,
         is_opaque=is_opaque,
     )
@@ -146,7 +143,7 @@ def _floor(world: Field[int], nodes: Field[int]) -> Field[int]:
     return None
 
 
-ACCELERATE_OURS = words(
+OURS = words(
     """
     config_file main_process_port monitor_interval tee log_dir quiet module no_python help max_restarts
     main_training_function
@@ -154,13 +151,13 @@ ACCELERATE_OURS = words(
 )
 
 
-def accelerate_options(plan: Plan) -> Iterable[str]:
+def kept_options(plan: Plan) -> Iterable[str]:
     """What the command gives beside its file; the file goes to accelerate as it is."""
     for name, value in plan.settings.items():
         is_of_command = isinstance(value, Sourced) and bool(plan.command) and value.file == plan.where.file
-        if not is_of_command or name in ACCELERATE_OURS or (name == "main_process_ip" and not address_of(plan)):
+        if not is_of_command or name in OURS or (name == "main_process_ip" and not address_of(plan)):
             continue
-        yield f"--{name}" if name in SPEC.flags else f"--{name}={told(value)}"
+        yield f"--{name}" if name in SPEC.flags else f"--{name}={value_of(value)}"
 
 
 def write(layout: Layout) -> dict[str, str]:
@@ -178,6 +175,10 @@ def write(layout: Layout) -> dict[str, str]:
 
 
 def _config(layout: Layout, index: int) -> str:
+    import yaml  # not for --help
+
+    from preflight.launch.text import located
+
     kept: dict[str, Any] = {}
     if layout.like:
         documents = located.load(layout.like, "--like")
@@ -211,7 +212,7 @@ def _config(layout: Layout, index: int) -> str:
     return str(yaml.safe_dump(config, sort_keys=True, allow_unicode=True))
 
 
-def start(job: Job, placements: list[Placement], master_port: int) -> list[Process]:
+def start_node(job: Job, placements: list[Placement], master_port: int) -> list[Process]:
     """`accelerate launch` on every node, each with a YAML of its own: the user's, or one that we write."""
     node = placements[0].node
     start = job.start_of(node)
@@ -220,7 +221,7 @@ def start(job: Job, placements: list[Placement], master_port: int) -> list[Proce
     argv = ["{python}", "-m", "accelerate.commands.launch"]
     if config:
         argv.append("--config_file={file:accelerate.yaml}")
-    if start.launcher:  # what must be ours stands in the command, which wins over the file
+    if start.launcher:  # what must be ours is an option of the command, which wins over the file
         argv += [*start.options, f"--main_process_port={master_port}"]
         argv += [] if start.address else [f"--main_process_ip={job.master_address}"]
         argv += [] if start.has_node_rank else [f"--machine_rank={job.nodes.index(node)}"]
@@ -255,3 +256,51 @@ def accelerate_yaml(job: Job, node: str, master_port: int) -> str:
         "use_cpu": "false",
     }
     return "".join(f"{key}: {value}\n" for key, value in lines.items())
+
+
+# Kinds of accelerate that are torchrun's agent inside.
+BY_AGENT = words("MULTI_GPU FSDP DEEPSPEED MEGATRON_LM")
+
+
+def refuses(job: Job) -> str:
+    """Why a job of this shape cannot be started."""
+    counts = {placement.node: placement.local_world_size for placement in job.placements}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{count} on {node}" for node, count in counts.items())
+        return f"starts equally many ranks on every node; wanted are {listed}"
+    return "" if job.world_size > 1 else "with MULTI_GPU it wants two ranks or more (--ranks-per-node 2)"
+
+
+def cannot_start(plan: Plan) -> str:
+    """Why the reference job is not started the way a plan starts the user's."""
+    kind = plan.setting("distributed_type")
+    if plan.setting("use_cpu") is True or plan.setting("cpu") is not None or kind in ("NO", False, "MULTI_CPU"):
+        return "accelerate starts one plain process for it, which is a world of one"
+    if kind is not None and kind not in BY_AGENT:
+        return f"distributed_type {kind} is not started here"
+    return f"accelerate hands the start to pdsh or mpirun over {hostfile_of(plan)}" if hostfile_of(plan) else ""
+
+
+ACCELERATE = Launcher(
+    name="accelerate",
+    description="a YAML for each machine",
+    spelling=Spelling(rank="machine_rank", address="main_process_ip", port="main_process_port", nodes="--num_machines"),
+    has_agent=True,
+    equal_ranks=True,
+    states_world_size=True,
+    default_nodes_count=True,
+    programs=("accelerate launch", "accelerate-launch"),
+    modules=("accelerate.commands.launch",),
+    read=read,
+    rules=RULES,
+    finds_nodes=finds_nodes,
+    logs_in=lambda plan: bool(hostfile_of(plan)),
+    write=write,
+    takes_like=True,
+    start=on_each_node(start_node),
+    needs="accelerate",
+    refuses=refuses,
+    blames=AGENT,
+    cannot_start=cannot_start,
+    kept_options=kept_options,
+)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from preflight.launch.field import Field, Sourced, Unknown, words
 from preflight.launch.plan import fail, warn
-from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
+
+if TYPE_CHECKING:
+    from preflight.launch.text.located import Located
 
 SECTIONS = {
     "deepspeed_config": "deepspeed_ zero_ zero3_ offload_ gradient_",
@@ -63,10 +65,10 @@ def read_config(document: Located, file: str) -> tuple[dict[str, Field[Any]], li
 
 
 def _duplicates(mapping: Located, file: str, within: str = "") -> list[Finding]:
-    """A key that stands there twice: PyYAML takes the last one without a word."""
+    """A key that is given twice: PyYAML silently takes the last one."""
     found = []
     for key, first, last in mapping.duplicates:
-        message = f"{within}{key} stands in lines {first} and {last}; accelerate takes line {last} without a word"
+        message = f"{within}{key} is given in lines {first} and {last}; accelerate silently takes line {last}"
         if key in NUMBERS or key in TEXTS:
             found.append(warn("keys_stand_once", message, Where(file, first), Where(file, last), fix="Delete one."))
     return found
@@ -75,7 +77,7 @@ def _duplicates(mapping: Located, file: str, within: str = "") -> list[Finding]:
 def _unknown_key(document: Located, key: str, where: Where) -> Finding:
     for section, prefixes in SECTIONS.items():
         if key.startswith(tuple(prefixes.split())):
-            message = f"{key} stands at the top level; accelerate refuses it there: it belongs into {section}"
+            message = f"{key} is at the top level; accelerate refuses it there: it belongs in {section}"
             return fail("keys_are_known", message, where, fix=f"{section}:\n  {key}: {document.mapping()[key].text}")
     close = difflib.get_close_matches(key, KEYS, 1, 0.85)
     if close:

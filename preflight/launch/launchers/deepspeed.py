@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from preflight.errors import UsageError
-from preflight.launch.field import Field, Sourced, Unknown, told, words
-from preflight.launch.job import Job, Placement, Process
-from preflight.launch.launchers.torchrun import arguments
-from preflight.launch.launchers.torchrun import start as start_agents
+from preflight.launch.field import Field, Sourced, Unknown, value_of, words
+from preflight.launch.job import Start, on_each_node
+from preflight.launch.launcher import Launcher, Spelling
+from preflight.launch.launchers.torchrun import AGENT, arguments, start_agent
 from preflight.launch.layout import HEAD, Layout, shared_launch
-from preflight.launch.plan import BatchConfig, Host, Hostfile, Plan, fail, warn
+from preflight.launch.plan import BatchConfig, Hostfile, HostLine, LaunchFiles, Plan, fail, warn
 from preflight.launch.text.options import Reader, Spec, parse_options, product
 from preflight.launch.text.shell import Word
 from preflight.ledger.findings import Finding, Where
@@ -39,8 +40,10 @@ SLOTS = re.compile(r"(\S+)\s+slots=(\d{1,9})\b")
 BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 
-def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...], hostfiles: Mapping[str, Hostfile]) -> Plan:
+def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan | None:
     """The plan of the words after ``deepspeed``: one command, run on one node, that starts all of them."""
+    if not words:
+        return None
     parsed = parse_options(words, SPEC, reader.marks)
     given = {name: reader.text(word) for name, word in parsed.options.items()}
     where = reader.where
@@ -48,21 +51,21 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...], host
     def number(name: str) -> Field[int]:
         return reader.number(given.get(name), f"--{name}")
 
-    named = told(given.get("hostfile"))
-    hostfile = hostfiles.get(named) if named is not None else None
+    named = value_of(given.get("hostfile"))
+    hostfile = reader.hostfiles.get(named) if named is not None else None
     nodes, processes = number("num_nodes"), number("num_gpus") or number("num_accelerators")
     if hostfile is not None:
-        hosts, problems = chosen(hostfile, told(given.get("include")), told(given.get("exclude")), where)
+        hosts, problems = chosen(hostfile, value_of(given.get("include")), value_of(given.get("exclude")), where)
         reader.problems.extend(problems)
         if nodes is None and hosts:
             nodes = Sourced(len(hosts), hostfile.file, 1)
-        slots = {told(host.slots) for host in hosts}
+        slots = {value_of(host.slots) for host in hosts}
         if hosts and processes is None and len(slots) == 1 and isinstance(hosts[0].slots, Sourced):
             processes = hosts[0].slots
     port = number("master_port") or Sourced(29500, where.file, where.line, "tool")
     environment = reader.environment()
     return Plan(
-        launcher="deepspeed",
+        launcher=DEEPSPEED,
         where=where,
         start="each node" if "no_ssh" in given else "all nodes",
         nodes=nodes,
@@ -87,7 +90,7 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...], host
 
 def chosen(
     hostfile: Hostfile, include: str | None, exclude: str | None, where: Where
-) -> tuple[list[Host], list[Finding]]:
+) -> tuple[list[HostLine], list[Finding]]:
     """The hosts that --include and --exclude leave, and what they name that the hostfile has not."""
     hosts = {host.name: host for host in hostfile.hosts}
     problems: list[Finding] = []
@@ -102,28 +105,28 @@ def chosen(
             problems.append(fail("hostfile_and_filters_agree", message, where, Where(hostfile.file, 1)))
             continue
         if name:
-            held = told(hosts[name].slots)
+            held = value_of(hosts[name].slots)
             beyond = [number for number in numbers if held is not None and number >= held]
             if beyond:
                 message = f"slot {beyond[0]} of {name}: the hostfile gives it {held}"
                 problems.append(fail("hostfile_and_filters_agree", message, where, hosts[name].where))
             wanted[name] = numbers if colon else []
-    left: list[Host] = []
+    left: list[HostLine] = []
     for name, host in hosts.items():
         if include and name in wanted:
             slots_left = Sourced(len(wanted[name]), host.where.file, host.where.line) if wanted[name] else host.slots
-            left.append(Host(name, slots_left, host.where))
+            left.append(HostLine(name, slots_left, host.where))
         elif not include and not (name in wanted and not wanted[name]):
-            before = told(host.slots)
+            before = value_of(host.slots)
             fewer = before - len(wanted.get(name, ())) if before is not None else None
             slots_left = host.slots if fewer is None else Sourced(fewer, host.where.file, host.where.line)
-            left.append(Host(name, slots_left, host.where))
+            left.append(HostLine(name, slots_left, host.where))
     return left, problems
 
 
 def read_hostfile(text: str, file: str) -> tuple[Hostfile, list[Finding]]:
     """The hosts of a hostfile, and the lines that DeepSpeed would refuse."""
-    hosts: list[Host] = []
+    hosts: list[HostLine] = []
     problems: list[Finding] = []
     without: list[Where] = []
     seen: dict[str, Where] = {}
@@ -134,7 +137,7 @@ def read_hostfile(text: str, file: str) -> tuple[Hostfile, list[Finding]]:
         match = SLOTS.match(line)
         name = line.split()[0]
         if name in seen:
-            message = f"{name} stands in lines {seen[name].line} and {number}; DeepSpeed refuses a host twice"
+            message = f"{name} is listed in lines {seen[name].line} and {number}; DeepSpeed refuses a host twice"
             problems.append(fail("hostfile_names_a_host_once", message, seen[name], where))
         elif match is None and len(line.split()) > 1:
             message = f"{line[:60]!r} is not `host slots=N`: DeepSpeed refuses the hostfile"
@@ -144,7 +147,7 @@ def read_hostfile(text: str, file: str) -> tuple[Hostfile, list[Finding]]:
         if match is not None and int(match[2]) == 0:
             problems.append(fail("hostfile_lines_are_read", f"{name} has slots=0: no rank would run there", where))
         seen.setdefault(name, where)
-        hosts.append(Host(name, Sourced(int(match[2]), file, number) if match else None, where))
+        hosts.append(HostLine(name, Sourced(int(match[2]), file, number) if match else None, where))
     if without and len(without) < len(hosts):
         message = f"no slots=N for {len(without)} of {len(hosts)} hosts: DeepSpeed refuses the hostfile"
         problems.append(fail("hostfile_lines_are_read", message, *without, fix="host slots=8"))
@@ -176,7 +179,7 @@ def read_batches(text: str, file: str) -> BatchConfig:
 
 
 def _line_of(key: str, lines: list[str]) -> int:
-    """The line in which a key first stands."""
+    """The line that has a key first."""
     quoted = json.dumps(key)
     return next((number for number, line in enumerate(lines, start=1) if quoted in line), 1)
 
@@ -203,7 +206,7 @@ def read_variables(text: str, file: str) -> tuple[dict[str, Field[str]], list[Fi
 
 def is_auto(value: Field[Any]) -> bool:
     """Whether the trainer fills a figure in."""
-    return isinstance(value, Unknown) or told(value) in (None, "auto")
+    return isinstance(value, Unknown) or value_of(value) in (None, "auto")
 
 
 def write(layout: Layout) -> dict[str, str]:
@@ -220,6 +223,32 @@ def write(layout: Layout) -> dict[str, str]:
     return files
 
 
-def start(job: Job, placements: list[Placement], master_port: int) -> list[Process]:
-    """torchrun's agents; what makes it DeepSpeed is the engine that the ranks wrap their model in."""
-    return start_agents(job, placements, master_port)
+def starts_of(plan: Plan, start: Start, files: LaunchFiles) -> tuple[Start, ...]:
+    """What one command starts on each node: the hostfile lists the nodes, and how many ranks each of them gets."""
+    named = os.path.basename(str(plan.setting("hostfile")))
+    hostfile = next((held for held in files.hostfiles if os.path.basename(held.file) == named), None)
+    if hostfile is None or "include" in plan.settings or "exclude" in plan.settings:
+        return (start,)
+    slots = [value_of(host.slots) or start.processes for host in hostfile.hosts]
+    return tuple(replace(start, processes=count) for count in slots)
+
+
+DEEPSPEED = Launcher(
+    name="deepspeed",
+    description="ZeRO-2 under torchrun",
+    spelling=Spelling(rank="--node_rank", address="--master_addr", port="--master_port", nodes="--num_nodes"),
+    starts_all_nodes=True,
+    programs=("deepspeed", "ds"),
+    modules=("deepspeed.launcher.runner",),
+    read=read,
+    logs_in=lambda plan: plan.start == "all nodes" and "hostfile" in plan.settings,
+    write=write,
+    start=on_each_node(start_agent),  # what makes it DeepSpeed is the engine that the ranks wrap their model in
+    needs="deepspeed",
+    blames=AGENT,
+    strategy="zero2",
+    trains_with="ZeRO stage 2",
+    needs_logins=True,
+    starts_of=starts_of,
+    may_start=("torchrun",),
+)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from preflight.launch.job import Job, Placement, Process, rank_variables, shared_variables
+from preflight.launch.job import Job, Placement, Process, on_each_node, rank_variables, shared_variables
+from preflight.launch.launcher import Launcher
 
 
-def start(job: Job, placements: list[Placement], master_port: int) -> list[Process]:
+def start_node(job: Job, placements: list[Placement], master_port: int) -> list[Process]:
     """One process a rank, with the variables that torch's env:// rendezvous reads."""
     return [
         {
@@ -15,3 +16,6 @@ def start(job: Job, placements: list[Placement], master_port: int) -> list[Proce
         }
         for placement in placements
     ]
+
+
+DIRECT = Launcher(name="direct", numbers_processes=True, start=on_each_node(start_node))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 
 from preflight.launch.field import Field, Sourced
-from preflight.launch.job import Job, Placement, Process, rank_variables, shared_variables
+from preflight.launch.job import Job, Placement, Process, on_each_node, rank_variables, shared_variables
+from preflight.launch.launcher import PYTHON, Launcher
 from preflight.launch.launchers.torchrun import arguments
 from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
 from preflight.launch.plan import Plan
@@ -28,10 +29,9 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
     program = rest[1:] if rest[0].plain == "-m" else rest
     if not program or program[0].plain in ("pip", "venv", "http.server", "json.tool"):
         return None
-    names = {word.rpartition("/")[2] for word in wrapper}
     settings = set(reader.command.prefix) | set(reader.command.variables)
-    by_scheduler = "srun" in names or "mpirun" in names or "mpiexec" in names
-    if not settings & set(RANKS) and not (by_scheduler and reader.slurm is not None):
+    outer = reader.outer_launcher(wrapper)
+    if not settings & set(RANKS) and (outer is None or reader.slurm is None):
         return None
 
     def number(name: str) -> Field[int]:
@@ -39,14 +39,14 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
 
     environment = reader.environment()
     return Plan(
-        launcher="srun" if "srun" in names else "mpirun" if by_scheduler else "env",
+        launcher=outer or ENV,
         where=reader.where,
-        start="all nodes" if by_scheduler else "each node",
+        start="all nodes" if outer else "each node",
         rank=number("RANK"),
         world_size=number("WORLD_SIZE"),
         local_rank=number("LOCAL_RANK"),
         node_rank=number("NODE_RANK"),
-        nodes=reader.slurm.number("nodes") if by_scheduler and reader.slurm else None,
+        nodes=reader.slurm.number("nodes") if outer and reader.slurm else None,
         master_address=reader.variable("MASTER_ADDR"),
         master_port=number("MASTER_PORT"),
         rendezvous=Sourced("env", reader.where.file, reader.where.line, "tool"),
@@ -88,7 +88,7 @@ def write(layout: Layout) -> dict[str, str]:
     return files
 
 
-def start(job: Job, placements: list[Placement], master_port: int) -> list[Process]:
+def start_node(job: Job, placements: list[Placement], master_port: int) -> list[Process]:
     """One shell a rank: the exports that a person types on each machine, then the program."""
     processes = []
     for placement in placements:
@@ -98,3 +98,15 @@ def start(job: Job, placements: list[Placement], master_port: int) -> list[Proce
         environment = shared_variables(job, placement.node)
         processes.append({"name": f"rank{placement.rank}", "argv": argv, "environment": environment})
     return processes
+
+
+ENV = Launcher(
+    name="env",
+    description="exports in a shell",
+    numbers_processes=True,
+    states_world_size=True,
+    programs=(PYTHON,),
+    read=read,
+    write=write,
+    start=on_each_node(start_node),
+)

@@ -7,6 +7,7 @@ import shlex
 
 from preflight.errors import FactMissing
 from preflight.launch.field import Field, Sourced, words
+from preflight.launch.launcher import Launcher
 from preflight.launch.layout import HEAD, Layout, exports, shared_launch
 from preflight.launch.plan import Plan, Slurm
 from preflight.launch.text.expansion import Assigned
@@ -40,7 +41,7 @@ FLAGS = words(
     pty
     """
 )
-SRUN = Spec(VALUED, FLAGS, LETTERS)
+SRUN_OPTIONS = Spec(VALUED, FLAGS, LETTERS)
 DIRECTIVE = re.compile(r"#SBATCH\s+(.*)")
 
 
@@ -70,7 +71,7 @@ def _options(words: list[str], file: str, line: int) -> dict[str, Field[str]]:
             joined.extend([word[:2], word[2:].removeprefix("=")])
         else:
             joined.append(word)
-    parsed = parse_options(tuple(Word(word, line) for word in joined), SRUN, Marks(file))
+    parsed = parse_options(tuple(Word(word, line) for word in joined), SRUN_OPTIONS, Marks(file))
     return {name: Sourced(word.text, file, line) for name, word in parsed.options.items()}
 
 
@@ -101,7 +102,7 @@ def with_step(slurm: Slurm | None, wrapper: tuple[str, ...], marks: Marks, line:
     if "srun" not in names:
         return slurm
     after = wrapper[len(names) - names[::-1].index("srun") :]
-    parsed = parse_options(tuple(Word(word, line) for word in after), SRUN, marks)
+    parsed = parse_options(tuple(Word(word, line) for word in after), SRUN_OPTIONS, marks)
     step = {name: marks.field(word.text, line) for name, word in parsed.options.items()}
     return Slurm({**(slurm.options if slurm else {}), **step}, has_directives=slurm is not None)
 
@@ -155,3 +156,14 @@ def write(layout: Layout) -> dict[str, str]:
         + f"srun bash -c {shlex.quote(inner)}\n"
     )
     return {"job.sbatch": HEAD + "\n".join(lines) + "\n" + body}
+
+
+SLURM = Launcher(name="slurm", description="an sbatch script", starts_all_nodes=True, equal_ranks=True, write=write)
+SRUN = Launcher(
+    name="srun",
+    starts_all_nodes=True,
+    numbers_processes=True,
+    wrappers=("srun",),
+    claims=lambda plan: plan.slurm is not None or "srun" in plan.wraps,
+    refusal="srun starts it, inside an allocation of Slurm",
+)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable
 
 from preflight.launch.field import Field, Sourced, Unknown, words
-from preflight.launch.job import Job, Placement, Process, shared_variables
+from preflight.launch.job import Job, Placement, Process, on_each_node, shared_variables
+from preflight.launch.launcher import AgentOutput, Launcher, Spelling
 from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
 from preflight.launch.plan import Plan
 from preflight.launch.text.options import Reader, Spec, parse_options, product
@@ -57,7 +59,7 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
     processes = _processes(reader, given("nproc_per_node"), is_opaque=parsed.is_opaque)
     environment = reader.environment()
     return Plan(
-        launcher="torchrun",
+        launcher=TORCHRUN,
         where=where,
         nodes=nodes,
         fewest_nodes=fewest,
@@ -108,14 +110,14 @@ def _processes(reader: Reader, word: Word | None, *, is_opaque: bool) -> Field[i
 
 
 # Options that start the agents differently, not the program; where they meet and how they log is ours.
-TORCHRUN_KEPT = words("start_method role local_addr rdzv_conf numa_binding virtual_local_rank shutdown_timeout")
+KEPT = words("start_method role local_addr rdzv_conf numa_binding virtual_local_rank shutdown_timeout")
 
 
-def torchrun_options(plan: Plan) -> Iterable[str]:
+def kept_options(plan: Plan) -> Iterable[str]:
     """The words of the user's own command that the reference job is started with too."""
-    for name in TORCHRUN_KEPT:
+    for name in KEPT:
         value = plan.settings.get(name)
-        if plan.launcher == "torchrun" and isinstance(value, Sourced):
+        if isinstance(value, Sourced):
             yield f"--{name.replace('_', '-')}={value.value}"
 
 
@@ -139,7 +141,7 @@ def write(layout: Layout) -> dict[str, str]:
 AGENT_JOIN_SECONDS = 30  # how long an agent waits for the agents of the other nodes
 
 
-def start(job: Job, placements: list[Placement], master_port: int) -> list[Process]:
+def start_agent(job: Job, placements: list[Placement], master_port: int) -> list[Process]:
     """One agent a node, that meets the others at rank 0's address and starts the ranks of its node."""
     node = placements[0].node
     start = job.start_of(node)
@@ -185,3 +187,28 @@ def _meeting_again(job: Job, node: str, port: int) -> list[str]:
         f"--rdzv-endpoint={address}:{port}",
         f"--rdzv-conf=join_timeout={AGENT_JOIN_SECONDS}{host}",
     ]
+
+
+AGENT = AgentOutput(
+    failed=re.compile(r"failed \(exitcode: (?P<exit>-?\d+)\) local_rank: (?P<local_rank>\d+)"),
+    line=re.compile(r"\[default(?P<local_rank>\d+)\]:"),
+)
+TORCHRUN = Launcher(
+    name="torchrun",
+    spelling=Spelling(
+        rank="--node_rank",
+        address="--master_addr",
+        port="--master_port",
+        nodes="--nnodes",
+        rendezvous_id="--rdzv_id",
+    ),
+    has_agent=True,
+    rendezvous_gives_ranks=True,
+    programs=("torchrun",),
+    modules=("torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic.run"),
+    read=read,
+    write=write,
+    start=on_each_node(start_agent),
+    blames=AGENT,
+    kept_options=kept_options,
+)

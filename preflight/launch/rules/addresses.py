@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from preflight.launch.address import is_loopback, starts_by_itself, wrong_with
-from preflight.launch.field import Sourced, Unknown, firm, told
+from preflight.launch.address import is_loopback, wrong_with
+from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.plan import Plan, fail, warn
-from preflight.launch.rules.jobs import Job
+from preflight.launch.rules.groups import Group
 from preflight.ledger.findings import Finding
-
-OPTION = {"accelerate": "main_process_ip", "torchrun": "--master_addr", "deepspeed": "--master_addr"}
 
 
 def address_is_an_address(plan: Plan) -> Iterable[Finding]:
@@ -19,8 +17,8 @@ def address_is_an_address(plan: Plan) -> Iterable[Finding]:
     if not isinstance(address, Sourced):
         return
     reason = wrong_with(address.value)
-    if reason and (plan.may_span_nodes or plan.launcher == "env"):
-        fix = f"{OPTION.get(plan.launcher, 'MASTER_ADDR')}: <address of rank 0's node, as `ip -4 addr` prints it there>"
+    if reason and (plan.may_span_nodes or plan.is_by_hand):
+        fix = f"{plan.launcher.spelling.address}: <address of rank 0's node, as `ip -4 addr` prints it there>"
         if "@" in address.value:
             fix = address.value.rpartition("@")[2]
         yield fail("master_address_is_an_address", f"master address {address.value!r} {reason}", address.where, fix=fix)
@@ -31,15 +29,14 @@ def address_is_given(plan: Plan) -> Iterable[Finding]:
     if plan.master_address is not None or not plan.spans_nodes or plan.is_opaque or plan.is_standalone:
         return
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
-    if plan.launcher == "accelerate" and not starts_by_itself(plan):
-        message = (
-            f"{firm(plan.nodes)} machines and no main_process_ip: accelerate stops, or every machine waits for itself"
-        )
-        yield fail("master_address_is_given", message, nodes, fix="main_process_ip: <address of rank 0's node>")
-    elif plan.launcher in ("torchrun", "llamafactory") and told(plan.rendezvous) in ("static", "c10d"):
+    if (
+        plan.launcher.has_agent
+        and not plan.launcher.default_nodes_count
+        and value_of(plan.rendezvous) in ("static", "c10d")
+    ):
         option = (
             "--rdzv_endpoint=<address of rank 0's node>:29500"
-            if told(plan.rendezvous) == "c10d"
+            if value_of(plan.rendezvous) == "c10d"
             else "--master_addr=<address of rank 0's node>"
         )
         message = (
@@ -64,8 +61,8 @@ def address_leads_elsewhere(plan: Plan) -> Iterable[Finding]:
     if not isinstance(address, Sourced) or not is_loopback(address.value) or not plan.spans_nodes:
         return
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
-    fix = f"{OPTION.get(plan.launcher, 'MASTER_ADDR')}: <address of rank 0's node>"
-    if starts_by_itself(plan):
+    fix = f"{plan.launcher.spelling.address}: <address of rank 0's node>"
+    if plan.launcher.finds_nodes(plan):
         message = (
             f"{address.value} as the address of rank 0 of {firm(plan.nodes)} machines; mpirun may hand it to"
             " all of them"
@@ -85,14 +82,14 @@ def address_leads_elsewhere(plan: Plan) -> Iterable[Finding]:
         yield fail("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
 
 
-def job_leads_elsewhere(job: Job) -> Iterable[Finding]:
+def group_leads_elsewhere(group: Group) -> Iterable[Finding]:
     """The same for scripts that set RANK by hand, where several files are several nodes."""
-    if not job.is_set or not job.reads_rank:
+    if not group.is_set or not group.reads_rank:
         return
-    for plan in job.plans:
+    for plan in group.plans:
         address = plan.master_address
         if isinstance(address, Sourced) and is_loopback(address.value) and address.origin == "written":
-            message = f"{address.value} as MASTER_ADDR of {len(job.files)} nodes: every node waits for itself"
+            message = f"{address.value} as MASTER_ADDR of {len(group.files)} nodes: every node waits for itself"
             yield fail(
                 "master_address_leads_to_rank_0", message, address.where, fix="MASTER_ADDR=<address of rank 0's node>"
             )
@@ -118,8 +115,8 @@ def address_is_the_same_everywhere(plan: Plan) -> Iterable[Finding]:
 def rendezvous_id_is_one(plan: Plan) -> Iterable[Finding]:
     """Nodes with different ids never meet."""
     name = plan.rendezvous_id
-    is_several = plan.spans_nodes and plan.launcher == "torchrun" and not plan.is_standalone
-    if not isinstance(name, Unknown) or not is_several or told(plan.rendezvous) == "static":
+    is_several = plan.spans_nodes and bool(plan.launcher.spelling.rendezvous_id) and not plan.is_standalone
+    if not isinstance(name, Unknown) or not is_several or value_of(plan.rendezvous) == "static":
         return
     fix = "--rdzv_id=$SLURM_JOB_ID" if plan.slurm is not None else "--rdzv_id=job1, the same on every node"
     if name.varies:
@@ -133,34 +130,11 @@ def rendezvous_id_is_one(plan: Plan) -> Iterable[Finding]:
         yield warn("rendezvous_id_is_the_same_everywhere", message, name.where, fix=fix)
 
 
-def same_network_has_an_endpoint(plan: Plan) -> Iterable[Finding]:
-    """accelerate --same_network gives torchrun --master_addr, which a c10d rendezvous does not read."""
-    if (
-        plan.launcher == "accelerate"
-        and plan.spans_nodes
-        and told(plan.rendezvous) == "c10d"
-        and "same_network" in plan.settings
-    ):
-        flag = plan.settings["same_network"]
-        if isinstance(flag, Sourced) and flag.value == "true":
-            message = (
-                "--same_network with --rdzv_backend c10d leaves torchrun without an endpoint: every machine waits"
-                " on its own localhost"
-            )
-            yield fail(
-                "same_network_fits_the_rendezvous",
-                message,
-                flag.where,
-                fix="Leave --same_network out, or --rdzv_backend static.",
-            )
-
-
 PLAN_RULES = (
     address_is_an_address,
     address_is_given,
     address_leads_elsewhere,
     address_is_the_same_everywhere,
     rendezvous_id_is_one,
-    same_network_has_an_endpoint,
 )
-JOB_RULES = (job_leads_elsewhere,)
+GROUP_RULES = (group_leads_elsewhere,)

@@ -9,7 +9,7 @@ from typing import Any
 
 from preflight.launch.field import Field, Sourced
 from preflight.launch.plan import Plan, fail, warn
-from preflight.launch.rules.jobs import Job
+from preflight.launch.rules.groups import Group
 from preflight.ledger.findings import Finding
 
 FIELDS: tuple[tuple[str, Callable[[Plan], Field[Any]]], ...] = (
@@ -29,28 +29,30 @@ SETTINGS = re.compile(
 NODE_NUMBER = re.compile(r"\d+")
 
 
-def fields_agree(job: Job) -> Iterable[Finding]:
+def fields_agree(group: Group) -> Iterable[Finding]:
     """A field that differs makes two jobs out of one: none of them has all its nodes."""
-    if not job.is_set:
+    if not group.is_set:
         return
     for name, pick in FIELDS:
-        if job.reads_rank and name == "number of nodes":
+        if group.reads_rank and name == "number of nodes":
             continue
-        if name == "number of processes" and job.plans[0].launcher == "torchrun":
-            continue  # nodes with fewer GPUs are torchrun's right
-        if name == "rendezvous id" and not any(plan.launcher == "torchrun" for plan in job.plans):
+        if name == "number of processes" and not group.plans[0].launcher.states_world_size:
+            continue  # it follows from the number of each node, which may have fewer GPUs than the others
+        if name == "rendezvous id" and not any(plan.launcher.spelling.rendezvous_id for plan in group.plans):
             continue
-        yield from _one_field(job, name, pick)
-    for name in sorted({key for plan in job.plans for key in plan.settings if SETTINGS.fullmatch(key)}):
-        yield from _one_field(job, name, lambda plan, name=name: plan.settings.get(name))  # type: ignore[misc]
+        yield from _one_field(group, name, pick)
+    for name in sorted({key for plan in group.plans for key in plan.settings if SETTINGS.fullmatch(key)}):
+        yield from _one_field(group, name, lambda plan, name=name: plan.settings.get(name))  # type: ignore[misc]
 
 
-def _one_field(job: Job, name: str, pick: Callable[[Plan], Field[Any]]) -> Iterable[Finding]:
-    known = [found for plan in job.plans if isinstance(found := pick(plan), Sourced) and found.origin != "environment"]
-    absent = [plan for plan in job.plans if pick(plan) is None and not plan.is_opaque]
+def _one_field(group: Group, name: str, pick: Callable[[Plan], Field[Any]]) -> Iterable[Finding]:
+    known = [
+        found for plan in group.plans if isinstance(found := pick(plan), Sourced) and found.origin != "environment"
+    ]
+    absent = [plan for plan in group.plans if pick(plan) is None and not plan.is_opaque]
     values = Counter(repr(found.value) for found in known)
     is_default = all(found.value in (False, None, "no", "static", "") for found in known)
-    some_lack_it = bool(absent) and len(values) == 1 and len(known) + len(absent) == len(job.plans) and not is_default
+    some_lack_it = bool(absent) and len(values) == 1 and len(known) + len(absent) == len(group.plans) and not is_default
     if len(values) < 2 and not some_lack_it:
         return
     most = values.most_common(1)[0][0]
@@ -67,17 +69,17 @@ def _one_field(job: Job, name: str, pick: Callable[[Plan], Field[Any]]) -> Itera
     )
 
 
-def programs_agree(job: Job) -> Iterable[Finding]:
+def programs_agree(group: Group) -> Iterable[Finding]:
     """Nodes that run different programs or arguments wait for each other's collectives."""
-    if not job.is_set:
+    if not group.is_set:
         return
-    programs = {found.value for plan in job.plans if isinstance(found := plan.program, Sourced)}
-    where = [plan.program.where for plan in job.plans if plan.program is not None]
+    programs = {found.value for plan in group.plans if isinstance(found := plan.program, Sourced)}
+    where = [plan.program.where for plan in group.plans if plan.program is not None]
     if len(programs) > 1 and len({NODE_NUMBER.sub("", program) for program in programs}) > 1:
         yield warn("programs_agree", f"the nodes run different programs: {', '.join(sorted(programs))}", *where)
         return
     texts = []
-    for plan in job.plans:
+    for plan in group.plans:
         known = [found for found in plan.arguments if isinstance(found, Sourced)]
         if len(known) < len(plan.arguments) or plan.program is None:
             return
@@ -89,4 +91,4 @@ def programs_agree(job: Job) -> Iterable[Finding]:
         yield warn("programs_agree", message, *where, fix="The same arguments in every file.")
 
 
-JOB_RULES = (fields_agree, programs_agree)
+GROUP_RULES = (fields_agree, programs_agree)

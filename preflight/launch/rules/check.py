@@ -30,7 +30,7 @@ from preflight.launch.rules import (
     settings,
     variables,
 )
-from preflight.launch.rules.jobs import jobs
+from preflight.launch.rules.groups import groups
 from preflight.ledger.findings import SEVERITY, Finding, Verdict, Where
 from preflight.redact import without_secrets
 
@@ -42,7 +42,7 @@ PLAN_RULES = (
     *variables.PLAN_RULES,
     *scripts.PLAN_RULES,
 )
-JOB_RULES = (*ranks.JOB_RULES, *agreement.JOB_RULES, *addresses.JOB_RULES)
+GROUP_RULES = (*ranks.GROUP_RULES, *agreement.GROUP_RULES, *addresses.GROUP_RULES)
 FILES_RULES = (*counts.FILES_RULES, *variables.FILES_RULES)
 
 
@@ -64,11 +64,11 @@ def judge(files: LaunchFiles, cluster: Cluster | None) -> Iterable[Finding]:
     for script in files.scripts:
         yield from scripts.script_problems(script)
     for plan in files.plans:
-        for plan_rule in PLAN_RULES:
+        for plan_rule in (*PLAN_RULES, *plan.launcher.rules):
             yield from plan_rule(plan)
-    for job in jobs(files):
-        for job_rule in JOB_RULES:
-            yield from job_rule(job)
+    for group in groups(files):
+        for group_rule in GROUP_RULES:
+            yield from group_rule(group)
     for files_rule in FILES_RULES:
         yield from files_rule(files)
     if cluster is not None and cluster.nodes:

@@ -6,8 +6,7 @@ import math
 import os
 from collections.abc import Iterable
 
-from preflight.launch.address import hostfile_of, starts_by_itself
-from preflight.launch.field import Sourced, firm, told
+from preflight.launch.field import Sourced, firm, value_of
 from preflight.launch.launchers.deepspeed import BATCH_KEYS, is_auto
 from preflight.launch.plan import BatchConfig, LaunchFiles, Plan, fail, warn
 from preflight.ledger.findings import Finding
@@ -21,34 +20,9 @@ def counts_are_positive(plan: Plan) -> Iterable[Finding]:
     names = (("nodes", plan.nodes), ("processes", plan.world_size), ("processes of a node", plan.processes_per_node))
     for name, value in names:
         if isinstance(value, Sourced) and value.value < 1 and value.origin != "tool":
-            if name == "processes of a node" and isinstance(plan.world_size, Sourced) and plan.launcher == "accelerate":
-                continue  # the division below tells it
+            if name == "processes of a node" and plan.launcher.states_world_size and plan.world_size is not None:
+                continue  # it was worked out from the number of all processes, which is judged
             yield fail("counts_are_positive", f"{value.value} {name}; wanted 1 or more", value.where, fix="1")
-
-
-def processes_divide(plan: Plan) -> Iterable[Finding]:
-    """accelerate starts num_processes // num_machines processes on every machine and forgets the rest."""
-    world, nodes = plan.world_size, plan.nodes
-    if plan.launcher != "accelerate" or not isinstance(world, Sourced) or not isinstance(nodes, Sourced):
-        return
-    if (
-        world.value > 0
-        and nodes.value > 0
-        and world.value % nodes.value
-        and "environment" not in (world.origin, nodes.origin)
-    ):
-        each = world.value // nodes.value
-        message = (
-            f"num_processes {world.value} does not divide by num_machines {nodes.value}: accelerate starts"
-            f" {each} on each machine, {each * nodes.value} in all, and the job waits for {world.value}"
-        )
-        yield fail(
-            "num_processes_divides",
-            message,
-            world.where,
-            nodes.where,
-            fix=f"num_processes: {max(each, 1) * nodes.value}",
-        )
 
 
 def processes_fit_devices(plan: Plan) -> Iterable[Finding]:
@@ -82,38 +56,6 @@ def processes_fit_devices(plan: Plan) -> Iterable[Finding]:
         yield warn("processes_match_devices", message, processes.where, devices.where)
 
 
-def machines_are_counted(plan: Plan) -> Iterable[Finding]:
-    """A file meant for several machines without num_machines: accelerate takes 1, and every machine trains alone."""
-    nodes = plan.nodes
-    if plan.launcher != "accelerate" or not isinstance(nodes, Sourced) or nodes.origin != "tool" or plan.is_opaque:
-        return
-    signs = {
-        "rdzv_backend": plan.setting("rdzv_backend") == "c10d",
-        "deepspeed_config.deepspeed_multinode_launcher": plan.setting("deepspeed_config.deepspeed_multinode_launcher")
-        is not None,
-        "main_process_ip": plan.master_address is not None and not starts_by_itself(plan),
-        "machine_rank": (firm(plan.node_rank) or 0) > 0,
-    }
-    shown = [(name, plan.settings.get(name)) for name, holds in signs.items() if holds]
-    where = [held.where for _, held in shown if held is not None]
-    if where:
-        message = (
-            f"num_machines is not set, so accelerate takes 1, and {', '.join(name for name, _ in shown)} is"
-            " meant for several: every machine trains alone"
-        )
-        yield fail("num_machines_is_given", message, *where, fix="num_machines: <number of machines>")
-
-
-def processes_are_given(plan: Plan) -> Iterable[Finding]:
-    """accelerate refuses to start over a file without num_processes, unless the command line names them."""
-    is_command = (
-        plan.launcher == "accelerate" and plan.command and "config_file" in plan.settings and not plan.is_opaque
-    )
-    if is_command and plan.world_size is None and plan.setting("compute_environment") != "AMAZON_SAGEMAKER":
-        message = "neither the configuration nor the command line has num_processes: accelerate refuses to start"
-        yield fail("num_processes_is_given", message, plan.where, fix="--num_processes <all processes of all machines>")
-
-
 def parallelism_fits(plan: Plan) -> Iterable[Finding]:
     """The sizes of a parallelism_config multiply to the number of processes."""
     known = [plan.settings.get(f"parallelism_config.parallelism_config_{name}") for name in SIZES]
@@ -133,50 +75,6 @@ def parallelism_fits(plan: Plan) -> Iterable[Finding]:
         )
 
 
-def cpu_is_no_world_of_one(plan: Plan) -> Iterable[Finding]:
-    """`accelerate launch --cpu` and `use_cpu: true` start one plain process on a machine, which sees a world of one."""
-    if plan.launcher != "accelerate" or starts_by_itself(plan):
-        return
-    flag = plan.settings.get("cpu") or (plan.settings.get("use_cpu") if plan.setting("use_cpu") is True else None)
-    kind = plan.settings.get("distributed_type")
-    if flag is None and told(kind) == "MULTI_CPU":
-        flag = kind
-    several = (firm(plan.nodes) or 1) > 1 or (firm(plan.world_size) or 1) > 1
-    if flag is None or not several:
-        return
-    message = (
-        f"on the CPU accelerate starts no launcher: {firm(plan.world_size) or 'all'} processes on"
-        f" {firm(plan.nodes) or 1} machines"
-        " become a world of one each, and every one trains alone"
-    )
-    fix = (
-        "distributed_type: MULTI_GPU, use_cpu: false, and ACCELERATE_USE_CPU=true in the environment; or"
-        " mpirun_config.mpirun_hostfile"
-    )
-    yield fail("cpu_ranks_form_one_world", message, flag.where, fix=fix)
-
-
-def deepspeed_has_a_launcher(plan: Plan) -> Iterable[Finding]:
-    """accelerate starts several machines with pdsh over a hostfile, unless the launcher is "standard"."""
-    if plan.launcher != "accelerate" or plan.setting("distributed_type") != "DEEPSPEED" or not plan.spans_nodes:
-        return
-    name = (
-        plan.setting("deepspeed_config.deepspeed_multinode_launcher")
-        or plan.setting("deepspeed_multinode_launcher")
-        or "pdsh"
-    )
-    if name not in ("standard", "nossh") and not hostfile_of(plan) and not plan.is_opaque:
-        where = plan.settings.get("distributed_type")
-        message = (
-            f"deepspeed_multinode_launcher is {name} and there is no deepspeed_hostfile: DeepSpeed runs on one"
-            " machine alone"
-        )
-        fix = "deepspeed_config:\n  deepspeed_multinode_launcher: standard"
-        yield fail(
-            "deepspeed_reaches_every_machine", message, where.where if where is not None else plan.where, fix=fix
-        )
-
-
 def batches(files: LaunchFiles) -> Iterable[Finding]:
     """train_batch_size is micro batch x accumulation x world size, or DeepSpeed stops."""
     for config in files.batches:
@@ -191,7 +89,7 @@ def batches(files: LaunchFiles) -> Iterable[Finding]:
 
 def _names(plan: Plan, config: BatchConfig) -> bool:
     """Whether a plan names a DeepSpeed configuration."""
-    words = [told(word) or "" for word in plan.arguments]
+    words = [value_of(word) or "" for word in plan.arguments]
     named = [words[place + 1] for place, word in enumerate(words[:-1]) if word in CONFIG_OPTIONS]
     named += [word.partition("=")[2] for word in words if word.partition("=")[0] in CONFIG_OPTIONS]
     setting = plan.setting("deepspeed_config.deepspeed_config_file") or plan.setting("deepspeed_config_file")
@@ -201,7 +99,9 @@ def _names(plan: Plan, config: BatchConfig) -> bool:
 def _batch(config: BatchConfig, world: int | None, plan: Plan | None) -> Iterable[Finding]:
     held = [config.values.get(key) for key in BATCH_KEYS]
     numbers = [
-        None if is_auto(value) or not isinstance(told(value), int) or isinstance(told(value), bool) else told(value)
+        None
+        if is_auto(value) or not isinstance(value_of(value), int) or isinstance(value_of(value), bool)
+        else value_of(value)
         for value in held
     ]
     where = [value.where for value in held if value is not None]
@@ -235,12 +135,7 @@ def _batch(config: BatchConfig, world: int | None, plan: Plan | None) -> Iterabl
 
 PLAN_RULES = (
     counts_are_positive,
-    processes_divide,
     processes_fit_devices,
-    machines_are_counted,
-    processes_are_given,
     parallelism_fits,
-    cpu_is_no_world_of_one,
-    deepspeed_has_a_launcher,
 )
 FILES_RULES = (batches,)

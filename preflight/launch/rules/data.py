@@ -25,7 +25,7 @@ QUOTED_PATH = re.compile(r'"(/[^"\s]+)"')
 
 
 def paths_of(plan: Plan) -> tuple[Sourced[str], ...]:
-    """The paths that the program of a plan is told to read; what it writes is left out."""
+    """The paths that the program of a plan is to read; what it writes is left out."""
     found: list[Sourced[str]] = []
     before = ""
     for argument in plan.arguments:
@@ -69,7 +69,7 @@ def _full_paths(plan: Plan) -> list[Sourced[str]]:
 
 
 def paths_are_on_every_node(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
-    """What the program is told to read is on every node, and is no pointer of git-lfs."""
+    """What the program is to read is on every node, and is no pointer of git-lfs."""
     places = {path.value: path.where for plan in files.plans for path in _full_paths(plan)}
     lacking: dict[tuple[str, str], list[str]] = {}
     pointing: dict[tuple[str, str], list[str]] = {}

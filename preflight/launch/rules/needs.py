@@ -10,7 +10,9 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
 from preflight.launch.address import is_loopback, logs_in, wrong_with
-from preflight.launch.field import Sourced, told
+from preflight.launch.field import Sourced, value_of
+from preflight.launch.launchers.accelerate import ACCELERATE
+from preflight.launch.launchers.deepspeed import DEEPSPEED
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.ledger.findings import Finding, Where
 
@@ -33,17 +35,19 @@ def launcher_reaches_every_host(files: LaunchFiles, cluster: Cluster) -> Iterabl
             continue
         if failed:
             listed = "; ".join(f"{peer} ({trouble})" for peer, trouble in list(failed.items())[:4])
-            message = f"{plan.launcher} starts the other nodes over ssh, and {first.name} cannot log in to {listed}"
+            message = (
+                f"{plan.launcher.name} starts the other nodes over ssh, and {first.name} cannot log in to {listed}"
+            )
             fix = f"ssh-copy-id <host> on {first.name}, and ssh-keyscan <host> >> ~/.ssh/known_hosts"
             yield fail("launcher_reaches_every_host", message, plan.where, fix=fix, nodes=(first.name,))
 
 
 def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
-    """DeepSpeed's runner tells all nodes the first address of its own node, where nothing names another."""
+    """DeepSpeed's runner gives all nodes the first address of its own node, unless another one is named."""
     first = cluster.nodes[0]
     for plan in files.plans:
-        is_told = plan.launcher == "deepspeed" and plan.master_address is not None
-        if not logs_in(plan) or is_told or len(cluster) < 2 or plan.launcher not in ("deepspeed", "accelerate"):
+        is_named = plan.launcher is DEEPSPEED and plan.master_address is not None
+        if not logs_in(plan) or is_named or len(cluster) < 2 or plan.launcher not in (DEEPSPEED, ACCELERATE):
             continue
         try:
             listed, right = first.network.first_address(), first.address_for_peers()
@@ -51,23 +55,22 @@ def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> I
             continue
         if listed != right:
             message = (
-                f"the nodes are told {listed}, which `hostname -I` prints first on {first.name}; the others reach it"
-                f" at {right}"
+                f"every node gets the address {listed}, which `hostname -I` prints first on {first.name}; the others"
+                f" reach it at {right}"
             )
             fix = f"--master_addr={right}"
-            if plan.launcher == "accelerate":
+            if plan.launcher is ACCELERATE:
                 fix = "deepspeed_config:\n  deepspeed_multinode_launcher: standard"
             yield fail("deepspeed_tells_the_right_address", message, plan.where, fix=fix, nodes=(first.name,))
 
 
 def endpoint_is_recognised(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
-    """The node of a c10d endpoint takes it for its own, by its host name, as torchrun compares; else nobody listens."""
+    """The node of a c10d endpoint recognises it by its host name, as torchrun compares; else no node listens."""
     first = cluster.nodes[0]
     for plan in files.plans:
         address = plan.master_address
         if (
-            plan.launcher not in ("torchrun", "accelerate")
-            or told(plan.rendezvous) != "c10d"
+            value_of(plan.rendezvous) != "c10d"
             or not isinstance(address, Sourced)
             or wrong_with(address.value)
             or is_loopback(address.value)
@@ -80,7 +83,7 @@ def endpoint_is_recognised(files: LaunchFiles, cluster: Cluster) -> Iterable[Fin
             own = ", ".join(holder.identity.hostname_addresses) or "unknown"
             message = (
                 f"no node takes the endpoint {address.value} for its own: {holder.name} has the address, and its host"
-                f" name {holder.identity.hostname} is {own}; every node connects and nobody listens"
+                f" name {holder.identity.hostname} is {own}; every node connects and no node listens"
             )
             fix = f"`{first.address_for_peers()} {first.identity.hostname}` in /etc/hosts of {first.name}"
             yield fail("rendezvous_endpoint_is_recognised", message, address.where, fix=fix, nodes=(holder.name,))
@@ -119,17 +122,17 @@ def compile_finds_a_compiler(files: LaunchFiles, cluster: Cluster) -> Iterable[F
             yield fail("compile_finds_a_compiler", message, where, fix=fix, nodes=tuple(without))
 
 
-def cpu_ranks_are_told_so(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
-    """On nodes without GPUs accelerate forms one world only where a variable tells it."""
+def cpu_ranks_know_it(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """On nodes without GPUs accelerate forms one world only where a variable asks for it."""
     if any(node.gpu_count() for node in cluster):
         return
     for plan in files.plans:
         kind = plan.settings.get("distributed_type")
-        if plan.launcher != "accelerate" or told(kind) != "MULTI_GPU" or "ACCELERATE_USE_CPU" in plan.environment:
+        if plan.launcher is not ACCELERATE or value_of(kind) != "MULTI_GPU" or "ACCELERATE_USE_CPU" in plan.environment:
             continue
         unaware = tuple(node.name for node in cluster if not _is_set(node, "ACCELERATE_USE_CPU"))
         if unaware and kind is not None:
-            message = "MULTI_GPU on nodes without GPUs: unless accelerate is told, every rank becomes a world of one"
+            message = "MULTI_GPU on nodes without GPUs: without ACCELERATE_USE_CPU every rank becomes a world of one"
             fix = "export ACCELERATE_USE_CPU=true (the reference job was given it)"
             yield warn("cpu_ranks_form_one_world", message, kind.where, fix=fix, nodes=unaware)
 
@@ -201,7 +204,7 @@ RULES = (
     launcher_reaches_every_host,
     first_address_is_the_one_to_reach,
     endpoint_is_recognised,
-    cpu_ranks_are_told_so,
+    cpu_ranks_know_it,
     compile_finds_a_compiler,
     offload_fits_memory,
 )

@@ -11,9 +11,9 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
 from preflight.hosts import fold
 from preflight.launch.address import is_loopback, wrong_with
-from preflight.launch.field import Sourced, firm, told
+from preflight.launch.field import Sourced, firm, value_of, written
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
-from preflight.launch.rules.jobs import jobs
+from preflight.launch.rules.groups import groups
 from preflight.ledger.findings import Finding
 
 
@@ -27,10 +27,10 @@ def nodes_are_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
             not isinstance(nodes, Sourced)
             or nodes.origin == "environment"
             or plan.is_opaque
-            or plan.launcher == "kubernetes"
+            or not plan.launcher.nodes_are_hosts
         ):
             continue
-        if nodes.origin == "tool" and plan.launcher != "accelerate" and count > 1:
+        if nodes.origin == "tool" and not plan.launcher.default_nodes_count and count > 1:
             continue
         if not (fewest if fewest is not None else nodes.value) <= count <= nodes.value and not (
             nodes.value == 1 and count == 1
@@ -41,11 +41,11 @@ def nodes_are_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
 
 def ranks_are_complete(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """With --hosts even a single file must have its siblings, where it names its own rank."""
-    for job in jobs(files):
-        plan = job.plans[0]
-        rank = job.rank(plan)
-        size = firm(plan.world_size) if job.reads_rank else firm(plan.nodes)
-        if len(job.plans) > 1 or not isinstance(rank, Sourced) or rank.origin == "environment":
+    for group in groups(files):
+        plan = group.plans[0]
+        rank = group.rank(plan)
+        size = firm(plan.world_size) if group.reads_rank else firm(plan.nodes)
+        if len(group.plans) > 1 or not isinstance(rank, Sourced) or rank.origin == "environment":
             continue
         if (
             size is not None
@@ -77,7 +77,7 @@ def address_is_rank_0s(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         if not owners and _is_ip(address.value):
             message = f"the master address {address.value} belongs to none of the {len(cluster)} hosts"
             yield fail("master_address_is_rank_0s", message, address.where, fix=fix, nodes=(first.name,))
-        elif owners and first.name not in owners and told(plan.rendezvous) != "c10d":
+        elif owners and first.name not in owners and value_of(plan.rendezvous) != "c10d":
             message = (
                 f"the master address {address.value} belongs to {fold(owners)}; rank 0 runs on {first.name}, the"
                 " first host"
@@ -131,7 +131,7 @@ def _owns(node: NodeFacts, address: str) -> bool:
 def port_is_free(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """Nothing listens on the port on rank 0's node, and its kernel does not hand the port out."""
     for plan in files.plans:
-        port, address = plan.master_port, told(plan.master_address)
+        port, address = plan.master_port, value_of(plan.master_address)
         if not isinstance(port, Sourced) or not 0 < port.value < 65536 or not plan.may_span_nodes:
             continue
         owner = next((node for node in cluster if address and _owns(node, address)), cluster.nodes[0])
@@ -153,9 +153,10 @@ def port_is_free(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
 
 
 def _own_node(plan: Plan, cluster: Cluster) -> str:
-    """The node that a file is for, by its rank; "" where it may be for any, or all must count alike."""
-    rank = firm(plan.node_rank)
-    if plan.launcher != "torchrun" or plan.start != "each node" or rank is None or not 0 <= rank < len(cluster):
+    """The node that a file is for, by its rank; "" where it may be for any, or all have the same count."""
+    rank = firm(plan.node_rank) if written(plan.node_rank) else None
+    may_differ = plan.launcher.has_agent and not plan.launcher.equal_ranks
+    if not may_differ or plan.start != "each node" or rank is None or not 0 <= rank < len(cluster):
         return ""
     return cluster.nodes[rank].name
 
@@ -172,7 +173,7 @@ def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         return
     for plan in files.plans:
         each = plan.processes_per_node
-        if plan.launcher == "env" and isinstance(plan.world_size, Sourced) and told(plan.local_rank) == 0:
+        if plan.is_by_hand and isinstance(plan.world_size, Sourced) and value_of(plan.local_rank) == 0:
             idle = {name: count - 1 for name, count in counts.items() if count > 1}
             if idle and plan.world_size.value <= len(cluster):
                 message = (
@@ -202,7 +203,7 @@ def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
                 fix=f"{min(counts.values())} processes on each node",
                 nodes=short,
             )
-        elif spare and told(plan.device_ids) in (None, "all", ""):
+        elif spare and value_of(plan.device_ids) in (None, "all", ""):
             message = (
                 f"{each.value} processes on each node; {sum(counts[name] - each.value for name in spare)} GPUs of"
                 f" {fold(spare)} stay idle"

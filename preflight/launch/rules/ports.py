@@ -10,7 +10,6 @@ from preflight.ledger.findings import Finding
 
 SSH, PRIVILEGED = 22, 1024
 EPHEMERAL = (32768, 60999)
-NAMES = {"accelerate": "main_process_port", "torchrun": "--master_port", "deepspeed": "--master_port"}
 
 
 def port_is_valid(plan: Plan) -> Iterable[Finding]:
@@ -18,7 +17,7 @@ def port_is_valid(plan: Plan) -> Iterable[Finding]:
     port = plan.master_port
     if not isinstance(port, Sourced) or port.origin == "tool":
         return
-    name = NAMES.get(plan.launcher, "MASTER_PORT")
+    name = plan.launcher.spelling.port
     if port.value == 0:
         if plan.spans_nodes:
             message = f"{name} 0 lets each node choose its own port: the other nodes do not learn it"

@@ -4,36 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from preflight.launch.field import Sourced, firm, told, written
+from preflight.launch.field import Sourced, firm, value_of
+from preflight.launch.launchers.slurm import SRUN
 from preflight.launch.plan import Plan, fail, warn
-from preflight.launch.rules.jobs import Job
+from preflight.launch.rules.groups import Group
 from preflight.ledger.findings import Finding, Where
 
 RANKS_LIMIT = 100_000
-OPTION = {"accelerate": "machine_rank", "torchrun": "--node_rank", "llamafactory": "NODE_RANK", "env": "RANK"}
 
 
-def option_of(job: Job) -> str:
-    """What the rank is called in the files of the job."""
-    return OPTION[job.plans[0].launcher]
+def option_of(group: Group) -> str:
+    """What the rank is called in the files of the group."""
+    return group.plans[0].launcher.spelling.rank
 
 
-def ranks_are_distinct(job: Job) -> Iterable[Finding]:
-    """Two nodes of one rank: both wait for the one that nobody is, or one of them is refused."""
+def ranks_are_distinct(group: Group) -> Iterable[Finding]:
+    """Two nodes with one rank: both wait for the rank that is missing, or one of them is refused."""
     places: dict[int, list[Where]] = {}
-    for plan in job.plans:
-        rank = job.rank(plan)
+    for plan in group.plans:
+        rank = group.rank(plan)
         if isinstance(rank, Sourced) and rank.origin != "environment" and not plan.is_conditional:
             places.setdefault(rank.value, []).append(rank.where)
-    if len(job.plans) < 2:
+    if len(group.plans) < 2:
         return
-    size = job.size
+    size = group.size
     free = [rank for rank in range(min(size or 0, RANKS_LIMIT)) if rank not in places]
-    remote = all("ssh" in plan.wraps and plan.spans_nodes for plan in job.plans)
+    remote = all("ssh" in plan.wraps and plan.spans_nodes for plan in group.plans)
     for taken, where in places.items():
         if len(where) > 1 and (len(set(where)) > 1 or remote):
-            name = option_of(job)
-            message = f"{name} {taken} stands {len(where)} times: {', '.join(f'{w.file}:{w.line}' for w in where[:6])}"
+            name = option_of(group)
+            message = (
+                f"{name} {taken} is given {len(where)} times: {', '.join(f'{w.file}:{w.line}' for w in where[:6])}"
+            )
             yield fail(
                 "ranks_are_distinct",
                 message,
@@ -42,27 +44,27 @@ def ranks_are_distinct(job: Job) -> Iterable[Finding]:
             )
 
 
-def every_rank_is_there(job: Job) -> Iterable[Finding]:
-    """A rank that nobody takes is waited for until the rendezvous times out."""
-    ranks = {told(job.rank(plan)) for plan in job.plans}
-    size = job.size
-    sure = all(firm(job.rank(plan)) is not None and not plan.is_conditional for plan in job.plans)
-    if not job.is_set or size is None or not sure or size > RANKS_LIMIT:
+def every_rank_is_there(group: Group) -> Iterable[Finding]:
+    """A rank that no file takes is waited for until the rendezvous times out."""
+    ranks = {value_of(group.rank(plan)) for plan in group.plans}
+    size = group.size
+    sure = all(firm(group.rank(plan)) is not None and not plan.is_conditional for plan in group.plans)
+    if not group.is_set or size is None or not sure or size > RANKS_LIMIT:
         return
-    where = [plan.where for plan in job.plans]
+    where = [plan.where for plan in group.plans]
     missing = [rank for rank in range(size) if rank not in ranks]
-    name = option_of(job)
-    if len(job.files) > size and not job.reads_rank:
-        message = f"{len(job.files)} files, and the job has {size} nodes"
+    name = option_of(group)
+    if len(group.files) > size and not group.reads_rank:
+        message = f"{len(group.files)} files, and the job has {size} nodes"
         yield fail("every_node_has_its_file", message, *where, fix=f"A set of {size} files, {name} 0 to {size - 1}.")
-    elif missing and len(ranks) == len(job.plans):
-        told_missing = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
-        message = f"{name} {told_missing} of 0 to {size - 1} stands in no file"
+    elif missing and len(ranks) == len(group.plans):
+        listed = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
+        message = f"{name} {listed} of 0 to {size - 1} is in no file"
         yield fail(
             "every_node_has_its_file",
             message,
             *where,
-            fix=f"Give the files of all {size} {'processes' if job.reads_rank else 'nodes'}.",
+            fix=f"Give the files of all {size} {'processes' if group.reads_rank else 'nodes'}.",
         )
 
 
@@ -75,7 +77,7 @@ def rank_is_in_range(plan: Plan) -> Iterable[Finding]:
         if rank.value < 0:
             yield fail("rank_is_in_range", f"{name} {rank.value}; ranks begin at 0", rank.where, fix="0")
         elif isinstance(size, Sourced) and size.origin != "environment" and rank.value >= size.value > 0:
-            if size.origin == "tool" and plan.launcher == "accelerate" and rank.value > 0:
+            if size.origin == "tool" and plan.launcher.default_nodes_count and rank.value > 0:
                 continue  # num_machines_is_given tells it
             message = f"{name} {rank.value} with {size.value} {what}; ranks are 0 to {size.value - 1}"
             yield fail("rank_is_in_range", message, rank.where, size.where, fix=f"0 to {size.value - 1}")
@@ -83,7 +85,7 @@ def rank_is_in_range(plan: Plan) -> Iterable[Finding]:
 
 def static_rendezvous_has_ranks(plan: Plan) -> Iterable[Finding]:
     """Without --node_rank every node of a static rendezvous takes itself for node 0."""
-    static = plan.launcher == "torchrun" and told(plan.rendezvous) == "static"
+    static = plan.launcher.rendezvous_gives_ranks and value_of(plan.rendezvous) == "static"
     if not static or not plan.spans_nodes or plan.is_opaque or plan.is_standalone or "kubernetes" in plan.wraps:
         return
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
@@ -105,7 +107,10 @@ def static_rendezvous_has_ranks(plan: Plan) -> Iterable[Finding]:
     if misled:
         field = plan.environment[misled[0]]
         place = field.where if field is not None else plan.where
-        message = f"{misled[0]} is set, and torchrun reads --node_rank (or PET_NODE_RANK): every node becomes node 0"
+        message = (
+            f"{misled[0]} is set, and {plan.launcher.name} reads --node_rank (or PET_NODE_RANK): every node becomes"
+            " node 0"
+        )
         yield fail("rank_is_read_where_it_is_set", message, plan.where, place, fix=f"--node_rank=${misled[0]}")
         return
     message = f"{firm(plan.nodes)} nodes with a static rendezvous and no --node_rank: every node becomes node 0"
@@ -118,20 +123,12 @@ def static_rendezvous_has_ranks(plan: Plan) -> Iterable[Finding]:
     )
 
 
-def llamafactory_reads_node_rank(plan: Plan) -> Iterable[Finding]:
-    """llamafactory-cli starts torchrun with NODE_RANK; RANK is not read."""
-    if plan.launcher == "llamafactory" and written(plan.rank) and not written(plan.node_rank) and plan.may_span_nodes:
-        where = plan.rank.where if plan.rank is not None else plan.where
-        message = "RANK is set, and llamafactory-cli reads NODE_RANK: every node becomes node 0"
-        yield fail("rank_is_read_where_it_is_set", message, where, fix=f"NODE_RANK={told(plan.rank)}")
-
-
-def local_rank_is_free(job: Job) -> Iterable[Finding]:
+def local_rank_is_free(group: Group) -> Iterable[Finding]:
     """Several processes of a node with one LOCAL_RANK all take one GPU."""
-    if not job.reads_rank:
+    if not group.reads_rank:
         return
     by_file: dict[str, list[Plan]] = {}
-    for plan in job.plans:
+    for plan in group.plans:
         by_file.setdefault(plan.where.file, []).append(plan)
     for plans in by_file.values():
         fixed = [
@@ -144,7 +141,7 @@ def local_rank_is_free(job: Job) -> Iterable[Finding]:
             and len(fixed) == len(plans)
             and len({rank.value for rank in fixed}) == 1
             and not plans[0].wraps & {"ssh"}
-            and len({told(plan.rank) for plan in plans}) == len(plans)
+            and len({value_of(plan.rank) for plan in plans}) == len(plans)
         ):
             message = f"LOCAL_RANK {fixed[0].value} for {len(plans)} processes of one node: all of them take one GPU"
             fix = "LOCAL_RANK=$i, counted on each node from 0"
@@ -153,7 +150,7 @@ def local_rank_is_free(job: Job) -> Iterable[Finding]:
 
 def slurm_local_rank(plan: Plan) -> Iterable[Finding]:
     """A fixed LOCAL_RANK or RANK under srun is the same in every task."""
-    if plan.launcher != "srun" or plan.slurm is None:
+    if plan.launcher is not SRUN or plan.slurm is None:
         return
     tasks = firm(plan.slurm.number("ntasks_per_node", "ntasks"))
     for name, value, right in (("LOCAL_RANK", plan.local_rank, "SLURM_LOCALID"), ("RANK", plan.rank, "SLURM_PROCID")):
@@ -162,20 +159,25 @@ def slurm_local_rank(plan: Plan) -> Iterable[Finding]:
             yield fail("local_rank_is_not_fixed", message, value.where, fix=f"{name}=${right} inside the task")
 
 
-def world_size_counts_processes(job: Job) -> Iterable[Finding]:
+def world_size_counts_processes(group: Group) -> Iterable[Finding]:
     """WORLD_SIZE is the number of processes: with one process a node, the other GPUs of the nodes stay idle."""
-    if not job.reads_rank or not all(plan.launcher == "env" for plan in job.plans):
+    if not group.reads_rank or not all(plan.is_by_hand for plan in group.plans):
         return
     by_file: dict[str, list[Plan]] = {}
-    for plan in job.plans:
+    for plan in group.plans:
         by_file.setdefault(plan.where.file, []).append(plan)
     single = [plans[0] for plans in by_file.values() if len(plans) == 1]
     if len(single) != len(by_file):
         return
     for plan in single[:1]:
         size = plan.world_size
-        if isinstance(size, Sourced) and size.value > 1 and told(plan.local_rank) == 0 and told(plan.rank) is not None:
-            if told(plan.master_address) in ("localhost", "127.0.0.1") or "ssh" in plan.wraps:
+        if (
+            isinstance(size, Sourced)
+            and size.value > 1
+            and value_of(plan.local_rank) == 0
+            and value_of(plan.rank) is not None
+        ):
+            if value_of(plan.master_address) in ("localhost", "127.0.0.1") or "ssh" in plan.wraps:
                 continue
             message = (
                 f"WORLD_SIZE={size.value} counts processes, and each node starts one (LOCAL_RANK=0):"
@@ -185,5 +187,5 @@ def world_size_counts_processes(job: Job) -> Iterable[Finding]:
             yield warn("world_size_counts_processes", message, size.where, fix=fix)
 
 
-PLAN_RULES = (rank_is_in_range, static_rendezvous_has_ranks, llamafactory_reads_node_rank, slurm_local_rank)
-JOB_RULES = (ranks_are_distinct, every_rank_is_there, local_rank_is_free, world_size_counts_processes)
+PLAN_RULES = (rank_is_in_range, static_rendezvous_has_ranks, slurm_local_rank)
+GROUP_RULES = (ranks_are_distinct, every_rank_is_there, local_rank_is_free, world_size_counts_processes)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
-from preflight.launch.field import Sourced, Unknown, firm, told
-from preflight.launch.launchers.slurm import gpus_of_node, tasks_of_node
+from preflight.launch.field import Sourced, Unknown, firm, value_of
+from preflight.launch.launchers.slurm import SRUN, gpus_of_node, tasks_of_node
 from preflight.launch.plan import Plan, ScriptFile, Slurm, fail, warn
 from preflight.launch.text.marks import Marks
 from preflight.launch.text.programs import actor_batches, argument_number
 from preflight.launch.text.shell import REMOTE, Command, is_container
 from preflight.ledger.findings import Finding, Where
 
-STARTERS = ("torchrun", "accelerate")
 DOWNLOADS = (
     ("pip", "install"),
     ("pip3", "install"),
@@ -37,9 +36,7 @@ def script_problems(script: ScriptFile) -> Iterable[Finding]:
 
 def _downloads(commands: Sequence[Command], plans: Sequence[Plan], marks: Marks) -> Iterable[Finding]:
     """Nodes that download before they start come minutes apart, later than the rendezvous waits."""
-    several = [
-        plan for plan in plans if plan.spans_nodes or (plan.launcher == "env" and (firm(plan.world_size) or 1) > 1)
-    ]
+    several = [plan for plan in plans if plan.has_peers]
     if not several:
         return
     last = max(plan.where.line for plan in several)
@@ -68,7 +65,7 @@ def _scontrol(plans: Sequence[Plan]) -> Iterable[Finding]:
         address = plan.master_address
         if isinstance(address, Unknown) and address.in_container and "scontrol" in address.expression:
             yield _scontrol_finding(address.where)
-        words = [told(argument) or "" for argument in plan.arguments]
+        words = [value_of(argument) or "" for argument in plan.arguments]
         by_slurm = "--launcher=slurm" in words or ("--launcher", "slurm") in itertools.pairwise(words)
         if by_slurm and address is None and is_container(plan.wrapper):
             yield _scontrol_finding(plan.where)
@@ -91,14 +88,9 @@ def _started(commands: Sequence[Command], plans: Sequence[Plan], slurm: Slurm | 
     again = any("srun" in {word.plain for word in command.words} and "$0" in str(command.words) for command in commands)
     for plan in plans:
         nodes = slurm.number("nodes")
-        if (
-            plan.launcher not in (*STARTERS, "env", "llamafactory")
-            or plan.wraps & REMOTE
-            or plan.is_conditional
-            or again
-        ):
+        if plan.launcher.starts_all_nodes or plan.wraps & REMOTE or plan.is_conditional or again:
             continue
-        if isinstance(nodes, Sourced) and nodes.value > 1 and (plan.spans_nodes or plan.launcher == "env"):
+        if isinstance(nodes, Sourced) and nodes.value > 1 and (plan.spans_nodes or plan.is_by_hand):
             message = f"the batch script runs on the first of {nodes.value} nodes only, and no srun starts the others"
             yield fail("every_node_is_started", message, plan.where, nodes.where, fix=f"srun {plan.command[:80]}")
 
@@ -106,13 +98,13 @@ def _started(commands: Sequence[Command], plans: Sequence[Plan], slurm: Slurm | 
 def tasks_are_counted_once(plan: Plan) -> Iterable[Finding]:
     """srun starts the launcher once for each task, and the launcher starts a process for each GPU."""
     tasks = tasks_of_node(plan)
-    if plan.launcher not in STARTERS or "srun" not in plan.wraps or not isinstance(tasks, Sourced) or tasks.value < 2:
+    if not plan.launcher.has_agent or "srun" not in plan.wraps or not isinstance(tasks, Sourced) or tasks.value < 2:
         return
     each = plan.processes_per_node
-    told_each = f"{firm(each)} processes" if firm(each) else "its processes"
-    if told(each) == 1 and plan.launcher == "torchrun":
+    each_text = f"{firm(each)} processes" if firm(each) else "its processes"
+    if value_of(each) == 1 and not plan.launcher.states_world_size:
         return
-    message = f"{tasks.value} tasks on each node, and {plan.launcher} starts {told_each} in every one of them"
+    message = f"{tasks.value} tasks on each node, and {plan.launcher.name} starts {each_text} in every one of them"
     yield fail("slurm_tasks_are_counted_once", message, tasks.where, plan.where, fix="#SBATCH --ntasks-per-node=1")
 
 
@@ -125,17 +117,18 @@ def tasks_see_their_gpus(plan: Plan) -> Iterable[Finding]:
     if value is None:
         return
     each = firm(plan.processes_per_node)
-    if plan.launcher in STARTERS:
+    if plan.launcher.has_agent:
         if gpus is not None and each is not None and isinstance(gpus, Sourced) and gpus.value < each:
             message = (
-                f"a task sees {gpus.value} GPUs (--gpus-per-task), and {plan.launcher} starts {each} processes in it"
+                f"a task sees {gpus.value} GPUs (--gpus-per-task), and {plan.launcher.name} starts {each} processes"
+                " in it"
             )
             yield fail(
                 "slurm_tasks_see_their_gpus", message, value.where, plan.where, fix=f"#SBATCH --gpus-per-node={each}"
             )
         return
     tasks = tasks_of_node(plan)
-    if plan.launcher == "srun" and (firm(tasks) or 1) > 1:
+    if plan.launcher is SRUN and (firm(tasks) or 1) > 1:
         message = (
             "every task sees its own GPU only, as device 0: a program that takes its local rank as the device"
             " stops with invalid device ordinal"
@@ -154,8 +147,8 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
     if plan.slurm is None:
         return
     asked = plan.slurm.number("nodes")
-    wanted = plan.nodes if plan.launcher not in ("srun", "mpirun", "env") else None
-    words = [told(argument) or "" for argument in plan.arguments]
+    wanted = plan.nodes if not plan.launcher.numbers_processes else None
+    words = [value_of(argument) or "" for argument in plan.arguments]
     named, devices = argument_number(words, "num_nodes", "num-nodes"), argument_number(words, "devices", "gpus")
     where = asked.where if asked is not None else plan.where
     count = firm(wanted) if isinstance(wanted, Sourced) and wanted.origin == "written" else named
@@ -163,10 +156,10 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
     has_tasks = plan.slurm.options.get("ntasks") is not None or plan.slurm.options.get("nodelist") is not None
     if isinstance(plan.nodes, Sourced) and plan.nodes.origin == "tool" and "srun" in plan.wraps and (have or 1) > 1:
         message = (
-            f"srun starts {plan.launcher} on {have} nodes, and it counts on 1: every node becomes a world of its own"
+            f"srun starts {plan.launcher.name} on {have} nodes, and it counts on 1: every node becomes a world of its"
+            " own"
         )
-        option = "--nnodes" if plan.launcher == "torchrun" else "--num_machines"
-        yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"{option}={have}")
+        yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"{plan.launcher.spelling.nodes}={have}")
     left_to_tasks = asked is None and ((has_tasks and named is None) or not plan.slurm.has_directives)
     is_within = firm(plan.fewest_nodes) is not None and (firm(plan.fewest_nodes) or 0) <= (have or 0) <= (count or 0)
     if count is not None and have is not None and not is_within and count != have and not left_to_tasks:
@@ -175,7 +168,7 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
         yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"#SBATCH --nodes={count}")
     tasks = plan.slurm.number("ntasks_per_node")
     if (
-        plan.launcher == "srun"
+        plan.launcher is SRUN
         and named is not None
         and devices is not None
         and (firm(tasks) if tasks is not None else 1) != devices
@@ -194,7 +187,7 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
     if (
         isinstance(gpus, Sourced)
         and isinstance(each, Sourced)
-        and plan.launcher in STARTERS
+        and plan.launcher.has_agent
         and each.origin == "written"
         and each.value > gpus.value
     ):
@@ -206,7 +199,7 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
 
 def tasks_have_cpus(plan: Plan) -> Iterable[Finding]:
     """The launcher and all its processes share the CPUs of one task."""
-    if plan.slurm is None or plan.launcher not in STARTERS or "srun" not in plan.wraps:
+    if plan.slurm is None or not plan.launcher.has_agent or "srun" not in plan.wraps:
         return
     cpus, each = plan.slurm.number("cpus_per_task"), firm(plan.processes_per_node)
     if isinstance(cpus, Sourced) and each is not None and cpus.value < each:

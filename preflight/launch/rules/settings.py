@@ -11,6 +11,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
 from preflight.launch.field import Sourced
+from preflight.launch.launchers.deepspeed import DEEPSPEED
 from preflight.launch.plan import LaunchFiles, fail, warn
 from preflight.launch.rules.variables import RISKY
 from preflight.ledger.findings import Finding
@@ -134,7 +135,7 @@ def precision_fits_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
 def deepspeed_finds_python(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """DeepSpeed starts the other nodes with the path of its own interpreter."""
     for plan in files.plans:
-        if plan.launcher != "deepspeed" or plan.start != "all nodes":
+        if plan.launcher is not DEEPSPEED or plan.start != "all nodes":
             continue
         paths: dict[str, list[str]] = {}
         for node in cluster:
@@ -143,10 +144,10 @@ def deepspeed_finds_python(files: LaunchFiles, cluster: Cluster) -> Iterable[Fin
             except FactMissing:
                 continue
         if len(paths) > 1:
-            told_paths = "; ".join(f"{path} on {fold(names)}" for path, names in paths.items())
+            listed = "; ".join(f"{path} on {fold(names)}" for path, names in paths.items())
             first = next(iter(paths))
             odd = tuple(name for path, names in paths.items() if path != first for name in names)
-            message = f"DeepSpeed repeats the launching node's interpreter path on every node: {told_paths}"
+            message = f"DeepSpeed repeats the launching node's interpreter path on every node: {listed}"
             fix = "The same environment at the same path on every node."
             yield fail("deepspeed_finds_its_python", message, plan.where, fix=fix, nodes=odd)
 

@@ -6,7 +6,9 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-from preflight.launch.field import Field, Sourced, firm, told, words
+from preflight.launch.field import Field, Sourced, firm, value_of, words
+from preflight.launch.launchers.deepspeed import DEEPSPEED
+from preflight.launch.launchers.slurm import SRUN
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.ledger.findings import Finding
 
@@ -105,9 +107,7 @@ NEEDED = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
 
 def in_plans(plan: Plan) -> Iterable[Finding]:
     """The variables that a plan's command sees."""
-    yield from _judged(
-        plan.environment, several=plan.spans_nodes or (plan.launcher == "env" and (firm(plan.world_size) or 1) > 1)
-    )
+    yield from _judged(plan.environment, several=plan.has_peers)
 
 
 def in_files(files: LaunchFiles) -> Iterable[Finding]:
@@ -178,9 +178,9 @@ def _leads_home(name: str, value: Sourced[str]) -> Finding:
 
 def variables_are_exported(plan: Plan) -> Iterable[Finding]:
     """A variable that is set and not exported stays in the shell: python never sees it."""
-    if plan.launcher not in ("env", "srun"):
+    if not plan.is_by_hand and plan.launcher is not SRUN:
         return
-    reads = {told(argument) or "" for argument in plan.arguments}
+    reads = {value_of(argument) or "" for argument in plan.arguments}
     for name in NEEDED:
         value = plan.unexported.get(name)
         if value is not None and not any(name.lower() in word.lower() for word in reads):
@@ -188,13 +188,13 @@ def variables_are_exported(plan: Plan) -> Iterable[Finding]:
                 "variables_are_exported",
                 f"{name} is set and not exported: the program does not see it",
                 value.where,
-                fix=f"export {name}={told(value) or '...'}",
+                fix=f"export {name}={value_of(value) or '...'}",
             )
 
 
 def needed_variables_are_set(plan: Plan) -> Iterable[Finding]:
     """env:// wants all four of them."""
-    if plan.launcher != "env" or plan.rank is None or plan.world_size is None:
+    if not plan.is_by_hand or plan.rank is None or plan.world_size is None:
         return
     for name in NEEDED[:2]:
         if name not in plan.environment and name not in plan.unexported and (firm(plan.world_size) or 1) > 1:
@@ -210,7 +210,7 @@ def deepspeed_exports(files: LaunchFiles) -> Iterable[Finding]:
     """pdsh brings only some variables to the other nodes."""
     handed = {name for file, variables in files.variables if "deepspeed_env" in file for name in variables}
     for plan in files.plans:
-        if plan.launcher != "deepspeed" or plan.start != "all nodes" or "hostfile" not in plan.settings:
+        if plan.launcher is not DEEPSPEED or plan.start != "all nodes" or "hostfile" not in plan.settings:
             continue
         for name, value in plan.environment.items():
             if value is None or name.startswith(EXPORTED) or name in handed or not STEERING.fullmatch(name):
@@ -223,7 +223,7 @@ def deepspeed_exports(files: LaunchFiles) -> Iterable[Finding]:
                 "deepspeed_hands_variables_on",
                 message,
                 value.where,
-                fix=f"{name}={told(value) or '...'} in ~/.deepspeed_env",
+                fix=f"{name}={value_of(value) or '...'} in ~/.deepspeed_env",
             )
 
 

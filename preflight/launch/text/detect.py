@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Literal
 
 Kind = Literal["shell", "yaml", "batch config", "hostfile", "variables", "json", "other"]
@@ -19,10 +20,6 @@ YAML_SUFFIXES = (
     ".tpl",
 )
 SHEBANG = re.compile(r"#!.*\b(bash|sh|zsh|dash|ksh)\b")
-LAUNCHER = re.compile(
-    r"(?m)^[^#\n]*\b(torchrun|torch\.distributed\.(run|launch)|accelerate +launch|accelerate-launch"
-    r"|deepspeed\s|llamafactory-cli|srun\s)"
-)
 ASSIGNS = re.compile(r"(?m)^\s*(export\s+)?(RANK|WORLD_SIZE|MASTER_ADDR|NODE_RANK|LOCAL_RANK)=")
 HOST_LINE = re.compile(r"[A-Za-z0-9_.:\[\]-]+(\s+slots=\S+.*)?")
 VARIABLE_LINE = re.compile(r"(export\s+)?[A-Za-z_][A-Za-z0-9_]*\s*=.*")
@@ -32,8 +29,8 @@ TEMPLATE = re.compile(
 )
 
 
-def kind_of(name: str, text: str) -> Kind:
-    """The kind of a file by its name and content."""
+def kind_of(name: str, text: str, launch_words: Iterable[str] = ()) -> Kind:
+    """The kind of a file by its name and content; `launch_words` are those by which a script starts a job."""
     lower = name.lower()
     lines = [line.strip() for line in text.split("\n")]
     telling = [line for line in lines if line and not line.startswith("#")]
@@ -53,13 +50,18 @@ def kind_of(name: str, text: str) -> Kind:
         return "hostfile"
     if base.endswith((".deepspeed_env", "deepspeed_env", "nccl.conf", ".env")):
         return "variables"
-    if LAUNCHER.search(text) or ASSIGNS.search(text):
+    if _launches(text, launch_words) or ASSIGNS.search(text):
         return "shell"
     if telling and all(VARIABLE_LINE.fullmatch(line) for line in telling):
         return "variables"
     if telling and re.match(r"[\w\"']+\s*:(\s|$)|---|- ", telling[0]):
         return "yaml"
     return "other"
+
+
+def _launches(text: str, words: Iterable[str]) -> bool:
+    spelled = "|".join(re.escape(word).replace("\\ ", " +") for word in words)
+    return bool(spelled) and re.search(rf"(?m)^[^#\n]*\b({spelled})(?![\w-])", text) is not None
 
 
 def template_line(text: str) -> int:

@@ -1,4 +1,4 @@
-"""What does a YAML file say, as PyYAML's safe loader reads it, and in which line stands each value?"""
+"""What does a YAML file say, as PyYAML's safe loader reads it, and in which line is each value?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NODES_LIMIT = 50_000
 class Located:
     """A value with its line and the text it was written as; a mapping's values and a list's items are Located too.
 
-    ``duplicates`` are keys of a mapping that stand there more than once: key, first line, last line.
+    ``duplicates`` are keys of a mapping that are given more than once: key, first line, last line.
     """
 
     value: Any

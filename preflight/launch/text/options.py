@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from preflight.launch.field import Field, Sourced, Unknown
-from preflight.launch.plan import Slurm, fail
+from preflight.launch.launcher import Launcher
+from preflight.launch.plan import Hostfile, Slurm, fail
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import Marks, is_known
 from preflight.launch.text.shell import Command, Word
@@ -89,11 +91,18 @@ def _may_be_options(expression: str, following: tuple[Word, ...]) -> bool:
 
 @dataclass
 class Reader:
-    """Turns words of one command into fields of a plan, and keeps what was wrong with them."""
+    """Turns words of one command into fields of a plan, and keeps what was wrong with them.
+
+    `configs` and `hostfiles` are the files that the script's commands name, `wrappers` the launchers that start all
+    nodes by a program around another command.
+    """
 
     command: Command
     marks: Marks
     slurm: Slurm | None = None
+    configs: Mapping[str, Mapping[str, Field[Any]]] = field(default_factory=dict)
+    hostfiles: Mapping[str, Hostfile] = field(default_factory=dict)
+    wrappers: Mapping[str, Launcher] = field(default_factory=dict)
     problems: list[Finding] = field(default_factory=list)
 
     @property
@@ -164,6 +173,11 @@ class Reader:
     def wrapper(self, place: int) -> tuple[str, ...]:
         """The words around the launcher that stands at `place`."""
         return (*self.command.outer, *(word.plain for word in self.command.words[:place]))
+
+    def outer_launcher(self, wrapper: tuple[str, ...]) -> Launcher | None:
+        """The launcher around this command that starts it on all nodes."""
+        names = {word.rpartition("/")[2] for word in wrapper}
+        return next((row for program, row in self.wrappers.items() if program in names), None)
 
     def spelled(self) -> str:
         """The command as it was written, variables that are known filled in."""

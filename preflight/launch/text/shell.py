@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -19,7 +18,6 @@ COMMANDS_LIMIT = 2_000
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 REMOTE = frozenset({"ssh", "pdsh", "clush", "srun", "mpirun", "mpiexec", "parallel-ssh", "kubectl"})
 CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot", "udocker", "shifter"})
-LAUNCH_WORDS = re.compile(r"torchrun|torch\.distributed|accelerate|deepspeed|llamafactory|python")
 EXPORTING = {"export": True, "declare": False, "typeset": False, "local": False, "readonly": False}
 
 
@@ -73,6 +71,8 @@ class Script:
     conditions: int = 0
     steps: list[int] = field(default_factory=lambda: [0])
     is_torn: bool = False
+    # A text for another node is looked into where it holds one of these.
+    launch_words: tuple[str, ...] = ("",)
 
     def run(self, node: Any, depth: int = 0) -> None:
         """Walk one node and what is below it."""
@@ -189,7 +189,8 @@ class Script:
                 scope.per_node = self.scope.per_node or bool(REMOTE & set(names[:place]))
                 self.nested(words[place + 2].text, words[place + 2].line, outer, scope)
                 return
-        if names[0] in REMOTE and len(names) > 2 and " " in words[-1].plain and LAUNCH_WORDS.search(words[-1].plain):
+        text = words[-1].plain
+        if names[0] in REMOTE and len(names) > 2 and " " in text and any(word in text for word in self.launch_words):
             scope = replace(self.scope, variables={}, per_node=True)
             self.nested(words[-1].text, words[-1].line, (*self.outer, *(word.plain for word in words[:-1])), scope)
 
@@ -215,6 +216,7 @@ class Script:
             self.nesting + 1,
             self.conditions,
             self.steps,
+            launch_words=self.launch_words,
         )
 
     def branches(self, bodies: list[list[Any]], depth: int, *, may_skip: bool) -> None:
@@ -243,8 +245,8 @@ class Script:
                 marked = tuple(self.scope.marks.default(text) for text in last.texts)
                 joined[name] = replace(last, texts=marked)
             else:
-                told = " or ".join(sorted(self.scope.marks.spelled(" ".join(value.texts)) for value in values))
-                joined[name] = replace(last, texts=(self.scope.marks.unknown(told[:400], last.line),))
+                either = " or ".join(sorted(self.scope.marks.spelled(" ".join(value.texts)) for value in values))
+                joined[name] = replace(last, texts=(self.scope.marks.unknown(either[:400], last.line),))
         return joined
 
 

@@ -177,12 +177,16 @@ def read_script(
     variables: Mapping[str, Assigned] | None = None,
     first_line: int = 1,
     marks: Marks | None = None,
+    launch_words: tuple[str, ...] = ("",),
 ) -> tuple[list[Command], Marks, dict[str, Assigned]]:
-    """The commands that a script would run, the marks in their words, and the variables at its end."""
+    """The commands that a script would run, the marks in their words, and the variables at its end.
+
+    What a command hands to another node as one text (``ssh n1 "..."``) is read where it holds one of `launch_words`.
+    """
     if len(text) > SOURCE_LIMIT:
         raise UsageError(f"{file}: {len(text)} characters; wanted at most {SOURCE_LIMIT} in a launch file")
     marks = marks or Marks(file)
     scope = Scope(marks, first_line, dict(variables or {}), None, per_node)
-    script = Script(scope, load, HANDLERS)
+    script = Script(scope, load, HANDLERS, launch_words=launch_words)
     script.run(parse(PLACEHOLDER.sub(r"\1'\2'", text)))
     return script.commands, marks, script.scope.variables

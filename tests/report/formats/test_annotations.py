@@ -11,7 +11,7 @@ TWICE = Finding(
     "launch.ranks_are_distinct",
     Verdict.FAIL,
     ("node1", "node2"),
-    "machine_rank 0 stands 2 times",
+    "machine_rank 0 is given 2 times",
     "machine_rank: 1",
     (Where("a,b:c.yaml", 4), Where("/abs/n 2.yaml", 4)),
 )

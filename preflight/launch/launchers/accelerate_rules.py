@@ -1,0 +1,161 @@
+"""What does accelerate start otherwise than its file seems to say, and what does it refuse?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from preflight.launch.field import Sourced, firm, value_of
+from preflight.launch.plan import Plan, fail
+from preflight.ledger.findings import Finding
+
+
+def hostfile_of(plan: Plan) -> str:
+    """The hostfile that accelerate gives to DeepSpeed or mpirun."""
+    names = (
+        "deepspeed_config.deepspeed_hostfile",
+        "deepspeed_hostfile",
+        "mpirun_config.mpirun_hostfile",
+        "mpirun_hostfile",
+    )
+    return next((str(plan.setting(name)) for name in names if plan.setting(name)), "")
+
+
+def finds_nodes(plan: Plan) -> bool:
+    """Whether accelerate hands the start to pdsh or mpirun, which find the nodes in a hostfile."""
+    return bool(hostfile_of(plan)) or plan.setting("mpirun_hostfile") is not None
+
+
+def processes_divide(plan: Plan) -> Iterable[Finding]:
+    """accelerate starts num_processes // num_machines processes on every machine and forgets the rest."""
+    world, nodes = plan.world_size, plan.nodes
+    if not isinstance(world, Sourced) or not isinstance(nodes, Sourced):
+        return
+    if (
+        world.value > 0
+        and nodes.value > 0
+        and world.value % nodes.value
+        and "environment" not in (world.origin, nodes.origin)
+    ):
+        each = world.value // nodes.value
+        message = (
+            f"num_processes {world.value} does not divide by num_machines {nodes.value}: accelerate starts"
+            f" {each} on each machine, {each * nodes.value} in all, and the job waits for {world.value}"
+        )
+        yield fail(
+            "num_processes_divides",
+            message,
+            world.where,
+            nodes.where,
+            fix=f"num_processes: {max(each, 1) * nodes.value}",
+        )
+
+
+def machines_are_counted(plan: Plan) -> Iterable[Finding]:
+    """A file meant for several machines without num_machines: accelerate takes 1, and every machine trains alone."""
+    nodes = plan.nodes
+    if not isinstance(nodes, Sourced) or nodes.origin != "tool" or plan.is_opaque:
+        return
+    signs = {
+        "rdzv_backend": plan.setting("rdzv_backend") == "c10d",
+        "deepspeed_config.deepspeed_multinode_launcher": plan.setting("deepspeed_config.deepspeed_multinode_launcher")
+        is not None,
+        "main_process_ip": plan.master_address is not None and not finds_nodes(plan),
+        "machine_rank": (firm(plan.node_rank) or 0) > 0,
+    }
+    shown = [(name, plan.settings.get(name)) for name, holds in signs.items() if holds]
+    where = [held.where for _, held in shown if held is not None]
+    if where:
+        message = (
+            f"num_machines is not set, so accelerate takes 1, and {', '.join(name for name, _ in shown)} is"
+            " meant for several: every machine trains alone"
+        )
+        yield fail("num_machines_is_given", message, *where, fix="num_machines: <number of machines>")
+
+
+def processes_are_given(plan: Plan) -> Iterable[Finding]:
+    """accelerate refuses to start over a file without num_processes, unless the command line names them."""
+    is_command = plan.command and "config_file" in plan.settings and not plan.is_opaque
+    if is_command and plan.world_size is None and plan.setting("compute_environment") != "AMAZON_SAGEMAKER":
+        message = "neither the configuration nor the command line has num_processes: accelerate refuses to start"
+        yield fail("num_processes_is_given", message, plan.where, fix="--num_processes <all processes of all machines>")
+
+
+def cpu_is_no_world_of_one(plan: Plan) -> Iterable[Finding]:
+    """`accelerate launch --cpu` and `use_cpu: true` start one plain process on a machine, which sees a world of one."""
+    if finds_nodes(plan):
+        return
+    flag = plan.settings.get("cpu") or (plan.settings.get("use_cpu") if plan.setting("use_cpu") is True else None)
+    kind = plan.settings.get("distributed_type")
+    if flag is None and value_of(kind) == "MULTI_CPU":
+        flag = kind
+    several = (firm(plan.nodes) or 1) > 1 or (firm(plan.world_size) or 1) > 1
+    if flag is None or not several:
+        return
+    message = (
+        f"on the CPU accelerate starts no launcher: {firm(plan.world_size) or 'all'} processes on"
+        f" {firm(plan.nodes) or 1} machines"
+        " become a world of one each, and every one trains alone"
+    )
+    fix = (
+        "distributed_type: MULTI_GPU, use_cpu: false, and ACCELERATE_USE_CPU=true in the environment; or"
+        " mpirun_config.mpirun_hostfile"
+    )
+    yield fail("cpu_ranks_form_one_world", message, flag.where, fix=fix)
+
+
+def deepspeed_has_a_launcher(plan: Plan) -> Iterable[Finding]:
+    """accelerate starts several machines with pdsh over a hostfile, unless the launcher is "standard"."""
+    if plan.setting("distributed_type") != "DEEPSPEED" or not plan.spans_nodes:
+        return
+    name = (
+        plan.setting("deepspeed_config.deepspeed_multinode_launcher")
+        or plan.setting("deepspeed_multinode_launcher")
+        or "pdsh"
+    )
+    if name not in ("standard", "nossh") and not hostfile_of(plan) and not plan.is_opaque:
+        where = plan.settings.get("distributed_type")
+        message = (
+            f"deepspeed_multinode_launcher is {name} and there is no deepspeed_hostfile: DeepSpeed runs on one"
+            " machine alone"
+        )
+        fix = "deepspeed_config:\n  deepspeed_multinode_launcher: standard"
+        yield fail(
+            "deepspeed_reaches_every_machine", message, where.where if where is not None else plan.where, fix=fix
+        )
+
+
+def same_network_has_an_endpoint(plan: Plan) -> Iterable[Finding]:
+    """accelerate --same_network gives torchrun --master_addr, which a c10d rendezvous does not read."""
+    if plan.spans_nodes and value_of(plan.rendezvous) == "c10d" and "same_network" in plan.settings:
+        flag = plan.settings["same_network"]
+        if isinstance(flag, Sourced) and flag.value == "true":
+            message = (
+                "--same_network with --rdzv_backend c10d leaves torchrun without an endpoint: every machine waits"
+                " on its own localhost"
+            )
+            yield fail(
+                "same_network_fits_the_rendezvous",
+                message,
+                flag.where,
+                fix="Leave --same_network out, or --rdzv_backend static.",
+            )
+
+
+def address_is_given(plan: Plan) -> Iterable[Finding]:
+    """Without main_process_ip accelerate stops, or falls back to the machine itself."""
+    if plan.master_address is not None or not plan.spans_nodes or plan.is_opaque or finds_nodes(plan):
+        return
+    nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
+    message = f"{firm(plan.nodes)} machines and no main_process_ip: accelerate stops, or every machine waits for itself"
+    yield fail("master_address_is_given", message, nodes, fix="main_process_ip: <address of rank 0's node>")
+
+
+RULES = (
+    address_is_given,
+    processes_divide,
+    machines_are_counted,
+    processes_are_given,
+    cpu_is_no_world_of_one,
+    deepspeed_has_a_launcher,
+    same_network_has_an_endpoint,
+)
