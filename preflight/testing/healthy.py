@@ -69,7 +69,7 @@ def _run(count: int, *, gpu_count: int, variables: dict[str, str]) -> FakeRun:
     ranks = [(rank, names[rank // max(gpu_count, 1)]) for rank in range(count * max(gpu_count, 1))]
     return FakeRun(
         subjects,
-        measured.mesh(count),
+        measured.mesh(names),
         measured.bench(names, ranks),
         measured.training(ranks, "nccl" if gpu_count else "gloo"),
         "nccl" if gpu_count else "gloo",

@@ -21,9 +21,10 @@ from preflight.results import (
 )
 
 
-def mesh(count: int) -> Mesh:
+def mesh(names: list[str]) -> Mesh:
     """Every node reached every other."""
-    return Mesh(edges=count * (count - 1), ok=count * (count - 1), failed=())
+    edges = len(names) * (len(names) - 1)
+    return Mesh(edges=edges, ok=edges, failed=(), node_names=tuple(names))
 
 
 def bench(names: list[str], ranks: list[tuple[int, str]]) -> Bench:
@@ -54,6 +55,7 @@ def bench(names: list[str], ranks: list[tuple[int, str]]) -> Bench:
         backend="gloo",
         world_size=len(ranks),
         nodes=len(names),
+        node_names=tuple(names),
         results=(result,),
         expected=Expected(
             busbw_gbytes_per_s=3.05, bound_gbytes_per_s=3.09, derivation=("25 Gbit/s x 0.990 = 3.09 GB/s",)
@@ -110,6 +112,7 @@ def training(ranks: list[tuple[int, str]], backend: str) -> Training:
         losses=losses,
         ranks=tuple(trained),
         backend=backend,
+        node_names=tuple(dict.fromkeys(node for _, node in ranks)),
         checkpoint_dir="/shared",
         drill=drill,
     )
