@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.launch.field import Sourced, Unknown, firm, shown, told, words, written
+from preflight.launch.field import Sourced, Unknown, firm, shown, value_of, words, written
 from preflight.ledger.findings import Where
 
 UNKNOWN = Unknown("$N", "n.sh", 3)
@@ -16,14 +16,14 @@ UNKNOWN = Unknown("$N", "n.sh", 3)
 def test_a_value_counts_by_where_it_comes_from(origin, is_firm, is_written):
     """A default of the environment may be replaced; the tool's own was not written by anybody."""
     field = Sourced(8, "n.sh", 3, origin)
-    assert (told(field), firm(field), written(field)) == (8, is_firm, is_written)
+    assert (value_of(field), firm(field), written(field)) == (8, is_firm, is_written)
     assert field.where == Where("n.sh", 3)
 
 
 def test_what_is_unknown_was_written_and_what_is_not_given_was_not():
     """Neither has a value; a rule that compares leaves both alone."""
-    assert (told(UNKNOWN), firm(UNKNOWN), written(UNKNOWN)) == (None, None, True)
-    assert (told(None), firm(None), written(None)) == (None, None, False)
+    assert (value_of(UNKNOWN), firm(UNKNOWN), written(UNKNOWN)) == (None, None, True)
+    assert (value_of(None), firm(None), written(None)) == (None, None, False)
     assert UNKNOWN.where == Where("n.sh", 3)
 
 
