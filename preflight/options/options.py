@@ -79,7 +79,7 @@ class Options:
     """One run as the user asked for it. A field made by `option` is an option of the command line too."""
 
     hosts: tuple[Host, ...] = option(
-        parse_hosts("local"),
+        (Host("local", "127.0.0.1", transport="local"),),
         WHERE,
         f"The hosts: {', '.join(forms())}, node[01-16],gpu7, user@host:port or @hostfile.",
         NODES,

@@ -28,7 +28,7 @@ def node_sources() -> dict[str, str]:
 
 
 # What the loader runs first: it takes our bytecode where the interpreter speaks it (compiling costs a node 40 ms),
-# our text elsewhere, and starts the keeper. `i`, `sys` and `zlib` are the loader's own.
+# our text elsewhere, and starts the node agent. `i`, `sys` and `zlib` are the loader's own.
 PROGRAM = """
 import gc, marshal
 gc.disable()
@@ -54,7 +54,7 @@ def _packed() -> tuple[bytes, bytes]:
 
 
 def first_message(marker: bytes) -> bytes:
-    """What the loader on the node reads: a length, the program that starts the keeper, and the code it asks for."""
+    """What the loader on the node reads: a length, the program that starts the node agent, and the code it asks for."""
     code, text = _packed()
     magic = importlib.util.MAGIC_NUMBER
     program = PROGRAM.format(code=len(code), text=len(text), magic=magic, marker=marker)
@@ -73,7 +73,7 @@ class Modules:
 def missing_modules(hello: dict[str, Any]) -> Modules:
     """psutil and netifaces from our own installation, where the node lacks them and could load ours.
 
-    ``hello`` is the keeper's greeting: interpreter, machine, extension suffix and what it lacks.
+    ``hello`` is the node agent's greeting: interpreter, machine, extension suffix and what it lacks.
     """
     entries: list[dict[str, Any]] = []
     blob = bytearray()
