@@ -90,8 +90,8 @@ def _files(space: Space, place: str, apart_from: str) -> Iterator[str]:
     pending = [(top, place)]
     while pending:
         directory, shown = pending.pop()
-        with contextlib.suppress(FileNotFoundError):  # it went away meanwhile
-            for entry in os.scandir(directory):
+        with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:  # it went away meanwhile
+            for entry in entries:
                 path = f"{shown}/{entry.name}"
                 # What is bound in from the machine lies on another device.
                 if path in (apart_from, PID_FILE) or entry.stat(follow_symlinks=False).st_dev != device:
