@@ -7,9 +7,12 @@ PROCESSES = (
     "tests/cli/test_main.py",
     "tests/e2e/",
     "tests/judge/test_launch_files.py",
+    "tests/judge/test_leaving.py",
     "tests/judge/test_session.py",
     "tests/report/test_html_browser.py",
+    "tests/newcomer/",
     "tests/session/test_connection.py",
+    "tests/testing/test_judged.py",
     "tests/session/test_fleet.py",
     "tests/workloads/",
 )

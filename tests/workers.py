@@ -37,8 +37,8 @@ def choose(config: pytest.Config) -> None:
     judges_hosts = config.pluginmanager.hasplugin("preflight-checking")
     if is_part or is_watched or judges_hosts or not can_have_own_network():
         return
-    # One more than cores: a test of the lab also waits.
-    option.numprocesses = min(len(os.sched_getaffinity(0)) + 1, MOST_WORKERS)
+    # Two more than cores: a test of the lab waits half of its time.
+    option.numprocesses = min(len(os.sched_getaffinity(0)) + 2, MOST_WORKERS)
     option.tx = ["popen"] * option.numprocesses
     option.dist = "load"
 

