@@ -192,8 +192,8 @@ class NodeFacts:
     def gid_index(self) -> int:
         """NCCL_IB_GID_INDEX; FactMissing ("absent") where NCCL chooses by itself."""
         text = self.variable("NCCL_IB_GID_INDEX").strip()
-        if text.startswith("-"):
-            raise FactMissing("NCCL_IB_GID_INDEX", f"{text}: NCCL chooses", "absent")
+        if not text or text.startswith("-"):  # NCCL takes an empty variable for one that is not set
+            raise FactMissing("NCCL_IB_GID_INDEX", f"{text or 'empty'}: NCCL chooses", "absent")
         if not text.isdecimal():
             raise FactMissing("NCCL_IB_GID_INDEX", f"{text!r} is not a number")
         return int(text)

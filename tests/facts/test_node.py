@@ -81,15 +81,15 @@ def test_ports_that_are_down_are_not_used():
     assert caught.value.kind == "absent"
 
 
-@pytest.mark.parametrize(("text", "kind"), [("-1", "absent"), ("three", "failed"), ("", "failed"), ("3.0", "failed")])
+@pytest.mark.parametrize(("text", "kind"), [("-1", "absent"), ("", "absent"), ("three", "failed"), ("3.0", "failed")])
 def test_a_gid_index_that_is_none_says_so(text, kind):
-    """-1 leaves the choice to NCCL; anything but a number is an error."""
+    """-1 and an empty variable leave the choice to NCCL; anything but a number is an error."""
     with pytest.raises(FactMissing) as caught:
         node(roce().with_variables(NCCL_IB_GID_INDEX=text)).gid_index()
     assert caught.value.kind == kind
 
 
-def test_the_gids_at_the_index_are_told_for_every_active_roce_port():
+def test_the_gids_at_the_index_are_given_for_every_active_roce_port():
     """None where the table has no such row; InfiniBand ports are not asked."""
     assert node().gid_index() == 3
     chosen = node().chosen_gids()

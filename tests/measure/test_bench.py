@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from preflight.errors import NotApplicable
+from preflight.judge.views.bench import BenchView
 from preflight.measure import bench
 from preflight.measure.bench import Plan
 from preflight.options.sweep import Sweep
@@ -65,6 +67,21 @@ def test_a_figure_as_fast_as_the_links_ends_the_benchmark():
     assert (found.streams, found.slow, found.devices) == ((), (), ())
     assert list(outcomes) == ["bench"]
     assert [workload for workload, _ in started] == ["collectives"]
+
+
+def test_a_good_figure_leaves_no_slow_node_to_search_for():
+    """Links that report their rate and an all-reduce as fast as they are: skipped with the reason, not unmeasured."""
+    given = healthy(3)
+    found, _, _ = run(said(LINE_RATE), given=given)
+    with pytest.raises(NotApplicable, match="no slow node was searched for"):
+        BenchView(found, given.cluster).slow_blames()
+
+
+def test_a_figure_below_fast_ethernet_is_held_against_what_a_processor_drives():
+    """On 25 Gbit/s TCP the streams measured for the search also tell what one stream reaches here."""
+    found, _, _ = run(said(1.8), rate=lambda _source: 2.0)
+    assert found.expected is not None
+    assert found.expected.busbw_gbytes_per_s == pytest.approx(2.0, rel=0.01)
 
 
 def test_a_figure_that_disappoints_is_looked_into_by_streams():

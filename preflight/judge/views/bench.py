@@ -165,10 +165,15 @@ class BenchView:
             raise BlameMany(blames)
 
     def slow_blames(self) -> list[Blame]:
-        """A Blame for each slow place; NotApplicable on one node, NotMeasured when no stream ran."""
+        """A Blame for each slow place; NotApplicable on one node, or where a good all-reduce left nothing to search.
+
+        Raises NotMeasured when no stream ran although there was something to look for.
+        """
         self._needs_links()
         if self.result.scope == "intra" and not self.result.streams:
             raise NotApplicable("--scope intra: no link between nodes was measured (--localize)")
+        if not self.result.streams and self.result.results and self.result.expected is not None:
+            raise NotApplicable("the all-reduce is as fast as the links, so no slow node was searched for (--localize)")
         if not self.result.streams and not self.result.slow:
             raise NotMeasured(self.result.not_measured or "no stream was measured between the nodes")
         return [Blame(_slow_text(place), nodes=self.ordered(place.nodes)) for place in self.result.slow]
