@@ -11,6 +11,7 @@ Settings are a JSON object: PREFLIGHT_SETTINGS='{"backend": "nccl", "operations"
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -725,11 +726,14 @@ def main() -> int:
         sys.exit(f"{', '.join(missing)} not set: start it with one of the lines at the top of this file")
     records = Records(rank=int(os.environ["RANK"]))
     nccl_log = ""
+    gc.disable()  # importing torch makes no garbage, and looking for it takes a tenth of that time
     try:
         settings = Settings(**json.loads(os.environ.get("PREFLIGHT_SETTINGS", "{}")))
         if settings.backend == "nccl" and records.socket:
             nccl_log = keep_nccl_log(records.rank)
         place = join(settings=settings, records=records)
+        gc.freeze()
+        gc.enable()
         records.stage("running")
         patience = timedelta(seconds=settings.join_seconds)
         mine = places(settings.rounds, place=place, patience=patience) if settings.rounds else [place]

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from tests.e2e import thresholds
 from tests.lab import faults
 from tests.lab.spaces import LabError
 
@@ -84,6 +85,8 @@ class Trained:
     """One finished `preflight train` against the lab."""
 
     def __init__(self, lab, folder, *words, hosts="node[1-2]"):
+        if not any(word.startswith("--settings") for word in words):
+            words = (*words, thresholds.for_busy_machine(folder))
         argv = [sys.executable, "-m", "preflight", "train", f"--hosts={hosts}", f"--python={sys.executable}"]
         done = lab.run([*argv, f"--report-dir={folder}", *words], timeout_s=200)
         self.output = done.stdout + done.stderr
@@ -212,7 +215,9 @@ def test_a_host_that_spoils_the_job_is_the_only_fail(lab, tmp_path, fault):
     except LabError as error:
         pytest.skip(str(error))
     with planted:
-        run = Trained(lab, tmp_path / "report", hosts="node[1-3]")
+        report = tmp_path / "report"
+        words = [thresholds.defaults(report)] if fault == "slow" else []
+        run = Trained(lab, report, *words, hosts="node[1-3]")
 
     assert run.code == 1, run.told()
     assert run.of("fail") == [(check, ("node2",))], run.told()

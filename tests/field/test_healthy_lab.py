@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.e2e import thresholds
 from tests.e2e.test_planted_faults import Judged
 
 PATHS = "--same=/etc/passwd"
@@ -12,7 +13,8 @@ PATHS = "--same=/etc/passwd"
 @pytest.mark.exclusive  # a busy machine makes stragglers
 def test_nothing_is_said_against_four_healthy_hosts(make_lab, tmp_path):
     """A whole run of the standard profile, logins from host to host included: no fail, no warn, no error."""
-    run = Judged(make_lab(4), tmp_path / "report", "--ssh-trust", PATHS, hosts="node[1-4]")
+    report = tmp_path / "report"
+    run = Judged(make_lab(4), report, "--ssh-trust", PATHS, thresholds.defaults(report), hosts="node[1-4]")
 
     assert run.code == 0, run.told()
     assert run.of("fail") + run.of("warn") + run.of("error") == [], run.told()
