@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.e2e import thresholds
+
 # One YAML a machine, the command over it, and what tells accelerate that these machines have no GPU.
 ACCELERATE = """compute_environment: LOCAL_MACHINE
 debug: true
