@@ -44,14 +44,14 @@ def asked(names: Sequence[str]) -> dict[str, frozenset[str]]:
 
 
 def orders(tried: Iterable[Pair], listening: Mapping[str, tuple[str, int]]) -> dict[str, dict[str, Any]]:
-    """What each listening node is told: the peers to connect to, and who will connect to it."""
-    told: dict[str, dict[str, Any]] = {name: {"peers": [], "expect": []} for name in listening}
+    """What each listening node is sent: the peers to connect to, and who will connect to it."""
+    sent: dict[str, dict[str, Any]] = {name: {"peers": [], "expect": []} for name in listening}
     for source, target in tried:
         if source in listening and target in listening:
             address, port = listening[target]
-            told[source]["peers"].append({"name": target, "address": address, "port": port})
-            told[target]["expect"].append(source)
-    return told
+            sent[source]["peers"].append({"name": target, "address": address, "port": port})
+            sent[target]["expect"].append(source)
+    return sent
 
 
 def combine(tried: Sequence[Pair], results: Mapping[str, Mapping[str, Any]], *, seconds: float) -> Mesh:

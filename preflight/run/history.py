@@ -95,18 +95,18 @@ def keep(folder: Path, count: int) -> list[str]:
 
     A folder goes only if all that it holds is a run's; one that may still be under way stays.
     """
-    told = []
+    lines = []
     for past in runs(folder)[count:]:
         name = printable(str(past.folder))
         others = sorted({path.name for path in past.folder.iterdir()} - OURS)
         if others:
-            told.append(f"kept {name}: it also holds {printable(', '.join(others[:3]))}")
+            lines.append(f"kept {name}: it also holds {printable(', '.join(others[:3]))}")
         elif not past.head.finished and not _is_over(past.head.run.started):
-            told.append(f"kept {name}: it may still be under way")
+            lines.append(f"kept {name}: it may still be under way")
         else:
             shutil.rmtree(past.folder)
-            told.append(f"deleted {name}")
-    return told
+            lines.append(f"deleted {name}")
+    return lines
 
 
 def _snapshot(folder: Path) -> Snapshot:

@@ -136,7 +136,7 @@ def h200(place: int, node: str, **fields: Any) -> Device:
 
 
 def transport(rank: int, node: str, network: str = "IB", *ports: str) -> Transport:
-    """What NCCL told of one rank."""
+    """What the NCCL log of one rank says."""
     return Transport(
         rank=rank,
         node=node,
