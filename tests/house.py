@@ -19,7 +19,7 @@ ORDER = (
     ("errors", "redact", "transport"),
     ("hosts", "results"),
     ("facts", "ledger"),
-    ("tables", "settings", "launch", "session"),
+    ("tables", "launch", "session"),
     ("report", "options"),
     ("jobs",),
     ("measure",),

@@ -29,9 +29,9 @@ from preflight.judge.views.training import TrainingView
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.gates import Gate, Gatekeeper
 from preflight.ledger.ledger import Ledger
+from preflight.options.settings import Settings
 from preflight.results import Bench, Training
 from preflight.run.source import Source
-from preflight.settings import Settings
 from preflight.transport import written_for
 
 # The last one that a check asks for says how it runs: `node` beside `cluster` is a body for every node.

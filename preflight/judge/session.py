@@ -25,12 +25,12 @@ from preflight.ledger.ledger import Ledger
 from preflight.ledger.waivers import waive
 from preflight.options import launch
 from preflight.options.options import Options
+from preflight.options.settings import Settings
 from preflight.report.compare import Snapshot
 from preflight.run import folder, history, stored
 from preflight.run.live import Run
 from preflight.run.progress import on_terminal
 from preflight.run.source import ReportedSource
-from preflight.settings import Settings
 
 OURS = (*KINDS, "settings")
 JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3, "ending": 4}

@@ -15,10 +15,10 @@ from preflight.measure.expected import expected_of_few, expected_within, nics_of
 from preflight.measure.nccl_log import parse_nccl_log
 from preflight.measure.scope import Rounds, as_settings
 from preflight.measure.streams import search as search_streams
+from preflight.options.settings import Settings
 from preflight.options.sweep import Sweep
 from preflight.results import Bench, Device, Expected, RankReport, Result, Slow, Stream, Transport
 from preflight.session.connection import Session
-from preflight.settings import Settings
 
 JOIN_SECONDS = 30
 TARGET_SECONDS = 0.3

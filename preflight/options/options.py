@@ -16,9 +16,9 @@ from preflight.hosts import Host, parse_hosts
 from preflight.launch.job import Starting
 from preflight.launch.launcher import Launcher
 from preflight.launch.plan import LaunchFiles
+from preflight.options.settings import Settings, load_settings
 from preflight.options.sweep import DTYPES, MODES, SCOPES, Sweep, parse_sweep
 from preflight.options.table import Names, option, options_of
-from preflight.settings import Settings, load_settings
 from preflight.transport import Reach, forms
 
 PROFILES = {"quick": 45.0, "standard": 300.0, "full": 900.0}

@@ -12,7 +12,7 @@ from preflight.judge.items import BY_WEIGHT, contained
 from preflight.judge.judge import Check, Judge
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
-from preflight.settings import Settings
+from preflight.options.settings import Settings
 from preflight.testing.fake import FakeRun
 
 

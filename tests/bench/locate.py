@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from preflight.collect import subjects
 from preflight.hosts import parse_hosts
 from preflight.measure import streams
+from preflight.options.settings import Settings
 from preflight.session.fleet import Fleet
-from preflight.settings import Settings
 from preflight.transport import Reach
 from tests.lab.faults import Planted
 from tests.lab.lab import Lab

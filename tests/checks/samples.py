@@ -19,8 +19,8 @@ from preflight.facts.subjects.trust import Trust
 from preflight.judge.judge import Check, Judge
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
+from preflight.options.settings import Settings
 from preflight.results import Expected, RankReport
-from preflight.settings import Settings
 from preflight.testing import FakeRun, healthy, judged, roce
 from preflight.testing.judged import check_of
 from preflight.testing.measured import transport

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.ledger.findings import Verdict
-from preflight.settings import LimitSettings, Settings
+from preflight.options.settings import LimitSettings, Settings
 from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, judge
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from preflight.settings import load_settings
+from preflight.options.settings import load_settings
 from preflight.testing import healthy
 from tests.run.test_stored import written
 

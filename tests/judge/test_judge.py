@@ -20,8 +20,8 @@ from preflight.errors import (
 from preflight.judge.judge import REACH_CHECK, Check, Judge, docstring_fix
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
+from preflight.options.settings import Settings
 from preflight.results import Mesh
-from preflight.settings import Settings
 from preflight.testing import FakeRun, healthy
 
 ALL = ("node1", "node2", "node3")

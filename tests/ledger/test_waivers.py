@@ -10,7 +10,7 @@ from preflight.errors import UsageError
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.ledger.waivers import Waiver, remarks, waive
-from preflight.settings import load_settings
+from preflight.options.settings import load_settings
 
 TODAY = date(2030, 6, 1)
 WAIVER = Waiver("a.b", ("node2", "node3"), "known", "alice", date(2030, 6, 1))

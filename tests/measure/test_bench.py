@@ -12,9 +12,9 @@ from preflight.errors import NotApplicable
 from preflight.judge.views.bench import BenchView
 from preflight.measure import bench
 from preflight.measure.bench import Plan
+from preflight.options.settings import Settings
 from preflight.options.sweep import Sweep
 from preflight.results import Bench
-from preflight.settings import Settings
 from preflight.testing import healthy, roce
 from tests.measure.played import PlayedNode, job_of
 from tests.measure.test_devices import figure

@@ -11,8 +11,8 @@ from preflight.errors import UsageError
 from preflight.hosts import parse_hosts
 from preflight.launch import launchers
 from preflight.options.options import OPTIONS, PROFILES, Options, new_run_id, parse_options
+from preflight.options.settings import BenchSettings
 from preflight.options.sweep import OPERATIONS
-from preflight.settings import BenchSettings
 
 
 def test_the_defaults_are_a_good_run():

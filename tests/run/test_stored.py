@@ -13,10 +13,10 @@ from preflight.facts.decode import Document
 from preflight.judge.judge import Judge
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
+from preflight.options.settings import Settings
 from preflight.report.document import Counts, NodeInfo, RunInfo, RunReport
 from preflight.report.json import read_json, write_json
 from preflight.run import stored
-from preflight.settings import Settings
 from preflight.testing import FakeRun, healthy, roce
 from tests.checks.samples import check, checks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.errors import NotApplicable, NotMeasured
-from preflight.settings import Settings
+from preflight.options.settings import Settings
 from preflight.tables import devices
 from preflight.testing.measured import h200
 

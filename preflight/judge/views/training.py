@@ -11,8 +11,8 @@ from statistics import median_low
 
 from preflight.errors import Blame, BlockedBy, NotApplicable, NotMeasured
 from preflight.facts.cluster import Cluster
+from preflight.options.settings import TrainingSettings
 from preflight.results import Drill, TrainedRank, Training
-from preflight.settings import TrainingSettings
 
 JOINED = "training.every_rank_joined_where_planned"
 

@@ -6,8 +6,8 @@ import pytest
 
 from preflight.errors import BlockedBy, NotApplicable, NotMeasured
 from preflight.judge.views.training import TrainingView
+from preflight.options.settings import TrainingSettings
 from preflight.results import JobFailure
-from preflight.settings import TrainingSettings
 from preflight.testing import healthy, roce
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from preflight.errors import UsageError
-from preflight.settings import Settings, load_settings, parse_settings
+from preflight.options.settings import Settings, load_settings, parse_settings
 
 
 def load(tmp_path, text):
