@@ -96,7 +96,7 @@ class Script:
         is_array = value is not None and value.type == "array"
         texts: list[str] = [""]
         if value is not None:
-            nodes = value.named_children if is_array else []
+            nodes = [child for child in value.named_children if child.type != "comment"] if is_array else []
             texts = (
                 [text for child in nodes for text in self.scope.words(child)] if is_array else [self.scope.text(value)]
             )
