@@ -7,7 +7,7 @@ from tests.launch import truth
 
 
 def test_what_is_said_is_true_and_what_is_wrong_is_said():
-    """Of what is told 95 % is true, and of what is wrong 85 % is told; python -m tests.bench.launch_truth lists the rest."""
+    """Of what is told 95 % is true, and of what is wrong 85 % is told; the bench of this name lists the rest."""
     scores = [truth.score(case, check_texts(case.texts)[0]) for case in truth.cases()]
     found, missed, false = (sum(len(getattr(score, name)) for score in scores) for name in ("found", "missed", "false"))
     assert found >= 0.95 * (found + false)
