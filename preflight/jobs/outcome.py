@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from preflight.jobs.symptoms import UNKNOWN, Symptom, symptom
+from preflight.jobs.words import NOT_REACHED, in_one_line, particular, speaks_of_a_peer, was_aborted, without_stack
 from preflight.launch.job import ALL_RANKS, Job, Placement
 from preflight.launch.launcher import AgentOutput
 
@@ -23,25 +24,7 @@ STAGES = (
     "done",
 )
 ENDED_BY_US = frozenset({"", "stopped", "time limit"})
-# NCCL aborts a rank that has waited too long for its peers: it dies, with this in its log, of another's failure.
-WATCHDOG = "Watchdog caught collective operation timeout"
-# How a rank's error reads when it is another rank that failed.
-PEER_IS_GONE = (
-    "Connection closed by peer",
-    "Connection reset by peer",
-    "Broken pipe",
-    "Socket closed",
-    "Timed out waiting",
-    "waiting for clients",
-    "Socket Timeout",
-    "wait timeout",
-    "Connection refused",
-    "remote process exited",
-    "communicator was aborted",
-    WATCHDOG,
-)
-# How it reads when a rank cannot connect. A few that say so are at fault; where most do, those whom they call are.
-NOT_REACHED = ("Network is unreachable", "No route to host", "Connection timed out", "while trying to connect to")
+ABORTED = frozenset({*ENDED_BY_US, "-6", "134"})  # by a watchdog of its own; 134 is how a shell says SIGABRT
 NOISE = re.compile(r"\[W\d+ |frame #\d+|<omitting python frames>")  # warnings of torch, and its native stack
 
 
@@ -67,12 +50,16 @@ class RankStory:
     @property
     def lost_a_peer(self) -> bool:
         """Whether what it said speaks of another rank that failed."""
-        return any(sign in self.error for sign in PEER_IS_GONE) or (not self.error and WATCHDOG in self.log)
+        if self.error:
+            return speaks_of_a_peer(self.error)
+        return self.exit in ABORTED and was_aborted(self.log)
 
     @property
     def cannot_connect(self) -> bool:
         """Whether it failed to connect while all ranks connect with the first, or with each other."""
-        return self.stage in {"rendezvous", "communicator"} and any(sign in self.error for sign in NOT_REACHED)
+        return self.stage in {"rendezvous", "communicator"} and any(
+            sign in without_stack(self.error) for sign in NOT_REACHED
+        )
 
     @property
     def last_lines(self) -> list[str]:
@@ -165,7 +152,7 @@ def conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], 
     guilty = tuple(dict.fromkeys(story.placement.node for story in culprits))
     first = culprits[0]
     said = first.error or _error_line(first) or next((story.error for story in ranks if story.cannot_connect), "")
-    why = symptom(text=said, exited=first.exit)
+    why = symptom(text=particular(said), exited=first.exit)
     return Outcome(ranks, "; ".join(words), guilty, seconds, is_proven=is_proven, culprits=tuple(culprits), why=why)
 
 
@@ -209,6 +196,6 @@ def _error_line(story: RankStory) -> str:
 def _last_words(story: RankStory) -> str:
     where = f"rank {story.placement.rank} on {story.placement.node}"
     lines = story.last_lines
-    said = story.error or (lines[-1] if lines else "no output")
+    said = in_one_line(story.error) or (lines[-1] if lines else "no output")
     how = f", ended with {story.exit}" if story.exit not in {"", "0"} else ""
-    return f"{where} stopped at stage {story.stage}{how}: {said[:300]}"
+    return f"{where} stopped at stage {story.stage}{how}: {said[:400]}"

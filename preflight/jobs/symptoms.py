@@ -37,7 +37,17 @@ SYMPTOMS = (
         "make nodes x ranks per node equal WORLD_SIZE (num_processes) on every node; start all of them",
     ),
     Symptom(
-        r"Duplicate (GPU|rank)|already (joined|exists)|same rank",
+        r"Duplicate GPU",
+        "two ranks use one GPU",
+        "start one rank a GPU, each with its own LOCAL_RANK; give CUDA_VISIBLE_DEVICES every GPU, each once",
+    ),
+    Symptom(
+        r"invalid device ordinal",
+        "more ranks than GPUs: CUDA shows this rank fewer than its LOCAL_RANK counts",
+        "compare `nvidia-smi -L` with CUDA_VISIBLE_DEVICES on the node, and see whether MIG is on",
+    ),
+    Symptom(
+        r"Duplicate rank|already (joined|exists)|same rank",
         "a rank was started twice",
         "give every node its own node rank (machine_rank, --node-rank), counted from 0",
     ),
@@ -45,6 +55,28 @@ SYMPTOMS = (
         r"ImportError|ModuleNotFoundError|undefined symbol|cannot open shared object|version mismatch|GLIBC",
         "the installation differs: a library is missing here, or has another version",
         "install the same torch, CUDA and NCCL as on the other nodes (`preflight facts` marks what differs)",
+    ),
+    Symptom(
+        r"ibv_reg_mr|ibv_create_(cq|qp).*Cannot allocate",
+        "memory could not be locked for the network adapter: memlock is too low, or GPUDirect RDMA is refused",
+        "`ulimit -l` must be unlimited for the ranks (LimitMEMLOCK of sshd or slurmd, --ulimit memlock=-1 of a"
+        " container); `lsmod | grep nvidia_peermem`",
+    ),
+    Symptom(
+        r"/dev/shm/nccl-",
+        "no room in /dev/shm for what the ranks of a node share",
+        "look at `df -h /dev/shm`; give a container --shm-size=16g or --ipc=host",
+    ),
+    Symptom(
+        r"vendor err 129|IBV_WC_RETRY_EXC_ERR|Got completion from peer .*(status=|error )(5|12|13)\b",
+        "InfiniBand or RoCE lost the way to the peer in the message: nothing came back, however often it was sent",
+        "`ibstat` and the error counters of both ends; on RoCE see that both use GIDs of one"
+        " kind and subnet (NCCL_IB_GID_INDEX), and that the switch is lossless for that class",
+    ),
+    Symptom(
+        r"ibv_modify_qp",
+        "two RDMA ports cannot be connected: their GIDs, subnets or MTUs do not fit, or one port is down",
+        "compare `show_gids` and `ibstat` on both nodes; give the ports of one fabric with NCCL_IB_HCA",
     ),
     Symptom(
         r"No space left|Disk quota|Bus error",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 MOST_BYTES = {"gloo": 256 * MIB, "nccl": 4096 * MIB}  # no published curve rises beyond; checking more only takes time
+ERROR_CHARACTERS = 4000  # NCCL has its cause in the last lines
 PERIOD = 1021  # a prime: data moved by any power of two does not fit
 # The whole numbers up to which a type holds every one, so that sums of them are exact in any order.
 EXACT = {
@@ -748,7 +749,7 @@ def main() -> int:
         records.stage("done")
         records.send({"record": "done"})
     except Exception as error:  # whatever it is, the controller must learn where this rank stopped
-        why = f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0][:500]
+        why = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
         records.send({"record": "failed", "stage": records.at, "error": why})
         if nccl_log:
             print("\n".join(nccl_lines(nccl_log)[-40:]), flush=True)

@@ -26,6 +26,7 @@ MIB = 1 << 20
 SIDE = {"cuda": 8192, "cpu": 512}  # of the square matrices: the multiplications keep the whole device busy
 COPIED_BYTES = {"cuda": 1024 * MIB, "cpu": 64 * MIB}  # far more than the caches hold
 HOST_BYTES = 256 * MIB
+ERROR_CHARACTERS = 4000  # the cause may stand in the last lines
 TRAIN_SECONDS = 0.02  # beside which the start of an operation and the clock do not count
 
 
@@ -172,7 +173,7 @@ def main() -> int:
         records.stage("done")
         records.send({"record": "done"})
     except Exception as error:  # whatever it is, the controller must learn where this rank stopped
-        why = f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0][:500]
+        why = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
         records.send({"record": "failed", "stage": records.at, "error": why})
         return 1
     return 0

@@ -46,6 +46,7 @@ REPLAYED_STEPS = 3
 ALONE_STEPS = 5  # the first of them sets up buckets and is not counted
 PATIENCE_SECONDS = 5.0  # for a file that another rank wrote: shared file systems show it late
 PROJECTIONS = 4  # on fixed pseudo-random vectors, for each parameter
+ERROR_CHARACTERS = 4000  # NCCL has its cause in the last lines
 SPOILT = 1e9  # stands for a distance that is no number: JSON has no NaN
 
 
@@ -950,7 +951,7 @@ def main() -> int:
         records.stage("done")
         records.send({"record": "done"})
     except Exception as error:  # whatever it is, the controller must learn where this rank stopped
-        why = f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0][:500]
+        why = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
         records.send({"record": "failed", "stage": records.at, "error": why})
         return 1
     return 0

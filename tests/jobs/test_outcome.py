@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from preflight.jobs import outcome
-from preflight.jobs.outcome import PEER_IS_GONE, Outcome, RankStory
+from preflight.jobs.outcome import Outcome, RankStory
+from preflight.jobs.words import PEER_IS_GONE
 from preflight.launch.job import Job, Placement
 from preflight.launch.launchers.torchrun import AGENT
 
@@ -79,6 +80,50 @@ def test_ranks_that_nccl_aborted_have_waited_for_the_one_that_is_named(told):
     broken(told[1], exited="stopped")
     ended = concluded(told, THREE)
     assert (ended.guilty, ended.is_proven) == (("node2",), True)
+
+
+NCCL_ERROR = """DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:77, {kind}, NCCL version 2.27.3
+{group}
+Last error:
+{last}
+Exception raised from create at /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:77 (most recent call first):
+C++ CapturedTraceback:
+#4 c10d::Connection refused in a name of the stack"""
+
+
+def test_a_rank_whose_peer_is_gone_is_not_guilty_whatever_nccl_calls_it(told):
+    """A system error of the library, but its last words are of a peer that does not answer."""
+    system = {"kind": "unhandled system error", "group": "ncclSystemError: System call (e.g. socket, malloc) failed."}
+    for rank, last in (
+        (0, "NET/IB: Got completion from peer 10.0.0.2<53422> with status=12 opcode=0 len=0 vendor err 129 (Recv)"),
+        (2, "socketProgress: Connection closed by remote peer node2<45678>"),
+    ):
+        broken(told[rank], exited="1", error=NCCL_ERROR.format(**system, last=last))
+    broken(told[1], exited="stopped")
+    ended = concluded(told, THREE)
+    assert (ended.guilty, ended.is_proven) == (("node2",), True)
+
+
+def test_ranks_that_nccl_ended_for_a_peer_are_not_guilty(told):
+    """They die by SIGABRT with nothing said but what the watchdog left in their logs."""
+    log = "NCCL error: remote process exited or there was a network error, NCCL version 2.27.3\nterminate called\n"
+    for rank in (0, 2):
+        broken(told[rank], exited="-6", log=log)
+    broken(told[1], exited="-9", log="step 3\n")
+    assert concluded(told, THREE).guilty == ("node2",)
+    broken(told[1], exited="-9", log=log)  # killed is killed, whatever it said before
+    assert concluded(told, THREE).guilty == ("node2",)
+
+
+def test_what_nccl_says_last_is_told_and_read(told):
+    """The cause stands behind `Last error:`; the native stack is for nobody."""
+    last = "Call to ibv_reg_mr failed with error Cannot allocate memory"
+    broken(told[1], exited="1", error=NCCL_ERROR.format(kind="unhandled system error", group="", last=last))
+    ended = concluded(told, THREE)
+    assert ended.guilty == ("node2",)
+    assert f"last error: {last}" in ended.failure
+    assert "CapturedTraceback" not in ended.failure
+    assert "memlock" in ended.why.cause
 
 
 def test_the_rank_that_nobody_can_connect_to_is_named(told):

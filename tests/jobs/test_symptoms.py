@@ -21,6 +21,22 @@ from preflight.jobs.symptoms import KILLED, SILENT, SYMPTOMS, UNKNOWN, symptom
         ("torch.OutOfMemoryError: CUDA out of memory", "out of memory"),
         ("PermissionError: [Errno 13] Permission denied: '/ckpt'", "not permitted"),
         ("OSError: No route to host", "no route"),
+        ("Last error:\nDuplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000", "one GPU"),
+        ("torch.AcceleratorError: CUDA error: invalid device ordinal", "more ranks than GPUs"),
+        ("Last error:\nCall to ibv_reg_mr failed with error Cannot allocate memory", "memlock"),
+        ("Last error:\nCall to ibv_create_cq failed with error Cannot allocate memory", "memlock"),
+        ("Last error:\nError while creating shared memory segment /dev/shm/nccl-4Uu2Vb (size 9637888)", "/dev/shm"),
+        ("Last error:\nCall to posix_fallocate failed: No space left on device /dev/shm/nccl-x", "/dev/shm"),
+        (
+            "NET/IB : Got completion from peer 10.0.0.2<4791> with error 12, opcode 0, len 0, vendor err 129",
+            "lost the way",
+        ),
+        ("NET/IB: Got completion from peer fd00::2<4791> with status=12 opcode=0 len=0 vendor err 129", "lost the way"),
+        (
+            "Got completion from peer 10.0.0.2<1> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0)",
+            "lost the way",
+        ),
+        ("Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1", "cannot be connected"),
         ("RuntimeError: connect() failed: Connection timed out", "port is closed"),
     ],
 )

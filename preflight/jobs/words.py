@@ -1,0 +1,64 @@
+"""What does the error or the log of a rank say, in one line, and does it speak of another rank that failed?"""
+
+from __future__ import annotations
+
+import re
+
+# NCCL aborts a rank that has waited too long for its peers: it dies, with this in its log, of another's failure.
+WATCHDOG = "Watchdog caught collective operation timeout"
+# How a rank's error reads when it is another rank that failed.
+PEER_IS_GONE = (
+    "Connection closed by peer",
+    "Connection closed by remote peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "Socket closed",
+    "Timed out waiting",
+    "waiting for clients",
+    "Socket Timeout",
+    "wait timeout",
+    "Connection refused",
+    "remote process exited",
+    "communicator was aborted",
+    WATCHDOG,
+)
+# Of what NCCL's InfiniBand transport says of a request: flushed, not answered, not ready. Others are the rank's own.
+NOT_ANSWERED = re.compile(r"Got completion from peer .*?(?:status=|error )(?:IBV_WC_\w+\()?(?:5|12|13)\b")
+# How a rank reads that NCCL's watchdog has ended: it says nothing itself, and has no other reason.
+ABORTED_FOR = (WATCHDOG, "remote process exited", "Connection closed by remote peer", "ncclRemoteError")
+# How it reads when a rank cannot connect. A few that say so are at fault; where most do, those whom they call are.
+NOT_REACHED = ("Network is unreachable", "No route to host", "Connection timed out", "while trying to connect to")
+NATIVE_STACK = re.compile(r"\n(?:Exception raised from |frame #\d+|C\+\+ CapturedTraceback).*", re.DOTALL)
+LAST_ERROR = re.compile(r"^Last error:\s*", re.MULTILINE)
+# What NCCL says of every error of a class, whatever happened.
+OF_A_CLASS = re.compile(r"^nccl[A-Z]\w+: .*$", re.MULTILINE)
+
+
+def without_stack(text: str) -> str:
+    """The text of an exception without the native stack that torch appends to it."""
+    return NATIVE_STACK.sub("", text).strip()
+
+
+def in_one_line(text: str) -> str:
+    """An exception as a person reads it: its first line, and what NCCL says was its last error."""
+    whole = without_stack(text)
+    found = LAST_ERROR.split(whole, maxsplit=1)
+    first = found[0].strip().split("\n", maxsplit=1)[0].strip()
+    last = "; ".join(line.strip() for line in found[1].splitlines() if line.strip()) if len(found) > 1 else ""
+    return f"{first}; last error: {last}" if last else first
+
+
+def particular(text: str) -> str:
+    """The same for a reader that looks for causes: all of it but the stack and what is said of every such error."""
+    return OF_A_CLASS.sub("", without_stack(text))
+
+
+def speaks_of_a_peer(text: str) -> bool:
+    """Whether an error is the consequence of another rank's."""
+    whole = without_stack(text)
+    return any(sign in whole for sign in PEER_IS_GONE) or NOT_ANSWERED.search(whole) is not None
+
+
+def was_aborted(log: str) -> bool:
+    """Whether the log of a rank that said nothing itself tells that NCCL ended it because of a peer."""
+    return any(sign in log for sign in ABORTED_FOR) or NOT_ANSWERED.search(log) is not None

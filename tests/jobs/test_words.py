@@ -1,0 +1,61 @@
+"""Is the error of a rank told in one line, and read as its own or as the consequence of another's?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.jobs import words
+
+STACK = "\nException raised from create at NCCLUtils.cpp:77 (most recent call first):\nframe #0: Connection refused\n"
+COMPLETION = "NET/IB: Got completion from peer 10.0.0.2<4711> with {} opcode=0 len=0 vendor err 129 (Recv) hca mlx5_0"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("ValueError: odd", "ValueError: odd"),
+        ("ValueError: odd\nand more of it", "ValueError: odd"),
+        (
+            "E: NCCL error\nncclSystemError: System call.\nLast error:\nno room\n" + STACK,
+            "E: NCCL error; last error: no room",
+        ),
+        ("E: NCCL error\nLast error:\none\ntwo", "E: NCCL error; last error: one; two"),
+        ("E: NCCL error\nLast error:\n" + STACK, "E: NCCL error"),
+        ("", ""),
+    ],
+)
+def test_an_error_is_told_in_one_line(text, line):
+    """The first line, and what NCCL says came last; never the native stack."""
+    assert words.in_one_line(text) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "is_of_a_peer"),
+    [
+        (COMPLETION.format("status=12"), True),
+        (COMPLETION.format("error 12,"), True),
+        (COMPLETION.format("status=IBV_WC_RETRY_EXC_ERR(12)"), True),
+        (COMPLETION.format("status=5"), True),
+        (COMPLETION.format("status=4"), False),  # local protection: its own memory
+        (COMPLETION.format("status=125"), False),
+        ("NCCL error: remote process exited or there was a network error", True),
+        ("RuntimeError: [gloo] Connection closed by peer [10.0.0.2]:4711", True),
+        ("CUDA error: an illegal memory access was encountered" + STACK, False),
+    ],
+)
+def test_a_peers_failure_is_told_from_an_own_one(text, is_of_a_peer):
+    """What the native stack happens to be called counts for nothing."""
+    assert words.speaks_of_a_peer(text) is is_of_a_peer
+
+
+def test_a_log_tells_that_nccl_ended_the_rank_for_a_peer():
+    """By waiting too long, or because the peer's connection closed; a fault of the GPU is none of these."""
+    assert words.was_aborted(f"[rank0]:[E] [Rank 0] {words.WATCHDOG}: WorkNCCL(SeqNum=5, OpType=ALLREDUCE)")
+    assert words.was_aborted("misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer node2<4711>")
+    assert not words.was_aborted("terminate called after throwing an instance of 'c10::AcceleratorError': an Xid")
+
+
+def test_what_is_said_of_every_error_of_a_class_is_no_cause():
+    """ncclSystemError mentions sockets and malloc in each message."""
+    text = "E: NCCL error\nncclSystemError: System call (e.g. socket, malloc) failed.\nLast error:\nno room" + STACK
+    assert words.particular(text) == "E: NCCL error\n\nLast error:\nno room"
