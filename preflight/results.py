@@ -129,12 +129,20 @@ class Transport(Measured, frozen=True, kw_only=True):
 
     rank: int
     node: str
-    network: str  # as NCCL calls it: IB, Socket, AWS Libfabric
+    network: str  # as NCCL calls it: IB, Socket, AWS Libfabric; "" where the log could not be read
     ports: tuple[str, ...]  # mlx5_0:1/RoCE, eth0:10.0.0.1<0>
-    between_nodes: tuple[str, ...]  # NET/IB/GDRDMA, NET/Socket
+    between_nodes: tuple[str, ...]  # NET/IB/GDRDMA, NET/Socket, COLLNET/SHARP/GDRDMA
     within_node: tuple[str, ...]  # P2P/CUMEM, SHM/direct
     channels: int
-    algorithm: str  # of the largest operation, from the log of rank 0, which alone has it: "RING SIMPLE"
+    algorithm: str  # of the largest all-reduce, from the log of rank 0, which alone has it: "RING SIMPLE"
+    algorithms: dict[str, str] = {}  # operation, "" where old versions name none -> at its largest size
+    nvls_channels: int = 0
+    nvls: str = ""  # "available" or "not available": whether switches can add up on this GPU
+    is_rack: bool = False  # NVLink joins several nodes (MNNVL)
+    is_proxied: bool = False  # a ring's traffic goes by way of the GPU next to the adapter (PXN)
+    gpudirect_ports: tuple[str, ...] = ()  # whose adapter can reach the memory of GPUs
+    other_ports: tuple[str, ...] = ()  # whose adapter cannot
+    lost_plugin: str = ""  # why no external network plugin was loaded
 
 
 class Device(Measured, frozen=True, kw_only=True):

@@ -1,20 +1,40 @@
-"""Which network, paths, channels and algorithms did NCCL really use, by its own log (NCCL_DEBUG=INFO)?"""
+"""Which network, paths, channels and algorithms did NCCL really use, by its own log (NCCL_DEBUG=INFO)?
+
+The forms are those of NCCL 2.10 to 2.30 (src/init.cc, enqueue.cc, transport/*.cc, plugin/net.cc) and of RCCL, which
+writes the same.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-NETWORK = re.compile(r"NCCL INFO Using network (.+?)\s*$")
-PORTS = re.compile(r"NCCL INFO NET/(\w+) : Using (.*)")
-PORT = re.compile(r"\[\d+\](\S+)")
-CHANNEL = re.compile(r"NCCL INFO (?:Channel|Ring) \d+(?:/\d+)? : .*? via (\S+)")
-CHANNELS = re.compile(r"NCCL INFO (\d+) coll channels")
-TUNING = re.compile(r"NCCL INFO (\w+): (\d+) Bytes -> Algo (\w+) proto (\w+)")
-# Newer versions write names; the numbers are those of NCCL 2.8 to 2.22.
+NETWORK = re.compile(r"NCCL INFO (?:Using network (.+?)|Assigned NET plugin (.+?) to comm)\s*$")
+PORTS = re.compile(r"NCCL INFO NET/([^:/]+?) ?: Using (\[.*)")
+PORT = re.compile(r"\[\d+\] ?([^\s={},]+)")
+PLANES = re.compile(r"^([^:]+:\d+):[:\d]+/")  # mlx5_0:1:2:3/IB, with rail and plane, of 2.30
+CAPABLE = re.compile(r"NCCL INFO NET/(.+?) ?: GPU Direct RDMA (Enabled|Disabled) for HCA \d+ '([^']+)'")
+CHANNEL = re.compile(r"NCCL INFO (?:Channel|Ring|CollNet) \d+(?:/\d+)? : .*? via (\S.*?)\s*$")
+CHANNELS = re.compile(r"NCCL INFO (\d+) coll channels(?:, \d+ collnet channels)?(?:, (\d+) nvls channels)?")
+MULTICAST = re.compile(r"NCCL INFO NVLS multicast support is (not )?available")
+RACK = re.compile(r"NCCL INFO (?:comm .* )?MNNVL ([01])(?:\s|$)")
+PROXIED = re.compile(r"use ring PXN ([01])")
+LOST_PLUGIN = re.compile(
+    r"NCCL INFO ((?:NET/Plugin ?: ?.*(?:No plugin found|load returned|Failed|Could not find)|External network plugin"
+    r"|Failed to initialize NET plugin).*?)\s*$"
+)
+# 2.20 to 2.22 say no operation, 2.20 to 2.23 numbers; up to 2.19 nothing is said.
+TUNING = re.compile(r"NCCL INFO (?:(\w+): )?(\d+) Bytes -> Algo (\w+) proto (\w+)")
 ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
 PROTOCOLS = ("LL", "LL128", "SIMPLE")
+OPERATIONS = {
+    "AllReduce": "all_reduce",
+    "AllGather": "all_gather",
+    "ReduceScatter": "reduce_scatter",
+    "Broadcast": "broadcast",
+    "Reduce": "reduce",
+}
 
 
 @dataclass(frozen=True)
@@ -23,44 +43,94 @@ class NcclUse:
 
     network: str = ""  # as NCCL calls it: IB, Socket, AWS Libfabric
     ports: tuple[str, ...] = ()  # mlx5_0:1/RoCE, eth0:10.0.0.1<0>
-    between_nodes: tuple[str, ...] = ()  # NET/IB/GDRDMA, NET/Socket
+    between_nodes: tuple[str, ...] = ()  # NET/IB/GDRDMA, NET/Socket, COLLNET/SHARP/GDRDMA
     within_node: tuple[str, ...] = ()  # P2P/CUMEM, SHM/direct
     channels: int = 0
-    algorithm: str = ""  # of the largest operation: "RING SIMPLE"
+    algorithm: str = ""  # of the largest all-reduce, else of the largest operation: "RING SIMPLE"
+    algorithms: dict[str, str] = field(default_factory=dict)  # operation, "" where it is not named -> at its largest
+    nvls_channels: int = 0
+    nvls: str = ""  # "available" or "not available": whether switches can add up on this GPU
+    is_rack: bool = False  # NVLink joins several nodes (MNNVL)
+    is_proxied: bool = False  # a ring's traffic goes by way of the GPU next to the adapter (PXN)
+    gpudirect_ports: tuple[str, ...] = ()  # whose adapter can reach the memory of GPUs
+    other_ports: tuple[str, ...] = ()  # whose adapter cannot
+    lost_plugin: str = ""  # why no external network plugin was loaded
+
+
+class _Log:
+    """What was gathered, line by line."""
+
+    def __init__(self) -> None:
+        self.network = self.nvls = self.lost_plugin = ""
+        self.channels = self.nvls_channels = 0
+        self.is_rack = self.is_proxied = False
+        self.ports: dict[str, tuple[str, ...]] = {}
+        self.paths: dict[str, None] = {}
+        self.capable: dict[str, dict[str, bool]] = {}
+        self.largest: dict[str, tuple[int, str]] = {}
+
+    def take(self, line: str) -> None:
+        if found := NETWORK.search(line):
+            self.network = found[1] or found[2]
+        elif found := PORTS.search(line):
+            written = PORT.findall(found[2].split("; OOB")[0])
+            self.ports[found[1]] = tuple(dict.fromkeys(PLANES.sub(r"\1/", port) for port in written))
+        elif found := CAPABLE.search(line):
+            self.capable.setdefault(found[1], {})[found[3]] = found[2] == "Enabled"
+        elif found := CHANNEL.search(line):
+            self.paths[_without_numbers(found[1])] = None
+        elif found := CHANNELS.search(line):
+            self.channels = max(self.channels, int(found[1]))
+            self.nvls_channels = max(self.nvls_channels, int(found[2] or 0))
+        elif found := MULTICAST.search(line):
+            self.nvls = "not available" if found[1] else "available"
+        elif found := RACK.search(line):
+            self.is_rack = self.is_rack or found[1] == "1"
+        elif found := PROXIED.search(line):
+            self.is_proxied = self.is_proxied or found[1] == "1"
+        elif found := LOST_PLUGIN.search(line):
+            self.lost_plugin = found[1]
+        elif found := TUNING.search(line):
+            name, size = OPERATIONS.get(found[1] or "", found[1] or ""), int(found[2])
+            if size >= self.largest.get(name, (0, ""))[0]:
+                chosen = f"{_named(found[3], ALGORITHMS)} {_named(found[4], PROTOCOLS)}"
+                self.largest[name] = (size, chosen)
 
 
 def parse_nccl_log(lines: Iterable[str]) -> NcclUse:
     """The log of one rank; lines of other programs in between do no harm."""
-    network, channels, largest, algorithm = "", 0, -1, ""
-    ports: dict[str, tuple[str, ...]] = {}
-    paths: dict[str, None] = {}
+    log = _Log()
     for line in lines:
-        if found := NETWORK.search(line):
-            network = found[1]
-        elif found := PORTS.search(line):
-            ports[found[1]] = tuple(PORT.findall(found[2].split("; OOB")[0]))
-        elif found := CHANNEL.search(line):
-            paths[_without_numbers(found[1])] = None
-        elif found := CHANNELS.search(line):
-            channels = max(channels, int(found[1]))
-        elif (found := TUNING.search(line)) and int(found[2]) >= largest:
-            largest = int(found[2])
-            algorithm = f"{_named(found[3], ALGORITHMS)} {_named(found[4], PROTOCOLS)}"
-    if not network and ports:
-        network = next(iter(ports))
+        log.take(line)
+    network = log.network or next(iter(log.ports), "")
+    capable = log.capable.get(network, {})
+    ports = log.ports.get(network) or tuple(capable) or next(iter(log.ports.values()), ())
+    between = ("NET/", "COLLNET/")
+    at_most = max(log.largest.values(), default=(0, ""))
     return NcclUse(
         network=network,
-        ports=ports.get(network, next(iter(ports.values()), ())),
-        between_nodes=tuple(sorted(path for path in paths if path.startswith("NET/"))),
-        within_node=tuple(sorted(path for path in paths if not path.startswith("NET/"))),
-        channels=channels,
-        algorithm=algorithm,
+        ports=ports,
+        between_nodes=tuple(sorted(path for path in log.paths if path.startswith(between))),
+        within_node=tuple(sorted(path for path in log.paths if not path.startswith(between))),
+        channels=log.channels,
+        algorithm=log.largest.get("all_reduce", at_most)[1],
+        algorithms={name: chosen for name, (_, chosen) in log.largest.items()},
+        nvls_channels=log.nvls_channels,
+        nvls=log.nvls,
+        is_rack=log.is_rack,
+        is_proxied=log.is_proxied,
+        gpudirect_ports=tuple(name for name, can in capable.items() if can),
+        other_ports=tuple(name for name, can in capable.items() if not can),
+        lost_plugin=log.lost_plugin,
     )
 
 
 def _without_numbers(path: str) -> str:
-    """NET/IB/3/GDRDMA -> NET/IB/GDRDMA: `ports` says which port it was."""
-    return "/".join(part for part in path.split("/") if not re.fullmatch(r"\d+(\(\d+\))?", part))
+    """NET/IB/3/GDRDMA/Shared -> NET/IB/GDRDMA: `ports` says which port it was, and every path may share its buffers."""
+    if path == "direct shared memory":  # up to 2.12
+        return "SHM/direct"
+    parts = path.split("/")
+    return "/".join(part for part in parts if part != "Shared" and not re.fullmatch(r"\d+(\(\d+\)|\[\w+\])?", part))
 
 
 def _named(text: str, names: tuple[str, ...]) -> str:

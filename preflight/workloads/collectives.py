@@ -647,7 +647,10 @@ def nccl_in_use() -> str:
     return f"{'.'.join(str(part) for part in nccl.version())} {' '.join(sorted(paths)) or 'linked into torch'}"
 
 
-NCCL_SIGNS = (" via ", "Using network", " : Using ", "coll channels", "Bytes -> Algo", "NCCL WARN", "GPU Direct RDMA")
+NCCL_SIGNS = (
+    *(" via ", "Using network", " : Using ", "coll channels", "Bytes -> Algo", "NCCL WARN", "GPU Direct RDMA"),
+    *("NVLS multicast", " MNNVL ", "use ring PXN", "NET/Plugin", "NET plugin", "network plugin", "No device found"),
+)
 NCCL_LINES = 400
 
 
@@ -664,14 +667,22 @@ def keep_nccl_log(rank: int) -> str:
 
 
 def nccl_lines(path: str) -> list[str]:
-    """What NCCL wrote about its network and its paths, each line once; the file is removed."""
+    """What NCCL wrote about its network and its paths; the file is removed.
+
+    Of thousands of channels one line for each path is kept, and of each operation one for each size.
+    """
+    kept: dict[str, str] = {}
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            kept = [line.strip()[:300] for line in file if any(sign in line for sign in NCCL_SIGNS)]
+            for line in file:
+                if any(sign in line for sign in NCCL_SIGNS):
+                    said = line.partition(" NCCL ")[2] or line
+                    _, is_path, way = said.partition(" via ")
+                    kept.setdefault(way if is_path else said, line.strip()[:2100])  # 2 KiB list many ports
         os.unlink(path)
     except FileNotFoundError:  # it never came so far
         return []
-    return list(dict.fromkeys(kept))[:NCCL_LINES]
+    return list(kept.values())[:NCCL_LINES]
 
 
 def join(*, settings: Settings, records: Records) -> Place:

@@ -41,6 +41,7 @@ def test_a_log_of_rdma_with_gpudirect():
         within_node=("P2P/CUMEM/read",),
         channels=16,
         algorithm="RING SIMPLE",
+        algorithms={"all_reduce": "RING SIMPLE"},
     )
 
 
@@ -53,7 +54,124 @@ def test_a_log_of_sockets():
         within_node=("SHM/direct/direct",),
         channels=0,
         algorithm="RING SIMPLE",
+        algorithms={"all_reduce": "RING SIMPLE"},
     )
+
+
+def told(*words: str) -> NcclUse:
+    """What is read from these lines, each with NCCL's prefix."""
+    return parse_nccl_log(f"n1:77:90 [0] NCCL INFO {line}" for line in words)
+
+
+@pytest.mark.parametrize(
+    ("line", "algorithms"),
+    [
+        ("4294967296 Bytes -> Algo 1 proto 2 time 22012.500000", {"": "RING SIMPLE"}),  # 2.20 to 2.22
+        ("AllReduce: 4294967296 Bytes -> Algo 5 proto 2 time 9.5", {"all_reduce": "NVLS_TREE SIMPLE"}),  # 2.23
+        (
+            "AllGather: 1024 Bytes -> Algo PAT proto SIMPLE channel{Lo..Hi}={0..15}",
+            {"all_gather": "PAT SIMPLE"},
+        ),
+        ("ReduceScatter: 64 Bytes -> Algo COLLNET_DIRECT proto LL128 channel{Lo..Hi}={0..3}", None),
+    ],
+)
+def test_how_each_version_says_the_algorithm(line, algorithms):
+    """By number or by name, with the operation or without it."""
+    assert told(line).algorithms == (algorithms or {"reduce_scatter": "COLLNET_DIRECT LL128"})
+
+
+def test_the_largest_operation_of_each_kind_counts():
+    """A larger all-gather does not hide what the all-reduce took."""
+    used = told(
+        "AllReduce: 8 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..0}",
+        "AllReduce: 4096 Bytes -> Algo NVLS proto SIMPLE channel{Lo..Hi}={0..15}",
+        "AllGather: 65536 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..15}",
+        "AllReduce: 4 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..0}",
+    )
+    assert used.algorithm == "NVLS SIMPLE"
+    assert used.algorithms == {"all_reduce": "NVLS SIMPLE", "all_gather": "RING SIMPLE"}
+
+
+@pytest.mark.parametrize(
+    ("way", "between", "within"),
+    [
+        ("Channel 00 : 15[c1000] -> 0[7000] [receive] via NET/IB/0", ("NET/IB",), ()),  # 2.10
+        ("Channel 03/0 : 8[0] -> 0[0] [send] via NET/AWS Libfabric/2/GDRDMA", ("NET/AWS Libfabric/GDRDMA",), ()),
+        ("Channel 03/1 : 8[0] -> 0[0] [send] via NET/IB/9(12)/GDRDMA(PCI)/Shared", ("NET/IB/GDRDMA(PCI)",), ()),
+        ("CollNet 00/0 : 3 [send] via COLLNET/SHARP/0/GDRDMA", ("COLLNET/SHARP/GDRDMA",), ()),
+        ("Channel 00 : 0[7000] -> 1[f000] via direct shared memory", (), ("SHM/direct",)),  # 2.10
+        ("Channel 00 : 0[0] -> 1[1] via SHM/direct/CE", (), ("SHM/direct/CE",)),
+        ("Channel 00/0 : 0[0] -> 1[1] via P2P/direct pointer/read", (), ("P2P/direct pointer/read",)),
+        ("Channel 00/0 : 0[0] -> 2[2] via P2P/indirect/1[1]", (), ("P2P/indirect",)),
+        ("Channel 00/0 : 0[0] -> 4[0] via P2P/MNNVL", (), ("P2P/MNNVL",)),
+    ],
+)
+def test_the_path_of_a_channel_is_read_whole(way, between, within):
+    """Names of plugins have blanks; the number of the port and of the proxy do not count."""
+    used = told(way)
+    assert (used.between_nodes, used.within_node) == (between, within)
+
+
+@pytest.mark.parametrize(
+    ("written", "ports"),
+    [
+        ("[0]mlx5_0:1/IB [1]mlx5_1:1/IB ; OOB ib0:10.4.0.1<0>", ("mlx5_0:1/IB", "mlx5_1:1/IB")),  # 2.10
+        (
+            "[0]mlx5_0:1/RoCE [2]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [RO]; OOB eth0:10.0.0.1<0>",
+            ("mlx5_0:1/RoCE", "mlx5_1:1/RoCE"),
+        ),  # 2.21: two ports merged
+        ("[0]mlx5_0:1:2:1/IB [1]mlx5_1:1::3/IB [RO]; OOB eth0:10.0.0.1<0>", ("mlx5_0:1/IB", "mlx5_1:1/IB")),  # 2.30
+    ],
+)
+def test_the_ports_of_infiniband(written, ports):
+    """Merged ports, rails and planes are those of the same adapters."""
+    assert told(f"NET/IB : Using {written}", "Using network IB").ports == ports
+
+
+def test_a_plugin_lists_its_ports_with_what_they_can():
+    """A plugin has no line of its ports, but NCCL asks each whether it reaches the memory of GPUs."""
+    used = told(
+        "NET/OFI Initializing aws-ofi-nccl 1.16.0",
+        "NET/AWS Libfabric : GPU Direct RDMA Enabled for HCA 0 'rdmap79s0-rdm'",
+        "NET/AWS Libfabric : GPU Direct RDMA Disabled for HCA 1 'rdmap80s0-rdm'",
+        "Assigned NET plugin AWS Libfabric to comm",
+    )
+    assert (used.network, used.ports) == ("AWS Libfabric", ("rdmap79s0-rdm", "rdmap80s0-rdm"))
+    assert (used.gpudirect_ports, used.other_ports) == (("rdmap79s0-rdm",), ("rdmap80s0-rdm",))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
+        "NET/Plugin : Plugin load returned 2 : libfabric.so.1: cannot open shared object file",
+        "NET/Plugin: Could not find: libnccl-net.so",
+        "Failed to initialize NET plugin AWS Libfabric",
+    ],
+)
+def test_why_a_plugin_was_not_loaded(line):
+    """Kept as it is said."""
+    assert told(line, "Using network Socket").lost_plugin == line
+
+
+def test_what_switches_and_racks_do():
+    """NVLS is there or not, with its channels; NVLink may join nodes; a ring may go by way of another GPU."""
+    used = told(
+        "NVLS multicast support is available on dev 0",
+        "comm 0x55 rank 0 nRanks 72 nNodes 1 localRanks 72 localRank 0 MNNVL 1",
+        "24 coll channels, 24 collnet channels, 16 nvls channels, 32 p2p channels, 2 p2p channels per peer",
+        "Connected all rings, use ring PXN 1 GDR 1",
+    )
+    assert (used.nvls, used.nvls_channels, used.channels) == ("available", 16, 24)
+    assert used.is_rack
+    assert used.is_proxied
+    lacking = told(
+        "NVLS multicast support is not available on dev 3",
+        "MNNVL 0 cliqueId 0 cliqueSize 1 cliqueRank 0",
+        "16 coll channels, 0 nvls channels, 16 p2p channels, 16 p2p channels per peer",  # 2.17 to 2.19
+    )
+    assert (lacking.nvls, lacking.nvls_channels, lacking.channels) == ("not available", 0, 16)
+    assert not lacking.is_rack
 
 
 def test_a_log_that_tells_nothing():

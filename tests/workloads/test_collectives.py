@@ -322,3 +322,18 @@ def test_started_by_hand_without_variables_it_says_what_is_lacking(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["collectives.py"])
     with pytest.raises(SystemExit, match="RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT not set"):
         collectives.main()
+
+
+def test_of_thousands_of_channels_the_log_keeps_each_path_and_every_algorithm(tmp_path):
+    """What NCCL says after the channels of an all-to-all over many ranks is still there; the file is not."""
+    log = tmp_path / "nccl"
+    said = [
+        f"n1:7:9 [0] NCCL INFO Channel {channel:02d}/1 : 0[0] -> {peer}[0] [send] via NET/IB/{channel % 8}/GDRDMA"
+        for peer in range(1, 512)
+        for channel in range(16)
+    ]
+    tuning = "n1:7:9 [0] NCCL INFO AllReduce: 4096 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..15}"
+    log.write_text("\n".join([*said, "n1:7:9 [0] NCCL INFO unheard", tuning]) + "\n")
+    kept = collectives.nccl_lines(str(log))
+    assert kept == [*said[:8], tuning]
+    assert not log.exists()
