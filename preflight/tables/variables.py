@@ -19,7 +19,7 @@ NEAR_ONLY = ("TORCH_",)
 # Those of plugins, test programs, builds and images; NCCL itself reads none of them.
 STRANGERS = re.compile(
     r"NCCL_(TESTS_|GPUDIRECTTCPX|FASTRAK|UCX_|SHARP_|OFI_|SHIMNET_|INSPECTOR_|MSCCL|NET_PLUGIN_|TUNER_|PROFILER_|GIB_"
-    r"|VERSION|HOME|ROOT|PATH|DIR|LIB|INCLUDE|INC|BUILD|DOCKER|PACKAGE|PLUGIN|COLLTRACE|CTRAN|SPCX|RCCL|EP_)"
+    r"|VERSION|HOME|ROOT|PATH|DIR|LIB|INCLUDE|INC|BUILD|DOCKER|PACKAGE|PLUGIN|COLLTRACE|CTRAN|SPCX|RCCL|EP_|DYNAMIC_|FLAGCX_|TIMEOUT$)"
 )
 # What writes a variable that sets a node apart, or that its own launcher sets for each node.
 OF_A_NODE = re.compile(

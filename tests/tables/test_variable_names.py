@@ -7,6 +7,7 @@ import re
 import pytest
 
 from preflight.tables.variable_names import NCCL_ROWS, OTHER_ROWS, ROWS, TORCH_ROWS
+from tests.bench.nccl_names import disagreements, names_in, newest_tags, spans
 
 
 def test_rows_are_sound():
@@ -60,3 +61,16 @@ def test_only_what_tells_a_node_from_the_others_may_differ():
     assert ROWS["NCCL_SOCKET_IFNAME"].may_differ
     assert ROWS["NCCL_SOCKET_FAMILY"].must_agree
     assert not ROWS["NCCL_DEBUG"].may_differ
+
+
+def test_names_are_drawn_from_nccls_sources():
+    """Parameters and environment look-ups of a source, told by the versions that have them, against the table."""
+    old = names_in('NCCL_PARAM(IbTimeout, "IB_TIMEOUT", 20);\n  env = ncclGetEnv("NCCL_SOCKET_IFNAME");\n')
+    new = names_in('NCCL_PARAM(IbTimeout, "IB_TIMEOUT", 20);\nNCCL_PARAM(X, "MADE_UP", 1);\nINFO("NCCL_TEXT");\n')
+    found = spans({"2.18": old, "2.30": new})
+    assert found["NCCL_IB_TIMEOUT"] == ("2.18", "2.30")
+    assert disagreements(found) == ["NCCL_MADE_UP: read by 2.30 to 2.30, and not in the table"]
+    assert newest_tags(["v2.17.1-1", "v2.18.1-1", "v2.18.6-1", "v2.30.7-1"]) == {
+        "2.18": "v2.18.6-1",
+        "2.30": "v2.30.7-1",
+    }

@@ -57,6 +57,27 @@ def variables_fit_the_nodes(files: LaunchFiles, cluster: Cluster) -> Iterable[Fi
                 yield fail("variables_fit_the_nodes", message, value.where, nodes=tuple(without))
 
 
+def adapters_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """An entry of NCCL_IB_HCA that matches no adapter of any node is a slip, and does nothing."""
+    sources = [plan.environment for plan in files.plans] + [variables for _, variables in files.variables]
+    for value in {id(held): held for held in (source.get("NCCL_IB_HCA") for source in sources)}.values():
+        if not isinstance(value, Sourced) or not value.value.strip():
+            continue
+        missing = []
+        for node in cluster:
+            try:
+                if node.rdma.devices:
+                    missing.append(set(fabric.unmatched(node.rdma, value.value.strip())))
+            except FactMissing:
+                continue
+        nowhere = sorted(set.intersection(*missing)) if missing else []
+        everything = selection.parse_patterns(value.value.strip()).entries
+        if nowhere and len(nowhere) < len(everything) + value.value.strip().startswith("^"):
+            message = f"{', '.join(nowhere)} of NCCL_IB_HCA={value.value} is no adapter of any node"
+            message += _has(cluster.nodes[0], "NCCL_IB_HCA")
+            yield warn("adapters_are_adapters", message, value.where)
+
+
 def _has_gid(node: NodeFacts, text: str) -> bool:
     ports = [hca.port for hca in fabric.hcas(node.rdma) if hca.is_active and hca.port.link_layer == "Ethernet"]
     if not ports or not text.isascii() or not text.isdigit():
@@ -172,6 +193,7 @@ def _from_conf(node: NodeFacts, name: str) -> bool:
 
 RULES = (
     variables_fit_the_nodes,
+    adapters_are_there,
     hostfile_is_the_hosts,
     precision_fits_gpus,
     deepspeed_finds_python,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 
@@ -11,89 +10,21 @@ from preflight.launch.launchers.deepspeed import DEEPSPEED
 from preflight.launch.launchers.slurm import SRUN
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.ledger.findings import Finding
+from preflight.tables import variables as table
+from preflight.tables.variable_names import ROWS
 
-NCCL = frozenset(
+# What these hold is only logged, or taken for the default: the job runs all the same.
+HARMLESS = frozenset(
     words(
         """
-    ALGO ALGO_SEQUENCE ALLOC_P2P_NET_LL_BUFFERS BLOCKING_WAIT BUFFSIZE CGA_CLUSTER_SIZE
-    CHECK_POINTERS CHECKS_DISABLE COLLNET_ENABLE COLLNET_NODE_THRESHOLD COMM_BLOCKING COMM_ID
-    COMM_SPLIT_SHARE_RESOURCES COMM_SHRINK_SHARE_RESOURCES CONF_FILE CONNECT_ROUND_ROBIN
-    CREATE_THREAD_CONTEXT CROSS_NIC CTA_POLICY CUMEM_ENABLE CUMEM_HOST_ENABLE CUDA_PATH DEBUG
-    DEBUG_FILE DEBUG_SUBSYS DEBUG_TIMESTAMP_FORMAT DEBUG_TIMESTAMP_LEVELS DEBUG_SKIP_FILES
-    DMABUF_ENABLE ENABLE_VERSION_CHECK GDRCOPY_ENABLE GDRCOPY_FIFO_ENABLE GDRCOPY_FLUSH_ENABLE
-    GDRCOPY_SYNC_ENABLE GDR_FLUSH_DISABLE GRAPH_DUMP_FILE GRAPH_FILE GRAPH_MIXING_SUPPORT
-    GRAPH_REGISTER HOSTID IB_ADAPTIVE_ROUTING IB_ADDR_FAMILY IB_ADDR_RANGE IB_AR_THRESHOLD
-    IB_CUDA_SUPPORT IB_DATA_DIRECT IB_DISABLE IB_ECE_ENABLE IB_FIFO_TC IB_GDR_LEVEL IB_GID_INDEX
-    IB_HCA IB_IS_GLOBAL IB_MERGE_NICS IB_MERGE_VFS IB_OOO_RQ IB_MQP_RETRY_ALL
-    IB_MQP_RETRY_SLEEP_MSEC IB_PCI_RELAXED_ORDERING IB_PKEY IB_PREPOST_RECEIVE_WORK_REQUESTS
-    IB_QPS_PER_CONNECTION IB_RETRY_CNT IB_RETURN_ASYNC_EVENTS IB_ROCE_VERSION_NUM IB_SL
-    IB_SPLIT_DATA_ON_QPS IB_TC IB_TIMEOUT IB_USE_INLINE IB_WARN_RAIL_LOCAL IGNORE_CPU_AFFINITY
-    IGNORE_DISABLED_P2P LAUNCH_MODE LAUNCH_ORDER_IMPLICIT LAUNCH_RACE_FATAL LL128_BUFFSIZE
-    LL128_NTHREADS LL_BUFFSIZE LOCAL_REGISTER L1_SHARED_MEMORY_CARVEOUT MAX_CTAS MAX_NCHANNELS
-    MAX_NRINGS MAX_P2P_NCHANNELS MEM_SYNC_DOMAIN MIN_CTAS MIN_NCHANNELS MIN_NRINGS
-    MIN_P2P_NCHANNELS MNNVL_CLIQUE_ID MNNVL_ENABLE MNNVL_UUID NCHANNELS_PER_NET_PEER NET
-    NETDEVS_POLICY NET_DISABLE_INTRA NET_FORCE_FLUSH NET_FORCE_MERGE NET_GDR_C2C NET_GDR_LEVEL
-    NET_GDR_READ NET_MERGE_LEVEL NET_OPTIONAL_RECV_COMPLETION NET_OVERHEAD NET_PLUGIN
-    NET_RETRY_COUNT NET_SHARED_BUFFERS NET_SHARED_COMMS NSOCKS_PERTHREAD NTHREADS NVB_DISABLE
-    NVB_PRECONNECT NVLS_CHUNKSIZE NVLS_ENABLE NVLS_NCHANNELS NVLSTREE_MAX_CHUNKSIZE NVTX_DISABLE
-    OOB_NET_ENABLE OOB_NET_IFNAME P2P_DIRECT_DISABLE P2P_DISABLE P2P_LEVEL P2P_LL_THRESHOLD
-    P2P_NET_CHUNKSIZE P2P_NVL_CHUNKSIZE P2P_PCI_CHUNKSIZE P2P_PXN_LEVEL P2P_READ_ENABLE
-    P2P_USE_CUDA_MEMCPY PARALLEL_INIT PROFILER_PLUGIN PROGRESS_APPENDOP_FREQ PROTO
-    PROXY_APPEND_BATCH_SIZE PROXY_DUMP_SIGNAL PXN_C2C PXN_DISABLE RAS_ADDR RAS_ENABLE
-    RAS_TIMEOUT_FACTOR REPORT_CONNECT_PROGRESS RUNTIME_CONNECT SET_CPU_STACK_SIZE SET_STACK_SIZE
-    SET_THREAD_NAME SHARP_DISABLE SHARP_GROUP_SIZE_THRESH SHARP_MAX_COMMS SHIMNET_COLLNET
-    SHM_DISABLE SHM_LOCALITY SHM_USE_CUDA_MEMCPY SHM_MEMCPY_MODE SINGLE_RING_THRESHOLD
-    SINGLE_PROC_MEM_REG_ENABLE SOCKET_FAMILY SOCKET_IFNAME SOCKET_INLINE SOCKET_MIN_TASKSIZE
-    SOCKET_NTHREADS SOCKET_POLL_TIMEOUT_MSEC SOCKET_RETRY_CNT SOCKET_RETRY_SLEEP_MSEC
-    SOCKET_TIMEOUT SOCKET_DISABLE STORE_ORDER_MAX_LEVEL SYM_CTAS SYM_KERNEL THREAD_THRESHOLDS
-    TOPO_DUMP_FILE TOPO_DUMP_FILE_RANK TOPO_FILE TREE_THRESHOLD TUNER_CONFIG_FILE TUNER_PLUGIN
-    UID_STAGGER_RATE UID_STAGGER_THRESHOLD UNPACK_ENABLE USE_COMM_SHARED_RESOURCES
-    WARN_ENABLE_DEBUG_INFO WIN_ENABLE WIN_STRIDE WORK_ARGS_BYTES WORK_FIFO_BYTES WORK_FIFO_DEPTH
+    NCCL_DEBUG NCCL_DEBUG_SUBSYS NCCL_SOCKET_FAMILY TORCH_CPP_LOG_LEVEL GLOO_LOG_LEVEL OMP_NUM_THREADS
+    CUDA_LAUNCH_BLOCKING
     """
     )
 )
-# Read by torch, and by plugins of clouds under NCCL's prefix.
-OTHERS = (
-    "ASYNC_ERROR_HANDLING",
-    "BLOCKING_WAIT",
-    "DESYNC_DEBUG",
-    "TIMEOUT",
-    "HOME",
-    "ROOT",
-    "VERSION",
-    "LIB_DIR",
-    "INCLUDE_DIR",
-)
-PLUGINS = (
-    "NCCL_FASTRAK_",
-    "NCCL_GPUDIRECTTCPX_",
-    "NCCL_DYNAMIC_",
-    "NCCL_TESTS",
-    "NCCL_FLAGCX_",
-    "NCCL_TUNER_",
-    "NCCL_OFI_",
-    "NCCL_BUILD",
-    "NCCL_PATH",
-    "NCCL_NVLS_",
-    "NCCL_MSCCL",
-    "NCCL_GIN_",
-    "NCCL_UCX_",
-    "NCCL_PROFILE",
-)
-ONE_OR_NIL = frozenset(
-    words("IB_DISABLE P2P_DISABLE SHM_DISABLE NET_DISABLE_INTRA NVB_DISABLE PXN_DISABLE CHECKS_DISABLE")
-)
-LEVELS = {
-    "DEBUG": frozenset({"VERSION", "WARN", "INFO", "TRACE", "ABORT", "NONE", ""}),
-    "SOCKET_FAMILY": frozenset({"AF_INET", "AF_INET6", ""}),
-}
-WHOLE = frozenset(
-    words(
-        """
-    IB_GID_INDEX IB_TIMEOUT IB_RETRY_CNT IB_TC IB_SL SOCKET_NTHREADS NSOCKS_PERTHREAD
-    MIN_NCHANNELS MAX_NCHANNELS IB_QPS_PER_CONNECTION
-    """
-    )
+# Of a single process, which a launcher may give to each as it likes, or that another rule judges.
+JUDGED_ELSEWHERE = frozenset(
+    words("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK CUDA_VISIBLE_DEVICES")
 )
 RISKY = {
     "NCCL_IB_USE_INLINE": "freezes small messages on some adapters",
@@ -121,8 +52,15 @@ def _judged(variables: Mapping[str, Field[str]], *, several: bool) -> Iterable[F
         if not isinstance(value, Sourced):
             continue
         text = value.value.strip()
-        if name.startswith("NCCL_"):
-            yield from _nccl(name, value, text, several=several)
+        yield from _by_table(name, value)
+        if name in ("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA") and re.search(r"\s", text):
+            message = f"{name}={value.value!r}: NCCL keeps blanks, and no device has one in its name"
+            fix = f"{name}={re.sub(r'[ ,]+', ',', text)}"
+            yield fail("variables_have_values_that_count", message, value.where, fix=fix)
+        elif name == "NCCL_SOCKET_IFNAME" and several and text.lstrip("=") == "lo":
+            yield _leads_home(name, value)
+        elif name == "NCCL_IB_HCA":
+            yield from _netdevs(value)
         elif name == "GLOO_SOCKET_IFNAME" and re.search(r"[\^=\s]", value.value):
             message = f"GLOO_SOCKET_IFNAME={value.value}: Gloo takes exact names only, no ^, = or blanks"
             yield fail("variables_have_values_that_count", message, value.where, fix="GLOO_SOCKET_IFNAME=eth0")
@@ -135,40 +73,47 @@ def _judged(variables: Mapping[str, Field[str]], *, several: bool) -> Iterable[F
             yield warn("cuda_launches_do_not_block", message, value.where, fix="unset CUDA_LAUNCH_BLOCKING")
 
 
-def _nccl(name: str, value: Sourced[str], text: str, *, several: bool) -> Iterable[Finding]:
-    short = name.removeprefix("NCCL_")
-    if short not in NCCL and short not in OTHERS and not name.startswith(PLUGINS):
-        close = difflib.get_close_matches(short, NCCL, 1, 0.75)
-        hint = f"; meant is NCCL_{close[0]}" if close else ""
-        message = f"{name} is no variable that NCCL reads{hint}"
-        yield warn(
-            "nccl_variables_are_known",
-            message,
-            value.where,
-            fix=f"NCCL_{close[0]}={text}" if close else f"unset {name}",
-        )
-        return
-    if name in RISKY and text not in ("", "0"):
+def _by_table(name: str, value: Sourced[str]) -> Iterable[Finding]:
+    """What the table of variables says: a name that nothing reads, a value that is not taken, a switch that harms."""
+    text = value.value.strip()
+    unknown = table.unknown(name) if name.startswith(table.CLOSED) else ""
+    if unknown and text:
+        near = table.nearest(name)
+        fix = f"{near}={text}" if near else f"unset {name}"
+        yield warn("nccl_variables_are_known", unknown, value.where, fix=fix)
+    elif name in RISKY and text not in ("", "0"):
         yield warn("nccl_variables_are_safe", f"{name}={text} {RISKY[name]}", value.where, fix=f"unset {name}")
-    if short in LEVELS and text.upper() not in LEVELS[short]:
-        wanted = ", ".join(sorted(level for level in LEVELS[short] if level))
-        yield warn("variables_have_values_that_count", f"{name}={text}; NCCL knows {wanted}", value.where)
-    elif short in ONE_OR_NIL and not re.fullmatch(r"-?\d*", text):
-        yield fail(
-            "variables_have_values_that_count",
-            f"{name}={text}; NCCL reads a number: 0 or 1",
-            value.where,
-            fix=f"{name}=1",
-        )
-    elif short in WHOLE and not re.fullmatch(r"-?\d*", text):
-        yield fail("variables_have_values_that_count", f"{name}={text}; NCCL reads a number", value.where)
-    elif short == "SOCKET_IFNAME" and re.search(r"\s", text):
-        message = f"{name}={value.value!r}: NCCL keeps blanks, and no interface has one in its name"
-        yield fail(
-            "variables_have_values_that_count", message, value.where, fix=f"{name}={re.sub(r'[ ,]+', ',', text)}"
-        )
-    elif short == "SOCKET_IFNAME" and several and text.lstrip("=") == "lo":
-        yield _leads_home(name, value)
+    refused = "" if name in JUDGED_ELSEWHERE else table.refused(name, text)
+    if refused:
+        tell = warn if name in HARMLESS else fail
+        yield tell("variables_have_values_that_count", refused, value.where, fix=_possible(name, text))
+
+
+def _possible(name: str, text: str) -> str:
+    """The assignment that was most likely meant, "" where nothing tells."""
+    kind = ROWS[name].kind
+    switched = {"true": "1", "yes": "1", "on": "1", "false": "0", "no": "0", "off": "0"}.get(text.lower())
+    if switched is not None and not kind.refuses(switched):
+        return f"{name}={switched}"
+    if re.fullmatch(r"\d{1,9}", text) and kind.low is not None and kind.high is not None:
+        return f"{name}={min(max(int(text), kind.low), kind.high)}"
+    return f"unset {name}"
+
+
+# Interfaces of the kernel, as systemd names them; adapters are mlx5_0, bnxt_re1, irdma0, rocep1s0, ibp24s0.
+NETDEV = re.compile(r"(eth|en[ospx]|bond|ib|br-?|docker|veth|wlan|wl[ospx]|team|vlan)\d\w*(\.\d+)?(:\d+)?")
+
+
+def _netdevs(value: Sourced[str]) -> Iterable[Finding]:
+    """NCCL_IB_HCA names adapters; an interface's name there chooses no adapter, or excludes none."""
+    entries = [entry for entry in value.value.strip().lstrip("^=").split(",") if entry]
+    odd = [entry for entry in entries if NETDEV.fullmatch(entry)]
+    if not odd or any(re.match(r"ibp\d|ibs\d", entry) for entry in odd):
+        return
+    what = "excludes no adapter" if value.value.strip().startswith("^") else "chooses no adapter"
+    message = f"{', '.join(odd)} in NCCL_IB_HCA={value.value} is an interface's name: it {what}"
+    tell = fail if len(odd) == len(entries) and not value.value.strip().startswith("^") else warn
+    yield tell("adapters_are_adapters", message, value.where, fix="NCCL_IB_HCA=mlx5_0, as `ibv_devices` lists them")
 
 
 def _leads_home(name: str, value: Sourced[str]) -> Finding:

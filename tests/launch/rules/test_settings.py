@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.launch.nodes import cluster, cluster_of, node
-from tests.launch.samples import DEEPSPEED, HOSTFILE, config, failed, pair, rules, torchrun
+from tests.launch.samples import DEEPSPEED, HOSTFILE, config, failed, judged, pair, rules, torchrun
 
 HOSTS = HOSTFILE.replace("worker-", "node")
 
@@ -36,6 +36,17 @@ def test_variables_that_fit(line):
 def test_variables_that_fit_nothing(line):
     """No such interface, adapter or row."""
     assert failed(with_variable(line), cluster(hcas=("mlx5_0",))) == ["variables_fit_the_nodes"]
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [("mlx5_0,mlxl5_7", "mlxl5_7"), ("^mlx5_9", "mlx5_9"), ("^efa_9", "efa_9"), ("mlx5_0,mlx5_1", "")],
+)
+def test_entries_that_name_no_adapter(value, named):
+    """One slip in a list, or in what is excluded, is named; what is there is silent."""
+    found = judged(with_variable(f"NCCL_IB_HCA={value}"), cluster(hcas=("mlx5_0", "mlx5_1")))
+    assert [finding.check for finding in found] == ["launch.adapters_are_adapters"] * bool(named)
+    assert not named or found[0].message.startswith(f"{named} of NCCL_IB_HCA")
 
 
 def test_hostfiles_against_hosts_and_gpus():

@@ -11,7 +11,9 @@ from tests.launch.samples import DEEPSPEED, HOSTFILE, exports, failed, judged, r
     "line",
     ["NCCL_DEBUG=INFO", "NCCL_IB_GID_INDEX=3", "NCCL_SOCKET_IFNAME=^docker,lo", "NCCL_SOCKET_IFNAME==eth0",
      "GLOO_SOCKET_IFNAME=eth0,eth1", "NCCL_ASYNC_ERROR_HANDLING=1", "NCCL_IB_HCA=mlx5_0:1", "CUDA_LAUNCH_BLOCKING=0",
-     "NCCL_IB_DISABLE=0", "NCCL_DEBUG_SUBSYS=ALL"],
+     "NCCL_IB_DISABLE=0", "NCCL_DEBUG_SUBSYS=ALL", "NCCL_IB_TIMEOUT=22", "NCCL_IB_RETRY_CNT=7", "NCCL_IB_TC=-1",
+     "NCCL_IB_GID_INDEX=", "NCCL_P2P_LEVEL=NVL", "NCCL_IB_HCA=^mlx5_bond_0", "NCCL_IB_HCA=ibp24s0,ibp25s0",
+     "NCCL_NET_PLUGIN=none", "NCCL_FASTRAK_IFNAME=eth1,eth2", "NCCL_TIMEOUT=1800"],
 )  # fmt: skip
 def test_right_variables_are_silent(line):
     """Values as NCCL, torch and Gloo read them."""
@@ -31,6 +33,17 @@ def test_right_variables_are_silent(line):
         ("GLOO_SOCKET_IFNAME=lo", "interface_leads_to_other_nodes"),
         ("CUDA_LAUNCH_BLOCKING=1", "cuda_launches_do_not_block"),
         ("NCCL_IB_USE_INLINE=1", "nccl_variables_are_safe"),
+        ("NCCL_IB_TIMEOUT=50", "variables_have_values_that_count"),
+        ("NCCL_IB_RETRY_CNT=13", "variables_have_values_that_count"),
+        ("NCCL_IB_TC=300", "variables_have_values_that_count"),
+        ("NCCL_NET_GDR_LEVEL=NEAR", "variables_have_values_that_count"),
+        ("NCCL_ALGO=Star", "variables_have_values_that_count"),
+        ("TORCH_NCCL_BLOCKING_WAIT=maybe", "variables_have_values_that_count"),
+        ("NCCL_SOCKET_TIMEOUT=600", "nccl_variables_are_known"),
+        ("TORCH_NCCL_ASYNC_ERROR_HANDLNG=1", "nccl_variables_are_known"),
+        ("NCCL_IB_HCA=eth0", "adapters_are_adapters"),
+        ("NCCL_IB_HCA=^bond0", "adapters_are_adapters"),
+        ("NCCL_IB_HCA='mlx5_0, mlx5_1'", "variables_have_values_that_count"),
     ],
 )
 def test_wrong_variables_are_told_at_their_line(line, rule):
@@ -72,3 +85,10 @@ def test_what_pdsh_leaves_behind():
     files = {"hostfile": HOSTFILE, "run.sh": "export GLOO_SOCKET_IFNAME=eth0\n" + DEEPSPEED}
     assert rules(files) == ["deepspeed_hands_variables_on"]
     assert rules({**files, ".deepspeed_env": "GLOO_SOCKET_IFNAME=eth0\n"}) == []
+
+
+def test_a_value_out_of_range_is_corrected():
+    """The nearest value that the library takes, or the digit of a word."""
+    for line, fix in (("NCCL_IB_TIMEOUT=50", "NCCL_IB_TIMEOUT=31"), ("NCCL_IB_DISABLE=true", "NCCL_IB_DISABLE=1")):
+        (found,) = judged({"n.sh": f"export {line}\n" + torchrun()})
+        assert found.fix == fix
