@@ -14,6 +14,8 @@ def test_memlock_is_enough_for_rdma(node, settings):
     """
     if not node.rdma.active_ports():
         raise NotApplicable("no active RDMA port on this node")
+    if node.without_rdma():
+        raise NotApplicable(node.without_rdma())
     limit, wanted = node.limits.memlock_soft_bytes, settings.limits.memlock_min_bytes
     assert limit == "unlimited" or limit >= wanted, (
         f"memlock: {limit} bytes in this {node.identity.context} session; wanted at least {wanted}"

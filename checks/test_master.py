@@ -31,6 +31,8 @@ def test_address_belongs_to_the_first_node(cluster):
     first = cluster.first
     given, addresses = _address(first), first.peers.addresses_of_master()
     if cluster.has_peers and first.calls_itself(given) and first.identity.is_named_loopback:
+        if first.backend == "nccl":
+            return  # rank 0 listens on every address, and the next check asks where the others look for it
         raise BlockedBy("names.own_hostname_is_not_loopback", nodes=[first.name])
     if not first.network.holds_any(addresses, reachable=cluster.has_peers):
         owners = [node.name for node in cluster if node.network.holds_any(addresses, reachable=True)]
@@ -78,7 +80,7 @@ def test_first_node_knows_the_address_for_its_own(cluster):
     given, addresses = _address(first), first.peers.addresses_of_master()
     if first.calls_itself(given) or not first.network.holds_any(addresses, reachable=True):
         return  # recognised by its name, or the business of the checks above
-    if first.identity.is_named_loopback:
+    if first.identity.is_named_loopback and first.backend != "nccl":
         raise BlockedBy("names.own_hostname_is_not_loopback", nodes=[first.name])
     own = first.identity.hostname_addresses
     if not set(own) & set(addresses):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from preflight.errors import Blame, BlameMany, BlockedBy
+from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
 
 LOCAL = ("localhost", "localhost4", "localhost6", "ip6-localhost")
 NOT_LOCALHOST = "names.own_hostname_is_not_localhost"
@@ -21,8 +21,9 @@ def test_own_hostname_is_not_localhost(node, cluster):
 def test_own_hostname_is_not_loopback(cluster):
     """A node's own hostname, asked on that node, does not resolve to a loopback address.
 
-    gloo asks gethostbyname(gethostname()) and offers the answer to its peers: with 127.0.1.1, Debian's default,
-    they connect to themselves and the job hangs. Only GLOO_SOCKET_IFNAME keeps gloo from asking.
+    gloo takes the first address of the node's own hostname and offers it to its peers: with 127.0.1.1, Debian's
+    default, they connect to themselves and the job hangs. Only GLOO_SOCKET_IFNAME keeps gloo from asking. NCCL never
+    asks; there it is a warning, for the groups on CPUs that many programs make beside it.
     Fix: in /etc/hosts of the nodes named, replace `127.0.1.1 <hostname>` by `<address of the node> <hostname>`.
     """
     cluster.needs_peers()
@@ -38,7 +39,8 @@ def test_own_hostname_is_not_loopback(cluster):
             fix = f"in /etc/hosts of {nodes[0].name}, replace `{address} {name}` by `{right} {name}`"
         if nodes:
             message = f"the node's own hostname resolves to {address} there, which no peer can reach"
-            blames.append(Blame(message, nodes=[node.name for node in nodes], fix=fix))
+            named = [node.name for node in nodes]
+            blames.append(Blame(message, nodes=named, fix=fix, is_advisory=nodes[0].backend == "nccl"))
     if blames:
         raise BlameMany(blames)
 
@@ -47,17 +49,25 @@ def test_own_hostname_is_an_address_of_the_node(node, cluster):
     """A node's own hostname resolves, on that node, to an address that one of its interfaces has.
 
     gloo binds to that address: a stale entry of /etc/hosts or DNS, or none, sends it to loopback and the job hangs.
+    NCCL never asks; there it is a warning, for the groups on CPUs that many programs make beside it.
     Fix: on the nodes named, `getent hosts $(hostname)` must print an address that `ip -br address` lists.
     """
     cluster.needs_peers()
     if node.value("GLOO_SOCKET_IFNAME"):
         return
     if node.identity.is_named_loopback:
-        raise BlockedBy(NOT_LOCALHOST if _is_local(node) else "names.own_hostname_is_not_loopback")
+        if _is_local(node):
+            raise BlockedBy(NOT_LOCALHOST)
+        if node.backend == "nccl":
+            raise NotApplicable("the node's own hostname is a loopback address there, and NCCL never asks for it")
+        raise BlockedBy("names.own_hostname_is_not_loopback")
     addresses = node.identity.hostname_addresses
-    assert addresses, "the node's own hostname does not resolve there"
-    message = f"{node.identity.hostname} is {', '.join(addresses)}"
-    assert node.network.holds_any(addresses), f"the node's own hostname {message}, which no interface there has"
+    message = f"{node.identity.hostname} is {', '.join(addresses)}, which no interface there has"
+    if not addresses:
+        message = "does not resolve there"
+    if not addresses or not node.network.holds_any(addresses):
+        words = f"the node's own hostname {message}"
+        raise Blame(words, nodes=[node.name], is_advisory=node.backend == "nccl")
 
 
 def test_hostnames_are_unique(cluster):
@@ -219,4 +229,8 @@ def _is_local(node):
 
 def _address_for_gloo(node):
     """What gloo will offer to its peers where GLOO_SOCKET_IFNAME is not set; "" where it will not ask."""
-    return "" if node.value("GLOO_SOCKET_IFNAME") else node.identity.own_address
+    if node.value("GLOO_SOCKET_IFNAME"):
+        return ""
+    if node.backend == "nccl" and not node.identity.hostname_addresses:
+        return ""  # a warning of the check below, and no reason to leave this one open
+    return node.identity.own_address

@@ -95,14 +95,16 @@ class NotMeasured(PreflightError):
 class Blame(PreflightError, AssertionError):
     """What a check measured does not hold, because of the nodes named.
 
-    ``fix`` is one command or sentence; an empty one means the ``Fix:`` of the check's docstring.
+    ``fix`` is one command or sentence; an empty one means the ``Fix:`` of the check's docstring. ``is_advisory`` makes
+    it a warning though the check is not advisory: where this job can live with it.
     """
 
-    def __init__(self, message: str, *, nodes: Iterable[str], fix: str = "") -> None:
+    def __init__(self, message: str, *, nodes: Iterable[str], fix: str = "", is_advisory: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.nodes = tuple(nodes)
         self.fix = fix
+        self.is_advisory = is_advisory
 
 
 class BlameMany(PreflightError, AssertionError):
@@ -127,7 +129,8 @@ class BlameMany(PreflightError, AssertionError):
 def _merged(blames: list[Blame], nodes: list[str]) -> Blame:
     messages = dict.fromkeys(blame.message for blame in blames)
     fixes = dict.fromkeys(blame.fix for blame in blames if blame.fix)
-    return Blame("; ".join(messages), nodes=nodes, fix="; ".join(fixes))
+    is_advisory = all(blame.is_advisory for blame in blames)
+    return Blame("; ".join(messages), nodes=nodes, fix="; ".join(fixes), is_advisory=is_advisory)
 
 
 class Interrupted(KeyboardInterrupt):

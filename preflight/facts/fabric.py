@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal
 
 from preflight.errors import FactMissing
-from preflight.facts.selection import parse_patterns
+from preflight.facts.selection import Patterns, parse_patterns
 from preflight.facts.subjects.gpu import NOT_REPORTED
 from preflight.facts.subjects.network import Network
 from preflight.facts.subjects.rdma import Gid, Rdma, RdmaDevice, RdmaPort
@@ -90,6 +90,20 @@ def unmatched(rdma: Rdma, value: str) -> tuple[str, ...]:
     patterns = parse_patterns(value)
     written = [entry.name if entry.port is None else f"{entry.name}:{entry.port}" for entry in patterns.entries]
     return tuple(entry for entry in written if not chosen_hcas(rdma, "=" * patterns.is_exact + entry))
+
+
+def asked_for_in_vain(rdma: Rdma, value: str) -> tuple[Hca, ...]:
+    """The ports that entries of NCCL_IB_HCA take of which none is active; none where it says what to leave out.
+
+    ``mlx5_0`` takes both ports of that adapter, and is served where one of them is active.
+    """
+    patterns = parse_patterns(value)
+    found: list[Hca] = []
+    for entry in () if patterns.is_exclusion else patterns.entries:
+        one = Patterns((entry,), is_exclusion=False, is_exact=patterns.is_exact)
+        taken = [hca for hca in hcas(rdma) if one.accepts(hca.device, hca.port.number)]
+        found += [] if any(hca.is_active for hca in taken) else taken
+    return tuple({hca.name: hca for hca in found}.values())
 
 
 def taken_by_prefix(rdma: Rdma, value: str) -> dict[str, tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,6 +27,13 @@ from preflight.facts.subjects.trust import Trust
 from preflight.facts.value import Missing, Value, no_such_fact
 
 V = TypeVar("V", bound=Value)
+MEANS_RDMA = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX")  # whoever sets these means NCCL, whatever the nodes tell of GPUs
+
+
+def is_on(value: str) -> bool:
+    """Whether NCCL takes the value of a switch for on: a number other than 0, read as strtoll reads it."""
+    found = re.match(r"\s*[+-]?(0[xX][0-9a-fA-F]+|\d+)", value)
+    return found is not None and int(found[1], 0 if found[1][:2].lower() == "0x" else 10) != 0
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,7 @@ class NodeFacts:
     subjects: dict[str, Value]
     missing: dict[str, Missing]
     slots: int = 0
+    backend: selection.Backend = "gloo"  # that of the job's collectives
 
     if not TYPE_CHECKING:  # else every misspelt name would have a type
 
@@ -165,22 +174,30 @@ class NodeFacts:
 
     def hcas(self) -> tuple[fabric.Hca, ...]:
         """The RDMA ports that the job may use, by NCCL_IB_HCA; FactMissing ("absent") where RDMA is not there."""
-        if self.value("NCCL_IB_DISABLE") == "1":
-            raise FactMissing("RDMA ports", "NCCL_IB_DISABLE=1", "absent")
+        if self.without_rdma():
+            raise FactMissing("RDMA ports", self.without_rdma(), "absent")
         if not self.rdma.devices:
             raise FactMissing("RDMA ports", "no RDMA device", "absent")
         if not self._chosen_hcas:
             raise BlockedBy("rdma.nccl_ib_hca_matches_a_port", detail="NCCL_IB_HCA matches no port")
         return self._chosen_hcas
 
+    def without_rdma(self) -> str:
+        """Why the job's collectives do without RDMA, whatever the node has; "" where they may use it."""
+        if self.backend != "nccl" and not any(map(self.has_variable, MEANS_RDMA)):
+            return f"the job's backend is {self.backend}, which uses no RDMA"
+        if is_on(self.value("NCCL_IB_DISABLE")):
+            return f"NCCL_IB_DISABLE={self.value('NCCL_IB_DISABLE')}"
+        return "NCCL_NET=Socket" if self.value("NCCL_NET").lower() == "socket" else ""
+
     @cached_property
     def _chosen_hcas(self) -> tuple[fabric.Hca, ...]:
         """Worked out once: twenty checks ask."""
         return fabric.chosen_hcas(self.rdma, self.value("NCCL_IB_HCA"))
 
-    def names_hcas(self) -> bool:
-        """Whether NCCL_IB_HCA says which ports to use, and not only which to leave out."""
-        return self.has_variable("NCCL_IB_HCA") and not self.value("NCCL_IB_HCA").startswith("^")
+    def hcas_asked_for_in_vain(self) -> tuple[fabric.Hca, ...]:
+        """The ports of those entries of NCCL_IB_HCA that lead to no active port here."""
+        return fabric.asked_for_in_vain(self.rdma, self.value("NCCL_IB_HCA"))
 
     def active_hcas(self) -> tuple[fabric.Hca, ...]:
         """Those of them that NCCL will take: the active ones."""

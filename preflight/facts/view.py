@@ -27,7 +27,7 @@ def view(documents: Iterable[Document], backend: str, *, are_stored: bool = Fals
     nodes = [read(document) for document in documents]
     ordered = sorted(nodes, key=lambda node: node.index)
     chosen = _backend(ordered, backend)
-    return Cluster(tuple(_with_training_interface(node, chosen) for node in ordered))
+    return Cluster(tuple(_for_backend(node, chosen) for node in ordered))
 
 
 def with_answers(cluster: Cluster, answers: Mapping[str, Answer]) -> Cluster:
@@ -36,8 +36,9 @@ def with_answers(cluster: Cluster, answers: Mapping[str, Answer]) -> Cluster:
     return dataclasses.replace(cluster, nodes=tuple(nodes))
 
 
-def _with_training_interface(node: NodeFacts, backend: selection.Backend) -> NodeFacts:
-    """The node with its training interface chosen, where it said enough to choose by."""
+def _for_backend(node: NodeFacts, backend: selection.Backend) -> NodeFacts:
+    """The node with the job's backend, and its training interface chosen where it said enough to choose by."""
+    node = dataclasses.replace(node, backend=backend)
     try:
         network = selection.with_training_interface(
             node.network,
@@ -58,8 +59,16 @@ def _backend(nodes: list[NodeFacts], backend: str) -> selection.Backend:
 
 
 def automatic_backend(nodes: list[NodeFacts]) -> selection.Backend:
-    """NCCL where every node has GPUs, else Gloo."""
-    return "nccl" if nodes and all(node.gpu_count() > 0 for node in nodes) else "gloo"
+    """NCCL where every node has GPUs, be it that their driver does not list them; else Gloo."""
+    return "nccl" if nodes and all(_has_gpus(node) for node in nodes) else "gloo"
+
+
+def _has_gpus(node: NodeFacts) -> bool:
+    """Whether the node has GPUs, as far as is known: one whose driver is broken is no node without GPUs."""
+    try:
+        return bool(node.gpu.readable())
+    except FactMissing:
+        return "gpu" in node.subjects
 
 
 def packages(cluster: Cluster) -> dict[str, dict[str, str]]:

@@ -212,8 +212,8 @@ class Judge:
             self._call(check, subject)
         except (Blame, BlameMany) as blame:
             many = blame.blames if isinstance(blame, BlameMany) else (blame,)
-            verdict = Verdict.WARN if check.is_advisory else Verdict.FAIL
             for one in many:
+                verdict = Verdict.WARN if check.is_advisory or one.is_advisory else Verdict.FAIL
                 guilty = tuple(name for name in names if name in one.nodes) or names
                 broken.append(Finding(check.id, verdict, guilty, one.message, one.fix or check.fix))
         except FactMissing as missing:
@@ -253,7 +253,8 @@ class Judge:
         """What an exception of a check's body means; a missing fact has `_missing`."""
         if isinstance(error, (Blame, BlameMany)):
             blames = error.blames if isinstance(error, BlameMany) else (error,)
-            verdict = Verdict.WARN if check.is_advisory else Verdict.FAIL
+            is_advisory = check.is_advisory or all(blame.is_advisory for blame in blames)
+            verdict = Verdict.WARN if is_advisory else Verdict.FAIL
             return Outcome(verdict, "; ".join(blame.message for blame in blames), blames[0].fix or check.fix)
         if isinstance(error, NotApplicable):
             return Outcome(Verdict.SKIP, str(error))

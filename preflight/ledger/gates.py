@@ -17,6 +17,7 @@ BENCH_GATES = (
     "names.",
     "mesh.",
     "software.",
+    "gpu.devices_are_readable",
     "network.interface_variables_match_an_interface",
     "network.training_interface_exists",
     "network.training_interface_is_a_real_one",

@@ -190,7 +190,7 @@ class FakeRun:
             reached_address=address,
         )
         present = {subject: value for subject, value in subjects.items() if subject not in missing}
-        return NodeFacts(name, index, address, present, missing)
+        return NodeFacts(name, index, address, present, missing, backend=self.backend)
 
 
 def _with(held: tuple[V, ...], place: int, fields: Mapping[str, Any]) -> tuple[V, ...]:

@@ -35,7 +35,10 @@ CAUSES = {
     ),
     "hostname": (debian_name(healthy(), "node3"), "names.own_hostname_is_not_loopback", "node3"),
     "hostname of rank 0": (
-        leads_to(debian_name(roce(), "node1"), "127.0.1.1", "node1"),
+        leads_to(
+            leads_to(debian_name(healthy().with_variables(MASTER_ADDR="node1"), "node1"), "10.0.0.1"),
+            *("127.0.1.1", "node1"),
+        ),
         "names.own_hostname_is_not_loopback",
         "node1",
     ),

@@ -99,7 +99,7 @@ def test_a_port_that_polls_is_told_from_ibstat():
         {"devices": rdma_text.ibstat((OWN / "rdma/ibstat.txt").read_text())}, type=Rdma, strict=True
     )
     run = healthy(2)
-    run = run.with_variables(NCCL_IB_HCA="mlx5")
+    run = run.with_variables(NCCL_IB_HCA="mlx5_0,mlx5_1:1")
     for node in run.subjects.values():
         node["rdma"] = facts
     assert {f.message for f in judge("rdma.ports_are_active", run)} == {"mlx5_1:1 is DOWN (Polling); wanted ACTIVE"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from preflight.errors import BlockedBy, FactMissing
@@ -64,10 +66,33 @@ def test_the_rdma_ports_of_a_job_are_those_that_nccl_may_use():
         node(roce().with_variables(NCCL_IB_HCA="bnxt")).hcas()
 
 
-@pytest.mark.parametrize(("text", "names"), [("mlx5", True), ("^mlx5_0", False), ("", False)])
-def test_leaving_ports_out_is_not_naming_them(text, names):
-    """A caret excludes."""
-    assert node(roce().with_variables(NCCL_IB_HCA=text)).names_hcas() is names
+@pytest.mark.parametrize(
+    ("text", "vain"),
+    [("mlx5", ()), ("^mlx5_0", ()), ("", ()), ("mlx5_0,mlx5_2", ("mlx5_2:1",)), ("=mlx5_2:1", ("mlx5_2:1",))],
+)
+def test_an_entry_that_leads_to_no_active_port_is_told(text, vain):
+    """An entry is served by one active port among those it takes; a caret names none."""
+    given = node(roce().broken_rdma_port("node1", 2, state="DOWN").with_variables(NCCL_IB_HCA=text))
+    assert tuple(hca.name for hca in given.hcas_asked_for_in_vain()) == vain
+
+
+@pytest.mark.parametrize(
+    ("backend", "variables", "words"),
+    [
+        ("nccl", {}, ""),
+        ("nccl", {"NCCL_IB_DISABLE": "0"}, ""),
+        ("nccl", {"NCCL_IB_DISABLE": " 2"}, "NCCL_IB_DISABLE= 2"),
+        ("nccl", {"NCCL_NET": "socket"}, "NCCL_NET=Socket"),
+        ("gloo", {}, "the job's backend is gloo"),
+        ("gloo", {"NCCL_IB_HCA": "mlx5"}, ""),
+    ],
+)
+def test_a_job_that_uses_no_rdma_says_why(backend, variables, words):
+    """Gloo and NCCL's switches do without; a variable for NCCL's ports means that they are used."""
+    cleared = {"NCCL_IB_HCA": "", "NCCL_IB_GID_INDEX": ""}
+    run = replace(roce(), backend=backend).with_variables(**{**cleared, **variables})
+    assert node(run).without_rdma().startswith(words)
+    assert bool(node(run).without_rdma()) is bool(words)
 
 
 def test_ports_that_are_down_are_not_used():

@@ -36,12 +36,13 @@ def test_a_node_that_told_no_interfaces_is_still_seen(tmp_path):
 
 
 def test_the_backend_is_nccl_where_every_node_has_gpus():
-    """One without, or one whose driver is broken, makes it gloo."""
+    """One without GPUs makes it gloo; one whose driver is broken, or that tells nothing, is no proof of having none."""
     assert view.automatic_backend(list(roce().cluster)) == "nccl"
     assert view.automatic_backend(list(healthy().cluster)) == "gloo"
     assert view.automatic_backend([]) == "gloo"
     broken = roce().broken("node2", "gpu", devices=Missing("NVML broke"))
-    assert view.automatic_backend(list(broken.cluster)) == "gloo"
+    assert view.automatic_backend(list(broken.cluster)) == "nccl"
+    assert view.automatic_backend(list(roce().broken("node2", "gpu", devices=()).cluster)) == "gloo"
     assert [node.gpu_count() for node in broken.cluster] == [8, 0, 8, 8]
 
 

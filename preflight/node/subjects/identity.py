@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 
@@ -49,7 +50,7 @@ def names(hostname: str, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
 
     answers = ask_all(
         {
-            "first": lambda: [socket.gethostbyname(for_resolver(hostname))],  # type: ignore[arg-type]
+            "first": lambda: [first_address(hostname)],
             "all": lambda: addresses_of(hostname),
             "full": full,
         },
@@ -63,6 +64,19 @@ def names(hostname: str, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
         "hostname_addresses": [] if isinstance(every, OSError) else every,
         "fqdn_addresses": [] if isinstance(fqdn, OSError) else fqdn[1:],
     }
+
+
+def first_address(hostname: str) -> str:
+    """The address that gloo takes for a host name: the first, of either family, that can be bound on this node.
+
+    Where none can be bound it is the first of all: gloo then falls back to loopback, and a check has to say so.
+    """
+    found = socket.getaddrinfo(for_resolver(hostname), None, type=socket.SOCK_STREAM)
+    for family, kind, protocol, _, address in found:
+        with contextlib.suppress(OSError), socket.socket(family, kind, protocol) as listener:
+            listener.bind(address)
+            return str(address[0]).partition("%")[0]
+    return str(found[0][4][0]).partition("%")[0]
 
 
 def context() -> str:

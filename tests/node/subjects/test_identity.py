@@ -45,10 +45,12 @@ def test_a_hostname_that_does_not_resolve_is_a_missing_address():
 
 
 def test_the_hostname_is_asked_as_gloo_asks_it():
-    """The first address is gethostbyname's; all of them are getaddrinfo's."""
+    """All addresses are getaddrinfo's, and the first is the first of them that can be bound here, of either family."""
     facts = identity.names("127.0.0.1")
     assert facts["hostname_address"] == "127.0.0.1"
     assert facts["hostname_addresses"] == ["127.0.0.1"]
+    assert identity.names("::1")["hostname_address"] == "::1"
+    assert identity.names("192.0.2.9")["hostname_address"] == "192.0.2.9"  # none can be bound: a check says so
 
 
 @pytest.mark.parametrize(("name", "context"), [("SSH_CONNECTION", "ssh"), ("SSH_OTHER", None)])

@@ -1,0 +1,154 @@
+"""What is said against clusters that are well, each in the way of its platform? Nothing, or what is listed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from preflight.facts.subjects.network import Address
+from preflight.facts.subjects.rdma import Rdma
+from preflight.facts.value import Missing
+from preflight.ledger.findings import Verdict
+from preflight.testing import FakeRun, healthy, infiniband, roce
+from preflight.testing.hardware import hca
+from tests.checks.samples import checks, debian_name, judge, with_interface, with_netdevs
+
+FINE = {Verdict.PASS, Verdict.SKIP}
+UNSET = {"NCCL_IB_HCA": "", "NCCL_IB_GID_INDEX": "", "NCCL_SOCKET_IFNAME": ""}
+
+
+def on_all(run: FakeRun, change: Callable[[FakeRun, str, int], FakeRun]) -> FakeRun:
+    """The same change on every node, which is given by its name and its number."""
+    for number, name in enumerate(run.names, 1):
+        run = change(run, name, number)
+    return run
+
+
+def debian(run: FakeRun) -> FakeRun:
+    """Every node calls itself 127.0.1.1, as the installer wrote it."""
+    return on_all(run, lambda run, name, _: debian_name(run, name))
+
+
+def stock_ubuntu() -> FakeRun:
+    """Beside the network of the peers: bridges to containers and machines, and a VPN, in the order they come up."""
+
+    def more(run: FakeRun, name: str, number: int) -> FakeRun:
+        run = with_interface(run, name, "docker0", "172.17.0.1", prefix=16)
+        run = with_interface(run, name, "virbr0", "192.168.122.1")
+        run = with_interface(run, name, "tailscale0", f"100.64.0.{number}", prefix=32)
+        return with_interface(run, name, "cni0", f"10.244.{number}.1")
+
+    return on_all(debian(roce().with_variables(**UNSET)), more)
+
+
+def ipv6_only(run: FakeRun) -> FakeRun:
+    """No node has an IPv4 address but loopback."""
+
+    def moved(run: FakeRun, name: str, number: int) -> FakeRun:
+        address = f"fd00::{number}"
+        run = run.broken_interface(name, addresses=(Address(address, 64, "inet6"), Address("fe80::1", 64, "inet6")))
+        run = run.broken(name, "identity", hostname_address=address, hostname_addresses=(address,))
+        held = run.subjects[name]["peers"]
+        routes = [
+            msgspec.structs.replace(
+                route,
+                address=f"fd00::{int(route.name[4:])}",
+                resolved=(f"fd00::{int(route.name[4:])}",),
+                resolved_fqdn=(f"fd00::{int(route.name[4:])}",),
+                reverse_addresses=(f"fd00::{int(route.name[4:])}",),
+                source=address,
+            )
+            for route in held.routes  # type: ignore[attr-defined]
+        ]
+        return run.broken(name, "peers", routes=tuple(routes), master_addresses=("fd00::1",))
+
+    return on_all(run, moved)
+
+
+def pods() -> FakeRun:
+    """An address of its own with /32, limits of a container, a kernel's log that nobody may read."""
+
+    def pod(run: FakeRun, name: str, number: int) -> FakeRun:
+        held = (Address(f"10.0.0.{number}", 32, "inet"), Address("fe80::1", 64, "inet6"))
+        run = run.broken_interface(name, addresses=held, mtu=1450, is_physical=False, speed_mbps=0)
+        log = Missing("a container does not see the kernel's log", "denied")
+        return run.broken(name, "kernel", log=log, cgroup_cpus=64.0).broken(name, "identity", context="container")
+
+    return on_all(healthy(), pod)
+
+
+def cpu_nodes_with_rdma() -> FakeRun:
+    """Gloo beside adapters that it does not use: one is down on one node, and no session may lock memory."""
+    run = replace(healthy(), backend="gloo")
+    for number, name in enumerate(run.names, 1):
+        run = run.broken(name, "rdma", devices=(hca(0, number), hca(1, number)))
+        run = run.broken(name, "limits", memlock_soft_bytes=65536)
+    return run.broken_rdma_port("node2", 1, state="DOWN", physical_state="Disabled")
+
+
+def without_ib() -> FakeRun:
+    """NCCL that was told to leave RDMA alone, which is a warning of its own."""
+    run = roce().with_variables(NCCL_IB_DISABLE="1", **UNSET).broken_rdma_port("node2", 7, state="DOWN")
+    return on_all(run, lambda run, name, _: run.broken(name, "limits", memlock_soft_bytes=8 << 20))
+
+
+def second_port_is_empty() -> FakeRun:
+    """Adapters of two ports, of which nobody plugged in the second; NCCL_IB_HCA names adapters."""
+
+    def two(run: FakeRun, name: str, number: int) -> FakeRun:
+        rdma = run.facts(name, "rdma", Rdma)
+        first = rdma.devices[0]
+        second = msgspec.structs.replace(first.ports[0], number=2, state="DOWN", physical_state="Polling", gids=())
+        devices = (msgspec.structs.replace(first, ports=(first.ports[0], second)), *rdma.devices[1:])
+        return run.broken(name, "rdma", devices=devices)
+
+    return on_all(roce().with_variables(NCCL_IB_HCA="mlx5"), two)
+
+
+ADVICE = {"names.own_hostname_is_not_loopback", "master.first_node_knows_the_address_for_its_own"}
+# A cluster that is well -> the checks that may warn, each about a habit that this platform has.
+PLATFORMS: dict[str, tuple[Callable[[], FakeRun], set[str]]] = {
+    "Ethernet": (healthy, set()),
+    "RoCE": (roce, set()),
+    "InfiniBand": (infiniband, set()),
+    "RoCE with its netdevs": (lambda: with_netdevs(roce()), set()),
+    "Debian's 127.0.1.1 under NCCL": (lambda: debian(roce()), ADVICE),
+    "stock Ubuntu": (stock_ubuntu, ADVICE),
+    "IPv6 only": (lambda: ipv6_only(healthy()), set()),
+    "IPv6 only under NCCL": (lambda: ipv6_only(roce()), set()),
+    "pods": (pods, set()),
+    "Gloo beside RDMA": (cpu_nodes_with_rdma, set()),
+    "NCCL without RDMA": (without_ib, {"environment.nothing_is_left_from_debugging"}),
+    "second ports empty": (second_port_is_empty, set()),
+    "no variable set": (lambda: roce().with_variables(**UNSET), set()),
+}
+
+
+def told(run: FakeRun) -> dict[str, set[Verdict]]:
+    """Check -> its verdicts that are worse than pass."""
+    found: dict[str, set[Verdict]] = {}
+    for name in checks():
+        for finding in judge(name, run):
+            if finding.verdict not in FINE:
+                found.setdefault(f"{finding.check}", set()).add(finding.verdict)
+    return found
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_healthy_platform_is_go(platform):
+    """Nothing fails, nothing is unmeasured, and only what is listed warns."""
+    make, may_warn = PLATFORMS[platform]
+    found = told(make())
+    assert {name: verdicts for name, verdicts in found.items() if verdicts != {Verdict.WARN}} == {}
+    assert found.keys() <= may_warn
+
+
+def test_stock_debian_stops_gloo_and_not_nccl():
+    """The one check that may not be the same for both."""
+    (finding,) = judge("names.own_hostname_is_not_loopback", debian(healthy()))
+    assert finding.verdict is Verdict.FAIL
+    (finding,) = judge("names.own_hostname_is_not_loopback", debian(roce()))
+    assert finding.verdict is Verdict.WARN
