@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
-from preflight.ledger.findings import Finding, Verdict, Where
+from preflight.ledger.findings import Edit, Finding, Verdict, Where
 
 if TYPE_CHECKING:
     from preflight.launch.launcher import Launcher
@@ -159,17 +159,27 @@ class LaunchFiles:
 
 
 def problem(
-    verdict: Verdict, rule: str, message: str, *where: Where, fix: str = "", nodes: tuple[str, ...] = ()
+    verdict: Verdict,
+    rule: str,
+    message: str,
+    *where: Where,
+    fix: str = "",
+    nodes: tuple[str, ...] = (),
+    edits: tuple[Edit, ...] = (),
 ) -> Finding:
     """A finding of a launch rule, its places in the order given and each once."""
-    return Finding(f"launch.{rule}", verdict, nodes, message, fix, tuple(dict.fromkeys(where)))
+    return Finding(f"launch.{rule}", verdict, nodes, message, fix, tuple(dict.fromkeys(where)), edits=edits)
 
 
-def fail(rule: str, message: str, *where: Where, fix: str = "", nodes: tuple[str, ...] = ()) -> Finding:
+def fail(
+    rule: str, message: str, *where: Where, fix: str = "", nodes: tuple[str, ...] = (), edits: tuple[Edit, ...] = ()
+) -> Finding:
     """The job will not start, or not as meant."""
-    return problem(Verdict.FAIL, rule, message, *where, fix=fix, nodes=nodes)
+    return problem(Verdict.FAIL, rule, message, *where, fix=fix, nodes=nodes, edits=edits)
 
 
-def warn(rule: str, message: str, *where: Where, fix: str = "", nodes: tuple[str, ...] = ()) -> Finding:
+def warn(
+    rule: str, message: str, *where: Where, fix: str = "", nodes: tuple[str, ...] = (), edits: tuple[Edit, ...] = ()
+) -> Finding:
     """The job starts, slower or more fragile than it could be."""
-    return problem(Verdict.WARN, rule, message, *where, fix=fix, nodes=nodes)
+    return problem(Verdict.WARN, rule, message, *where, fix=fix, nodes=nodes, edits=edits)

@@ -16,7 +16,7 @@ from preflight.launch.field import Field, value_of
 from preflight.launch.launchers import accelerate, accelerate_file, deepspeed, first_words, launch_words
 from preflight.launch.launchers.slurm import job_variables, read_directives
 from preflight.launch.plan import BatchConfig, Hostfile, LaunchFiles, Plan, ScriptFile, Skip
-from preflight.launch.text import located
+from preflight.launch.text import form, grammar, located
 from preflight.launch.text.detect import kind_of, template_line
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import Marks, clean, plain
@@ -54,12 +54,14 @@ def read_files(patterns: Iterable[str]) -> LaunchFiles:
 
 def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> LaunchFiles:
     """The same from texts by file name; `look_beside` also reads what a script names and was not given."""
-    texts = {name: clean(text) for name, text in texts.items()}
+    raw = texts
+    texts = {name: clean(text).replace("\r\n", "\n") for name, text in raw.items()}
     bundle = Bundle(dict(texts))
     scripts: list[str] = []
     for name, text in texts.items():
         if _take(bundle, name, text) == "shell":
             scripts.append(name)
+            bundle.problems.extend(form.carriage_returns(raw[name], name))
     for name in scripts:
         _script(bundle, name, texts[name], look_beside=look_beside)
     for name, settings in bundle.configs.items():
@@ -148,6 +150,8 @@ def _json(bundle: Bundle, name: str, text: str) -> None:
 def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
     """The plans of a script, with the configurations and hostfiles that it names."""
     slurm = read_directives(text, name)
+    reading = grammar.read(text)
+    bundle.problems.extend(form.problems(text, name, reading))
 
     def load(path: str) -> str | None:
         return _beside(bundle, name, path, look_beside=look_beside)
@@ -159,14 +163,18 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
         load=load,
         variables=job_variables(slurm) if slurm else {},
         launch_words=first_words(),
+        reading=reading,
     )
     context = Context(marks, slurm)
     _named_files(bundle, context, commands, name, look_beside=look_beside)
     plans = []
+    torn = grammar.Lines(text).line(reading.broken.place) if reading.broken else len(text)
     for command in commands:
         plan = plan_of(command, context)
         if plan is None:
             continue
+        if command.line >= torn:
+            plan = replace(plan, is_opaque=True)
         config = value_of(plan.settings.get("config_file"))
         if config in context.configs:
             config = _resolved(bundle, name, str(config)) or str(config)
@@ -237,7 +245,7 @@ def _beside(bundle: Bundle, script: str, path: str, *, look_beside: bool) -> str
     is_ours = path.endswith((".yaml", ".yml", ".json", ".sh", ".env")) or "host" in os.path.basename(path)
     for candidate in (beside, path) if look_beside and is_ours else ():
         if os.path.isfile(candidate):
-            bundle.texts[candidate] = clean(read_file(candidate))
+            bundle.texts[candidate] = clean(read_file(candidate)).replace("\r\n", "\n")
             return bundle.texts[candidate]
     return None
 
@@ -275,4 +283,4 @@ def read_file(name: str) -> str:
         raise UsageError(f"{name!r} has more than {FILE_LIMIT_BYTES >> 20} MiB")
     if b"\0" in data:
         raise UsageError(f"{name!r} is no text file")
-    return data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    return data.decode("utf-8-sig", "replace")

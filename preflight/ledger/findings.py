@@ -34,10 +34,25 @@ class Where:
 
 
 @dataclass(frozen=True)
+class Edit:
+    """How a user's file is put right: lines `first` to `last` become `lines`; `last` before `first` inserts them.
+
+    ``is_sure`` says that nothing but this can be meant; else the lines hold a <placeholder> for what the user knows.
+    """
+
+    file: str
+    first: int
+    last: int
+    lines: tuple[str, ...]
+    is_sure: bool = True
+
+
+@dataclass(frozen=True)
 class Finding:
     """One verdict of one check with one message, for all nodes that share them (in HOSTS order).
 
     ``blocked_by`` is the id of the check that stands behind an error which is only a consequence; "" elsewhere.
+    ``edits`` together put the files right that it speaks of.
     """
 
     check: str
@@ -49,6 +64,7 @@ class Finding:
     seconds: float = 0.0
     waived: bool = False
     blocked_by: str = ""
+    edits: tuple[Edit, ...] = ()
 
     @property
     def counted(self) -> Verdict:

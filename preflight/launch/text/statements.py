@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from preflight.errors import UsageError
+from preflight.launch.text import grammar
 from preflight.launch.text.expansion import Assigned, Scope
+from preflight.launch.text.grammar import Reading, filled
 from preflight.launch.text.marks import Marks, is_firm, plain
 from preflight.launch.text.shell import SHELLS, Command, Handler, Script, parse
 from preflight.launch.text.syntax import source
 
 SOURCE_LIMIT = 1 << 20
 LOOP_LIMIT = 64
-# A guide's MASTER_ADDR=<address> is a redirection to bash; quoted it is the placeholder that was meant.
-PLACEHOLDER = re.compile(r"(=|--\w+ )((?:<[^<>\s&|;()$'\"]{1,40}>)(?::<[^<>\s&|;()$'\"]{1,40}>|:\d+)?)(?=\s|$)")
 
 
 def condition(script: Script, node: Any) -> bool | None:
@@ -178,6 +178,7 @@ def read_script(
     first_line: int = 1,
     marks: Marks | None = None,
     launch_words: tuple[str, ...] = ("",),
+    reading: Reading | None = None,
 ) -> tuple[list[Command], Marks, dict[str, Assigned]]:
     """The commands that a script would run, the marks in their words, and the variables at its end.
 
@@ -188,5 +189,5 @@ def read_script(
     marks = marks or Marks(file)
     scope = Scope(marks, first_line, dict(variables or {}), None, per_node)
     script = Script(scope, load, HANDLERS, launch_words=launch_words)
-    script.run(parse(PLACEHOLDER.sub(r"\1'\2'", text)))
+    script.run(parse(filled(text, reading or grammar.read(text))))
     return script.commands, marks, script.scope.variables

@@ -1,0 +1,184 @@
+"""Do bash and sbatch read a script as it was meant, its continued commands, its first line and its #SBATCH lines?"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterable
+
+from preflight.launch.plan import fail, warn
+from preflight.launch.text.grammar import Lines, Reading
+from preflight.ledger.findings import Edit, Finding, Where
+
+DIRECTIVE = re.compile(r"#SBATCH\s+\S")
+SHEBANG = re.compile(r"#!\s*/\S")
+DIRECTIVE_HOLE = re.compile(r"#SBATCH\s[^\n]*?(<(?=[A-Za-z])[A-Za-z0-9_ -]{1,40}>)")
+CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\$")
+# Options of sbatch without which the job has another shape.
+SHAPES = re.compile(r"-(N|n|G|-nodes|-ntasks|-gpus|-gres|-cpus|-c\b|-mem|-exclusive|-array)")
+
+
+def problems(text: str, file: str, reading: Reading) -> Iterable[Finding]:
+    """Everything that is wrong with the form of a script."""
+    lines = text.split("\n")
+    places = Lines(text)
+    yield from _syntax(file, lines, places, reading)
+    yield from _holes(text, file, places, reading)
+    yield from _continued(text, file, lines, places, reading)
+    yield from _open_documents(text, file, places, reading)
+    yield from _batch(file, lines, places, reading)
+
+
+def _syntax(file: str, lines: list[str], places: Lines, reading: Reading) -> Iterable[Finding]:
+    """The first thing that `bash -n` stops at."""
+    broken = reading.broken
+    if broken is None:
+        return
+    number = places.line(broken.place)
+    line = lines[number - 1].strip()
+    shown = f": {line[:80]}" if line else ""
+    yield fail("script_is_bash", f"bash stops at line {number}, {broken.reason}{shown}", Where(file, number))
+
+
+def _holes(text: str, file: str, places: Lines, reading: Reading) -> Iterable[Finding]:
+    """<ADDRESS> outside of quotes is no word to bash: it reads from a file ADDRESS, and writes to the next word."""
+    for start, end in reading.placeholders[:8]:
+        hole, number = text[start:end], places.line(start)
+        message = f"{hole} was never filled in: bash takes it for a redirection from a file"
+        yield fail("placeholders_are_filled_in", message, Where(file, number), fix=f"The value in the place of {hole}.")
+    for found in DIRECTIVE_HOLE.finditer(text):
+        if places.line(found.start()) != 1 and text[found.start() - 1] != "\n":
+            continue
+        message = f"{found[1]} was never filled in: sbatch refuses the script"
+        where = Where(file, places.line(found.start(1)))
+        yield fail("placeholders_are_filled_in", message, where, fix=f"The value in the place of {found[1]}.")
+
+
+def _continued(text: str, file: str, lines: list[str], places: Lines, reading: Reading) -> Iterable[Finding]:
+    """A command that goes on in the next line ends in a backslash, with nothing behind it."""
+    named: set[int] = set()
+    for place in reading.blanked:
+        number = places.line(place)
+        following = lines[number].strip() if number < len(lines) else ""
+        named.add(number + 1)
+        if not following or following.startswith("#"):
+            continue
+        line = lines[number - 1].rstrip()
+        message = f"a blank behind the backslash: the command ends here, and `{_head(following)}` runs as a command"
+        edit = Edit(file, number, number, (line,))
+        yield fail("commands_are_continued", message, Where(file, number), fix=_numbered(edit), edits=(edit,))
+    for place in reading.commands:
+        number = places.line(place)
+        if not re.match(r"--?[A-Za-z]", text[place : place + 3]) or number in named or not _leads(lines[number - 1]):
+            continue
+        named.add(number)
+        yield from _torn(file, lines, number, _ends_in_comment(reading, places, lines, number))
+
+
+def _leads(line: str) -> bool:
+    """Whether an option is the first word of its line."""
+    return line.lstrip().startswith("-")
+
+
+def _ends_in_comment(reading: Reading, places: Lines, lines: list[str], number: int) -> int:
+    """The line above that is a comment behind a backslash, 0 where there is none."""
+    above = number - 1
+    while above > 1 and lines[above - 1].lstrip().startswith("#"):
+        above -= 1
+    is_comment = above < number - 1 and CONTINUED.search(lines[above - 1]) is not None
+    starts = [places.line(place) for place in reading.comments]
+    return above + 1 if is_comment and _has(starts, above + 1) else 0
+
+
+def _has(numbers: list[int], wanted: int) -> bool:
+    place = bisect.bisect_left(numbers, wanted)
+    return place < len(numbers) and numbers[place] == wanted
+
+
+def _torn(file: str, lines: list[str], number: int, comment: int) -> Iterable[Finding]:
+    option = _head(lines[number - 1].strip())
+    if comment:
+        message = f"a comment within a continued command ends it, and `{option}` runs as a command"
+        edit = Edit(file, comment, number - 1, ())
+        where = Where(file, comment)
+        fix = f"Delete line {comment}" + (f" to {number - 1}" if number - 1 > comment else "") + "."
+        yield fail("commands_are_continued", message, where, Where(file, number), fix=fix, edits=(edit,))
+        return
+    above = number - 1
+    while above > 1 and not lines[above - 1].strip():
+        above -= 1
+    before = lines[above - 1].rstrip() if above >= 1 else ""
+    if above < number - 1 and CONTINUED.search(before):
+        message = f"an empty line within a continued command ends it, and `{option}` runs as a command"
+        edit = Edit(file, above + 1, number - 1, ())
+        fix = f"Delete line {above + 1}" + (f" to {number - 1}" if number - 1 > above + 1 else "") + "."
+        yield fail("commands_are_continued", message, Where(file, number), fix=fix, edits=(edit,))
+    elif before and above == number - 1 and not before.lstrip().startswith("#"):
+        message = f"no backslash at the end of this line: the command ends here, and `{option}` runs as a command"
+        edit = Edit(file, above, above, (f"{before} \\",))
+        where = Where(file, above)
+        yield fail("commands_are_continued", message, where, Where(file, number), fix=_numbered(edit), edits=(edit,))
+
+
+def _head(text: str) -> str:
+    return re.split(r"[\s\\]", text, maxsplit=1)[0][:60]
+
+
+def _numbered(edit: Edit) -> str:
+    return f"{edit.first}: {' '.join(line.strip() for line in edit.lines)}"
+
+
+def _open_documents(text: str, file: str, places: Lines, reading: Reading) -> Iterable[Finding]:
+    """Bash takes the rest of the script for the here-document, and only warns."""
+    for place in reading.open_documents[:4]:
+        ending = text[place : place + 40].split("\n", 1)[0].lstrip("<- ").split(" ")[0].strip("'\"\\")
+        number = places.line(place)
+        alike = next((at + 1 for at, line in enumerate(text.split("\n")) if at >= number and line.strip() == ending), 0)
+        why = f" (line {alike} has blanks around it)" if alike else ""
+        message = f"no line is {ending} alone{why}: all that follows is text of this here-document, and never runs"
+        where = (Where(file, number), *([Where(file, alike)] if alike else []))
+        edits = (Edit(file, alike, alike, (ending,)),) if alike else ()
+        yield fail("script_is_bash", message, *where, fix=f"{ending} at the beginning of its line", edits=edits)
+
+
+def _batch(file: str, lines: list[str], places: Lines, reading: Reading) -> Iterable[Finding]:
+    """Sbatch wants a first line with #!, and reads #SBATCH lines up to the first command."""
+    comments = {places.line(place) for place in reading.comments}
+    directives = [number for number in sorted(comments) if DIRECTIVE.match(lines[number - 1])]
+    if not directives:
+        return
+    if not lines[0].startswith("#!"):
+        at = next((number for number, line in enumerate(lines[:40], start=1) if SHEBANG.match(line)), 0)
+        told = f"#! stands in line {at}" if at else "there is no #! line"
+        shebang = lines[at - 1] if at else "#!/bin/bash"
+        moved = (Edit(file, at, at, ()),) if at else ()
+        message = f"sbatch refuses a script whose first line is no #!: {told}"
+        edits = (Edit(file, 1, 0, (shebang,)), *moved)
+        yield fail("batch_script_is_read", message, Where(file, at or 1), fix=f"1: {shebang}", edits=edits)
+    first = min((places.line(place) for place in reading.commands), default=len(lines))
+    late = [number for number in directives if number > first]
+    if late:
+        early = [number for number in directives if number < first]
+        after = max(early, default=1 if lines[0].startswith("#!") else 0)
+        words = ", ".join(lines[number - 1].removeprefix("#SBATCH").strip() for number in late[:4])
+        message = f"sbatch reads no #SBATCH line below the first command (line {first}): {words}"
+        edits = (
+            Edit(file, after + 1, after, tuple(lines[number - 1] for number in late)),
+            *(Edit(file, number, number, ()) for number in late),
+        )
+        judged = fail if any(SHAPES.search(lines[number - 1]) for number in late) else warn
+        wheres = [Where(file, number) for number in late[:4]]
+        yield judged("batch_script_is_read", message, *wheres, fix=f"Above line {first}.", edits=edits)
+
+
+def carriage_returns(text: str, file: str) -> Iterable[Finding]:
+    """Line ends of Windows: bash takes the carriage return for a part of the last word."""
+    lines = text.split("\n")
+    marked = [number for number, line in enumerate(lines, start=1) if line.endswith("\r")]
+    if marked:
+        edits = tuple(Edit(file, number, number, (lines[number - 1].rstrip("\r"),)) for number in marked)
+        message = (
+            f"{len(marked)} lines end in a carriage return (written on Windows): bash takes it for a part of the last"
+            " word, and the kernel finds no interpreter of that name"
+        )
+        yield fail("script_is_bash", message, Where(file, marked[0]), fix=f"sed -i 's/\\r$//' {file}", edits=edits)

@@ -1,0 +1,103 @@
+"""Are scripts told apart that bash and sbatch read otherwise than they were meant?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.launch.text import form, grammar
+
+HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n"
+RUN = "torchrun \\\n  --nnodes 2 \\\n  --nproc_per_node 8 \\\n  train.py\n"
+
+
+def told(text):
+    """The rule, first line and message of each problem."""
+    return [
+        (found.check.removeprefix("launch."), found.where[0].line, found.message)
+        for found in form.problems(text, "x.sh", grammar.read(text))
+    ]
+
+
+def mended(text):
+    """The text with the edits of all problems."""
+    lines = text.split("\n")
+    edits = [edit for found in form.problems(text, "x.sh", grammar.read(text)) for edit in found.edits]
+    for edit in sorted(edits, key=lambda edit: edit.first, reverse=True):
+        lines[edit.first - 1 : edit.last] = edit.lines
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + RUN,
+        "echo \\ \n",  # nothing follows
+        "cat <<EOF\n--a \\ \n--b <C>\nEOF\n",
+        "echo 'usage: <FILE>' \"<FILE>\"  # <FILE>\n",
+        "case $1 in\n  --nodes) N=$2 ;;\n  -h | --help) exit ;;\nesac\n",
+        "ARGS=(\n  --a 1\n  # b\n  --c 2\n)\n",
+        "X='\n--a \\\n--b'\n",
+        "##SBATCH --nodes=2\nsrun x\n#SBATCHER\n",
+        "sort <in.txt> out.txt\n",
+    ],
+)
+def test_a_script_of_good_form_is_silent(text):
+    """Options in arrays, texts and case branches are no commands."""
+    assert told(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "word"),
+    [
+        (RUN.replace("2 \\", "2 \\ "), 2, "blank behind the backslash"),
+        (RUN.replace("2 \\", "2"), 2, "no backslash"),
+        (RUN.replace("  --nproc", "  # --x 1 \\\n  --nproc"), 3, "comment"),
+        (RUN.replace("  --nproc", "\n  --nproc"), 4, "empty line"),
+    ],
+)
+def test_a_command_that_ends_too_early_is_told_and_mended(text, line, word):
+    """Each way in which a continued command is cut off, at the line that cuts it."""
+    ((rule, at, message),) = told(text)
+    assert (rule, at) == ("commands_are_continued", line)
+    assert word in message
+    assert "`--nproc_per_node`" in message
+    assert mended(text) == RUN
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "repaired"),
+    [
+        ("\n" + HEAD + RUN, 2, HEAD.replace("\n", "\n\n", 1) + RUN),
+        ("#SBATCH --nodes=2\n" + RUN, 1, HEAD + RUN),
+        ("#!/bin/bash\nset -e\n#SBATCH --nodes=2\n" + RUN, 3, HEAD + "set -e\n" + RUN),
+    ],
+)
+def test_what_sbatch_does_not_read_is_told_and_mended(text, line, repaired):
+    """A #! below the first line, none at all, and #SBATCH lines below a command."""
+    ((rule, at, _),) = told(text)
+    assert (rule, at) == ("batch_script_is_read", line)
+    assert mended(text) == repaired
+
+
+def test_holes_are_told_once_a_name():
+    """Outside of quotes, and in #SBATCH lines."""
+    text = "#!/bin/bash\n#SBATCH --account=<account>\ntorchrun --master_addr <ADDRESS> t.py\n"
+    rules = [(rule, line) for rule, line, _ in told(text)]
+    assert rules == [("placeholders_are_filled_in", 3), ("placeholders_are_filled_in", 2)]
+
+
+def test_a_here_document_whose_end_is_indented_takes_the_rest():
+    """The line that was meant is named and mended."""
+    text = "cat > x <<EOF\na\n  EOF\ntorchrun t.py\n"
+    ((rule, line, message),) = told(text)
+    assert (rule, line) == ("script_is_bash", 1)
+    assert "line 3" in message
+    assert mended(text) == "cat > x <<EOF\na\nEOF\ntorchrun t.py\n"
+
+
+def test_line_ends_of_windows_are_one_finding():
+    """With an edit for every line."""
+    (found,) = form.carriage_returns("a\r\nb\r\nc\n", "x.sh")
+    assert "2 lines" in found.message
+    assert [edit.lines for edit in found.edits] == [("a",), ("b",)]
+    assert list(form.carriage_returns("a\nb\n", "x.sh")) == []

@@ -1,0 +1,124 @@
+"""Does the reader of bash's grammar stop where bash stops, and nowhere else?"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from preflight.launch.text import grammar
+
+RIGHT = (
+    "",
+    "# only a comment",
+    "a && b || c | d; e & wait",
+    "if a; then b; elif c; then d; else e; fi",
+    "for x in 1 2; do echo $x; done",
+    "for x; do echo; done",
+    "for ((i = 0; i < 3; i++)); do echo; done",
+    "while read -r x; do echo; done < <(seq 3)",
+    "until a; do b; done",
+    "select x in a b; do break; done",
+    "case $x in a | b) echo ;; (c) ;; *) echo; esac",
+    "case $x in\n  -h) echo ;;&\n  '') ;&\n  *)\n    ;;\nesac",
+    "f() { echo; }\nfunction g { echo; }\nfunction h() (echo)",
+    "[[ $a == *.txt && ( $b =~ ^x(y|z)$ || -n $c ) ]] && echo",
+    "[[ ${a} < ${b} ]]",
+    "(( a > b )) && echo $(( (1 + 2) * 3 ))",
+    "((a = 1)); (( b++ )) || true",
+    "( (echo a); (echo b) )",
+    "a=(1 2 # three\n 4)\na+=(5)\na[1]=x\ndeclare -A m=([k]=v)",
+    "echo $(echo ')' \"$(echo ')')\") `echo \\`echo\\``",
+    'echo "${a:-"b c"}" ${a//\\//_} ${#a} ${a%\\}} $\'it\\\'s\'',
+    "cat <<EOF\n'unclosed $(echo)\nEOF\necho",
+    "cat <<-'EOF' > x\n\ttext\n\tEOF\necho",
+    "cat <<A <<B\na\nA\nb\nB",
+    "x=$(cat <<EOF\n)\nEOF\n)",
+    "diff <(a) >(b) 2>&1 >/dev/null &> x 3<&- <<< word",
+    "! time -p a | b |& c",
+    "a \\\n  --b 'c\nd' \\\n  # comment",
+    "{ a; } > x 2>&1 || { b; }",
+    "if [ 1 ]; then (a) fi",
+    "echo if then fi done } esac",
+    "x=1 y=$z cmd >out",
+    "echo a#b ${#} $# $((16#ff))",
+    "echo {a,b}{1..3} ~ !x",
+    "coproc x { a; }\ntrue",
+)
+WRONG = (
+    ("if a; then b", "`fi`", 1),
+    ("a\nfor x in 1; do\n  b\n", "`done`", 2),
+    ("case x in\n a) b ;;\n", "`esac`", 1),
+    ("a\nb }\n}\n", "`}`", 3),
+    ("fi", "`fi`", 1),
+    ("if a; then\n  # nothing\nfi", "`fi`", 3),
+    ("for x in 1; do\n  # nothing\ndone", "`done`", 3),
+    ("while true; do a; fi", "`fi`", 1),
+    ("if a then b; fi", "`fi`", 1),
+    ("echo 'a\necho b", "'", 1),
+    ('a="b\nc="d"\n', '"', 1),
+    ("x=$(a\nb", "`)`", 1),
+    ("x=${a\nb", "`}`", 1),
+    ("x=(1\n2", "`)`", 1),
+    ("(a", "`)`", 1),
+    ("{ a;", "`}`", 1),
+    ("[[ a == b", "`]]`", 1),
+    ("a &&", "end of the file", 1),
+    ("a | | b", "`|`", 1),
+    ("a ;; b", "`;;`", 1),
+    ("a; ; b", "`;`", 1),
+    ("a >\nb", "end of the line", 1),
+    ("echo (a)", "`(`", 1),
+    ("then", "`then`", 1),
+    ("f() {\n a\n", "`}`", 1),
+    ("echo `a", "`", 1),
+    ("do a; done", "`do`", 1),
+)
+
+
+def bash_takes(text):
+    """What `bash -n` itself says."""
+    words = [shutil.which("bash") or "bash", "-n"]
+    return subprocess.run(words, check=False, input=text, text=True, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("text", RIGHT)
+def test_what_bash_reads_is_read_to_its_end(text):
+    """Every part of the grammar that launch scripts use."""
+    assert bash_takes(text)
+    assert grammar.read(text).broken is None
+
+
+@pytest.mark.parametrize(("text", "token", "line"), WRONG)
+def test_what_bash_refuses_is_found_at_the_line_that_is_wrong(text, token, line):
+    """An unclosed text or block is told where it begins, an unexpected token where it stands."""
+    broken = grammar.read(text).broken
+    assert not bash_takes(text)
+    assert broken is not None
+    assert token in broken.reason
+    assert grammar.Lines(text).line(broken.place) == line
+
+
+def test_a_hole_is_a_word_and_a_redirection_is_none():
+    """<ADDRESS> with nothing but a word's end around it was meant as a text."""
+    text = "a --ip <ADDRESS>:29500 --n <number of nodes> \\\n <x >y < z > w <(b) 2>&1 <in.txt> out"
+    reading = grammar.read(text)
+    assert [text[start:end] for start, end in reading.placeholders] == ["<ADDRESS>", "<number of nodes>"]
+    assert grammar.filled("a <B>", grammar.read("a <B>")) == "a '<B>'"
+
+
+def test_what_the_form_is_judged_by_is_noted():
+    """Comments outside of texts, backslashes with a blank behind them, here-documents without an end, commands."""
+    text = "a 'x \\ \n' \\ \n-b # c\ncat <<E\n# d\n E\n"
+    reading = grammar.read(text)
+    assert [text[place] for place in reading.comments] == ["#"]
+    assert len(reading.blanked) == 1
+    assert len(reading.open_documents) == 1
+    assert len(reading.commands) == 3
+
+
+def test_hostile_depth_ends_soon():
+    """Thousands of open parentheses are given up on, without a verdict."""
+    for text in ("(" * 5000, "$(" * 5000, "if " * 5000, '"${' * 3000):
+        grammar.read(text)
