@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from preflight.errors import HostError
 from preflight.facts.decode import Answer
@@ -18,7 +19,7 @@ async def collect(sessions: dict[str, Session]) -> dict[str, Answer]:
     async def ask(name: str) -> tuple[str, Answer]:
         try:
             call = await sessions[name].start("ending", {"sysfs": "/sys", "proc": "/proc"}, seconds=SECONDS)
-            facts = await call.first("facts")
+            facts = await call.first("facts", dict[str, Any])
             offset, uncertainty = await sessions[name].look_at_clock()
             return name, ({"ending": {**facts, "offset_seconds": offset, "uncertainty_seconds": uncertainty}}, {})
         except HostError as error:

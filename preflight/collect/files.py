@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from typing import Any
 
 from preflight.errors import HostError
 from preflight.facts.decode import Answer
 from preflight.facts.value import Missing
 from preflight.options.options import Options
+from preflight.session import said
 from preflight.session.connection import Call, Session
 
 SECONDS = 100.0
@@ -31,7 +33,7 @@ async def collect(sessions: dict[str, Session], options: Options) -> dict[str, A
         try:
             calls[name] = await sessions[name].start("files", {**arguments, "name": name}, seconds=SECONDS)
             if options.shared:
-                await calls[name].first("looked")
+                await calls[name].first("looked", bool)
         except HostError as error:
             failed[name] = error.reason
 
@@ -50,7 +52,7 @@ async def _share(calls: dict[str, Call], failed: dict[str, str], paths: tuple[st
         if wanted:
             try:
                 await calls[name].send({"write": wanted})
-                troubles = await calls[name].first("written")
+                troubles = await calls[name].first("written", dict[said.Line, said.Line])
             except HostError as error:
                 failed[name] = error.reason
                 continue
@@ -60,7 +62,7 @@ async def _share(calls: dict[str, Call], failed: dict[str, str], paths: tuple[st
     async def read(name: str) -> None:
         try:
             await calls[name].send({"read": order})
-            await calls[name].first("read")
+            await calls[name].first("read", bool)
         except HostError as error:
             failed[name] = error.reason
 
@@ -72,9 +74,7 @@ async def _end(name: str, calls: dict[str, Call], failed: dict[str, str]) -> tup
     try:
         if name not in failed:
             await calls[name].send({"finish": True})
-            async for _ in calls[name].events():
-                continue
-            return name, ({"files": calls[name].result}, {})
+            return name, ({"files": await calls[name].end(dict[str, Any])}, {})
     except HostError as error:
         failed[name] = error.reason
     return name, ({}, {"files": Missing(failed[name])})

@@ -7,35 +7,44 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from preflight.errors import FactMissing, HostError
+from preflight.errors import BadReply, FactMissing, HostError, MissingKind
 from preflight.facts import decode, view
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Answer, Document
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
 from preflight.measure import mesh
+from preflight.session import said
 from preflight.session.connection import Call, Session
 from preflight.session.fleet import Fleet
 
 FACTS_SECONDS = 30.0
 PEERS_SECONDS = 15.0
+FIRST_ROUND_SHARE = 0.6  # of a stage that is short
+LATE_SECONDS = 0.5  # after its last word a node's answer is decoded
 COLLECTED = {"identity", "network", "ports", "software", "gpu", "rdma", "environment", "limits", "machine", "kernel"}
+ASKED = COLLECTED | {"peers"}
 Layers = list[tuple[str, dict[str, str]]]
 
 
-async def collect(fleet: Fleet, layers: Layers, backend: str) -> tuple[dict[str, Document], Cluster]:
+async def collect(
+    fleet: Fleet, layers: Layers, backend: str, *, seconds: float = 90.0
+) -> tuple[dict[str, Document], Cluster]:
     """Open every session and ask it for its facts as soon as it is up; nodes that fail are in fleet.failures.
 
-    When all have answered, each is asked about its peers. Gives the nodes that answered, in HOSTS order: their
-    documents, as they are stored, and their facts, decoded.
+    So are those that have not answered when the first round must end, for the others to be asked about their peers
+    within `seconds`. Gives the nodes that answered, in HOSTS order: their documents, as they are stored, and their
+    facts, decoded.
     """
+    first_round = max(seconds - PEERS_SECONDS, FIRST_ROUND_SHARE * seconds)
     answers: dict[str, Document] = {}
     calls: dict[str, Call] = {}
 
     async def ask(session: Session) -> None:
-        answers[session.host.name] = await _facts_of(fleet, session, layers, calls)
+        answers[session.host.name] = await _facts_of(fleet, session, layers, calls, until=until)
 
-    await fleet.open(then=ask)
+    until = time.monotonic() + first_round
+    await fleet.open(then=ask, seconds=first_round + LATE_SECONDS)
     documents = {host.name: answers[host.name] for host in fleet.hosts if host.name in answers}
     cluster = view.view(documents.values(), backend)
     peers = mesh.asked([node.name for node in cluster])
@@ -53,7 +62,10 @@ def with_answers(
     return {**documents, **merged}, view.with_answers(cluster, answers)
 
 
-async def _facts_of(fleet: Fleet, session: Session, layers: Layers, calls: dict[str, Call]) -> Document:
+async def _facts_of(
+    fleet: Fleet, session: Session, layers: Layers, calls: dict[str, Call], *, until: float
+) -> Document:
+    """What one node tells in the first round. Raises HostError where that is nothing."""
     name = session.host.name
     index = next(i for i, host in enumerate(fleet.hosts) if host.name == name)
     subjects: dict[str, dict[str, Any]] = {}
@@ -61,24 +73,25 @@ async def _facts_of(fleet: Fleet, session: Session, layers: Layers, calls: dict[
     arguments = {"environment": [list(layer) for layer in layers], "sysfs": "/sys", "proc": "/proc"}
     try:
         call = await session.start("facts", arguments, seconds=FACTS_SECONDS + PEERS_SECONDS)
-        call.deadline = time.monotonic() + FACTS_SECONDS  # a node that hangs must not use up its peers' second round
+        # a node that hangs must not use up its peers' second round
+        call.deadline = min(time.monotonic() + FACTS_SECONDS, until)
         async for event in call.events():
             if "collected" in event:
                 call.deadline += PEERS_SECONDS
                 calls[name] = call
                 break
-            _take(event, subjects, missing)
+            _take(name, event, subjects, missing)
     except HostError as error:
-        if session.failure or not subjects:
+        if session.failure or not subjects or isinstance(error, BadReply):
             raise
         # Some subjects came before the call broke or ran out of time: those count, the rest is missing.
         for subject in COLLECTED - subjects.keys():
             missing.setdefault(subject, Missing(error.reason))
     offset, uncertainty = session.clock
     subjects["clock"] = {"offset_seconds": offset, "uncertainty_seconds": uncertainty}
-    reached = session.hello.get("reached") or [session.host.address]
+    reached = (session.hello.address if session.hello else "") or session.host.address
     slots = session.host.slots or 0
-    return Document(decode.SCHEMA, name, index, str(reached[0]), slots, subjects, missing)
+    return Document(decode.SCHEMA, name, index, reached, slots, subjects, missing)
 
 
 async def _peers_of(call: Call, node: NodeFacts, cluster: Cluster, names: Collection[str]) -> tuple[str, Answer]:
@@ -91,7 +104,7 @@ async def _peers_of(call: Call, node: NodeFacts, cluster: Cluster, names: Collec
     try:
         await call.send({"peers": _about_peers(node, cluster, names)} if is_asked else {"finish": True})
         async for event in call.events():
-            _take(event, subjects, missing)
+            _take(node.name, event, subjects, missing)
     except HostError as error:
         missing["peers"] = Missing(error.reason)
     return node.name, (subjects, missing)
@@ -113,15 +126,30 @@ def _about_peers(node: NodeFacts, cluster: Cluster, names: Collection[str]) -> d
     }
 
 
-def _take(event: dict[str, Any], subjects: dict[str, dict[str, Any]], missing: dict[str, Missing]) -> None:
-    subject = str(event.get("subject"))
-    if isinstance(event.get("facts"), dict):
-        subjects[subject] = event["facts"]
+class Subject(said.Message, frozen=True):
+    """What a node tells of one subject: its facts, or why there are none."""
+
+    subject: said.Word
+    facts: dict[str, Any] | None = None
+    missing: str | None = None
+    kind: MissingKind = "failed"
+
+    def __post_init__(self) -> None:
+        if (self.facts is None) == (self.missing is None):
+            raise ValueError("wanted either facts or why they are missing")
+
+
+def _take(name: str, event: dict[str, Any], subjects: dict[str, dict[str, Any]], missing: dict[str, Missing]) -> None:
+    """Take in one subject. Raises BadReply for one that no node is asked about, or that was told before."""
+    told = said.read(name, Subject, event, "facts")
+    if told.subject not in ASKED:
+        raise BadReply(name, f"it tells of {told.subject[:60]!r}, which it was not asked about")
+    if told.subject in subjects or told.subject in missing:
+        raise BadReply(name, f"it tells of {told.subject} twice")
+    if told.facts is not None:
+        subjects[told.subject] = told.facts
     else:
-        kind = event.get("kind")
-        missing[subject] = Missing(
-            str(event.get("missing"))[:4000], kind if kind in {"absent", "failed", "denied"} else "failed"
-        )
+        missing[told.subject] = Missing(str(told.missing)[:4000], told.kind)
 
 
 def _port_to_bind(node: NodeFacts) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from preflight.errors import HostError
 from preflight.facts.decode import Answer
@@ -31,10 +32,8 @@ async def collect(sessions: dict[str, Session], hosts: dict[str, Host], options:
             call = await sessions[name].start(
                 "trust", {"peers": peers, "python": python, "seconds": SECONDS - 5.0}, seconds=SECONDS
             )
-            async for _ in call.events():
-                continue
+            return name, ({"trust": await call.end(dict[str, Any])}, {})
         except HostError as error:
             return name, ({}, {"trust": Missing(error.reason)})
-        return name, ({"trust": call.result}, {})
 
     return dict(await asyncio.gather(*(ask(name) for name in names)))

@@ -14,6 +14,7 @@ from preflight.jobs.outcome import STAGES, Outcome, RankStory, conclude, take_ex
 from preflight.launch.job import Job, as_typed
 from preflight.launch.launcher import AgentOutput
 from preflight.launch.launchers import LAUNCHERS, start_job
+from preflight.session import said
 from preflight.session.connection import Call, Session
 
 WORKLOADS = Path(__file__).parents[1] / "workloads"
@@ -129,11 +130,16 @@ async def run_job(
     return replace(conclude(job, watch.stories, watch.failures, time.monotonic() - started), commands=commands)
 
 
+class FreePort(said.Message, frozen=True):
+    """A port that a node says is free."""
+
+    port: said.Port
+
+
 async def _free_port(session: Session, address: str) -> int:
     call = await session.start("free_port", {"address": address}, seconds=5.0)
-    async for _ in call.events():
-        continue
-    return int(call.result["port"])
+    free: FreePort = await call.end(FreePort)
+    return free.port
 
 
 async def _follow(node: str, call: Call, watch: Watch) -> None:

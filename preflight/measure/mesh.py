@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from preflight.errors import HostError
+from preflight.errors import BadReply, HostError
 from preflight.measure.blame import blame
-from preflight.results import Edge, Mesh, Reason
+from preflight.results import Edge, Mesh
+from preflight.session import said
 from preflight.session.connection import Call, Session
+from preflight.session.fleet import of_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -54,6 +56,36 @@ def orders(tried: Iterable[Pair], listening: Mapping[str, tuple[str, int]]) -> d
     return sent
 
 
+class SaidEdge(said.Message, frozen=True):
+    """How one connection ended, as the connecting node says."""
+
+    to: said.Word
+    port: said.Port
+    outcome: Literal["ok", "refused", "filtered", "reset", "no_echo", "wrong_peer", "unreachable", "looped", "local"]
+    detail: said.Line
+    source_address: said.Word
+
+
+class Said(said.Message, frozen=True):
+    """What a node reports of a mesh."""
+
+    edges: tuple[SaidEdge, ...]
+    heard: tuple[said.Word, ...]
+    strangers: int
+
+
+def checked(node: str, result: Said, order: Mapping[str, Any]) -> dict[str, Any]:
+    """What a node reports, if it is about what it was ordered. Raises BadReply for anything else."""
+    ordered = {(peer["name"], peer["port"]) for peer in order["peers"]}
+    told = [(edge.to, edge.port) for edge in result.edges]
+    if len(set(told)) != len(told) or not ordered.issuperset(told):
+        raise BadReply(node, "it reports connections that it was not asked to try")
+    if not set(result.heard) <= set(order["expect"]):
+        raise BadReply(node, "it reports to have heard nodes that were not to connect to it")
+    reported: dict[str, Any] = msgspec.to_builtins(result)
+    return reported
+
+
 def combine(tried: Sequence[Pair], results: Mapping[str, Mapping[str, Any]], *, seconds: float) -> Mesh:
     """The outcomes of the connecting ends and the attestations of the listening ends, as one mesh.
 
@@ -67,15 +99,12 @@ def combine(tried: Sequence[Pair], results: Mapping[str, Mapping[str, Any]], *, 
         if edge is None:
             failed.append(Edge(source=source, target=target, port=0, reason="local", detail=f"{source} gave no result"))
         elif edge["outcome"] != "ok":
-            reason = cast("Reason", edge["outcome"]) if edge["outcome"] in get_args(Reason) else "wrong_peer"
             failed.append(
-                Edge(source=source, target=target, port=int(edge["port"]), reason=reason, detail=str(edge["detail"]))
+                Edge(source=source, target=target, port=edge["port"], reason=edge["outcome"], detail=edge["detail"])
             )
         elif source not in heard.get(target, set()):
             detail = f"{source} had the right answer, but {target} does not say it heard {source}"
-            failed.append(
-                Edge(source=source, target=target, port=int(edge["port"]), reason="not_attested", detail=detail)
-            )
+            failed.append(Edge(source=source, target=target, port=edge["port"], reason="not_attested", detail=detail))
     names = tuple(dict.fromkeys(name for pair in tried for name in pair))
     return Mesh(
         edges=len(tried),
@@ -112,18 +141,15 @@ async def run(sessions: dict[str, Session], addresses: dict[str, str], *, full: 
             "total_seconds": seconds,
         }
         calls[node] = await sessions[node].start("mesh", arguments, seconds=seconds + 2.0)
-        address, port = await calls[node].first("listening")
-        listening[node] = (str(address), int(port))
+        listening[node] = said.listening(node, await calls[node].first("listening", Any), asked=addresses[node])
 
     async def connect(node: str, order: dict[str, Any]) -> None:
         await calls[node].send(order)
-        await calls[node].first("tried")
+        await calls[node].first("tried", int)
 
     async def conclude(node: str) -> None:
         await calls[node].send({"finish": True})
-        async for _ in calls[node].events():
-            continue
-        results[node] = calls[node].result
+        results[node] = checked(node, await calls[node].end(Said), ordered[node])
 
     await _for_each(listen, dict.fromkeys(addresses, ()), unmeasured)
     tried = pairs(tuple(node for node in addresses if node in listening), is_full=full)
@@ -143,5 +169,7 @@ async def _for_each(work: Any, arguments: dict[str, tuple[Any, ...]], unmeasured
     for node, answer in zip(arguments, answers, strict=True):
         if isinstance(answer, HostError):
             unmeasured[node] = answer.reason
+        elif isinstance(answer, Exception):
+            unmeasured[node] = of_host(node, answer).reason
         elif isinstance(answer, BaseException):
             raise answer

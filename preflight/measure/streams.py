@@ -5,17 +5,33 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
-from preflight.errors import HostError
+import msgspec
+
+from preflight.errors import BadReply, HostError
 from preflight.measure import slow
 from preflight.results import Slow, Stream
+from preflight.session import said
 from preflight.session.connection import Call, Session
 
 ROUNDS_SECONDS = 3.5  # of all rounds of a search together, each within these
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.5, 1.0
 OVERHEAD_SECONDS = 0.25  # of a round, for its orders and its connections
 SLACK_SECONDS = 20.0
+FASTEST_GBYTES_PER_S = 1000.0  # of one TCP stream: some hundred times what one processor copies
+
+
+class Said(said.Message, frozen=True, rename={"source": "from"}):
+    """What a node reports of one round; all but an error is of what it received."""
+
+    shift: int
+    source: said.Word | None = None
+    received_bytes: said.Bytes = 0
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0
+    gbytes_per_s: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
+    error: said.Line = ""
+    send_error: said.Line = ""
 
 
 async def search(
@@ -95,8 +111,8 @@ class Streams:
     async def _listen(self, node: str, key: str) -> None:
         arguments = {"name": node, "address": self.addresses[node], "key": key, "total_seconds": self.seconds}
         self.calls[node] = await self.sessions[node].start("stream", arguments, seconds=self.seconds + 2.0)
-        address, port = await self.calls[node].first("listening")
-        self.where[node] = (str(address), int(port))
+        address = self.addresses[node]
+        self.where[node] = said.listening(node, await self.calls[node].first("listening", Any), asked=address)
 
     async def _part(self, node: str, sends: dict[str, str], receives: dict[str, str], seconds: float) -> Stream | None:
         """What one node received in one round; None where it only sent."""
@@ -106,10 +122,17 @@ class Streams:
             address, port = self.where[target]
             order["send_to"] = {"name": target, "address": address, "port": port}
         await self.calls[node].send({"round": order})
-        reply = await self.calls[node].first("round")
+        reply = await self.calls[node].first("round", Said)
         if source is None:
             return None
-        if "error" in reply:
-            raise HostError(node, f"the raw stream from {source} gave no figure: {reply['error']}")
+        if reply.error:
+            raise HostError(node, f"the raw stream from {source} gave no figure: {reply.error}")
+        if reply.shift != self.rounds or reply.source != source:
+            raise BadReply(node, f"it reports round {reply.shift} from {reply.source!r}, not what it was asked")
+        rate = reply.received_bytes / max(reply.seconds, 1e-9) / 1e9
+        if reply.seconds > 2 * seconds + SLACK_SECONDS or abs(rate - reply.gbytes_per_s) > 0.01 * rate + 1e-6:
+            raise BadReply(node, f"{reply.gbytes_per_s:g} GB/s is not {reply.received_bytes} bytes in the round's time")
+        if rate > FASTEST_GBYTES_PER_S:
+            raise BadReply(node, f"{rate:g} GB/s from {source}: no network is that fast")
         shift = (self.places[node] - self.places[source]) % len(self.places)
-        return Stream(source=source, target=node, shift=shift, gbytes_per_s=float(reply["gbytes_per_s"]))
+        return Stream(source=source, target=node, shift=shift, gbytes_per_s=reply.gbytes_per_s)

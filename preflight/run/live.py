@@ -31,6 +31,8 @@ from preflight.session.fleet import Fleet
 
 T = TypeVar("T")
 DEEPSPEED_ON_CPU = "without GPUs accelerate's DeepSpeed gives every rank a world of one"
+FACTS_SECONDS = 90.0
+SLACK_SECONDS = 0.5  # of a stage, for what we do with the answers
 MESH_SECONDS = 30.0
 BENCH_SECONDS = 90.0
 SEARCH_SECONDS = 60.0
@@ -77,8 +79,9 @@ class Run:
         opts = self.options
         self._fleet = Fleet(self.hosts, opts.reach, run_id=opts.run_id, deadline=self.deadline)
         self._begin("facts: reaching the nodes and reading them")
-        work = subjects.collect(self.fleet, opts.layers, opts.backend)
-        self.documents, self.cluster = self._timed("facts", lambda: self.fleet.run(work, seconds=self._left(90.0)))
+        seconds = self._left(FACTS_SECONDS)
+        work = subjects.collect(self.fleet, opts.layers, opts.backend, seconds=seconds - SLACK_SECONDS)
+        self.documents, self.cluster = self._timed("facts", lambda: self.fleet.run(work, seconds=seconds))
         self._begin("files: what all nodes share, and what takes long")
         self._timed("files", lambda: self.fleet.run(self._further_facts(), seconds=self._left(FILES_SECONDS)))
         self.failures = {name: error.reason for name, error in self.fleet.failures.items()}

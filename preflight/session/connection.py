@@ -12,12 +12,14 @@ import secrets
 import sys
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from preflight.errors import BadReply, Busy, HostError, TimedOut, Unreachable
 from preflight.hosts import Host
 from preflight.node.agent import frames
-from preflight.session import payload
+from preflight.session import payload, said
+from preflight.session.budget import STDERR_BYTES, Budget, Pool
 from preflight.transport import Reach, command, transport_of
 from preflight.transport.reach import last_line
 
@@ -31,6 +33,14 @@ PINGS = 4  # at most, until one came back so soon:
 SURE_SECONDS = 0.02
 CLOCK_SECONDS = 5.0
 NO_OUTPUT = "no output"
+
+
+@dataclass
+class Bounds:
+    """What all sessions of a run share: when the present stage ends, and how much they may say together."""
+
+    until: float = float("inf")  # time.monotonic()
+    pool: Pool = field(default_factory=Pool)
 
 
 class Call:
@@ -51,12 +61,18 @@ class Call:
                 return
             yield message["event"]
 
-    async def first(self, key: str) -> Any:
-        """The value of the first event that has `key`; raises HostError when the call ends before it."""
+    async def first(self, key: str, kind: Any) -> Any:
+        """The value of the first event that has `key`, which must be of this kind; raises HostError elsewhere."""
         async for event in self.events():
             if key in event:
-                return event[key]
+                return said.read(self.session.host.name, kind, event[key], key)
         raise BadReply(self.session.host.name, f"the call ended without {key!r}")
+
+    async def end(self, kind: Any) -> Any:
+        """The result of the call, which must be of this kind; events before it are passed over."""
+        async for _ in self.events():
+            continue
+        return said.read(self.session.host.name, kind, self.result, "result")
 
     async def send(self, message: dict[str, Any]) -> None:
         """Send a message into the running call."""
@@ -69,7 +85,7 @@ class Call:
             await self.session.write({"cancel": self.number})
 
     async def _next(self) -> dict[str, Any]:
-        left = self.deadline - time.monotonic()
+        left = min(self.deadline, self.session.bounds.until) - time.monotonic()
         try:
             # wait_for starts a task of its own: too much for what is here already.
             inbox = self.inbox
@@ -87,15 +103,18 @@ class Call:
 class Session:
     """One live connection to one node."""
 
-    def __init__(self, host: Host, *, run_id: str, deadline: float) -> None:
+    def __init__(self, host: Host, *, run_id: str, deadline: float, bounds: Bounds | None = None) -> None:
         self.host = host
         self.run_id = run_id
         self.deadline = deadline
+        self.bounds = bounds or Bounds()
         self.marker = secrets.token_hex(16).encode()
-        self.decoder = frames.Decoder(self.marker)
+        self.budget = Budget(self.bounds.pool)
+        self.decoder = frames.Decoder(self.marker, self.budget.read)
         self.calls: dict[int, Call] = {}
         self.failure: HostError | None = None
-        self.hello: dict[str, Any] = {}
+        self.hello: said.Greeting | None = None
+        self.others: tuple[str, ...] = ()  # users whose runs measure on this node too
         self.stderr = b""
         self.residue: list[str] = []
         self.ended = False
@@ -121,7 +140,7 @@ class Session:
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._read_errors())]
         try:
             await self._greet(reach.connect_seconds + HELLO_SECONDS)
-        except HostError:
+        except BaseException:  # cancelled too: whoever ran out of patience leaves no connection behind
             await self.abort()
             raise
         self._tasks.append(asyncio.create_task(self._beat()))
@@ -129,7 +148,7 @@ class Session:
     async def _greet(self, seconds: float) -> None:
         end = time.monotonic() + min(seconds, max(1.0, self.deadline - time.monotonic()))
         await self._write_raw(payload.first_message(self.marker))
-        self.hello = (await self._expect("hello", end))["hello"]
+        self.hello = await self._expect("hello", said.Greeting, end)
         modules = payload.missing_modules(self.hello)
         opening = {
             "run": self.run_id,
@@ -138,9 +157,10 @@ class Session:
             "modules": list(modules.contents),
         }
         await self.write({"open": opening}, modules.blob)
-        reply = await self._expect("opened", end)
-        if "busy" in reply:
-            raise Busy(self.host.name, f"busy: run {reply['busy']}; wait for it to end, or stop it")
+        opened: said.Opened = await self._expect("opened", said.Opened, end)
+        if opened.busy:
+            raise Busy(self.host.name, opened.busy)
+        self.others = opened.others
         await self._measure_clock(end)
 
     async def _measure_clock(self, end: float) -> None:
@@ -152,10 +172,10 @@ class Session:
     async def _ping(self, number: int, end: float) -> None:
         sent, wall = time.monotonic(), time.time()
         await self.write({"ping": number})
-        reply = await self._expect("pong", end)
+        reply = await self._expect("pong", said.Pong, end)
         half = (time.monotonic() - sent) / 2
         if half < self.clock[1]:
-            self.clock = (float(reply["time"]) - (wall + half), half)
+            self.clock = (reply.time - (wall + half), half)
 
     async def look_at_clock(self) -> tuple[float, float]:
         """The node's clock against ours once more: its offset, and how sure that is, in seconds."""
@@ -163,18 +183,17 @@ class Session:
         await self._measure_clock(time.monotonic() + CLOCK_SECONDS)
         return self.clock
 
-    async def _expect(self, key: str, end: float) -> dict[str, Any]:
+    async def _expect(self, key: str, kind: Any, end: float) -> Any:
+        until = min(end, self.bounds.until)
         try:
-            message = await asyncio.wait_for(self._control.get(), max(0.0, end - time.monotonic()))
+            message = await asyncio.wait_for(self._control.get(), max(0.0, until - time.monotonic()))
         except asyncio.TimeoutError:
             noise = self.decoder.text()[:200]
-            said = f"; its output was {noise!r}" if noise else ""
-            raise TimedOut(self.host.name, f"logged in or not, no Python answered within its time{said}") from None
+            printed = f"; its output was {noise!r}" if noise else ""
+            raise TimedOut(self.host.name, f"logged in or not, no Python answered within its time{printed}") from None
         if "failure" in message and self.failure:
             raise self.failure
-        if key not in message and "busy" not in message:
-            raise BadReply(self.host.name, f"wanted {key!r}, got {sorted(message)!r}")
-        return message
+        return said.read(self.host.name, kind, message.get("hello", message), key)
 
     async def start(self, name: str, arguments: dict[str, Any], *, seconds: float, blob: bytes = b"") -> Call:
         """Start a call; it is ended on the node after `seconds`."""
@@ -203,16 +222,25 @@ class Session:
         assert self.process.stdout is not None
         try:
             while data := await self.process.stdout.read(1 << 18):
+                self.budget.arrived(len(data))
                 for message, _ in self.decoder.feed(data):
                     self._deliver(message)
+                # A node that floods us would otherwise be read on and on, and the leases of the others run out.
+                await asyncio.sleep(0)
                 if self.decoder.noise_bytes > NOISE_LIMIT_BYTES:
                     raise frames.FrameError("more than 1 MiB of text that is not ours")
-        except (frames.FrameError, KeyError, TypeError, AttributeError) as error:
-            # The latter three: well-formed JSON that is none of our messages.
-            self._fail(BadReply(self.host.name, f"{type(error).__name__}: {error}"))
-            self._kill()
+        except HostError as error:
+            self._give_up(error)
+            return
+        except (frames.FrameError, MemoryError) as error:
+            self._give_up(BadReply(self.host.name, f"{type(error).__name__}: {error}"))
             return
         await self._explain_end()
+
+    def _give_up(self, error: HostError) -> None:
+        """What it says is not to be trusted any more, and is not read any more."""
+        self._fail(error)
+        self._kill()
 
     async def _explain_end(self) -> None:
         code = await self.process.wait()
@@ -236,21 +264,31 @@ class Session:
 
     async def _read_errors(self) -> None:
         assert self.process.stderr is not None
+        count = 0
         while data := await self.process.stderr.read(1 << 16):
             self.stderr = (self.stderr + data)[-STDERR_KEPT_BYTES:]
+            count += len(data)
+            if count > STDERR_BYTES:
+                self._give_up(BadReply(self.host.name, f"more than {STDERR_BYTES >> 20} MiB on its standard error"))
+                return
+            await asyncio.sleep(0)
 
     def _deliver(self, message: dict[str, Any]) -> None:
+        """Hand a message to whoever waits for it. Raises BadReply where it has none of the shapes of a message."""
         if "end" in message:
+            end = said.read(self.host.name, said.End, message["end"], "end")
             self.ended = True
-            self.residue = [str(left) for left in message["end"]["residue"]]
-            self._fail(HostError(self.host.name, f"the node agent ended: {message['end']['reason']}"))
+            self.residue = list(end.residue)
+            self._fail(HostError(self.host.name, f"the node agent ended: {end.reason}"))
         elif "call" not in message:
             self._control.put_nowait(message)
-        elif message["call"] in self.calls:
-            call = self.calls[message["call"]]
-            if "event" not in message:
-                del self.calls[call.number]
-            call.inbox.put_nowait(message)
+        else:
+            reply = said.read(self.host.name, said.Reply, message, "call")
+            call = self.calls.get(reply.call)
+            if call is not None:
+                if reply.event is None:
+                    del self.calls[call.number]
+                call.inbox.put_nowait(message)
 
     def _fail(self, error: HostError) -> None:
         if self.failure is None:

@@ -9,18 +9,22 @@ import random
 import resource
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from preflight.errors import HostError, PreflightError, Unreachable
+from preflight.errors import BadReply, Busy, HostError, PreflightError, TimedOut, Unreachable
 from preflight.hosts import Host
-from preflight.session.connection import CLOSE_SECONDS, Session
+from preflight.session.connection import CLOSE_SECONDS, Bounds, Session
 from preflight.transport import Reach, transport_of
 
 T = TypeVar("T")
 CONCURRENT_CONNECTS = 64
 EARLY_CLOSE_RETRIES = 3
 RETRY_SECONDS = (0.2, 1.0)  # before the first of them; twice as long before each further one
+MARGIN_SECONDS = 2.0  # before a stage's time is over, calls without an answer end, so that the rest of it counts
+SAME_MOMENT = timedelta(minutes=1)
 
 
 async def _nothing(_session: Session) -> None:
@@ -37,6 +41,7 @@ class Fleet:
         self.deadline = deadline
         self.sessions: dict[str, Session] = {}
         self.failures: dict[str, HostError] = {}
+        self.bounds = Bounds()
         _raise_file_limit()
         self._loop = _new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="preflight-sessions", daemon=True)
@@ -52,7 +57,11 @@ class Fleet:
         ]
 
     def run(self, work: Coroutine[Any, Any, T], *, seconds: float) -> T:
-        """Run a coroutine on the sessions' loop and wait at most `seconds` for it."""
+        """Run a coroutine on the sessions' loop and wait at most `seconds` for it.
+
+        Calls that have no answer shortly before that are TimedOut, each of its own node: what others said counts.
+        """
+        self.bounds.until = time.monotonic() + seconds - min(MARGIN_SECONDS, seconds / 10)
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(timeout=seconds)
@@ -62,27 +71,70 @@ class Fleet:
         except BaseException:
             future.cancel()
             raise
+        finally:
+            self.bounds.until = float("inf")
 
-    async def open(self, then: Callable[[Session], Awaitable[None]] = _nothing) -> None:
+    async def open(
+        self, then: Callable[[Session], Awaitable[None]] = _nothing, *, seconds: float = float("inf")
+    ) -> None:
         """Open a session to every host at once, and do `then` with each as soon as it is up.
 
-        Hosts that fail in either are in `failures`.
+        Hosts that fail in either, or are not done within `seconds`, are in `failures`. Where a run that began in the
+        same moment is before us on one of them, we let go of all: else each of the two would hold a part.
         """
         gate = asyncio.Semaphore(CONCURRENT_CONNECTS)
+        until = min(time.monotonic() + seconds, self.bounds.until)
 
         async def one(host: Host) -> None:
-            try:
-                async with gate:
-                    self.sessions[host.name] = await self._open_patiently(host)
-                await then(self.sessions[host.name])
-            except HostError as error:
-                self.failures[host.name] = error
+            async with gate:
+                self.sessions[host.name] = await self._open_patiently(host)
+            await then(self.sessions[host.name])
 
-        await asyncio.gather(*(one(host) for host in self.hosts))
+        async def judged(host: Host) -> None:
+            try:
+                await one(host)
+            except Exception as error:
+                self.failures[host.name] = of_host(host.name, error)
+                if self._rival(self.failures[host.name]):
+                    raise
+
+        tasks = {host: asyncio.create_task(judged(host)) for host in self.hosts}
+        pending = set(tasks.values())
+        rival = ""
+        while pending and not rival:
+            left = until - time.monotonic()
+            done, pending = await asyncio.wait(
+                pending, timeout=None if left == float("inf") else max(0.0, left), return_when=asyncio.FIRST_EXCEPTION
+            )
+            if not done:
+                break
+            rival = max(map(self._rival, tuple(self.failures.values())), default="")
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        if rival:
+            await asyncio.gather(*(session.close() for session in self.sessions.values()), return_exceptions=True)
+            self.sessions.clear()
+            self.failures = {host.name: Busy(host.name, rival) for host in self.hosts}
+        for host, task in tasks.items():
+            if task in pending and host.name not in self.failures:
+                self.failures[host.name] = TimedOut(host.name, self._late(host))
+
+    def _late(self, host: Host) -> str:
+        if host.name not in self.sessions:
+            return "no Python answered on it within the time of the stage"
+        return "it answered, but did not tell its facts within the time of the stage"
+
+    def _rival(self, error: HostError) -> str:
+        """The run of the same moment that has the right of way before us: the one whose id sorts first."""
+        if not isinstance(error, Busy) or error.run >= self.run_id:
+            return ""
+        begun, ours = _begun(error.run), _begun(self.run_id)
+        return error.run if begun and ours and ours - begun < SAME_MOMENT else ""
 
     async def _open_patiently(self, host: Host) -> Session:
         for attempt in range(EARLY_CLOSE_RETRIES + 1):
-            session = Session(host, run_id=self.run_id, deadline=self.deadline)
+            session = Session(host, run_id=self.run_id, deadline=self.deadline, bounds=self.bounds)
             try:
                 await session.open(self.reach)
                 return session
@@ -112,6 +164,23 @@ class Fleet:
         self._thread.join(timeout=2.0)
         if not self._thread.is_alive():
             self._loop.close()
+
+
+def of_host(name: str, error: BaseException) -> HostError:
+    """The error of one host: whatever goes wrong while its answers are read is no reason to end everybody's run."""
+    if isinstance(error, HostError):
+        return error
+    if isinstance(error, Exception) and not isinstance(error, OSError):
+        return BadReply(name, f"{type(error).__name__} while its answer was read: {str(error)[:200]}")
+    return HostError(name, f"{type(error).__name__}: {error}")
+
+
+def _begun(run_id: str) -> datetime | None:
+    """When a run began, as its id says."""
+    try:
+        return datetime.strptime(run_id[:15], "%Y%m%d-%H%M%S")  # noqa: DTZ007 - of two ids only the difference counts
+    except ValueError:
+        return None
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

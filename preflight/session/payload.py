@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from preflight.session.said import Greeting
+
 NODE_FOLDER = Path(__file__).parents[1] / "node"
 SENDABLE = ("psutil", "netifaces")
 OF_OTHER_SYSTEMS = ("_psaix", "_psbsd", "_psosx", "_pssunos", "_pswindows")
@@ -70,7 +72,7 @@ class Modules:
     blob: bytes
 
 
-def missing_modules(hello: dict[str, Any]) -> Modules:
+def missing_modules(hello: Greeting) -> Modules:
     """psutil and netifaces from our own installation, where the node lacks them and could load ours.
 
     ``hello`` is the node agent's greeting: interpreter, machine, extension suffix and what it lacks.
@@ -78,8 +80,8 @@ def missing_modules(hello: dict[str, Any]) -> Modules:
     entries: list[dict[str, Any]] = []
     blob = bytearray()
     for name in SENDABLE:
-        if name in hello["lacks"] and hello["machine"] == os.uname().machine:
-            for entry, data in _package(name, hello["suffix"], hello["magic"]):
+        if name in hello.lacks and hello.machine == os.uname().machine:
+            for entry, data in _package(name, hello.suffix, hello.magic):
                 entries.append({**entry, "start": len(blob), "end": len(blob) + len(data)})
                 blob += data
     return Modules(tuple(entries), bytes(blob))

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from preflight.collect.subjects import _about_peers, _port_to_bind, _take, collect, with_answers
+from preflight.errors import BadReply
 from preflight.facts import decode, view
 from preflight.facts.decode import Document
 from preflight.facts.node import NodeFacts
@@ -89,18 +90,39 @@ def test_peers_are_told_by_their_training_address():
     ("event", "missing"),
     [
         ({"subject": "gpu", "missing": "no", "kind": "absent"}, Missing("no", "absent")),
-        ({"subject": "gpu", "missing": "no", "kind": "stolen"}, Missing("no", "failed")),
-        ({"subject": "gpu", "missing": ["x"]}, Missing("['x']", "failed")),
-        ({"subject": "gpu", "facts": "none"}, Missing("None", "failed")),
+        ({"subject": "gpu", "missing": "no"}, Missing("no", "failed")),
         ({"subject": "gpu", "missing": "x" * 9000}, Missing("x" * 4000, "failed")),
     ],
 )
 def test_an_answer_without_facts_is_missing_with_what_was_said(event, missing):
-    """Whatever its shape."""
+    """However much that is."""
     subjects: dict = {}
     reasons: dict = {}
-    _take(event, subjects, reasons)
+    _take("node1", event, subjects, reasons)
     assert (subjects, reasons) == ({}, {"gpu": missing})
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        ({"subject": "gpu", "missing": "no", "kind": "stolen"}, "Invalid enum value 'stolen'"),
+        ({"subject": "gpu", "missing": ["x"]}, "got `array`"),
+        ({"subject": "gpu", "facts": "none"}, "got `str`"),
+        ({"subject": "gpu", "facts": {}, "missing": "no"}, "wanted either facts or why"),
+        ({"subject": "gpu"}, "wanted either facts or why"),
+        ({"subject": "clock", "facts": {}}, "was not asked about"),
+        ({"subject": "kernel", "facts": {}}, "kernel twice"),
+        ({"subject": ["gpu"], "facts": {}}, "got `array`"),
+        ({"other": 1}, "unknown field"),
+    ],
+)
+def test_an_answer_of_another_shape_is_a_bad_reply_of_that_node(event, words):
+    """Nothing of it is kept."""
+    subjects: dict = {"kernel": {}}
+    with pytest.raises(BadReply, match=words) as refused:
+        _take("node3", event, subjects, {})
+    assert refused.value.host == "node3"
+    assert subjects == {"kernel": {}}
 
 
 def test_a_further_round_adds_its_subjects_and_decodes_nothing_else(tmp_path):

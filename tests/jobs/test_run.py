@@ -13,6 +13,7 @@ from preflight.jobs.outcome import RankStory
 from preflight.jobs.run import INHERITED_NEVER, Watch
 from preflight.launch.job import Job, Placement, Start, Starting
 from preflight.ledger.findings import Where
+from preflight.session import said
 
 
 def job(*nodes: str, restarts: int = 0) -> Job:
@@ -136,6 +137,10 @@ class FakeCall:
             yield event
         if self._events:
             await self._stop.wait()
+
+    async def end(self, kind):
+        """The result."""
+        return said.read("node1", kind, self.result, "result")
 
     async def send(self, message: dict) -> None:
         """Note what was sent; a stop ends the silence."""

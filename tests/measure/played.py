@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from preflight.launch.job import Job, Placement
+from preflight.session import said
 
 Records = Callable[[int], list[dict[str, Any]]]  # what a rank of that number says
 
@@ -35,16 +36,23 @@ class PlayedCall:
         while self.waiting:
             yield self.waiting.pop(0)
 
-    async def first(self, key: str) -> Any:
+    async def first(self, key: str, kind: Any) -> Any:
         """The value of the next event with that key."""
-        return next(self.waiting.pop(0)[key] for event in list(self.waiting) if key in event)
+        found = next(self.waiting.pop(0)[key] for event in list(self.waiting) if key in event)
+        return said.read("played", kind, found, key)
+
+    async def end(self, kind: Any) -> Any:
+        """The result."""
+        return said.read("played", kind, self.result, "result")
 
     async def send(self, message: dict[str, Any]) -> None:
         """A round of a stream is answered at once."""
         self.messages.append(message)
         if "round" in message:
-            source = message["round"]["receive_from"]
-            self.waiting.append({"round": {"gbytes_per_s": self.rate(source) if source else 0.0}})
+            source, shift = message["round"]["receive_from"], message["round"]["shift"]
+            rate = self.rate(source) if source else 0.0
+            got = {"received_bytes": round(rate * 1e9), "seconds": 1.0, "gbytes_per_s": rate}
+            self.waiting.append({"round": {"shift": shift, "from": source, **got}})
 
     async def cancel(self) -> None:
         """Nothing is left of it."""

@@ -7,7 +7,9 @@ from collections import Counter
 
 import pytest
 
+from preflight.errors import BadReply
 from preflight.measure import mesh
+from preflight.session.said import read
 
 
 def names(count):
@@ -73,10 +75,31 @@ def test_an_edge_is_ok_only_if_both_ends_say_so():
     ]
 
 
-def test_a_word_we_do_not_know_never_counts_as_ok():
-    """An outcome outside the list fails the edge."""
-    found = mesh.combine([("a", "b")], {"a": result({"b": "fine"}, []), "b": result({}, ["a"])}, seconds=0.0)
-    assert (found.ok, found.failed[0].reason) == (0, "wrong_peer")
+ORDER = {"peers": [{"name": "b", "address": "10.0.0.2", "port": 5000}], "expect": ["b", "c"]}
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (result({"b": "fine"}, []), "Invalid enum value 'fine'"),
+        (result({"c": "ok"}, []), "not asked to try"),
+        ({**result({"b": "ok"}, []), "edges": result({"b": "ok"}, [])["edges"] * 2}, "not asked to try"),
+        ({**result({}, []), "edges": [{**result({"b": "ok"}, [])["edges"][0], "port": 5001}]}, "not asked to try"),
+        (result({"b": "ok"}, ["d"]), "not to connect to it"),
+        (result({"b": ["ok"]}, []), "got `array`"),
+        ({"edges": None, "heard": [], "strangers": 0}, "got `null`"),
+    ],
+)
+def test_a_report_of_something_that_was_not_ordered_is_a_bad_reply(said, words):
+    """Of other nodes, of other ports, twice, or in other words."""
+    with pytest.raises(BadReply, match=words):
+        mesh.checked("a", read("a", mesh.Said, {"strangers": 0, **said}, "result"), ORDER)
+
+
+def test_a_report_of_what_was_ordered_counts_even_if_it_is_not_of_all():
+    """A connection that is not told of is judged where both ends are laid side by side."""
+    told = {"strangers": 2, **result({}, ["c"])}
+    assert mesh.checked("a", read("a", mesh.Said, told, "result"), ORDER)["heard"] == ("c",)
 
 
 def test_a_node_without_a_result_is_blamed_alone():

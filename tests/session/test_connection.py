@@ -14,7 +14,7 @@ import pytest
 
 from preflight.errors import BadReply, HostError, Unreachable
 from preflight.hosts import parse_hosts
-from preflight.session import payload
+from preflight.session import payload, said
 from preflight.session.fleet import Fleet
 from preflight.transport import Reach
 
@@ -197,7 +197,7 @@ def test_a_killed_keeper_takes_its_job_with_it(opened):
     opened.run(session.start("ranks", job(f"import time; time.sleep(99) # {tag}"), seconds=20), seconds=5)
     assert wait_until(lambda: tagged(tag), seconds=5)
 
-    os.kill(session.hello["pid"], signal.SIGKILL)
+    os.kill(session.hello.pid, signal.SIGKILL)
 
     assert wait_until(lambda: not tagged(tag), seconds=5)
 
@@ -262,12 +262,15 @@ def test_a_stranger_by_the_same_name_is_never_loaded():
 @pytest.mark.parametrize("names", [("psutil",), ("netifaces",), ("psutil", "netifaces")])
 def test_missing_modules_are_sent_and_load_from_memory(names):
     """psutil and netifaces of the controller import on a node that has neither, without a file."""
-    hello = {
-        "lacks": list(names),
-        "machine": os.uname().machine,
-        "suffix": ".cpython-{}{}-x86_64-linux-gnu.so".format(*sys.version_info[:2]),
-        "magic": "",
-    }
+    hello = said.Greeting(
+        python="3.9.0",
+        magic="",
+        suffix=".cpython-{}{}-x86_64-linux-gnu.so".format(*sys.version_info[:2]),
+        machine=os.uname().machine,
+        lacks=names,
+        reached=(),
+        pid=2,
+    )
     modules = payload.missing_modules(hello)
     entries = [
         (e["name"], e["kind"], e["package"], modules.blob[e["start"] : e["end"]].hex()) for e in modules.contents
@@ -299,6 +302,6 @@ def test_missing_modules_are_sent_and_load_from_memory(names):
 
 def test_another_machine_gets_no_binaries():
     """A node of another architecture is sent nothing it could not load."""
-    hello = {"lacks": ["psutil"], "machine": "riscv64", "suffix": ".so", "magic": ""}
+    hello = said.Greeting("3.9.0", magic="", suffix=".so", machine="riscv64", lacks=("psutil",), reached=(), pid=2)
 
     assert payload.missing_modules(hello).contents == ()

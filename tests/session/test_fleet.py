@@ -10,12 +10,12 @@ import time
 
 import pytest
 
-from preflight.errors import HostError, PreflightError, Unreachable
+from preflight.errors import Busy, HostError, PreflightError, TimedOut, Unreachable
 from preflight.hosts import Host
 from preflight.session import fleet as fleets
 from preflight.session.fleet import Fleet
 from preflight.transport import Reach
-from tests.session.test_connection import fleet
+from tests.session.test_connection import fleet, job
 
 
 @pytest.fixture
@@ -157,3 +157,92 @@ def test_there_are_descriptors_for_hundreds_of_connections():
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+EARLIER, LATER = "20260101-120000-aaaaaa", "20260101-120001-bbbbbb"
+
+
+@pytest.mark.parametrize(
+    ("ours", "holder", "yields"),
+    [
+        (LATER, EARLIER, True),
+        (EARLIER, LATER, False),
+        ("20260101-120000-bbbbbb", EARLIER, True),
+        ("20260101-130000-bbbbbb", EARLIER, False),
+        ("test", EARLIER, False),
+        (LATER, "unknown", False),
+    ],
+)
+def test_of_two_runs_of_one_moment_the_later_lets_go_of_every_node(ours, holder, yields):
+    """It says which run it gives way to; one that has been under way for long keeps its node, and we the others."""
+    made = fleet(ours)
+
+    async def held(session) -> None:
+        raise Busy(session.host.name, holder)
+
+    both = (Host("local", "127.0.0.1", transport="local"), Host("again", "127.0.0.1", transport="local"))
+    made.hosts = both
+
+    async def first_is_held(session) -> None:
+        if session.host.name == "local":
+            await held(session)
+
+    try:
+        made.run(made.open(first_is_held), seconds=20)
+        assert isinstance(made.failures["local"], Busy)
+        assert ("again" in made.failures) == yields
+        assert ("again" in made.sessions) != yields
+        assert all(holder in str(error) for error in made.failures.values())
+    finally:
+        made.close()
+
+
+def test_a_host_that_is_late_is_named_and_the_others_are_kept():
+    """A stage's time is over: what arrived counts."""
+    made = fleet()
+    made.hosts = (Host("local", "127.0.0.1", transport="local"), Host("late", "127.0.0.1", transport="local"))
+
+    async def work(session) -> None:
+        if session.host.name == "late":
+            await asyncio.sleep(30)
+
+    try:
+        begun = time.monotonic()
+        made.run(made.open(work, seconds=3.0), seconds=20)
+        assert time.monotonic() - begun < 5
+        assert {name: type(error) for name, error in made.failures.items()} == {"late": TimedOut}
+        assert "local" in made.sessions
+    finally:
+        made.close()
+
+
+def test_an_exception_while_a_node_is_read_is_that_nodes_error():
+    """Not the end of everybody's run."""
+    made = fleet()
+
+    async def work(_session) -> None:
+        raise KeyError("interfaces")
+
+    try:
+        made.run(made.open(work), seconds=20)
+        assert "KeyError while its answer was read" in str(made.failures["local"])
+    finally:
+        made.close()
+
+
+def test_a_call_ends_before_the_time_of_its_stage():
+    """So that whoever waits for it learns which node it was."""
+    made = fleet()
+
+    async def work() -> None:
+        session = made.sessions["local"]
+        call = await session.start("ranks", {**job("import time; time.sleep(30)")}, seconds=25.0)
+        async for _ in call.events():
+            continue
+
+    try:
+        made.run(made.open(), seconds=20)
+        with pytest.raises(TimedOut, match="local"):
+            made.run(work(), seconds=3.0)
+    finally:
+        made.close()

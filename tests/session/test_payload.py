@@ -12,15 +12,23 @@ from pathlib import Path
 import pytest
 
 from preflight.node.agent import frames
-from preflight.session import payload
+from preflight.session import payload, said
 from preflight.transport import LOADER
 
 NODE = Path(payload.__file__).parents[1] / "node"
 HERE = {
+    "python": "3.9.0",
+    "reached": (),
+    "pid": 2,
     "machine": os.uname().machine,
     "suffix": importlib.machinery.EXTENSION_SUFFIXES[0],
     "magic": importlib.util.MAGIC_NUMBER.hex(),
 }
+
+
+def lacking(**words: object) -> payload.Modules:
+    """What a node is sent whose greeting differs from this interpreter's in these words."""
+    return payload.missing_modules(said.Greeting(**{**HERE, **words}))
 
 
 def greeting(message: bytes, marker: bytes) -> dict:
@@ -74,13 +82,13 @@ def test_two_runs_have_nothing_of_each_others():
 
 def test_a_node_that_has_everything_is_sent_nothing():
     """Its own psutil is as good as ours, and nothing else is ever sent, whatever a greeting asks for."""
-    modules = payload.missing_modules({**HERE, "lacks": ["tomllib"]})
+    modules = lacking(lacks=["tomllib"])
     assert modules == payload.Modules((), b"")
 
 
 def test_the_table_of_contents_covers_the_bytes_that_follow():
     """Without gap or overlap, names once each, packages before what is in them."""
-    modules = payload.missing_modules({**HERE, "lacks": ["psutil", "netifaces"]})
+    modules = lacking(lacks=["psutil", "netifaces"])
     assert [entry["start"] for entry in modules.contents] == [0, *(entry["end"] for entry in modules.contents[:-1])]
     assert modules.contents[-1]["end"] == len(modules.blob)
     names = [entry["name"] for entry in modules.contents]
@@ -93,22 +101,21 @@ def test_the_table_of_contents_covers_the_bytes_that_follow():
 @pytest.mark.parametrize("name", ["psutil", "netifaces"])
 def test_what_the_node_has_is_not_sent_beside_what_it_lacks(name):
     """Each module is decided by itself."""
-    contents = payload.missing_modules({**HERE, "lacks": [name]}).contents
+    contents = lacking(lacks=[name]).contents
     names = {entry["name"].lstrip("_").partition(".")[0] for entry in contents}
     assert names == {name}
 
 
 def test_bytecode_is_sent_only_to_who_speaks_it():
     """Another interpreter gets the text of the pure modules."""
-    lacking = ["psutil"]
-    same = payload.missing_modules({**HERE, "lacks": lacking})
-    other = payload.missing_modules({**HERE, "magic": "00", "lacks": lacking})
+    same = lacking(lacks=["psutil"])
+    other = lacking(magic="00", lacks=["psutil"])
     assert {entry["kind"] for entry in same.contents} == {"code", "extension"}
     assert {entry["kind"] for entry in other.contents} == {"source", "extension"}
 
 
 def test_a_build_for_another_python_is_not_sent():
     """An extension of this interpreter alone is no use to another: the node does without the module."""
-    entries = payload.missing_modules({**HERE, "suffix": ".cpython-39-x86_64-linux-gnu.so", "lacks": ["netifaces"]})
+    entries = lacking(suffix=".cpython-39-x86_64-linux-gnu.so", lacks=["netifaces"])
     builds = [path.name for path in Path(importlib.util.find_spec("_netifaces").origin).parent.glob("_netifaces.*.so")]
     assert bool(entries.contents) == all(name.endswith(".abi3.so") for name in builds)

@@ -20,9 +20,14 @@ if TYPE_CHECKING:
     Message = dict[str, Any]
     Frame = tuple[Message, bytes]
 
-FRAME_LIMIT_BYTES = 32 << 20
+FRAME_LIMIT_BYTES = 8 << 20
+VALUES_LIMIT = 200_000  # of one message: JSON of 1 MiB can hold half a million lists, and 60 MiB of memory with them
+DEPTH_LIMIT = 32
+DIGITS_LIMIT = 20
 NOISE_KEPT_BYTES = 4096
 HEADER_BYTES = 3 * 9 + 1
+OTHER_BYTES = bytes(set(range(256)) - set(b"[]{}"))
+BRACKETS = bytes.maketrans(b"{}", b"[]")
 PLAIN = {None: "null", True: "true", False: "false"}
 
 
@@ -72,11 +77,17 @@ def unmarshalled(text: bytes) -> Message:
 
 
 def strict_json(text: bytes) -> Message:
-    """A JSON object without NaN, infinities, duplicate keys or endless nesting; FrameError otherwise."""
+    """A JSON object of bounded size and depth without NaN, infinities or duplicate keys; FrameError otherwise."""
     import json
 
+    if most_values(text) > VALUES_LIMIT:
+        raise FrameError(f"a message of more than {VALUES_LIMIT} values")
+    if not is_shallow(text):
+        raise FrameError(f"not JSON, or nested more than {DEPTH_LIMIT} deep")
     try:
-        message = json.loads(text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_unique)
+        message = json.loads(
+            text, parse_constant=_refuse, parse_float=_finite, parse_int=_bounded, object_pairs_hook=_unique
+        )
     except FrameError:
         raise
     except (ValueError, RecursionError) as error:  # RecursionError: the parser's own bound on depth
@@ -84,6 +95,31 @@ def strict_json(text: bytes) -> Message:
     if not isinstance(message, dict):
         raise FrameError(f"wanted an object, got {type(message).__name__}")
     return message
+
+
+def most_values(text: bytes) -> int:
+    """At most so many values are in a JSON text; found without decoding it, and texts in it may hold some more."""
+    return 1 + text.count(b",") + text.count(b":") + text.count(b"[") + text.count(b"{")
+
+
+def is_shallow(text: bytes) -> bool:
+    """Whether no bracket is deeper than the limit: the parser's own bound is close to that of our own recursion."""
+    if text.count(b"[") + text.count(b"{") <= DEPTH_LIMIT:
+        return True
+    import re
+
+    brackets = re.sub(rb'"(?:[^"\\]|\\.)*"', b"", text).translate(BRACKETS, OTHER_BYTES)
+    for _ in range(DEPTH_LIMIT):
+        if not brackets:
+            return True
+        brackets = brackets.replace(b"[]", b"")  # the innermost pairs
+    return not brackets
+
+
+def _bounded(digits: str) -> int:
+    if len(digits) > DIGITS_LIMIT:
+        raise FrameError(f"{digits[:20]}... has {len(digits)} digits")
+    return int(digits)
 
 
 def _refuse(name: str) -> None:

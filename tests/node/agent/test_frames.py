@@ -148,8 +148,10 @@ def test_a_length_off_by_one_is_noticed(change):
         (b'{"a": -1e400}', "out of the range of a float"),
         (b'{"a": 1, "a": 1}', "same key twice"),
         (b'{"o": {"k": 1, "\\u006b": 2}}', "same key twice"),
-        (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "not JSON"),
-        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "not JSON"),
+        (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested more than 32 deep"),
+        (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, "nested more than 32 deep"),
+        (b'{"a":' + b"[" * 32 + b"]" * 32 + b"}", "nested more than 32 deep"),
+        (b'{"a":[' + b"[]," * 100_000 + b"[]]}", "more than 200000 values"),
         (b"[1]", "wanted an object, got list"),
         (b"null", "wanted an object, got NoneType"),
         (b"", "not JSON"),
@@ -157,7 +159,8 @@ def test_a_length_off_by_one_is_noticed(change):
         (b"{'a': 1}", "not JSON"),
         (b'{"a": "\xff"}', "not JSON"),
         (b'{"a": "\x01"}', "not JSON"),
-        (b'{"a": ' + b"9" * 5000 + b"}", "not JSON"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "has 5000 digits"),
+        (b'{"a": ' + b"9" * 21 + b"}", "has 21 digits"),
     ],
 )
 def test_only_strict_json_objects_are_messages(text, words):
@@ -236,3 +239,17 @@ def test_any_json_is_an_object_or_a_frame_error(text):
         assert isinstance(strict_json(text), dict)
     except FrameError:
         return
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [[[]]] * 200,
+        ["[[[[[[" * 20, 'a \\" [[[[ ' * 20],
+        {"a": [{"b": ["]]]]" * 40]}] * 40},
+        json.loads("[" * 31 + "]" * 31),
+    ],
+)
+def test_brackets_within_a_text_and_side_by_side_are_not_depth(value):
+    """What counts is how deep the parser goes."""
+    assert strict_json(json.dumps({"a": value}).encode()) == {"a": value}

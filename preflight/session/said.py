@@ -1,0 +1,101 @@
+"""Does what a node said have the shape that it must have?
+
+Every message of a node is decoded here, against a type, before anything is done with it. What does not fit is that
+node's BadReply; it is never an exception of whoever asked.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Any
+
+import msgspec
+
+from preflight.errors import BadReply
+
+Word = Annotated[str, msgspec.Meta(max_length=200)]
+Line = Annotated[str, msgspec.Meta(max_length=4096)]
+Seconds = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]  # since 1970: finite, and within any calendar
+Port = Annotated[int, msgspec.Meta(ge=1024, le=65535)]  # the kernel gives no privileged port to whoever asks for any
+Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The base of what a node says: frozen, and strict."""
+
+
+class Greeting(Message, frozen=True):
+    """What the node agent says of its interpreter when it has started."""
+
+    python: Word
+    magic: Word
+    suffix: Word
+    machine: Word
+    lacks: Annotated[tuple[Word, ...], msgspec.Meta(max_length=16)]
+    reached: Annotated[tuple[Word, ...], msgspec.Meta(max_length=1)]
+    pid: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+
+    @property
+    def address(self) -> str:
+        """The address of the node by which we reached it, "" where it is not told or is none."""
+        for text in self.reached:
+            try:
+                return str(ipaddress.ip_address(text))
+            except ValueError:
+                return ""
+        return ""
+
+
+class Opened(Message, frozen=True):
+    """The node's lock is ours, or another run's."""
+
+    opened: Word = ""
+    busy: Word = ""  # the run that holds the node
+    others: Annotated[tuple[Word, ...], msgspec.Meta(max_length=64)] = ()  # users whose runs measure there too
+
+    def __post_init__(self) -> None:
+        if bool(self.opened) == bool(self.busy):
+            raise ValueError("wanted one of opened and busy")
+
+
+class Pong(Message, frozen=True):
+    """The node's clock."""
+
+    pong: int
+    time: Seconds
+
+
+class End(Message, frozen=True):
+    """The node agent's last words."""
+
+    reason: Line
+    residue: Annotated[tuple[Line, ...], msgspec.Meta(max_length=1024)]
+
+
+class Reply(Message, frozen=True):
+    """A word of a call: one of its events, or its end, which is a result or an error."""
+
+    call: Annotated[int, msgspec.Meta(ge=1, le=2**62)]
+    event: dict[str, Any] | None = None
+    result: dict[str, Any] | None = None
+    error: str | None = None
+
+    def __post_init__(self) -> None:
+        if sum(part is not None for part in (self.event, self.result, self.error)) != 1:
+            raise ValueError("wanted one of event, result and error")
+
+
+def read(host: str, kind: Any, value: Any, what: str) -> Any:
+    """`value` as `kind`, a type that msgspec knows; BadReply of the host where it does not fit."""
+    try:
+        return msgspec.convert(value, kind, strict=True)
+    except (msgspec.ValidationError, ValueError, OverflowError, RecursionError) as error:
+        raise BadReply(host, f"{what}: {str(error)[:200]}") from None
+
+
+def listening(host: str, value: Any, *, asked: str) -> tuple[str, int]:
+    """Where a node listens: the address that it was told to listen on and no other, or it would aim its peers there."""
+    address, port = read(host, tuple[Word, Port], value, "where it listens")
+    if address != asked:
+        raise BadReply(host, f"it was told to listen on {asked}, and says {address!r}")
+    return asked, port

@@ -1,0 +1,76 @@
+"""Does a node that lies, floods or falls silent cost itself alone?"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from preflight.collect import subjects
+from preflight.hosts import Host
+from preflight.session.fleet import Fleet
+from preflight.transport import Reach
+from tests.bench import hostile_node
+
+SECONDS = 9.0
+# One of each sort; python -m tests.bench.hostile has them all, with every verb.
+UNREACHED = (
+    "hello.null",
+    "hello.fewer",
+    "hello.lists for leaves",
+    "hello.text",
+    "hello.deep",
+    "opened.list",
+    "pong.nan",
+    "pong.null",
+    "pong.texts for numbers",
+    "network.crowd",
+    "kernel.twice",
+    "identity.null",
+    "environment.list",
+    "one crowd",
+    "small frames",
+    "noise",
+    "key twice",
+    "frame too long",
+)
+PARTLY = ("network.inked keys", "software.silent", "kernel.negative", "limits.empty")
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> tuple[Host, ...]:
+    """An honest node and one of each hostile mode, all on this machine, which one run may hold several times."""
+    made = [Host("honest", "127.0.0.1", transport="local", python=sys.executable)]
+    for number, mode in enumerate((*UNREACHED, *PARTLY)):
+        python = tmp_path / f"python{number}"
+        python.write_text(
+            f"#!/bin/sh\nexec {sys.executable} {hostile_node.__file__} '{mode}' {sys.executable} \"$@\"\n"
+        )
+        python.chmod(0o755)
+        made.append(Host(mode, "127.0.0.1", transport="local", python=str(python)))
+    return tuple(made)
+
+
+def test_hostile_nodes_cost_themselves_alone(hosts):
+    """Facts of the honest node are whole and in time, every other is named, and memory stays bounded."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begun = time.monotonic()
+    fleet = Fleet(hosts, Reach(), run_id="test", deadline=begun + 60)
+    try:
+        documents, cluster = fleet.run(subjects.collect(fleet, [], "gloo", seconds=SECONDS - 0.5), seconds=SECONDS)
+        taken = time.monotonic() - begun
+    finally:
+        fleet.close()
+    grown_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert taken < SECONDS
+    assert grown_mib < 300
+    assert cluster["honest"].missing.keys() <= {"files", "trust", "ending"}
+    assert {name: str(error) for name, error in fleet.failures.items() if name not in UNREACHED} == {}
+    assert set(UNREACHED) <= fleet.failures.keys()
+    assert {mode: bool(cluster[mode].missing.keys() & subjects.COLLECTED) for mode in PARTLY} == dict.fromkeys(
+        PARTLY, True
+    )
+    assert "honest" in documents
