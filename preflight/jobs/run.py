@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,10 @@ INHERITED_NEVER = (
     "TORCHELASTIC_*",
     "PET_*",
     "ACCELERATE_*",
+    "OMPI_*",
+    "PMIX_*",
+    "PMI_*",
+    "RAY_ADDRESS",
 )
 
 
@@ -107,11 +112,14 @@ async def run_job(
     watch = Watch(job, stories, hear=hear, blames=LAUNCHERS[launcher].blames)
     calls: dict[str, Call] = {}
     commands: dict[str, str] = {}
+    waiting: set[str] = set()  # nodes whose processes serve the job, or are started from another node
     script = (WORKLOADS / f"{job.workload}.py").read_bytes()
     try:
         port = await _free_port(sessions[job.nodes[0]], job.master_address)
         for node, processes in start_job(launcher, job, port).items():
             commands[node] = as_typed(processes)
+            if all(process.get("serves") or not process["argv"] for process in processes):
+                waiting.add(node)
             arguments = {
                 "processes": processes,
                 "environment": [["launch files", dict(job.start_of(node).environment)], *map(list, job.environment)],
@@ -123,9 +131,13 @@ async def run_job(
             calls[node] = await sessions[node].start("ranks", arguments, seconds=job.seconds + 5.0, blob=script)
     except HostError as error:
         watch.lose(error.host, error.reason)
-    followers = [asyncio.create_task(_follow(node, call, watch)) for node, call in calls.items()]
+    followers = {node: asyncio.create_task(_follow(node, call, watch)) for node, call in calls.items()}
     watcher = asyncio.create_task(_stop_after_trouble(watch.trouble, calls))
-    await asyncio.gather(*followers)
+    await asyncio.gather(*(follower for node, follower in followers.items() if node not in waiting))
+    for node in waiting & calls.keys():
+        with contextlib.suppress(HostError):
+            await calls[node].send({"stop": True})
+    await asyncio.gather(*followers.values())
     watcher.cancel()
     return replace(conclude(job, watch.stories, watch.failures, time.monotonic() - started), commands=commands)
 

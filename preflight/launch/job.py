@@ -162,5 +162,5 @@ def as_typed(processes: list[Process]) -> str:
     for process in processes:
         variables = [f"{name}={shlex.quote(value)}" for name, value in process["environment"].items()]
         lines.append(" ".join([*variables, shlex.join(process["argv"])]))
-        lines += [f"{name}:\n{text}" for name, text in process.get("files", {}).items()]
+        lines += [f"{name}:\n{text}" for name, text in (process.get("files", {}) | process.get("shared", {})).items()]
     return "".join(f"{without_secrets(line)}\n" for line in lines)

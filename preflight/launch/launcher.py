@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from preflight.launch.field import Field
     from preflight.launch.job import Job, Process, Start
     from preflight.launch.layout import Layout
     from preflight.launch.plan import LaunchFiles, Plan
@@ -43,6 +44,19 @@ class AgentOutput:
 
     failed: re.Pattern[str]
     line: re.Pattern[str]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many processes a launcher starts on how many nodes, as far as its words tell."""
+
+    nodes: Field[int] = None
+    processes_per_node: Field[int] = None
+    world_size: Field[int] = None
+
+
+def _by_slurm(reader: Reader, _wrapper: tuple[str, ...]) -> Counts:
+    return Counts(reader.slurm.number("nodes") if reader.slurm else None)
 
 
 def _no(_plan: Plan) -> bool:
@@ -84,7 +98,11 @@ class Launcher:
     modules: tuple[str, ...] = ()
     wrappers: tuple[str, ...] = ()  # programs that start the python command behind them on all nodes
     read: Callable[[Reader, tuple[Word, ...], tuple[str, ...]], Plan | None] | None = None
+    around: Callable[[Reader, tuple[str, ...]], Counts] = (
+        _by_slurm  # what it starts, as the words around a command tell
+    )
     rules: tuple[Callable[[Plan], Iterable[Finding]], ...] = ()
+    files_rules: tuple[Callable[[LaunchFiles], Iterable[Finding]], ...] = ()
     finds_nodes: Callable[[Plan], bool] = _no  # whether such a plan finds its nodes in a hostfile, not by an address
     logs_in: Callable[[Plan], bool] = _no  # whether such a plan starts the other nodes over ssh
 
@@ -104,6 +122,7 @@ class Launcher:
     # Starting it the way the user's files start theirs.
     claims: Callable[[Plan], bool] = _no  # whether it starts what a plan describes, whichever launcher stands there
     refusal: str = ""  # why its plans are read and judged, but never started by preflight
+    refusal_around: str = ""  # the same for plans of another launcher that it claims
     cannot_start: Callable[[Plan], str] = _nothing  # the same for a plan of a particular kind
     kept_options: Callable[[Plan], Iterable[str]] = _no_options  # options of the user's that the reference job gets
     starts_of: Callable[[Plan, Start, LaunchFiles], tuple[Start, ...]] = _one_start  # of one command for all nodes

@@ -12,8 +12,8 @@ from typing import Any
 from preflight.errors import UsageError
 from preflight.launch import kubernetes
 from preflight.launch.commands import Context, plan_of
-from preflight.launch.field import Field, value_of
-from preflight.launch.launchers import accelerate, accelerate_file, deepspeed, first_words, launch_words
+from preflight.launch.field import Field, value_of, words
+from preflight.launch.launchers import accelerate, accelerate_file, deepspeed, first_words, launch_words, mpirun
 from preflight.launch.launchers.slurm import job_variables, read_directives
 from preflight.launch.plan import BatchConfig, Hostfile, LaunchFiles, Plan, ScriptFile, Skip
 from preflight.launch.text import form, grammar, located
@@ -38,6 +38,7 @@ class Bundle:
     config_lines: dict[str, Where] = field(default_factory=dict)
     used_configs: set[str] = field(default_factory=set)
     hostfiles: dict[str, Hostfile] = field(default_factory=dict)
+    hostfile_problems: dict[str, list[Finding]] = field(default_factory=dict)  # to DeepSpeed
     batches: dict[str, BatchConfig] = field(default_factory=dict)
     variables: dict[str, Mapping[str, Field[str]]] = field(default_factory=dict)
     plans: list[Plan] = field(default_factory=list)
@@ -68,6 +69,9 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
         if name in texts and name not in bundle.used_configs:
             plan = accelerate.config_plan(settings, bundle.config_lines[name])
             bundle.plans.append(replace(plan, config=texts[name]))
+    for name, problems in bundle.hostfile_problems.items():
+        if not mpirun.reads_alone(bundle.plans, name):
+            bundle.problems.extend(problems)
     order = {name: place for place, name in enumerate(texts)}
     plans = sorted(bundle.plans, key=lambda plan: order.get(plan.where.file, len(order)))
     return LaunchFiles(
@@ -99,7 +103,7 @@ def _take(bundle: Bundle, name: str, text: str) -> str:
     elif kind == "hostfile":
         hostfile, problems = deepspeed.read_hostfile(text, name)
         bundle.hostfiles[name] = hostfile
-        bundle.problems.extend(problems)
+        bundle.hostfile_problems[name] = problems
     elif kind == "variables":
         values, problems = deepspeed.read_variables(text, name)
         bundle.variables[name] = values
@@ -197,12 +201,19 @@ def _bare(bundle: Bundle, name: str, marks: Marks, variables: Mapping[str, Assig
         bundle.skips.append(Skip(name, 1, "no command of a known launcher"))
 
 
+NAMING = words(
+    """
+    --config_file --config-file --hostfile -hostfile --machinefile -machinefile -f -H --deepspeed_hostfile
+    """
+)
+
+
 def _named_files(bundle: Bundle, context: Context, commands: list[Command], name: str, *, look_beside: bool) -> None:
     """Read the --config_file and --hostfile of a script's commands where they can be found."""
     configs: dict[str, dict[str, Field[Any]]] = {}
     hostfiles: dict[str, Hostfile] = {}
     for command in commands:
-        for path in _values_of(command, ("--config_file", "--config-file", "--hostfile", "-H", "--deepspeed_hostfile")):
+        for path in _values_of(command, NAMING):
             found = _resolved(bundle, name, path)
             if found is None and look_beside and _beside(bundle, name, path, look_beside=True) is not None:
                 found = _resolved(bundle, name, path)

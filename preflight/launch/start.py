@@ -44,7 +44,7 @@ def _at(plan: Plan) -> str:
 def _why_not(plan: Plan) -> str:
     """Why a plan is read and judged only; "" where it is started."""
     around = next((row for row in LAUNCHERS.values() if row.claims(plan)), plan.launcher)
-    reason = around.refusal
+    reason = around.refusal or (around.refusal_around if around is not plan.launcher else "")
     if not reason and value_of(plan.rendezvous) not in (None, "static", "c10d", "env"):
         reason = f"a rendezvous by {value_of(plan.rendezvous)} needs a server of its own"
     reason = reason or plan.launcher.cannot_start(plan)

@@ -6,6 +6,7 @@ import json
 import sys
 from contextlib import ExitStack
 from importlib.util import find_spec
+from shutil import which
 
 import pytest
 
@@ -103,7 +104,19 @@ class Trained:
         return "\n".join([self.output, *(line for line in lines if not line.startswith(("pass", "skip")))])
 
 
-@pytest.mark.parametrize(("launcher", "count"), [("direct", 2), ("torchrun", 2), ("accelerate", 4), ("env", 4)])
+@pytest.mark.parametrize(
+    ("launcher", "count"),
+    [
+        ("direct", 2),
+        ("torchrun", 2),
+        ("accelerate", 4),
+        ("env", 4),
+        pytest.param(
+            "mpirun", 2, marks=pytest.mark.skipif(not which("mpirun"), reason="needs Debian's openmpi-bin, or mpich")
+        ),
+        pytest.param("ray", 2, marks=pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed here")),
+    ],
+)
 def test_the_job_passes_through_each_launcher(lab, tmp_path, launcher, count):
     """Real agents on all hosts, losses that fall, a log for each rank, and nothing left."""
     before = lab.residue()

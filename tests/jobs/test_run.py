@@ -179,3 +179,22 @@ def test_where_agents_number_the_ranks_the_first_node_to_speak_has_it():
     made.take({"record": {"record": "stage", "stage": "checking", "rank": 0}}, "node1")
     assert (made.stories[0].placement.node, made.stories[0].stage) == ("node3", "running")
     assert made.stories[0].elsewhere == ("node1",)
+
+
+def test_nodes_whose_ranks_another_starts_are_let_go_at_its_end():
+    """mpirun runs on the first node; the others hold their ranks' records until it is told that it has ended."""
+    log = {"exit": "1", "name": "all ranks", "log": "mpirun: no"}
+    first, second = EndingCall([log]), FakeCall([{"record": {"record": "stage", "stage": "start", "rank": 1}}])
+    sessions = {"node1": FakeSession(first), "node2": FakeSession(second)}
+    outcome = asyncio.run(asyncio.wait_for(run.run_job(sessions, job("node1", "node2"), launcher="mpirun"), 5))
+    assert second.messages == [{"stop": True}]
+    assert outcome.failure.startswith("rank 0 on node1 stopped at stage start, ended with 1: mpirun: no")
+
+
+class EndingCall(FakeCall):
+    """A call that ends after its events."""
+
+    async def events(self):
+        """The events, and no silence."""
+        for event in self._events:
+            yield event

@@ -37,6 +37,7 @@ SPEC = Spec(
     short={"-H": "hostfile", "-i": "include", "-e": "exclude", "-q": "quiet", "-h": "help"},
 )
 SLOTS = re.compile(r"(\S+)\s+slots=(\d{1,9})\b")
+COLON_SLOTS = re.compile(r"([A-Za-z0-9_.-]+):(\d{1,5})")  # of Hydra
 BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 
@@ -134,8 +135,11 @@ def read_hostfile(text: str, file: str) -> tuple[Hostfile, list[Finding]]:
         line, where = raw.strip(), Where(file, number)
         if not line or line.startswith("#"):
             continue
-        match = SLOTS.match(line)
-        name = line.split()[0]
+        match = SLOTS.match(line) or COLON_SLOTS.fullmatch(line)
+        name = match[1] if match else line.split()[0]
+        if match is not None and match.re is COLON_SLOTS:
+            message = f"{line[:60]!r} is how Hydra writes slots; DeepSpeed refuses the hostfile"
+            problems.append(fail("hostfile_lines_are_read", message, where, fix=f"{name} slots={match[2]}"))
         if name in seen:
             message = f"{name} is listed in lines {seen[name].line} and {number}; DeepSpeed refuses a host twice"
             problems.append(fail("hostfile_names_a_host_once", message, seen[name], where))

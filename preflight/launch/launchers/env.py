@@ -6,7 +6,7 @@ import shlex
 
 from preflight.launch.field import Field, Sourced
 from preflight.launch.job import Job, Placement, Process, on_each_node, rank_variables, shared_variables
-from preflight.launch.launcher import PYTHON, Launcher
+from preflight.launch.launcher import PYTHON, Counts, Launcher
 from preflight.launch.launchers.torchrun import arguments
 from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
 from preflight.launch.plan import Plan
@@ -31,8 +31,9 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
         return None
     settings = set(reader.command.prefix) | set(reader.command.variables)
     outer = reader.outer_launcher(wrapper)
-    if not settings & set(RANKS) and (outer is None or reader.slurm is None):
+    if not settings & set(RANKS) and (outer is None or (reader.slurm is None and not outer.programs)):
         return None
+    around = outer.around(reader, wrapper) if outer else Counts()
 
     def number(name: str) -> Field[int]:
         return reader.number(reader.variable(name), name)
@@ -43,10 +44,11 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
         where=reader.where,
         start="all nodes" if outer else "each node",
         rank=number("RANK"),
-        world_size=number("WORLD_SIZE"),
+        world_size=number("WORLD_SIZE") if around.world_size is None else around.world_size,
+        processes_per_node=around.processes_per_node,
         local_rank=number("LOCAL_RANK"),
         node_rank=number("NODE_RANK"),
-        nodes=reader.slurm.number("nodes") if outer and reader.slurm else None,
+        nodes=around.nodes,
         master_address=reader.variable("MASTER_ADDR"),
         master_port=number("MASTER_PORT"),
         rendezvous=Sourced("env", reader.where.file, reader.where.line, "tool"),

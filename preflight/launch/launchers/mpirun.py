@@ -1,16 +1,261 @@
-"""What is a command behind mpirun? One start for all nodes, which preflight reads and judges, and does not start."""
+"""What do mpirun and mpiexec start, of Open MPI or Hydra (MPICH, Intel MPI), and how is the reference job started?"""
 
 from __future__ import annotations
 
-from preflight.launch.launcher import Launcher
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping
 
-PROGRAMS = ("mpirun", "mpiexec")
+from preflight.launch.field import Field, Sourced, Unknown, firm, words
+from preflight.launch.job import ALL_RANKS, Job, Process, shared_variables
+from preflight.launch.launcher import AgentOutput, Counts, Launcher, Spelling
+from preflight.launch.launchers.mpirun_options import EACH, HOSTFILES, HOSTS, PROGRAMS, Given, counts, parse
+from preflight.launch.launchers.torchrun import arguments
+from preflight.launch.layout import HEAD, Layout, exports, shared_launch
+from preflight.launch.plan import Plan, fail, warn
+from preflight.launch.text.options import Reader
+from preflight.launch.text.shell import SHELLS, Word
+from preflight.ledger.findings import Finding
+
+AGENTS = frozenset(
+    words(
+        """
+    torchrun accelerate deepspeed torch.distributed.run torch.distributed.launch llamafactory-cli srun
+    accelerate.commands.launch
+    """
+    )
+)
+# What each rank learns from mpirun: of Open MPI, of Hydra.
+OF_A_RANK = re.compile(r"\$\{?(OMPI_COMM_WORLD_\w+|PMIX?_(RANK|SIZE)|PMI_\w+|MPI_LOCAL\w+|MV2_COMM_WORLD_\w+)")
+# What a job reads on every node, and mpirun leaves behind on the first unless it is handed on.
+STEERING = re.compile(r"(NCCL_|GLOO_|TORCH_NCCL_|CUDA_|MASTER_ADDR$|MASTER_PORT$|LD_LIBRARY_PATH$|UCX_|FI_|HF_HOME$)")
+
+
+def reads_alone(plans: Iterable[Plan], file: str) -> bool:
+    """Whether a hostfile is named by mpirun, and by nothing else that has a stricter reading of it."""
+    namers = [
+        plan
+        for plan in plans
+        if any(os.path.basename(str(plan.setting(name))) == os.path.basename(file) for name in HOSTFILES)
+    ]
+    return bool(namers) and all(plan.launcher.name == "mpirun" or "mpirun" in plan.wraps for plan in namers)
+
+
+def given_of(plan_words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words after mpirun among those around another command."""
+    names = [word.rpartition("/")[2] for word in plan_words]
+    place = next((place for place, name in enumerate(names) if name in PROGRAMS), None)
+    return plan_words[place + 1 :] if place is not None else ()
+
+
+def around(reader: Reader, wrapper: tuple[str, ...]) -> Counts:
+    """The same for a command inside: ``mpirun -np 16 bash -c 'RANK=$OMPI_COMM_WORLD_RANK python train.py'``."""
+    return counts(reader, parse(tuple(Word(word, reader.command.line) for word in given_of(wrapper))))
+
+
+def read(reader: Reader, given_words: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan | None:
+    """The plan of the words after ``mpirun``; None where a launcher or a shell's script behind it is read by itself."""
+    given = parse(given_words)
+    if not given.rest:
+        return None
+    names = [word.plain.rpartition("/")[2] for word in given.rest]
+    if AGENTS & set(names) or (names[0] in SHELLS and len(names) > 1 and re.fullmatch(r"-\w*c", names[1])):
+        return None
+    found = counts(reader, given)
+    environment = {**reader.environment(), **_handed_on(reader, given)}
+    program = next((word for word in given.rest if not word.plain.startswith("-")), given.rest[0])
+    is_interpreter = names[0].startswith("python") or names[0] in SHELLS
+    tail = given.rest[1:] if is_interpreter else given.rest
+    tail = tail[next((place for place, word in enumerate(tail) if not word.plain.startswith("-")), 0) :]
+    return Plan(
+        launcher=MPIRUN,
+        where=reader.where,
+        start="all nodes",
+        nodes=found.nodes,
+        processes_per_node=found.processes_per_node,
+        world_size=found.world_size,
+        rank=_number(environment, "RANK"),
+        local_rank=_number(environment, "LOCAL_RANK"),
+        master_address=environment.get("MASTER_ADDR"),
+        master_port=reader.number(environment.get("MASTER_PORT"), "MASTER_PORT"),
+        program=reader.text(tail[0] if tail else program),
+        arguments=arguments(reader, tail[1:]),
+        environment=environment,
+        unexported=reader.unexported(),
+        settings=_settings(reader, given),
+        wrapper=("mpirun", *wrapper),
+        slurm=reader.slurm,
+        is_conditional=reader.command.is_conditional,
+        command=reader.spelled(),
+    )
+
+
+def _number(environment: Mapping[str, Field[str]], name: str) -> Field[int]:
+    held = environment.get(name)
+    if isinstance(held, Sourced) and re.fullmatch(r"\d{1,9}", held.value.strip()):
+        return Sourced(int(held.value), held.file, held.line, held.origin)
+    return held if isinstance(held, Unknown) else None
+
+
+def _handed_on(reader: Reader, given: Given) -> dict[str, Field[str]]:
+    return {name: reader.text(word) for name, word in given.forwards.items() if word is not None}
+
+
+def _settings(reader: Reader, given: Given) -> dict[str, Field[str]]:
+    here = reader.where
+    held: dict[str, Field[str]] = {name: reader.text(word) for name, word in given.one.items()}
+    held |= {name: Sourced("true", here.file, here.line) for name in given.flags}
+    held["hands on"] = Sourced(" ".join(given.forwards), here.file, here.line, "tool")
+    held["is hydra"] = Sourced("yes" if given.is_hydra else "", here.file, here.line, "tool")
+    return held
+
+
+def tasks_of_node(plan: Plan) -> Field[int]:
+    """How many times mpirun starts another launcher's command on a node."""
+    given = given_of(plan.wrapper)
+    if not given or plan.launcher.name == "mpirun":
+        return None
+    where = plan.where
+    found = parse(tuple(Word(word, where.line) for word in given))
+    each = found.first(EACH)
+    if each is not None and each.plain.isascii() and each.plain.isdigit() and len(each.plain) < 6:
+        return Sourced(int(each.plain), where.file, where.line)
+    return None
+
+
+def ranks_are_told(plan: Plan) -> Iterable[Finding]:
+    """mpirun numbers its processes; a number that the command line holds is the same for all of them."""
+    if "hands on" not in plan.settings:
+        return  # a shell behind mpirun works it out for each of them
+    for name, held, right in (
+        ("RANK", plan.environment.get("RANK"), "OMPI_COMM_WORLD_RANK"),
+        ("LOCAL_RANK", plan.environment.get("LOCAL_RANK"), "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ):
+        several = (firm(plan.world_size) or 1) > 1
+        fix = f"mpirun ... bash -c 'export {name}=${right}; exec python ...'"
+        if isinstance(held, Unknown) and OF_A_RANK.search(held.expression):
+            message = (
+                f"{name}={held.expression} is worked out where mpirun is called, and is empty there for every rank"
+            )
+            yield fail("local_rank_is_not_fixed", message, held.where, fix=fix)
+        elif isinstance(held, Sourced) and held.origin == "written" and several and held.value.strip().isdigit():
+            message = f"{name}={held.value} is the same in all {firm(plan.world_size)} processes that mpirun starts"
+            yield fail("local_rank_is_not_fixed", message, held.where, fix=fix)
+
+
+def slots_are_enough(plan: Plan) -> Iterable[Finding]:
+    """Open MPI starts no more processes than there are slots, and fills the first hosts first."""
+    world, nodes, each = plan.world_size, firm(plan.nodes), firm(plan.processes_per_node)
+    has_hosts = any(name in plan.settings for name in (*HOSTS, *HOSTFILES))
+    if not isinstance(world, Sourced) or nodes is None or each is None or not has_hosts or plan.setting("is hydra"):
+        return
+    free = "oversubscribe" in plan.settings or "map-by" in plan.settings or any(name in plan.settings for name in EACH)
+    slots = nodes * each
+    if world.value > slots and not free:
+        message = f"-np {world.value}, and the {nodes} hosts have {slots} slots: Open MPI refuses to start"
+        yield fail("mpi_slots_are_enough", message, world.where, fix=f"-np {slots}")
+    elif nodes > 1 and world.value <= slots - each and not free:
+        message = (
+            f"-np {world.value} of {slots} slots: Open MPI fills the first hosts, and"
+            f" {nodes - -(-world.value // each)} of {nodes} hosts get no process"
+        )
+        yield warn("mpi_slots_are_enough", message, world.where, fix=f"-np {slots}, or --map-by ppr:N:node")
+
+
+def variables_are_handed_on(plan: Plan) -> Iterable[Finding]:
+    """Open MPI gives the other nodes what -x names; the rest of the shell's variables stay on the first."""
+    has_hosts = any(name in plan.settings for name in (*HOSTS, *HOSTFILES))
+    if plan.setting("is hydra") or plan.slurm is not None or not has_hosts or (firm(plan.nodes) or 1) < 2:
+        return
+    handed = set(str(plan.setting("hands on") or "").split())
+    left = [
+        name
+        for name, held in plan.environment.items()
+        if STEERING.match(name) and name not in handed and isinstance(held, Sourced)
+    ]
+    if left:
+        places = [held.where for name in left if (held := plan.environment[name]) is not None]
+        message = (
+            f"{', '.join(left)}: exported here, and Open MPI hands on what -x names; the other nodes do not see it"
+        )
+        yield warn("mpi_hands_variables_on", message, plan.where, *places, fix=" ".join(f"-x {name}" for name in left))
+
+
+def write(layout: Layout) -> dict[str, str]:
+    """A hostfile and one command, run on the first node; each rank takes its number from Open MPI or Hydra."""
+    hosts = "".join(f"{node.name} slots={count}\n" for node, count in zip(layout.nodes, layout.processes, strict=True))
+    shared = {**shared_launch(layout), "MASTER_ADDR": layout.address, "MASTER_PORT": str(layout.port)}
+    inner = f"{RANK_LINES}exec {shlex.join(['python', *layout.program])}"
+    command = [
+        *("mpirun", "-np", str(layout.world), "--hostfile", layout.path("hostfile"), "--bind-to", "none"),
+        *(word for name in shared for word in ("-x", name)),
+        *("bash", "-c", inner),
+    ]
+    return {"hostfile": hosts, "start.sh": HEAD + exports(shared) + f"exec {shlex.join(command)}\n"}
+
+
+RANK_LINES = (
+    "export RANK=${OMPI_COMM_WORLD_RANK:-$PMI_RANK} WORLD_SIZE=${OMPI_COMM_WORLD_SIZE:-$PMI_SIZE}"
+    " LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-$MPI_LOCALRANKID}; "
+)
+# Which of the two is installed as mpirun; Hydra knows the slots behind a host's name, too.
+WHICH = (
+    'case "$(mpirun --version 2>&1)" in\n'
+    '*HYDRA*|*Intel*) exec mpirun -prepend-rank -n "$RANKS" -hosts "$HOSTS" "$@";;\n'
+    '*) exec mpirun --tag-output --bind-to none --map-by slot -np "$RANKS" -H "$HOSTS" "$@";;\nesac'
+)
+
+
+def start_all(job: Job, master_port: int) -> dict[str, list[Process]]:
+    """mpirun on the first node, over the user's own logins; the other nodes hold what their ranks need to begin."""
+    rank = (
+        "#!/bin/sh\n{exports}" + RANK_LINES.replace("; ", "\n") + "export LOCAL_WORLD_SIZE="
+        "${OMPI_COMM_WORLD_LOCAL_SIZE:-$MPI_LOCALNRANKS}\nexec {python} {script}\n"
+    )
+    started: dict[str, list[Process]] = {}
+    hosts = ",".join(f"{node}:{len(job.placements_on(node))}" for node in job.nodes)
+    for node in job.nodes:
+        variables = {"MASTER_ADDR": job.address_for(node), "MASTER_PORT": str(master_port)}
+        own = {**shared_variables(job, node), **variables}
+        process: Process = {"name": node, "argv": [], "environment": own, "shared": {"rank.sh": rank}}
+        if node == job.nodes[0]:
+            more = {"RANKS": str(job.world_size), "HOSTS": hosts}
+            root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+            argv = ["sh", "-c", WHICH, "mpirun", "sh", "{shared:rank.sh}"]
+            process |= {"name": ALL_RANKS, "argv": argv, "environment": {**own, **more, **root}}
+        started[node] = [process]
+    return started
+
+
+def refuses(job: Job) -> str:
+    """Ranks are numbered in the order of the hosts."""
+    in_order = [place.rank for node in job.nodes for place in job.placements_on(node)]
+    return "" if in_order == sorted(in_order) else "mpirun numbers the ranks host by host"
+
 
 MPIRUN = Launcher(
     name="mpirun",
+    description="Open MPI or Hydra, which log in to the other nodes",
+    spelling=Spelling(rank="OMPI_COMM_WORLD_RANK", nodes="-H"),
     starts_all_nodes=True,
     numbers_processes=True,
+    programs=PROGRAMS,
     wrappers=PROGRAMS,
-    claims=lambda plan: bool(plan.wraps & set(PROGRAMS)),
-    refusal="mpirun starts it",
+    read=read,
+    around=around,
+    rules=(ranks_are_told, slots_are_enough, variables_are_handed_on),
+    claims=lambda plan: bool(plan.wraps & set(PROGRAMS)) and plan.launcher.name != "mpirun",
+    refusal_around="mpirun starts it",
+    logs_in=lambda plan: (firm(plan.nodes) or 1) > 1 and plan.slurm is None,
+    write=write,
+    start=start_all,
+    refuses=refuses,
+    blames=AgentOutput(
+        failed=re.compile(
+            r"(?:Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]\s+Exit code:\s+)(?P<exit>-?\d+)",
+        ),
+        line=re.compile(r"\[(?:\d+,)?(?P<rank>\d+)\](?:<std(?:out|err)>:)?\s?"),
+    ),
+    needs_logins=True,
 )

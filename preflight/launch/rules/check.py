@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from preflight.facts.cluster import Cluster
+from preflight.launch.launchers import ROWS
 from preflight.launch.plan import LaunchFiles, Skip, problem
 from preflight.launch.read import read_texts
 from preflight.launch.rules import (
@@ -69,7 +70,7 @@ def judge(files: LaunchFiles, cluster: Cluster | None) -> Iterable[Finding]:
     for group in groups(files):
         for group_rule in GROUP_RULES:
             yield from group_rule(group)
-    for files_rule in FILES_RULES:
+    for files_rule in (*FILES_RULES, *(rule for row in ROWS for rule in row.files_rules)):
         yield from files_rule(files)
     if cluster is not None and cluster.nodes:
         for live_rule in (*nodes.RULES, *settings.RULES, *needs.RULES, data.paths_are_on_every_node):

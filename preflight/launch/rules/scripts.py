@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from preflight.launch.field import Sourced, Unknown, firm, value_of
+from preflight.launch.launchers import mpirun
 from preflight.launch.launchers.slurm import SRUN, gpus_of_node, tasks_of_node
 from preflight.launch.plan import Plan, ScriptFile, Slurm, fail, warn
 from preflight.launch.text.marks import Marks
@@ -97,15 +98,17 @@ def _started(commands: Sequence[Command], plans: Sequence[Plan], slurm: Slurm | 
 
 def tasks_are_counted_once(plan: Plan) -> Iterable[Finding]:
     """srun starts the launcher once for each task, and the launcher starts a process for each GPU."""
-    tasks = tasks_of_node(plan)
-    if not plan.launcher.has_agent or "srun" not in plan.wraps or not isinstance(tasks, Sourced) or tasks.value < 2:
+    by_srun = "srun" in plan.wraps
+    tasks = tasks_of_node(plan) if by_srun else mpirun.tasks_of_node(plan)
+    if not plan.launcher.has_agent or not isinstance(tasks, Sourced) or tasks.value < 2:
         return
     each = plan.processes_per_node
     each_text = f"{firm(each)} processes" if firm(each) else "its processes"
     if value_of(each) == 1 and not plan.launcher.states_world_size:
         return
     message = f"{tasks.value} tasks on each node, and {plan.launcher.name} starts {each_text} in every one of them"
-    yield fail("slurm_tasks_are_counted_once", message, tasks.where, plan.where, fix="#SBATCH --ntasks-per-node=1")
+    rule = "slurm_tasks_are_counted_once" if by_srun else "tasks_are_counted_once"
+    yield fail(rule, message, tasks.where, plan.where, fix="#SBATCH --ntasks-per-node=1" if by_srun else "mpirun -N 1")
 
 
 def tasks_see_their_gpus(plan: Plan) -> Iterable[Finding]:

@@ -127,6 +127,10 @@ class Reader:
         )
         return Unknown(found.value[:60], found.file, found.line)
 
+    def number_of(self, word: Word | None, name: str) -> Field[int]:
+        """The number of an option that may be absent."""
+        return self.number(word, name) if word is not None else None
+
     def variable(self, name: str) -> Field[str]:
         """An environment variable as the command sees it."""
         held = self.command.prefix.get(name)

@@ -67,6 +67,22 @@ def descendants(root: int) -> list[int]:
     return found
 
 
+def holding(setting: str, *, but: set[int]) -> list[int]:
+    """The pids of processes that were started with this NAME=VALUE, as far as we may see, without those named."""
+    wanted = setting.encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) not in but:
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as environ:
+                    held = environ.read()
+            except OSError:
+                continue
+            if wanted in held.split(b"\0"):
+                found.append(int(entry))
+    return found
+
+
 def kill_all(pids: list[int], number: int) -> None:
     """Signal each pid; one that is gone already is fine."""
     for pid in pids:

@@ -1,9 +1,12 @@
 """How are the processes of a job started on a node, watched, and heard?
 
 ``arguments``:
-  ``processes``    list of {"name", "argv", "environment", "files"}; ``{python}`` and ``{script}`` in argv stand for
-                   this interpreter and for the program that came with the call, ``{file:NAME}`` for a file of
-                   "files" ({NAME: text}; left out where there is none)
+  ``processes``    list of {"name", "argv", "environment", "files", "shared", "serves"}; ``{python}`` and ``{script}``
+                   in argv stand for this interpreter and for the program that came with the call, ``{file:NAME}`` for
+                   a file of "files" ({NAME: text}; left out where there is none). ``{shared:NAME}`` is a file of
+                   "shared", which has the same path on every node of a run; in its text ``{exports}`` stands for
+                   the lines that set what a rank of this node is given. Without argv the ranks are started by a
+                   process on another node; one that "serves" ends when no other process of the node is left
   ``environment``  list of [layer, {NAME: value}] laid over the node's own environment
   ``drop``         names and prefixes (ending in ``*``) of variables that must not be inherited
   ``seconds``      time limit of the whole job
@@ -16,6 +19,7 @@ from __future__ import annotations
 import os
 import secrets
 import selectors
+import shlex
 import signal
 import socket
 import sys
@@ -46,6 +50,7 @@ class Job:
         self.selector = selectors.DefaultSelector()
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.logs: dict[str, bytes] = {}
+        self.serving: set[str] = set()
         self.records: dict[socket.socket, bytes] = {}
         self.speakers: dict[socket.socket, int] = {}
         self.script = self._keep(channel.blob) if channel.blob else ""
@@ -64,6 +69,14 @@ class Job:
         # Opened anew by path, so a launcher that closes its children's descriptors is no obstacle.
         return f"/proc/{os.getpid()}/fd/{descriptor}"
 
+    def _share(self, name: str, text: str, meant: dict[str, str], own: dict[str, str]) -> str:
+        """The path of a file that a process on another node may name: it is the same on all nodes of a run."""
+        exports = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in self.given(own).items())
+        path = os.path.join(self.channel.scratch, name)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o700), "w") as stream:
+            stream.write(_put_in(text, {**meant, "{exports}": exports}))
+        return path
+
     def _listen(self) -> socket.socket:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind("\0" + self.address)
@@ -77,6 +90,11 @@ class Job:
         drop = self.arguments["drop"]
         prefixes = tuple(name[:-1] for name in drop if name.endswith("*"))
         kept = {n: v for n, v in os.environ.items() if n not in drop and not (prefixes and n.startswith(prefixes))}
+        return {**kept, **self.given(own)}
+
+    def given(self, own: dict[str, str]) -> dict[str, str]:
+        """The part of it that is not the node's own."""
+        kept: dict[str, str] = {}
         for _, layer in self.arguments["environment"]:
             kept.update(layer)
         kept.update(own)
@@ -94,7 +112,11 @@ class Job:
             meant = {"{python}": sys.executable, "{script}": self.script}
             for name, text in process.get("files", {}).items():
                 meant["{file:" + name + "}"] = self._keep(text.encode())
+            for name, text in process.get("shared", {}).items():
+                meant["{shared:" + name + "}"] = self._share(name, text, meant, process["environment"])
             argv = [_put_in(word, meant) for word in process["argv"]]
+            if not argv:
+                continue
             child = children.start(
                 argv,
                 seconds=self.deadline - time.monotonic(),
@@ -106,6 +128,8 @@ class Job:
             )
             name = process["name"]
             self.running[name] = child
+            if process.get("serves"):
+                self.serving.add(name)
             self.logs[name] = b""
             assert child.stdout is not None
             os.set_blocking(child.stdout.fileno(), False)
@@ -157,7 +181,8 @@ class Job:
     def watch(self) -> None:
         """Relay records until every process has ended, the time is up, or the controller says stop."""
         self.selector.register(self.channel.down, selectors.EVENT_READ, lambda: None)
-        while self.running:
+        waits = all(process.get("serves") or not process["argv"] for process in self.arguments["processes"])
+        while waits or self.running.keys() - self.serving:
             left = self.deadline - time.monotonic()
             if left <= 0:
                 self._stop("time limit")
@@ -168,7 +193,7 @@ class Job:
                     return
                 key.data()
             self._collect_ended()
-        self._end_all()  # daemons that the job's processes left behind
+        self._stop("stopped")  # what serves the job, and daemons that its processes left behind
 
     def _collect_ended(self) -> None:
         for name, child in list(self.running.items()):
@@ -199,12 +224,18 @@ class Job:
 
     def _end_all(self) -> None:
         """End everything that this job started; what was orphaned has become a child of ours."""
-        pids = children.descendants(os.getpid())
-        children.kill_all(pids, signal.SIGTERM)
+        children.kill_all(self._ours(), signal.SIGTERM)
         end = time.monotonic() + 1.0
-        while time.monotonic() < end and children.descendants(os.getpid()):
+        while time.monotonic() < end and self._ours():
             time.sleep(0.02)
-        children.kill_all(children.descendants(os.getpid()), signal.SIGKILL)
+        children.kill_all(self._ours(), signal.SIGKILL)
+
+    def _ours(self) -> list[int]:
+        """Our descendants, and the ranks that a process on another node has started here."""
+        found = children.descendants(os.getpid())
+        if any(process.get("shared") for process in self.arguments["processes"]):
+            found += children.holding(f"PREFLIGHT_RECORDS={self.address}", but={*found, os.getpid()})
+        return found
 
 
 def _put_in(word: str, meant: dict[str, str]) -> str:

@@ -109,3 +109,16 @@ def test_killing_the_dead_is_no_error():
     child = subprocess.Popen(["true"])
     child.wait()
     children.kill_all([child.pid], signal.SIGTERM)
+
+
+def test_processes_are_found_by_what_they_were_started_with():
+    """A NAME=VALUE of their environment, whoever their parent is; those left out are not among them."""
+    name, value = "PREFLIGHT_TEST_MARK", str(os.getpid())
+    child = subprocess.Popen(["sleep", "20"], env={**os.environ, name: value})
+    try:
+        assert children.holding(f"{name}={value}", but=set()) == [child.pid]
+        assert children.holding(f"{name}={value}", but={child.pid}) == []
+        assert children.holding(f"{name}={value}0", but=set()) == []
+    finally:
+        child.kill()
+        child.wait()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
+import time
 
 import pytest
 
@@ -169,4 +172,37 @@ def test_a_job_is_stopped_on_request(wire, request):
     wire.send({"to": 999, "send": {"stop": True}})
     events, _ = wire.outcome(999)
     assert events[-1]["exit"] == "stopped"
+    assert is_gone(tag, seconds=2)
+
+
+def test_a_rank_that_another_node_starts_finds_its_variables_and_is_ended(wire, request):
+    """From a file of a known path, outside of our own processes; the word to stop reaches what it has started."""
+    tag = f"{request.node.name}-{os.getpid()}"
+    text = "#!/bin/sh\n{exports}exec {python} {script}\n"
+    guest = {"name": "node1", "argv": [], "environment": {"OWN": "a b"}, "shared": {"rank.sh": text}}
+    program = RECORDER + f"say(rank=0)\nsay(own=os.environ['OWN'])\n{sleeper(tag)}"
+    wire.call(998, "ranks", {**job(scratch=True), "processes": [guest]}, blob=program.encode())
+    path = f"/dev/shm/preflight-{wire.run_id}/rank.sh"
+    end = time.monotonic() + 5
+    while not os.path.exists(path) and time.monotonic() < end:
+        time.sleep(0.02)
+    time.sleep(0.1)
+    stranger = subprocess.Popen(["sh", path], start_new_session=True)
+    try:
+        assert wire.next("event")["event"]["record"] == {"own": "a b", "rank": 0}
+        wire.send({"to": 998, "send": {"stop": True}})
+        wire.outcome(998)
+        assert stranger.wait(timeout=3) == -signal.SIGKILL
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_what_serves_a_job_ends_with_the_last_process_that_does_not(run, request):
+    """A daemon of the job has no end of its own."""
+    tag = f"{request.node.name}-{os.getpid()}"
+    asked = job("print('work')", sleeper(tag))
+    asked["processes"][1]["serves"] = True
+    events, _ = run(asked)
+    assert {event["name"]: event["exit"] for event in events} == {"p0": "0", "p1": "stopped"}
     assert is_gone(tag, seconds=2)
