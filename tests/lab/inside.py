@@ -128,6 +128,57 @@ class Place:
             os.symlink(target, path)
         return undo
 
+    def lay(self, folder):
+        """Lay a fragment of a root file system over this machine's, as this namespace sees it. -> how to undo it.
+
+        Of ``sys`` and ``proc`` nothing else is seen; what processes look up of themselves stays the kernel's own.
+        """
+        undo = []
+        if os.path.isdir(f"{folder}/sys"):
+            mount(f"{folder}/sys", "/sys", flags=MS_BIND)
+            undo.append(["detach", "/sys"])
+        if os.path.isdir(f"{folder}/proc"):
+            undo.append(self.lay_proc(f"{folder}/proc"))
+        for name in sorted(set(os.listdir(folder)) - {"sys", "proc"}):
+            undo[:0] = self.lay_at(f"{folder}/{name}", f"/{name}")
+        return undo
+
+    def lay_proc(self, source):
+        """A /proc of plain files, in which a process still finds itself."""
+        aside = tempfile.mkdtemp(dir=self.scratch)
+        mount("/proc", aside, flags=MS_BIND | MS_REC)
+        self.tmpfs("/proc", "755")
+        shutil.copytree(source, "/proc", dirs_exist_ok=True)
+        os.mkdir("/proc/.kernel")
+        mount(aside, "/proc/.kernel", flags=MS_BIND | MS_REC)
+        detach(aside)
+        os.rmdir(aside)
+        for name in ("self", "thread-self", "mounts", "stat", "uptime", "filesystems"):
+            if not os.path.lexists(f"/proc/{name}"):
+                os.symlink(f".kernel/{name}" if name != "mounts" else ".kernel/self/mounts", f"/proc/{name}")
+        return ["detach", "/proc"]
+
+    def lay_at(self, source, target):
+        """A file, or a folder with what it has more than this machine's. -> how to undo it."""
+        if os.path.isdir(source) and not os.path.islink(source) and os.path.isdir(target):
+            undo = []
+            for name in sorted(os.listdir(source)):
+                undo[:0] = self.lay_at(f"{source}/{name}", f"{target}/{name}")
+            return undo
+        if os.path.exists(target):
+            mount(source, target, flags=MS_BIND)
+            return [["detach", target]]
+        undo = self.cover(os.path.dirname(target))
+        if os.path.islink(source):
+            os.symlink(os.readlink(source), target)
+            return undo
+        if os.path.isdir(source):
+            os.mkdir(target)
+        else:
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
+        mount(source, target, flags=MS_BIND)
+        return [["detach", target], *undo]
+
     def detach(self, path):
         """Undo of a mount."""
         detach(path)

@@ -1,0 +1,59 @@
+"""What does this node's kernel answer? The site hook of a twin's interpreter, from the twin's kernel.json.
+
+What is a file of a node is a file here too, and interfaces are real ones. This stands for what no mount can: the
+kernel's name, CPUs, memory and limits, and the rate that a driver tells ethtool.
+"""
+
+
+def install():
+    import json
+    import os
+
+    try:
+        with open("/opt/twin/kernel.json") as file:
+            told = json.load(file)
+    except (OSError, ValueError):
+        return
+    import fcntl
+    import resource
+
+    uname, sysconf, ioctl, getrlimit = os.uname, os.sysconf, fcntl.ioctl, resource.getrlimit
+
+    def own_uname():
+        real = uname()
+        return os.uname_result((real.sysname, real.nodename, told["release"], real.version, told["machine"]))
+
+    def own_sysconf(name):
+        return told["memory_bytes"] // 4096 if name == "SC_PHYS_PAGES" else sysconf(name)
+
+    limits = {getattr(resource, f"RLIMIT_{name.upper()}"): value for name, value in told["limits"].items()}
+
+    def own_getrlimit(kind):
+        return (limits[kind], limits[kind]) if kind in limits else getrlimit(kind)
+
+    speeds = {each["name"]: each["speed_mbps"] for each in told["interfaces"]}
+
+    def own_ioctl(descriptor, request, argument=0, *more):
+        if request != 0x8946:  # SIOCETHTOOL
+            return ioctl(descriptor, request, argument, *more)
+        import ctypes
+        import errno
+        import struct
+
+        name = argument[:16].rstrip(b"\0").decode()
+        speed = speeds.get(name, 0)
+        if not speed:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        (place,) = struct.unpack_from("=16xQ", argument)
+        answer = bytearray(ctypes.string_at(place, 44))
+        struct.pack_into("=H", answer, 12, speed & 0xFFFF)
+        struct.pack_into("=H", answer, 28, speed >> 16)
+        ctypes.memmove(place, bytes(answer), 44)
+        return argument
+
+    os.uname, os.sysconf, fcntl.ioctl, resource.getrlimit = own_uname, own_sysconf, own_ioctl, own_getrlimit
+    os.cpu_count = lambda: told["cpus"]
+    os.sched_getaffinity = lambda _pid: set(range(told["cpus"]))
+
+
+install()

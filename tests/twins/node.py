@@ -1,0 +1,190 @@
+"""How does a node's folder follow from the description of its platform?"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from . import amd, nvidia, sysfs
+from .folder import TWIN, Folder, record, write
+from .platform import Platform
+from .sysfs import Link, Tree
+
+PYTHON = "/usr/bin/python3"
+STAND_IN = f"""#!/bin/sh
+# Prints what the program of this name printed on the node for the same words.
+file="/{TWIN}/outputs/${{0##*/}}${{1:+ }}$*"
+if [ -e "$file" ]; then
+  cat "$file"
+  [ ! -e "$file.exit" ] || exit "$(cat "$file.exit")"
+  exit 0
+fi
+echo "${{0##*/}}: unknown option $*" >&2
+exit 2
+"""
+
+
+def make(platform: Platform, count: int, under: Path) -> list[Folder]:
+    """The folders of node1 to node<count>."""
+    names = {n: platform.hostname.format(n=n) for n in range(1, count + 1)}
+    return [_make(platform, n, names, under / f"node{n}") for n in names]
+
+
+def _make(described: Platform, n: int, names: dict[int, str], root: Path) -> Folder:
+    platform = replace(described, nics=tuple(replace(nic, name=nic.name.format(n=n)) for nic in described.nics))
+    tree: Tree = {}
+    for path, value in {
+        **sysfs.pci(platform),
+        **sysfs.interfaces(platform.nics, n),
+        **sysfs.rdma(platform, n),
+        **sysfs.cpu(),
+        **({"module/mlx5_core/version": f"{platform.ofed}\n"} if platform.ofed else {}),
+        **({"class/iommu/dmar0/intel-iommu/version": "1:0\n"} if platform.iommu else {}),
+        **({"class/kfd/kfd/dev": "235:0\n"} if platform.gpus and platform.gpus.vendor == "amd" else {}),
+        **{f"fs/cgroup/{name}": f"{text}\n" for name, text in platform.cgroup.items()},
+    }.items():
+        tree[f"sys/{path}"] = Link(f"/sys/{value.to}") if isinstance(value, Link) else value
+    tree.setdefault("sys/fs/cgroup/cgroup.procs", "")
+    tree |= _proc(platform, n)
+    tree |= _etc(platform, n, names)
+    tree |= _programs(platform, n)
+    tree |= _environment(platform)
+    if platform.has_log:
+        tree["dev/kmsg"] = "".join(record(i, line, 300.0) for i, line in enumerate(platform.log))
+    if platform.hcas and platform.has_rdma_core:
+        tree |= {f"dev/infiniband/uverbs{number}": "" for number in range(len(platform.hcas))}
+        tree["usr/local/lib/libibverbs.so.1.14.50.0"] = ""
+        tree["usr/local/lib/libibverbs.so.1"] = Link("libibverbs.so.1.14.50.0")
+    if platform.container:
+        tree["run/.containerenv"] = ""
+    tree |= platform.files
+    tree[f"{TWIN}/kernel.json"] = json.dumps(_kernel(platform, n, names[n]), indent=1)
+    write(root, tree)
+    return Folder(root, f"node{n}")
+
+
+def _proc(platform: Platform, n: int) -> Tree:
+    kib = platform.memory_gib << 20
+    tree: Tree = {
+        "modules": "".join(f"{name} 1 0 - Live 0x0000000000000000\n" for name in platform.modules),
+        "cmdline": f"BOOT_IMAGE=/boot/vmlinuz-{platform.kernel} {platform.boot}\n",
+        "meminfo": f"MemTotal:       {kib} kB\nMemFree:        {kib * 9 // 10} kB\nMemAvailable:   {kib * 9 // 10} kB\n"
+        "SwapTotal:             0 kB\nSwapFree:              0 kB\nHugePages_Total:       0\nHugePages_Free:        0\n"
+        "Hugepagesize:       2048 kB\n",
+        "cpuinfo": f"processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: {platform.cpu}\n",
+        "vmstat": "nr_free_pages 1000000\noom_kill 0\n",
+        "sys/kernel/random/boot_id": f"{uuid.UUID(int=0x4000_0000_0000_4000_8000_0000_0000_0000 + n)}\n",
+        "sys/kernel/osrelease": f"{platform.kernel}\n",
+        "sys/net/ipv4/ip_local_port_range": "32768\t60999\n",
+        "net/dev": "Inter-|   Receive  |  Transmit\n face |bytes    packets errs drop fifo frame compressed multicast|"
+        "bytes    packets errs drop fifo colls carrier compressed\n"
+        + "".join(f"{nic.name:>6}: 1000 10 0 0 0 0 0 0 1000 10 0 0 0 0 0 0\n" for nic in platform.nics),
+    }
+    tree |= {f"{300 + i}/comm": f"{name[:15]}\n" for i, name in enumerate(platform.processes)}
+    vlans = {hca.netdev_vlan for hca in platform.hcas} - {""}
+    for name in sorted(vlans):
+        tree[f"net/vlan/{name}"] = f"{name}  VID: {name.rpartition('.')[2]}\t REORDER_HDR: 1  dev->priv_flags: 1021\n"
+    if platform.gpus and platform.gpus.vendor == "nvidia":
+        kind = "UNIX Open Kernel Module for x86_64" if platform.gpus.is_open else "UNIX x86_64 Kernel Module"
+        tree["driver/nvidia/version"] = f"NVRM version: NVIDIA {kind}  {platform.gpus.driver}  Release Build\n"
+    return {f"proc/{name}": text for name, text in tree.items()}
+
+
+def _etc(platform: Platform, n: int, names: dict[int, str]) -> Tree:
+    addresses = {m: _own_address(platform, m) for m in names}
+    own = platform.own_name or addresses[n]
+    others = [f"{addresses[m]} {name}" for m, name in names.items() if m != n]
+    lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback", f"{own} {names[n]}", *others]
+    return {
+        "etc/hosts": "\n".join(lines) + "\n" + platform.hosts,
+        "etc/resolv.conf": "",
+        "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+        "etc/hostname": f"{names[n]}\n",
+        **{f"etc/{name}": text.replace("{n}", str(n)) for name, text in platform.etc.items()},
+    }
+
+
+def _own_address(platform: Platform, n: int) -> str:
+    first = next(address for nic in platform.nics for address in nic.addresses)
+    return first.format(n=n).partition("/")[0]
+
+
+def _programs(platform: Platform, n: int) -> Tree:
+    tree: Tree = {}
+    gpus = platform.gpus
+    outputs: dict[str, str] = {}
+    if gpus and gpus.vendor == "nvidia":
+        outputs["nvidia-smi -q -x"] = nvidia.query_xml(gpus, n)
+        outputs["nvidia-smi topo -m"] = nvidia.topology(gpus, platform.hcas, platform.topology)
+        outputs["nvidia-smi nvlink -s"] = nvidia.nvlink_status(gpus, n)
+    elif gpus:
+        outputs["amd-smi static --json"] = amd.static(gpus, n)
+    if platform.hcas:
+        outputs["ibv_devinfo"] = "".join(
+            f"hca_id:\t{hca.name}\n\ttransport:\t\t\tInfiniBand (0)\n\tfw_ver:\t\t\t\t{hca.firmware}\n"
+            f"\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n\t\t\tmax_mtu:\t\t4096 (5)\n"
+            f"\t\t\tactive_mtu:\t\t{hca.active_mtu} (5)\n\n"
+            for hca in platform.hcas
+        )
+    for words, text in outputs.items():
+        tree[f"usr/local/bin/{words.partition(' ')[0]}"] = STAND_IN
+        tree[f"{TWIN}/outputs/{words}"] = text
+    return tree
+
+
+def _environment(platform: Platform) -> Tree:
+    """The job's interpreter: a virtual environment whose packages are torch and what comes with it."""
+    real = os.path.realpath(PYTHON)
+    site = f"lib/{Path(real).name}/site-packages"
+    gpus = platform.gpus
+    cuda = "12.8" if gpus and gpus.vendor == "nvidia" else ""
+    hip = "6.4.43484" if gpus and gpus.vendor == "amd" else ""
+    build = f"+cu{cuda.replace('.', '')}" if cuda else "+rocm6.4" if hip else "+cpu"
+    version = f"{platform.torch}{build}"
+    tree: Tree = {
+        "bin/python": Link(real),
+        "pyvenv.cfg": f"home = {Path(real).parent}\ninclude-system-site-packages = false\n",
+        # Debian's Python has a sitecustomize of its own, which would win.
+        f"{site}/twin_answers.py": Path(__file__).with_name("answers.py").read_text(),
+        f"{site}/twin.pth": "import twin_answers\n",
+        f"{site}/torch/__init__.py": "",
+        f"{site}/torch/version.py": f"__version__ = {version!r}\ncuda = {cuda or None!r}\nhip = {hip or None!r}\n",
+        f"{site}/torch-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n\n",
+        f"{site}/numpy-2.2.6.dist-info/METADATA": "Metadata-Version: 2.1\nName: numpy\nVersion: 2.2.6\n\n",
+    }
+    if cuda:
+        for name, number in (("nvidia_nccl_cu12", platform.nccl), ("nvidia_cudnn_cu12", "9.7.1.26")):
+            tree[f"{site}/{name}-{number}.dist-info/METADATA"] = f"Name: {name}\nVersion: {number}\n\n"
+    elif hip:
+        tree[f"{site}/torch/lib/librccl.so.1"] = ""
+    return {f"{TWIN}/env/{name}": value for name, value in tree.items()}
+
+
+def _kernel(platform: Platform, n: int, hostname: str) -> dict[str, Any]:
+    infinity = -1
+    return {
+        "hostname": hostname,
+        "release": platform.kernel,
+        "machine": platform.machine,
+        "cpus": platform.cpus,
+        "memory_bytes": platform.memory_gib << 30,
+        "shared_memory_bytes": platform.shared_memory_gib << 30,
+        "user_id": platform.user_id,
+        "limits": {"memlock": platform.memlock, "nofile": platform.nofile, "nproc": platform.nproc or infinity},
+        "interfaces": [
+            {
+                "name": nic.name,
+                "mtu": nic.mtu,
+                "speed_mbps": nic.speed_mbps,
+                "addresses": [address.format(n=n) for address in nic.addresses],
+                "is_up": nic.is_up,
+            }
+            for nic in platform.nics
+        ],
+        "gateway": platform.gateway,
+        "environment": {name: text.replace("{n}", str(n)) for name, text in platform.environment.items()},
+    }

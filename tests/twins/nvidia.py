@@ -1,0 +1,248 @@
+"""What do nvidia-smi -q -x, -q, topo -m and nvlink -s print on a node?
+
+The form is that of drivers 535 to 590: nvsmi_device_v12/v13.dtd, `nvidia-smi --help-query-gpu`, and the manual's pages
+on topo and nvlink; the words are written by hand, with what the collectors read and what stands around it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from xml.sax.saxutils import escape
+
+from .platform import Gpus, Hca
+
+FEW = "Requested functionality has been deprecated"
+OK_REASONS = (
+    *("applications_clocks_setting", "sw_power_cap", "hw_slowdown", "hw_thermal_slowdown"),
+    *("hw_power_brake_slowdown", "sync_boost", "sw_thermal_slowdown", "display_clocks_setting"),
+)
+
+
+def uuid(node: int, index: int) -> str:
+    """A GPU's own id."""
+    digits = hashlib.sha256(f"gpu {node} {index}".encode()).hexdigest()
+    return f"GPU-{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:32]}"
+
+
+def query_xml(gpus: Gpus, node: int) -> str:
+    """`nvidia-smi -q -x`."""
+    head = f"""<?xml version="1.0" ?>
+<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">
+<nvidia_smi_log>
+\t<timestamp>Mon Nov  3 09:0{node % 10}:11 2025</timestamp>
+\t<driver_version>{gpus.driver}</driver_version>
+\t<cuda_version>{gpus.cuda}</cuda_version>
+\t<attached_gpus>{gpus.count}</attached_gpus>
+"""
+    return head + "".join(_gpu(gpus, node, index) for index in range(gpus.count)) + "</nvidia_smi_log>\n"
+
+
+def _gpu(gpus: Gpus, node: int, index: int) -> str:
+    bus = f"0000{gpus.pci[index]}".upper()
+    has_ecc = gpus.memory_mib > 40000
+    zero = "0" if has_ecc else "N/A"
+    on = "Enabled" if has_ecc else "N/A"
+    no = "No" if has_ecc else "N/A"
+    fabric = gpus.has_fabric
+    mig = "Disabled" if gpus.memory_mib > 60000 else "N/A"
+    reasons = "".join(
+        f"\t\t\t<clocks_event_reason_{name}>Not Active</clocks_event_reason_{name}>\n" for name in OK_REASONS
+    )
+    number = 1650000000000 + node * 1000 + index
+    return f"""\t<gpu id="{bus}">
+\t\t<product_name>{escape(gpus.name)}</product_name>
+\t\t<product_brand>NVIDIA</product_brand>
+\t\t<product_architecture>{gpus.architecture}</product_architecture>
+\t\t<display_mode>Disabled</display_mode>
+\t\t<display_active>Disabled</display_active>
+\t\t<persistence_mode>Enabled</persistence_mode>
+\t\t<addressing_mode>None</addressing_mode>
+\t\t<mig_mode>
+\t\t\t<current_mig>{mig}</current_mig>
+\t\t\t<pending_mig>{mig}</pending_mig>
+\t\t</mig_mode>
+\t\t<mig_devices>
+\t\t\tNone
+\t\t</mig_devices>
+\t\t<accounting_mode>Disabled</accounting_mode>
+\t\t<driver_model>
+\t\t\t<current_dm>N/A</current_dm>
+\t\t\t<pending_dm>N/A</pending_dm>
+\t\t</driver_model>
+\t\t<serial>{number}</serial>
+\t\t<uuid>{uuid(node, index)}</uuid>
+\t\t<minor_number>{index}</minor_number>
+\t\t<vbios_version>96.00.89.00.01</vbios_version>
+\t\t<multigpu_board>No</multigpu_board>
+\t\t<board_id>0x{bus[9:11]}00</board_id>
+\t\t<gpu_module_id>{index + 1}</gpu_module_id>
+\t\t<inforom_version>
+\t\t\t<img_version>G520.0200.00.05</img_version>
+\t\t\t<ecc_object>7.16</ecc_object>
+\t\t</inforom_version>
+\t\t<gpu_virtualization_mode>
+\t\t\t<virtualization_mode>None</virtualization_mode>
+\t\t\t<host_vgpu_mode>N/A</host_vgpu_mode>
+\t\t</gpu_virtualization_mode>
+\t\t<gpu_reset_status>
+\t\t\t<reset_required>{no}</reset_required>
+\t\t\t<drain_and_reset_recommended>{no}</drain_and_reset_recommended>
+\t\t</gpu_reset_status>
+\t\t<gpu_recovery_action>None</gpu_recovery_action>
+\t\t<gsp_firmware_version>{gpus.driver}</gsp_firmware_version>
+\t\t<ibmnpu>
+\t\t\t<relaxed_ordering_mode>N/A</relaxed_ordering_mode>
+\t\t</ibmnpu>
+\t\t<pci>
+\t\t\t<pci_bus>{bus[9:11]}</pci_bus>
+\t\t\t<pci_device>00</pci_device>
+\t\t\t<pci_domain>{bus[4:8]}</pci_domain>
+\t\t\t<pci_device_id>{gpus.device_id}</pci_device_id>
+\t\t\t<pci_bus_id>{bus}</pci_bus_id>
+\t\t\t<pci_sub_system_id>16C110DE</pci_sub_system_id>
+\t\t\t<pci_gpu_link_info>
+\t\t\t\t<pcie_gen>
+\t\t\t\t\t<max_link_gen>{gpus.generation}</max_link_gen>
+\t\t\t\t\t<current_link_gen>{gpus.generation}</current_link_gen>
+\t\t\t\t\t<device_current_link_gen>{gpus.generation}</device_current_link_gen>
+\t\t\t\t\t<max_device_link_gen>{gpus.generation}</max_device_link_gen>
+\t\t\t\t\t<max_host_link_gen>{gpus.generation}</max_host_link_gen>
+\t\t\t\t</pcie_gen>
+\t\t\t\t<link_widths>
+\t\t\t\t\t<max_link_width>16x</max_link_width>
+\t\t\t\t\t<current_link_width>16x</current_link_width>
+\t\t\t\t</link_widths>
+\t\t\t</pci_gpu_link_info>
+\t\t\t<replay_counter>0</replay_counter>
+\t\t</pci>
+\t\t<fan_speed>N/A</fan_speed>
+\t\t<performance_state>P0</performance_state>
+\t\t<clocks_event_reasons>
+\t\t\t<clocks_event_reason_gpu_idle>Active</clocks_event_reason_gpu_idle>
+{reasons}\t\t</clocks_event_reasons>
+\t\t<fb_memory_usage>
+\t\t\t<total>{gpus.memory_mib} MiB</total>
+\t\t\t<reserved>551 MiB</reserved>
+\t\t\t<used>0 MiB</used>
+\t\t\t<free>{gpus.memory_mib - 551} MiB</free>
+\t\t</fb_memory_usage>
+\t\t<compute_mode>Default</compute_mode>
+\t\t<utilization>
+\t\t\t<gpu_util>0 %</gpu_util>
+\t\t\t<memory_util>0 %</memory_util>
+\t\t</utilization>
+\t\t<ecc_mode>
+\t\t\t<current_ecc>{on}</current_ecc>
+\t\t\t<pending_ecc>{on}</pending_ecc>
+\t\t</ecc_mode>
+\t\t<ecc_errors>
+\t\t\t<volatile>
+\t\t\t\t<sram_correctable>{zero}</sram_correctable>
+\t\t\t\t<sram_uncorrectable_parity>{zero}</sram_uncorrectable_parity>
+\t\t\t\t<sram_uncorrectable_secded>{zero}</sram_uncorrectable_secded>
+\t\t\t\t<dram_correctable>{zero}</dram_correctable>
+\t\t\t\t<dram_uncorrectable>{zero}</dram_uncorrectable>
+\t\t\t</volatile>
+\t\t\t<aggregate>
+\t\t\t\t<sram_correctable>{zero}</sram_correctable>
+\t\t\t\t<dram_uncorrectable>{zero}</dram_uncorrectable>
+\t\t\t\t<sram_threshold_exceeded>{no}</sram_threshold_exceeded>
+\t\t\t</aggregate>
+\t\t</ecc_errors>
+\t\t<retired_pages>
+\t\t\t<multiple_single_bit_retirement>
+\t\t\t\t<retired_count>N/A</retired_count>
+\t\t\t\t<retired_pagelist>N/A</retired_pagelist>
+\t\t\t</multiple_single_bit_retirement>
+\t\t\t<double_bit_retirement>
+\t\t\t\t<retired_count>N/A</retired_count>
+\t\t\t\t<retired_pagelist>N/A</retired_pagelist>
+\t\t\t</double_bit_retirement>
+\t\t\t<pending_blacklist>N/A</pending_blacklist>
+\t\t\t<pending_retirement>N/A</pending_retirement>
+\t\t</retired_pages>
+\t\t<remapped_rows>
+\t\t\t<remapped_row_corr>{zero}</remapped_row_corr>
+\t\t\t<remapped_row_unc>{zero}</remapped_row_unc>
+\t\t\t<remapped_row_pending>{no}</remapped_row_pending>
+\t\t\t<remapped_row_failure>{no}</remapped_row_failure>
+\t\t</remapped_rows>
+\t\t<temperature>
+\t\t\t<gpu_temp>{30 + index} C</gpu_temp>
+\t\t</temperature>
+\t\t<gpu_power_readings>
+\t\t\t<power_state>P0</power_state>
+\t\t\t<power_draw>{70 + index}.52 W</power_draw>
+\t\t\t<current_power_limit>{gpus.watts:.2f} W</current_power_limit>
+\t\t\t<requested_power_limit>{gpus.watts:.2f} W</requested_power_limit>
+\t\t\t<default_power_limit>{gpus.watts:.2f} W</default_power_limit>
+\t\t\t<min_power_limit>200.00 W</min_power_limit>
+\t\t\t<max_power_limit>{gpus.watts:.2f} W</max_power_limit>
+\t\t</gpu_power_readings>
+\t\t<clocks>
+\t\t\t<graphics_clock>1980 MHz</graphics_clock>
+\t\t\t<sm_clock>1980 MHz</sm_clock>
+\t\t</clocks>
+\t\t<processes>
+\t\t</processes>
+\t\t<accounted_processes>
+\t\t</accounted_processes>
+\t\t<capabilities>
+\t\t\t<egm>disabled</egm>
+\t\t</capabilities>
+\t\t<fabric>
+\t\t\t<state>{"Completed" if fabric else "N/A"}</state>
+\t\t\t<status>{"Success" if fabric else "N/A"}</status>
+\t\t\t<cliqueId>{gpus.clique if fabric else "N/A"}</cliqueId>
+\t\t\t<clusterUuid>{gpus.cluster if fabric else "N/A"}</clusterUuid>
+\t\t</fabric>
+\t</gpu>
+"""
+
+
+def nvlink_status(gpus: Gpus, node: int) -> str:
+    """`nvidia-smi nvlink -s`."""
+    lines = []
+    for index in range(gpus.count):
+        lines.append(f"GPU {index}: {gpus.name} (UUID: {uuid(node, index)})")
+        if not gpus.nvlinks:
+            lines.append("Device does not have or support Nvlink")
+        lines += [f"\t Link {link}: {gpus.link_gbytes} GB/s" for link in range(gpus.nvlinks)]
+    return "\n".join(lines) + "\n"
+
+
+def topology(gpus: Gpus, hcas: tuple[Hca, ...], style: str) -> str:
+    """`nvidia-smi topo -m`: by PCIe each GPU is near the adapter of its rail, or all adapters are as far."""
+    devices = [f"GPU{i}" for i in range(gpus.count)] + [f"NIC{i}" for i in range(len(hcas))]
+    near = f"NV{gpus.nvlinks}" if gpus.nvlinks else "NODE"
+
+    def relation(one: str, other: str) -> str:
+        if one == other:
+            return " X "
+        kinds = {one[:3], other[:3]}
+        if kinds == {"GPU"}:
+            far = abs(int(one[3:]) // 4 - int(other[3:]) // 4)
+            return "SYS" if not gpus.nvlinks and far else near
+        if kinds == {"NIC"}:
+            return "NODE" if _same_half(one, other, hcas) else "SYS"
+        gpu, nic = sorted((one, other))
+        place = hcas[int(nic[3:])].pci
+        if style != "rails" or place[:6] != gpus.pci[int(gpu[3:])][:6]:
+            return "NODE" if style == "shared" else "SYS"
+        return "PXB"
+
+    head = "\t\x1b[4m" + "\t".join(devices) + "\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m"
+    lines = [head]
+    for one in devices:
+        tail = ["0-55,112-167" if int(one[3:]) < 4 else "56-111,168-223", str(int(one[3:]) // 4), "N/A"]
+        cells = [relation(one, other) for other in devices]
+        lines.append("\t".join([one, *cells, *(tail if one.startswith("GPU") else ["", "", ""])]))
+    lines += ["", "Legend:", "", "  X    = Self", "  NV#  = Connection traversing a bonded set of # NVLinks", ""]
+    if hcas:
+        lines += ["NIC Legend:", "", *(f"  NIC{i}: {hca.name}" for i, hca in enumerate(hcas)), ""]
+    return "\n".join(lines) + "\n"
+
+
+def _same_half(one: str, other: str, hcas: tuple[Hca, ...]) -> bool:
+    places = [int(hcas[int(name[3:])].pci[5:7], 16) for name in (one, other)]
+    return places[0] // 0x50 == places[1] // 0x50

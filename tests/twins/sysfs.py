@@ -1,0 +1,202 @@
+"""What does sysfs hold on a node: its PCI tree, its interfaces, its RDMA devices?
+
+Paths and words are those of the kernel's Documentation/ABI (sysfs-bus-pci, sysfs-class-net, sysfs-class-infiniband).
+A value of the tree is a file's text or bytes, or a `Link` to another path of the tree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from dataclasses import dataclass
+
+from .platform import Hca, Nic, Platform
+
+Tree = dict[str, "str | bytes | Link"]
+EMPTY_GID = ":".join(["0000"] * 8)
+COUNTERS = (
+    *("VL15_dropped", "excessive_buffer_overrun_errors", "link_downed", "link_error_recovery"),
+    *("local_link_integrity_errors", "port_rcv_constraint_errors", "port_rcv_data", "port_rcv_errors"),
+    *("port_rcv_packets", "port_rcv_remote_physical_errors", "port_xmit_constraint_errors", "port_xmit_data"),
+    *("port_xmit_discards", "port_xmit_wait", "symbol_error"),
+)
+HW_COUNTERS = ("local_ack_timeout_err", "out_of_buffer", "packet_seq_err", "rnr_nak_retry_err", "rx_icrc_encapsulated")
+CLASSES = {"nvidia": ("0x10de", "0x030200"), "amd": ("0x1002", "0x120000")}
+VENDORS = {"mlx5_core": "0x15b3", "efa": "0x1d0f", "ena": "0x1d0f", "gve": "0x1ae0", "bnxt_en": "0x14e4"}
+SPEEDS = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe", 6: "64.0 GT/s PCIe"}
+
+
+@dataclass(frozen=True)
+class Link:
+    """A symbolic link to a path from the tree's root."""
+
+    to: str
+
+
+def folder_of(address: str) -> str:
+    """Where a PCI function stands in the tree: its host bridge, a root port, a switch, a port of the switch."""
+    domain, bus = address.split(":")[:2]
+    root = int(bus, 16) & 0xF0
+    parts = [f"{domain}:{root:02x}:01.0", f"{domain}:{root + 1:02x}:00.0", f"{domain}:{root + 2:02x}:00.0", address]
+    return "/".join([f"devices/pci{domain}:{root:02x}", *parts])
+
+
+def pci(platform: Platform) -> Tree:
+    """The bridges and functions of everything that the platform has on PCIe."""
+    tree: Tree = {}
+    gpus = platform.gpus
+    for index in range(gpus.count if gpus else 0):
+        vendor, kind = CLASSES[gpus.vendor]
+        device = f"0x{gpus.device_id[:4].lower()}"
+        tree |= _function(gpus.pci[index], vendor, kind, device, gpus.generation, platform)
+    for number in range(gpus.switches if gpus else 0):
+        tree |= _function(f"0000:f{5 + number}:00.0", "0x10de", "0x068000", "0x22a3", 2, platform)
+    for hca in platform.hcas:
+        if hca.pci:
+            vendor = VENDORS["efa" if hca.link_layer == "Unspecified" else "mlx5_core"]
+            tree |= _function(hca.pci, vendor, "0x020700", "0x1021", 5 if "400" in hca.rate else 4, platform)
+    for nic in platform.nics:
+        if nic.pci and f"{folder_of(nic.pci)}/vendor" not in tree:
+            tree |= _function(nic.pci, VENDORS.get(nic.driver, "0x8086"), "0x020000", "0x101d", 4, platform)
+    return tree
+
+
+def _function(  # noqa: PLR0917
+    address: str, vendor: str, kind: str, device: str, generation: int, platform: Platform
+) -> dict[str, str | bytes | Link]:
+    place = folder_of(address)
+    speed = SPEEDS.get(generation, "2.5 GT/s PCIe")
+    width = "16" if generation >= 3 else "2"
+    tree: Tree = {f"bus/pci/devices/{address}": Link(place)}
+    words = {
+        "vendor": vendor,
+        "device": device,
+        "class": kind,
+        "numa_node": str(int(int(address[5:7], 16) >= 0x50)),
+        "current_link_speed": speed,
+        "max_link_speed": speed,
+        "current_link_width": width,
+        "max_link_width": width,
+        "enable": "1",
+    }
+    tree |= {f"{place}/{name}": f"{text}\n" for name, text in words.items()}
+    if platform.iommu:
+        tree[f"{place}/iommu_group/type"] = f"{platform.iommu}\n"
+    parts = place.split("/")
+    for count in range(3, len(parts)):  # the bridges
+        bridge = "/".join(parts[:count])
+        of_bridge = {"vendor": "0x1000", "class": "0x060400", "max_link_speed": speed, "max_link_width": width}
+        tree |= {f"{bridge}/{name}": f"{text}\n" for name, text in of_bridge.items()}
+        # Others than root are shown no more than the first 64 bytes.
+        tree[f"{bridge}/config"] = config(acs=0)[: 64 if platform.user_id else None]
+        tree[f"bus/pci/devices/{parts[count - 1]}"] = Link(bridge)
+    return tree
+
+
+def config(*, acs: int) -> bytes:
+    """A bridge's configuration space with an ACS capability whose control register says `acs`."""
+    data = bytearray(0x200)
+    data[0x100:0x104] = (0x000D | 1 << 16).to_bytes(4, "little")
+    data[0x104:0x106] = (0x1F).to_bytes(2, "little")
+    data[0x106:0x108] = acs.to_bytes(2, "little")
+    return bytes(data)
+
+
+def mac(node: int, name: str) -> bytes:
+    """An interface's own address."""
+    return b"\x94\x6d\xae" + hashlib.sha256(f"{node} {name}".encode()).digest()[:3]
+
+
+def interfaces(nics: tuple[Nic, ...], node: int) -> Tree:
+    """class/net; lo and the indexes are filled in where the kernel has given them."""
+    tree: Tree = {}
+    for index, nic in enumerate((Nic("lo", mtu=65536), *nics), 1):
+        words = {
+            "ifindex": str(index),
+            "mtu": str(nic.mtu),
+            "operstate": "up" if nic.is_up else "down",
+            "address": ":".join(f"{byte:02x}" for byte in mac(node, nic.name)),
+            "speed": str(nic.speed_mbps or -1),
+        }
+        tree |= {f"class/net/{nic.name}/{name}": f"{text}\n" for name, text in words.items()}
+        if nic.pci:
+            tree[f"class/net/{nic.name}/device"] = Link(folder_of(nic.pci))
+    return tree
+
+
+def rdma(platform: Platform, node: int) -> Tree:
+    """class/infiniband."""
+    tree: Tree = {}
+    for number, hca in enumerate(platform.hcas):
+        base = f"class/infiniband/{hca.name}"
+        guid = int.from_bytes(mac(node, hca.name) + b"\x00\x03" + bytes(3), "big")
+        words = {
+            "node_type": hca.node_type,
+            "node_desc": f"{platform.hostname.format(n=node)} {hca.name}",
+            "node_guid": _groups(guid, 16),
+            "sys_image_guid": _groups(guid, 16),
+            "fw_ver": hca.firmware,
+            "hw_rev": "0",
+            **({"hca_type": hca.hca_type} if hca.hca_type else {}),
+            **({"board_id": hca.board_id} if hca.board_id else {}),
+        }
+        tree |= {f"{base}/{name}": f"{text}\n" for name, text in words.items()}
+        tree |= {f"{base}/ports/1/{name}": f"{text}\n" for name, text in _port(hca, node, number).items()}
+        for index, row in enumerate([*_gids(platform, hca, node, guid), *[None] * hca.rows][: hca.rows]):
+            port = f"{base}/ports/1"
+            tree[f"{port}/gids/{index}"] = f"{row[0] if row else EMPTY_GID}\n"
+            if row:
+                tree[f"{port}/gid_attrs/types/{index}"] = f"{row[1]}\n"
+                if row[2]:
+                    tree[f"{port}/gid_attrs/ndevs/{index}"] = f"{row[2]}\n"
+        if hca.pci:
+            place = folder_of(hca.pci)
+            tree[f"{base}/device"] = Link(place)
+            tree[f"{place}/infiniband_verbs/uverbs{number}/dev"] = f"231:{192 + number}\n"
+    return tree
+
+
+def _port(hca: Hca, node: int, number: int) -> dict[str, str]:
+    is_infiniband = hca.link_layer == "InfiniBand"
+    return {
+        "state": "4: ACTIVE",
+        "phys_state": "5: LinkUp",
+        "rate": hca.rate,
+        "link_layer": hca.link_layer,
+        "lid": f"0x{node * 64 + number + 16:x}" if is_infiniband else "0x0",
+        "sm_lid": "0x1" if is_infiniband else "0x0",
+        "cap_mask": "0xa751e848" if is_infiniband else "0x00010000",
+        **{f"pkeys/{row}": key for row, key in enumerate([*hca.pkeys, "0x0000", "0x0000"])},
+        **{f"counters/{name}": "0" for name in COUNTERS},
+        **({f"hw_counters/{name}": "0" for name in HW_COUNTERS} if hca.link_layer != "Unspecified" else {}),
+    }
+
+
+def _gids(platform: Platform, hca: Hca, node: int, guid: int) -> list[tuple[str, str, str]]:
+    own = _groups(0xFE80 << 112 | guid, 32)
+    if hca.link_layer != "Ethernet":
+        return [(own, "IB/RoCE v1", "")]
+    rows = []
+    for name in filter(None, (hca.netdev, hca.netdev_vlan)):
+        held = [address for nic in platform.nics if nic.name == name for address in nic.addresses]
+        found = [own]
+        for text in held:
+            address = ipaddress.ip_interface(text.format(n=node)).ip
+            number = int(address) if address.version == 6 else 0xFFFF << 32 | int(address)
+            found.append(_groups(number, 32))
+        rows += [(gid, kind, name) for gid in found for kind in ("IB/RoCE v1", "RoCE v2")]
+    return rows
+
+
+def _groups(number: int, digits: int) -> str:
+    text = f"{number:0{digits}x}"
+    return ":".join(text[start : start + 4] for start in range(0, digits, 4))
+
+
+def cpu(governor: str = "performance") -> Tree:
+    """What the CPUs' frequency driver and the kernel's memory management say."""
+    return {
+        "devices/system/cpu/cpufreq/policy0/scaling_governor": f"{governor}\n",
+        "devices/system/cpu/cpufreq/policy0/scaling_driver": "intel_pstate\n",
+        "kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+    }
