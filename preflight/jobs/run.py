@@ -12,6 +12,7 @@ from typing import Any
 
 from preflight.errors import HostError
 from preflight.jobs.outcome import STAGES, Outcome, RankStory, conclude, take_exit
+from preflight.jobs.records import checked_event
 from preflight.launch.job import Job, as_typed
 from preflight.launch.launcher import AgentOutput
 from preflight.launch.launchers import LAUNCHERS, start_job
@@ -157,7 +158,7 @@ async def _free_port(session: Session, address: str) -> int:
 async def _follow(node: str, call: Call, watch: Watch) -> None:
     try:
         async for event in call.events():
-            watch.take(event, node)
+            watch.take(checked_event(event, node, watch.job), node)
     except HostError as error:
         watch.lose(node, error.reason)
 

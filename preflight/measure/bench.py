@@ -8,6 +8,7 @@ from typing import Any
 
 from preflight.facts.cluster import Cluster
 from preflight.jobs.outcome import Outcome
+from preflight.jobs.records import contradiction
 from preflight.jobs.run import run_job
 from preflight.launch.job import Job
 from preflight.measure import devices
@@ -115,6 +116,9 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         expected = expect(streams)
     plan.say("starting the ranks of the benchmark")
     outcome = await run_job(sessions, job, launcher=plan.launcher, hear=lambda record: plan.say(_progress(record)))
+    untrue, untrue_nodes = contradiction(outcome.stories)
+    if untrue and not outcome.failure:
+        outcome = dataclasses.replace(outcome, failure=untrue, guilty=untrue_nodes)
     outcomes["bench"] = outcome
     results = tuple(_result(record) for record in outcome.records("result"))
     disappoints = has_links and _disappoints(results, expected, plan.thresholds)

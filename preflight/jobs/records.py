@@ -1,0 +1,217 @@
+"""Is what a rank reports about what it was asked, of the right types, within what can be, and told by others alike?
+
+A rank is a program on a node, and what it says is the node's word: a figure that no check could tell from a good one
+must not come from a rank that was never asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+from typing import Annotated, Any
+
+import msgspec
+
+from preflight.errors import BadReply
+from preflight.jobs.outcome import RankStory
+from preflight.launch.job import Job
+from preflight.results import Device, RankReport, Result, TrainedRank
+from preflight.session import said
+
+TOLERANCE = 0.02  # of a figure that follows from others
+LONGEST_SECONDS = 1e5
+FASTEST_GBYTES_PER_S = 1e5
+LARGEST = 1e18
+# What is slower than a rank's own clock says by so much was not measured by all of them.
+FASTER_THAN_A_RANK = 0.9
+COMMON = ("record", "rank")
+
+
+class Stage(msgspec.Struct):
+    """Where a rank is."""
+
+    stage: said.Word
+
+
+class Failed(msgspec.Struct):
+    """Why a rank gave up."""
+
+    error: Annotated[str, msgspec.Meta(max_length=1 << 16)] = "failed without a message"
+
+
+class Done(msgspec.Struct):
+    """A rank has done all it was asked."""
+
+
+class Progress(msgspec.Struct):
+    """How far rank 0 is."""
+
+    op: said.Word
+    bytes: said.Bytes
+    iterations: int
+    seconds_left: float
+
+
+class Matrix(msgspec.Struct):
+    """A rank's own time of each operation."""
+
+    op: said.Word
+    bytes: said.Bytes
+    seconds: list[float]
+
+
+class Losses(msgspec.Struct):
+    """The losses of a training."""
+
+    losses: list[float]
+    tokens_per_s: float
+    begin: int = 0
+    gradient_bytes: int = 0
+    samples_missing: int = 0
+
+
+class NcclLog(msgspec.Struct):
+    """What NCCL wrote."""
+
+    lines: list[said.Line]
+
+
+KINDS: Mapping[str, type[msgspec.Struct]] = {
+    "stage": Stage,
+    "failed": Failed,
+    "done": Done,
+    "progress": Progress,
+    "matrix": Matrix,
+    "result": Result,
+    "joined": RankReport,
+    "device": Device,
+    "trained": TrainedRank,
+    "losses": Losses,
+    "nccl_log": NcclLog,
+}
+
+
+class Exit(said.Message, frozen=True):
+    """A process of a job has ended."""
+
+    exit: said.Word
+    name: said.Word
+    log: Annotated[str, msgspec.Meta(max_length=1 << 20)]
+
+
+def checked_event(event: dict[str, Any], node: str, job: Job) -> dict[str, Any]:
+    """An event of the call that runs a job's ranks on a node. Raises BadReply of that node."""
+    if "record" in event:
+        return {"record": checked(event["record"], node, job)}
+    said.read(node, Exit, event, "exit")
+    return event
+
+
+def checked(record: Any, node: str, job: Job) -> dict[str, Any]:
+    """A record, if a rank of this job could have sent it. Raises BadReply of the node where none could."""
+    read: dict[str, Any] = said.read(node, dict[str, Any], record, "record")
+    rank, kind = read.get("rank"), str(read.get("record"))
+    if type(rank) is not int or kind not in KINDS:
+        raise BadReply(node, f"a record of {kind[:40]!r} by rank {str(rank)[:20]!r}: no workload sends that")
+    names = {field.encode_name for field in msgspec.structs.fields(KINDS[kind])}
+    told = {name: value for name, value in read.items() if name in names}
+    what = f"{kind} of rank {rank}"
+    said.read(node, KINDS[kind], {**told, **({"node": node} if "node" in names else {})}, what)
+    for name, value in told.items():
+        for number in value if isinstance(value, list) else [value]:
+            if not is_possible(name, number):
+                raise BadReply(node, f"{what}: {name} {str(number)[:40]} cannot be")
+    if kind in ("result", "losses", "progress"):
+        _is_spokesman(read, node, job)
+    if kind == "result":
+        _answers(read, node, job)
+    return read
+
+
+def is_possible(name: str, value: Any) -> bool:
+    """Whether a figure lies within what its unit, which its name ends in or begins with, can have."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return True
+    if "seconds" in name:
+        return 0 <= value <= LONGEST_SECONDS
+    if name.endswith("_per_s"):
+        return 0 <= value <= (FASTEST_GBYTES_PER_S if "gbytes" in name else LARGEST)
+    if "bytes" in name or name in ("iterations", "wrong", "wrong_ranks", "rank", "ranks", "begin", "cv"):
+        return 0 <= value <= LARGEST
+    return abs(value) <= LARGEST
+
+
+def _is_spokesman(record: dict[str, Any], node: str, job: Job) -> None:
+    """The first rank speaks for all, or for its group."""
+    group = record.get("group", "")
+    firsts = {(each["name"], each["ranks"][0]) for groups in job.settings.get("rounds", ()) for each in groups}
+    rank = record["rank"]
+    if rank and rank not in {first for _, first in firsts}:
+        raise BadReply(node, f"rank {rank} reports a {record['record']}, for which it was not asked")
+    if group and (group, rank) not in firsts:
+        raise BadReply(node, f"rank {rank} reports a result of the group {str(group)[:40]!r}, which it does not lead")
+
+
+def _answers(record: dict[str, Any], node: str, job: Job) -> None:
+    """A result is of an operation that was asked for, its figures follow from each other."""
+    settings, op, size = job.settings, record["op"], record["bytes"]
+    wrong = ""
+    if op not in settings.get("operations", (op,)):
+        wrong = f"{str(op)[:40]!r} was not asked for"
+    elif record.get("dtype", "float32") != settings.get("dtype", record.get("dtype", "float32")):
+        wrong = f"of {str(record['dtype'])[:40]!r}, and {settings['dtype']} was asked for"
+    elif settings.get("sizes") and not min(settings["sizes"]) / 2 <= size <= 2 * max(settings["sizes"]):
+        wrong = f"of {size} bytes, which was not asked for"
+    elif record.get("ranks") and record["ranks"] != _ranks(record, job):
+        wrong = f"of {record['ranks']} ranks, and {_ranks(record, job)} were asked"
+    elif not set(record.get("wrong_ranks", ())) <= set(range(job.world_size)):
+        wrong = "it names ranks that do not exist"
+    elif not record["seconds_p5"] <= record["seconds_median"] <= record["seconds_p95"]:
+        wrong = "its median lies outside its quantiles"
+    elif not record["seconds_median"] or not _is_near(
+        record["algbw_gbytes_per_s"], size / record["seconds_median"] / 1e9
+    ):
+        wrong = f"{record['algbw_gbytes_per_s']:g} GB/s are not {size} bytes in {record['seconds_median']:g} s"
+    elif not 0 <= record["busbw_gbytes_per_s"] <= 2 * record["algbw_gbytes_per_s"] * (1 + TOLERANCE):
+        wrong = f"a bus bandwidth of {record['busbw_gbytes_per_s']:g} GB/s is not that of {size} bytes in its time"
+    if wrong:
+        raise BadReply(node, f"a result by rank {record['rank']}: {wrong}")
+
+
+def _ranks(record: dict[str, Any], job: Job) -> int:
+    """How many ranks take part in what a result is of."""
+    for groups in job.settings.get("rounds", ()):
+        for each in groups:
+            if each["name"] == record.get("group"):
+                return len(each["ranks"])
+    return job.world_size
+
+
+def _is_near(one: float, other: float) -> bool:
+    return abs(one - other) <= TOLERANCE * max(abs(one), abs(other))
+
+
+def contradiction(stories: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]]:
+    """Where a result is faster than the time that another rank took for it: why it does not count, and both nodes.
+
+    The time of an operation is that of its slowest rank, so no rank's own time can be longer.
+    """
+    for speaker in stories:
+        for result in speaker.records:
+            if result.get("record") != "result" or result.get("group"):
+                continue
+            for other in stories:
+                own = [
+                    median(record["seconds"])
+                    for record in other.records
+                    if record.get("record") == "matrix" and record["seconds"]
+                    if (record["op"], record["bytes"]) == (result["op"], result["bytes"])
+                ]
+                if own and result["seconds_median"] < FASTER_THAN_A_RANK * min(own):
+                    nodes = tuple(dict.fromkeys((speaker.placement.node, other.placement.node)))
+                    words = f"{result['seconds_median']:g} s for {result['op']} of {result['bytes']} bytes"
+                    return (
+                        f"rank {speaker.placement.rank} reports {words}, rank {other.placement.rank} took "
+                        f"{min(own):g} s itself: one of {' and '.join(nodes)} tells what is not so"
+                    ), nodes
+    return "", ()
