@@ -81,7 +81,10 @@ class NodeProcess:
         said: dict[str, dict[str, Any]] = {}
         missing: dict[str, Missing] = {}
         while (event := self._line()).get("collected") != mark:
-            subjects._take(event, said, missing)
+            if "facts" in event:
+                said[event["subject"]] = event["facts"]
+            else:
+                missing[event["subject"]] = Missing(event["missing"], event["kind"])
         return said, missing
 
     def facts(self, index: int) -> Document:
