@@ -13,6 +13,7 @@ Reason = Literal[
     "refused", "filtered", "reset", "no_echo", "wrong_peer", "unreachable", "looped", "local", "not_attested"
 ]
 Direction = Literal["egress", "ingress", "both", "path"]
+RING = "NCCL_ALGO=Ring"  # the group of the results for which NCCL was held to a ring
 
 
 class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,8 +87,10 @@ class Expected(Measured, frozen=True, kw_only=True):
     """The bandwidth these nodes should show, and how the figure came about, one step a line."""
 
     busbw_gbytes_per_s: float
-    bound_gbytes_per_s: float | None  # nothing can be faster than this; None where no rate is known
+    bound_gbytes_per_s: float | None  # nothing can be faster than this; None where that is not known
     derivation: tuple[str, ...]
+    is_floor: bool = False  # the least of what healthy nodes of the kind show, for they differ
+    is_by_streams: bool = False  # no link tells its rate: what raw streams reached in this run
 
 
 class Slow(Measured, frozen=True, kw_only=True):
@@ -176,6 +179,7 @@ class Bench(Measured, frozen=True, kw_only=True):
     transports: tuple[Transport, ...] = ()
     operations: tuple[str, ...] = ("all_reduce",)  # what was asked for
     scope: str = "all"
+    expected_of: dict[str, Expected] = {}  # of each collective by its name, and of the all-reduce held to a ring
     baseline: tuple[Result, ...] = ()  # the results of the earlier run that --baseline names
     devices: tuple[Device, ...] = ()  # beside a slow result the matrices alone, all figures where they were asked for
     devices_not_measured: str = ""
@@ -185,10 +189,10 @@ class Bench(Measured, frozen=True, kw_only=True):
         """The collectives that are as fast as the links, so that `expected` speaks of them.
 
         Gloo's others have a ceiling of their own (its broadcast is a tree whose root sends to several at once), and
-        all_to_all, gather and scatter load the links unevenly.
+        gather and scatter load the links unevenly.
         """
         if self.backend == "nccl":
-            return ("all_reduce", "broadcast", "sendrecv", "reduce", "all_gather", "reduce_scatter")
+            return ("all_reduce", "broadcast", "sendrecv", "reduce", "all_gather", "reduce_scatter", "all_to_all")
         return ("all_reduce", "sendrecv", *(("broadcast",) if self.world_size == 2 else ()))
 
     def of(self, op: str) -> tuple[Result, ...]:
@@ -199,8 +203,19 @@ class Bench(Measured, frozen=True, kw_only=True):
         return found
 
     def result(self, op: str) -> Result:
-        """The result of a collective at its largest size, of the slowest group."""
-        return max(self.of(op), key=lambda result: (result.bytes, -result.busbw_gbytes_per_s))
+        """The result of a collective at its largest size, of the slowest group, by the algorithm NCCL chose."""
+        found = [result for result in self.of(op) if result.group != RING]
+        return max(found, key=lambda result: (result.bytes, -result.busbw_gbytes_per_s))
+
+    def by_ring(self) -> Result | None:
+        """The all-reduce for which NCCL was held to a ring, None where there is none."""
+        return next((result for result in self.results if result.group == RING), None)
+
+    def expected_for(self, result: Result) -> Expected | None:
+        """What is expected of a result; None where nothing is known of it."""
+        if not self.expected_of:
+            return self.expected if result.op in self.link_bound_operations() else None
+        return self.expected_of.get(RING if result.group == RING else result.op)
 
 
 class TrainedRank(Measured, frozen=True, kw_only=True):

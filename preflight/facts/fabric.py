@@ -38,6 +38,15 @@ class Hca:
         return self.port.link_layer == "Ethernet"
 
     @property
+    def is_efa(self) -> bool:
+        """Whether it is an active port of AWS' Elastic Fabric Adapter, which needs a plugin of NCCL.
+
+        Its link layer is "Unspecified" (drivers/infiniband/hw/efa of Linux), its names are rdmap0s6 or efa_0.
+        """
+        named = self.device.startswith(("rdmap", "efa"))
+        return named and self.port.state == "ACTIVE" and self.port.link_layer not in LINK_LAYERS
+
+    @property
     def is_unmanaged(self) -> bool:
         """Whether it is an InfiniBand port that has its link, and no address from a subnet manager yet."""
         return self.port.link_layer == "InfiniBand" and self.port.state in ("INIT", "ARMED")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from preflight.facts.cluster import Cluster
@@ -12,13 +13,13 @@ from preflight.jobs.records import contradiction
 from preflight.jobs.run import run_job
 from preflight.launch.job import Job
 from preflight.measure import devices
-from preflight.measure.expected import expected_of_few, expected_within, nics_of, nvlink_gbytes_per_s
+from preflight.measure.expectations import expectations, is_over_tcp, uplinks_of
 from preflight.measure.nccl_log import parse_nccl_log
 from preflight.measure.scope import Rounds, as_settings
 from preflight.measure.streams import search as search_streams
 from preflight.options.settings import Settings
 from preflight.options.sweep import Sweep
-from preflight.results import Bench, Device, Expected, RankReport, Result, Slow, Stream, Transport
+from preflight.results import RING, Bench, Device, Expected, RankReport, Result, Slow, Stream, Transport
 from preflight.session.connection import Session
 
 JOIN_SECONDS = 30
@@ -75,26 +76,7 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     addresses = {node.name: node.address_for_peers() for node in cluster}
     backend = str(job.settings["backend"])
     has_links = len(addresses) > 1 and (plan.scope != "intra" or plan.is_localizing or plan.is_full_mesh)
-    nics = {node.name: nics_of(node, backend="nccl" if backend == "nccl" else "gloo") for node in cluster}
-    most_ranks = max(placement.local_world_size for placement in job.placements)
-
-    nvlinks: dict[str, float] = {}
-    if backend == "nccl" and most_ranks > 1:
-        nvlinks = {node.name: nvlink_gbytes_per_s(node) for node in cluster}
-
-    def expect(measured: tuple[Stream, ...]) -> Expected | None:
-        if plan.scope == "intra":
-            return expected_within(nvlinks, ranks_per_node=most_ranks)
-        is_all = plan.scope == "all"
-        return expected_of_few(
-            nics,
-            measured,
-            world_size=job.world_size if is_all else len(nics),
-            ranks_per_node=most_ranks if is_all else 1,
-            gpus_per_node=max(node.gpu_count() for node in cluster) if backend == "nccl" else 1,
-            nvlinks=nvlinks if is_all else {},
-        )
-
+    uplinks = uplinks_of(cluster, backend=backend)
     outcomes: dict[str, Outcome] = {}
 
     async def measure_devices(*, is_full: bool) -> tuple[Device, ...]:
@@ -107,13 +89,13 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         return await search_streams(sessions, addresses, threshold=share, is_full=plan.is_full_mesh, say=plan.say)
 
     measured = await measure_devices(is_full=True) if plan.is_burning_in else ()
-    is_rate_known = all(nics.values())
-    expected = expect(()) if is_rate_known or plan.scope == "intra" else None
+    expect = partial(expectations, cluster, job, scope=plan.scope)
+    is_rate_known = all(uplink.nics for uplink in uplinks.values())
     streams: tuple[Stream, ...] = ()
     slow: tuple[Slow, ...] = ()
-    if has_links and (plan.is_localizing or plan.is_full_mesh or not is_rate_known):
+    is_asked = plan.is_localizing or plan.is_full_mesh or not is_rate_known
+    if has_links and is_over_tcp(uplinks) and is_asked:
         streams, slow = await search()
-        expected = expect(streams)
     plan.say("starting the ranks of the benchmark")
     outcome = await run_job(sessions, job, launcher=plan.launcher, hear=lambda record: plan.say(_progress(record)))
     untrue, untrue_nodes = contradiction(outcome.stories)
@@ -121,19 +103,24 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         outcome = dataclasses.replace(outcome, failure=untrue, guilty=untrue_nodes)
     outcomes["bench"] = outcome
     results = tuple(_result(record) for record in outcome.records("result"))
-    disappoints = has_links and _disappoints(results, expected, plan.thresholds)
-    if disappoints and not streams:
+    node_of = {placement.rank: placement.node for placement in job.placements}
+    transports = tuple(_transport(record, node_of) for record in outcome.records("nccl_log"))
+    expected_of = expect(streams=streams, transports=transports, results=results)
+    disappoints = has_links and _disappoints(results, expected_of, plan.thresholds)
+    if disappoints and not streams and is_over_tcp(uplinks_of(cluster, backend=backend, transports=transports)):
         streams, slow = await search()
-        expected = expect(streams)  # on fast Ethernet the processor may be the limit, not the link
+        # On fast Ethernet the processor may be the limit, not the link.
+        expected_of = expect(streams=streams, transports=transports, results=results)
     if backend == "nccl" and (disappoints or plan.is_localizing) and not plan.is_burning_in:
         measured = await measure_devices(is_full=False)
-    node_of = {placement.rank: placement.node for placement in job.placements}
+    first = str(job.settings["operations"][0])
     bench = Bench(
         backend=backend,
         world_size=job.world_size,
         nodes=len(addresses),
         results=results if not outcome.failure else (),
-        expected=expected,
+        expected=expected_of.get("all_reduce", expected_of.get(first)),
+        expected_of=expected_of,
         slow=slow,
         streams=streams,
         ranks=tuple(_rank(record, node_of) for record in outcome.records("joined")),
@@ -142,7 +129,7 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         operations=tuple(job.settings["operations"]),
         scope=plan.scope,
         baseline=plan.baseline,
-        transports=tuple(_transport(record, node_of) for record in outcome.records("nccl_log")),
+        transports=transports,
         devices=measured,
         devices_not_measured=outcomes["devices"].failure if "devices" in outcomes else "",
     )
@@ -160,15 +147,18 @@ def _transport(record: dict[str, Any], node_of: dict[int, str]) -> Transport:
     return Transport(rank=record["rank"], node=node_of[record["rank"]], **dataclasses.asdict(use))
 
 
-def _disappoints(results: tuple[Result, ...], expected: Expected | None, thresholds: Settings) -> bool:
+def _disappoints(results: tuple[Result, ...], expected: Mapping[str, Expected], thresholds: Settings) -> bool:
     """Whether a collective that is as fast as the links stays below what they should give, or that is not known."""
-    if expected is None:
+    if not expected:
         return True
-    gate = thresholds.bench.warn_below * expected.busbw_gbytes_per_s
     largest = {result.title: result for result in sorted(results, key=lambda result: result.bytes)}
-    return any(
-        result.busbw_gbytes_per_s < gate for result in largest.values() if result.op in ("all_reduce", "sendrecv")
-    )
+    for result in largest.values():
+        of_it = expected.get(RING if result.group == RING else result.op)
+        if of_it is not None and result.op in ("all_reduce", "sendrecv"):
+            share = thresholds.bench.fail_below if of_it.is_floor else thresholds.bench.warn_below
+            if result.busbw_gbytes_per_s < share * of_it.busbw_gbytes_per_s:
+                return True
+    return False
 
 
 def _result(record: dict[str, Any]) -> Result:

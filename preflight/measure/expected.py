@@ -1,217 +1,234 @@
-"""What bandwidth should these nodes show?
+"""What bandwidth should these nodes show, by what their links carry and by how NCCL used them?
 
-Every figure is in GB/s (1e9 bytes a second) of one direction.
+Every figure is in GB/s (1e9 bytes a second) of one direction. Where healthy nodes of a kind differ, the figure is what
+the slowest of them shows, a floor, and the derivation says why.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import NamedTuple
 
-from preflight.errors import FactMissing
-from preflight.facts.fabric import Hca, chosen_hcas
-from preflight.facts.selection import Backend, nccl_interfaces
-from preflight.facts.subjects.gpu import PciFunction
-from preflight.facts.subjects.network import Interface
-from preflight.facts.value import Missing
 from preflight.hosts import fold
+from preflight.measure.links import NVLS_PLATEAU_BYTES, TCP_STREAM_SURE_GBITS, Inside, Uplink
 from preflight.measure.slow import usual as usual_stream
 from preflight.results import Expected, Stream
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+LEAST_OF_ALL_TO_ALL = 0.6  # many flows at once: what is left depends on the switches, and on the number of ranks
+SWITCHED = ("NVLS", "COLLNET")  # algorithms in which switches add up
 
-    from preflight.facts.node import NodeFacts
 
-# One TCP stream on one core carries this much anywhere; on faster links the processor may be the limit.
-TCP_STREAM_SURE_GBITS = 10.0
-PCIE_EFFICIENCY = 0.88  # of what the coding leaves: headers and flow control
-# Of one link in one direction, by NCCL's own constants: what of the specification a ring reaches.
-NVLINK_GBYTES_PER_S = {"A100": 20.0, "H100": 20.6, "H200": 20.6, "H800": 20.6, "B200": 40.1, "B300": 40.1}
-NVLINK_RAW = 1.25  # the specification over what a ring reaches
-ROCE_MTUS = (4096, 2048, 1024, 512, 256)
+class Node(NamedTuple):
+    """What a node brings: its ports, what joins its GPUs, and how many it has."""
+
+    uplink: Uplink
+    inside: Inside
+    gpus: int = 1
 
 
 @dataclass(frozen=True)
-class Nic:
-    """A network port that the job will use, with its rate and what protocol headers leave of it."""
+class Use:
+    """Who ran a collective, and how NCCL did it by its log."""
 
-    name: str
-    rate_gbits: float
-    transport: Literal["InfiniBand", "RoCE", "TCP"]
-    mtu_bytes: int
-    slot_gbytes_per_s: float = math.inf  # what its share of the PCIe slot carries; inf where it is not known
-
-    @property
-    def efficiency(self) -> float:
-        """The share of the line rate that is payload."""
-        if self.transport == "InfiniBand":
-            return self.mtu_bytes / (self.mtu_bytes + 26)
-        if self.transport == "RoCE":
-            return self.mtu_bytes / (self.mtu_bytes + 82)
-        # 40 bytes of IP and TCP and 12 of time stamps within the MTU; 38 of Ethernet, preamble and gap around it.
-        return (self.mtu_bytes - 52) / (self.mtu_bytes + 38)
+    world_size: int
+    ranks_per_node: int = 1
+    op: str = "all_reduce"
+    algorithm: str = ""  # "RING SIMPLE"; "" where no log says it
+    has_log: bool = False
+    is_nccl: bool = True
+    is_rack: bool = False  # NVLink joins the nodes
+    size_bytes: int = 0  # 0 where it is not known
 
     @property
-    def gbytes_per_s(self) -> float:
-        """What it can carry in one direction."""
-        return min(self.rate_gbits / 8 * self.efficiency, self.slot_gbytes_per_s)
-
-    def __str__(self) -> str:
-        share = f"{self.efficiency:.4f} ({self.transport}, mtu {self.mtu_bytes})"
-        wire = self.rate_gbits / 8 * self.efficiency
-        slot = f", but its PCIe slot carries {self.slot_gbytes_per_s:.5g}" if self.slot_gbytes_per_s < wire else ""
-        return f"{self.name} {self.rate_gbits:g} Gbit/s / 8 x {share} = {wire:.5g} GB/s{slot}"
+    def name(self) -> str:
+        """The algorithm alone."""
+        return self.algorithm.partition(" ")[0]
 
 
-def nics_of(node: NodeFacts, *, backend: Backend) -> tuple[Nic, ...]:
-    """The ports the job's collectives will use on a node; empty where the rate of one of them is not known."""
-    try:
-        if backend == "gloo":
-            return (_tcp(node.network.training_interface),)
-        value = node.variable("NCCL_IB_HCA") if node.has_variable("NCCL_IB_HCA") else ""
-        is_disabled = node.has_variable("NCCL_IB_DISABLE") and node.variable("NCCL_IB_DISABLE") != "0"
-        hcas = [] if is_disabled else [hca for hca in chosen_hcas(node.rdma, value) if hca.is_active]
-        if hcas:
-            ports = Counter(hca.device for hca in hcas)
-            return tuple(_rdma(hca, node, sharing=ports[hca.device]) for hca in hcas)
-        value = node.variable("NCCL_SOCKET_IFNAME") if node.has_variable("NCCL_SOCKET_IFNAME") else ""
-        return tuple(_tcp(interface) for interface in nccl_interfaces(node.network, value))
-    except FactMissing:
-        return ()
+def expected(nodes: Mapping[str, Node], use: Use, streams: Sequence[Stream] = ()) -> Expected | None:
+    """The bus bandwidth of a large collective over these nodes, with its derivation; None where no figure is known.
 
-
-def slot_gbytes_per_s(function: PciFunction | Missing) -> float:
-    """What a PCIe slot carries of a device's data in one direction; inf where its speed or width is not known."""
-    if isinstance(function, Missing) or isinstance(function.speed, Missing) or isinstance(function.width, Missing):
-        return math.inf
-    coding = 128 / 130 if function.speed >= 8 else 0.8
-    return function.speed / 8 * function.width * coding * PCIE_EFFICIENCY
-
-
-def nvlink_gbytes_per_s(node: NodeFacts) -> float:
-    """What a ring over the GPUs of a node carries over NVLink; inf where it is not known, or there is no NVLink."""
-    try:
-        gpus = node.gpu.devices
-    except FactMissing:
-        return math.inf
-    found = [
-        gpu.links.active * figure
-        for gpu in (() if isinstance(gpus, Missing) else gpus)
-        for model, figure in NVLINK_GBYTES_PER_S.items()
-        if re.search(rf"\b{model}\b", gpu.name) and not isinstance(gpu.links, Missing) and gpu.links.active
-    ]
-    return min(found, default=math.inf)
-
-
-def expected(
-    nics: Mapping[str, Sequence[Nic]],
-    streams: Sequence[Stream],
-    *,
-    world_size: int,
-    ranks_per_node: int,
-    nvlinks: Mapping[str, float] = MappingProxyType({}),
-) -> Expected | None:
-    """The bus bandwidth of a large all-reduce over these nodes, with its derivation; None where no link is used.
-
-    `nics` has every node of the job, with an empty tuple where no rate is known: then the raw streams stand in.
-    `nvlinks` has what NVLink carries within each node that has several ranks.
+    Raw streams stand in where a node's ports have no rate, and where TCP is so fast that a processor may be the limit.
     """
-    if len(nics) < 2:
+    if use.op in ("gather", "scatter"):
         return None
-    usual = usual_stream(streams) if streams else None
-    unknown = [name for name, ports in nics.items() if not ports]
+    if len(nodes) < 2:
+        return within(nodes, use)
+    if use.is_rack:
+        return _over_a_rack(nodes, use)
+    unknown = [name for name, node in nodes.items() if not node.uplink.nics]
     if unknown:
-        if usual is None:
-            return None
-        derivation = f"raw TCP, median of each node's best: {usual:.5g} GB/s"
-        return Expected(
-            busbw_gbytes_per_s=usual,
-            bound_gbytes_per_s=None,
-            derivation=(f"no link rate is known on {fold(unknown)}", derivation),
-        )
-    per_node = {name: sum(nic.gbytes_per_s for nic in ports) for name, ports in nics.items()}
-    weakest = min(per_node, key=per_node.__getitem__)
-    ring = per_node[weakest]
-    lines = [f"{weakest}: {nic}" for nic in nics[weakest]]
-    if len(nics[weakest]) > 1:
-        lines.append(f"{weakest}: {len(nics[weakest])} ports together {ring:.5g} GB/s")
-    lines.append(f"a ring over {len(nics)} nodes runs at the least of them: {ring:.5g} GB/s")
-    within = min(nvlinks, key=nvlinks.__getitem__, default="")
-    network = ring
-    if within and nvlinks[within] < ring:
-        ring = nvlinks[within]
-        lines.append(f"within {within} the ring runs over NVLink at {ring:.5g} GB/s")
-    # An algorithm that reduces within the node first sends less over the links than the ring that busbw supposes.
-    factor = (world_size - 1) / (world_size - ranks_per_node)
-    bound = network * factor
-    lines.append(f"at most x (n-1)/(n-g) = {world_size - 1}/{world_size - ranks_per_node}: {bound:.5g} GB/s")
-    if len(nics) == 2 and ranks_per_node > 1:
-        lines.append("on two nodes a tree may come near that, where a ring does not (NCCL_ALGO=Ring compares)")
-    is_fast_tcp = any(nic.transport == "TCP" and nic.rate_gbits > TCP_STREAM_SURE_GBITS for nic in nics[weakest])
-    if is_fast_tcp and usual is not None and usual < ring:
+        return _by_streams(nodes, unknown, streams)
+    few = {name: _share(node, use) for name, node in nodes.items()}
+    if use.op in ("sendrecv", "all_to_all"):
+        return _by_the_ports_of_one_gpu(nodes, use)
+    weakest = min(few, key=lambda name: few[name].uplink.gbytes_per_s)
+    uplink = few[weakest].uplink
+    lines = _ports(weakest, uplink)
+    factor, words = _factor(use, len(nodes))
+    network = uplink.gbytes_per_s * factor
+    lines.append(f"{words}: {network:.5g} GB/s")
+    usual, least = network, uplink.least * network
+    if use.ranks_per_node < nodes[weakest].gpus:
+        lines.append(f"{use.ranks_per_node} of {nodes[weakest].gpus} GPUs a node use their share of the ports")
+    if use.ranks_per_node > 1:
+        slowest = min(nodes, key=lambda name: _inside(nodes[name].inside, use)[0])
+        inside, at_least, by = _inside(nodes[slowest].inside, use)
+        if inside < usual:
+            lines.append(f"within {slowest} it runs over {by} at {inside:.5g} GB/s")
+        usual, least = min(usual, inside), min(least, at_least)
+        if at_least < uplink.least * network and at_least < inside:
+            lines.append(f"what {by or 'the way between GPUs'} carries differs among healthy nodes")
+    if uplink.reason:
+        lines.append(uplink.reason)
+    bound = _bound(nodes, use, lines)
+    is_fast_tcp = any(nic.transport == "TCP" and nic.rate_gbits > TCP_STREAM_SURE_GBITS for nic in uplink.nics)
+    if is_fast_tcp and streams and usual_stream(streams) < usual:
+        usual = usual_stream(streams)
+        least = min(least, usual)
         lines.append(f"raw TCP, median of each node's best: {usual:.5g} GB/s is what a processor drives here")
-        ring = usual
-    return Expected(busbw_gbytes_per_s=ring, bound_gbytes_per_s=bound, derivation=tuple(lines))
+    return _told(usual, least, bound, lines)
 
 
-def expected_of_few(
-    nics: Mapping[str, Sequence[Nic]],
-    streams: Sequence[Stream],
-    *,
-    world_size: int,
-    ranks_per_node: int,
-    gpus_per_node: int,
-    nvlinks: Mapping[str, float] = MappingProxyType({}),
-) -> Expected | None:
-    """The same where only some GPUs of a node take part: each uses its share of the ports, those near it."""
-    few = {
-        name: sorted(ports, key=lambda nic: -nic.gbytes_per_s)[: ranks_per_node * max(1, len(ports) // gpus_per_node)]
-        for name, ports in nics.items()
-    }
-    found = expected(few, streams, world_size=world_size, ranks_per_node=ranks_per_node, nvlinks=nvlinks)
-    whole = expected(nics, streams, world_size=world_size, ranks_per_node=ranks_per_node)
-    if found is None or whole is None or ranks_per_node >= gpus_per_node:
-        return found
-    line = f"{ranks_per_node} of {gpus_per_node} GPUs a node use their share of the ports; all of them bound it"
-    return Expected(
-        busbw_gbytes_per_s=found.busbw_gbytes_per_s,
-        bound_gbytes_per_s=whole.bound_gbytes_per_s,
-        derivation=(*found.derivation, line),
-    )
-
-
-def expected_within(nvlinks: Mapping[str, float], *, ranks_per_node: int) -> Expected | None:
-    """What the ranks of a node show among each other; None where no NVLink rate is known."""
-    weakest = min(nvlinks, key=nvlinks.__getitem__, default="")
-    if not weakest or math.isinf(nvlinks[weakest]):
+def within(nodes: Mapping[str, Node], use: Use) -> Expected | None:
+    """What the ranks of a node show among each other; None where nothing is known of what joins them."""
+    known = {name: node for name, node in nodes.items() if node.inside.kind}
+    if len(known) < len(nodes) or not known or use.op == "all_to_all" or use.ranks_per_node < 2:
         return None
-    ring, factor = nvlinks[weakest], 2 * (ranks_per_node - 1) / ranks_per_node
-    line = f"within {weakest} a ring runs over NVLink at {ring:.5g} GB/s"
-    # Where the switch adds up (NVLS), each GPU sends its data once instead of 2(n-1)/n times.
-    more = f"a switch that adds up gives at most x 2(n-1)/n = {factor:.4g}: {ring * factor * NVLINK_RAW:.5g} GB/s"
-    return Expected(busbw_gbytes_per_s=ring, bound_gbytes_per_s=ring * factor * NVLINK_RAW, derivation=(line, more))
+    weakest = min(known, key=lambda name: _inside(known[name].inside, use)[0])
+    inside = known[weakest].inside
+    figure, least, by = _inside(inside, use)
+    if use.op == "sendrecv":
+        figure, least = inside.pair, min(inside.pair, inside.least)
+    lines = [f"within {weakest} it runs over {by} at {figure:.5g} GB/s"]
+    if least < figure:
+        lines.append(f"what {by} carries differs among healthy nodes")
+    bound = None
+    if inside.kind == "NVLink":
+        # Where the switch adds up (NVLS), each GPU sends its data once instead of 2(n-1)/n times.
+        factor = 2 * (use.ranks_per_node - 1) / use.ranks_per_node
+        bound = inside.most * factor
+        words = f"a switch that adds up gives at most {inside.most:.5g} x 2(n-1)/n = {factor:.4g}"
+        lines.append(f"{words}: {bound:.5g} GB/s")
+    return _told(figure, least, bound, lines)
 
 
-def _tcp(interface: Interface) -> Nic:
-    return Nic(interface.name, interface.rate_mbps() / 1000, "TCP", interface.mtu)
+def _told(usual: float, least: float, bound: float | None, lines: list[str]) -> Expected:
+    """A figure, or the floor below it."""
+    is_floor = least < 0.95 * usual
+    if is_floor:
+        lines.append(f"so no more than a floor of {least:.5g} GB/s is held against it")
+    figure = least if is_floor else usual
+    return Expected(busbw_gbytes_per_s=figure, bound_gbytes_per_s=bound, derivation=tuple(lines), is_floor=is_floor)
 
 
-def _rdma(hca: Hca, node: NodeFacts, *, sharing: int) -> Nic:
-    slot = next(slot_gbytes_per_s(device.pci) for device in node.rdma.devices if device.name == hca.device) / sharing
-    rate = hca.port.rate_gbps
-    if isinstance(rate, Missing):
-        raise FactMissing(f"rate of {hca.name}", rate.missing, rate.kind)
-    if hca.port.link_layer == "InfiniBand":
-        mtu = hca.port.active_mtu
-        return Nic(hca.name, rate, "InfiniBand", 4096 if isinstance(mtu, Missing) else mtu, slot)
-    netdevs = [gid.netdev for gid in hca.port.gids if not isinstance(gid.netdev, Missing)]
-    if not netdevs:
-        raise FactMissing(f"MTU of {hca.name}", "no netdev in its GID table", "absent")
-    # RoCE's MTU is the largest power of two that fits the netdev's with its headers.
-    room = node.network.interface(netdevs[0]).mtu - 58
-    return Nic(hca.name, rate, "RoCE", next((mtu for mtu in ROCE_MTUS if mtu <= room), ROCE_MTUS[-1]), slot)
+def _ports(name: str, uplink: Uplink) -> list[str]:
+    lines = [f"{name}: {nic}" for nic in uplink.nics]
+    if len(lines) > 1:
+        lines.append(f"{name}: {len(lines)} ports together {uplink.gbytes_per_s:.5g} GB/s")
+    return lines
+
+
+def _share(node: Node, use: Use) -> Node:
+    """The node with the ports that the ranks in use are near to: each its share."""
+    ports = sorted(node.uplink.nics, key=lambda nic: -nic.gbytes_per_s)
+    if use.ranks_per_node >= node.gpus:
+        return node
+    return node._replace(uplink=node.uplink.only(ports[: use.ranks_per_node * max(1, len(ports) // node.gpus)]))
+
+
+def _factor(use: Use, nodes: int) -> tuple[float, str]:
+    """Bus bandwidth over what a node sends, and in which words."""
+    n, g = use.world_size, use.ranks_per_node
+    if use.op == "all_reduce" and use.name.startswith(SWITCHED) and use.name != "NVLS_TREE":
+        words = f"switches add up ({use.name}), so a node sends its data once, x 2(n-1)/n = {n - 1}/{n / 2:g}"
+        return 2 * (n - 1) / n, words
+    if use.op == "all_reduce" and use.name in ("TREE", "NVLS_TREE") and nodes == 2:
+        words = f"a tree ({use.name}) over 2 nodes reduces within them first, x (n-1)/(n-g) = {n - 1}/{n - g}"
+        return (n - 1) / (n - g), words
+    kind = f"{use.name} over" if use.name not in ("", "RING") else "a ring over"
+    return 1.0, f"{kind} {nodes} nodes runs at the least of them"
+
+
+def _inside(inside: Inside, use: Use) -> tuple[float, float, str]:
+    """What is usual within a node, what it is at least, and over what."""
+    if use.op == "all_reduce" and use.name in ("NVLS", "NVLS_TREE") and inside.nvls:
+        figure = inside.nvls * (inside.nvls_below if use.size_bytes < NVLS_PLATEAU_BYTES else 1.0)
+        return figure, figure, f"{inside.kind} with NVLS"
+    return inside.ring, inside.least, inside.kind
+
+
+def _bound(nodes: Mapping[str, Node], use: Use, lines: list[str]) -> float | None:
+    """What no algorithm can exceed, where it is known what carries the data."""
+    if not all(node.uplink.is_bounded for node in nodes.values()):
+        lines.append("nothing says what such ports cannot exceed")
+        return None
+    if not use.has_log and any(node.inside.rack for node in nodes.values()):
+        lines.append("NVLink may join these nodes, so nothing bounds them")
+        return None
+    n, g = use.world_size, use.ranks_per_node
+    factor = (n - 1) / (n - g)
+    words = f"at most x (n-1)/(n-g) = {n - 1}/{n - g}"
+    by_switches = use.is_nccl and use.op == "all_reduce" and use.name not in ("RING", "TREE", "NVLS_TREE", "PAT")
+    if by_switches and 2 * (n - 1) / n > factor:
+        factor, words = 2 * (n - 1) / n, f"at most, where switches add up, x 2(n-1)/n = {n - 1}/{n / 2:g}"
+    bound = min(node.uplink.gbytes_per_s for node in nodes.values()) * factor
+    lines.append(f"{words}: {bound:.5g} GB/s")
+    return bound
+
+
+def _by_the_ports_of_one_gpu(nodes: Mapping[str, Node], use: Use) -> Expected:
+    """One GPU sends to one other over the ports next to it, however many the node has."""
+
+    def of_one(node: Node) -> Uplink:
+        ports = sorted(node.uplink.nics, key=lambda nic: -nic.gbytes_per_s)
+        return node.uplink.only(ports[: max(1, -(-len(ports) // max(1, node.gpus)))])
+
+    n, g = use.world_size, use.ranks_per_node
+    weakest = min(nodes, key=lambda name: of_one(nodes[name]).gbytes_per_s)
+    uplink, whole = of_one(nodes[weakest]), min(node.uplink.gbytes_per_s for node in nodes.values())
+    lines = [*_ports(weakest, uplink), f"{use.op} goes over the ports of one GPU: {uplink.gbytes_per_s:.5g} GB/s"]
+    usual, least, bound = uplink.gbytes_per_s, uplink.least * uplink.gbytes_per_s, whole
+    if use.op == "all_to_all":
+        usual, bound = min(usual, whole / g), whole / g * (n - 1) / (n - g)
+        least = min(least, LEAST_OF_ALL_TO_ALL * usual)
+        lines.append("what many flows at once leave of it depends on the switches")
+    if g > 1:
+        pair = min(node.inside.pair for node in nodes.values())
+        sure = min(node.inside.least for node in nodes.values())
+        if pair < usual:
+            lines.append(f"from GPU to GPU within a node: {pair:.5g} GB/s")
+        usual, least = min(usual, pair), min(least, pair, sure)
+    is_bounded = all(node.uplink.is_bounded for node in nodes.values())
+    if uplink.reason:
+        lines.append(uplink.reason)
+    return _told(usual, least, bound if is_bounded else None, lines)
+
+
+def _over_a_rack(nodes: Mapping[str, Node], use: Use) -> Expected | None:
+    """NVLink joins the nodes: its rate counts, and the ports do not."""
+    inside = min((node.inside for node in nodes.values()), key=lambda one: one.ring)
+    if math.isinf(inside.ring) or use.op == "all_to_all":
+        return None
+    adds_up = use.op == "all_reduce" and use.name in ("NVLS", "NVLS_TREE") and inside.rack
+    figure = inside.rack if adds_up else inside.pair if use.op == "sendrecv" else inside.ring
+    line = f"NVLink joins the {len(nodes)} nodes (MNNVL){' with NVLS' if adds_up else ''}: {figure:.5g} GB/s"
+    return _told(figure, figure, None, [line])
+
+
+def _by_streams(nodes: Mapping[str, Node], unknown: list[str], streams: Sequence[Stream]) -> Expected | None:
+    if not streams:
+        return None
+    usual = usual_stream(streams)
+    reasons = dict.fromkeys(nodes[name].uplink.reason for name in unknown)
+    return Expected(
+        busbw_gbytes_per_s=usual,
+        bound_gbytes_per_s=None,
+        is_by_streams=True,
+        derivation=(
+            f"no link rate is known on {fold(unknown)}{''.join(f': {why}' for why in reasons if why)}",
+            f"raw TCP, median of each node's best: {usual:.5g} GB/s",
+        ),
+    )

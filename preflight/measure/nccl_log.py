@@ -7,8 +7,10 @@ writes the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+
+from preflight.results import Transport
 
 NETWORK = re.compile(r"NCCL INFO (?:Using network (.+?)|Assigned NET plugin (.+?) to comm)\s*$")
 PORTS = re.compile(r"NCCL INFO NET/([^:/]+?) ?: Using (\[.*)")
@@ -135,3 +137,13 @@ def _without_numbers(path: str) -> str:
 
 def _named(text: str, names: tuple[str, ...]) -> str:
     return names[int(text)] if text.isdecimal() and int(text) < len(names) else text
+
+
+def algorithm_of(transports: Iterable[Transport], op: str, operations: Sequence[str]) -> str:
+    """The algorithm that most groups took for a collective at its largest size; "" where no log tells.
+
+    Versions that name no operation tell of the only one that was run.
+    """
+    names = (op, "") if len(operations) == 1 else (op,)
+    told = [one.algorithms[name] for one in transports for name in names if name in one.algorithms]
+    return max(dict.fromkeys(told), key=told.count, default="")

@@ -91,10 +91,10 @@ def rate_text(gbytes_per_s: float) -> str:
 
 def _percent_of_expected(result: Result, bench: Bench) -> float | None:
     """None for the collectives that no link rate says anything about."""
-    expected = bench.expected.busbw_gbytes_per_s if bench.expected else 0.0
-    if not expected or result.op not in bench.link_bound_operations():
+    expected = bench.expected_for(result)
+    if expected is None or not expected.busbw_gbytes_per_s or result.op not in bench.link_bound_operations():
         return None
-    return 100 * result.busbw_gbytes_per_s / expected
+    return 100 * result.busbw_gbytes_per_s / expected.busbw_gbytes_per_s
 
 
 RESULTS: tuple[Column[Result, Bench], ...] = (

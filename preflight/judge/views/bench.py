@@ -54,10 +54,10 @@ class BenchView:
     def gated(self) -> tuple[Result, ...]:
         """The other collectives whose bandwidth is the links', each at its largest size."""
         gated = self.result.link_bound_operations()
-        found = tuple(self.result.result(name) for name in self.others() if name in gated)
+        found = [self.result.result(name) for name in self.others() if name in gated]
         if not found:
             raise NotApplicable(f"on {self.result.backend} only {', '.join(gated)} are as fast as the links")
-        return found
+        return tuple(found)
 
     def below_baseline(self, *, share: float) -> list[str]:
         """The collectives that are slower than `share` of an earlier run's, each at the sizes that both have."""
@@ -178,20 +178,36 @@ class BenchView:
             raise NotMeasured(self.result.not_measured or "no stream was measured between the nodes")
         return [Blame(_slow_text(place), nodes=self.ordered(place.nodes)) for place in self.result.slow]
 
-    def expected(self) -> Expected:
-        """What the links should give; NotApplicable on one node, NotMeasured where nothing is known of them."""
+    def by_ring(self) -> Result:
+        """The all-reduce for which NCCL was held to a ring, else the all-reduce itself."""
+        return self.result.by_ring() or self.all_reduce()
+
+    def expected(self, measured: Result) -> Expected:
+        """What is expected of a result; NotApplicable on one node, NotMeasured where nothing is known of the links."""
+        found = self.result.expected_for(measured)
+        if found is not None:
+            return found
         if self.result.scope != "intra":
             self._needs_links()
-        elif self.result.expected is None and not self.result.not_measured:
-            raise NotApplicable("--scope intra: no NVLink reports a rate, so no bandwidth is expected within a node")
-        if self.result.expected is None:
-            raise NotMeasured(self.result.not_measured or "neither a link rate nor a raw stream is known")
-        return self.result.expected
+        elif not self.result.not_measured:
+            raise NotApplicable("--scope intra: nothing tells what joins the GPUs of a node")
+        raise NotMeasured(self.result.not_measured or "neither a link rate nor a raw stream is known")
 
-    def needs_rate(self) -> None:
+    def is_by_streams(self, measured: Result) -> bool:
+        """Whether what is expected is only what raw streams reached in this run."""
+        expected = self.expected(measured)
+        older = expected.bound_gbytes_per_s is None and not self.result.expected_of  # a run of an earlier version
+        return expected.is_by_streams or older
+
+    def needs_rate(self, measured: Result) -> None:
         """Leave the check as not applicable where no link reports its rate: the nodes are compared with each other."""
-        if self.expected().bound_gbytes_per_s is None:
+        if self.is_by_streams(measured):
             raise NotApplicable("no link reports its rate: the nodes are compared with each other")
+
+    def needs_a_sure_figure(self, measured: Result) -> None:
+        """Leave the check as not applicable where only a floor is known: healthy nodes of the kind differ."""
+        if self.expected(measured).is_floor:
+            raise NotApplicable("healthy nodes of this kind differ: no more than a floor is known of them")
 
     def shortfall(self, measured: Result, *, share: float, impossible_above: float, needs_certainty: bool) -> str:
         """What there is to say when the busbw of a collective stays below `share` of the expected; "" when it does not.
@@ -199,7 +215,7 @@ class BenchView:
         The 95 % interval of the median is judged: wholly below the gate is a shortfall; one that straddles it is
         NotMeasured where certainty is needed. So is a figure above what the links can carry.
         """
-        expected = self.expected()
+        expected = self.expected(measured)
         if measured.seconds_median < PLATEAU_SECONDS and measured.bytes < PLATEAU_BYTES:
             took = f"{measured.title} of {measured.bytes} bytes took {measured.seconds_median * 1e3:.3g} ms"
             raise NotApplicable(f"{took}: too short to measure a bandwidth; wanted {PLATEAU_SECONDS * 1e3:.0f} ms")
@@ -223,7 +239,10 @@ class BenchView:
         if low < gate <= high and needs_certainty:
             raise NotMeasured(f"{message}: straddles the gate of {gate:.4g} GB/s; run it again, or longer")
         derivation = "; ".join(expected.derivation)
-        wanted = f"wanted at least {gate:.4g} GB/s, {share:.0%} of {expected.busbw_gbytes_per_s:.4g} ({derivation})"
+        what = "the floor of " if expected.is_floor else ""
+        wanted = (
+            f"wanted at least {gate:.4g} GB/s, {share:.0%} of {what}{expected.busbw_gbytes_per_s:.4g} ({derivation})"
+        )
         return f"{message}; {wanted}" if high < gate else ""
 
     def _needs_links(self) -> None:
