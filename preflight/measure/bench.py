@@ -48,13 +48,14 @@ class Plan:
 
 def seconds_of(sweep: Sweep, rounds: int = 1) -> float:
     """How long the ranks may take, at most."""
-    return 2 * START_SECONDS + rounds * sweep.cells * SECONDS_A_CELL
+    return 2 * START_SECONDS + (rounds * sweep.cells + max(1, len(sweep.sizes))) * SECONDS_A_CELL
 
 
 def settings(backend: str, nodes: int, sweep: Sweep, *, groups: Rounds, seconds: float) -> dict[str, Any]:
     """The settings of the workload; what it measures fits into `seconds`."""
     cap = CAP_SECONDS if nodes > 1 and sweep.scope != "intra" else ONE_NODE_CAP_SECONDS
-    cells = sweep.cells * max(1, len(groups))
+    holds_to_ring = backend == "nccl" and nodes > 1 and sweep.scope == "all" and "all_reduce" in sweep.operations
+    cells = sweep.cells * max(1, len(groups)) + holds_to_ring * max(1, len(sweep.sizes))
     exactly = {"min_iterations": sweep.iterations, "max_iterations": sweep.iterations, "ci": 0.0}
     return {
         "backend": backend,
@@ -67,6 +68,7 @@ def settings(backend: str, nodes: int, sweep: Sweep, *, groups: Rounds, seconds:
         "cap_seconds": max(0.2, min(cap, (seconds - START_SECONDS) / cells / 1.5)),
         "join_seconds": JOIN_SECONDS,
         "rounds": as_settings(groups),
+        "holds_to_ring": holds_to_ring,
         **(exactly if sweep.iterations else {}),
     }
 

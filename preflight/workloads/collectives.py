@@ -18,7 +18,7 @@ import os
 import socket
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -67,6 +67,7 @@ class Settings:
     max_iterations: int = 50
     ci: float = 0.01  # stop once the median is known to +- this share
     join_seconds: float = 30.0
+    holds_to_ring: bool = False  # measure the all-reduce once more over a ring, whose bandwidth is that of the links
     rounds: tuple[tuple[dict[str, Any], ...], ...] = ()  # groups that measure at once: {"name": ..., "ranks": [...]}
 
     @property
@@ -188,6 +189,14 @@ def places(rounds: Sequence[Sequence[dict[str, Any]]], *, place: Place, patience
         group = dist.new_group(list(ranks), timeout=patience, use_local_synchronization=True)
         found.append(Place(ranks.index(place.rank), len(ranks), place.device, place.store, mine["name"], ranks, group))
     return found
+
+
+def over_a_ring(place: Place, *, patience: timedelta) -> Place:
+    """All ranks once more, in a communicator for which NCCL has no choice: it reads the variable for each."""
+    import torch.distributed as dist
+
+    os.environ["NCCL_ALGO"] = "Ring"
+    return replace(place, group=dist.new_group(timeout=patience), name="NCCL_ALGO=Ring")
 
 
 def meet(place: Place, number: int) -> None:
@@ -654,14 +663,15 @@ NCCL_SIGNS = (
 NCCL_LINES = 400
 
 
-def keep_nccl_log(rank: int) -> str:
+def keep_nccl_log() -> str:
     """Let NCCL write what it does to a file of ours; its name.
 
-    It says which network and which paths it took: nothing else knows. How it tunes each operation rank 0 alone writes.
+    It says which network and which paths it took: nothing else knows. Of a group rank 0 alone writes how it tunes each
+    operation.
     """
     path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"preflight-nccl-{os.getpid()}")
     os.environ["NCCL_DEBUG"] = "INFO"
-    os.environ["NCCL_DEBUG_SUBSYS"] = "INIT,NET,GRAPH" + ",TUNING" * (rank == 0)
+    os.environ["NCCL_DEBUG_SUBSYS"] = "INIT,NET,GRAPH,TUNING"
     os.environ["NCCL_DEBUG_FILE"] = path
     return path
 
@@ -742,7 +752,7 @@ def main() -> int:
     try:
         settings = Settings(**json.loads(os.environ.get("PREFLIGHT_SETTINGS", "{}")))
         if settings.backend == "nccl" and records.socket:
-            nccl_log = keep_nccl_log(records.rank)
+            nccl_log = keep_nccl_log()
         place = join(settings=settings, records=records)
         gc.freeze()
         gc.enable()
@@ -757,6 +767,9 @@ def main() -> int:
                 meet(place, number)
         if nccl_log:
             records.send({"record": "nccl_log", "lines": nccl_lines(nccl_log)})
+        if settings.holds_to_ring and "NCCL_ALGO" not in os.environ:
+            alone = replace(settings, operations=("all_reduce",))
+            sweep(settings=alone, place=over_a_ring(place, patience=patience), records=records, ahead=ahead)
         records.stage("done")
         records.send({"record": "done"})
     except Exception as error:  # whatever it is, the controller must learn where this rank stopped

@@ -14,8 +14,9 @@ from preflight.measure import bench
 from preflight.measure.bench import Plan
 from preflight.options.settings import Settings
 from preflight.options.sweep import Sweep
-from preflight.results import Bench
+from preflight.results import RING, Bench
 from preflight.testing import healthy, roce
+from tests.checks.samples import with_netdevs
 from tests.measure.played import PlayedNode, job_of
 from tests.measure.test_devices import figure
 
@@ -43,7 +44,9 @@ def said(busbw: float, *more: dict[str, Any]) -> Callable[[int], list[dict[str, 
     return lambda rank: [joined(rank), *([result(busbw), *more] if rank == 0 else [])]
 
 
-def run(collectives, *, given=None, backend: str = "gloo", rate=lambda _source: LINE_RATE, **plan: Any):
+def run(
+    collectives, *, given=None, backend: str = "gloo", rate=lambda _source: LINE_RATE, ranks_per_node=1, **plan: Any
+):
     """The benchmark over nodes that are played; the section, the ends of its jobs, and the nodes."""
     cluster = (given or healthy(3)).cluster
     nodes = {
@@ -52,7 +55,7 @@ def run(collectives, *, given=None, backend: str = "gloo", rate=lambda _source: 
     }
     flags = {"is_localizing": False, "is_full_mesh": False, "is_burning_in": False}
     asked = Plan("direct", thresholds=Settings(), **{**flags, **plan})
-    job = job_of(*nodes, backend=backend)
+    job = job_of(*(name for name in nodes for _ in range(ranks_per_node)), backend=backend)
     found, outcomes = asyncio.run(bench.run(nodes, cluster, job, asked))
     return found, outcomes, nodes["node1"].started
 
@@ -149,6 +152,41 @@ def test_ranks_and_what_nccl_used_are_told_with_their_nodes():
     assert [(use.rank, use.node) for use in found.transports] == [(0, "node1")]
 
 
+NVLS_TREE = "node1:1:1 [0] NCCL INFO AllReduce: 268435456 Bytes -> Algo NVLS_TREE proto SIMPLE channel{Lo..Hi}={0..15}"
+USING = "node1:1:1 [0] NCCL INFO Using network IB"
+
+
+def test_what_is_expected_follows_the_algorithm_of_nccl():
+    """A tree over two nodes sends less over the links than a ring; the ring is held against the links themselves."""
+    log = {"record": "nccl_log", "lines": [USING, NVLS_TREE]}
+    ring = result(180.0, group=RING)
+    found, _, started = run(said(470.0, log, ring), given=with_netdevs(roce(2)), backend="nccl", ranks_per_node=8)
+    assert found.expected_of["all_reduce"].busbw_gbytes_per_s == pytest.approx(475.2)
+    assert found.expected_of[RING].busbw_gbytes_per_s == pytest.approx(370.8)
+    assert [workload for workload, _ in started] == ["collectives", "devices"]
+    view = BenchView(found, roce(2).cluster)
+    assert view.by_ring().busbw_gbytes_per_s == 180.0
+    assert view.all_reduce().busbw_gbytes_per_s == 470.0
+
+
+@pytest.mark.parametrize(("backend", "nodes", "scope", "holds"), [("nccl", 2, "all", True), ("gloo", 2, "all", False)])
+def test_only_nccl_over_several_nodes_is_held_to_a_ring(backend, nodes, scope, holds):
+    """Gloo's own is one, and within a node or a rail nothing hides."""
+    assert bench.settings(backend, nodes, Sweep(scope=scope), groups=(), seconds=600.0)["holds_to_ring"] is holds
+
+
+def test_a_slow_management_network_is_not_searched_for_a_slow_infiniband_ring():
+    """No TCP stream is measured beside RDMA ports, whatever the figure and whatever is slow there."""
+    log = {"record": "nccl_log", "lines": [USING]}
+    found, _, _ = run(
+        said(100.0, log),
+        given=with_netdevs(roce(5)),
+        backend="nccl",
+        rate=lambda source: 0.1 if source == "node3" else 3.0,
+    )
+    assert (found.streams, found.slow) == ((), ())
+
+
 def test_whoever_waits_is_told_what_is_measured():
     """With the seconds that are left at most."""
     heard: list[str] = []
@@ -171,7 +209,7 @@ def test_what_is_measured_fits_into_the_time_that_is_left():
     """Divided among the cells, but never so short that a figure means nothing."""
     sweep = Sweep(operations=("all_reduce", "broadcast"), sizes=(1, 2, 4))
     caps = [bench.settings("nccl", 2, sweep, groups=(), seconds=given)["cap_seconds"] for given in (600, 57, 10)]
-    assert caps == [6.0, pytest.approx(27 / 6 / 1.5), 0.2]
+    assert caps == [6.0, pytest.approx(27 / 9 / 1.5), 0.2]  # with the three sizes of a ring
     assert bench.seconds_of(sweep, 2) - bench.seconds_of(sweep) == pytest.approx(6 * bench.SECONDS_A_CELL)
 
 
