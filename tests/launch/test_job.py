@@ -37,7 +37,7 @@ def test_every_launcher_hands_the_settings_over(launcher):
     for process in processes(launcher, "node2"):
         assert json.loads(process["environment"]["PREFLIGHT_SETTINGS"])["steps"] == 3
         assert process["environment"]["OMP_NUM_THREADS"] == "1"
-        assert "{script}" in (process["argv"] or [*process["shared"].values()])[-1]
+        assert "{script}" in [*process["argv"], *process.get("shared", {}).values()][-1]
 
 
 def test_env_exports_in_a_shell_as_a_person_would():

@@ -15,6 +15,7 @@ from preflight.launch.launchers.env import ENV
 from preflight.launch.launchers.kubernetes import KUBERNETES
 from preflight.launch.launchers.llamafactory import LLAMAFACTORY
 from preflight.launch.launchers.mpirun import MPIRUN
+from preflight.launch.launchers.ray import RAY
 from preflight.launch.launchers.slurm import SLURM, SRUN
 from preflight.launch.launchers.torchrun import TORCHRUN
 
@@ -29,6 +30,7 @@ ROWS = (
     LLAMAFACTORY,
     SRUN,
     MPIRUN,
+    RAY,
     KUBERNETES,
 )
 LAUNCHERS: Mapping[str, Launcher] = {row.name: row for row in ROWS}

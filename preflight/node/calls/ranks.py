@@ -109,7 +109,7 @@ class Job:
     def start(self) -> None:
         """Start every process of the job."""
         for process in self.arguments["processes"]:
-            meant = {"{python}": sys.executable, "{script}": self.script}
+            meant = {"{python}": sys.executable, "{script}": self.script, "{scratch}": self.channel.scratch}
             for name, text in process.get("files", {}).items():
                 meant["{file:" + name + "}"] = self._keep(text.encode())
             for name, text in process.get("shared", {}).items():
@@ -117,10 +117,11 @@ class Job:
             argv = [_put_in(word, meant) for word in process["argv"]]
             if not argv:
                 continue
+            own = {key: _put_in(value, meant) for key, value in process["environment"].items()}
             child = children.start(
                 argv,
                 seconds=self.deadline - time.monotonic(),
-                env=self.environment(process["environment"]),
+                env=self.environment(own),
                 stdout=-1,
                 stderr=-2,
                 start_new_session=True,
