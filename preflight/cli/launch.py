@@ -26,7 +26,10 @@ from preflight.run.live import Run
 
 
 def check(options: Options, patterns: list[str], *, with_hosts: bool, style: str = "text") -> int:
-    """``preflight launch check``: 1 on a fail, 0 when silent or warned, 3 when a host named did not answer."""
+    """``preflight launch check``: 1 on a fail, 0 when silent or warned.
+
+    3 when a host named did not answer, 5 when nothing in the files could be judged.
+    """
     files = read_files(patterns)
     cluster: Cluster | None = None
     failures: dict[str, str] = {}
@@ -39,7 +42,7 @@ def check(options: Options, patterns: list[str], *, with_hosts: bool, style: str
         cluster, failures = run.cluster, run.failures
     findings = check_files(files, cluster)
     failed = any(finding.verdict is Verdict.FAIL for finding in findings)
-    code = 1 if failed else 3 if failures else 0
+    code = 1 if failed else 3 if failures else 0 if files.are_judged else 5
     if options.json:
         document = {
             "schema": 1,

@@ -26,9 +26,12 @@ def record(ledger: Ledger, files: LaunchFiles, cluster: Cluster, names: tuple[st
         ledger.record(finding)
     ledger.expect(JUDGED, names)
     count = len(files.plans)
-    ledger.record(
-        Finding(JUDGED, Verdict.PASS, names, f"{count} start{'s' * (count != 1)} of a job read from the files")
-    )
+    if files.are_judged:
+        words = f"{count} start{'s' * (count != 1)} of a job read from the files"
+        ledger.record(Finding(JUDGED, Verdict.PASS, names, words))
+    else:
+        reasons = "; ".join(f"{skip.file}:{skip.line}: {skip.reason}" for skip in files.skips[:4])
+        ledger.record(Finding(JUDGED, Verdict.ERROR, names, f"nothing in the launch files could be judged: {reasons}"))
     return section(files, cluster)
 
 

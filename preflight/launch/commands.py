@@ -12,7 +12,7 @@ from preflight.launch.launcher import PYTHON, Launcher
 from preflight.launch.launchers import ROWS
 from preflight.launch.launchers.slurm import with_step
 from preflight.launch.plan import Hostfile, Plan, Slurm
-from preflight.launch.text.marks import Marks
+from preflight.launch.text.marks import UNKNOWN_MARK, Marks, is_known
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import Command, Word
 from preflight.ledger.findings import Finding
@@ -33,6 +33,9 @@ Read = Callable[[Reader, tuple[Word, ...], tuple[str, ...]], Plan | None]
 PROGRAMS: Mapping[tuple[str, ...], Read] = {
     tuple(program.split()): row.read for row in ROWS for program in row.programs if row.read is not None
 }
+KNOWN = tuple(program for program in PROGRAMS if program != (PYTHON,)) + tuple(
+    (module,) for row in ROWS for module in row.modules
+)
 MODULES: Mapping[str, Read] = {module: row.read for row in ROWS for module in row.modules if row.read is not None}
 WRAPPERS: Mapping[str, Launcher] = {program: row for row in ROWS for program in row.wrappers}
 
@@ -62,6 +65,41 @@ def plan_of(command: Command, context: Context) -> Plan | None:
         if PYTHON_NAME.fullmatch(name):
             return None
     return None
+
+
+def unjudged(command: Command, plan: Plan | None, marks: Marks) -> str:
+    """What of a command that starts a job, or may start one, is not known; "" where nothing is missing."""
+    words = command.words
+    if plan is not None:
+        return _hidden(words, marks) if plan.is_opaque else ""
+    names = [word.plain.rpartition("/")[2] for word in words]
+    if names[0] in TALK or names[0].startswith("-") or command.is_opened:
+        return ""
+    if not is_known(words[0].plain.rpartition("/")[2]) and any(
+        name.startswith("--") or name.endswith(".py") for name in names[1:]
+    ):
+        return f"what {marks.spelled(words[0].text)[:80]} stands for is not known here"
+    started = next((known for known in KNOWN if _stands_in(known, names)), ())
+    if started:
+        starter = next((name for name in names if name.endswith((".py", ".sh"))), names[0])
+        return f"{starter} starts `{' '.join(started)}` in a way of its own"
+    return ""
+
+
+def _hidden(words: tuple[Word, ...], marks: Marks) -> str:
+    unknown = [word for word in words if UNKNOWN_MARK.match(word.plain)]
+    shown = dict.fromkeys(marks.spelled(word.text)[:60] for word in unknown)
+    return f"what {', '.join(list(shown)[:3])} stands for is not known here" if shown else ""
+
+
+def _stands_in(program: tuple[str, ...], names: list[str]) -> bool:
+    """Whether a program's words stand among others, and are no value of an option."""
+    for place in range(1, len(names) - len(program) + 1):
+        if tuple(names[place : place + len(program)]) == program and (
+            names[place - 1] == "--" or not names[place - 1].startswith("-")
+        ):
+            return True
+    return False
 
 
 def _plan_at(command: Command, context: Context, names: list[str], place: int) -> Plan | None:

@@ -95,6 +95,12 @@ class Plan:
         return not isinstance(self.nodes, Sourced) or self.nodes.value > 1 or self.nodes.origin == "environment"
 
     @property
+    def says_something(self) -> bool:
+        """Whether the file tells how many take part, or where they meet."""
+        fields = (self.nodes, self.world_size, self.processes_per_node, self.master_address, self.node_rank)
+        return any(isinstance(held, Sourced) and held.origin != "tool" for held in fields)
+
+    @property
     def wraps(self) -> frozenset[str]:
         """The programs around the launcher, by their last path component: srun, bash, docker."""
         return frozenset(word.rpartition("/")[2] for word in self.wrapper)
@@ -156,6 +162,12 @@ class LaunchFiles:
     skips: tuple[Skip, ...] = ()
     problems: tuple[Finding, ...] = ()
     scripts: tuple[ScriptFile, ...] = ()
+
+    @property
+    def are_judged(self) -> bool:
+        """Whether anything in them was understood well enough to be judged."""
+        known = any(not plan.is_opaque or plan.says_something for plan in self.plans)
+        return known or bool(self.hostfiles or self.batches) or any(values for _, values in self.variables)
 
 
 def problem(

@@ -155,7 +155,7 @@ def _commands(container: Located, marks: Marks, file: str, operator: tuple[str, 
         for place, option in enumerate(names[1:-1], start=1):
             if option.startswith("-") and "c" in option:
                 script = words[place + 1]
-                found, _, _ = read_script(
+                return read_script(
                     script.text,
                     file,
                     per_node=True,
@@ -163,8 +163,7 @@ def _commands(container: Located, marks: Marks, file: str, operator: tuple[str, 
                     first_line=script.line,
                     marks=marks,
                     launch_words=first_words(),
-                )
-                return found
+                ).commands
     return [Command(tuple(words), words[0].line, variables, {}, (), False, True)]
 
 

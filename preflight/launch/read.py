@@ -11,7 +11,7 @@ from typing import Any
 
 from preflight.errors import UsageError
 from preflight.launch import kubernetes
-from preflight.launch.commands import Context, plan_of
+from preflight.launch.commands import Context, plan_of, unjudged
 from preflight.launch.field import Field, value_of, words
 from preflight.launch.launchers import accelerate, accelerate_file, deepspeed, first_words, launch_words, mpirun
 from preflight.launch.launchers.slurm import job_variables, read_directives
@@ -26,6 +26,13 @@ from preflight.ledger.findings import Finding, Where
 
 # A script with one of these runs on one node and starts the others.
 STARTS_ALL = re.compile(r"(?m)^[^#\n]*\b(srun|pdsh|clush)\b")
+# Variables by which a script that starts nothing speaks for the job all the same.
+OF_THE_JOB = ("NCCL_", "GLOO_", "MASTER_", "CUDA_VISIBLE", "TORCH_NCCL_")
+STARTS_FILES = re.compile(
+    r"(.*/)?(bash|sh|zsh|source|\.|sbatch|srun|qsub|exec|nohup|sudo)$|\S+\.(sh|sbatch|slurm|bash)$"
+)
+SCRIPT = re.compile(r"[\w./~+-]+\.(sh|sbatch|slurm|bash)")
+UNKNOWNS_LIMIT = 4
 ACCELERATE_KEYS = ("distributed_type", "compute_environment", "num_machines", "num_processes", "deepspeed_config")
 
 
@@ -160,7 +167,7 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
     def load(path: str) -> str | None:
         return _beside(bundle, name, path, look_beside=look_beside)
 
-    commands, marks, variables = read_script(
+    commands, marks, variables, batches = read_script(
         text,
         name,
         per_node=slurm is None and not STARTS_ALL.search(text),
@@ -169,12 +176,18 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
         launch_words=first_words(),
         reading=reading,
     )
+    if slurm is None and batches:  # a script that writes the batch script and hands it to sbatch
+        slurm = read_directives(batches[0].text, name, first_line=batches[0].line)
     context = Context(marks, slurm)
     _named_files(bundle, context, commands, name, look_beside=look_beside)
     plans = []
+    unknowns: dict[str, int] = {}
     torn = grammar.Lines(text).line(reading.broken.place) if reading.broken else len(text)
     for command in commands:
         plan = plan_of(command, context)
+        unknown = unjudged(command, plan, marks)
+        if unknown:
+            unknowns.setdefault(unknown, command.line)
         if plan is None:
             continue
         if command.line >= torn:
@@ -185,20 +198,54 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
             bundle.used_configs.add(config)
             plan = replace(plan, config=bundle.texts[config])
         plans.append(plan)
+    plans = _without_helpers(plans)
     bundle.problems.extend(context.problems)
     bundle.scripts.append(ScriptFile(tuple(commands), tuple(plans), marks, slurm))
     bundle.plans.extend(plans)
+    bundle.skips.extend(
+        Skip(name, line, f"not judged: {reason}") for reason, line in list(unknowns.items())[:UNKNOWNS_LIMIT]
+    )
     if not plans:
-        _bare(bundle, name, marks, variables)
+        _bare(bundle, name, commands, marks, variables, told=bool(unknowns))
 
 
-def _bare(bundle: Bundle, name: str, marks: Marks, variables: Mapping[str, Assigned]) -> None:
-    """A script that only sets variables speaks for the job all the same; one that does nothing else is skipped."""
+def _without_helpers(plans: list[Plan]) -> list[Plan]:
+    """The plans without those of a plain python that stands beside a launcher and is given no rank."""
+    if not any(plan.launcher.has_agent for plan in plans):
+        return plans
+    return [plan for plan in plans if not plan.is_by_hand or "RANK" in plan.environment]
+
+
+def _bare(
+    bundle: Bundle,
+    name: str,
+    commands: list[Command],
+    marks: Marks,
+    variables: Mapping[str, Assigned],
+    *,
+    told: bool,
+) -> None:
+    """A script that starts no job: one that only sets variables speaks for the job all the same."""
     exported = {key: marks.field(held.text, held.line) for key, held in variables.items() if held.exported}
-    if exported:
-        bundle.variables[name] = exported
-    else:
-        bundle.skips.append(Skip(name, 1, "no command of a known launcher"))
+    speaking = {key: value for key, value in exported.items() if key.startswith(OF_THE_JOB)}
+    if exported and not commands:
+        speaking = exported
+    if speaking:
+        bundle.variables[name] = speaking
+    if told or (speaking and not commands):
+        return
+    started = next(
+        (
+            word
+            for command in commands
+            if STARTS_FILES.match(command.words[0].plain)
+            for word in command.words
+            if SCRIPT.fullmatch(word.plain)
+        ),
+        None,
+    )
+    reason = f"no command of a known launcher{f'; {started.plain} is not given' if started else ''}"
+    bundle.skips.append(Skip(name, started.line if started else 1, f"not judged: {reason}"))
 
 
 NAMING = words(

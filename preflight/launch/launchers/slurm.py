@@ -45,11 +45,11 @@ SRUN_OPTIONS = Spec(VALUED, FLAGS, LETTERS)
 DIRECTIVE = re.compile(r"#SBATCH\s+(.*)")
 
 
-def read_directives(text: str, file: str) -> Slurm | None:
+def read_directives(text: str, file: str, *, first_line: int = 1) -> Slurm | None:
     """The #SBATCH lines before the first command, as sbatch reads them; None where there is none."""
     options: dict[str, Field[str]] = {}
     found = False
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=first_line):
         stripped = line.strip()
         if stripped and not stripped.startswith("#"):
             break

@@ -11,8 +11,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from preflight.launch.text.marks import Marks, is_known, plain, varies
-from preflight.launch.text.syntax import WORDS_LIMIT, calculated, cut, is_all, sequence, source, subscript, unquoted
+from preflight.launch.text.marks import Marks, is_firm, is_known, plain, varies
+from preflight.launch.text.syntax import (
+    WORDS_LIMIT,
+    calculated,
+    cut,
+    is_all,
+    sequence,
+    source,
+    subscript,
+    transformed,
+    unquoted,
+)
 
 DEPTH_LIMIT = 60
 TEXT_LIMIT = 1 << 16
@@ -198,6 +208,15 @@ class Scope:
             return self._element(name, index, node)
         if operator in ("%", "%%", "#", "##") and held and is_known(held.text) and len(held.text) < 512 and rest:
             return [cut(plain(held.text), operator, source(rest[0]))]
+        if operator == "!" or (node.children[1].type == "!" and not rest):
+            return (
+                self._value(plain(held.text), node)
+                if held and plain(held.text).isidentifier()
+                else [self._unknown(node)]
+            )
+        if held and is_firm(held.text):
+            found = transformed(plain(held.text), source(node))
+            return [found] if found is not None else [self._unknown(node)]
         return [self._unknown(node)]
 
     def _is_argument(self, name: str) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from preflight.launch.text.expansion import Assigned, Scope
-from preflight.launch.text.marks import Marks, plain, without_lines
+from preflight.launch.text.marks import plain, without_lines
 from preflight.launch.text.syntax import source
 
 NESTING_LIMIT = 5
@@ -52,6 +53,17 @@ class Command:
     per_node: bool
     # Whether the grammar gave up inside it, so that some of its words may be missing.
     is_torn: bool = False
+    loop: str = ""  # "for" or "while", where it is a turn of a loop
+    in_background: bool = False
+    is_opened: bool = False  # whether a script inside its words was walked
+
+
+class Inner(NamedTuple):
+    """A script inside a script: its text, its first line, and whether it was quoted, so that it knows no variables."""
+
+    text: str
+    line: int
+    is_quoted: bool = False
 
 
 Handler = Callable[["Script", Any, int], None]
@@ -73,6 +85,11 @@ class Script:
     is_torn: bool = False
     # A text for another node is looked into where it holds one of these.
     launch_words: tuple[str, ...] = ("",)
+    loop: str = ""  # the kind of loop that this is a turn of, and whether nobody waits for its end
+    in_background: bool = False
+    # Scripts that this one writes into files, by name; those that it hands to sbatch.
+    written: dict[str, Inner] = field(default_factory=dict)
+    batches: list[Inner] = field(default_factory=list)
 
     def run(self, node: Any, depth: int = 0) -> None:
         """Walk one node and what is below it."""
@@ -106,6 +123,9 @@ class Script:
             is_array = is_array or before.is_array
         elif index:
             texts, is_array = [*(before.texts if before else ()), *texts], True
+        # what builds on a value from outside has one, and stays as exported as that was
+        inherits = before is None and value is not None and re.search(rf"\$\{{?{re.escape(name)}\b", source(value))
+        exported = exported or bool(inherits)
         self.scope.assign(name, texts, self.scope.line(node), exported=exported, is_array=is_array)
 
     def declaration(self, node: Any, depth: int) -> None:
@@ -119,93 +139,19 @@ class Script:
             elif child.type in ("variable_name", "word") and exported:
                 self.scope.export(source(child))
 
-    def command(self, node: Any, depth: int) -> None:
-        """A simple command, and the scripts inside its words."""
-        del depth
-        prefix: dict[str, Assigned] = {}
-        words: list[Word] = []
-        for child in node.named_children:
-            if child.type == "variable_assignment":
-                inner = Script(replace(self.scope, variables={}), self.load, self.handlers, steps=self.steps)
-                inner.scope.variables.update(self.scope.variables)
-                inner.assignment(child, 0)
-                name = source(child).partition("=")[0].rstrip("+")
-                prefix[name] = replace(inner.scope.variables.get(name, Assigned(("",), 0)), exported=True)
-            elif child.type in ("file_redirect", "heredoc_redirect", "herestring_redirect"):
-                continue
-            else:
-                target = child.named_children[0] if child.type == "command_name" and child.named_children else child
-                words.extend(Word(text, self.scope.line(child)) for text in self.scope.words(target))
-        if words:
-            near = (node, node.parent, node.next_sibling, node.prev_sibling)
-            torn = any(found is not None and found.type == "ERROR" for found in near) or node.has_error
-            self.execute(tuple(words), self.scope.line(node), prefix, is_torn=torn)
-
-    def execute(
-        self, words: tuple[Word, ...], line: int, prefix: Mapping[str, Assigned], *, is_torn: bool = False
-    ) -> None:
-        """What a command does to the walk: a builtin, a function of the script, or a command to be noted."""
-        name = words[0].plain
-        rest = [word.text for word in words[1:]]
-        if name in ("source", ".") and rest:
-            found = self.load(plain(rest[0])) if self.nesting < NESTING_LIMIT else None
-            if found is not None:
-                inner = Scope(Marks(plain(rest[0]), self.scope.marks.unknowns), 1, self.scope.variables)
-                Script(
-                    inner, self.load, self.handlers, [], self.functions, nesting=self.nesting + 1, steps=self.steps
-                ).run(parse(found))
-        elif name == "eval":
-            self.nested(" ".join(rest), line, self.outer, self.scope)
-        elif name in self.functions and self.nesting < NESTING_LIMIT:
-            scope = replace(self.scope, arguments=tuple(rest))
-            self._child(scope, self.outer).run(self.functions[name])
-        elif name == "shift" and self.scope.arguments is not None:
-            self.scope.arguments = self.scope.arguments[1:]
-        elif name == "set" and rest[:1] == ["--"]:
-            self.scope.arguments = tuple(rest[1:])
-        else:
-            self.commands.append(
-                Command(
-                    words,
-                    line,
-                    dict(self.scope.variables),
-                    prefix,
-                    self.outer,
-                    self.conditions > 0,
-                    self.scope.per_node,
-                    is_torn or self.is_torn,
-                )
-            )
-            self._inside(words, prefix)
-
-    def _inside(self, words: tuple[Word, ...], prefix: Mapping[str, Assigned]) -> None:
-        """``bash -c "..."``, ``ssh host "..."``: a script as a word of a command."""
-        names = [word.plain.rpartition("/")[2] for word in words]
-        for place, name in enumerate(names[:-2]):
-            if name in SHELLS and names[place + 1].startswith("-") and "c" in names[place + 1]:
-                outer = (*self.outer, *(word.plain for word in words[: place + 1]))
-                scope = replace(self.scope, variables={**self.scope.variables, **prefix})
-                scope.in_container = self.scope.in_container or is_container(outer)
-                scope.per_node = self.scope.per_node or bool(REMOTE & set(names[:place]))
-                self.nested(words[place + 2].text, words[place + 2].line, outer, scope)
-                return
-        text = words[-1].plain
-        if names[0] in REMOTE and len(names) > 2 and " " in text and any(word in text for word in self.launch_words):
-            scope = replace(self.scope, variables={}, per_node=True)
-            self.nested(words[-1].text, words[-1].line, (*self.outer, *(word.plain for word in words[:-1])), scope)
-
     def nested(self, text: str, line: int, outer: tuple[str, ...], scope: Scope) -> None:
         """Walk a script that stands inside this one."""
         if self.nesting < NESTING_LIMIT:
             inner = replace(scope, first_line=line)
             if scope is not self.scope:
                 inner.variables = dict(scope.variables)
-            child = self._child(inner, outer)
+            child = self.child(inner, outer)
             root = parse(without_lines(text))
             child.is_torn = root.has_error
             child.run(root)
 
-    def _child(self, scope: Scope, outer: tuple[str, ...]) -> Script:
+    def child(self, scope: Scope, outer: tuple[str, ...]) -> Script:
+        """The walk through a script inside this one, which adds to the same commands."""
         return Script(
             scope,
             self.load,
@@ -217,7 +163,19 @@ class Script:
             self.conditions,
             self.steps,
             launch_words=self.launch_words,
+            loop=self.loop,
+            in_background=self.in_background,
+            written=self.written,
+            batches=self.batches,
         )
+
+    def nested_in(self, inner: Inner, outer: tuple[str, ...], scope: Scope) -> None:
+        """Walk a script that this one writes down; one without expansions knows only what is exported."""
+        if inner.is_quoted:
+            known = {name: held for name, held in scope.variables.items() if held.exported}
+            scope = replace(scope, variables=known)
+        text = inner.text if inner.is_quoted else re.sub(r"\\([$`])", r"\1", inner.text)
+        self.nested(text, inner.line, outer, replace(scope))
 
     def branches(self, bodies: list[list[Any]], depth: int, *, may_skip: bool) -> None:
         """Walk alternatives from the same start; a variable that they set differently is unknown afterwards."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from preflight.errors import UsageError
 from preflight.launch.text import grammar
+from preflight.launch.text.execute import command, document, named, target
 from preflight.launch.text.expansion import Assigned, Scope
 from preflight.launch.text.grammar import Reading, filled
 from preflight.launch.text.marks import Marks, is_firm, plain
-from preflight.launch.text.shell import SHELLS, Command, Handler, Script, parse
+from preflight.launch.text.shell import SHELLS, Command, Handler, Inner, Script, parse
 from preflight.launch.text.syntax import source
 
 SOURCE_LIMIT = 1 << 20
@@ -74,7 +75,20 @@ def _if(script: Script, node: Any, depth: int) -> None:
 
 
 def _case(script: Script, node: Any, depth: int) -> None:
-    bodies = [list(item.named_children[1:]) for item in node.named_children if item.type == "case_item"]
+    """A case; a word that the script decides leaves the first branch that fits."""
+    value = node.child_by_field_name("value")
+    text = script.scope.text(value) if value is not None else ""
+    items = [item for item in node.named_children if item.type == "case_item"]
+    bodies = []
+    for item in items:
+        patterns = item.children_by_field_name("value")
+        spelled = [source(pattern).strip("\"'") for pattern in patterns]
+        if value is not None and is_firm(text) and not any("$" in pattern for pattern in spelled):
+            if not any(fnmatch.fnmatchcase(plain(text), pattern) for pattern in spelled):
+                continue
+            script.branches([list(item.named_children[len(patterns) :])], depth, may_skip=False)
+            return
+        bodies.append(list(item.named_children[len(patterns) :]))
     script.branches(bodies, depth, may_skip=True)
 
 
@@ -106,10 +120,24 @@ def _for(script: Script, node: Any, depth: int) -> None:
         names = [source(variable)]
     if not values or len(values) > LOOP_LIMIT or not all(map(is_firm, values)):
         values = [script.scope.marks.unknown(f"${names[0]} of a loop" if names else "loop", script.scope.line(node))]
+    before, script.loop = script.loop, "for"
     for value in values:
         for name in names:
             script.scope.assign(name, [value], script.scope.line(node), exported=False)
         script.run(body, depth + 1)
+    script.loop = before
+
+
+def _while(script: Script, node: Any, depth: int) -> None:
+    """A loop of which nobody knows how often it runs: once, with what it reads unknown."""
+    before, script.loop = script.loop, "while"
+    for child in node.named_children:
+        for name in re.findall(r"^(?:IFS=\S*\s+)?read\s+(?:-\w+\s+)*(\w+)", source(child)[:200]):
+            script.scope.assign(
+                name, [script.scope.marks.unknown(f"${name} of a loop", script.scope.line(node))], 0, exported=False
+            )
+        script.run(child, depth + 1)
+    script.loop = before
 
 
 def _subshell(script: Script, node: Any, depth: int) -> None:
@@ -127,18 +155,24 @@ def _function(script: Script, node: Any, depth: int) -> None:
 
 
 def _redirected(script: Script, node: Any, depth: int) -> None:
-    """A here-document that a shell reads is a script."""
+    """A here-document that a shell or sbatch reads is a script, and so may be one that goes into a file."""
+    del depth
     body = node.child_by_field_name("body")
     if body is None:
         return
-    script.run(body, depth + 1)
-    names = {word.rpartition("/")[2] for word in source(body).split()}
-    for child in node.named_children:
-        if child.type == "heredoc_redirect" and names & (SHELLS | {"ssh"}):
-            for part in child.named_children:
-                if part.type == "heredoc_body":
-                    outer = (*script.outer, *sorted(names))
-                    script.nested(source(part), script.scope.line(part), outer, replace(script.scope))
+    script.run(body)
+    inner, names = document(script, node), {word.rpartition("/")[2] for word in source(body).split()}
+    if inner is None:
+        return
+    file = target(script, node)
+    if not file and "tee" in names:
+        file = next((word for word in source(body).split()[1:] if not word.startswith("-")), "")
+    if file:
+        script.written[named(file)] = inner
+    elif names & (SHELLS | {"ssh", "sbatch", "salloc"}):
+        if "sbatch" in names:
+            script.batches.append(inner)
+        script.nested_in(inner, (*script.outer, *sorted(names)), script.scope)
 
 
 def _unset(script: Script, node: Any, depth: int) -> None:
@@ -154,18 +188,28 @@ def _nothing(script: Script, node: Any, depth: int) -> None:
 HANDLERS: dict[str, Handler] = {
     "variable_assignment": Script.assignment,
     "declaration_command": Script.declaration,
-    "command": Script.command,
+    "command": command,
     "if_statement": _if,
     "case_statement": _case,
     "list": _list,
     "for_statement": _for,
     "c_style_for_statement": _for,
+    "while_statement": _while,
     "subshell": _subshell,
     "function_definition": _function,
     "redirected_statement": _redirected,
     "unset_command": _unset,
     "comment": _nothing,
 }
+
+
+class Read(NamedTuple):
+    """What a script would run, the marks in its words, its variables at the end, and what it hands to sbatch."""
+
+    commands: list[Command]
+    marks: Marks
+    variables: dict[str, Assigned]
+    batches: list[Inner]
 
 
 def read_script(
@@ -179,7 +223,7 @@ def read_script(
     marks: Marks | None = None,
     launch_words: tuple[str, ...] = ("",),
     reading: Reading | None = None,
-) -> tuple[list[Command], Marks, dict[str, Assigned]]:
+) -> Read:
     """The commands that a script would run, the marks in their words, and the variables at its end.
 
     What a command hands to another node as one text (``ssh n1 "..."``) is read where it holds one of `launch_words`.
@@ -190,4 +234,4 @@ def read_script(
     scope = Scope(marks, first_line, dict(variables or {}), None, per_node)
     script = Script(scope, load, HANDLERS, launch_words=launch_words)
     script.run(parse(filled(text, reading or grammar.read(text))))
-    return script.commands, marks, script.scope.variables
+    return Read(script.commands, marks, script.scope.variables, script.batches)

@@ -6,6 +6,7 @@ import fnmatch
 import re
 from typing import Any
 
+LEADING = re.compile(r"^(?:\s|\\\n)+")
 ESCAPED_IN_QUOTES = re.compile(r'\\([$`"\\])|\\\n')
 NUMBER_LIMIT = 10**15
 WORDS_LIMIT = 512  # that one word becomes
@@ -14,7 +15,9 @@ WORDS_LIMIT = 512  # that one word becomes
 def source(node: Any) -> str:
     """The text of a node."""
     text = str(node.text.decode("utf-8", "replace"))
-    return text.lstrip() if node.type in ("simple_expansion", "expansion", "command_substitution") else text
+    if node.type in ("simple_expansion", "expansion", "command_substitution"):
+        return LEADING.sub("", text)  # the grammar counts what stands before an expansion in a text as part of it
+    return text
 
 
 def unquoted(text: bytes) -> str:
@@ -70,3 +73,23 @@ def calculated(left: int, operator: str, right: int) -> int | None:
     }
     value = results[operator]() if operator in results else None
     return value if value is not None and abs(value) < NUMBER_LIMIT else None
+
+
+PART = re.compile(r"\$\{\w+:\s*(\d{1,6}|\s-\d{1,6})(?::\s*(\d{1,6}))?\}")
+REPLACED = re.compile(r"\$\{\w+(//?)((?:[^/$`\\]|\\.)+)(?:/([^$`}]*))?\}")
+CASED = re.compile(r"\$\{\w+(\^\^|,,)\}")
+
+
+def transformed(text: str, expression: str) -> str | None:
+    """``${NAME:1:2}``, ``${NAME//a/b}``, ``${NAME^^}`` of a known text; None for what is not worked out here."""
+    part, replaced, cased = (form.fullmatch(expression) for form in (PART, REPLACED, CASED))
+    if part:
+        start = int(part[1])
+        start = max(len(text) + start, 0) if start < 0 else start
+        return text[start:] if part[2] is None else text[start : start + int(part[2])]
+    if replaced and not set("*?[") & set(replaced[2]):
+        pattern = re.sub(r"\\(.)", r"\1", replaced[2])
+        return text.replace(pattern, (replaced[3] or "").strip("\"'"), -1 if replaced[1] == "//" else 1)
+    if cased:
+        return text.upper() if cased[1] == "^^" else text.lower()
+    return None

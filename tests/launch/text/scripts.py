@@ -9,7 +9,7 @@ from preflight.launch.text.statements import read_script
 
 def commands(text: str, **more) -> tuple[list[Command], Marks]:
     """The commands of a script named x.sh, and the marks of their words."""
-    found, marks, _ = read_script(text, "x.sh", **more)
+    found, marks, *_ = read_script(text, "x.sh", **more)
     return found, marks
 
 

@@ -1,0 +1,188 @@
+"""What does a simple command do to the walk through a script: a builtin, a function, a script inside its words?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from preflight.launch.text.expansion import Assigned, Scope
+from preflight.launch.text.marks import Marks, is_known, plain
+from preflight.launch.text.shell import NESTING_LIMIT, REMOTE, SHELLS, Command, Inner, Script, Word, is_container, parse
+from preflight.launch.text.syntax import source
+
+# They hand a text to a shell: on another node, in a window, for every line of a list.
+HANDS_ON = REMOTE | {"tmux", "screen", "xargs", "su", "gcloud", "parallel", "docker", "podman", "nohup", "timeout"}
+BACKGROUND = ("redirected_statement", "pipeline", "list", "negated_command", "compound_statement", "subshell")
+RUNS_FILES = SHELLS | {"source", ".", "sbatch", "srun"}
+DETACHES = re.compile(r"(^|\s)(nohup|setsid)\b|&\s*[\"']?\s*$")
+
+
+def command(script: Script, node: Any, depth: int) -> None:
+    """A simple command, and the scripts inside its words."""
+    del depth
+    prefix: dict[str, Assigned] = {}
+    words: list[Word] = []
+    for child in node.named_children:
+        if child.type == "variable_assignment":
+            inner = Script(replace(script.scope, variables={}), script.load, script.handlers, steps=script.steps)
+            inner.scope.variables.update(script.scope.variables)
+            inner.assignment(child, 0)
+            name = source(child).partition("=")[0].rstrip("+")
+            prefix[name] = replace(inner.scope.variables.get(name, Assigned(("",), 0)), exported=True)
+        elif child.type in ("file_redirect", "heredoc_redirect", "herestring_redirect", "comment"):
+            continue
+        else:
+            target = child.named_children[0] if child.type == "command_name" and child.named_children else child
+            words.extend(Word(text, script.scope.line(child)) for text in script.scope.words(target))
+    if words:
+        near = (node, node.parent, node.next_sibling, node.prev_sibling)
+        torn = any(found is not None and found.type == "ERROR" for found in near) or node.has_error
+        execute(script, tuple(words), script.scope.line(node), prefix, is_torn=torn, in_background=is_background(node))
+
+
+def is_background(node: Any) -> bool:
+    """Whether the shell goes on without waiting for a command."""
+    while node is not None:
+        following = node.next_sibling
+        if following is not None and following.type == "&":
+            return True
+        node = node.parent if node.parent is not None and node.parent.type in BACKGROUND else None
+    return False
+
+
+def execute(
+    script: Script,
+    words: tuple[Word, ...],
+    line: int,
+    prefix: Mapping[str, Assigned],
+    *,
+    is_torn: bool = False,
+    in_background: bool = False,
+) -> None:
+    """A builtin changes the walk, a function of the script is walked, any other command is noted."""
+    name = words[0].plain
+    rest = [word.text for word in words[1:]]
+    if name in ("source", ".") and rest and named(plain(rest[0])) not in script.written:
+        found = script.load(plain(rest[0])) if script.nesting < NESTING_LIMIT else None
+        if found is not None:
+            inner = Scope(Marks(plain(rest[0]), script.scope.marks.unknowns), 1, script.scope.variables)
+            Script(
+                inner,
+                script.load,
+                script.handlers,
+                [],
+                script.functions,
+                nesting=script.nesting + 1,
+                steps=script.steps,
+            ).run(parse(found))
+    elif name == "eval":
+        script.nested(" ".join(rest), line, script.outer, script.scope)
+    elif name in script.functions and script.nesting < NESTING_LIMIT:
+        scope = replace(script.scope, arguments=tuple(rest))
+        child = script.child(scope, script.outer)
+        child.in_background = script.in_background or in_background
+        child.run(script.functions[name])
+    elif name == "shift" and script.scope.arguments is not None:
+        count = int(plain(rest[0])) if rest and plain(rest[0]).isdigit() and len(rest[0]) < 5 else 1
+        script.scope.arguments = script.scope.arguments[count:]
+    elif name == "set" and rest[:1] == ["--"]:
+        script.scope.arguments = tuple(rest[1:])
+    else:
+        in_background = script.in_background or in_background
+        script.commands.append(
+            Command(
+                words,
+                line,
+                dict(script.scope.variables),
+                prefix,
+                script.outer,
+                script.conditions > 0,
+                script.scope.per_node,
+                is_torn or script.is_torn,
+                script.loop,
+                in_background,
+            )
+        )
+        before, script.in_background = script.in_background, in_background
+        place = len(script.commands) - 1
+        if inside(script, words, prefix):
+            script.commands[place] = replace(script.commands[place], is_opened=True)
+        script.in_background = before
+
+
+def inside(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigned]) -> bool:
+    """Walk ``bash -c "..."``, ``ssh host "..."``, ``bash FILE`` of a file that the script wrote; whether it is one."""
+    names = [word.plain.rpartition("/")[2] for word in words]
+    for place, name in enumerate(names[:-1]):
+        if name not in SHELLS:
+            continue
+        outer = (*script.outer, *(word.plain for word in words[: place + 1]))
+        scope = replace(script.scope, variables={**script.scope.variables, **prefix})
+        scope.in_container = script.scope.in_container or is_container(outer)
+        scope.per_node = script.scope.per_node or bool(REMOTE & set(names[:place]))
+        at = place + 1
+        while at < len(words) - 1 and names[at].startswith("-") and "c" not in names[at].lstrip("-"):
+            at += 1
+        if names[at].startswith("-") and "c" in names[at] and at + 1 < len(words):
+            arguments = tuple(word.text for word in words[at + 3 :])
+            scope.arguments = arguments or scope.arguments
+            script.nested(words[at + 1].text, words[at + 1].line, outer, scope)
+            return True
+    file = next((word.plain for word in words if named(word.plain) in script.written), "")
+    if file and (words[0].plain == file or RUNS_FILES & set(names)):
+        outer = (*script.outer, *(word.plain for word in words if word.plain != file))
+        script.nested_in(script.written[named(file)], outer, script.scope)
+        if "sbatch" in names:
+            script.batches.append(script.written[named(file)])
+        return True
+    starters = [place for place, name in enumerate(names) if name in HANDS_ON]
+    is_opened = False
+    if not starters:
+        return False
+    for place, word in enumerate(words):
+        text = re.sub(r"^--command=", "", word.plain)
+        if place > starters[0] and " " in text and any(known in text for known in script.launch_words):
+            scope = replace(script.scope, variables={}, per_node=True) if REMOTE & set(names) else script.scope
+            outer = (*script.outer, *(before.plain for before in words[:place]))
+            before, script.in_background = script.in_background, script.in_background or detaches(words)
+            script.nested(re.sub(r"^--command=", "", word.text), word.line, outer, scope)
+            script.in_background = before
+            is_opened = True
+    return is_opened
+
+
+def named(path: str) -> str:
+    """A path as it is remembered."""
+    return path.removeprefix("./")
+
+
+def detaches(words: tuple[Word, ...]) -> bool:
+    """Whether a command that hands a text on comes back before what the text starts has ended."""
+    names = {word.plain for word in words}
+    return bool(DETACHES.search(words[-1].plain) or {"tmux", "screen", "-f", "-d", "-fn", "-nf"} & names)
+
+
+def document(script: Script, node: Any) -> Inner | None:
+    """The text of a here-document or of what `echo` and `printf` write; None where it is none."""
+    for child in node.named_children:
+        if child.type == "heredoc_redirect":
+            parts = {part.type: part for part in child.named_children}
+            if "heredoc_body" in parts and "heredoc_start" in parts:
+                body = parts["heredoc_body"]
+                return Inner(source(body), script.scope.line(body), source(parts["heredoc_start"])[:1] in "'\"\\")
+    return None
+
+
+def target(script: Script, node: Any) -> str:
+    """The file that a command writes to, "" where it writes none that is known."""
+    for child in node.named_children:
+        if child.type == "heredoc_redirect":
+            found = target(script, child)
+            if found:
+                return found
+        if child.type == "file_redirect" and any(part.type in (">", ">|", "&>") for part in child.children):
+            text = script.scope.text(child.named_children[-1])
+            return plain(text) if is_known(text) else ""
+    return ""
