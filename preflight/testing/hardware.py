@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,8 +18,12 @@ V = TypeVar("V", bound=Value)
 
 def made(kind: type[V], **fields: Any) -> V:
     """Facts with these values. A fact that is not given is absent, so that a new one breaks no made-up cluster."""
-    required = [field.name for field in msgspec.structs.fields(kind) if field.required]
-    return kind(**{**dict.fromkeys(required, ABSENT), **fields})
+    return kind(**{**dict.fromkeys(_required(kind), ABSENT), **fields})
+
+
+@functools.cache  # msgspec evaluates every annotation of the class each time it is asked
+def _required(kind: type[Value]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.required)
 
 
 def node_address(number: int) -> str:

@@ -25,7 +25,8 @@ def seen(descriptor: int) -> str:
     os.set_blocking(descriptor, False)
     text = b""
     deadline = time.monotonic() + 5.0
-    while time.monotonic() < deadline and not text.endswith(b"\x1b[?25h"):
+    # The cursor is shown again, then the lines of the stages are erased.
+    while time.monotonic() < deadline and not (b"\x1b[?25h" in text and text.endswith(b"\x1b[2K")):
         try:
             text += os.read(descriptor, 65536)
         except BlockingIOError:
