@@ -71,6 +71,9 @@ def contained(function: Callable[..., Any]) -> Callable[..., Any]:
             if inspect.iscoroutine(returned) or inspect.isgenerator(returned):
                 returned.close()  # else Python warns that it was never awaited
             raise NotMeasured(f"the check returned a {kind}, whose body did not run")
+        if returned is not None:
+            kind = type(returned).__name__
+            raise NotMeasured(f"the check returned a {kind}, which nobody reads: write assert where it says return")
 
     call.__doc__ = function.__doc__
     return call

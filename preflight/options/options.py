@@ -358,7 +358,8 @@ def parse_options(values: Mapping[str, Any], *, command: tuple[str, ...], verbos
     given = {name: values[name] for name in OPTIONS if values.get(name) is not None}
     for name in ("hosts", "from_run"):  # an empty value is an unset variable of a script; it must not mean local
         if name in given and not given[name].strip():
-            raise UsageError(f"--{OPTIONS[name].name} is empty")
+            wanted = "node1,node2 or 'node[1-8]', or the option left out" if name == "hosts" else "the folder of a run"
+            raise UsageError(f"--{OPTIONS[name].name} is empty (a variable that is not set?): wanted {wanted}")
     if "hosts" in given and "from_run" in given:
         raise UsageError("--hosts with --from: a stored run is of its own hosts; leave one of them out")
     read = {name: OPTIONS[name].read(value) for name, value in given.items()}

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from preflight.errors import NotApplicable
+from preflight.errors import NotApplicable, NotMeasured
 from preflight.judge.items import check_of, contained, id_of, id_of_node
 
 pytest_plugins = ["pytester"]
@@ -122,3 +122,10 @@ def test_a_check_keeps_its_arguments_its_docstring_and_its_own_exceptions():
     assert wrapped.__doc__ == "It holds."
     with pytest.raises(LookupError, match="node1"):
         wrapped(node="node1")
+
+
+@pytest.mark.parametrize("returned", [True, False, "fine", ()])
+def test_a_check_that_returns_its_verdict_was_not_measured(returned):
+    """`return a == b` where assert was meant: pytest only warns of it, and every node would pass."""
+    with pytest.raises(NotMeasured, match="write assert where it says return"):
+        contained(lambda **_: returned)()
