@@ -35,7 +35,7 @@ def test_a_profile_has_its_deadline_and_the_users_own_wins(profile, seconds):
     [
         ({"backend": "mpi"}, "--backend 'mpi': not supported; wanted one of auto, nccl, gloo"),
         ({"backend": ""}, "--backend ''"),
-        ({"launcher": "mpirun"}, "--launcher 'mpirun': not supported"),
+        ({"launcher": "qrsh"}, "--launcher 'qrsh': not supported"),
         ({"model": "huge"}, "--model 'huge': not supported; wanted one of tiny, small, medium"),
         ({"strategy": "zero3"}, "--strategy 'zero3': not supported; wanted one of ddp, fsdp"),
         ({"precision": "fp16"}, "--precision 'fp16': not supported; wanted one of fp32, bf16"),
