@@ -28,8 +28,25 @@ def test_count_is_the_same_on_every_node(cluster):
     """
     faults.needs_gpus(cluster)
     cluster.needs_peers()
-    cluster.same(lambda node: len(node.gpu.readable()), "number of GPUs")
-    cluster.same(lambda node: len(visible.gpus(node)), "number of GPUs that the job sees")
+    cluster.same(lambda node: len(node.gpu.countable()), "number of GPUs")
+    cluster.same(
+        lambda node: len(visible.gpus(node)) if node.gpu.countable() else 0, "number of GPUs that the job sees"
+    )
+
+
+def test_every_gpu_on_the_bus_is_listed(node):
+    """Every GPU that the kernel finds on the PCI bus is one that the driver lists.
+
+    Where the driver is gone a node looks like one without GPUs, and a job runs on its CPUs; where a GPU has fallen off
+    the bus, a rank ends with "invalid device ordinal".
+    Fix: `lspci -d 10de:`, `nvidia-smi -L` and `dmesg | grep -i -e xid -e nvrm` on the nodes named; load the driver, or
+    reboot.
+    """
+    message = node.gpu.are_all_listed()
+    if message:
+        raise Blame(message, nodes=[node.name], is_advisory=node.backend != "nccl")
+    if not node.gpu.readable():
+        raise NotApplicable(faults.NO_GPU)
 
 
 def test_visible_devices_exist(node, cluster):
@@ -99,7 +116,7 @@ def test_none_is_broken(cluster):
     Fix: `nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT` on the nodes named; reset the GPU, reboot or replace it.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, gpu_faults.BROKEN, faults.gpus, noun="GPU")
+    faults.judge(cluster, gpu_faults.BROKEN, faults.gpus, noun="GPU", kin=faults.model)
 
 
 @pytest.mark.advisory
@@ -110,7 +127,7 @@ def test_none_is_held_back(cluster):
     Fix: `nvidia-smi -q -d PERFORMANCE,CLOCK,POWER` on the nodes named.
     """
     faults.needs_gpus(cluster)
-    faults.judge(cluster, gpu_faults.SLOWED, faults.gpus, noun="GPU")
+    faults.judge(cluster, gpu_faults.SLOWED, faults.gpus, noun="GPU", kin=faults.model)
 
 
 @pytest.mark.advisory
@@ -151,9 +168,10 @@ def test_nvlinks_are_up(cluster):
 
 @pytest.mark.needs("root")
 def test_kernel_log_tells_of_no_broken_gpu(cluster):
-    """The kernel's log of the last day has no Xid after which a GPU needs a reset or a replacement.
+    """The kernel's log has no Xid or SXid, of the last day, after which a GPU or switch needs a reset or a replacement.
 
-    Such a GPU may still answer nvidia-smi, and takes the job down at the next step.
+    Such a GPU may still answer nvidia-smi, and takes the job down at the next step. What only tells of wear, as a
+    remapped row, is a warning.
     Fix: `dmesg -T | grep -e Xid -e NVRM` on the nodes named; reset the GPU or reboot, and replace it if it comes back.
     """
     faults.needs_gpus(cluster)

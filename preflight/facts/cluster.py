@@ -86,20 +86,22 @@ class Cluster:
     def gather(self, key: Callable[[NodeFacts], Any]) -> dict[str, Any]:
         """`key` of every node that has it; the others are noted as unmeasured.
 
-        Raises NotApplicable when the fact exists on no node.
+        Raises NotApplicable when the fact exists on no node, be it that some could not be asked.
         """
         values: dict[str, Any] = {}
-        absent: dict[str, FactMissing] = {}
+        lacking: dict[str, FactMissing] = {}
         for node in self.nodes:
             try:
                 values[node.name] = key(node)
             except FactMissing as missing:
-                absent[node.name] = missing
-        if not values and all(m.kind == "absent" for m in absent.values()):
+                lacking[node.name] = missing
+        absent = {name: missing for name, missing in lacking.items() if missing.kind == "absent"}
+        for name, reason in lacking.items():
+            if values or name not in absent:
+                self.cannot_judge(name, reason)
+        if not values and (absent or not lacking):
             reasons = {str(missing) for missing in absent.values()}
             raise NotApplicable(f"on no node: {'; '.join(sorted(reasons))}")
-        for name, reason in absent.items():
-            self.cannot_judge(name, reason)
         return values
 
     def group_by(self, key: Callable[[NodeFacts], Any]) -> dict[Any, tuple[str, ...]]:

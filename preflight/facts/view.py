@@ -66,9 +66,9 @@ def automatic_backend(nodes: list[NodeFacts]) -> selection.Backend:
 def _has_gpus(node: NodeFacts) -> bool:
     """Whether the node has GPUs, as far as is known: one whose driver is broken is no node without GPUs."""
     try:
-        return bool(node.gpu.readable())
+        return node.gpu.has_any()
     except FactMissing:
-        return "gpu" in node.subjects
+        return False
 
 
 def packages(cluster: Cluster) -> dict[str, dict[str, str]]:

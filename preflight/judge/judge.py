@@ -221,6 +221,11 @@ class Judge:
             if missing.kind == "absent":
                 outcome = outcome._replace(verdict=Verdict.SKIP, blocked_by="")
             return [outcome.finding(check, names)]
+        except NotApplicable as reason:
+            # What could not be asked of a node is no reason to leave it out.
+            rest = tuple(name for name in names if name not in cluster.unmeasured)
+            skipped = [self._outcome(check, reason).finding(check, rest)] if rest else []
+            return [*skipped, *self._unmeasured(check, cluster.unmeasured)]
         except Exception as error:
             return [self._outcome(check, error).finding(check, names)]
         blamed = {name for finding in broken for name in finding.nodes}

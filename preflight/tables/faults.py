@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from preflight.errors import Blame, BlameMany, FactMissing, NotApplicable
+from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
 from preflight.facts.cluster import Cluster
 from preflight.facts.fabric import Hca
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.gpu import Gpu
+from preflight.facts.value import Missing
 
 T = TypeVar("T")
 NO_GPU = "no GPU on any node"
@@ -21,13 +22,15 @@ NO_RDMA = "no RDMA device on any node"
 class Fault(Generic[T]):
     """A row: what may be wrong with one thing of a node, how to fix it, and the source that says so.
 
-    ``message`` gives the words for what is wrong, "" where nothing is; FactMissing where it is not known.
+    ``message`` gives the words for what is wrong, "" where nothing is. It raises FactMissing where that is not known,
+    and NotApplicable where the question does not arise. A row that ``is_advisory`` warns in a check that fails.
     """
 
     name: str
     message: Callable[[T], str]
     fix: str
     source: str
+    is_advisory: bool = False
 
 
 def judge(
@@ -36,35 +39,53 @@ def judge(
     things: Callable[[NodeFacts], Iterable[tuple[str, T]]],
     *,
     noun: str = "",
+    kin: Callable[[T], str] = lambda _: "",
 ) -> None:
     """Blame the nodes of every row that some of their `things` (label, thing) show, one Blame a row and wording.
 
-    A row that no node reports is left out; NotApplicable where no row is reported.
+    A fact that none of a `kin` of things reports is left out; where some report it, a node with one that does not
+    cannot be judged. NotApplicable where no row is reported.
     """
     rows = tuple(faults)
     of_node = cluster.gather(lambda node: tuple(things(node)))
-    shown: dict[tuple[str, str], list[str]] = {}
+    shown: dict[tuple[str, Fault[T]], list[str]] = {}
     is_asked = False
-    for name, found in of_node.items():
-        for row in rows:
+    for row in rows:
+        reported: set[str] = set()
+        silent: dict[str, dict[str, FactMissing]] = {}  # kin -> node -> why the fact is not there
+        for name, found in of_node.items():
             labels: dict[str, list[str]] = {}
             for label, thing in found:
                 try:
                     words = row.message(thing)
-                    is_asked = True
+                except NotApplicable:
+                    continue
                 except FactMissing as missing:
                     if missing.kind != "absent":
                         cluster.cannot_judge(name, missing)
+                    silent.setdefault(kin(thing), {}).setdefault(name, _of(missing, noun, label))
                     continue
+                reported.add(kin(thing))
                 if words:
                     labels.setdefault(words, []).append(label)
             for words, which in labels.items():
                 place = f"{noun} {', '.join(which)}: ".lstrip() if any(which) else ""
-                shown.setdefault((f"{place}{words}", row.fix), []).append(name)
+                shown.setdefault((f"{place}{words}", row), []).append(name)
+        is_asked |= bool(reported)
+        for name, reason in (pair for one in reported for pair in silent.get(one, {}).items()):
+            cluster.cannot_judge(name, reason)
     if shown:
-        raise BlameMany(Blame(words, nodes=nodes, fix=fix) for (words, fix), nodes in shown.items())
-    if not is_asked and not cluster.unmeasured:
+        raise BlameMany(
+            Blame(words, nodes=nodes, fix=row.fix, is_advisory=row.is_advisory) for (words, row), nodes in shown.items()
+        )
+    if not is_asked:
         raise NotApplicable(f"not reported by any node: {', '.join(row.name for row in rows)}")
+
+
+def _of(missing: FactMissing, noun: str, label: str) -> FactMissing:
+    """The same with the thing that lacks the fact, where the node has several."""
+    fact = f"{missing.fact} of {noun} {label}" if noun and label else missing.fact
+    return missing if isinstance(missing, BlockedBy) else FactMissing(fact, missing.reason, missing.kind)
 
 
 def needs_gpus(cluster: Cluster) -> None:
@@ -101,15 +122,27 @@ def values_by_node(cluster: Cluster, key: Callable[[NodeFacts], T]) -> dict[str,
     return found
 
 
-def same_by_name(cluster: Cluster, of_node: Callable[[NodeFacts], dict[str, str]], what: str, *, fix: str = "") -> None:
-    """A port, or another thing with a name, has the same value on every node that has one of that name."""
+def same_by_name(
+    cluster: Cluster, of_node: Callable[[NodeFacts], Mapping[str, str | Missing]], what: str, *, fix: str = ""
+) -> None:
+    """A port, or another thing with a name, has the same value on every node that has one of that name.
+
+    Where some nodes report the value, one that lacks it cannot be judged.
+    """
     found = values_by_node(cluster, of_node)
     blames = []
     for name in dict.fromkeys(name for values in found.values() for name in values):
         groups: dict[str, list[str]] = {}
+        lacking: dict[str, Missing] = {}
         for node, values in found.items():
-            if name in values:
-                groups.setdefault(values[name], []).append(node)
+            value = values.get(name)
+            if isinstance(value, Missing):
+                lacking[node] = value
+            elif value is not None:
+                groups.setdefault(value, []).append(node)
+        for node, missing in lacking.items():
+            if groups or missing.kind != "absent":
+                cluster.cannot_judge(node, FactMissing(f"{what} of {name}", missing.missing, missing.kind))
         blames += cluster.differing(groups, f"{what} of {name}", fix=fix)
     if blames:
         raise BlameMany(blames)
@@ -118,6 +151,16 @@ def same_by_name(cluster: Cluster, of_node: Callable[[NodeFacts], dict[str, str]
 def gpus(node: NodeFacts) -> Iterable[tuple[str, Gpu]]:
     """The GPUs of a node by their index."""
     return [(str(gpu.index), gpu) for gpu in node.gpu.readable()]
+
+
+def model(gpu: Gpu) -> str:
+    """What GPUs that report the same facts have in common."""
+    return gpu.summary()
+
+
+def link(port: Hca) -> str:
+    """The same of RDMA ports."""
+    return f"{port.kind} {port.port.link_layer}"
 
 
 def ports(node: NodeFacts) -> Iterable[tuple[str, Hca]]:

@@ -7,18 +7,22 @@ NVML API reference (states, slowdown reasons); field cases by their issue.
 
 from __future__ import annotations
 
-from preflight.errors import FactMissing
+from preflight.errors import FactMissing, NotApplicable
 from preflight.facts.cluster import Row
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.gpu import Gpu
+from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing, present
+from preflight.tables import xids
 from preflight.tables.faults import Fault
 
 MEMORY = "NVIDIA GPU Memory Error Management"
 MOST_ROWS_REMAPPED = 512  # as many as there are to remap to
 MOST_PAGES_RETIRED = 60  # from here on NVIDIA takes the board back
+MOST_CORRECTED = 10_000_000
 RESET = "end all programs on the GPU and `nvidia-smi --gpu-reset -i <index>`, or reboot the nodes named"
 REPLACE = "take the nodes named out and have the GPU replaced (`nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT`)"
+WATCH = "watch the GPUs named (`nvidia-smi -q -d ECC,ROW_REMAPPER`), and have them looked at if it comes back"
 SLOW_REASONS = {
     "hw_slowdown": "hardware slowdown: its clock is reduced",
     "hw_thermal_slowdown": "thermal slowdown: its clock is reduced",
@@ -70,7 +74,7 @@ def _prohibited(gpu: Gpu) -> str:
     return "compute mode Prohibited: no program may use it" if mode == "Prohibited" else ""
 
 
-BROKEN = (
+BROKEN: tuple[Fault[Gpu], ...] = (
     Fault("uncorrected memory errors", _uncorrected, RESET, MEMORY),
     _flag("has_remapping_failed", "a broken row of memory could not be remapped"),
     _flag("is_remapping_pending", "the remapping of a broken row of memory is pending until the GPU is reset"),
@@ -88,6 +92,14 @@ BROKEN = (
         "/var/log/fabricmanager.log",
         "NVIDIA/nccl-tests#264, aws-deep-learning-ami-ubuntu-dcv-desktop#33",
     ),
+    Fault(
+        "health of the NVLink fabric",
+        lambda gpu: (
+            "its NVLink fabric is unhealthy" * (present(gpu.status.fabric_health, "fabric health") == "Unhealthy")
+        ),
+        "`nvidia-smi -q | grep -A12 Fabric` on the nodes named; read /var/log/fabricmanager.log, reset the GPUs",
+        "NVML nvmlGpuFabricInfoV",
+    ),
     Fault("compute mode", _prohibited, "`nvidia-smi -c 0` on the nodes named", "NVML nvmlComputeMode"),
 )
 
@@ -95,6 +107,27 @@ BROKEN = (
 def _slowdown(gpu: Gpu) -> str:
     reasons = present(gpu.status.slowdowns, "slowdown reasons")
     return ", ".join(dict.fromkeys(SLOW_REASONS[reason] for reason in reasons if reason in SLOW_REASONS))
+
+
+def _capped(gpu: Gpu) -> str:
+    limit, default = gpu.status.power_limit_watts, present(gpu.status.power_default_watts, "default power limit")
+    held = present(limit, "power limit")
+    return f"a power limit of {held:g} W, where {default:g} W is its default" if held < 0.99 * default else ""
+
+
+def _corrected(gpu: Gpu) -> str:
+    count = present(gpu.status.corrected_errors, "corrected memory errors")
+    return f"{count} corrected memory errors in its life" if count >= MOST_CORRECTED else ""
+
+
+def _used_up(gpu: Gpu) -> str:
+    banks = present(gpu.status.banks_without_spare_rows, "banks without spare rows")
+    return f"{banks} banks of its memory have no spare row left: the next broken row cannot be remapped" * bool(banks)
+
+
+def _limited_fabric(gpu: Gpu) -> str:
+    health = present(gpu.status.fabric_health, "health of the NVLink fabric")
+    return f"its NVLink fabric says: {health}" if health not in ("Healthy", "Unhealthy") else ""
 
 
 def _exclusive(gpu: Gpu) -> str:
@@ -122,7 +155,7 @@ def _width(gpu: Gpu) -> str:
 def _generation(gpu: Gpu) -> str:
     """Only for a GPU at work: an idle one lowers its link."""
     if present(gpu.status.performance_state, "performance state") != "P0":
-        raise FactMissing("PCIe generation", "the GPU idles", "absent")
+        raise NotApplicable("the GPU idles")
     now = present(gpu.status.pcie_generation, "PCIe generation")
     most = present(gpu.status.pcie_generation_max, "largest PCIe generation")
     return f"PCIe generation {now} at work, where {most} is possible" if now < most else ""
@@ -142,6 +175,16 @@ SLOWED: tuple[Fault[Gpu], ...] = (
         "karpathy/nanoGPT#116",
     ),
     Fault("ECC", _ecc_pending, "reboot the nodes named", MEMORY),
+    Fault("power limit", _capped, "`nvidia-smi -pl <default>` on the nodes named, unless it is meant", "nvidia-smi -q"),
+    Fault("corrected errors", _corrected, WATCH, "Azure NHC 1e7, Meta gcm 5e7"),
+    Fault("spare rows", _used_up, REPLACE, MEMORY),
+    Fault("NVLink fabric", _limited_fabric, WATCH, "NVML nvmlGpuFabricInfoV"),
+    Fault(
+        "InfoROM",
+        lambda gpu: "its InfoROM is corrupted: what it remembers of errors is lost" * gpu.status.is_inforom_corrupted,
+        REPLACE,
+        "nvidia-smi: WARNING: infoROM is corrupted",
+    ),
     Fault("MIG", _mig_pending, "`nvidia-smi --gpu-reset` or reboot the nodes named", "NVIDIA MIG User Guide"),
     Fault(
         "repair of memory",
@@ -172,17 +215,22 @@ def driver_runs(*, cuda_of_driver: str, cuda_of_torch: str) -> bool:
 
 def of_all(node: NodeFacts, field: str, fact: str, *, unit: str = "") -> str:
     """The values that the GPUs of a node have in a field of their status."""
-    found = []
+    found, lacking = [], {}
     for gpu in node.gpu.readable():
         value = getattr(gpu.status, field)
         if isinstance(value, Missing) and value.kind == "absent":
-            continue
-        found.append(present(value, fact))
+            lacking[gpu.name] = f"GPU {gpu.index} does not report it, as others of its model do"
+        else:
+            found.append(present(value, fact))
+    told = {gpu.name for gpu in node.gpu.readable() if not isinstance(getattr(gpu.status, field), Missing)}
+    for name, reason in lacking.items():
+        if name in told:
+            raise FactMissing(fact, reason)
     if not found:
         raise FactMissing(fact, "no GPU reports it", "absent")
     if isinstance(found[0], bool):
         return ", ".join(sorted({"on" if value else "off" for value in found}))
-    return ", ".join(f"{value:g}{unit}" for value in sorted(set(found)))
+    return ", ".join(value if isinstance(value, str) else f"{value:g}{unit}" for value in sorted(set(found)))
 
 
 SAME = (
@@ -207,44 +255,22 @@ SAME = (
         "set the slots' speed to Auto in the BIOS of the nodes named",
     ),
     Row(
+        "VBIOS",
+        lambda node: of_all(node, "vbios", "VBIOS"),
+        "bring the GPUs of the nodes named to the others' VBIOS by the vendor's firmware package",
+    ),
+    Row(
         "PCIe width",
         lambda node: of_all(node, "pcie_width", "PCIe width", unit=" lanes"),
         "reseat the GPUs or their risers on the nodes named",
     ),
 )
-# Xids after which NVIDIA's "Xid Errors" asks for a reset, a reboot or another board; the rest are the program's own.
-XIDS = {
-    46: "GPU stopped processing",
-    48: "double-bit ECC error",
-    62: "internal micro-controller halt",
-    63: "row remapping recorded",
-    64: "row remapping failed",
-    74: "NVLink error",
-    79: "GPU has fallen off the bus",
-    92: "high single-bit ECC error rate",
-    94: "contained memory error",
-    95: "uncontained memory error",
-    109: "context switch time-out",
-    119: "GSP did not answer",
-    120: "GSP error",
-    136: "ALI training failed",
-    140: "unrecovered ECC error",
-    143: "GPU initialisation failed",
-    144: "NVLink SAW error",
-    145: "NVLink RLW error",
-    146: "NVLink TLW error",
-    147: "NVLink TREX error",
-    148: "NVLink NVLPW error",
-    149: "NVLink NETIR error",
-    150: "NVLink MSE error",
-    154: "recovery action changed",
-}
 LOG_SECONDS = 24 * 3600.0
 
 
 def _driver(node: NodeFacts) -> str:
     if not node.gpu.readable():
-        raise FactMissing("driver", "no GPU", "absent")
+        raise NotApplicable("no GPU")
     wanted, most = node.software.library_of_torch("torch_cuda"), present(node.gpu.cuda_driver, "CUDA of the driver")
     if wanted == "none" or driver_runs(cuda_of_driver=most, cuda_of_torch=wanted):
         return ""
@@ -254,28 +280,40 @@ def _driver(node: NodeFacts) -> str:
 
 def _fabric_manager(node: NodeFacts) -> str:
     if not node.gpu.switches:
-        raise FactMissing("NVSwitch", "none", "absent")
+        raise NotApplicable("no NVSwitch")
     if node.gpu.is_joined() or present(node.gpu.fabric_manager, "Fabric Manager"):
         return ""
     return f"{node.gpu.switches} NVSwitches, and nvidia-fabricmanager does not run"
 
 
 def _logged(node: NodeFacts) -> str:
-    if not node.gpu.readable():
-        raise FactMissing("kernel log", "no GPU", "absent")
-    events = node.kernel.events("xid", within_seconds=LOG_SECONDS)
-    xids = [f"Xid {event.code} ({XIDS[event.code]}) of {event.device}" for event in events if event.code in XIDS]
     others = [event.text for event in node.kernel.events("driver", within_seconds=LOG_SECONDS)]
-    return "; ".join(dict.fromkeys([*xids, *others]))
+    return "; ".join(dict.fromkeys([*map(xids.text, filter(xids.is_fatal, _reported(node))), *others]))
+
+
+def _worn(node: NodeFacts) -> str:
+    return "; ".join(dict.fromkeys(map(xids.text, filter(xids.is_wear, _reported(node)))))
+
+
+def _reported(node: NodeFacts) -> list[LogEvent]:
+    """The Xids and SXids of the last day, since the driver was loaded."""
+    if not node.gpu.readable():
+        raise NotApplicable("no GPU")
+    return [event for kind in ("xid", "sxid") for event in node.kernel.events(kind, within_seconds=LOG_SECONDS)]
 
 
 def _busy(node: NodeFacts) -> str:
+    if not node.gpu.readable():
+        raise NotApplicable("no GPU")
     busy = [str(gpu.index) for gpu in node.gpu.readable() if gpu.is_busy()]
-    return f"other programs use GPU {', '.join(busy)}" if busy else ""
+    held = [str(gpu.index) for gpu in node.gpu.readable() if not gpu.is_busy() and gpu.is_filled()]
+    words = [f"other programs use GPU {', '.join(busy)}"] if busy else []
+    words += [f"memory of GPU {', '.join(held)} is held by programs that cannot be seen from here"] if held else []
+    return "; ".join(words)
 
 
 # Rows about a node as a whole; an empty fix is the check's own.
 DRIVER = (Fault("driver", _driver, "", "CUDA Compatibility: minor version compatibility; NVIDIA/nccl-tests#98"),)
 FABRIC = (Fault("Fabric Manager", _fabric_manager, "", "NVIDIA/nccl-tests#264"),)
-LOG = (Fault("kernel log", _logged, "", "NVIDIA Xid Errors"),)
+LOG = (Fault("kernel log", _logged, "", xids.SOURCE), Fault("wear", _worn, WATCH, xids.SOURCE, is_advisory=True))
 BUSY = (Fault("other programs", _busy, "", "nvidia-smi --query-compute-apps"),)

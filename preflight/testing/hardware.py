@@ -88,6 +88,12 @@ def _gpu(index: int) -> Gpu:
         pcie_width=16,
         pcie_width_max=16,
         power_limit_watts=700.0,
+        power_default_watts=700.0,
+        corrected_errors=0,
+        banks_without_spare_rows=0,
+        memory_used_mib=0,
+        vbios="96.00.A5.00.03",
+        fabric_health="Healthy",
         fabric_state="Completed",
         fabric_status="Success",
     )

@@ -103,6 +103,7 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
             topology=topology(gpu_count) if gpu_count else ABSENT,
             switches=4 if gpu_count else 0,
             fabric_manager=True if gpu_count else ABSENT,
+            on_bus=tuple(f"0000:{index:02x}:00.0" for index in range(gpu_count)),
         ),
         "rdma": made(Rdma, devices=tuple(hca(index, number) for index in range(gpu_count))),
         "environment": made(Environment, variables={key: Variable(text, "--env") for key, text in variables.items()}),

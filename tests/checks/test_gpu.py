@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
 
-from preflight.errors import FactMissing
+from preflight.errors import FactMissing, NotApplicable
 from preflight.facts.subjects.gpu import GpuStatus, Links, PciFunction
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing
@@ -43,8 +45,12 @@ def row(check, words, **fields):
 
 def xid(code):
     """Four nodes; the second's log has this Xid, an hour ago."""
-    event = LogEvent("xid", code, "0000:07:00", 3600.0, f"NVRM: Xid (PCI:0000:07:00): {code}, ...")
-    return roce().broken("node2", "kernel", log=(event,))
+    return logged("xid", code, f"NVRM: Xid (PCI:0000:07:00): {code}, ...")
+
+
+def logged(kind, code, text):
+    """Four nodes; the second's log has this line, an hour ago."""
+    return roce().broken("node2", "kernel", log=(LogEvent(kind, code, "0000:07:00", 3600.0, text),))
 
 
 BROKEN = (
@@ -67,6 +73,12 @@ BROKEN = (
     row(HALVES[1], "ECC will be off after a reboot, and is on", has_ecc_pending=False),
     row(HALVES[1], "MIG will be Enabled after a reset, and is Disabled", mig_pending="Enabled"),
     row(HALVES[1], "a repair of its memory is pending", is_repair_pending=True),
+    row(HALVES[0], "its NVLink fabric is unhealthy", fabric_health="Unhealthy"),
+    row(HALVES[1], "its NVLink fabric says: Limited Capacity", fabric_health="Limited Capacity"),
+    row(HALVES[1], "a power limit of 500 W, where 700 W is its default", power_limit_watts=500.0),
+    row(HALVES[1], "20000000 corrected memory errors", corrected_errors=20_000_000),
+    row(HALVES[1], "2 banks of its memory have no spare row left", banks_without_spare_rows=2),
+    row(HALVES[1], "its InfoROM is corrupted", is_inforom_corrupted=True),
     row(HALVES[1], "PCIe generation 3 at work, where 5 is possible", pcie_generation=3),
     Broken(
         HALVES[1],
@@ -93,6 +105,7 @@ BROKEN = (
         ("node2",),
         "largest PCIe generation: 5 on node[1,3-4], 4, 5 on node2",
     ),
+    Broken("gpu.settings_are_the_same_on_every_node", second(vbios="96.00.1"), ("node2",), "96.00.1, 96.00.A5.00.03"),
     Broken("gpu.settings_are_the_same_on_every_node", second(pcie_width=8), ("node2",), "8 lanes, 16 lanes on node2"),
     Broken("gpu.none_is_partitioned", with_gpus(*gpus(8, mig_mode="Enabled")), ("node2",), "MIG mode"),
     Broken(
@@ -120,11 +133,24 @@ BROKEN = (
         "4 NVSwitches, and nvidia-fabricmanager does not run",
     ),
     Broken("gpu.nvlinks_are_up", with_gpus(*gpus(8, links=Links(17, 1))), ("node2",), "1 NVLinks are inactive, 17"),
+    Broken("gpu.nvlinks_are_up", with_gpus(*gpus(8, links=Links(0, 1))), ("node2",), "GPU 0: all NVLinks are inactive"),
+    Broken(
+        "gpu.nvlinks_are_up",
+        with_gpus(*gpus(1, links=Links(17, 0)), *gpus(8)[1:]),
+        ("node2",),
+        "GPU 0: 17 NVLinks are active, 18 on others",
+    ),
     Broken(
         "gpu.nvlinks_are_up",
         with_gpus(*gpus(8, links=Links(12, 0))),
         ("node2",),
         "active NVLinks of the GPUs: 18 on node[1,3-4], 12 on node2",
+    ),
+    Broken(
+        "gpu.kernel_log_tells_of_no_broken_gpu",
+        logged("sxid", 20034, "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"),
+        ("node2",),
+        "NVSwitch error (SXid) 20034, Fatal, Link 30 LTSSM Fault Up of 0000:07:00",
     ),
     Broken("gpu.kernel_log_tells_of_no_broken_gpu", xid(79), ("node2",), "Xid 79 (GPU has fallen off the bus) of 0000"),
     Broken(
@@ -158,10 +184,28 @@ BROKEN = (
         "the GPUs cannot be read: Driver/library version mismatch",
     ),
     Broken(
-        "gpu.count_is_the_same_on_every_node",
+        "gpu.every_gpu_on_the_bus_is_listed",
         roce().broken("node2", "gpu", devices=gpus(7)),
         ("node2",),
-        "number of GPUs: 8 on node[1,3-4], 7 on node2",
+        "8 GPUs on the PCI bus, and the driver lists 7: not 0000:07:00.0",
+    ),
+    Broken(
+        "gpu.every_gpu_on_the_bus_is_listed",
+        roce(1).broken("node1", "gpu", devices=gpus(7), on_bus=tuple(f"0000:{i:02x}:00.0" for i in range(7))),
+        ("node1",),
+        "7 GPUs, where a board with NVSwitches has 8",
+    ),
+    Broken(
+        "gpu.every_gpu_on_the_bus_is_listed",
+        roce().broken(roce().names, "gpu", devices=(), switches=0),
+        roce().names,
+        "8 GPUs on the PCI bus, and the driver lists none",
+    ),
+    Broken(
+        "gpu.count_is_the_same_on_every_node",
+        roce().broken("node2", "gpu", devices=gpus(4), on_bus=Missing("a container", "absent"), switches=0),
+        ("node2",),
+        "number of GPUs: 8 on node[1,3-4], 4 on node2",
     ),
     Broken(
         "gpu.count_is_the_same_on_every_node",
@@ -186,6 +230,12 @@ BROKEN = (
         roce().broken("node2", "gpu", devices=gpus(8, mig_mode="Enabled")),
         ("node2",),
         "in MIG mode on node2",
+    ),
+    Broken(
+        "gpu.no_other_program_uses_them",
+        second(memory_used_mib=60_000),
+        ("node2",),
+        "memory of GPU 0 is held by programs that cannot be seen from here",
     ),
     Broken(
         "gpu.no_other_program_uses_them",
@@ -221,7 +271,7 @@ TABLES = (gpu_faults.BROKEN, gpu_faults.SLOWED, gpu_faults.DRIVER, gpu_faults.FA
 @pytest.mark.parametrize("fault", [*gpu_faults.BROKEN, *gpu_faults.SLOWED], ids=lambda fault: fault.name)
 def test_every_row_is_shown_broken(fault):
     """A row of the tables that no broken cluster shows is not merged."""
-    devices = [gpu for broken in BROKEN for gpu in _second(broken) if broken.name in HALVES]
+    devices = [gpu for broken in BROKEN if broken.name in HALVES for gpu in _second(broken)]
     assert any(fault.message(gpu) for gpu in devices if _tells(fault, gpu))
 
 
@@ -233,7 +283,7 @@ def _second(broken):
 def _tells(fault, gpu):
     try:
         fault.message(gpu)
-    except FactMissing:
+    except (FactMissing, NotApplicable):
         return False
     return True
 
@@ -281,6 +331,35 @@ def test_a_text_that_was_cut_short_is_not_measured():
     run = roce().broken("node2", "gpu", devices=Missing("nvidia-smi counts 8 GPUs and describes 1"))
     for name in ("gpu.devices_are_readable", "gpu.none_is_broken", "gpu.count_is_the_same_on_every_node"):
         assert {f.nodes: f.verdict for f in judge(name, run)}["node2",] is Verdict.ERROR
+
+
+@pytest.mark.parametrize("code", [63, 94])
+def test_an_xid_of_wear_is_a_warning(code):
+    """A job goes on after it, so the check that fails only warns."""
+    findings = {f.nodes: f.verdict for f in judge("gpu.kernel_log_tells_of_no_broken_gpu", xid(code))}
+    assert findings["node2",] is Verdict.WARN
+
+
+@pytest.mark.parametrize("without", ["status", "one GPU"])
+def test_what_one_node_does_not_report_is_no_pass_there(without):
+    """Others of its model report it: that node is not measured, and no other is in doubt."""
+    devices = gpus(8, status=GpuStatus()) if without == "status" else (*gpus(1, status=GpuStatus()), *gpus(8)[1:])
+    for check in ("gpu.none_is_broken", "gpu.none_is_held_back", "gpu.settings_are_the_same_on_every_node"):
+        findings = {f.nodes: f.verdict for f in judge(check, with_gpus(*devices))}
+        assert findings["node2",] is Verdict.ERROR
+        assert findings["node1", "node3", "node4"] is Verdict.PASS
+
+
+def test_links_that_could_not_be_asked_for_are_no_pass():
+    """nvidia-smi nvlink that fails is not a GPU without NVLink, on one node alone either."""
+    run = roce(1).broken("node1", "gpu", devices=gpus(8, links=Missing("nvidia-smi nvlink -s timed out")))
+    assert [f.verdict for f in judge("gpu.nvlinks_are_up", run)] == [Verdict.ERROR]
+
+
+def test_a_driver_that_is_gone_is_a_warning_where_gloo_was_asked_for():
+    """Such a job uses no GPU."""
+    run = dataclasses.replace(roce().broken(roce().names, "gpu", devices=()), backend="gloo")
+    assert {f.verdict for f in judge("gpu.every_gpu_on_the_bus_is_listed", run)} == {Verdict.WARN}
 
 
 @pytest.mark.parametrize("code", [13, 31, 43, 45])

@@ -68,7 +68,7 @@ CAUSES = {
     "gid type": (roce().with_variables("node3", NCCL_IB_GID_INDEX="2"), "rdma.gid_index_is_routable_roce_v2", "node3"),
     "rdma port": (roce().broken_rdma_port("node3", state="DOWN", rate_gbps=10.0), "rdma.ports_are_active", "node3"),
     "hca": (roce().with_variables("node3", NCCL_IB_HCA="=ib0"), "rdma.nccl_ib_hca_matches_a_port", "node3"),
-    "gpu lost": (roce().broken("node3", "gpu", devices=gpus(7)), "gpu.count_is_the_same_on_every_node", "node3"),
+    "gpu lost": (roce().broken("node3", "gpu", devices=gpus(7)), "gpu.every_gpu_on_the_bus_is_listed", "node3"),
     "gpus unreadable": (
         roce().broken("node3", "gpu", devices=Missing("mismatch"), driver=Missing("mismatch")),
         "gpu.devices_are_readable",

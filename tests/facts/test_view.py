@@ -42,7 +42,7 @@ def test_the_backend_is_nccl_where_every_node_has_gpus():
     assert view.automatic_backend([]) == "gloo"
     broken = roce().broken("node2", "gpu", devices=Missing("NVML broke"))
     assert view.automatic_backend(list(broken.cluster)) == "nccl"
-    assert view.automatic_backend(list(roce().broken("node2", "gpu", devices=()).cluster)) == "gloo"
+    assert view.automatic_backend(list(roce().broken("node2", "gpu", devices=(), on_bus=()).cluster)) == "gloo"
     assert [node.gpu_count() for node in broken.cluster] == [8, 0, 8, 8]
 
 

@@ -42,13 +42,35 @@ def test_things_of_a_node_are_named_by_their_label():
 
 
 def test_a_fact_that_could_not_be_had_leaves_the_node_unjudged():
-    """A failure is noted for the node; what is absent by nature is not asked."""
+    """A failure is noted for the node, and so is what its kin on other nodes report."""
+    for kind in ("failed", "absent"):
+        cluster = roce().cluster
+        faults.judge(cluster, [missing(kind)], faults.itself)
+        assert set(cluster.unmeasured) == {"node2"}
     cluster = roce().cluster
-    faults.judge(cluster, [missing("failed")], faults.itself)
-    assert set(cluster.unmeasured) == {"node2"}
-    cluster = roce().cluster
-    faults.judge(cluster, [missing("absent")], faults.itself)
+    faults.judge(cluster, [missing("absent"), broken()], faults.itself, kin=lambda node: node.name)
     assert cluster.unmeasured == {}
+
+
+def test_a_question_that_does_not_arise_is_not_asked():
+    """Of that thing only."""
+
+    def told(node):
+        if node.name == "node2":
+            raise NotApplicable("not of this kind")
+        return ""
+
+    cluster = roce().cluster
+    faults.judge(cluster, [Fault("y", told, "", "a book")], faults.itself)
+    assert cluster.unmeasured == {}
+
+
+def test_a_row_that_is_advisory_warns():
+    """In a check that fails for other rows."""
+    row = Fault("x", lambda node: "it wears" if node.name == "node2" else "", "look", "a book", is_advisory=True)
+    with pytest.raises(BlameMany) as raised:
+        faults.judge(roce().cluster, [row], faults.itself)
+    assert [blame.is_advisory for blame in raised.value.blames] == [True]
 
 
 def test_rows_that_nobody_tells_are_not_applicable():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from preflight.errors import BlockedBy, FactMissing
@@ -48,8 +49,22 @@ class GpuStatus(Value, frozen=True, kw_only=True):
     pcie_width: Count | Missing = NOT_REPORTED
     pcie_width_max: Count | Missing = NOT_REPORTED
     power_limit_watts: float | Missing = NOT_REPORTED
+    power_default_watts: float | Missing = NOT_REPORTED
+    corrected_errors: Count | Missing = NOT_REPORTED  # over the GPU's life
+    banks_without_spare_rows: Count | Missing = NOT_REPORTED  # where the next broken row cannot be remapped
+    memory_used_mib: Count | Missing = NOT_REPORTED
+    vbios: Text | Missing = NOT_REPORTED
+    is_inforom_corrupted: bool = False
     fabric_state: Text | Missing = NOT_REPORTED  # "Completed", "In Progress", "Not Started"
     fabric_status: Text | Missing = NOT_REPORTED
+    fabric_health: Text | Missing = NOT_REPORTED  # "Healthy", "Unhealthy", "Limited Capacity"
+    fabric_cluster: Text | Missing = NOT_REPORTED  # of the GPUs that one NVLink fabric joins over several nodes
+    fabric_clique: Text | Missing = NOT_REPORTED
+
+    def domain(self) -> str:
+        """The NVLink fabric of several nodes that the GPU belongs to, "" where it is of its own node only."""
+        cluster = self.fabric_cluster
+        return "" if isinstance(cluster, Missing) or not cluster.strip("0-") else cluster
 
 
 class Links(NamedTuple):
@@ -57,6 +72,12 @@ class Links(NamedTuple):
 
     active: Count
     inactive: Count
+
+    def text(self) -> str:
+        """Those that are down as a message says it; where all are, nvidia-smi does not say how many."""
+        return (
+            f"{self.inactive} NVLinks are inactive, {self.active} active" if self.active else "all NVLinks are inactive"
+        )
 
 
 class TopologyRow(Value, frozen=True):
@@ -68,7 +89,9 @@ class TopologyRow(Value, frozen=True):
 
 
 NOT_WHOLE = ("cut short", "and describes", "broken XML", "broken JSON", "no JSON")
-BASEBOARDS = ("SXM", "HBM3", "H200", "B200", "B300", "H20 ")
+# By their names: of models that come as PCIe cards too, only the boards that are wired by NVLink.
+BASEBOARDS = r"SXM|(\bH100 80GB HBM3|\bH[128]00|\bH20|\bG?B[123]00)\b(?!.*(PCIe|NVL))"
+FILLED_SHARE, FILLED_MIB = 0.05, 2048  # more than a driver and its services hold for themselves
 NEAR = ("X", "PIX", "PXB", "PHB", "NODE", "SYS")
 
 
@@ -148,7 +171,14 @@ class Gpu(Value, frozen=True, kw_only=True):
     @property
     def is_on_a_baseboard(self) -> bool:
         """Whether the model is one of those that are always wired by NVLink."""
-        return any(word in self.name for word in BASEBOARDS) and not self.name.endswith(("PCIe", "NVL"))
+        return re.search(BASEBOARDS, self.name) is not None
+
+    def is_filled(self) -> bool:
+        """Whether much of its memory is taken: from inside a container the programs that hold it are not seen."""
+        used, total = self.status.memory_used_mib, self.memory_mib
+        if isinstance(used, Missing) or isinstance(total, Missing) or self.is_partitioned:
+            return False
+        return used > max(FILLED_SHARE * total, FILLED_MIB)
 
     def is_busy(self) -> bool:
         """Whether a program holds memory of it; a GPU that does not report it counts as free."""
@@ -160,6 +190,16 @@ class Gpu(Value, frozen=True, kw_only=True):
         return f"{self.name}{memory}" + (" in MIG mode" if self.is_partitioned else "")
 
 
+def _counted(count: int) -> str:
+    return f"{count} GPU{'s' * (count != 1)}"
+
+
+def _without_domain_zeros(address: str) -> str:
+    """A PCI address as NVML and the kernel write it, with domains of eight and of four digits."""
+    domain, _, rest = address.lower().partition(":")
+    return f"{domain.lstrip('0')}:{rest}"
+
+
 class Gpus(Value, frozen=True, kw_only=True):
     """The GPUs of a node and the driver that runs them; an empty tuple means that there is none."""
 
@@ -169,6 +209,8 @@ class Gpus(Value, frozen=True, kw_only=True):
     topology: Topology | Missing = NOT_REPORTED
     switches: Count = 0  # NVSwitches
     fabric_manager: bool | Missing = NOT_REPORTED
+    on_bus: tuple[Text, ...] | Missing = NOT_REPORTED  # PCI addresses of GPUs, whether a driver runs them or not
+    imex_channels: Count | Missing = NOT_REPORTED
 
     def trouble(self) -> str:
         """Why the driver does not list its GPUs, "" where it does; no GPU is an answer too.
@@ -180,6 +222,39 @@ class Gpus(Value, frozen=True, kw_only=True):
         if any(words in self.devices.missing for words in NOT_WHOLE):
             raise FactMissing("GPUs", self.devices.missing)
         return self.devices.missing
+
+    def are_all_listed(self) -> str:
+        """Which GPUs of the node its driver does not list, "" where it lists all; FactMissing where that is not known.
+
+        Boards with NVSwitches have 8 GPUs, or 16: there a number of its own tells that one is lost.
+        """
+        held = self.readable()
+        there = present(self.on_bus, "GPUs on the PCI bus")
+        listed = {_without_domain_zeros(gpu.bus_id) for gpu in held}
+        lost = [address for address in there if _without_domain_zeros(address) not in listed]
+        if lost:
+            which = f"{', '.join(lost[:4])}{' and others' if lost[4:] else ''}"
+            return f"{_counted(len(there))} on the PCI bus, and the driver lists {len(held) or 'none'}: not {which}"
+        if self.switches and held and len(held) not in (8, 16):
+            return f"{_counted(len(held))}, where a board with NVSwitches has 8: not even the PCI bus shows the others"
+        return ""
+
+    def has_any(self) -> bool:
+        """Whether the node has GPUs, be it that no driver lists them."""
+        is_on_bus = isinstance(self.on_bus, tuple) and bool(self.on_bus)
+        return isinstance(self.devices, Missing) or bool(self.devices) or is_on_bus
+
+    def countable(self) -> tuple[Gpu, ...]:
+        """The GPUs, blocked where some of them are there and not listed: that is one cause and not two."""
+        try:
+            message = self.are_all_listed()
+        except FactMissing as missing:
+            if missing.kind != "absent":
+                raise
+            message = ""
+        if message:
+            raise BlockedBy("gpu.every_gpu_on_the_bus_is_listed", detail=message)
+        return self.readable()
 
     def readable(self) -> tuple[Gpu, ...]:
         """The GPUs, blocked where the driver does not list them."""
@@ -194,6 +269,9 @@ class Gpus(Value, frozen=True, kw_only=True):
     def nvlinks(self) -> str:
         """How many NVLinks are up on a GPU, each figure once: "18", or "17, 18"."""
         found = [gpu.links for gpu in self.readable()]
+        for links in found:
+            if isinstance(links, Missing) and links.kind != "absent":
+                raise FactMissing("NVLinks", links.missing, links.kind)
         if not any(isinstance(links, Links) for links in found):
             raise FactMissing("NVLinks", "no GPU has any", "absent")
         return ", ".join(sorted({"none" if isinstance(links, Missing) else str(links.active) for links in found}))
@@ -205,11 +283,20 @@ class Gpus(Value, frozen=True, kw_only=True):
         """
         gpus = self.readable()
         down = [
-            f"GPU {gpu.index}: {gpu.links.inactive or 'all'} NVLinks are inactive, {gpu.links.active} active"
+            f"GPU {gpu.index}: {gpu.links.text()}"
             for gpu in gpus
             if isinstance(gpu.links, Links) and gpu.links.inactive and (self.switches or gpu.is_on_a_baseboard)
         ]
-        return "; ".join(down) if len(gpus) > 1 else ""
+        if len(gpus) < 2:
+            return ""
+        up = {gpu.index: gpu.links.active for gpu in gpus if isinstance(gpu.links, Links) and not gpu.links.inactive}
+        most = max(up.values(), default=0)
+        down += [
+            f"GPU {index}: {count} NVLinks are active, {most} on others"
+            for index, count in up.items()
+            if count < most and (self.switches or gpus[0].is_on_a_baseboard)
+        ]
+        return "; ".join(down)
 
     def models(self) -> str:
         """Each model once, with its memory and whether it is partitioned: "NVIDIA H200 143771 MiB"."""

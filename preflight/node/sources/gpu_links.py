@@ -13,37 +13,40 @@ if TYPE_CHECKING:
 GPU_LINE = re.compile(r"^GPU (\d+): ")
 LINK_LINE = re.compile(r"^\s+Link (\d+): (.*)$")
 ALL_INACTIVE = "all links are inactive"
-NO_NVLINK = ("does not have or support Nvlink", "Nvlink queries are not supported", "Not Supported")
+NO_NVLINK = ("does not have or support nvlink", "nvlink queries are not supported", "not supported")
 ESCAPES = re.compile("\x1b\\[[0-9;]*m")
 NAMED = re.compile(r"^\s*(NIC\d+):\s+(\S+)")
 RELATION = re.compile(r"^(X|SYS|NODE|PHB|PXB|PIX|NV\d+|PSB|NVB|C2C)$")
 
 
 def nvlinks(text: str) -> dict[int, dict[str, Any]]:
-    """GPU index -> its active and inactive links, from `nvidia-smi nvlink -s`; a GPU without NVLink is left out.
+    """GPU index -> its active and inactive links, or why there are none to count, from `nvidia-smi nvlink -s`.
 
-    ValueError where the text is no such thing.
+    ValueError where the text lists no GPU.
     """
-    found: dict[int, dict[str, Any]] = {}
-    index = -1
+    lines_of: dict[int, list[str]] = {}
     for line in text.splitlines():
         heading = GPU_LINE.match(line)
         if heading:
-            index = int(heading.group(1))
-            continue
-        link = LINK_LINE.match(line)
-        if index < 0 or not line.strip():
-            continue
-        links = found.setdefault(index, {"active": 0, "inactive": 0})
-        if link:
-            links["inactive" if "inactive" in link.group(2).lower() else "active"] += 1
-        elif ALL_INACTIVE in line:
-            found[index] = {"active": 0, "inactive": 1}  # how many there are is not printed
-        elif any(words in line for words in NO_NVLINK):
-            del found[index]
-    if index < 0:
+            lines_of[int(heading.group(1))] = []
+        elif lines_of and line.strip() and not line.startswith("WARNING"):
+            lines_of[max(lines_of)].append(line)
+    if not lines_of:
         raise ValueError(f"nvidia-smi nvlink -s lists no GPU: {' '.join(text[-200:].split())}")
-    return found
+    return {index: _links(lines) for index, lines in lines_of.items()}
+
+
+def _links(lines: list[str]) -> dict[str, Any]:
+    """What the lines of one GPU say."""
+    said = " ".join(" ".join(lines).split())
+    links = [link.group(2) for link in map(LINK_LINE.match, lines) if link]
+    if links:
+        inactive = sum("inactive" in words.lower() for words in links)
+        return {"active": len(links) - inactive, "inactive": inactive}
+    if ALL_INACTIVE in said.lower():
+        return {"active": 0, "inactive": 1}  # how many there are is not printed
+    is_known = not said or any(words in said.lower() for words in NO_NVLINK)
+    return missing(f"nvidia-smi nvlink -s says {said[:200] or 'nothing'}", "absent" if is_known else "failed")
 
 
 def topology(text: str) -> dict[str, Any]:

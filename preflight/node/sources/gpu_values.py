@@ -10,6 +10,7 @@ from preflight.node.agent.missing import missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any, Callable, Union
     from xml.etree.ElementTree import Element
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     Reader = Callable[[dict[str, str], tuple[str, ...]], Any]
 
 PROGRAM = "nvidia-smi"
+MPS_SERVER = "nvidia-cuda-mps-server"
 NOT_REPORTED = (
     "N/A",
     "[N/A]",
@@ -84,6 +86,19 @@ def text_at(values: dict[str, str], *paths: str) -> TextOrMissing:
     return missing(f"this {PROGRAM} does not report {paths[0]}", "absent")
 
 
+def version_at(values: dict[str, str], *paths: str) -> TextOrMissing:
+    """The version at the first path that has one: newer drivers write a sentence behind what they will remove."""
+    text = text_at(values, *paths)
+    return text.split()[0] if isinstance(text, str) else text
+
+
+def corrupted_inforoms(text: str) -> set[str]:
+    """The bus ids of the GPUs whose infoROM nvidia-smi warns of, beside its document."""
+    import re
+
+    return {found.lower() for found in re.findall(r"infoROM is corrupted at gpu ([0-9a-fA-F:.]+)", text)}
+
+
 def said(text: str) -> TextOrMissing:
     """A text of nvidia-smi, or what it says instead of one."""
     if not text or text in NOT_REPORTED:
@@ -133,6 +148,13 @@ def _total(values: dict[str, str], paths: tuple[str, ...]) -> CountOrMissing:
     return sum(known) if known else missing(f"this {PROGRAM} does not report {paths[0]}", "absent")
 
 
+def _named(values: dict[str, str], paths: tuple[str, ...]) -> TextOrMissing:
+    """The text at the first path that begins and ends so: what lies between differs from driver to driver."""
+    start, end = paths
+    found = [path for path in values if path.startswith(start) and path.endswith(end)]
+    return text_at(values, *found) if found else missing(f"this {PROGRAM} does not report {end}", "absent")
+
+
 def _watts(values: dict[str, str], paths: tuple[str, ...]) -> float | Missing:
     text = text_at(values, *paths)
     if not isinstance(text, str):
@@ -155,6 +177,8 @@ def _slowdowns(values: dict[str, str], paths: tuple[str, ...]) -> list[str] | Mi
 VOLATILE = "ecc_errors/volatile/"
 PCIE = "pci/pci_gpu_link_info/"
 PCIE_TEXT = "pci/gpu_link_info/"
+BANKS = "remapped_rows/row_remapper_histogram/"
+BANKS_TEXT = "remapped_rows/bank_remap_availability_histogram/"
 # Fact of GpuStatus, how it is read, and where it may stand: the XML's paths first, then the text's.
 FIELDS: tuple[tuple[str, Reader, tuple[str, ...]], ...] = (
     ("is_persistent", _flag, ("persistence_mode",)),
@@ -216,18 +240,43 @@ FIELDS: tuple[tuple[str, Reader, tuple[str, ...]], ...] = (
         "power_limit_watts",
         _watts,
         (
-            *("gpu_power_readings/current_power_limit", "power_readings/power_limit"),
-            *("power_readings/enforced_power_limit", "gpu_power_readings/power_limit"),
+            *("gpu_power_readings/current_power_limit", "power_readings/enforced_power_limit"),
+            *("power_readings/power_limit", "gpu_power_readings/power_limit"),
+            *("gpu_power_readings/gpu_ceiling_power_limit/current_power_limit",),
+            *("gpu_power_readings/ceiling_power_limit/current_power_limit",),
         ),
     ),
+    (
+        "power_default_watts",
+        _watts,
+        (
+            *("gpu_power_readings/default_power_limit", "power_readings/default_power_limit"),
+            *("gpu_power_readings/gpu_ceiling_power_limit/default_power_limit",),
+            *("gpu_power_readings/ceiling_power_limit/default_power_limit",),
+        ),
+    ),
+    (
+        "corrected_errors",
+        _total,
+        (
+            *("ecc_errors/aggregate/sram_correctable", "ecc_errors/aggregate/dram_correctable"),
+            *("ecc_errors/aggregate/single_bit/total",),
+        ),
+    ),
+    ("banks_without_spare_rows", _count, (f"{BANKS}row_remapper_histogram_none", f"{BANKS_TEXT}none")),
+    ("memory_used_mib", _count, ("fb_memory_usage/used",)),
+    ("vbios", _word, ("vbios_version",)),
+    ("fabric_health", _named, ("fabric/", "summary")),
+    ("fabric_cluster", _named, ("fabric/", "clusteruuid")),
+    ("fabric_clique", _named, ("fabric/", "cliqueid")),
     ("fabric_state", _word, ("fabric/state",)),
     ("fabric_status", _word, ("fabric/status",)),
 )
 
 
-def status(values: dict[str, str]) -> dict[str, Any]:
+def status(values: dict[str, str], *, is_worn: bool = False) -> dict[str, Any]:
     """Facts of GpuStatus; what this nvidia-smi does not report is left out."""
-    found = {}
+    found: dict[str, Any] = {"is_inforom_corrupted": True} if is_worn else {}
     for name, read, paths in FIELDS:
         value = read(values, paths)
         if not (isinstance(value, dict) and value["kind"] == "absent"):
@@ -246,11 +295,16 @@ def processes(pairs: Pairs) -> CountOrMissing:
         return missing(f"{PROGRAM} says {answer}") if isinstance(answer, str) else answer
     kinds = [text for path, text in found if path.endswith("/type")]
     ids = [text for path, text in found if path.endswith(("/pid", "/process_id"))]
-    # "G" is a screen, and "C+G" a program with a window, as every one on Windows is.
-    return sum(kind == "C" for kind in kinds) if len(kinds) == len(ids) else len(ids)
+    names = [text for path, text in found if path.endswith(("/process_name", "/name"))]
+    if not len(kinds) == len(ids) == len(names):
+        return len(ids)
+    # "G" is a screen, "C+G" a program with a window, as every one on Windows is, and "M+C" one that shares the GPU by
+    # MPS, whose server computes nothing.
+    computing = [name for kind, name in zip(kinds, names) if kind in ("C", "M+C")]
+    return sum(MPS_SERVER not in name for name in computing)
 
 
-def gpu(pairs: Pairs, *, index: int, bus_id: str, is_part: bool = False) -> dict[str, Any]:
+def gpu(pairs: Pairs, *, index: int, bus_id: str, is_part: bool = False, worn: Collection[str] = ()) -> dict[str, Any]:
     """One GPU; `is_part` for a text that was asked for single sections and so has no names.
 
     Its index is its place in the list, which is NVML's order: minor numbers follow another one.
@@ -267,7 +321,8 @@ def gpu(pairs: Pairs, *, index: int, bus_id: str, is_part: bool = False) -> dict
         "compute_mode": text_at(values, "compute_mode"),
         "mig_mode": text_at(values, "mig_mode/current_mig", "mig_mode/current"),
         "processes": processes(pairs),
-        "status": status(values),
+        # The warning writes the PCI domain with four digits, the list with eight.
+        "status": status(values, is_worn=any(bus_id.lower().endswith(place) for place in worn)),
     }
 
 

@@ -16,23 +16,29 @@ if TYPE_CHECKING:
     EventsOrMissing = Union[list[dict[str, Any]], Missing]
 
 # A line with none of these reports no event; searching thousands of lines for them takes 1 ms, the patterns take 20.
-SIGNS = (b"NVRM", b"Killed process", b"AER: ", b"PCIe Bus Error", b"mlx", b"bnxt_", b"irdma", b"efa ")
+SIGNS = (b"NVRM", b"SXid", b"Killed process", b"AER: ", b"PCIe Bus Error", b"mlx", b"bnxt_", b"irdma", b"efa ")
 XID = r"NVRM: (?:Xid|GPU at) \(?(?:PCI:)?([0-9a-fA-F:.]+)\)?: (\d+),?"
+SXID = r"SXid \(PCI:([0-9a-fA-F:.]+)\): (\d+), (?:Non-fatal|Fatal)"
+LOADED = "loaded"
 # Kind, words that a line must have, and where its device stands.
 KINDS = (
     ("oom", r"(?:Out of memory|Memory cgroup out of memory): Killed process (\d+)", ""),
     ("pcie", r"AER: .*(?:Uncorrect|Fatal)|PCIe Bus Error: severity=Uncorrect", "pci"),
     ("rdma", r"(?:mlx\w+|bnxt_\w+|irdma|efa).*(?:Link down|health compromised|assert_|fatal)", "pci"),
+    (LOADED, r"NVRM: loading NVIDIA UNIX", ""),
     ("driver", r"NVRM: (?:GPU .* has fallen off the bus|RmInitAdapter failed|API mismatch)", "pci"),
 )
 PCI = r"\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?)\b"
 MOST_EVENTS = 200
-MOST_SECONDS = 0.3
+MOST_SECONDS = 4.0  # a buffer of 16 MiB takes a tenth of that on a machine at rest
 RECORD_BYTES = 8192
 
 
-def collect(path: str) -> EventsOrMissing:
-    """The lines of /dev/kmsg that report an event, newest last; denied where only root may read it."""
+def collect(path: str, *, seconds: float = MOST_SECONDS) -> EventsOrMissing:
+    """The lines of /dev/kmsg that report an event, newest last; denied where only root may read it.
+
+    The newest lines come last, so a log that could not be read to its end in so many seconds is not read at all.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except PermissionError:
@@ -42,7 +48,7 @@ def collect(path: str) -> EventsOrMissing:
     except OSError as error:
         return missing_because(error)
     try:
-        found = records(descriptor, end=time.monotonic() + MOST_SECONDS)
+        found = records(descriptor, end=time.monotonic() + seconds)
         whole = b"".join(found)
         if not any(sign in whole for sign in SIGNS):
             return []
@@ -54,9 +60,11 @@ def collect(path: str) -> EventsOrMissing:
 
 
 def records(descriptor: int, *, end: float) -> list[bytes]:
-    """Every record there is; one that the kernel overwrites while we read is skipped."""
-    found = []
-    while time.monotonic() < end:
+    """Every record there is; one that the kernel overwrites while we read is skipped. TimeoutError past `end`."""
+    found: list[bytes] = []
+    while True:
+        if time.monotonic() > end:
+            raise TimeoutError(f"the kernel's log is longer than could be read in time ({len(found)} lines)")
         try:
             record = os.read(descriptor, RECORD_BYTES)
         except BrokenPipeError:
@@ -71,14 +79,16 @@ def records(descriptor: int, *, end: float) -> list[bytes]:
 
 def parse(lines: list[str], *, now_s: float) -> list[dict[str, Any]]:
     """The events among records "6,1234,5678901,-;text"; the third figure is microseconds since the start."""
-    found = []
+    found: list[dict[str, Any]] = []
     for record in lines:
         head, separator, text = record.partition(";")
         fields = head.split(",")
         if not separator or len(fields) < 3 or not fields[2].isdecimal():
             continue
         event = event_in(text.splitlines()[0] if text else "")
-        if event:
+        if event.get("kind") == LOADED:  # what an earlier life of the driver reported is over
+            found = [one for one in found if one["kind"] not in ("xid", "sxid", "driver")]
+        elif event:
             age_s = max(0.0, now_s - int(fields[2]) / 1e6)
             found.append({**event, "age_seconds": round(age_s, 1)})
     return found[-MOST_EVENTS:]
@@ -89,6 +99,9 @@ def event_in(text: str) -> dict[str, Any]:
     import re  # a healthy node's log needs no pattern
 
     xid = re.search(XID, text)
+    sxid = re.search(SXID, text)
+    if sxid:
+        return {"kind": "sxid", "code": int(sxid.group(2)), "device": sxid.group(1).lower(), "text": text[:300]}
     if xid:
         return {"kind": "xid", "code": int(xid.group(2)), "device": xid.group(1).lower(), "text": text[:300]}
     for kind, words, device in KINDS:

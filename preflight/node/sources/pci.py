@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     CountOrMissing = Union[int, Missing]
 
 ADDRESS = r"^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$"
-NVIDIA, SWITCH_CLASS = "0x10de", "0x068000"  # an NVSwitch is a bridge of no PCI kind
+NVIDIA, AMD = "0x10de", "0x1002"
+SWITCH_CLASS = "0x068000"  # an NVSwitch is a bridge of no PCI kind
+# VGA and 3D controllers; of AMD's only what draws no picture, for those that do are often part of a processor.
+GPU_CLASSES = {NVIDIA: ("0x0300", "0x0302"), AMD: ("0x0302", "0x0380", "0x1200")}
+GPU_DRIVERS = ("nvidia", "amdgpu")  # any other has taken the device for something else: a guest, a screen
 EXTENDED_CONFIG = 0x100
 ACS_CAPABILITY = 0x000D
 # Bits of the ACS control register that send what one device says to another up to the root: lspci's ReqRedir,
@@ -94,19 +98,31 @@ def acs_control(config: bytes) -> int:
 
 def count_switches(sysfs: str) -> int:
     """How many NVSwitches the node has."""
+    return sum(found[:2] == (NVIDIA, SWITCH_CLASS) for found in _functions(sysfs).values())
+
+
+def gpus(sysfs: str) -> list[str]:
+    """The PCI addresses of the GPUs that are there for programs, whether a driver runs them or not."""
+    found = []
+    for address, (vendor, kind, folder) in _functions(sysfs).items():
+        if kind.startswith(GPU_CLASSES.get(vendor, ())) and not os.path.exists(f"{folder}/physfn"):
+            driver = os.path.basename(os.path.realpath(f"{folder}/driver"))
+            if driver in ("driver", *GPU_DRIVERS):  # without a driver the link is not there
+                found.append(address)
+    return found
+
+
+def _functions(sysfs: str) -> dict[str, tuple[str, str, str]]:
+    """Every PCI function by its address: vendor, class and folder."""
     folder = f"{sysfs}/bus/pci/devices"
-    try:
-        entries = os.listdir(folder)
-    except OSError:
-        return 0
-    count = 0
-    for entry in entries:
+    found: dict[str, tuple[str, str, str]] = {}
+    for entry in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        place = f"{folder}/{entry}"
         try:
-            is_switch = read_text(f"{folder}/{entry}/class") == SWITCH_CLASS
-            count += is_switch and read_text(f"{folder}/{entry}/vendor") == NVIDIA
+            found[entry] = (read_text(f"{place}/vendor"), read_text(f"{place}/class"), place)
         except OSError:
             continue
-    return count
+    return found
 
 
 def _numa_node(folder: str) -> CountOrMissing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from preflight.node.agent import programs
-from preflight.node.agent.missing import in_order, missing
+from preflight.node.agent.missing import in_order, missing, missing_because, read_text_or_missing
 from preflight.node.sources import amd, pci
 from preflight.node.subjects.environment import job_variables
 
@@ -13,33 +13,77 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from preflight.node.agent.missing import Missing
+    from preflight.node.agent.missing import Missing, TextOrMissing
 
 # What reads its answers is loaded only where it is there: a node without GPUs need not pay for it.
 PROGRAM = "nvidia-smi"
 LIMIT_S = 10.0
 LINKS_LIMIT_S = 5.0
 FABRIC_MANAGER = "nv-fabricmanage"  # the kernel keeps 15 characters of a name
+CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
+CONFINING = ("KUBERNETES_SERVICE_HOST", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
+CONFINING_GROUPS = ("docker", "kubepods", "libpod", "lxc", "containerd", "slurm", "pbs", "nspawn")
+# What an nvidia-smi without the word nvlink says, and one of a driver that knows no such GPU.
+NO_SUCH_WORD = ("Invalid combination of input arguments", "Option is not recognized", "not a recognized")
 
 
 def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject gpu; a program is started only where there is one to ask."""
-    path = job_variables(arguments).get("PATH", ("", ""))[0]
-    program = programs.find(PROGRAM, path)
-    if program:
-        facts = with_links(asked(program), program)
-    elif os.path.exists(f"{arguments['proc']}/driver/nvidia"):
-        return unknown(missing("the NVIDIA driver is loaded, but nvidia-smi was not found"))
-    elif amd.is_present(arguments):
-        facts = amd.collect(path)
-    else:
-        absent = missing("nvidia-smi not found", "absent")
-        return {"devices": [], "driver": absent, "cuda_driver": absent}
+    facts = listed(arguments)
     sysfs = arguments.get("sysfs", "/sys")
     for device in facts["devices"] if isinstance(facts["devices"], list) else []:
         device["pci"] = in_order(pci.function(sysfs, device["bus_id"]))
+    facts["on_bus"] = on_bus(arguments, facts["devices"])
     switches = pci.count_switches(sysfs)
-    return {**facts, "switches": switches, **({"fabric_manager": fabric_manager(arguments)} if switches else {})}
+    if switches:
+        facts["fabric_manager"] = fabric_manager(arguments)
+    return {**facts, "switches": switches, "imex_channels": imex_channels(arguments)}
+
+
+def listed(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The GPUs as their driver's program lists them."""
+    path = job_variables(arguments).get("PATH", ("", ""))[0]
+    program = programs.find(PROGRAM, path)
+    if program:
+        return with_links(asked(program), program)
+    if os.path.exists(f"{arguments['proc']}/driver/nvidia"):
+        return unknown(missing("the NVIDIA driver is loaded, but nvidia-smi was not found"))
+    if amd.is_present(arguments):
+        return amd.collect(path)
+    absent = missing("nvidia-smi not found", "absent")
+    return {"devices": [], "driver": absent, "cuda_driver": absent}
+
+
+def on_bus(arguments: dict[str, Any], devices: Any) -> list[str] | Missing:
+    """The GPUs that the kernel found on the PCI bus, with or without a driver.
+
+    A container or a scheduler shows a session fewer than there are: then the list says nothing.
+    """
+    found = pci.gpus(arguments.get("sysfs", "/sys"))
+    is_driven = bool(devices) or os.path.exists(f"{arguments['proc']}/driver/nvidia") or amd.is_present(arguments)
+    if found and is_driven and is_confined(arguments):
+        return missing("a container or a scheduler may show fewer GPUs than there are", "absent")
+    return found
+
+
+def is_confined(arguments: dict[str, Any]) -> bool:
+    """Whether this session may be kept from some of the machine's devices."""
+    if any(name in os.environ for name in CONFINING) or any(os.path.exists(mark) for mark in CONTAINER_MARKS):
+        return True
+    groups = read_text_or_missing(f"{arguments['proc']}/self/cgroup")
+    if not isinstance(groups, str):
+        return True  # nothing is known, and a GPU that is held back on purpose is no fault
+    # In a control group namespace of its own a container sees itself at the root.
+    return "0::/" in groups.splitlines() or any(word in groups for word in CONFINING_GROUPS)
+
+
+def imex_channels(arguments: dict[str, Any]) -> int | Missing:
+    """How many channels of IMEX there are, over which GPUs of several nodes share memory by NVLink."""
+    folder = f"{arguments.get('dev', '/dev')}/nvidia-caps-imex-channels"
+    try:
+        return len(os.listdir(folder))
+    except OSError as error:
+        return missing_because(error)
 
 
 def unknown(reason: Missing) -> dict[str, Any]:
@@ -80,14 +124,23 @@ def with_links(facts: dict[str, Any], program: str) -> dict[str, Any]:
         )
     except ValueError as error:
         matrix = missing(str(error))
-    try:
-        links = gpu_links.nvlinks(outputs["links"]) if isinstance(outputs["links"], str) else {}
-    except ValueError:
-        links = {}  # an old nvidia-smi has no such word, and a table of links is not worth an error
+    links = links_of(outputs["links"])
     for device in devices:
-        if device["index"] in links:
-            device["links"] = in_order(links[device["index"]])
+        lost = missing("nvidia-smi nvlink -s does not list it")
+        device["links"] = links if "missing" in links else in_order(links.get(device["index"], lost))
     return {**facts, "topology": in_order(matrix)}
+
+
+def links_of(text: TextOrMissing) -> dict[Any, Any]:
+    """The NVLinks of each GPU, or why they are not known; an old nvidia-smi has no such word."""
+    from preflight.node.sources import gpu_links
+
+    if not isinstance(text, str):
+        return text
+    try:
+        return gpu_links.nvlinks(text)
+    except ValueError as error:
+        return missing(str(error), "absent" if any(words in text for words in NO_SUCH_WORD) else "failed")
 
 
 def fabric_manager(arguments: dict[str, Any]) -> bool | Missing:
@@ -101,7 +154,7 @@ def fabric_manager(arguments: dict[str, Any]) -> bool | Missing:
                         return True
             except OSError:
                 continue
-    inside = any(os.path.exists(mark) for mark in ("/.dockerenv", "/run/.containerenv"))
+    inside = any(os.path.exists(mark) for mark in CONTAINER_MARKS)
     if inside or "KUBERNETES_SERVICE_HOST" in os.environ:
         return missing("a container does not see the processes of its host", "absent")
     return False
@@ -119,6 +172,7 @@ def parse_xml(text: str) -> dict[str, Any]:
     """Facts from the output of `nvidia-smi -q -x`."""
     from preflight.node.sources import gpu_values
 
+    worn = gpu_values.corrupted_inforoms(text)
     start, end = text.find("<nvidia_smi_log"), text.rfind("</nvidia_smi_log>")
     if start < 0 or end < start:
         kind = "printed no XML" if start < 0 else "output was cut short"
@@ -133,7 +187,7 @@ def parse_xml(text: str) -> dict[str, Any]:
     for index, element in enumerate(log.findall("gpu")):
         pairs = gpu_values.flatten(element)
         bus_id = element.get("id") or dict(pairs).get("pci/pci_bus_id", "?")
-        devices.append(gpu_values.gpu(pairs, index=index, bus_id=bus_id))
+        devices.append(gpu_values.gpu(pairs, index=index, bus_id=bus_id, worn=worn))
     head = {child.tag: (child.text or "").strip() for child in log if child.tag != "gpu"}
     return _all(head, devices)
 
@@ -151,7 +205,7 @@ def parse_text(text: str) -> dict[str, Any]:
     if not is_part and not all(any(path.startswith("processes") for path in paths) for paths in names):
         raise ValueError(f"{PROGRAM} output was cut short: {' '.join(text[-300:].split())}")
     devices = [
-        gpu_values.gpu(pairs, index=index, bus_id=bus_id, is_part=is_part)
+        gpu_values.gpu(pairs, index=index, bus_id=bus_id, is_part=is_part, worn=gpu_values.corrupted_inforoms(text))
         for index, (bus_id, pairs) in enumerate(blocks)
     ]
     return _all(head, devices)
@@ -166,6 +220,6 @@ def _all(head: dict[str, str], devices: list[dict[str, Any]]) -> dict[str, Any]:
     short = attached.isdecimal() and int(attached) != len(devices)
     return {
         "devices": missing(f"{PROGRAM} counts {attached} GPUs and describes {len(devices)}") if short else devices,
-        "driver": gpu_values.text_at(head, "driver_version"),
-        "cuda_driver": gpu_values.text_at(head, "cuda_version"),
+        "driver": gpu_values.version_at(head, "kmd_version", "driver_version"),
+        "cuda_driver": gpu_values.version_at(head, "cuda_umd_version", "cuda_version"),
     }

@@ -58,7 +58,24 @@ NVML: Unable to retrieve NVLink information as all links are inactive
 GPU 2: NVIDIA L40S (UUID: GPU-3)
 Device does not have or support Nvlink
 """
-    assert gpu_links.nvlinks(text) == {0: {"active": 1, "inactive": 1}, 1: {"active": 0, "inactive": 1}}
+    found = gpu_links.nvlinks(text)
+    assert (found[0], found[1]) == ({"active": 1, "inactive": 1}, {"active": 0, "inactive": 1})
+    assert found[2] == {"missing": "nvidia-smi nvlink -s says Device does not have or support Nvlink", "kind": "absent"}
+
+
+@pytest.mark.parametrize("words", ["as all links are inActive", "as ALL LINKS ARE INACTIVE"])
+def test_links_that_are_all_dead_are_found_however_it_is_written(words):
+    """Drivers write inActive and inactive."""
+    text = f"GPU 0: NVIDIA B200 (UUID: GPU-1)\nNVML: Unable to retrieve NVLink information {words}\n"
+    assert gpu_links.nvlinks(text) == {0: {"active": 0, "inactive": 1}}
+
+
+def test_a_sentence_that_is_not_known_is_no_answer():
+    """It is neither a GPU without NVLink nor one whose links are up."""
+    found = gpu_links.nvlinks(
+        "GPU 0: NVIDIA H200 (UUID: GPU-1)\nNVML: Driver is busy\nGPU 1: NVIDIA H200 (UUID: GPU-2)\n"
+    )
+    assert (found[0]["kind"], found[1]["kind"]) == ("failed", "absent")
 
 
 def test_a_text_without_gpus_is_refused():

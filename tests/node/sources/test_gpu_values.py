@@ -67,14 +67,24 @@ def test_a_figure_that_is_an_error_is_missing(text):
     assert status["uncorrected_errors"] == {"missing": f"nvidia-smi says {text}", "kind": "failed"}
 
 
+def process(kind, name="python"):
+    """A program on the GPU, as the XML lists it."""
+    return [
+        (f"processes/process_info/{key}", text) for key, text in (("pid", "7"), ("type", kind), ("process_name", name))
+    ]
+
+
 @pytest.mark.parametrize(
     ("pairs", "count"),
     [
         ([("processes", "None")], 0),
         ([("processes", "")], 0),
-        ([("processes/process_info/pid", "7"), ("processes/process_info/type", "C")], 1),
-        ([("processes/process_info/pid", "7"), ("processes/process_info/type", "G")], 0),
-        ([("processes/process_id", "7"), ("processes/process_id/type", "C+G")], 0),
+        (process("C"), 1),
+        (process("G"), 0),
+        (process("M+C"), 1),
+        (process("C", name="/usr/bin/nvidia-cuda-mps-server"), 0),
+        ([("processes/process_id", "7"), ("processes/process_id/type", "C+G"), ("processes/process_id/name", "a")], 0),
+        ([("processes/process_info/pid", "7")], 1),
     ],
 )
 def test_programs_that_compute_are_counted(pairs, count):
@@ -85,5 +95,23 @@ def test_programs_that_compute_are_counted(pairs, count):
 def test_every_fact_of_the_table_is_one_of_the_status():
     """A field that the controller does not know would lose the whole subject."""
     names = [name for name, _, _ in gpu_values.FIELDS]
-    assert sorted(names) == sorted(GpuStatus.__struct_fields__)
-    assert all(isinstance(value, Missing) for value in msgspec.structs.astuple(GpuStatus()))
+    warned_of = "is_inforom_corrupted"  # beside the document
+    assert sorted([*names, warned_of]) == sorted(GpuStatus.__struct_fields__)
+    told = {value for value in msgspec.structs.astuple(GpuStatus()) if not isinstance(value, Missing)}
+    assert told == {False}
+
+
+def test_newer_drivers_write_sentences_behind_versions():
+    """Driver 610 deprecates two names, says so where the version stands, and moves the power limit."""
+    head = {"driver_version": "610.62 [Deprecated; will be removed in CUDA 14.0. Use KMD Version instead]"}
+    assert gpu_values.version_at(head, "kmd_version", "driver_version") == "610.62"
+    assert gpu_values.version_at({**head, "kmd_version": "610.62"}, "kmd_version", "driver_version") == "610.62"
+    limits = "gpu_power_readings/gpu_ceiling_power_limit/"
+    status = gpu_values.status({f"{limits}current_power_limit": "250.00 W", f"{limits}default_power_limit": "300.00 W"})
+    assert (status["power_limit_watts"], status["power_default_watts"]) == (250.0, 300.0)
+
+
+def test_a_corrupted_inforom_is_the_gpus_that_the_warning_names():
+    """The warning writes a shorter address than the list."""
+    assert gpu_values.corrupted_inforoms("WARNING: infoROM is corrupted at gpu 0000:C1:00.0\n") == {"0000:c1:00.0"}
+    assert gpu_values.status({}, is_worn=True) == {"is_inforom_corrupted": True}

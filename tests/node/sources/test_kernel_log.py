@@ -13,6 +13,11 @@ LINES = {
         "0000:c1:00",
     ),
     "NVRM: Xid (PCI:0000:07:00): 31, pid=4242, name=python, Ch 00000008": ("xid", 31, "0000:07:00"),
+    "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)": (
+        "sxid",
+        12028,
+        "0000:05:00.0",
+    ),
     "NVRM: GPU 0000:c1:00.0: GPU has fallen off the bus.": ("driver", 0, "0000:c1:00.0"),
     "Out of memory: Killed process 4242 (python) total-vm:1kB": ("oom", 0, ""),
     "Memory cgroup out of memory: Killed process 7 (python)": ("oom", 0, ""),
@@ -63,6 +68,21 @@ def test_the_records_of_a_log_are_read_to_the_end(tmp_path):
         assert [event["code"] for event in kernel_log.collect(os.fspath(log))] == [79]
     finally:
         os.close(writer)
+
+
+def test_a_log_that_is_longer_than_our_time_is_not_measured(tmp_path):
+    """The newest lines come last: half of a log says nothing of them."""
+    log = tmp_path / "kmsg"
+    log.write_text("6,1,2,-;all is well\n")
+    assert kernel_log.collect(os.fspath(log), seconds=-1.0)["kind"] == "failed"
+
+
+def test_what_an_earlier_life_of_the_driver_reported_is_over():
+    """Loading the driver again resets the GPUs; what broke in the machine stays."""
+    lines = ["NVRM: Xid (PCI:0000:07:00): 79, x", "mlx5_core 0000:41:00.0 a: Link down"]
+    lines += ["NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95", "NVRM: Xid (PCI:0000:07:00): 48, x"]
+    events = kernel_log.parse([f"3,1,{number},-;{line}" for number, line in enumerate(lines)], now_s=1.0)
+    assert [(event["kind"], event["code"]) for event in events] == [("rdma", 0), ("xid", 48)]
 
 
 def test_a_log_that_is_not_there_is_denied(tmp_path):

@@ -97,3 +97,43 @@ def test_switches_are_counted_by_class_and_vendor(tmp_path):
         (folder / "vendor").write_text(f"{vendor}\n")
     assert pci.count_switches(os.fspath(tmp_path)) == 1
     assert pci.count_switches(os.fspath(tmp_path / "none")) == 0
+
+
+def device(sysfs, address, *, vendor="0x10de", kind="0x030200", driver="", physfn=False):
+    """A PCI function as sysfs lists it."""
+    folder = sysfs / "bus/pci/devices" / address
+    folder.mkdir(parents=True)
+    (folder / "vendor").write_text(f"{vendor}\n")
+    (folder / "class").write_text(f"{kind}\n")
+    if driver:
+        (sysfs / "bus/pci/drivers" / driver).mkdir(parents=True, exist_ok=True)
+        (folder / "driver").symlink_to(sysfs / "bus/pci/drivers" / driver)
+    if physfn:
+        (folder / "physfn").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_gpu"),
+    [
+        ({}, True),
+        ({"driver": "nvidia"}, True),
+        ({"kind": "0x030000"}, True),
+        ({"driver": "vfio-pci"}, False),
+        ({"kind": "0x030000", "driver": "nouveau"}, False),
+        ({"kind": "0x068000"}, False),
+        ({"kind": "0x040300"}, False),
+        ({"physfn": True}, False),
+        ({"vendor": "0x1002", "kind": "0x120000"}, True),
+        ({"vendor": "0x1002", "kind": "0x030000"}, False),
+        ({"vendor": "0x1a03", "kind": "0x030000"}, False),
+    ],
+)
+def test_gpus_of_the_bus_are_those_that_programs_could_use(tmp_path, fields, is_gpu):
+    """With or without a driver; not what a guest or a screen has taken, nor the slices of one."""
+    device(tmp_path, "0000:07:00.0", **fields)
+    assert pci.gpus(os.fspath(tmp_path)) == (["0000:07:00.0"] if is_gpu else [])
+
+
+def test_a_machine_without_pci_has_no_gpus(tmp_path):
+    """Some ARM boards, and containers without sysfs."""
+    assert pci.gpus(os.fspath(tmp_path)) == []

@@ -241,3 +241,57 @@ def test_a_text_that_ends_before_it_counts_the_gpus_is_no_node_without_gpus():
     """A head alone is a text cut short, whatever the time limit left of it."""
     with pytest.raises(ValueError, match="cut short before the number of GPUs"):
         gpu.parse("====NVSMI LOG====\n\nTimestamp  : today\nDriver Version  : 590.48\n", is_text=True)
+
+
+def bus(folder, count):
+    """So many GPUs in sysfs, without a driver."""
+    for number in range(count):
+        place = folder / f"bus/pci/devices/0000:{number:02x}:00.0"
+        place.mkdir(parents=True)
+        (place / "vendor").write_text("0x10de\n")
+        (place / "class").write_text("0x030200\n")
+
+
+def test_gpus_whose_driver_is_gone_are_told(tmp_path):
+    """nvidia-smi and driver are gone: the kernel's own list of the bus says that there are GPUs."""
+    bus(tmp_path, 8)
+    facts = gpu.on_bus({"proc": os.fspath(tmp_path), "sysfs": os.fspath(tmp_path)}, [])
+    assert len(facts) == 8
+
+
+@pytest.mark.parametrize(
+    ("groups", "is_told"),
+    [
+        ("0::/user.slice/user-0.slice/session-1.scope\n", True),
+        ("0::/\n", False),
+        ("0::/system.slice/slurmstepd.scope/job_7/step_0\n", False),
+        ("12:devices:/kubepods/burstable/pod1\n", False),
+    ],
+)
+def test_a_session_that_may_be_kept_from_gpus_counts_none(tmp_path, monkeypatch, groups, is_told):
+    """Where a container or a scheduler gives 2 of 8 GPUs, the other 6 have not fallen off the bus."""
+    for name in gpu.CONFINING:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(gpu, "CONTAINER_MARKS", ())
+    bus(tmp_path, 8)
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/cgroup").write_text(groups)
+    found = gpu.on_bus({"proc": os.fspath(tmp_path), "sysfs": os.fspath(tmp_path)}, [{"index": 0}])
+    assert (isinstance(found, list) and len(found) == 8) is is_told
+
+
+def test_a_failure_of_nvlink_is_no_gpu_without_it():
+    """What did not answer is missing; a word that an old nvidia-smi does not have is absent."""
+    assert gpu.links_of({"missing": "timed out", "kind": "failed"})["kind"] == "failed"
+    assert gpu.links_of("NVIDIA-SMI has failed because it couldn't communicate with the driver")["kind"] == "failed"
+    assert (
+        gpu.links_of("Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.")["kind"] == "absent"
+    )
+
+
+def test_the_channels_of_imex_are_counted(tmp_path):
+    """None is a fact too, where their folder is there."""
+    assert gpu.imex_channels({"dev": os.fspath(tmp_path)})["kind"] == "absent"
+    (tmp_path / "nvidia-caps-imex-channels").mkdir()
+    (tmp_path / "nvidia-caps-imex-channels/channel0").touch()
+    assert gpu.imex_channels({"dev": os.fspath(tmp_path)}) == 1
