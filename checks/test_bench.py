@@ -142,11 +142,68 @@ def test_other_collectives_reach_the_expected_bandwidth(bench, settings):
 def test_nccl_uses_the_rdma_ports(bench):
     """NCCL talks over RDMA wherever a node has an active RDMA port.
 
-    Without a usable port NCCL falls back to TCP sockets and says so in its log only: the job runs, but slowly.
+    Without a usable port, or without the plugin that EFA needs, NCCL falls back to TCP sockets and says so in its log
+    only: the job runs, but slowly.
     Fix: read the rank's log under logs/ of this run with `NCCL_DEBUG=INFO`; look at NCCL_IB_HCA, NCCL_IB_DISABLE, the
     memlock limit, and whether the container has /dev/infiniband.
     """
-    blames = bench.sockets_beside_rdma()
+    blames = bench.nccl.sockets_beside_rdma()
+    if blames:
+        raise BlameMany(blames)
+
+
+def test_nccl_uses_every_port(bench):
+    """NCCL takes every active RDMA port that NCCL_IB_HCA names, or that it takes on the other nodes.
+
+    A port that it cannot open is left out without a word: the node has a rail less, and every ring waits for it.
+    Fix: `ibv_devinfo -d <device>` in the job's container on the nodes named; the same devices for all containers.
+    """
+    blames = bench.nccl.ports_left_out()
+    if blames:
+        raise BlameMany(blames)
+
+
+def test_nccl_does_the_same_on_every_node(bench):
+    """NCCL took the same network, the same ways between nodes and GPUs, and the same channels on every node.
+
+    All ranks wait for the one that went by the host's memory, without GPUDirect, or without NVLS.
+    Fix: compare the logs of two nodes under logs/ of this run.
+    """
+    blames = bench.nccl.differences()
+    if blames:
+        raise BlameMany(blames)
+
+
+def test_nccl_loads_the_plugin_that_was_asked_for(bench):
+    """Where NCCL_NET_PLUGIN names a network plugin, NCCL uses it.
+
+    What cannot be loaded is replaced by NCCL's own InfiniBand or sockets, with a line in its log only.
+    Fix: `ldd` on the plugin's library in the job's environment on the nodes named; add its folder to LD_LIBRARY_PATH.
+    """
+    blames = bench.nccl.lost_plugins()
+    if blames:
+        raise BlameMany(blames)
+
+
+def test_nccl_stays_on_nvlink_within_a_node(bench):
+    """GPUs that are all joined by NVLink talk over it, and not through the host's memory.
+
+    Shared memory is ten times slower: NCCL takes it where peer access is switched off or a container hides the GPUs.
+    Fix: unset NCCL_P2P_DISABLE and NCCL_P2P_LEVEL; `nvidia-smi topo -p2p r` on the nodes named must say OK everywhere.
+    """
+    blames = bench.nccl.detours_within()
+    if blames:
+        raise BlameMany(blames)
+
+
+@pytest.mark.advisory
+def test_nccl_takes_the_fast_ways(bench):
+    """NCCL moves data between GPU and adapter directly, and lets NVSwitches add up, wherever the nodes can.
+
+    Every transfer by way of the host's memory halves the bandwidth; without NVLS a node loses a quarter of it.
+    Fix: look for GPU Direct RDMA and NVLS in the logs under logs/ of this run.
+    """
+    blames = bench.nccl.slow_ways()
     if blames:
         raise BlameMany(blames)
 

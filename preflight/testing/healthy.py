@@ -25,6 +25,7 @@ def roce(count: int = 4) -> FakeRun:
         "NCCL_SOCKET_IFNAME": "eth",
         "NCCL_IB_HCA": "mlx5",
         "NCCL_IB_GID_INDEX": "3",
+        "NCCL_NET_PLUGIN": "libnccl-net.so",
         "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7",
     }
     run = _run(count, gpu_count=8, variables=variables)

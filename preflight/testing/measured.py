@@ -135,15 +135,18 @@ def h200(place: int, node: str, **fields: Any) -> Device:
     return msgspec.structs.replace(device, **fields)
 
 
-def transport(rank: int, node: str, network: str = "IB", *ports: str) -> Transport:
-    """What the NCCL log of one rank says."""
-    return Transport(
+def transport(rank: int, node: str, network: str = "IB", *ports: str, **fields: Any) -> Transport:
+    """What the NCCL log of one rank says, on a node with eight RoCE ports and NVSwitches."""
+    used = Transport(
         rank=rank,
         node=node,
         network=network,
-        ports=ports or ("mlx5_0:1/RoCE",),
-        between_nodes=(f"NET/{network}",),
-        within_node=(),
+        ports=ports or tuple(f"mlx5_{index}:1/RoCE" for index in range(8)),
+        between_nodes=(f"NET/{network}" + "/GDRDMA" * (network != "Socket"),),
+        within_node=("P2P/CUMEM",),
         channels=16,
         algorithm="RING SIMPLE",
+        nvls="available",
+        nvls_channels=16,
     )
+    return msgspec.structs.replace(used, **fields)

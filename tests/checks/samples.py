@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -269,11 +269,17 @@ def against(gbytes_per_s: float) -> FakeRun:
 
 def over_sockets(*names: str) -> FakeRun:
     """RoCE nodes over whose active ports NCCL went, but on these over a socket."""
-    run = roce()
-    used = [
-        transport(rank, name, "Socket", "eth0:10.0.0.1<0>") if name in names else transport(rank, name)
-        for rank, name in enumerate(run.names)
-    ]
+    return logged({name: {"network": "Socket", "ports": ("eth0:10.0.0.1<0>",)} for name in names})
+
+
+def logged(told: Mapping[str, Mapping[str, Any]], run: FakeRun | None = None) -> FakeRun:
+    """RoCE nodes, on some of which NCCL's log tells other things."""
+    run = run or roce()
+    used = []
+    for rank, name in enumerate(run.names):
+        fields = dict(told.get(name, {}))
+        network, ports = fields.pop("network", "IB"), fields.pop("ports", ())
+        used.append(transport(rank, name, network, *ports, **fields))
     return run.bench_has(transports=tuple(used))
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable, NotMeasured
-from preflight.facts import fabric
 from preflight.facts.cluster import Cluster
+from preflight.judge.views.nccl import NcclView
 from preflight.results import Bench, Device, Expected, Result, Slow, same_measurement
 from preflight.tables import devices
 
@@ -73,22 +73,10 @@ class BenchView:
             if now.busbw_high_gbytes_per_s < share * then.busbw_low_gbytes_per_s
         ]
 
-    def sockets_beside_rdma(self) -> list[Blame]:
-        """A Blame for the nodes whose ranks went over sockets while an RDMA port of theirs is active."""
-        self._needs_links()
-        if not self.result.transports:
-            raise NotApplicable(f"no rank has a log of NCCL (backend {self.result.backend})")
-        blamed: dict[str, tuple[str, ...]] = {}
-        for used in self.result.transports:
-            node = next(node for node in self.cluster if node.name == used.node)
-            active = [hca.name for hca in fabric.hcas(node.rdma) if hca.is_active]
-            over = [path for path in used.between_nodes or (f"NET/{used.network}",) if "Socket" in path]
-            if over and active:
-                disabled = " with NCCL_IB_DISABLE=1" if node.value("NCCL_IB_DISABLE") == "1" else ""
-                message = f"NCCL went over {', '.join(over)} ({', '.join(used.ports)}){disabled}; active beside it: "
-                message += ", ".join(active)
-                blamed[message] = tuple(dict.fromkeys((*blamed.get(message, ()), used.node)))
-        return [Blame(message, nodes=nodes) for message, nodes in blamed.items()]
+    @property
+    def nccl(self) -> NcclView:
+        """What NCCL's own log proves."""
+        return NcclView(self.result, self.cluster)
 
     def gpus(self) -> tuple[Device, ...]:
         """The GPUs that measured themselves; NotApplicable where none was asked to."""

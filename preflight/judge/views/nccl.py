@@ -1,0 +1,252 @@
+"""What does NCCL's own log prove: which network, ports and paths it took, and whether that is what it should take?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from preflight.errors import Blame, FactMissing, NotApplicable, NotMeasured
+from preflight.facts import fabric
+from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
+from preflight.facts.value import Missing
+from preflight.results import Bench, Transport
+
+ADDS_UP = ("H100", "H200", "H800", "H20", "GH200", "B100", "B200", "B300", "GB200", "GB300")  # with NVSwitch: NVLS
+OFF = ("0", "false", "no")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is the same on every node: what it is, where it stands in the logs of a node, and how to make it so."""
+
+    what: str
+    key: Callable[[list[Transport]], object]
+    fix: str
+
+
+def _named(parts: Iterable[str]) -> str:
+    return ", ".join(sorted(set(parts))) or "none"
+
+
+PARITY = (
+    Row(
+        "network that NCCL took",
+        lambda used: _named(one.network for one in used),
+        "read logs/ of this run: a plugin that one image lacks, or a port that is down, makes NCCL take another",
+    ),
+    Row(
+        "ways that NCCL took between the nodes",
+        lambda used: _named(way for one in used for way in one.between_nodes),
+        "load nvidia_peermem, or a kernel and an open driver with dma-buf, on the nodes without GDRDMA; the same "
+        "NCCL_NET_GDR_LEVEL everywhere",
+    ),
+    Row(
+        "ways that NCCL took between the GPUs of a node",
+        lambda used: _named(way.split("/")[0] for one in used for way in one.within_node),
+        "`nvidia-smi topo -p2p r` on the nodes named; unset NCCL_P2P_DISABLE; give containers --ipc=host and "
+        "--shm-size=8g",
+    ),
+    Row(
+        "addition by NVSwitch (NVLS)",
+        lambda used: _named(one.nvls for one in used if one.nvls),
+        "`nvidia-smi -q | grep -A3 Fabric` and `systemctl restart nvidia-fabricmanager` on the nodes named; the same "
+        "NCCL_NVLS_ENABLE everywhere",
+    ),
+    Row(
+        "NVLink domain over several nodes (MNNVL)",
+        lambda used: "joined" if any(one.is_rack for one in used) else "not joined",
+        "`nvidia-imex-ctl -N` on the nodes named: IMEX must run on all nodes of the rack",
+    ),
+    Row(
+        "channels of NCCL",
+        lambda used: max(one.channels for one in used),
+        "the same NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS and NCCL_TOPO_FILE everywhere",
+    ),
+    Row(
+        "way by another GPU to the adapter (PXN)",
+        lambda used: "used" if any(one.is_proxied for one in used) else "not used",
+        "the same NCCL_PXN_DISABLE and the same place of the adapters everywhere (`nvidia-smi topo -m`)",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class NcclView:
+    """The logs of a benchmark over the nodes of `cluster`."""
+
+    result: Bench
+    cluster: Cluster
+
+    @cached_property
+    def logs(self) -> dict[str, list[Transport]]:
+        """Node -> what its ranks used; NotMeasured where a node's logs say nothing, NotApplicable without NCCL."""
+        if self.result.backend != "nccl":
+            raise NotApplicable(f"no rank has a log of NCCL (backend {self.result.backend})")
+        if self.result.not_measured:
+            raise NotMeasured(self.result.not_measured)
+        logs = {
+            node.name: [one for one in self.result.transports if one.node == node.name and one.network]
+            for node in self.cluster
+        }
+        silent = [name for name, used in logs.items() if not used]
+        if silent:
+            raise NotMeasured(f"NCCL's log of the ranks on {', '.join(silent)} does not say which network it used")
+        return logs
+
+    def sockets_beside_rdma(self) -> list[Blame]:
+        """A Blame for the nodes whose ranks went over sockets while an RDMA port of theirs is active."""
+        if not self.cluster.has_peers:
+            raise NotApplicable("one node: no link measured")
+        blamed: dict[tuple[str, str], list[str]] = {}
+        for node in self.cluster:
+            for used in self.logs[node.name]:
+                words, fix = _sockets(node, used)
+                if words and node.name not in blamed.setdefault((words, fix), []):
+                    blamed[words, fix].append(node.name)
+        return [Blame(words, nodes=nodes, fix=fix) for (words, fix), nodes in blamed.items()]
+
+    def ports_left_out(self) -> list[Blame]:
+        """A Blame for the nodes where NCCL left out an active port that it takes elsewhere, or that is asked for."""
+        over_ib = {name: _ports(used) for name, used in self.logs.items() if all(one.network == "IB" for one in used)}
+        if not over_ib or not any(over_ib.values()):
+            raise NotApplicable("no rank went over InfiniBand or RoCE ports that its log lists")
+        taken_somewhere = set().union(*over_ib.values())
+        blamed: dict[str, list[str]] = {}
+        for name, taken in over_ib.items():
+            node = self.cluster[name]
+            active = [hca.name for hca in node.hcas() if hca.is_active]
+            is_named = node.value("NCCL_IB_HCA")[:1] not in ("", "^")
+            wanted = [port for port in active if port in taken_somewhere or is_named]
+            left_out = [port for port in wanted if port not in taken]
+            if left_out:
+                message = f"NCCL took {_named(taken)} and left out {', '.join(left_out)}, active and chosen"
+                blamed.setdefault(message, []).append(name)
+        return [Blame(message, nodes=nodes) for message, nodes in blamed.items()]
+
+    def differences(self) -> list[Blame]:
+        """A Blame for the nodes on which NCCL did something else than on the others."""
+        self.cluster.needs_peers()
+        blames: list[Blame] = []
+        for row in PARITY:
+            groups: dict[object, list[str]] = {}
+            for name, used in self.logs.items():
+                groups.setdefault(row.key(used), []).append(name)
+            blames += self.cluster.differing(groups, row.what, fix=row.fix)
+        return blames + self._other_algorithms()
+
+    def _other_algorithms(self) -> list[Blame]:
+        """Where every node measured by itself, each collective had the same algorithm and protocol on all."""
+        blames: list[Blame] = []
+        for op in self.result.operations if self.result.scope == "intra" else ():
+            groups: dict[object, list[str]] = {}
+            for name, used in self.logs.items():
+                told = {one.algorithms[op] for one in used if op in one.algorithms}
+                if told:
+                    groups.setdefault(_named(told), []).append(name)
+            blames += self.cluster.differing(groups, f"algorithm of {op}", fix=PARITY[3].fix)
+        return blames
+
+    def lost_plugins(self) -> list[Blame]:
+        """A Blame for the nodes where the network plugin that was asked for is not the network in use."""
+        blames = []
+        is_asked = False
+        for name, used in self.logs.items():
+            wanted = self.cluster[name].value("NCCL_NET_PLUGIN")
+            if wanted.lower() in ("", "none"):
+                continue
+            is_asked = True
+            lost = next((one.lost_plugin for one in used if one.lost_plugin and one.network in ("IB", "Socket")), "")
+            if lost:
+                message = f"NCCL_NET_PLUGIN={wanted}, and NCCL took {used[0].network}: {lost}"
+                blames.append(Blame(message, nodes=[name]))
+        if not is_asked:
+            raise NotApplicable("NCCL_NET_PLUGIN is not set")
+        return blames
+
+    def detours_within(self) -> list[Blame]:
+        """A Blame for the nodes whose GPUs are all joined by NVLink and talked through the host's memory."""
+        blamed: dict[str, list[str]] = {}
+        joined = [name for name in self.logs if _is_joined(self.cluster[name]) and self._ranks(name) > 1]
+        if not joined:
+            raise NotApplicable("no node has several ranks on GPUs that NVLink joins")
+        for name in joined:
+            detours = {way for one in self.logs[name] for way in one.within_node if way.startswith("SHM")}
+            if detours:
+                message = f"GPUs that NVLink joins talked over {_named(detours)}"
+                off = [v for v in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL") if self.cluster[name].value(v)]
+                message += f" ({', '.join(f'{v}={self.cluster[name].value(v)}' for v in off)})" if off else ""
+                blamed.setdefault(message, []).append(name)
+        return [Blame(message, nodes=nodes) for message, nodes in blamed.items()]
+
+    def slow_ways(self) -> list[Blame]:
+        """A Blame for the nodes that could do without the host's memory, or let switches add up, and do not."""
+        blamed: dict[tuple[str, str], list[str]] = {}
+        for name, used in self.logs.items():
+            for slow in (_without_gpudirect(self.cluster[name], used), self._without_nvls(name, used)):
+                if slow is not None:
+                    blamed.setdefault(slow, []).append(name)
+        return [Blame(words, nodes=nodes, fix=fix) for (words, fix), nodes in blamed.items()]
+
+    def _ranks(self, name: str) -> int:
+        return sum(report.node == name for report in self.result.ranks)
+
+    def _without_nvls(self, name: str, used: list[Transport]) -> tuple[str, str] | None:
+        node = self.cluster[name]
+        try:
+            models = {gpu.name for gpu in node.gpu.readable()}
+            can = node.gpu.switches > 0 and all(any(word in model for word in ADDS_UP) for model in models)
+        except FactMissing:
+            return None
+        said = [one.nvls for one in used if one.nvls]
+        if not can or self._ranks(name) < node.gpu_count() or "not available" not in said:
+            return None
+        if node.value("NCCL_NVLS_ENABLE").lower() in OFF:
+            return "NCCL_NVLS_ENABLE=0: the switches do not add up", "unset NCCL_NVLS_ENABLE"
+        return "the switches could add up (NVLS), and NCCL says they cannot", PARITY[3].fix
+
+
+def _ports(used: list[Transport]) -> set[str]:
+    """The ports by their names: "mlx5_0:1/RoCE" is mlx5_0:1."""
+    return {port.partition("/")[0] for one in used for port in one.ports}
+
+
+def _sockets(node: NodeFacts, used: Transport) -> tuple[str, str]:
+    """What there is to say of a rank that went over sockets beside an RDMA port, and what to do."""
+    ports = fabric.hcas(node.rdma)
+    over = [path for path in used.between_nodes or (f"NET/{used.network}",) if "Socket" in path]
+    active = [hca.name for hca in ports if hca.is_active or hca.is_efa]
+    if not over or not active:
+        return "", ""
+    disabled = " with NCCL_IB_DISABLE=1" if node.value("NCCL_IB_DISABLE") == "1" else ""
+    words = f"NCCL went over {', '.join(over)} ({', '.join(used.ports)}){disabled}; active beside it: "
+    lost = f"; {used.lost_plugin}" if used.lost_plugin and any(hca.is_efa for hca in ports) else ""
+    fix = "install aws-ofi-nccl, and put its folder into LD_LIBRARY_PATH of the job, on the nodes named"
+    return words + ", ".join(active) + lost, fix if any(hca.is_efa for hca in ports) else ""
+
+
+def _is_joined(node: NodeFacts) -> bool:
+    try:
+        gpus, topology = node.gpu.readable(), node.gpu.topology
+        linked = len(gpus) > 1 and node.gpu.nvlinks() != "none"
+        return linked and not isinstance(topology, Missing) and topology.are_joined_by_nvlink()
+    except FactMissing:
+        return False
+
+
+def _without_gpudirect(node: NodeFacts, used: list[Transport]) -> tuple[str, str] | None:
+    ways = {way for one in used for way in one.between_nodes if way.startswith("NET/") and "Socket" not in way}
+    try:
+        could = node.kernel.gpudirect(node.identity.kernel)
+    except FactMissing:
+        return None
+    if not ways or any("GDRDMA" in way for way in ways) or could == "none":
+        return None
+    words = f"NCCL went over {_named(ways)} by way of the host's memory, though {could} is there"
+    level = node.value("NCCL_NET_GDR_LEVEL")
+    words += f" (NCCL_NET_GDR_LEVEL={level})" if level else ""
+    return words, (
+        "unset NCCL_NET_GDR_LEVEL; switch off ACS and IOMMU translation (`lspci -vvv | grep ACSCtl`), and look for "
+        "GPU Direct RDMA in logs/ of this run"
+    )
