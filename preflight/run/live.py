@@ -86,6 +86,9 @@ class Run:
         self._timed("files", lambda: self.fleet.run(self._further_facts(), seconds=self._left(FILES_SECONDS)))
         self.failures = {name: error.reason for name, error in self.fleet.failures.items()}
         self.notes += [
+            f"{name}: {remark}" for name, session in self.fleet.sessions.items() for remark in session.remarks
+        ]
+        self.notes += [
             f"{name}: text before our replies: {session.decoder.text()[:200]!r}"
             for name, session in self.fleet.sessions.items()
             if session.decoder.noise.strip()

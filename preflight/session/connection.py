@@ -37,10 +37,11 @@ NO_OUTPUT = "no output"
 
 @dataclass
 class Bounds:
-    """What all sessions of a run share: when the present stage ends, and how much they may say together."""
+    """What all sessions of a run share: when the present stage ends, how much they may say together, a name."""
 
     until: float = float("inf")  # time.monotonic()
     pool: Pool = field(default_factory=Pool)
+    scratch: str = field(default_factory=lambda: secrets.token_hex(16))  # of the folder for temporary files
 
 
 class Call:
@@ -114,7 +115,7 @@ class Session:
         self.calls: dict[int, Call] = {}
         self.failure: HostError | None = None
         self.hello: said.Greeting | None = None
-        self.others: tuple[str, ...] = ()  # users whose runs measure on this node too
+        self.remarks: tuple[str, ...] = ()  # what the node told when it was taken
         self.stderr = b""
         self.residue: list[str] = []
         self.ended = False
@@ -152,6 +153,7 @@ class Session:
         modules = payload.missing_modules(self.hello)
         opening = {
             "run": self.run_id,
+            "scratch": self.bounds.scratch,
             "lease_seconds": LEASE_SECONDS,
             "deadline_seconds": max(1.0, self.deadline - time.monotonic()),
             "modules": list(modules.contents),
@@ -160,7 +162,10 @@ class Session:
         opened: said.Opened = await self._expect("opened", said.Opened, end)
         if opened.busy:
             raise Busy(self.host.name, opened.busy)
-        self.others = opened.others
+        self.remarks = (
+            *(f"removed what a killed run had left: {path}" for path in opened.removed),
+            *(f"{other} runs preflight here too: figures may suffer" for other in opened.others),
+        )
         await self._measure_clock(end)
 
     async def _measure_clock(self, end: float) -> None:

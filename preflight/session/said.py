@@ -51,6 +51,7 @@ class Opened(Message, frozen=True):
 
     opened: Word = ""
     busy: Word = ""  # the run that holds the node
+    removed: Annotated[tuple[Word, ...], msgspec.Meta(max_length=64)] = ()  # what killed runs of ours had left
     others: Annotated[tuple[Word, ...], msgspec.Meta(max_length=64)] = ()  # users whose runs measure there too
 
     def __post_init__(self) -> None:

@@ -60,8 +60,9 @@ class Wire:
             "start": 0,
             "end": len(blob),
         }
-        opening = {"lease_seconds": lease_seconds, "deadline_seconds": deadline_seconds}
-        self.send({"open": {"run": self.run_id, **opening, "modules": [entry] if code else []}}, blob)
+        opening: dict[str, Any] = {"lease_seconds": lease_seconds, "deadline_seconds": deadline_seconds}
+        opening = {"run": self.run_id, "scratch": self.run_id, **opening}
+        self.send({"open": {**opening, "modules": [entry] if code else []}}, blob)
         return self.next("opened", "busy", seconds=10.0)
 
     def call(
@@ -141,7 +142,7 @@ def opened(*, lease_seconds: float = 20.0, deadline_seconds: float = 30.0, code:
         wire.close()
         time.sleep(0.5)
     try:
-        assert answer == {"opened": wire.run_id}
+        assert answer["opened"] == wire.run_id
         yield wire
     finally:
         wire.close()

@@ -16,7 +16,8 @@ import time
 
 from preflight.node.agent import children, frames, netlink, worker
 from preflight.node.agent.channel import Channel
-from preflight.node.agent.lock import NodeLock
+from preflight.node.agent.lock import NodeLock, other_users
+from preflight.node.agent.scratch import Scratch, sweep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Keeper:
         self.selector = selectors.DefaultSelector()
         self.out = bytearray()
         self.run_id = ""
+        self.scratch = Scratch("")
         self.lease_seconds = 30.0
         self.lease_until = time.monotonic() + self.lease_seconds
         self.deadline = time.monotonic() + 60.0
@@ -164,6 +166,7 @@ class Keeper:
 
     def _open(self, opening: Message, blob: bytes) -> None:
         self.run_id = opening["run"]
+        self.scratch = Scratch(opening["scratch"])
         self.lease_seconds = float(opening["lease_seconds"])
         self.lease_until = time.monotonic() + self.lease_seconds
         self.deadline = time.monotonic() + float(opening["deadline_seconds"])
@@ -172,9 +175,13 @@ class Keeper:
         holder = self.lock.take()
         if self.lock.held:
             self.selector.register(self.lock.held, selectors.EVENT_READ, self.lock.answer_holder)
-        self.send({"busy": holder} if holder else {"opened": self.run_id})
         if holder:
+            self.send({"busy": holder})
             self.ending = "busy"
+            return
+        # After the lock: what is left now is of no run of ours.
+        told = {"removed": sweep()[:16], "others": other_users(os.geteuid())[:16]}
+        self.send({"opened": self.run_id, **{key: value for key, value in told.items() if value}})
 
     def _take_modules(self, modules: list[Message], blob: bytes) -> None:
         for entry in modules:
@@ -187,6 +194,11 @@ class Keeper:
                     self.finder.packages.add(entry["name"])
 
     def _start_call(self, message: Message, blob: bytes) -> None:
+        try:
+            scratch = self.scratch.make() if message["arguments"].get("scratch") is True else self.scratch.path
+        except OSError as error:
+            self.send({"call": message["call"], "error": f"no folder for temporary files: {error}"})
+            return
         up_read, up_write = os.pipe()
         down_read, down_write = os.pipe()
         seconds = min(float(message["seconds"]), self.deadline - time.monotonic())
@@ -197,7 +209,7 @@ class Keeper:
             marker=self.marker,
             blob=blob,
             deadline=time.monotonic() + seconds,
-            scratch=scratch_of(self.run_id),
+            scratch=scratch,
         )
         pid = os.fork()
         if pid == 0:
@@ -275,11 +287,7 @@ class Keeper:
             self._reap()
             time.sleep(0.02)
             left = children.descendants(me)
-        scratch = scratch_of(self.run_id)
-        if self.run_id and os.path.isdir(scratch):
-            import shutil
-
-            shutil.rmtree(scratch, ignore_errors=True)
+        self.scratch.remove()
         self.send({"end": {"reason": self.ending, "residue": [f"process {pid}" for pid in left]}})
         end = time.monotonic() + 1.0
         while self.out and time.monotonic() < end:
@@ -300,11 +308,6 @@ class Keeper:
             self.ending = self.ending or "connection"
         if 1 in self.selector.get_map():
             self.selector.unregister(1)
-
-
-def scratch_of(run_id: str) -> str:
-    """The folder where launchers may put their own files during a run."""
-    return "/dev/shm/preflight-" + run_id
 
 
 def main(marker: bytes, finder: MemoryFinder) -> None:

@@ -25,7 +25,7 @@ import socket
 import sys
 import time
 
-from preflight.node.agent import children, frames
+from preflight.node.agent import children, frames, lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +102,6 @@ class Job:
         kept["PYTHONDONTWRITEBYTECODE"] = "1"
         kept["PYTHONUNBUFFERED"] = "1"
         if self.arguments.get("scratch"):
-            os.makedirs(self.channel.scratch, mode=0o700, exist_ok=True)
             kept["TMPDIR"] = self.channel.scratch
         return kept
 
@@ -148,6 +147,9 @@ class Job:
 
     def _accept(self) -> None:
         connection, _ = self.listener.accept()
+        if lock.peer_uid(connection) != os.geteuid():  # any user may connect to an abstract socket
+            connection.close()
+            return
         connection.setblocking(False)
         self.records[connection] = b""
         self.speakers[connection] = -1

@@ -6,6 +6,7 @@ import os
 import resource
 
 from preflight.node.agent.missing import missing_because
+from preflight.node.agent.scratch import abandoned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,11 +15,10 @@ if TYPE_CHECKING:
     Limit = Union[int, str]
 
 SHARED_MEMORY = "/dev/shm"
-LEFT_BY_US = "preflight-"
 UNLIMITED_FROM = 1 << 62  # some container runtimes write the largest integer instead of RLIM_INFINITY
 
 
-def collect(arguments: dict[str, Any]) -> dict[str, Any]:
+def collect(_arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject limits."""
     memlock = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     nofile = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -29,7 +29,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "nofile_soft": limit(nofile[0]),
         "nofile_hard": limit(nofile[1]),
         "nproc_soft": limit(nproc[0]),
-        **shared_memory(SHARED_MEMORY, own=arguments["scratch"]),
+        **shared_memory(SHARED_MEMORY),
     }
 
 
@@ -38,18 +38,16 @@ def limit(value: int) -> Limit:
     return "unlimited" if value == resource.RLIM_INFINITY or value >= UNLIMITED_FROM else value
 
 
-def shared_memory(folder: str, *, own: str) -> dict[str, Any]:
-    """Size and free bytes of a file system, and what earlier runs left there; `own` belongs to this run."""
+def shared_memory(folder: str) -> dict[str, Any]:
+    """Size and free bytes of a file system, and what killed runs of our user left there and the keeper kept."""
     try:
         status = os.statvfs(folder)
-        entries = sorted(os.listdir(folder))
+        left = abandoned(folder)
     except OSError as error:
         reason = missing_because(error)
         return {"shm_total_bytes": reason, "shm_free_bytes": reason, "leftovers": []}
     return {
         "shm_total_bytes": status.f_frsize * status.f_blocks,
         "shm_free_bytes": status.f_frsize * status.f_bavail,
-        "leftovers": [
-            f"{folder}/{entry}" for entry in entries if entry.startswith(LEFT_BY_US) and f"{folder}/{entry}" != own
-        ],
+        "leftovers": left,
     }

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,14 +18,56 @@ from preflight.node.agent import lock
 from preflight.node.agent.lock import NodeLock
 from tests.node.wire import Wire, is_gone, is_seen, job, opened, sleeper
 
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+
 
 @pytest.fixture
 def name(monkeypatch, request):
-    """A lock of this test's own, so that no other run of this machine is in its way."""
-    name = f"\0test-{request.node.name}-{os.getpid()}"
+    """A lock of this test's own, so that no other run of this machine is in its way: the first name of our user."""
+    name = f"\0test-{request.node.name[:60]}-{os.getpid()}"
     monkeypatch.setattr(lock, "LOCK_NAME", name)
     monkeypatch.setattr(lock, "PAUSE_S", 0.02)
-    return name
+    return f"{name}-{os.geteuid()}-0"
+
+
+def as_user(uid: int, work: Callable[[], None]) -> int:
+    """The exit code of a process of another user that does this: 0, or 1 where it raised."""
+    pid = os.fork()
+    if not pid:
+        with contextlib.suppress(BaseException):
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+            work()
+            os._exit(0)
+        os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@contextlib.contextmanager
+def squatting(uid: int, *names: str, listens: bool = True) -> Iterator[None]:
+    """Another user holds these names, and never answers."""
+    ready, is_ready = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            os.setresuid(uid, uid, uid)
+            sockets = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in names]
+            for each, its_name in zip(sockets, names, strict=True):
+                each.bind(its_name)
+                if listens:
+                    each.listen(1)
+            os.write(is_ready, b"x")
+            time.sleep(60)
+        finally:
+            os._exit(0)
+    os.read(ready, 1)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(ready)
+        os.close(is_ready)
 
 
 @contextlib.contextmanager
@@ -78,13 +121,74 @@ def test_a_holder_that_does_not_answer_is_waited_for(name):
     waiting.held.close()
 
 
-def test_a_holder_that_never_answers_is_told_as_unknown(name):
-    """After a few attempts, not for ever."""
+def test_a_name_that_is_bound_and_never_listens_is_stepped_over(name):
+    """No run of ours stays like that: it would keep everybody out for ever."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
         silent.bind(name)
         begun = time.monotonic()
-        assert NodeLock("run-2").take() == "unknown"
+        taken = NodeLock("run-2")
+        assert taken.take() == ""
         assert time.monotonic() - begun < 2
+        assert taken.held.getsockname() == name[:-1].encode() + b"1"
+        taken.held.close()
+
+
+@needs_root
+@pytest.mark.parametrize("listens", [True, False])
+def test_another_user_who_holds_our_names_keeps_nobody_out(name, listens):
+    """The next name is taken; where the stranger then lets go of the first, we are still seen to hold the node."""
+    with contextlib.ExitStack() as stack:
+        with squatting(4242, name, name[:-1] + "1", listens=listens):
+            first = stack.enter_context(held("run-1"))
+            assert first.held.getsockname() == name[:-1].encode() + b"2"
+            assert NodeLock("run-2").take() == "run-1"
+        assert NodeLock("run-2").take() == "run-1"
+    with squatting(4242, name, name[:-1] + "1", listens=listens):
+        everything = [name[:-1] + str(number) for number in range(2, lock.NAMES)]
+        with squatting(4242, *everything, listens=listens):
+            free = NodeLock("run-3")
+            assert (free.take(), free.held) == ("", None)
+    with held("run-1"):
+        assert NodeLock("run-2").take() == "run-1"
+
+
+@needs_root
+def test_the_id_of_a_run_is_told_to_nobody_else(name):
+    """Another user connects and reads nothing."""
+
+    def ask() -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asker:
+            asker.connect(name)
+            assert asker.recv(200) == b""
+
+    with held("run-1"):
+        assert as_user(4242, ask) == 0
+
+
+def test_of_two_runs_at_once_the_earlier_waits_for_the_later(name):
+    """The later one is told at once; the earlier holds the node when the later has let go."""
+    assert name
+    with held("run-2"):
+        begun = time.monotonic()
+        assert NodeLock("run-3").take() == "run-2"
+        assert time.monotonic() - begun < 0.3
+        earlier = NodeLock("run-1")
+        got: list[str] = []
+        waiting = threading.Thread(target=lambda: got.append(earlier.take()))
+        waiting.start()
+        time.sleep(0.05)
+        assert got == []
+    waiting.join(timeout=5)
+    assert got == [""]
+    earlier.held.close()
+
+
+@needs_root
+def test_the_runs_of_other_users_are_told_and_nobody_can_feign_one(name):
+    """A name of theirs counts only in their own hands."""
+    base = name.rpartition("-0")[0].rpartition("-")[0]
+    with squatting(4242, f"{base}-4242-0", f"{base}-4343-0", f"{base}-{os.geteuid()}-3"):
+        assert lock.other_users(os.geteuid()) == ["user 4242"]
 
 
 @pytest.mark.usefixtures("name")
@@ -95,10 +199,10 @@ def test_an_asker_that_has_left_is_no_error():
     with holder.held:
         holder.answer_holder()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asker:
-            asker.connect(lock.LOCK_NAME)
+            asker.connect(holder.name(0))
         holder.answer_holder()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as next_asker:
-            next_asker.connect(lock.LOCK_NAME)
+            next_asker.connect(holder.name(0))
             holder.answer_holder()
             assert next_asker.recv(200) == b"run-1"
 
@@ -127,4 +231,4 @@ def test_the_lock_is_no_file_and_no_call_keeps_it(request):
         wire.process.wait()
         assert is_gone(tag)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, pytest.raises(OSError, match="refused"):
-            probe.connect(lock.LOCK_NAME)
+            probe.connect(NodeLock("x").name(0))

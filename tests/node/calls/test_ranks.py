@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 import pytest
 
+from tests.node.agent.test_lock import as_user, needs_root
 from tests.node.wire import Wire, is_gone, is_seen, job, opened, sleeper
 
 RECORDER = """
@@ -206,3 +209,26 @@ def test_what_serves_a_job_ends_with_the_last_process_that_does_not(run, request
     events, _ = run(asked)
     assert {event["name"]: event["exit"] for event in events} == {"p0": "0", "p1": "stopped"}
     assert is_gone(tag, seconds=2)
+
+
+@needs_root
+def test_another_user_speaks_for_no_rank(wire):
+    """Its name can be read by anybody; the kernel says who connects, and others are hung up on."""
+    program = RECORDER + "say(rank=0)\nsay(address=os.environ['PREFLIGHT_RECORDS'])\nimport time; time.sleep(20)"
+    wire.call(997, "ranks", job(program))
+    address = wire.next("event")["event"]["record"]["address"]
+
+    def forge() -> None:
+        with socket.socket(socket.AF_UNIX) as stranger:
+            stranger.settimeout(5)
+            stranger.connect("\0" + address)
+            with contextlib.suppress(OSError):
+                stranger.sendall(b'{"rank": 0}\n{"record": "done"}\nno json\n' + b"x" * (5 << 20))
+            with contextlib.suppress(ConnectionError):
+                assert stranger.recv(1) == b""
+
+    assert as_user(4242, forge) == 0
+    wire.send({"to": 997, "send": {"stop": True}})
+    events, ending = wire.outcome(997)
+    assert [event for event in events if "record" in event] == []
+    assert ending["result"] == {"started": 1}

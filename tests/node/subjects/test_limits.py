@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from preflight.facts.subjects.limits import Limits
+from preflight.node.agent import scratch
 from preflight.node.subjects import limits
 
 
@@ -25,18 +26,22 @@ def test_the_largest_integer_means_unlimited(value, told):
     assert limits.limit(value) == told
 
 
-def test_what_an_earlier_run_left_is_told_and_our_own_is_not(tmp_path):
-    """Only names of ours that do not belong to this run are leftovers."""
-    for name in ("preflight-old", "preflight-now", "nccl-AbC123"):
-        (tmp_path / name).mkdir()
+def test_what_a_killed_run_left_is_told_and_what_others_have_is_not(tmp_path, monkeypatch):
+    """Only a folder of our user, with a name of ours, that no run holds."""
+    for name in ("preflight-old", "preflight-open", "nccl-AbC123"):
+        (tmp_path / name).mkdir(mode=0o700)
+    (tmp_path / "preflight-open").chmod(0o755)
+    (tmp_path / "preflight-link").symlink_to(tmp_path / "preflight-old")
     folder = os.fspath(tmp_path)
-    facts = limits.shared_memory(folder, own=f"{folder}/preflight-now")
+    assert limits.shared_memory(folder)["leftovers"] == []  # as new as these are, their run may be about to lock them
+    monkeypatch.setattr(scratch, "NEW_SECONDS", 0.0)
+    facts = limits.shared_memory(folder)
     assert facts["leftovers"] == [f"{folder}/preflight-old"]
     assert facts["shm_total_bytes"] >= facts["shm_free_bytes"] > 0
 
 
 def test_a_node_without_shared_memory_says_so(tmp_path):
     """An absent /dev/shm is a missing figure and not 0 bytes."""
-    facts = limits.shared_memory(os.fspath(tmp_path / "none"), own="")
+    facts = limits.shared_memory(os.fspath(tmp_path / "none"))
     assert facts["shm_total_bytes"]["kind"] == "absent"
     assert facts["leftovers"] == []
