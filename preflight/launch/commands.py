@@ -61,6 +61,7 @@ def plan_of(command: Command, context: Context) -> Plan | None:
             return None
         plan = _plan_at(command, context, names, place)
         if plan is not None:
+            plan = replace(plan, loop=command.loop, in_background=command.in_background)
             return replace(plan, is_opaque=True) if command.is_torn else plan
         if PYTHON_NAME.fullmatch(name):
             return None

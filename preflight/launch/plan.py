@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -67,6 +67,9 @@ class Plan:
     is_opaque: bool = False
     is_conditional: bool = False
     is_standalone: bool = False
+    loop: str = ""  # "for" or "while", where the command is a turn of a loop
+    shares_host: bool = False  # all nodes of the job are started on the machine that runs the script
+    in_background: bool = False  # the shell goes on without waiting for it
     command: str = ""
     config: str = ""  # the text of the accelerate file behind it
 
@@ -95,6 +98,19 @@ class Plan:
         return not isinstance(self.nodes, Sourced) or self.nodes.value > 1 or self.nodes.origin == "environment"
 
     @property
+    def written_rank(self) -> int | None:
+        """The rank that the file gives its node or process; None where the environment or the rendezvous does."""
+        if self.is_by_hand:
+            return firm(self.rank)
+        is_written = isinstance(self.node_rank, Sourced) and self.node_rank.origin == "written"
+        return firm(self.node_rank) if is_written else None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the file starts all nodes of the job by itself."""
+        return self.slurm is not None or bool(self.wraps & STARTS_ALL)
+
+    @property
     def says_something(self) -> bool:
         """Whether the file tells how many take part, or where they meet."""
         fields = (self.nodes, self.world_size, self.processes_per_node, self.master_address, self.node_rank)
@@ -104,6 +120,22 @@ class Plan:
     def wraps(self) -> frozenset[str]:
         """The programs around the launcher, by their last path component: srun, bash, docker."""
         return frozenset(word.rpartition("/")[2] for word in self.wrapper)
+
+
+STARTS_ALL = frozenset({"srun", "mpirun", "mpiexec", "pdsh", "clush", "ssh", "xargs", "parallel-ssh"})
+
+
+def numbered(plans: Iterable[Plan]) -> list[Plan]:
+    """The starts of one script that are nodes of one job: each names a node rank, and each another."""
+    named = [plan for plan in plans if plan.written_rank is not None and plan.spans_nodes and not plan.is_by_hand]
+    are_nodes = len({plan.written_rank for plan in named}) == len(named) > 1
+    return named if are_nodes and len({plan.launcher.name for plan in named}) == 1 else []
+
+
+def sharing_host(plans: Iterable[Plan]) -> list[Plan]:
+    """Those of one script that are all nodes of a job on the machine that runs it: localhost leads to each of them."""
+    found = [plan for plan in numbered(plans) if not plan.is_conditional and not plan.is_whole]
+    return found if found and len(found) == firm(found[0].nodes) else []
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from preflight.launch.commands import Context, plan_of, unjudged
 from preflight.launch.field import Field, value_of, words
 from preflight.launch.launchers import accelerate, accelerate_file, deepspeed, first_words, launch_words, mpirun
 from preflight.launch.launchers.slurm import job_variables, read_directives
-from preflight.launch.plan import BatchConfig, Hostfile, LaunchFiles, Plan, ScriptFile, Skip
+from preflight.launch.plan import BatchConfig, Hostfile, LaunchFiles, Plan, ScriptFile, Skip, sharing_host
 from preflight.launch.text import form, grammar, located
 from preflight.launch.text.detect import kind_of, template_line
 from preflight.launch.text.expansion import Assigned
@@ -199,6 +199,8 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
             plan = replace(plan, config=bundle.texts[config])
         plans.append(plan)
     plans = _without_helpers(plans)
+    here = sharing_host(plans)
+    plans = [replace(plan, shares_host=True) if plan in here else plan for plan in plans]
     bundle.problems.extend(context.problems)
     bundle.scripts.append(ScriptFile(tuple(commands), tuple(plans), marks, slurm))
     bundle.plans.extend(plans)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from preflight.launch.address import is_loopback, wrong_with
@@ -9,6 +10,8 @@ from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.rules.groups import Group
 from preflight.ledger.findings import Finding
+
+FALLS_BACK = re.compile(r"\|\|\s*(?:echo|printf)\s+[\"']?(localhost|127\.0\.0\.1)\b")
 
 
 def address_is_an_address(plan: Plan) -> Iterable[Finding]:
@@ -58,7 +61,10 @@ def address_leads_elsewhere(plan: Plan) -> Iterable[Finding]:
         )
         yield fail("master_address_leads_to_rank_0", message, where.where if where is not None else plan.where, fix=fix)
         return
-    if not isinstance(address, Sourced) or not is_loopback(address.value) or not plan.spans_nodes:
+    if not plan.spans_nodes or plan.shares_host:
+        return
+    yield from _falls_back(plan)
+    if not isinstance(address, Sourced) or not is_loopback(address.value):
         return
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
     fix = f"{plan.launcher.spelling.address}: <address of rank 0's node>"
@@ -80,6 +86,19 @@ def address_leads_elsewhere(plan: Plan) -> Iterable[Finding]:
     else:
         message = f"{address.value} as the address of rank 0 of {firm(plan.nodes)} nodes: every node waits for itself"
         yield fail("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
+
+
+def _falls_back(plan: Plan) -> Iterable[Finding]:
+    """``$(... || echo localhost)``: where the command fails, every node waits for itself."""
+    address = plan.master_address
+    if not isinstance(address, Unknown):
+        return
+    found = FALLS_BACK.search(address.expression)
+    if found:
+        fails = f"{found[1]} where {address.expression[:80]} fails"
+        message = f"{fails}, with {firm(plan.nodes)} nodes: every node waits for itself"
+        fix = "Let it fail: without an address no node can join."
+        yield warn("master_address_leads_to_rank_0", message, address.where, fix=fix)
 
 
 def group_leads_elsewhere(group: Group) -> Iterable[Finding]:

@@ -31,7 +31,7 @@ NODE_NUMBER = re.compile(r"\d+")
 
 def fields_agree(group: Group) -> Iterable[Finding]:
     """A field that differs makes two jobs out of one: none of them has all its nodes."""
-    if not group.is_set:
+    if not group.is_compared:
         return
     for name, pick in FIELDS:
         if group.reads_rank and name == "number of nodes":

@@ -25,6 +25,7 @@ from preflight.launch.rules import (
     data,
     needs,
     nodes,
+    order,
     ports,
     ranks,
     scripts,
@@ -44,7 +45,7 @@ PLAN_RULES = (
     *scripts.PLAN_RULES,
 )
 GROUP_RULES = (*ranks.GROUP_RULES, *agreement.GROUP_RULES, *addresses.GROUP_RULES)
-FILES_RULES = (*counts.FILES_RULES, *variables.FILES_RULES)
+FILES_RULES = (*counts.FILES_RULES, *variables.FILES_RULES, *order.FILES_RULES)
 
 
 def check_files(files: LaunchFiles, cluster: Cluster | None = None) -> tuple[Finding, ...]:
@@ -64,6 +65,7 @@ def judge(files: LaunchFiles, cluster: Cluster | None) -> Iterable[Finding]:
     yield from files.problems
     for script in files.scripts:
         yield from scripts.script_problems(script)
+        yield from order.nodes_start_side_by_side(script)
     for plan in files.plans:
         for plan_rule in (*PLAN_RULES, *plan.launcher.rules):
             yield from plan_rule(plan)

@@ -1,0 +1,58 @@
+"""Are the nodes of a job started side by side, and are several jobs told apart?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from preflight.launch.field import Sourced, firm
+from preflight.launch.plan import LaunchFiles, Plan, ScriptFile, fail, numbered, problem
+from preflight.launch.rules.groups import apart
+from preflight.ledger.findings import Finding, Verdict
+
+READS_NOTHING = {"-n", "-f", "-fn", "-nf"}
+
+
+def nodes_start_side_by_side(script: ScriptFile) -> Iterable[Finding]:
+    """A command that is waited for keeps the next node from being started, for which it waits itself."""
+    waiting = [plan for plan in script.plans if not plan.in_background and not plan.is_conditional]
+    for plan in waiting:
+        if plan.loop and "ssh" in plan.wraps and (plan.has_peers or _several(plan)):
+            message = (
+                "the loop waits for the first node's command to end, and that waits for the other nodes: no & behind it"
+            )
+            yield fail("every_node_is_started", message, plan.where, fix="ssh ... & in the loop, and `wait` behind it")
+            return
+    for plan in script.plans:
+        if plan.loop == "while" and "ssh" in plan.wraps and not READS_NOTHING & set(plan.wrapper):
+            message = "ssh reads the loop's list of hosts as its own input: the loop ends after the first host"
+            yield fail("every_node_is_started", message, plan.where, fix="ssh -n ...")
+            return
+    here = [plan for plan in numbered(waiting) if not plan.wraps & {"srun", "mpirun", "pdsh", "clush", "kubectl"}]
+    meeting = {(firm(plan.master_address), firm(plan.master_port)) for plan in here}
+    if len(here) > 1 and len(meeting) == 1 and here[0].loop == "":
+        message = (
+            f"the script waits here for node {firm(here[0].node_rank)}, which waits for node {firm(here[1].node_rank)}"
+        )
+        yield fail(
+            "every_node_is_started",
+            f"{message}: that is started only when this has ended",
+            here[0].where,
+            here[1].where,
+            fix="& behind the command, and `wait` at the end",
+        )
+
+
+def _several(plan: Plan) -> bool:
+    """Whether a loop numbers its nodes: it starts more than one, though how many is not known."""
+    rank = plan.node_rank if not plan.is_by_hand else plan.rank
+    return rank is not None and not (isinstance(rank, Sourced) and rank.origin == "tool") and firm(plan.nodes) != 1
+
+
+def jobs_are_told_apart(files: LaunchFiles) -> Iterable[Finding]:
+    """Files that look like those of one job, and differ in more than one thing, are judged each by itself."""
+    for one, other, differences in apart(files):
+        message = f"{other.where.file}: taken for another job than {one.where.file}: they differ in {differences}"
+        yield problem(Verdict.SKIP, "jobs_are_told_apart", message, other.where, one.where)
+
+
+FILES_RULES = (jobs_are_told_apart,)

@@ -1,0 +1,57 @@
+"""Are nodes that are started one after the other, and jobs that are given together, told for what they are?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.samples import failed, judged, rules, torchrun
+
+RUN = "torchrun --nnodes=2 --nproc_per_node=8 --node_rank={} --master_addr={} --master_port={} t.py"
+LOOP = "i=0\nfor h in a b; do\n  ssh {}$h 'torchrun --nnodes=2 --node_rank=$i --master_addr=a t.py' {}\ndone\nwait\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        (LOOP.format("", ""), True),
+        (LOOP.format("", "&"), False),
+        (LOOP.format("-f ", ""), False),
+        (LOOP.format("", "< /dev/null > log 2>&1 &"), False),
+        ("for h in a b; do ssh $h 'pip list'; done\n" + RUN.format(0, "a", 29500), False),
+        ("while read h; do ssh $h 'torchrun --nnodes=2 --master_addr=a t.py' &\ndone < hosts\n", True),
+        (
+            "while read h; do ssh -n $h 'torchrun --nnodes=2 --node_rank=$i --master_addr=a t.py' &\ndone < hosts\n",
+            False,
+        ),
+    ],
+)
+def test_a_loop_starts_every_node_before_it_waits(text, is_told):
+    """Without an &, and where ssh reads the list of hosts, only the first node is started."""
+    assert ("every_node_is_started" in failed({"x.sh": text})) is is_told
+
+
+def test_two_nodes_on_one_machine_are_right_side_by_side():
+    """localhost leads to both of them; one after the other they wait for ever, and on two ports they never meet."""
+    right = RUN.format(0, "localhost", 29500) + " &\n" + RUN.format(1, "localhost", 29500) + "\nwait\n"
+    assert rules({"x.sh": right}) == []
+    assert failed({"x.sh": right.replace(" &\n", "\n")}) == ["every_node_is_started"]
+    assert failed({"x.sh": right.replace("29500", "29501", 1)}) == ["fields_agree"]
+    assert failed({"x.sh": RUN.format(0, "localhost", 29500)}) == ["master_address_leads_to_rank_0"]
+
+
+@pytest.mark.parametrize("address", ["$(hostname -i || echo localhost)", "${MASTER_ADDR:-127.0.0.1}"])
+def test_a_way_back_to_the_node_itself_is_told(address):
+    """Where the first way fails, every node of several waits for itself."""
+    text = f"export MASTER_ADDR={address}\n" + RUN.format("$R", "$MASTER_ADDR", 29500)
+    assert "master_address_leads_to_rank_0" in rules({"x.sh": text})
+    assert "master_address_leads_to_rank_0" not in rules({"x.sh": text.replace("--nnodes=2", "--nnodes=1")})
+
+
+def test_two_whole_jobs_are_not_accused_of_differing():
+    """Batch scripts are jobs of their own; files alike by name that differ in several things are taken for two."""
+    batch = "#!/bin/bash\n#SBATCH --nodes=2\nsrun torchrun --nnodes=2 --rdzv_backend=c10d --rdzv_endpoint=$H:29500 {}\n"
+    assert failed({"ddp.sbatch": batch.format("a.py"), "fsdp.sbatch": batch.format("b.py --x")}) == []
+    texts = {"run1.sh": torchrun(0, port=29500), "run2.sh": torchrun(0, port=29600, program="other.py")}
+    (found,) = judged(texts)
+    assert found.check == "launch.jobs_are_told_apart"
+    assert "port, program" in found.message
