@@ -16,6 +16,7 @@ from preflight.launch.launchers.kubernetes import KUBERNETES
 from preflight.launch.launchers.llamafactory import LLAMAFACTORY
 from preflight.launch.launchers.mpirun import MPIRUN
 from preflight.launch.launchers.ray import RAY
+from preflight.launch.launchers.serving import SGLANG, VLLM
 from preflight.launch.launchers.slurm import SLURM, SRUN
 from preflight.launch.launchers.torchrun import TORCHRUN
 
@@ -31,6 +32,8 @@ ROWS = (
     SRUN,
     MPIRUN,
     RAY,
+    VLLM,
+    SGLANG,
     KUBERNETES,
 )
 LAUNCHERS: Mapping[str, Launcher] = {row.name: row for row in ROWS}

@@ -1,21 +1,25 @@
-"""What does a `llamafactory-cli train` command ask for?"""
+"""What does `llamafactory-cli train`, or ms-swift's `swift sft`, ask for?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from preflight.launch.field import Field, Sourced, value_of, written
+from preflight.launch.field import Field, Sourced, firm, value_of, written
 from preflight.launch.launcher import Launcher, Spelling
 from preflight.launch.launchers.torchrun import arguments
-from preflight.launch.plan import Plan, fail
+from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import Word
 from preflight.ledger.findings import Finding
 
+SWIFT = ("sft", "pt", "rlhf", "infer")
+
 
 def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan | None:
-    """The plan of ``llamafactory-cli train``, which starts torchrun from NNODES, NODE_RANK and NPROC_PER_NODE."""
-    if not words or words[0].plain != "train":
+    """The plan of ``llamafactory-cli train`` or ``swift sft``, which start torchrun from NNODES and others."""
+    before = [word.plain.rpartition("/")[2] for word in reader.command.words[: len(reader.command.words) - len(words)]]
+    by_swift = before[-1] not in ("llamafactory-cli", "lmf")
+    if not by_swift and (not words or words[0].plain != "train"):
         return None
     where = reader.where
 
@@ -29,15 +33,16 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
         launcher=LLAMAFACTORY,
         where=where,
         nodes=number("NNODES") or default(1),
-        node_rank=number("NODE_RANK") or default(0),
+        node_rank=number("NODE_RANK"),
         processes_per_node=number("NPROC_PER_NODE"),
         rank=number("RANK"),
         master_address=reader.variable("MASTER_ADDR"),
         master_port=number("MASTER_PORT"),
         rendezvous=Sourced("static", where.file, where.line, "tool"),
         device_ids=reader.variable("CUDA_VISIBLE_DEVICES"),
-        program=reader.text(words[0]),
+        program=reader.text(words[0]) if words else None,
         arguments=arguments(reader, words[1:]),
+        settings={"by": Sourced(before[-1], where.file, where.line, "tool")},
         environment=reader.environment(),
         unexported=reader.unexported(),
         wrapper=wrapper,
@@ -49,18 +54,39 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
 
 def node_rank_is_read(plan: Plan) -> Iterable[Finding]:
     """llamafactory-cli starts torchrun with NODE_RANK; RANK is not read."""
+    if not plan.spans_nodes and not written(plan.rank):
+        return
     if written(plan.rank) and not written(plan.node_rank) and plan.may_span_nodes:
         where = plan.rank.where if plan.rank is not None else plan.where
         message = "RANK is set, and llamafactory-cli reads NODE_RANK: every node becomes node 0"
         yield fail("rank_is_read_where_it_is_set", message, where, fix=f"NODE_RANK={value_of(plan.rank)}")
+    elif plan.node_rank is None and not plan.is_conditional and "kubernetes" not in plan.wraps:
+        message = f"NNODES={firm(plan.nodes)} and no NODE_RANK: every node becomes node 0"
+        yield fail("static_rendezvous_has_node_ranks", message, plan.where, fix="NODE_RANK=0 (1, 2, ... on the others)")
+
+
+def address_is_given(plan: Plan) -> Iterable[Finding]:
+    """Without MASTER_ADDR every node waits for the others on its own 127.0.0.1."""
+    if plan.spans_nodes and plan.master_address is None and "kubernetes" not in plan.wraps:
+        message = f"NNODES={firm(plan.nodes)} and no MASTER_ADDR: every node waits for the others on 127.0.0.1"
+        yield fail("master_address_is_given", message, plan.where, fix="MASTER_ADDR=<address of rank 0's node>")
+
+
+def torchrun_is_forced(plan: Plan) -> Iterable[Finding]:
+    """On nodes with one GPU llamafactory-cli starts no torchrun by itself, and every node trains alone."""
+    is_forced = value_of(plan.environment.get("FORCE_TORCHRUN")) not in (None, "", "0", "false")
+    unknown = "FORCE_TORCHRUN" in plan.environment and value_of(plan.environment["FORCE_TORCHRUN"]) is None
+    if plan.spans_nodes and not is_forced and not unknown and plan.setting("by") in ("llamafactory-cli", "lmf"):
+        message = f"NNODES={firm(plan.nodes)} without FORCE_TORCHRUN: on a node with one GPU no torchrun is started"
+        yield warn("torchrun_is_forced", message, plan.where, fix="FORCE_TORCHRUN=1")
 
 
 LLAMAFACTORY = Launcher(
     name="llamafactory",
     spelling=Spelling(rank="NODE_RANK", nodes="NNODES"),
     has_agent=True,
-    programs=("llamafactory-cli", "lmf"),
+    programs=("llamafactory-cli", "lmf", *(f"swift {word}" for word in SWIFT), *(f"megatron {word}" for word in SWIFT)),
     read=read,
-    rules=(node_rank_is_read,),
+    rules=(node_rank_is_read, address_is_given, torchrun_is_forced),
     started_as="torchrun",
 )

@@ -20,6 +20,8 @@ def address_is_an_address(plan: Plan) -> Iterable[Finding]:
     if not isinstance(address, Sourced):
         return
     reason = wrong_with(address.value)
+    if not address.value.strip() and address.origin == "environment":
+        return  # ${MASTER_ADDR:-}: whoever starts the script is to set it
     if reason and (plan.may_span_nodes or plan.is_by_hand):
         fix = f"{plan.launcher.spelling.address}: <address of rank 0's node, as `ip -4 addr` prints it there>"
         if "@" in address.value:

@@ -125,6 +125,8 @@ def variables_are_exported(plan: Plan) -> Iterable[Finding]:
     """A variable that is set and not exported stays in the shell: python never sees it."""
     if not plan.is_by_hand and plan.launcher is not SRUN:
         return
+    if "RANK" not in plan.environment and "RANK" not in plan.unexported:
+        return  # the script's own arithmetic, for another command than this one
     reads = {value_of(argument) or "" for argument in plan.arguments}
     for name in NEEDED:
         value = plan.unexported.get(name)

@@ -8,7 +8,7 @@ from preflight.errors import UsageError
 from preflight.launch.write import write_files
 from tests.launch.nodes import cluster
 from tests.launch.plans import launch, launches, values
-from tests.launch.samples import failed
+from tests.launch.samples import failed, rules
 
 LINE = "NNODES=2 NODE_RANK={} NPROC_PER_NODE=8 MASTER_ADDR=n1 MASTER_PORT=29511 llamafactory-cli train x.yaml\n"
 
@@ -31,7 +31,7 @@ def test_nodes_and_ranks_come_from_variables():
 def test_without_variables_it_is_one_node():
     """By its own defaults, told as such; how many processes there are is not told."""
     found = launch("llamafactory-cli train x.yaml\n")
-    assert (found["nodes"]["value"], found["nodes"]["origin"], found["node_rank"]["value"]) == (1, "tool", 0)
+    assert (found["nodes"]["value"], found["nodes"]["origin"], "node_rank" in found) == (1, "tool", False)
     assert "processes_per_node" not in values(found)
 
 
@@ -51,3 +51,27 @@ def test_no_files_are_written_for_it():
     """Its settings stand in a file of the user's own."""
     with pytest.raises(UsageError, match="--launcher llamafactory"):
         write_files("llamafactory", cluster(), folder="/x")
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("NNODES=2 MASTER_ADDR=a FORCE_TORCHRUN=1 llamafactory-cli train x.yaml", "static_rendezvous_has_node_ranks"),
+        ("NNODES=2 NODE_RANK=0 FORCE_TORCHRUN=1 llamafactory-cli train x.yaml", "master_address_is_given"),
+        ("NNODES=2 NODE_RANK=0 MASTER_ADDR=a llamafactory-cli train x.yaml", "torchrun_is_forced"),
+        ("NNODES=2 MASTER_ADDR=a NPROC_PER_NODE=8 swift sft --model m", "static_rendezvous_has_node_ranks"),
+    ],
+)
+def test_what_a_node_of_several_needs(text, rule):
+    """Its number, the address of rank 0, and torchrun where it has one GPU; ms-swift reads the same variables."""
+    assert rules({"n.sh": text + "\n"}) == [rule]
+
+
+def test_one_node_needs_nothing():
+    """Neither a number nor an address."""
+    for text in (
+        "llamafactory-cli train x.yaml",
+        "NPROC_PER_NODE=8 swift sft --model m",
+        "FORCE_TORCHRUN=1 lmf train x",
+    ):
+        assert rules({"n.sh": text + "\n"}) == []
