@@ -21,6 +21,7 @@ ORDER = (
     ("facts", "ledger"),
     ("tables",),
     ("launch", "session"),
+    ("diagnose",),
     ("report", "options"),
     ("jobs",),
     ("measure",),
@@ -42,6 +43,13 @@ INSIDE = {
         ("cluster", "versions"),
         ("decode",),
         ("view",),
+    ),
+    "diagnose": (
+        ("cause", "prefix", "read"),
+        ("causes", "index", "found"),
+        ("facts", "tracebacks"),
+        ("gather",),
+        ("verdict",),
     ),
     "launch": (
         ("field", "job", "launcher", "layout"),

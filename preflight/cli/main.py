@@ -14,7 +14,6 @@ from preflight import __version__
 from preflight.errors import PreflightError, UsageError
 from preflight.ledger.findings import EXIT_USAGE
 
-LATER = ("diagnose",)
 GATES = ("reach", "names", "network", "software", "mesh")
 DESCRIPTION = "Will my multi-node PyTorch job start on these nodes, will it be fast, and if not, which node and why?"
 EXIT_CODES = (
@@ -47,8 +46,6 @@ def run(argv: Sequence[str]) -> int:
 
 def _code(argv: list[str]) -> int:
     try:
-        if argv and argv[0] in LATER:
-            raise UsageError(f"{argv[0]}: not supported (see preflight --help)")
         try:
             words = _parser(argv).parse_args(argv)
         except SystemExit as ended:  # help, a version or a usage error: all is said, but not yet written
@@ -103,6 +100,11 @@ def _words_of_report(parser: argparse.ArgumentParser, verb: str) -> None:
 def _words_of_explain(parser: argparse.ArgumentParser, verb: str) -> None:
     del verb
     parser.add_argument("check", nargs="?", metavar="CHECK", help="The id of a check, or a part of it.")
+
+
+def _words_of_diagnose(parser: argparse.ArgumentParser, verb: str) -> None:
+    parser.add_argument("logs", nargs="*", metavar="LOG", help="What the job printed: files, gzip and zstd too, or -.")
+    _add_options(parser, verb)
 
 
 def _add_verbosity(parser: argparse.ArgumentParser) -> None:
@@ -202,6 +204,14 @@ def _explain(words: argparse.Namespace) -> int:
     return explain(words.check or "")
 
 
+def _diagnose(words: argparse.Namespace) -> int:
+    from preflight.cli.diagnose import diagnose_logs
+
+    if not words.logs:
+        raise UsageError("diagnose: wanted LOG, the files that the job printed to, or - for the standard input")
+    return diagnose_logs(words.logs, words.json or "")
+
+
 def _command() -> tuple[str, ...]:
     return ("preflight", *sys.argv[1:])
 
@@ -222,5 +232,6 @@ VERBS = {
     "facts": Verb("Show what each node is, as a table or as JSON.", _add_options, _facts),
     "launch": Verb("Check launch files, or write correct ones.", _words_of_launch, _launch),
     "report": Verb("Show a finished run again; of two runs, show what changed.", _words_of_report, _report),
+    "diagnose": Verb("Say what broke a job, by the logs it left.", _words_of_diagnose, _diagnose),
     "explain": Verb("Show what a check asks, why it matters, and how to fix it.", _words_of_explain, _explain),
 }

@@ -36,7 +36,7 @@ TRAIN = frozenset({"run", "train"})
 MESH = frozenset({"run", "bench"})
 CHECKS = frozenset({"run", "bench", "train"})
 FACTS = CHECKS | {"facts"}
-JSON = FACTS | {"launch check", "report"}
+JSON = FACTS | {"launch check", "report", "diagnose"}
 JOB = CHECKS | {"launch check", "launch write"}
 NODES = JOB | {"facts"}
 

@@ -44,13 +44,11 @@ def test_help_imports_nothing_heavy(words):
 
 
 def test_help_names_every_verb_and_the_exit_codes(capsys):
-    """And no verb that does not work yet."""
+    """On one page, before any other."""
     assert main.run(["--help"]) == 0
     text = capsys.readouterr().out
     for verb in main.VERBS:
         assert f"\n    {verb} " in text
-    for verb in main.LATER:
-        assert f"\n    {verb} " not in text
     assert "Exit codes: 0 pass or warn, 1 fail" in text
 
 
@@ -98,13 +96,6 @@ def test_the_version_is_told(capsys):
     """On one line, as other programs do."""
     assert main.run(["--version"]) == 0
     assert capsys.readouterr().out == f"preflight {__version__}\n"
-
-
-@pytest.mark.parametrize("verb", main.LATER)
-def test_a_verb_that_does_not_work_yet_is_not_supported(verb, capsys):
-    """In those words, with whatever stands behind it."""
-    assert main.run([verb, "check", "--hosts", "x"]) == 4
-    assert f"preflight: {verb}: not supported" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

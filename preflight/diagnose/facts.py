@@ -1,0 +1,188 @@
+"""What do lines say of the job itself: ranks, nodes, interfaces, versions, collectives?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from re import Match
+
+from preflight.diagnose.found import Hang, Job
+from preflight.diagnose.prefix import Said
+
+MOST_RANKS = 1 << 16
+# The name of each is the method of Facts that takes it.
+PATTERNS = (
+    ("communicator", r"comm \S+ rank (\d+) nranks (\d+)"),
+    ("bootstrap", r"bootstrap ?: using (?:\[0\])?([^\s:]+):([0-9a-f.:]+)"),
+    ("adapters", r"net/(\w+) ?: using (.*)"),
+    ("network", r"using network (\S.*)"),
+    ("channel", r"channel \d+(?:/\d+)? : .* via (\S+)"),
+    ("ring", r"ring \d+(?:/\d+)? : .* via (\S+)"),
+    ("nccl", r"nccl version (\d[\w.+-]*)"),
+    ("torch", r"pytorch version\S* .*?(\d+\.\d[\w.+]*)"),
+    ("world", r"\bworld[_ ]size['\x22]?\s*[=:]\s*(\d+)\b"),
+    ("processes", r"starting with (\d+) processes"),
+    ("timeout", r"worknccl\((?:seqnum=(\d+), )?optype=(\w+)(?:, numelin=(\d+))?"),
+    ("progress", r"last enqueued (?:nccl )?work: (-?\d+), last completed (?:nccl )?work: (-?\d+)"),
+    ("joined", r"(\d+)/(\d+) clients joined"),
+    ("host", r"^\s*host +: (\S+)"),
+    ("rank", r"^\s*rank +: (\d+) \(local_rank: \d+\)"),
+    ("exit", r"^\s*exitcode +: (-?\d+)"),
+    ("behind", r"\branks? ([\d, ]+) failed to pass monitoredbarrier"),
+)
+
+
+@dataclass
+class Facts:
+    """What was said so far."""
+
+    sizes: Counter[int] = field(default_factory=Counter)
+    node_of: dict[int, str] = field(default_factory=dict)
+    heard: set[int] = field(default_factory=set)
+    interfaces: dict[str, dict[str, None]] = field(default_factory=dict)
+    networks: dict[str, None] = field(default_factory=dict)
+    transports: Counter[str] = field(default_factory=Counter)
+    versions: dict[str, dict[str, None]] = field(default_factory=dict)
+    exits: dict[int, str] = field(default_factory=dict)
+    timeouts: dict[int, tuple[int, str, int]] = field(default_factory=dict)
+    enqueued: dict[int, int] = field(default_factory=dict)
+    late: set[int] = field(default_factory=set)
+    _table: dict[str, str] = field(default_factory=dict)
+
+    def take(self, name: str, found: Match[str], line: Said) -> None:
+        """A line that one of the patterns fits."""
+        takers: dict[str, Callable[[Match[str], Said], None]] = {
+            "communicator": self._communicator,
+            "bootstrap": self._bootstrap,
+            "adapters": self._adapters,
+            "timeout": self._timeout,
+            "progress": self._progress,
+            "host": self._host,
+            "rank": self._rank,
+            "exit": self._exit,
+            "behind": self._behind,
+        }
+        if name in takers:
+            takers[name](found, line)
+        elif name in {"channel", "ring"}:
+            self.transports[found[1].upper()] += 1
+        elif name == "network":
+            _add(self.networks, found[1].strip())
+        elif name in {"nccl", "torch"}:
+            _add(self.versions.setdefault(name, {}), found[1])
+        else:
+            size = int(found[2] if name == "joined" else found[1])
+            if 0 < size <= MOST_RANKS:
+                self.sizes[size] += 1
+
+    def hear(self, line: Said) -> None:
+        """A line of a rank, whatever it says."""
+        if 0 <= line.rank < MOST_RANKS:
+            self.heard.add(line.rank)
+            if line.node:
+                self.node_of.setdefault(line.rank, line.node)
+
+    def _communicator(self, found: Match[str], line: Said) -> None:
+        rank, size = int(found[1]), int(found[2])
+        if 0 < size <= MOST_RANKS and rank < size:
+            self.sizes[size] += 1
+            if line.node and size >= max(self.sizes):  # ranks of smaller groups are numbered anew
+                self.node_of[rank] = line.node
+                self.heard.add(rank)
+
+    def _bootstrap(self, found: Match[str], line: Said) -> None:
+        _add(self.interfaces.setdefault(line.node, {}), f"{found[1]}:{found[2].rstrip(':')}")
+
+    def _adapters(self, found: Match[str], line: Said) -> None:
+        del line
+        _add(self.networks, found[1])
+
+    def _timeout(self, found: Match[str], line: Said) -> None:
+        if 0 <= line.rank < MOST_RANKS:
+            self.timeouts.setdefault(line.rank, (int(found[1] or -1), found[2].upper(), int(found[3] or -1)))
+
+    def _progress(self, found: Match[str], line: Said) -> None:
+        if 0 <= line.rank < MOST_RANKS:
+            self.enqueued[line.rank] = int(found[1])
+
+    def _host(self, found: Match[str], line: Said) -> None:
+        del line
+        self._table = {"host": found[1]}
+
+    def _rank(self, found: Match[str], line: Said) -> None:
+        del line
+        self._table["rank"] = found[1]
+        if "host" in self._table and int(found[1]) < MOST_RANKS:
+            self.node_of[int(found[1])] = self._table["host"]
+
+    def _exit(self, found: Match[str], line: Said) -> None:
+        del line
+        if "rank" in self._table and int(self._table["rank"]) < MOST_RANKS:
+            self.exits[int(self._table["rank"])] = found[1]
+
+    def _behind(self, found: Match[str], line: Said) -> None:
+        del line
+        self.late |= {int(word) for word in found[1].replace(",", " ").split()[:1024]}
+
+    @property
+    def world_size(self) -> int:
+        """The largest number of ranks that any line speaks of; groups are smaller."""
+        return max(self.sizes, default=0)
+
+    def job(self) -> Job:
+        """The job as far as its lines tell."""
+        size = self.world_size
+        silent: tuple[int, ...] = ()
+        if size and self.heard and len(self.heard & set(range(size))) * 2 > size:
+            silent = tuple(sorted(set(range(size)) - self.heard))
+        return Job(
+            world_size=size,
+            node_of=dict(sorted(self.node_of.items())),
+            silent=silent,
+            interfaces={node: tuple(names) for node, names in sorted(self.interfaces.items())},
+            networks=tuple(self.networks),
+            transports=tuple(name for name, _ in self.transports.most_common(6)),
+            versions={name: tuple(values) for name, values in self.versions.items()},
+            exits=self.exits,
+            hang=self.hang(),
+        )
+
+    def hang(self) -> Hang | None:
+        """The collective in which most ranks waited, and who was not there; None where no watchdog spoke."""
+        if not self.timeouts:
+            return None
+        counted = Counter(self.timeouts.values())
+        (sequence, operation, elements), _ = counted.most_common(1)[0]
+        waiting = {rank for rank, call in self.timeouts.items() if call[0] == sequence}
+        missing = {rank for rank, last in self.enqueued.items() if 0 <= last < sequence}
+        size = self.world_size
+        if size and len(waiting) * 2 >= size:
+            missing |= set(range(size)) - set(self.timeouts) - waiting
+        missing |= self.late
+        return Hang(
+            sequence,
+            operation,
+            elements,
+            tuple(sorted(waiting - missing)),
+            tuple(sorted(missing)),
+            self._mismatch(sequence),
+        )
+
+    def _mismatch(self, sequence: int) -> str:
+        """What ranks that are at the same number of the sequence do not agree on."""
+        calls = {rank: call for rank, call in self.timeouts.items() if call[0] == sequence and sequence >= 0}
+        kinds: dict[str, list[int]] = {}
+        for rank, (_, operation, elements) in sorted(calls.items()):
+            shown = (
+                operation if operation in {"BROADCAST", "SEND", "RECV", "COALESCED"} else f"{operation} of {elements}"
+            )
+            kinds.setdefault(shown, []).append(rank)
+        if len(kinds) < 2:
+            return ""
+        return "; ".join(f"{kind} on rank {', '.join(map(str, ranks[:8]))}" for kind, ranks in kinds.items())
+
+
+def _add(names: dict[str, None], name: str, *, most: int = 32) -> None:
+    if len(names) < most:
+        names[name[:200]] = None

@@ -1,0 +1,92 @@
+"""What was found in the logs: evidence, causes, and the job as it can be rebuilt from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from preflight.diagnose.cause import Cause
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A line, where it stands, and who printed it. ``rank`` is -1 and ``seconds`` negative where that is not known."""
+
+    file: str
+    line: int
+    text: str
+    rank: int = -1
+    node: str = ""
+    seconds: float = -1.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A cause with the lines that speak of it. ``survived`` tells that the training went on after the last of them."""
+
+    cause: Cause
+    evidence: tuple[Evidence, ...]
+    count: int
+    ranks: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()
+    survived: bool = False
+    detail: str = ""
+
+    @property
+    def where(self) -> str:
+        """The ranks and nodes that the lines are of, as words; "" where no line says so."""
+        ranks = ", ".join(map(str, self.ranks[:8])) + (
+            f" and {len(self.ranks) - 8} more" if len(self.ranks) > 8 else ""
+        )
+        nodes = ", ".join(self.nodes[:4]) + (f" and {len(self.nodes) - 4} more" if len(self.nodes) > 4 else "")
+        words = [f"rank{'s' * (len(self.ranks) != 1)} {ranks}"] if self.ranks else []
+        return " on ".join([*words, nodes] if nodes else words)
+
+
+@dataclass(frozen=True)
+class Hang:
+    """The collective that ranks waited in. ``missing`` are those that had not come to it."""
+
+    sequence: int
+    operation: str
+    elements: int
+    waiting: tuple[int, ...]
+    missing: tuple[int, ...]
+    mismatch: str = ""  # what the ranks did not agree on
+
+
+@dataclass(frozen=True)
+class Job:
+    """The run as its logs show it; empty where they do not say."""
+
+    world_size: int = 0
+    node_of: dict[int, str] = field(default_factory=dict)
+    silent: tuple[int, ...] = ()  # ranks of the world that no line is of
+    interfaces: dict[str, tuple[str, ...]] = field(default_factory=dict)  # node -> name:address
+    networks: tuple[str, ...] = ()
+    transports: tuple[str, ...] = ()
+    versions: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    exits: dict[int, str] = field(default_factory=dict)
+    hang: Hang | None = None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the logs say: ``causes``, the first to look at in front, what followed from it, what else was seen."""
+
+    files: tuple[str, ...]
+    lines: int
+    job: Job
+    causes: tuple[Finding, ...] = ()
+    consequences: tuple[Finding, ...] = ()
+    notes: tuple[Finding, ...] = ()
+    collect: tuple[str, ...] = ()  # what to gather next, where no cause is known
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a cause was found, and not only what follows from one."""
+        return bool(self.causes)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether anything in the logs speaks of a failure."""
+        return bool(self.causes or self.consequences)

@@ -1,0 +1,171 @@
+"""How does a stream of lines become causes and facts, in one pass and in constant memory?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+
+from preflight.diagnose.cause import Cause
+from preflight.diagnose.causes import CAUSES
+from preflight.diagnose.facts import PATTERNS, Facts
+from preflight.diagnose.found import Evidence, Finding
+from preflight.diagnose.index import WORDS, Index
+from preflight.diagnose.prefix import said
+from preflight.diagnose.tracebacks import Tracebacks
+
+LONGEST_LINE = 4096  # bytes of a line that are looked at
+EVIDENCE = 3
+MOST_WHO = 4096
+WENT_ON = 5  # lines of progress after which a failure was survived
+PROGRESS = frozenset((b"loss", b"iteration", b"epoch"))
+TRACEBACK = b"traceback"
+PYTHON_WARNINGS = frozenset(
+    (b"userwarning", b"futurewarning", b"deprecationwarning", b"runtimewarning", b"resourcewarning")
+)
+
+
+@cache
+def causes_index() -> Index[Cause]:
+    """The known causes by their words."""
+    return Index((pattern, cause) for cause in CAUSES for pattern in cause.patterns)
+
+
+@cache
+def facts_index() -> Index[str]:
+    """What says something of the job, by its words."""
+    return Index((pattern, name) for name, pattern in PATTERNS)
+
+
+@dataclass
+class Seen:
+    """The lines of one cause so far."""
+
+    cause: Cause
+    order: int
+    count: int = 0
+    evidence: list[Evidence] = field(default_factory=list)
+    ranks: set[int] = field(default_factory=set)
+    nodes: set[str] = field(default_factory=set)
+    progress: dict[str, int] = field(default_factory=dict)  # file -> lines of progress before the last of it
+
+
+@dataclass
+class Gatherer:
+    """Takes the lines of all files, one after the other."""
+
+    facts: Facts = field(default_factory=Facts)
+    tracebacks: Tracebacks = field(default_factory=Tracebacks)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    known: set[tuple[str, int]] = field(default_factory=set)  # places of lines that a cause explains
+    progress: dict[str, int] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    lines: int = 0
+    seconds: float = -1.0  # the last time that was named in this file
+
+    def read(self, name: str, lines: Iterable[tuple[int, bytes]]) -> None:
+        """Every line of a file; this loop sees all bytes of gigabytes, so it does little."""
+        self.files.append(name)
+        self.seconds = -1.0
+        wanted = causes_index().words | facts_index().words | {TRACEBACK}
+        is_idle, is_no_progress, open_tracebacks = wanted.isdisjoint, PROGRESS.isdisjoint, self.tracebacks.open
+        progress, number, count = 0, 0, 0
+        table = WORDS
+        for number, line in lines:
+            count += 1
+            words = line.translate(table).split()
+            if is_idle(words):
+                if not is_no_progress(words):
+                    progress += 1
+                    self.progress[name] = progress
+                if not open_tracebacks:
+                    continue
+            if not self._look(name, number, line[:LONGEST_LINE], words) and not is_no_progress(words):
+                progress += 1
+                self.progress[name] = progress
+        self.lines += count
+        self.tracebacks.open.clear()
+
+    def _look(self, name: str, number: int, raw: bytes, words: list[bytes]) -> bool:
+        """Whether the line speaks of a cause."""
+        text = raw.decode("utf-8", "backslashreplace")
+        lowered = text.lower()
+        found = (
+            []
+            if _is_python_warning(words)
+            else [
+                (cause, match)
+                for cause, match in causes_index().matches(words, lowered)
+                if not _is_excused(cause, lowered)
+            ]
+        )
+        facts = list(facts_index().matches(words, lowered))
+        is_traceback = TRACEBACK in words and "most recent call last" in lowered
+        if not (found or facts or is_traceback or self.tracebacks.open):
+            return False
+        line = said(text, file=name)
+        self.facts.hear(line)
+        if line.seconds >= 0:
+            self.seconds = line.seconds
+        evidence = Evidence(name, number, line.text.strip()[:500], line.rank, line.node, self.seconds)
+        for fact, match in facts:
+            self.facts.take(fact, match, line)
+        for cause, _ in found:
+            self._add(cause, evidence)
+        if found and len(self.known) < 10_000:
+            self.known.add((name, number))
+        stream = f"{line.rank}/{line.node}"
+        if is_traceback:
+            self.tracebacks.begin(stream)
+        elif stream in self.tracebacks.open:
+            self.tracebacks.take(stream, line, evidence)
+        return bool(found)
+
+    def _add(self, cause: Cause, evidence: Evidence) -> None:
+        seen = self.seen.get(cause.name)
+        if seen is None:
+            seen = self.seen[cause.name] = Seen(cause, len(self.seen))
+        if seen.evidence and seen.evidence[-1].line == evidence.line and seen.evidence[-1].file == evidence.file:
+            return
+        seen.count += 1
+        is_new = evidence.rank not in seen.ranks or not seen.evidence
+        if len(seen.evidence) < EVIDENCE and (is_new or not any(evidence.text == one.text for one in seen.evidence)):
+            seen.evidence.append(evidence)
+        if evidence.rank >= 0 and len(seen.ranks) < MOST_WHO:
+            seen.ranks.add(evidence.rank)
+        if evidence.node and len(seen.nodes) < MOST_WHO:
+            seen.nodes.add(evidence.node)
+        seen.progress[evidence.file] = self.progress.get(evidence.file, 0)
+
+    def findings(self) -> list[Finding]:
+        """Every cause with its lines, the first first: by time where all lines have one, else as they were read."""
+        rows = sorted(self.seen.values(), key=lambda seen: seen.order)
+        times = [seen.evidence[0].seconds for seen in rows]
+        if rows and min(times) >= 0:
+            rows.sort(key=lambda seen: seen.evidence[0].seconds)
+        return [
+            Finding(
+                seen.cause,
+                tuple(seen.evidence),
+                seen.count,
+                tuple(sorted(seen.ranks)),
+                tuple(sorted(seen.nodes)),
+                survived=all(self.progress.get(file, 0) - before >= WENT_ON for file, before in seen.progress.items()),
+            )
+            for seen in rows
+        ]
+
+
+def _is_python_warning(words: list[bytes]) -> bool:
+    """Whether a library warns its programmer: nothing has failed yet."""
+    return not PYTHON_WARNINGS.isdisjoint(words)
+
+
+def _is_excused(cause: Cause, lowered: str) -> bool:
+    return any(pattern.search(lowered) for pattern in _unless(cause.unless))
+
+
+@cache
+def _unless(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(pattern) for pattern in patterns)

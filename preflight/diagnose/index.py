@@ -1,0 +1,36 @@
+"""Which patterns can a line match at all? Looked up by the words that it has, so that gigabytes take seconds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from preflight.diagnose.cause import key_word
+
+Row = TypeVar("Row")
+# Letters in lower case; everything else separates words.
+WORDS = bytes(code | 0x20 if 0x41 <= code <= 0x5A else code if 0x61 <= code <= 0x7A else 0x20 for code in range(256))
+
+
+def words_of(line: bytes) -> list[bytes]:
+    """The words of a line in lower case, letters only."""
+    return line.translate(WORDS).split()
+
+
+class Index(Generic[Row]):
+    """Rows by a word that each of their patterns needs."""
+
+    def __init__(self, rows: Iterable[tuple[str, Row]]) -> None:
+        self._rows: dict[bytes, list[tuple[re.Pattern[str], Row]]] = {}
+        for pattern, row in rows:
+            self._rows.setdefault(key_word(pattern).encode(), []).append((re.compile(pattern), row))
+        self.words = frozenset(self._rows)
+
+    def matches(self, words: Iterable[bytes], lowered: str) -> Iterator[tuple[Row, re.Match[str]]]:
+        """Every row with a pattern that the line matches, each pattern once."""
+        for word in self.words.intersection(words):
+            for pattern, row in self._rows[word]:
+                found = pattern.search(lowered)
+                if found:
+                    yield row, found

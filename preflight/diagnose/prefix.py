@@ -1,0 +1,109 @@
+"""Who printed a line, and when? Launchers and loggers say so in front of it, several at once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+MONTHS = {
+    name: number
+    for number, name in enumerate(
+        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1
+    )
+}
+# In front of a line, in any order; each gives what it knows.
+PREFIXES = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"\[rank\s?(?P<rank>\d+)\](?::| (?=\s*\S)) ?",  # torch, torchrun's own loggers
+        r"\[default(?P<local>\d+)\]:",  # torchrun --tee
+        r"\[\d+,(?P<rank>\d+)\]<std(?:out|err|diag)>:\s?",  # mpirun --tag-output
+        r"(?P<rank>\d{1,5}): (?!\d+:)",  # srun --label
+        r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s*",  # kubectl logs --prefix
+        r"std(?:out|err): ?",  # accelerate test
+        r"\((?P<who>[\w. :-]+?) pid=\d+(?:, ip=(?P<node>[\w.:-]+))?\) ?",  # Ray, vLLM
+        r"(?P<node>[A-Za-z][\w.-]*?)\s*(?:\||>>)\s+",  # docker compose, some collectors
+        r"\[?(?P<time>\d{4}[-/]\d\d[-/]\d\d[ T_]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:Z|[+-]\d\d:?\d\d)?\]?[,:]?\s*",
+        r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<node>[\w.-]+) (?=kernel|\w+\[\d+\]:|systemd|slurmd)",
+        r"\[(?P<time>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d \d{4})\]\s*",  # dmesg -T
+        r"\[?(?P<glog>[IWEF]\d{3,4} \d\d:\d\d:\d\d(?:\.\d+)?)\s+",  # glog: torch's native code
+        r"\[(?P<ticks>\s*\d+\.\d{6})\]\s*",  # dmesg
+        r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[:\s]\s*",
+        r"(?P<node>[A-Za-z][\w.-]*\d[\w.-]*): (?=\S)",  # pdsh, and DeepSpeed through it
+    )
+)
+NCCL = re.compile(r"(?:^|\s)(?P<node>[A-Za-z0-9][\w.-]*):(?P<pid>\d+):\d+ \[(?P<gpu>-?\d+)\]")
+SAYS_RANK = re.compile(r"\[(?:PG [^\]]*?)?\brank[ :]\s?(\d+)\]|\brank (\d+)\b|\brank[=:]\s?(\d+)\b", re.IGNORECASE)
+TIME = re.compile(
+    r"(?:\d{4}[-/](?P<month>\d\d)[-/](?P<day>\d\d)|(?P<name>[A-Z][a-z]{2}) +(?P<date>\d{1,2})"
+    r"|[IWEF](?P<glog>\d{3,4}))[ T_]+(?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d+))?"
+)
+OF_FILE = re.compile(r"rank[_-]?(\d+)|/(\d+)/std(?:out|err)\.log$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Said:
+    """A line without what stands in front of it. ``rank`` is -1, ``seconds`` negative where the line does not say.
+
+    ``seconds`` count from the beginning of a year, so that lines of one run compare, whatever wrote them.
+    """
+
+    text: str
+    rank: int = -1
+    node: str = ""
+    pid: str = ""
+    seconds: float = -1.0
+
+
+def seconds_of(text: str) -> float:
+    """The time that a text names, in seconds from the beginning of its year; -1 where it names none."""
+    found = TIME.search(text)
+    if found is None:
+        return -1.0
+    if found["glog"]:
+        month, day = int(found["glog"][:-2]), int(found["glog"][-2:])
+    elif found["name"]:
+        month, day = MONTHS.get(found["name"].lower(), 0), int(found["date"])
+    else:
+        month, day = int(found["month"]), int(found["day"])
+    fraction = float(f"0.{found['f'] or 0}")
+    return (month * 31 + day) * 86400 + int(found["h"]) * 3600 + int(found["m"]) * 60 + int(found["s"]) + fraction
+
+
+def said(line: str, *, file: str = "") -> Said:
+    """Who says what: the line without its prefixes, ANSI codes and the file's own rank considered."""
+    text = ANSI.sub("", line) if "\x1b" in line else line
+    rank, node, seconds = -1, "", -1.0
+    text = text.rstrip()
+    for _ in range(8):
+        for prefix in PREFIXES:
+            found = prefix.match(text)
+            if found is None or found.end() == 0:
+                continue
+            groups = found.groupdict()
+            if groups.get("rank") and rank < 0:
+                rank = int(groups["rank"])
+            node = node or groups.get("node") or ""
+            when = groups.get("time") or groups.get("glog")
+            if when and seconds < 0:
+                seconds = seconds_of(when)
+            text = text[found.end() :]
+            break
+        else:
+            break
+    pid = ""
+    nccl = NCCL.search(line) if "NCCL" in line else None
+    if nccl:
+        node, pid = nccl["node"], nccl["pid"]
+    if rank < 0:
+        of_file = OF_FILE.search(file)
+        if of_file:
+            rank = int(of_file[1] or of_file[2])
+    if rank < 0:
+        spoken = SAYS_RANK.search(text)
+        if spoken:
+            rank = int(next(group for group in spoken.groups() if group is not None))
+    if seconds < 0:
+        seconds = seconds_of(line[:200])
+    return Said(text, rank, node, pid, seconds)

@@ -1,0 +1,95 @@
+"""How do logs come in: plain, packed, from a pipe, of any size, line by line?"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import shutil
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from preflight.errors import UsageError
+
+BLOCK_BYTES = 1 << 20
+LONGEST_LINE = 1 << 16  # of a longer one the beginning and the end are read
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+def lines_of(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The number of each line and its text; what a progress bar wrote over itself comes piece by piece."""
+    number, rest = 0, b""
+    while True:
+        block = stream.read(BLOCK_BYTES)
+        if not block:
+            break
+        pieces = (rest + block).split(b"\n")
+        rest = pieces.pop()
+        if len(rest) > 2 * LONGEST_LINE:
+            rest = rest[:LONGEST_LINE] + rest[-LONGEST_LINE:]
+        for piece in pieces:
+            number += 1
+            if b"\r" in piece or len(piece) > LONGEST_LINE:
+                yield from ((number, part) for part in _parts(piece))
+            else:
+                yield number, piece
+    if rest:
+        yield from ((number + 1, part) for part in _parts(rest))
+
+
+def _parts(piece: bytes) -> Iterable[bytes]:
+    for part in piece.split(b"\r"):
+        if part:
+            half = LONGEST_LINE // 2
+            yield part if len(part) <= LONGEST_LINE else part[:half] + b" " + part[-half:]
+
+
+@contextmanager
+def opened(name: str) -> Iterator[IO[bytes]]:
+    """A log as a stream of bytes: ``-`` is the standard input, gzip and zstd are unpacked.
+
+    Raises UsageError where it cannot be read.
+    """
+    if name == "-":
+        yield from _unpacked(name, io.BufferedReader(sys.stdin.buffer))  # type: ignore[arg-type]
+        return
+    try:
+        stream = open(name, "rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be read: {error.strerror}") from None
+    with stream:
+        yield from _unpacked(name, stream)
+
+
+def _unpacked(name: str, stream: io.BufferedReader) -> Iterator[IO[bytes]]:
+    try:
+        head = stream.peek(4)[:4]
+        if head.startswith(GZIP):
+            with gzip.open(stream) as unpacked:
+                yield unpacked  # type: ignore[misc]  # reads bytes
+        elif head == ZSTD:
+            yield from _zstd(name)
+        else:
+            yield stream
+    except (OSError, EOFError, zlib.error) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise UsageError(f"{name}: cannot be read: {error}") from None
+
+
+def _zstd(name: str) -> Iterator[IO[bytes]]:
+    """Through the program zstd, which every distribution has."""
+    program = shutil.which("zstd")
+    if program is None:
+        raise UsageError(f"{name}: is packed with zstd, and the program zstd is not installed here")
+    if name == "-":
+        raise UsageError("-: is packed with zstd; unpack it first: `zstd -dc LOG | preflight diagnose -`")
+    with subprocess.Popen([program, "-dcq", "--", name], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout
+        finally:
+            process.kill()

@@ -1,0 +1,91 @@
+"""Which exceptions of Python do the logs hold, of which rank, from which line of the program?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from preflight.diagnose.found import Evidence
+from preflight.diagnose.prefix import Said
+
+LONGEST = 400  # lines of one traceback
+MOST = 200
+FRAME = re.compile(r'\s*File "([^"]{1,300})", line (\d+)(?:, in (\S+))?')
+RAISED = re.compile(r"((?:\w+\.)*[A-Z]\w*)(?:: ?(.*))?$")
+# How others' failures look, and how a program ends on purpose.
+OF_OTHERS = frozenset(
+    [
+        "ChildFailedError",
+        "SystemExit",
+        "KeyboardInterrupt",
+        "CalledProcessError",
+        "DistBackendError",
+        "DistNetworkError",
+        "DistStoreError",
+        "ProcessRaisedException",
+        "ProcessExitedException",
+        "RayTaskError",
+        "EngineDeadError",
+        "BrokenPipeError",
+        "SignalException",
+        "StopIteration",
+        "GeneratorExit",
+        "TimeoutExpired",
+        "DistError",
+        "CancelledError",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception as a traceback ends with it; ``at`` is the innermost frame of the program's own, else of all."""
+
+    kind: str
+    message: str
+    at: str
+    evidence: Evidence
+
+
+@dataclass
+class Open:
+    """A traceback that is being printed."""
+
+    own: str = ""
+    last: str = ""
+    lines: int = 0
+
+
+@dataclass
+class Tracebacks:
+    """Tracebacks of many ranks, printed at the same time."""
+
+    open: dict[str, Open] = field(default_factory=dict)
+    raised: list[Raised] = field(default_factory=list)
+
+    def begin(self, stream: str) -> None:
+        """``Traceback (most recent call last):`` was printed."""
+        if len(self.open) < 4096:
+            self.open[stream] = Open()
+
+    def take(self, stream: str, line: Said, evidence: Evidence) -> Raised | None:
+        """A line of a stream with an open traceback; gives the exception when it is the last."""
+        traceback = self.open[stream]
+        traceback.lines += 1
+        frame = FRAME.match(line.text)
+        if frame:
+            traceback.last = f"{frame[1]}:{frame[2]}"
+            if "site-packages" not in frame[1] and "dist-packages" not in frame[1] and "/lib/python" not in frame[1]:
+                traceback.own = traceback.last
+            return None
+        found = RAISED.match(line.text) if traceback.last and not line.text[:1].isspace() else None
+        if found is None:
+            if traceback.lines > LONGEST:
+                del self.open[stream]
+            return None
+        del self.open[stream]
+        at = traceback.own or traceback.last
+        raised = Raised(found[1].rpartition(".")[2], (found[2] or "").strip()[:300], at, evidence)
+        if len(self.raised) < MOST:
+            self.raised.append(raised)
+        return raised

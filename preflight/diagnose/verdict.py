@@ -1,0 +1,162 @@
+"""Which of the causes that were found is the first, and which only followed from it?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from preflight.diagnose.cause import Cause, Kind
+from preflight.diagnose.causes import CAUSES
+from preflight.diagnose.facts import Facts
+from preflight.diagnose.found import Diagnosis, Evidence, Finding, Hang, Job
+from preflight.diagnose.gather import Gatherer
+from preflight.diagnose.tracebacks import OF_OTHERS, Raised
+
+STRONG = 5  # a weight from which a cause explains others of its kind
+COLLECT = (
+    "the output of every rank and node from its first line (torchrun --tee 3 --log-dir DIR), not only rank 0's",
+    "NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment of the next run",
+    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1: the flight recorder's dumps name the missing rank",
+    "the kernel log of every node from that hour (`dmesg -T`, `journalctl -k`): Xid, OOM kills, links",
+    "while it hangs: `preflight diagnose --hosts HOSTS --match train.py`",
+)
+BY_NAME = {cause.name: cause for cause in CAUSES}
+
+
+def conclude(gathered: Gatherer) -> Diagnosis:
+    """The diagnosis of everything that was gathered."""
+    job = gathered.facts.job()
+    findings = [*gathered.findings(), *_derived(gathered.facts, job)]
+    raised = _unknown_exception(gathered)
+    if raised is not None:
+        findings.append(raised)
+    graded = [(_grade(finding), finding) for finding in findings]
+    best = max((grade for grade, _ in graded), default=Kind.NOTE)
+    causes: tuple[Finding, ...] = ()
+    if best >= Kind.SUSPICION:
+        first = _first([finding for grade, finding in graded if grade == best])
+        causes = (_with_detail(first, job), *_beside(first, [f for grade, f in graded if grade == best]))
+    consequences = [f for grade, f in graded if grade > Kind.NOTE and f not in causes and not _is_same(f, causes)]
+    consequences.sort(key=lambda f: (-_grade(f), -f.cause.weight))
+    return Diagnosis(
+        files=tuple(gathered.files),
+        lines=gathered.lines,
+        job=job,
+        causes=causes,
+        consequences=tuple(_with_detail(f, job) for f in consequences),
+        notes=tuple(f for grade, f in graded if grade == Kind.NOTE),
+        collect=COLLECT if consequences and not causes else (),
+    )
+
+
+def _grade(finding: Finding) -> int:
+    """The kind that a finding counts as: one that the training survived counts for one less."""
+    if finding.survived:
+        return max(Kind.NOTE, finding.cause.kind - 2)
+    return finding.cause.kind
+
+
+def _first(findings: list[Finding]) -> Finding:
+    """The one that explains the others: of those that weigh much the first in time, else of all."""
+    heaviest = max(finding.cause.weight for finding in findings)
+    if heaviest >= STRONG:
+        findings = [finding for finding in findings if finding.cause.weight >= STRONG]
+    hardware = [finding for finding in findings if finding.cause.weight >= STRONG + 3]
+    chosen = hardware or findings
+    if heaviest >= STRONG:
+        return chosen[0]
+    return max(chosen, key=lambda finding: finding.cause.weight)
+
+
+def _beside(first: Finding, findings: list[Finding]) -> tuple[Finding, ...]:
+    """At most two more of the same grade that stand on other lines and weigh as much: both may be true."""
+    places = {(one.file, one.line) for one in first.evidence}
+    others = [
+        finding
+        for finding in findings
+        if finding is not first
+        and finding.cause.kind == Kind.CAUSE
+        and finding.cause.weight >= max(STRONG, first.cause.weight)
+        and not places & {(one.file, one.line) for one in finding.evidence}
+    ]
+    return tuple(others[:2])
+
+
+def _is_same(finding: Finding, causes: tuple[Finding, ...]) -> bool:
+    """Whether a finding stands on no line but those of the causes: the same words, read less exactly."""
+    places = {(one.file, one.line) for cause in causes for one in cause.evidence}
+    return finding.count <= len(finding.evidence) and {(one.file, one.line) for one in finding.evidence} <= places
+
+
+def _unknown_exception(gathered: Gatherer) -> Finding | None:
+    """The first exception that no cause of the table explains, as a finding of its own."""
+    own = [
+        raised
+        for raised in gathered.tracebacks.raised
+        if raised.kind not in OF_OTHERS and (raised.evidence.file, raised.evidence.line) not in gathered.known
+    ]
+    if not own:
+        return None
+    first = own[0]
+    same = [raised for raised in own if raised.kind == first.kind]
+    return Finding(
+        _exception(first),
+        tuple(raised.evidence for raised in same[:3]),
+        len(same),
+        tuple(sorted({raised.evidence.rank for raised in same if raised.evidence.rank >= 0})),
+        tuple(sorted({raised.evidence.node for raised in same if raised.evidence.node})),
+    )
+
+
+def _exception(raised: Raised) -> Cause:
+    said = f": {raised.message}" if raised.message else ""
+    return Cause(
+        name="program-error",
+        meaning=f"the program itself failed: {raised.kind}{said}" + (f" (at {raised.at})" if raised.at else ""),
+        patterns=(),
+        fix="no table of known causes has this exception: read the lines above it; while no other cause is named it is"
+        " a matter of the program or its versions, not of the network",
+        source="Python",
+        kind=Kind.SUSPICION,
+        weight=3,
+    )
+
+
+def _derived(facts: Facts, job: Job) -> list[Finding]:
+    """What no single line says: calls that do not match, versions that differ."""
+    found = []
+    hang = job.hang
+    if hang is not None and hang.mismatch:
+        detail = f"at number {hang.sequence} of the sequence: {hang.mismatch}"
+        found.append(_made("nccl-mismatched-call", detail))
+    nccl = job.versions.get("nccl", ())
+    if len(nccl) > 1 and (hang is not None or facts.exits):
+        found.append(_made("nccl-version-mismatch", f"NCCL {' and '.join(nccl)} in one run"))
+    return found
+
+
+def _made(name: str, detail: str) -> Finding:
+    return Finding(BY_NAME[name], (Evidence("(all files)", 0, detail),), 1, detail=detail)
+
+
+def _with_detail(finding: Finding, job: Job) -> Finding:
+    """What the job as a whole adds: for a collective, who was missing from it."""
+    if finding.cause.name in {"collective-timeout", "monitored-barrier", "heartbeat-timeout"} and job.hang is not None:
+        return replace(finding, detail=hang_text(job.hang))
+    return finding
+
+
+def hang_text(hang: Hang) -> str:
+    """The collective that hung, in words."""
+    number = f" (number {hang.sequence})" if hang.sequence >= 0 else ""
+    elements = f" of {hang.elements} elements" if hang.elements >= 0 else ""
+    words = f"{hang.operation}{elements}{number}: {_ranks(hang.waiting)} waited"
+    if hang.mismatch:
+        return f"{words}; {hang.mismatch}"
+    if hang.missing:
+        return f"{words} for {_ranks(hang.missing)}, which had not come to it"
+    return f"{words}, and none of them is known to be missing: the network or a GPU may have lost it"
+
+
+def _ranks(ranks: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, ranks[:16])) + (f" and {len(ranks) - 16} more" if len(ranks) > 16 else "")
+    return f"rank{'s' * (len(ranks) != 1)} {shown}" if ranks else "ranks"

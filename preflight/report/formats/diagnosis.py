@@ -1,0 +1,179 @@
+"""How does a diagnosis read: the cause, its evidence, what to do, and what followed from it?"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from preflight.diagnose.cause import CONFIDENCE
+from preflight.diagnose.found import Diagnosis, Evidence, Finding, Job
+from preflight.diagnose.verdict import hang_text
+from preflight.hosts import fold
+from preflight.report.printable import printable
+
+WIDTH = 118
+LONGEST = 240
+MOST_FOLDED = 8
+
+
+def diagnosis_text(diagnosis: Diagnosis) -> str:
+    """The diagnosis as a page of text, the first cause on top."""
+    parts = [_headline(diagnosis)]
+    for number, finding in enumerate(diagnosis.causes):
+        parts.append("\n".join(_cause_lines(finding, title="cause" if number == 0 else "also")))
+    if diagnosis.consequences:
+        parts.append("\n".join(_folded(diagnosis)))
+    if diagnosis.notes:
+        parts.append("\n".join(["also seen, and often harmless:", *map(_one_line, diagnosis.notes[:MOST_FOLDED])]))
+    job = list(_job_lines(diagnosis.job))
+    if job:
+        parts.append("\n".join(["the job:", *(f"  {line}" for line in job)]))
+    if diagnosis.collect and diagnosis.has_failed:
+        parts.append("\n".join(["to find out more:", *(f"  - {line}" for line in diagnosis.collect)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _headline(diagnosis: Diagnosis) -> str:
+    read = f"{len(diagnosis.files)} file{'s' * (len(diagnosis.files) != 1)}, {diagnosis.lines:,} lines"
+    if diagnosis.causes:
+        first = diagnosis.causes[0]
+        where = f" ({printable(first.where)})" if first.where else ""
+        return f"{printable(first.cause.meaning)}{where}   [{read}]"
+    if diagnosis.consequences:
+        return f"cause: unknown. The lines tell only what followed from it.   [{read}]"
+    return f"no failure found in these lines   [{read}]"
+
+
+def _cause_lines(finding: Finding, *, title: str) -> Iterator[str]:
+    cause = finding.cause
+    lines = f"{finding.count} line{'s' * (finding.count != 1)}"
+    yield f"{title}: {cause.name}, confidence {CONFIDENCE[cause.kind]}, {lines}"
+    yield from _wrapped("means", cause.meaning)
+    if finding.detail:
+        yield from _wrapped("here", finding.detail)
+    for evidence in finding.evidence:
+        yield f"  {_place(evidence)}: {_cut(evidence.text)}"
+    yield from _wrapped("fix", cause.fix)
+    if cause.check:
+        yield f"  check  {cause.check} (`preflight explain {cause.check}`)"
+    if cause.source:
+        yield f"  source {printable(cause.source)}"
+
+
+def _wrapped(title: str, text: str) -> list[str]:
+    lines = textwrap.wrap(printable(text), WIDTH - 9, break_long_words=False) or [""]
+    return [f"  {title:6} {lines[0]}", *(f"         {line}" for line in lines[1:])]
+
+
+def _folded(diagnosis: Diagnosis) -> Iterator[str]:
+    yield "followed from it:" if diagnosis.causes else "what is known:"
+    for finding in diagnosis.consequences[:MOST_FOLDED]:
+        yield _one_line(finding)
+        if finding.detail:
+            yield f"      {printable(finding.detail)}"
+    if len(diagnosis.consequences) > MOST_FOLDED:
+        yield f"  and {len(diagnosis.consequences) - MOST_FOLDED} more"
+
+
+def _one_line(finding: Finding) -> str:
+    where = f" on {printable(finding.where)}" if finding.where else ""
+    lines = f"{finding.count} line{'s' * (finding.count != 1)}"
+    first = finding.evidence[0]
+    return f"  - {finding.cause.name}{where}, {lines}, first {_place(first)}: {_cut(first.text, 120)}"
+
+
+def _place(evidence: Evidence) -> str:
+    return f"{printable(evidence.file)}:{evidence.line}" if evidence.line else printable(evidence.file)
+
+
+def _cut(text: str, most: int = LONGEST) -> str:
+    shown = printable(text)
+    return shown if len(shown) <= most else f"{shown[: most - 3]}..."
+
+
+def _job_lines(job: Job) -> Iterator[str]:
+    nodes = list(dict.fromkeys(job.node_of.values()))
+    if job.world_size:
+        on = f" on {len(nodes)} node{'s' * (len(nodes) != 1)}: {_cut(_fold(nodes))}" if nodes else ""
+        yield f"{job.world_size} ranks{on}"
+    if job.silent:
+        yield f"no line is of rank {', '.join(map(str, job.silent[:16]))}{' and more' * (len(job.silent) > 16)}"
+    if job.interfaces:
+        shown = [f"{node or 'a node'} {', '.join(names)}" for node, names in list(job.interfaces.items())[:8]]
+        yield f"interfaces: {_cut('; '.join(shown))}{' ...' * (len(job.interfaces) > 8)}"
+    if job.networks or job.transports:
+        yield f"network: {_cut(', '.join([*job.networks, *job.transports]))}"
+    for name, values in job.versions.items():
+        yield f"{name} {_cut(', '.join(values))}"
+    if job.exits:
+        yield f"exit codes: {_cut(', '.join(f'rank {rank}: {code}' for rank, code in sorted(job.exits.items())[:16]))}"
+    if job.hang is not None:
+        yield f"hung in {_cut(hang_text(job.hang), 400)}"
+
+
+def _fold(names: list[str]) -> str:
+    return fold(names) if all(name.replace("-", "").replace(".", "").isalnum() for name in names) else ", ".join(names)
+
+
+def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
+    """The diagnosis for programs, as JSON has it."""
+    job = diagnosis.job
+    return {
+        "known": diagnosis.is_known,
+        "failed": diagnosis.has_failed,
+        "files": [printable(name) for name in diagnosis.files],
+        "lines": diagnosis.lines,
+        "causes": [_finding_document(finding) for finding in diagnosis.causes],
+        "consequences": [_finding_document(finding) for finding in diagnosis.consequences],
+        "notes": [_finding_document(finding) for finding in diagnosis.notes],
+        "collect": list(diagnosis.collect) if diagnosis.has_failed else [],
+        "job": {
+            "world_size": job.world_size or None,
+            "nodes": {str(rank): printable(node) for rank, node in job.node_of.items()},
+            "silent_ranks": list(job.silent),
+            "interfaces": {
+                printable(node): [printable(name) for name in names] for node, names in job.interfaces.items()
+            },
+            "networks": [printable(name) for name in job.networks],
+            "transports": [printable(name) for name in job.transports],
+            "versions": {name: [printable(value) for value in values] for name, values in job.versions.items()},
+            "exit_codes": {str(rank): code for rank, code in job.exits.items()},
+            "hang": None
+            if job.hang is None
+            else {
+                "sequence": job.hang.sequence,
+                "operation": printable(job.hang.operation),
+                "elements": job.hang.elements,
+                "waiting": list(job.hang.waiting),
+                "missing": list(job.hang.missing),
+                "mismatch": printable(job.hang.mismatch),
+            },
+        },
+    }
+
+
+def _finding_document(finding: Finding) -> dict[str, Any]:
+    cause = finding.cause
+    return {
+        "name": cause.name,
+        "meaning": printable(cause.meaning),
+        "confidence": CONFIDENCE[cause.kind],
+        "detail": printable(finding.detail),
+        "fix": printable(cause.fix),
+        "check": cause.check,
+        "source": printable(cause.source),
+        "lines": finding.count,
+        "ranks": list(finding.ranks),
+        "nodes": [printable(node) for node in finding.nodes],
+        "evidence": [
+            {
+                "file": printable(one.file),
+                "line": one.line,
+                "text": printable(one.text),
+                "rank": one.rank if one.rank >= 0 else None,
+                "node": printable(one.node),
+            }
+            for one in finding.evidence
+        ],
+    }

@@ -1,0 +1,33 @@
+"""Do lines of files lead to the cause that they speak of?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.causes.lines import found
+
+LINES = (
+    ("OSError: [Errno 28] No space left on device: '/ckpt/step9'", "disk-full"),
+    ("OSError: [Errno 122] Disk quota exceeded", "disk-full"),
+    ("PermissionError: [Errno 13] Permission denied: '/data/x'", "permission-denied"),
+    ("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.jsonl'", "file-missing"),
+    ("FileNotFoundError: [Errno 2] No such file or directory: '/d/index-cache/ab_doc_idx.npy'", "shared-index-race"),
+    (
+        "size mismatch for lm_head.weight: copying a param with shape torch.Size([5, 4]) from checkpoint, the shape in current model is torch.Size([6, 4]).",
+        "checkpoint-shapes",
+    ),
+    (
+        "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory",
+        "checkpoint-corrupt",
+    ),
+    ("safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge", "checkpoint-corrupt"),
+    ("OSError: Can't load tokenizer for 'my/model'.", "tokenizer"),
+    ("huggingface_hub.errors.GatedRepoError: 401 Client Error.", "model-not-found"),
+    ("datasets.exceptions.DatasetGenerationError: An error occurred while generating the dataset", "dataset-broken"),
+)
+
+
+@pytest.mark.parametrize(("line", "cause"), LINES)
+def test_a_line_leads_to_its_cause(line, cause):
+    """Alone, as it stands in the log of one rank."""
+    assert found(line) == cause

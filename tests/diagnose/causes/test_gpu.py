@@ -1,0 +1,50 @@
+"""Do lines of GPUs and CUDA lead to the cause that they speak of?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.causes.lines import found
+
+LINES = (
+    (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB",
+        "gpu-out-of-memory",
+    ),
+    ("kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=812, GPU has fallen off the bus.", "gpu-fell-off-the-bus"),
+    ("NVRM: Xid (PCI:0000:9b:00): 48, pid='<unknown>', name=<unknown>, DBE (double bit error)", "gpu-memory-error"),
+    ("NVRM: Xid (PCI:0000:9b:00): 94, pid=99, Contained: SM", "gpu-memory-error"),
+    ("NVRM: Xid (PCI:0000:18:00): 74, NVLink: fatal error detected on link 4", "nvlink-error"),
+    (
+        "NVRM: Xid (PCI:0000:18:00): 119, pid=2310, Timeout after 6s of waiting for RPC response from GPU0 GSP!",
+        "gpu-firmware-error",
+    ),
+    ("RuntimeError: CUDA error: an illegal memory access was encountered", "gpu-kernel-fault"),
+    ("RuntimeError: CUDA error: device-side assert triggered", "device-side-assert"),
+    ("RuntimeError: CUDA error: invalid device ordinal", "invalid-device-ordinal"),
+    ("RuntimeError: No CUDA GPUs are available", "no-gpu-visible"),
+    ("ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!", "no-gpu-visible"),
+    ("CUDA error: CUDA driver version is insufficient for CUDA runtime version", "driver-too-old"),
+    ("Failed to initialize NVML: Driver/library version mismatch", "driver-library-mismatch"),
+    (
+        "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
+        "fabric-manager",
+    ),
+    ("RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable", "gpu-busy"),
+    ("RuntimeError: CUDA error: no kernel image is available for execution on the device", "no-kernel-image"),
+    ("RuntimeError: CUDA error: unspecified launch failure", "cuda-launch-failure"),
+    (
+        "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method",
+        "cuda-fork",
+    ),
+    (
+        "RuntimeError: The detected CUDA version (12.4) mismatches the version that was used to compile PyTorch (11.8).",
+        "cuda-version-mismatch",
+    ),
+)
+
+
+@pytest.mark.parametrize(("line", "cause"), LINES)
+def test_a_line_leads_to_its_cause(line, cause):
+    """Alone, as it stands in the log of one rank."""
+    assert found(line) == cause

@@ -1,0 +1,28 @@
+"""Do lines of the kernel lead to the cause that they speak of?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.causes.lines import found
+
+LINES = (
+    ("May  7 10:11:12 n3 kernel: mlx5_core 0000:17:00.0 ib0: NIC Link is Down", "link-down"),
+    ("May  7 10:11:12 n3 kernel: mlx5_core 0000:17:00.0: health compromised - reached miss count", "nic-driver-error"),
+    ("kernel: mce: [Hardware Error]: Machine check events logged", "machine-check"),
+    ("kernel: pcieport 0000:16:02.0: AER: Uncorrected (Fatal) error received", "pcie-error"),
+    ("kernel: INFO: task python:4242 blocked for more than 120 seconds.", "task-blocked"),
+    ("kernel: nfs: server store1 not responding, still trying", "nfs-not-responding"),
+    ("OSError: [Errno 116] Stale file handle: '/home/u/run'", "nfs-not-responding"),
+    ("kernel: blk_update_request: I/O error, dev sdb, sector 2048", "disk-error"),
+    ("kernel: nf_conntrack: table full, dropping packet", "conntrack-full"),
+    ("systemd[1]: Reached target Shutdown.", "node-rebooted"),
+    ("[ERROR] [tid 9] detected NVSwitch fatal error 20034 on fid 0", "fabricmanager-fatal"),
+    ("[ERROR] [tid 9] detected NVSwitch non-fatal error 12028 on fid 0", "nvswitch-nonfatal"),
+)
+
+
+@pytest.mark.parametrize(("line", "cause"), LINES)
+def test_a_line_leads_to_its_cause(line, cause):
+    """Alone, as it stands in the log of one rank."""
+    assert found(line) == cause

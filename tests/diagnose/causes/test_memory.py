@@ -1,0 +1,46 @@
+"""Do lines of memory and killed processes lead to the cause that they speak of?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.causes.lines import found
+
+LINES = (
+    ("[Tue May  7 10:11:12 2024] Out of memory: Killed process 4242 (python) total-vm:1kB", "oom-killed"),
+    (
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. Some of the step tasks have been OOM Killed.",
+        "oom-killed",
+    ),
+    ("  exitcode  : -9 (pid: 911)", "killed-by-signal-9"),
+    (
+        "[launch.py:321:sigkill_handler] ['/usr/bin/python', 'train.py'] exits with return code = -9",
+        "killed-by-signal-9",
+    ),
+    ("OSError: [Errno 12] Cannot allocate memory", "cannot-allocate-memory"),
+    (
+        "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.",
+        "shared-memory-full",
+    ),
+    (
+        "n1:7:9 [0] include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device",
+        "shared-memory-full",
+    ),
+    ("RuntimeError: DataLoader worker (pid(s) 17, 18) exited unexpectedly", "loader-worker-died"),
+    (
+        "n1:5:8 [0] misc/ibvwrap.cc:300 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory",
+        "memlock-limit",
+    ),
+    ("OSError: [Errno 24] Too many open files: '/data/part-7'", "too-many-open-files"),
+    ("RuntimeError: can't start new thread", "too-many-processes"),
+    ("Signal 11 (SIGSEGV) received by PID 99", "segmentation-fault"),
+    ("pt_main_thread[1]: segfault at 7f ip 0 sp 0 error 4 in libnccl.so.2[7f+d3000]", "nccl-segfault"),
+    ("  exitcode  : -7 (pid: 12)", "bus-error"),
+    ("Fatal Python error: Illegal instruction", "illegal-instruction"),
+)
+
+
+@pytest.mark.parametrize(("line", "cause"), LINES)
+def test_a_line_leads_to_its_cause(line, cause):
+    """Alone, as it stands in the log of one rank."""
+    assert found(line) == cause

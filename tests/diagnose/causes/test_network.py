@@ -1,0 +1,51 @@
+"""Do lines of sockets and names lead to the cause that they speak of?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.causes.lines import found
+
+LINES = (
+    (
+        "RuntimeError: [enforce fail at gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to find address for: eth7",
+        "interface-not-found",
+    ),
+    ("n1:9:9 [0] NCCL WARN Bootstrap : no socket interface found", "interface-not-found"),
+    (
+        "n1:9:19 [0] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to 172.17.0.3<41234> failed : Software caused connection abort",
+        "wrong-interface",
+    ),
+    (
+        "RuntimeError: [/gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:41234: Connection refused",
+        "loopback-address",
+    ),
+    (
+        "[W socket.cpp:601] [c10d] The IPv4 network addresses of (head-0, 29500) cannot be retrieved (gai error: -2 - Name or service not known).",
+        "name-not-resolved",
+    ),
+    ("OSError: [Errno 113] No route to host", "no-route"),
+    (
+        "[E socket.cpp:922] [c10d] The client socket has timed out after 60s while trying to connect to (10.0.0.9, 29500).",
+        "connect-timed-out",
+    ),
+    ("ConnectionRefusedError: [Errno 111] Connection refused", "connection-refused"),
+    (
+        "The server socket has failed to listen on any local network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
+        "port-in-use",
+    ),
+    ("OSError: [Errno 99] Cannot assign requested address", "cannot-assign-address"),
+    ("The server socket has failed to bind to [::]:98 (errno: 13 - Permission denied).", "privileged-port"),
+    (
+        "n1:1:2 [0] misc/socket.cc:484 NCCL WARN socketFinalizeAccept: wrong magic 74656d2f20544547 != 7970663b906d70b9",
+        "foreign-connection",
+    ),
+    ("RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.3]:2222", "connection-reset"),
+    ("OSError: We couldn't connect to 'https://huggingface.co' to load the files", "download-failed"),
+)
+
+
+@pytest.mark.parametrize(("line", "cause"), LINES)
+def test_a_line_leads_to_its_cause(line, cause):
+    """Alone, as it stands in the log of one rank."""
+    assert found(line) == cause

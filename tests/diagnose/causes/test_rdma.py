@@ -1,0 +1,37 @@
+"""Do lines of InfiniBand, RoCE and EFA lead to the cause that they speak of?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.causes.lines import found
+
+LINES = (
+    ("n1:1:2 [0] transport/net_ib.cc:148 NCCL WARN NET/IB : Unable to open device mlx5_0", "rdma-device-not-opened"),
+    (
+        "n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.3<5551> with status=12 opcode=0 len=0 vendor err 129 (Recv)",
+        "rdma-transport-retry",
+    ),
+    (
+        "n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.3<5551> with error 12, opcode 0, len 0, vendor err 129",
+        "rdma-transport-retry",
+    ),
+    (
+        "NCCL WARN NET/IB : Got completion from peer 10.0.0.3<5551> with status=5 opcode=0 len=0 vendor err 244",
+        "rdma-flushed",
+    ),
+    (
+        "NCCL WARN NET/IB : Got completion from peer 10.0.0.3<5551> with status=10 opcode=1 len=0 vendor err 136",
+        "rdma-remote-access",
+    ),
+    ("misc/ibvwrap.cc:187 NCCL WARN Call to ibv_modify_qp failed with error Network is unreachable", "rdma-gid"),
+    ("misc/ibvwrap.cc:280 NCCL WARN Call to ibv_create_qp failed", "rdma-queue-pair"),
+    ("NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available", "efa-no-provider"),
+    ("Error 4126: Unresponsive receiver (reachable by EFA device but handshake failed)", "efa-security-group"),
+)
+
+
+@pytest.mark.parametrize(("line", "cause"), LINES)
+def test_a_line_leads_to_its_cause(line, cause):
+    """Alone, as it stands in the log of one rank."""
+    assert found(line) == cause

@@ -1,0 +1,31 @@
+"""Do lines of the rendezvous lead to the cause that they speak of?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.causes.lines import found
+
+LINES = (
+    (
+        "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 1/2 clients joined.",
+        "not-all-joined",
+    ),
+    (
+        "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has failed. See inner exception for details.",
+        "rendezvous-connection",
+    ),
+    ("torch.distributed.elastic.rendezvous.api.RendezvousClosedError", "rendezvous-closed"),
+    (
+        "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable MASTER_ADDR expected, but not set",
+        "variable-missing",
+    ),
+    ("/bin/dash: 1: scontrol: not found", "master-not-a-member"),
+    ("RuntimeError: rank 3 already exists in the group", "same-rank-twice"),
+)
+
+
+@pytest.mark.parametrize(("line", "cause"), LINES)
+def test_a_line_leads_to_its_cause(line, cause):
+    """Alone, as it stands in the log of one rank."""
+    assert found(line) == cause

@@ -1,0 +1,28 @@
+"""Do lines of schedulers lead to the cause that they speak of?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.causes.lines import found
+
+LINES = (
+    ("slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2024-04-20T09:09:37 DUE TO TIME LIMIT ***", "time-limit"),
+    ("slurmstepd: error: *** JOB 77 ON n1 CANCELLED AT 2024-04-20T09:09:37 DUE TO PREEMPTION ***", "preempted"),
+    (
+        "slurmstepd: error: *** JOB 77 ON n1 CANCELLED AT 2024-04-20T09:09:37 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
+        "node-fail",
+    ),
+    ("slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2024-04-20T09:09:37 ***", "cancelled"),
+    ("sbatch: error: Batch job submission failed: Requested node configuration is not available", "slurm-refused"),
+    ("Warning  Evicted  12m  kubelet  The node was low on resource: memory.", "pod-evicted"),
+    ("Warning  FailedScheduling  0/8 nodes are available: 8 Insufficient nvidia.com/gpu.", "pod-unschedulable"),
+    ("Warning  Failed  kubelet  Error: ImagePullBackOff", "image-pull"),
+    ("nvidia-container-cli: initialization error: load library failed", "container-start"),
+)
+
+
+@pytest.mark.parametrize(("line", "cause"), LINES)
+def test_a_line_leads_to_its_cause(line, cause):
+    """Alone, as it stands in the log of one rank."""
+    assert found(line) == cause

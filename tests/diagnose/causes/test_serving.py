@@ -1,0 +1,28 @@
+"""Do lines of Ray and vLLM lead to the cause that they speak of?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.causes.lines import found
+
+LINES = (
+    ("ValueError: Current node has no GPU available. current_node_resource={'CPU': 9.0}", "ray-placement"),
+    (
+        "The node with node id: ada3 and address: 10.0.0.4 has been marked dead because the detector has missed too many heartbeats from it.",
+        "ray-node-dead",
+    ),
+    ("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.", "ray-worker-died"),
+    ("ConnectionError: Could not find any running Ray instance.", "ray-cannot-connect"),
+    (
+        "ValueError: The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in KV cache (20000).",
+        "vllm-context-too-long",
+    ),
+    ("ValueError: Model architectures ['FooForCausalLM'] are not supported for now.", "unsupported-model"),
+)
+
+
+@pytest.mark.parametrize(("line", "cause"), LINES)
+def test_a_line_leads_to_its_cause(line, cause):
+    """Alone, as it stands in the log of one rank."""
+    assert found(line) == cause

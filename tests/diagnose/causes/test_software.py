@@ -1,0 +1,23 @@
+"""Do lines of installations lead to the cause that they speak of?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.causes.lines import found
+
+LINES = (
+    ("ModuleNotFoundError: No module named 'flash_attn'", "module-missing"),
+    ("ImportError: cannot import name 'LlamaFlashAttention2' from 'transformers.models.llama'", "import-failed"),
+    ("ImportError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.34' not found", "library-missing"),
+    ("ImportError: libcusparse.so.12: cannot open shared object file: No such file or directory", "library-missing"),
+    ("RuntimeError: Error building extension 'fused_adam'", "compile-failed"),
+    ("RuntimeError: Version mismatch: The cluster was started with:", "version-differs-between-nodes"),
+    ("OMP: Error #15: Initializing libiomp5.so, but found libomp.so already initialized.", "omp-conflict"),
+)
+
+
+@pytest.mark.parametrize(("line", "cause"), LINES)
+def test_a_line_leads_to_its_cause(line, cause):
+    """Alone, as it stands in the log of one rank."""
+    assert found(line) == cause

@@ -1,0 +1,33 @@
+"""Do lines of the training lead to the cause that they speak of?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.causes.lines import found
+
+LINES = (
+    (
+        "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
+        "loss-scale-minimum",
+    ),
+    ("RuntimeError: Function 'MulBackward0' returned nan values in its 0th output.", "nan"),
+    (
+        "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!",
+        "wrong-device",
+    ),
+    ("RuntimeError: expected scalar type Half but found Float", "wrong-dtype"),
+    ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 16x2)", "wrong-shape"),
+    ("RuntimeError: Trying to backward through the graph a second time", "backward-twice"),
+    ("AttributeError: Can't pickle local object 'f.<locals>.g'", "pickling"),
+    (
+        "lightning.fabric.utilities.exceptions.MisconfigurationException: no supported gpu backend",
+        "trainer-misconfigured",
+    ),
+)
+
+
+@pytest.mark.parametrize(("line", "cause"), LINES)
+def test_a_line_leads_to_its_cause(line, cause):
+    """Alone, as it stands in the log of one rank."""
+    assert found(line) == cause

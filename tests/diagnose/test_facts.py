@@ -1,0 +1,66 @@
+"""Is the job rebuilt from what its lines say?"""
+
+from __future__ import annotations
+
+from preflight.diagnose import diagnose
+
+INIT = """\
+n1:10:20 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>
+n2:11:21 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.2<0>
+NCCL version 2.21.5+cuda12.4
+n1:10:20 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:10.0.0.1<0>
+n1:10:20 [0] NCCL INFO Using network IB
+n1:10:20 [0] NCCL INFO comm 0x55 rank 0 nranks 2 cudaDev 0 busId 10 - Init COMPLETE
+n2:11:21 [0] NCCL INFO ncclCommInitRank comm 0x77 rank 1 nranks 2 cudaDev 0 nvmlDev 0 busId 10 - Init COMPLETE
+n1:10:20 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA
+"""
+WATCHDOG = (
+    "[rank{0}]:[E508 20:04:34.5 ProcessGroupNCCL.cpp:607] [Rank {0}] Watchdog caught collective operation timeout:"
+    " WorkNCCL(SeqNum={1}, OpType={2}, NumelIn={3}, NumelOut={3}, Timeout(ms)=600000) ran for 600060 milliseconds"
+)
+ENQUEUED = (
+    "[rank{0}]:[E508 20:04:34.6 x.cpp:1] [PG 0 Rank {0}] last enqueued NCCL work: {1}, last completed NCCL work: {2}."
+)
+
+
+def test_ranks_nodes_interfaces_and_transport_are_read():
+    """Of NCCL's own lines, old form and new."""
+    job = diagnose(INIT.splitlines()).job
+    assert job.world_size == 2
+    assert job.node_of == {0: "n1", 1: "n2"}
+    assert job.interfaces == {"n1": ("eth0:10.0.0.1",), "n2": ("eth0:10.0.0.2",)}
+    assert job.versions == {"nccl": ("2.21.5+cuda12.4",)}
+    assert job.transports == ("NET/IB/0/GDRDMA",)
+
+
+def test_the_rank_that_was_missing_is_named():
+    """It had enqueued less than the others waited for."""
+    lines = [WATCHDOG.format(rank, 9, "ALLREDUCE", 64) for rank in (0, 1, 3)]
+    lines += [ENQUEUED.format(rank, 9, 8) for rank in (0, 1, 3)] + [ENQUEUED.format(2, 8, 8)]
+    hang = diagnose(lines).job.hang
+    assert hang is not None
+    assert (hang.operation, hang.sequence, hang.waiting, hang.missing) == ("ALLREDUCE", 9, (0, 1, 3), (2,))
+
+
+def test_a_rank_that_never_waited_is_missing():
+    """By the size of the world, where most of it waited."""
+    lines = ["world_size=4", *(WATCHDOG.format(rank, 9, "ALLREDUCE", 64) for rank in (0, 1, 2))]
+    hang = diagnose(lines).job.hang
+    assert hang is not None
+    assert hang.missing == (3,)
+
+
+def test_calls_that_do_not_match_are_the_cause():
+    """The same number of the sequence, another operation or size: the program, not the network."""
+    lines = [WATCHDOG.format(0, 9, "ALLREDUCE", 64), WATCHDOG.format(1, 9, "ALLGATHER", 64)]
+    diagnosis = diagnose(lines)
+    assert diagnosis.causes[0].cause.name == "nccl-mismatched-call"
+    assert "ALLGATHER of 64 on rank 1" in diagnosis.causes[0].detail
+
+
+def test_the_elastic_table_gives_exit_codes():
+    """Rank, node and code of each that failed."""
+    table = "[0]:\n  time      : 2024-05-08_20:04:34\n  host      : n7\n  rank      : 5 (local_rank: 1)\n  exitcode  : -9 (pid: 4)"
+    job = diagnose(table.splitlines()).job
+    assert job.exits == {5: "-9"}
+    assert job.node_of == {5: "n7"}

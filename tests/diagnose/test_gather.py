@@ -1,0 +1,42 @@
+"""Are lines counted, quoted and placed, in bounded memory?"""
+
+from __future__ import annotations
+
+from preflight.diagnose import diagnose, diagnose_files
+from preflight.diagnose.gather import EVIDENCE
+
+
+def test_evidence_is_quoted_with_its_place(tmp_path):
+    """File and line as grep has them; no more than a few lines, and all of them counted."""
+    path = tmp_path / "rank_3.log"
+    path.write_text("step 1\n" + "RuntimeError: CUDA error: device-side assert triggered\n" * 50)
+    finding = diagnose_files([str(path)]).causes[0]
+    assert (finding.evidence[0].file, finding.evidence[0].line) == (str(path), 2)
+    assert (finding.count, finding.ranks) == (50, (3,))
+    assert len(finding.evidence) <= EVIDENCE
+
+
+def test_a_warning_of_a_library_to_its_programmer_is_no_failure():
+    """UserWarning and its kin quote errors that did not happen."""
+    assert not diagnose(
+        ["x.py:3: UserWarning: CUDA initialization: out of memory: killed process is possible"]
+    ).has_failed
+
+
+def test_what_the_training_survived_is_no_cause():
+    """Progress after it is the proof."""
+    lines = [
+        "[rank1]: OSError: [Errno 28] No space left on device: '/tmp/cache'",
+        *(f"step {i} loss 2.5" for i in range(9)),
+    ]
+    assert not diagnose(lines).causes
+    assert diagnose(lines[:3]).causes
+
+
+def test_several_files_are_ordered_by_time(tmp_path):
+    """Not by the order in which they were named."""
+    late, early = tmp_path / "a.log", tmp_path / "b.log"
+    late.write_text("2024-05-08 20:09:00 OSError: [Errno 28] No space left on device: '/x'\n")
+    early.write_text("2024-05-08 20:01:00 NVRM: Xid (PCI:0000:9b:00): 48, DBE\n")
+    names = [finding.cause.name for finding in diagnose_files([str(late), str(early)]).causes]
+    assert names[0] == "gpu-memory-error"

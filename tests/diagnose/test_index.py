@@ -1,0 +1,18 @@
+"""Are patterns tried on the lines that have their word, and on no others?"""
+
+from __future__ import annotations
+
+from preflight.diagnose.index import Index, words_of
+
+
+def test_words_are_letters_in_lower_case():
+    """Whatever separates them, and whatever bytes a log holds."""
+    assert words_of(b"NCCL_WARN: Call7to \xff ibv_reg_mr") == [b"nccl", b"warn", b"call", b"to", b"ibv", b"reg", b"mr"]
+
+
+def test_a_row_is_found_by_its_pattern():
+    """Once for each of its patterns that the line matches."""
+    index = Index([(r"connection refused", "refused"), (r"errno 111\]", "refused"), (r"no route to host", "route")])
+    line = "oserror: [errno 111] connection refused"
+    assert [row for row, _ in index.matches(words_of(line.encode()), line)] == ["refused", "refused"]
+    assert index.words.isdisjoint(words_of(b"step 7 loss 2.5"))

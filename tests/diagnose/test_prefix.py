@@ -1,0 +1,52 @@
+"""Who printed a line, by what stands in front of it?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.diagnose.prefix import said, seconds_of
+
+
+@pytest.mark.parametrize(
+    ("line", "rank", "node", "text"),
+    [
+        ("[rank3]: ValueError: x", 3, "", "ValueError: x"),
+        ("[default1]:[rank9]:   File", 9, "", "  File"),
+        ("[1,12]<stderr>:boom", 12, "", "boom"),
+        ("12: boom", 12, "", "boom"),
+        ("node7: boom", -1, "node7", "boom"),
+        ("[pod/job-worker-0/pytorch] boom", -1, "job-worker-0", "boom"),
+        ("(RayTrainWorker pid=77, ip=10.0.0.3) boom", -1, "10.0.0.3", "boom"),
+        ("\x1b[36m(EngineCore_0 pid=7)\x1b[0m boom", -1, "", "boom"),
+        ("2024-05-08 20:04:34,123 ERROR: boom", -1, "", "boom"),
+        ("May  8 20:04:34 gpu3 kernel: NVRM: Xid", -1, "gpu3", "kernel: NVRM: Xid"),
+        ("n1:77:99 [0] NCCL INFO x", -1, "n1", "n1:77:99 [0] NCCL INFO x"),
+        (
+            "[rank1]:[E508 20:04:34.1 ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog",
+            1,
+            "",
+            "ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog",
+        ),
+        ("[PG ID 0 PG GUID 0 Rank 5] timeout", 5, "", "[PG ID 0 PG GUID 0 Rank 5] timeout"),
+    ],
+)
+def test_prefixes_of_launchers_and_loggers_are_read(line, rank, node, text):
+    """Several at once, in any order, colours or not; an indentation behind them stays."""
+    read = said(line)
+    assert (read.rank, read.node, read.text) == (rank, node, text)
+
+
+def test_the_name_of_a_file_tells_its_rank():
+    """torchrun's log folder, and what people name by hand."""
+    assert said("boom", file="logs/attempt_0/3/stderr.log").rank == 3
+    assert said("boom", file="train_rank-12.out").rank == 12
+
+
+def test_times_of_all_forms_compare():
+    """ISO, glog, syslog and dmesg -T name the same second."""
+    same = {
+        seconds_of(text)
+        for text in ("2024-05-08 20:04:34", "E508 20:04:34.0", "May  8 20:04:34 n kernel", "2024/05/08 20:04:34")
+    }
+    assert len(same) == 1
+    assert seconds_of("no time") < 0

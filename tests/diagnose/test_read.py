@@ -1,0 +1,68 @@
+"""Are logs read as they lie there: plain, packed, with progress bars, of any length?"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import shutil
+import subprocess
+
+import pytest
+
+from preflight.diagnose.read import LONGEST_LINE, lines_of, opened
+from preflight.errors import UsageError
+
+TEXT = b"one\ntwo\nthree"
+
+
+def test_lines_are_counted_as_grep_counts_them():
+    """From 1; what a progress bar wrote over stays on its line; the last line needs no end."""
+    assert list(lines_of(io.BytesIO(b"a\r b\rc\nd\n\ne"))) == [
+        (1, b"a"),
+        (1, b" b"),
+        (1, b"c"),
+        (2, b"d"),
+        (3, b""),
+        (4, b"e"),
+    ]
+
+
+def test_an_endless_line_takes_bounded_memory():
+    """Its beginning and its end are kept."""
+    lines = list(lines_of(io.BytesIO(b"A" * (3 << 20) + b" end")))
+    assert len(lines) == 1
+    assert len(lines[0][1]) <= LONGEST_LINE + 1
+    assert lines[0][1].endswith(b" end")
+
+
+def test_packed_logs_are_unpacked(tmp_path):
+    """By what they hold, not by their name."""
+    (tmp_path / "plain").write_bytes(TEXT)
+    (tmp_path / "packed.log").write_bytes(gzip.compress(TEXT))
+    for name in ("plain", "packed.log"):
+        with opened(str(tmp_path / name)) as stream:
+            assert [line for _, line in lines_of(stream)] == [b"one", b"two", b"three"]
+
+
+@pytest.mark.skipif(shutil.which("zstd") is None, reason="the program zstd is not installed")
+def test_zstd_is_unpacked_by_its_program(tmp_path):
+    """As every distribution has it."""
+    (tmp_path / "a").write_bytes(TEXT)
+    subprocess.run(["zstd", "-q", "a"], cwd=tmp_path, check=True)
+    with opened(str(tmp_path / "a.zst")) as stream:
+        assert b"".join(line for _, line in lines_of(stream)) == b"onetwothree"
+
+
+@pytest.mark.parametrize("content", [None, gzip.compress(TEXT * 999)[:40]])
+def test_what_cannot_be_read_is_named(content, tmp_path):
+    """A file that is not there, and one that was cut short."""
+    path = tmp_path / "log.gz"
+    if content is not None:
+        path.write_bytes(content)
+
+    def read() -> None:
+        with opened(str(path)) as stream:
+            list(lines_of(stream))
+
+    with pytest.raises(UsageError, match=r"log\.gz: cannot be read"):
+        read()

@@ -1,0 +1,57 @@
+"""Is the first failure told from what followed from it?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.diagnose import diagnose
+
+OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+RESET = "[rank{0}]: RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.3]:2222"
+WATCHDOG = "[rank{0}]:[E] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=6) ran for 600027 milliseconds"
+KILLED = "May  8 20:04:34 n2 kernel: Out of memory: Killed process 42 (python)"
+XID = "May  8 20:04:34 n2 kernel: NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus."
+TABLE = "  exitcode  : -9 (pid: 42)"
+CHILD = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
+REFUSED = "[rank1]: ConnectionRefusedError: [Errno 111] Connection refused"
+
+
+@pytest.mark.parametrize(
+    ("lines", "first"),
+    [
+        ([RESET.format(0), RESET.format(1), OOM, CHILD], "gpu-out-of-memory"),
+        ([WATCHDOG.format(0), WATCHDOG.format(1), KILLED, TABLE], "oom-killed"),
+        ([TABLE, CHILD], "killed-by-signal-9"),
+        ([OOM, XID], "gpu-fell-off-the-bus"),
+        ([REFUSED, "[rank0]: OSError: [Errno 98] Address already in use"], "port-in-use"),
+        ([REFUSED, RESET.format(0)], "connection-refused"),
+    ],
+)
+def test_the_first_failure_explains_the_others(lines, first):
+    """Whatever the order of the lines: what only tells of another's failure is folded under it."""
+    diagnosis = diagnose(lines)
+    assert diagnosis.causes[0].cause.name == first
+    assert not {finding.cause.name for finding in diagnosis.consequences} & {first}
+
+
+def test_consequences_alone_are_no_cause():
+    """Then the cause is unknown, and what to gather is said."""
+    diagnosis = diagnose([WATCHDOG.format(0), CHILD])
+    assert not diagnosis.is_known
+    assert diagnosis.has_failed
+    assert diagnosis.consequences[0].cause.name == "collective-timeout"
+    assert any("NCCL_DEBUG=INFO" in text for text in diagnosis.collect)
+
+
+def test_a_healthy_log_has_no_cause():
+    """Plug-ins that are not there, retries and notes of NCCL are none."""
+    lines = [
+        "n1:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.",
+        "n1:1:2 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared object file: No such file or directory",
+        "[W socket.cpp:663] [c10d] The client socket has failed to connect to [n1]:29500 (errno: 97 - Address family not supported by protocol).",
+        "step 1 loss 2.5 grad_norm 0.1 error 0",
+        "n1:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1 - Destroy COMPLETE",
+    ]
+    diagnosis = diagnose(lines)
+    assert not diagnosis.has_failed
+    assert not diagnosis.collect
