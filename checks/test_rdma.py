@@ -59,12 +59,12 @@ def test_ports_are_active(cluster):
     """
     faults.needs_rdma(cluster)
     ports = cluster.gather(lambda node: node.hcas())
-    used = {hca.name for hcas in ports.values() for hca in hcas if hca.is_active}
+    used = {hca.name for hcas in ports.values() for hca in hcas if hca.is_up}
     used |= {hca.name for name in ports for hca in cluster[name].hcas_asked_for_in_vain()}
     down: dict[str, list[str]] = {}
     for name, hcas in ports.items():
         # One that waits for a subnet manager has a check of its own.
-        out = [hca for hca in hcas if hca.name in used and not hca.is_active and not hca.is_unmanaged]
+        out = [hca for hca in hcas if hca.name in used and not hca.is_up and not hca.is_unmanaged]
         if out:
             message = ", ".join(f"{hca.name} is {hca.port.state_text()}" for hca in out)
             down.setdefault(message, []).append(name)
@@ -170,7 +170,7 @@ def test_devices_can_be_opened(cluster):
     Fix: give the container /dev/infiniband (`--device=/dev/infiniband`), load ib_uverbs on the nodes named.
     """
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_faults.OPENABLE, faults.ports)
+    faults.judge(cluster, rdma_faults.OPENABLE, faults.ports, kin=faults.link)
 
 
 def test_infiniband_ports_have_a_subnet_manager(cluster):
@@ -180,14 +180,14 @@ def test_infiniband_ports_have_a_subnet_manager(cluster):
     Fix: `sminfo` on the nodes named; start the subnet manager.
     """
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_faults.MANAGED, faults.ports)
+    faults.judge(cluster, rdma_faults.MANAGED, faults.ports, kin=faults.link)
 
 
 def test_active_mtu_is_the_same_on_every_node(cluster):
     """A port has the same active MTU on every node.
 
-    NCCL sets up both ends by their own: with 1024 here and 4096 there, all-reduce hangs or ends with
-    IBV_WC_LOC_LEN_ERR.
+    NCCL means to take the smaller of both. From 2.20 on the receiving end takes its own: with 1024 here and 4096 there,
+    all-reduce hangs or ends with IBV_WC_LOC_LEN_ERR.
     Fix: `ibv_devinfo | grep active_mtu` on the nodes named; correct the MTU of the port, its interface or its switch.
     """
     faults.needs_rdma(cluster)
@@ -224,7 +224,7 @@ def test_ports_are_sound(cluster):
     Fix: `ibstat` and `show_gids` on the nodes named.
     """
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_faults.FRAGILE, faults.active_ports)
+    faults.judge(cluster, rdma_faults.FRAGILE, faults.active_ports, kin=faults.link)
 
 
 @pytest.mark.advisory
@@ -247,6 +247,9 @@ def test_devices_have_the_same_names_on_every_node(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
+    chosen = [node.value("NCCL_IB_HCA") for node in cluster]
+    if all(chosen) and len(set(chosen)) > 1:
+        raise NotApplicable("NCCL_IB_HCA is set for each node by its own")
     cluster.same(lambda node: ", ".join(sorted(hca.name for hca in node.hcas())), "RDMA ports")
 
 
@@ -269,7 +272,7 @@ def test_no_link_went_down_during_the_run(ending):
     Fix: `dmesg -T | grep -i link` on the nodes named; reseat or replace the cable, then the adapter.
     """
     faults.needs_rdma(ending)
-    faults.judge(ending, rdma_faults.FLAPPED, faults.itself)
+    faults.judge(ending, rdma_faults.FLAPPED, _watched, kin=rdma_faults.kin)
 
 
 @pytest.mark.advisory
@@ -280,4 +283,9 @@ def test_no_errors_were_counted_during_the_run(ending):
     Fix: `perfquery` or the files in /sys/class/infiniband/*/ports/*/counters on the nodes named; clean or replace it.
     """
     faults.needs_rdma(ending)
-    faults.judge(ending, rdma_faults.COUNTED, faults.itself)
+    faults.judge(ending, rdma_faults.COUNTED, _watched, kin=rdma_faults.kin)
+
+
+def _watched(node):
+    """The ports without a label: the words name them."""
+    return [("", port) for _, port in rdma_faults.watched(node)]

@@ -123,7 +123,7 @@ def test_the_same_seed_gives_the_same_losses_again(training, settings):
     Fix: test memory and GPU of the nodes named; `CUBLAS_WORKSPACE_CONFIG=:4096:8` where kernels add in any order.
     """
     training.needs_sound_training(settings.training)
-    tolerance = settings.training.replay_tolerance
+    tolerance = training.limits(settings.training).replay_tolerance
     off, worst = training.beyond(lambda rank: rank.replay_error, tolerance=tolerance)
     if off:
         message = f"trained again, the losses of {training.ranks_text(off)} differ by {worst:.3g} (relative)"
@@ -168,7 +168,7 @@ def test_training_resumes_to_the_same_losses(training, settings):
     training.needs_checkpoint()
     training.needs_sound_training(settings.training)
     training.needs_readable_checkpoint()
-    tolerance = settings.training.replay_tolerance
+    tolerance = training.limits(settings.training).replay_tolerance
     off, worst = training.beyond(lambda rank: rank.resume_error, tolerance=tolerance)
     if off:
         message = (
@@ -200,7 +200,7 @@ def test_torchrun_restarts_from_the_checkpoint(training, settings):
     drill = training.drill()
     assert not drill.not_restarted, f"not restarted:  {drill.not_restarted}"
     losses, wanted = drill.restarted_losses, drill.wanted_losses
-    tolerance = settings.training.replay_tolerance
+    tolerance = training.limits(settings.training).replay_tolerance
     same = len(losses) == len(wanted) and all(
         abs(a - b) <= tolerance * abs(b) for a, b in zip(losses, wanted, strict=True)
     )

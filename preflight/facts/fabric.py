@@ -57,6 +57,11 @@ class Hca:
         return any(classify(gid).scope in ("ipv4", "ipv6") for gid in self.port.gids)
 
     @property
+    def is_up(self) -> bool:
+        """Whether the port has its link; EFA's has a layer of its own, which NCCL's own transport leaves out."""
+        return self.port.state == "ACTIVE"
+
+    @property
     def is_active(self) -> bool:
         """NCCL leaves out every port that is not ACTIVE, without a word."""
         return self.port.state == "ACTIVE" and self.port.link_layer in LINK_LAYERS

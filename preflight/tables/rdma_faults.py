@@ -6,9 +6,13 @@ takes), and field cases by their issue.
 
 from __future__ import annotations
 
-from preflight.errors import FactMissing
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from preflight.errors import BlockedBy, FactMissing, NotApplicable
 from preflight.facts.fabric import Hca, classify
 from preflight.facts.node import NodeFacts
+from preflight.facts.subjects.ending import PortEnd
 from preflight.facts.value import Missing, present
 from preflight.tables.faults import Fault
 
@@ -40,15 +44,15 @@ OPENABLE = (
 
 def _unmanaged(hca: Hca) -> str:
     if hca.port.link_layer != "InfiniBand":
-        raise FactMissing("subnet manager", "the link is no InfiniBand", "absent")
+        raise NotApplicable("the link is no InfiniBand")
     waits = hca.port.state in ("INIT", "ARMED")
     return f"it waits for a subnet manager ({hca.port.state_text()})" if waits else ""
 
 
 def _limited(hca: Hca) -> str:
-    keys = present(hca.port.pkeys, "partition keys")
     if hca.port.link_layer != "InfiniBand":
-        raise FactMissing("partition keys", "the link is no InfiniBand", "absent")
+        raise NotApplicable("the link is no InfiniBand")
+    keys = present(hca.port.pkeys, "partition keys")
     held = {int(key, 16) for key in keys}
     return (
         "" if held & {0xFFFF} or any(key & FULL_MEMBER for key in held) else f"limited member only ({', '.join(keys)})"
@@ -67,15 +71,18 @@ MANAGED = (
 
 def _without_manager(hca: Hca) -> str:
     if hca.port.link_layer != "InfiniBand":
-        raise FactMissing("subnet manager", "the link is no InfiniBand", "absent")
+        raise NotApplicable("the link is no InfiniBand")
     lid = present(hca.port.sm_lid, "LID of the subnet manager")
-    return "it knows no subnet manager (sm_lid 0)" if int(lid, 16) == 0 else ""
+    try:
+        return "it knows no subnet manager (sm_lid 0)" if int(lid, 16) == 0 else ""
+    except ValueError:
+        raise FactMissing("LID of the subnet manager", f"not a number: {lid}") from None
 
 
 def _local_only(hca: Hca) -> str:
     """Rows that all end at the layer 2 segment: the interface has no address."""
     if hca.port.link_layer != "Ethernet":
-        raise FactMissing("GID table", "the link is no Ethernet", "absent")
+        raise NotApplicable("the link is no Ethernet")
     scopes = {classify(gid).scope for gid in hca.port.gids} - {"empty"}
     return "all its GIDs are link-local: its interface has no address" if scopes == {"link-local"} else ""
 
@@ -116,11 +123,31 @@ def _ignores_mismatch(node: NodeFacts) -> str:
 
 
 def _mixed_layers(node: NodeFacts) -> str:
-    layers = {hca.port.link_layer: hca.name for hca in node.active_hcas()}
-    if len(layers) < 2:
+    """Ports of both kinds where NCCL has a reason to take either: the nearest to a GPU, or as fast as the others.
+
+    An Ethernet port for storage or management, slower and farther than the fabric's, is on most InfiniBand nodes.
+    """
+    of_layer: dict[str, list[Hca]] = {}
+    for hca in _fast_and_near(node):
+        of_layer.setdefault(hca.port.link_layer, []).append(hca)
+    if len(of_layer) < 2:
         return ""
-    message = ", ".join(f"{name} is {layer}" for layer, name in sorted(layers.items()))
+    message = ", ".join(f"{hcas[0].name} is {layer}" for layer, hcas in sorted(of_layer.items()))
     return f"NCCL would use InfiniBand and Ethernet ports together: {message}"
+
+
+def _fast_and_near(node: NodeFacts) -> list[Hca]:
+    """The active ports that are as fast as the fastest, and near a GPU where it is known which are."""
+    active = node.active_hcas()
+    rates = {hca.name: hca.port.rate_gbps for hca in active if not isinstance(hca.port.rate_gbps, Missing)}
+    fastest = max(rates.values(), default=0.0)
+    found = [hca for hca in active if rates.get(hca.name, fastest) >= fastest]
+    try:
+        topology = present(node.gpu.topology, "topology")
+    except FactMissing:
+        return found
+    near = {name for names in topology.nearest_adapters().values() for name in names}
+    return [hca for hca in found if hca.device in near] or found
 
 
 def _slow_of_a_kind(node: NodeFacts) -> str:
@@ -129,7 +156,7 @@ def _slow_of_a_kind(node: NodeFacts) -> str:
     for hca in node.active_hcas():
         rate = hca.port.rate_gbps
         if hca.kind and not isinstance(rate, Missing):
-            rates.setdefault(hca.kind, {})[hca.name] = rate
+            rates.setdefault(f"{hca.kind} {hca.port.link_layer}", {})[hca.name] = rate
     slow = [
         f"{name} links at {rate:g} Gbit/s, others of its board at {max(of_kind.values()):g}"
         for of_kind in rates.values()
@@ -179,29 +206,32 @@ NODES = (
 )
 
 
-def active_mtus(node: NodeFacts) -> dict[str, str]:
+def active_mtus(node: NodeFacts) -> dict[str, str | Missing]:
     """Each active port -> its active MTU; one whose netdev is the training interface is that interface's matter."""
     own = "" if isinstance(node.network.training, Missing) else node.network.training
-    found = {}
+    found: dict[str, str | Missing] = {}
     for hca in node.active_hcas():
         is_own = hca.is_roce and any(gid.netdev == own for gid in hca.port.gids)
-        if not is_own and not (isinstance(hca.port.active_mtu, Missing) and hca.port.active_mtu.kind == "absent"):
-            found[hca.name] = str(present(hca.port.active_mtu, "active MTU"))
-    if not found:
+        if not is_own:
+            mtu = hca.port.active_mtu
+            found[hca.name] = mtu if isinstance(mtu, Missing) else str(mtu)
+    if all(isinstance(mtu, Missing) and mtu.kind == "absent" for mtu in found.values()):
         raise FactMissing("active MTU", "no port reports it", "absent")
     return found
 
 
-def partitions(node: NodeFacts) -> dict[str, str]:
+def partitions(node: NodeFacts) -> dict[str, str | Missing]:
     """Each active InfiniBand port -> the partition that NCCL takes: the row at NCCL_IB_PKEY, else the first."""
     text = node.value("NCCL_IB_PKEY")
     row = int(text) if text.isdecimal() else 0
-    found = {}
+    found: dict[str, str | Missing] = {}
     for hca in node.active_hcas():
         keys = hca.port.pkeys
-        if hca.port.link_layer == "InfiniBand" and not isinstance(keys, Missing):
+        if hca.port.link_layer == "InfiniBand" and isinstance(keys, Missing):
+            found[hca.name] = keys
+        elif hca.port.link_layer == "InfiniBand" and not isinstance(keys, Missing):
             found[hca.name] = f"0x{int(keys[row], 16) & 0x7FFF:04x}" if row < len(keys) else "none"
-    if not found:
+    if all(isinstance(keys, Missing) and keys.kind == "absent" for keys in found.values()):
         raise FactMissing("partition keys", "no InfiniBand port reports any", "absent")
     return found
 
@@ -213,46 +243,76 @@ def _device_initiated(node: NodeFacts) -> str:
     # torch brings NVSHMEM's library along, so that one says nothing.
     users += [name for name in ("deep-ep", "deep_ep") if name in node.software.packages]
     if not users:
-        raise FactMissing("device-initiated traffic", "nothing of the job asks for it", "absent")
-    small = [f"{name} has {mtu}" for name, mtu in active_mtus(node).items() if int(mtu) < 4096]
+        raise NotApplicable("nothing of the job asks for device-initiated traffic")
+    known = {name: int(present(mtu, f"active MTU of {name}")) for name, mtu in active_mtus(node).items()}
+    small = [f"{name} has {mtu}" for name, mtu in known.items() if mtu < 4096]
     return f"active MTU: {', '.join(small)}; {users[0]} needs 4096" if small else ""
 
 
 def _without_gpudirect(node: NodeFacts) -> str:
     if not node.gpu.readable():
-        raise FactMissing("GPUDirect", "no GPU", "absent")
+        raise NotApplicable("no GPU")
     way = node.kernel.gpudirect(node.identity.kernel) if node.active_hcas() else "none"
     return "neither nvidia_peermem nor dma-buf: adapters cannot reach the GPUs' memory" if way == "none" else ""
 
 
-def _flapped(node: NodeFacts) -> str:
-    messages = []
-    for hca in node.active_hcas():
-        end = node.ending.ports.get(hca.name)
-        if end is None:
-            messages.append(f"{hca.name} is gone")
-            continue
-        if end.state != "ACTIVE":
-            messages.append(f"{hca.name} was ACTIVE and is {end.state}")
-        downs = end.counters.get("link_downed", 0) - hca.port.counters.get("link_downed", 0)
-        if downs > 0:
-            messages.append(f"{hca.name} went down {downs} times")
-    return "; ".join(messages)
+@dataclass(frozen=True)
+class Watched:
+    """A port that was active at the start, and what became of it: None where it is gone."""
+
+    hca: Hca
+    end: PortEnd | None
+
+    def grown(self, names: Iterable[str]) -> dict[str, int]:
+        """How much each counter grew; FactMissing where the port counts none of them, before or after."""
+        if self.end is None:
+            raise NotApplicable("the port is gone")
+        before, after = self.hca.port.counters, self.end.counters
+        known = [name for name in names if name in before and name in after]
+        if not known:
+            raise FactMissing("counters", "the port counts nothing of the kind", "absent")
+        return {name: after[name] - before[name] for name in known if after[name] > before[name]}
 
 
-def _counted(node: NodeFacts) -> str:
-    messages = []
-    for hca in node.active_hcas():
-        end = node.ending.ports.get(hca.name)
-        for name in ERROR_COUNTERS if end is not None else ():
-            before, after = hca.port.counters.get(name), end.counters.get(name) if end is not None else None
-            if before is not None and after is not None and after > before:
-                messages.append(f"{name} of {hca.name} grew by {after - before}")
-    return "; ".join(messages)
+def watched(node: NodeFacts) -> list[tuple[str, Watched]]:
+    """The active ports of a node that the job may use, at the end of the run; none where it uses no RDMA."""
+    try:
+        active = node.active_hcas()
+    except BlockedBy:
+        raise
+    except FactMissing as missing:
+        if missing.kind != "absent":
+            raise
+        return []
+    return [(hca.name, Watched(hca, node.ending.ports.get(hca.name))) for hca in active]
+
+
+def _changed(port: Watched) -> str:
+    if port.end is None:
+        return f"{port.hca.name} is gone"
+    return "" if port.end.state == "ACTIVE" else f"{port.hca.name} was ACTIVE and is {port.end.state}"
+
+
+def _went_down(port: Watched) -> str:
+    downs = port.grown(["link_downed"]).get("link_downed", 0)
+    return f"{port.hca.name} went down {downs} times" if downs else ""
+
+
+def _counted(port: Watched) -> str:
+    return "; ".join(f"{name} of {port.hca.name} grew by {count}" for name, count in port.grown(ERROR_COUNTERS).items())
+
+
+def kin(port: Watched) -> str:
+    """What ports that count the same have in common."""
+    return f"{port.hca.kind} {port.hca.port.link_layer}"
 
 
 # Rows about a node as a whole; an empty fix is the check's own.
 DEVICE_INITIATED = (Fault("MTU of device-initiated traffic", _device_initiated, "", "NVIDIA/nccl#1957"),)
 GPUDIRECT = (Fault("GPUDirect RDMA", _without_gpudirect, "", "NVIDIA/nccl#1343"),)
-FLAPPED = (Fault("links", _flapped, "", "ROCm/rccl#1423"),)
+# Rows about a port over the run.
+FLAPPED = (
+    Fault("state", _changed, "", "ROCm/rccl#1423"),
+    Fault("links", _went_down, "", "InfiniBand Architecture Specification, PortCounters.LinkDownedCounter"),
+)
 COUNTED = (Fault("error counters", _counted, "", "InfiniBand Architecture Specification, PortCounters"),)

@@ -8,12 +8,14 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from preflight.facts.subjects.ending import PortEnd
+from preflight.facts.subjects.gpu import GpuStatus
 from preflight.facts.subjects.network import Address
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.testing import FakeRun, healthy, infiniband, roce
-from preflight.testing.hardware import hca
+from preflight.testing.hardware import ABSENT, gpus, hca
 from tests.checks.samples import checks, debian_name, judge, with_interface, with_netdevs
 
 FINE = {Verdict.PASS, Verdict.SKIP}
@@ -108,6 +110,91 @@ def second_port_is_empty() -> FakeRun:
     return on_all(roce().with_variables(NCCL_IB_HCA="mlx5"), two)
 
 
+def with_storage_port(rate: float, *, near: bool = False) -> FakeRun:
+    """InfiniBand with a RoCE port for storage or management beside the fabric, as DGX and Azure (mlx5_an0) have."""
+
+    def more(run: FakeRun, name: str, number: int) -> FakeRun:
+        rdma = run.facts(name, "rdma", Rdma)
+        extra = hca(8, number)
+        port = msgspec.structs.replace(extra.ports[0], rate_gbps=rate)
+        extra = msgspec.structs.replace(extra, name="mlx5_an0", board="MSF0000", model="MT4126", ports=(port,))
+        ended = run.subjects[name]["ending"].ports  # type: ignore[attr-defined]
+        run = run.broken(name, "ending", ports={**ended, "mlx5_an0:1": ended["mlx5_0:1"]})
+        return run.broken(name, "rdma", devices=(*rdma.devices, extra))
+
+    run = infiniband().with_variables(**UNSET)
+    return (
+        on_all(run, more) if not near else on_all(on_all(run, more), lambda run, name, _: _without_topology(run, name))
+    )
+
+
+def _without_topology(run: FakeRun, name: str) -> FakeRun:
+    return run.broken(name, "gpu", topology=Missing("not listed", "absent"))
+
+
+def efa() -> FakeRun:
+    """AWS: adapters whose link layer has no name, and no counter that InfiniBand has."""
+
+    def changed(run: FakeRun, name: str, number: int) -> FakeRun:
+        for device in range(8):
+            run = run.broken_rdma_port(name, device, link_layer="Unspecified", counters={}, width=ABSENT, pkeys=ABSENT)
+        ports = {f"mlx5_{device}:1": PortEnd("ACTIVE", {}) for device in range(8)}
+        return run.broken(name, "ending", ports=ports)
+
+    return on_all(roce().with_variables(**UNSET), changed)
+
+
+def amd() -> FakeRun:
+    """MI300X: of what NVIDIA's driver tells, nothing."""
+
+    def changed(run: FakeRun, name: str, number: int) -> FakeRun:
+        fields = {
+            "status": GpuStatus(),
+            "links": ABSENT,
+            "mig_mode": ABSENT,
+            "compute_mode": ABSENT,
+            "processes": ABSENT,
+        }
+        devices = gpus(8, name="AMD Instinct MI300X", memory_mib=196592, **fields)
+        facts = {"topology": ABSENT, "cuda_driver": Missing("the GPUs are AMD's", "absent"), "switches": 0}
+        run = run.broken(name, "gpu", devices=devices, fabric_manager=ABSENT, driver="6.12.12", **facts)
+        run = run.broken(name, "kernel", modules=("amdgpu", "ib_uverbs", "mlx5_ib"), is_driver_open=ABSENT)
+        return run.broken(name, "software", torch_cuda=Missing("built for ROCm", "absent"), torch_hip="6.4")
+
+    return on_all(roce(), changed)
+
+
+def pcie_cards() -> FakeRun:
+    """L40S without NVLink, and one Ethernet adapter of 25 Gbit/s that all GPUs share."""
+
+    def changed(run: FakeRun, name: str, number: int) -> FakeRun:
+        status = msgspec.structs.replace(
+            gpus(1)[0].status, fabric_state=ABSENT, fabric_status=ABSENT, fabric_health=ABSENT, performance_state="P8"
+        )
+        devices = gpus(4, name="NVIDIA L40S", memory_mib=46068, status=status, links=ABSENT)
+        run = run.broken(name, "gpu", devices=devices, switches=0, fabric_manager=ABSENT, topology=ABSENT)
+        run = run.broken(name, "gpu", on_bus=tuple(f"0000:{place:02x}:00.0" for place in range(4)))
+        return run.broken(name, "rdma", devices=()).broken(name, "ending", ports={})
+
+    variables = {**UNSET, "CUDA_VISIBLE_DEVICES": "0,1,2,3"}
+    return on_all(roce().with_variables(**variables), changed)
+
+
+def own_adapters() -> FakeRun:
+    """Virtual functions with names of their own on each node, and NCCL_IB_HCA that names them there."""
+
+    def changed(run: FakeRun, name: str, number: int) -> FakeRun:
+        rdma = run.facts(name, "rdma", Rdma)
+        names = [f"mlx5_{2 * number + place}" for place in range(2)]
+        devices = [msgspec.structs.replace(one, name=named) for one, named in zip(rdma.devices, names, strict=False)]
+        ports = {f"{named}:1": PortEnd("ACTIVE", {"link_downed": 0, "symbol_error": 0}) for named in names}
+        run = run.broken(name, "rdma", devices=tuple(devices)).broken(name, "ending", ports=ports)
+        run = run.with_variables(name, NCCL_IB_HCA=f"={','.join(names)}")
+        return run.broken(name, "gpu", topology=ABSENT)
+
+    return on_all(roce(), changed)
+
+
 ADVICE = {"names.own_hostname_is_not_loopback", "master.first_node_knows_the_address_for_its_own"}
 # A cluster that is well -> the checks that may warn, each about a habit that this platform has.
 PLATFORMS: dict[str, tuple[Callable[[], FakeRun], set[str]]] = {
@@ -123,6 +210,13 @@ PLATFORMS: dict[str, tuple[Callable[[], FakeRun], set[str]]] = {
     "Gloo beside RDMA": (cpu_nodes_with_rdma, set()),
     "NCCL without RDMA": (without_ib, {"environment.nothing_is_left_from_debugging"}),
     "second ports empty": (second_port_is_empty, set()),
+    "InfiniBand with a slower storage port": (lambda: with_storage_port(200.0), set()),
+    "InfiniBand with a storage port as fast": (lambda: with_storage_port(400.0), set()),
+    "Azure's mlx5_an0, topology unknown": (lambda: with_storage_port(100.0, near=True), set()),
+    "EFA": (efa, set()),
+    "MI300X": (amd, set()),
+    "L40S over Ethernet": (pcie_cards, set()),
+    "adapters of each node's own": (own_adapters, set()),
     "no variable set": (lambda: roce().with_variables(**UNSET), set()),
 }
 
@@ -144,6 +238,27 @@ def test_a_healthy_platform_is_go(platform):
     found = told(make())
     assert {name: verdicts for name, verdicts in found.items() if verdicts != {Verdict.WARN}} == {}
     assert found.keys() <= may_warn
+
+
+def test_an_efa_adapter_that_is_down_is_told():
+    """Its link layer has no name, and NCCL's own transport does not take it: its plugin does."""
+    run = efa().broken_rdma_port("node2", 3, link_layer="Unspecified", state="DOWN")
+    (finding,) = [f for f in judge("rdma.ports_are_active", run) if f.verdict is Verdict.FAIL]
+    assert (finding.nodes, finding.message) == (("node2",), "mlx5_3:1 is DOWN (LinkUp); wanted ACTIVE")
+
+
+def test_a_port_that_counts_nothing_while_its_kin_do_is_no_pass():
+    """Errors that nobody counted are not none."""
+    run = roce().broken_rdma_port("node3", 2, counters={})
+    for check in ("rdma.no_errors_were_counted_during_the_run", "rdma.no_link_went_down_during_the_run"):
+        assert {f.nodes: f.verdict for f in judge(check, run)}["node3",] is Verdict.ERROR
+
+
+def test_a_port_without_its_active_mtu_is_no_pass():
+    """The others of its name report one."""
+    run = roce().broken_rdma_port("node3", 2, active_mtu=ABSENT)
+    findings = {f.nodes: f.verdict for f in judge("rdma.active_mtu_is_the_same_on_every_node", run)}
+    assert findings["node3",] is Verdict.ERROR
 
 
 def test_stock_debian_stops_gloo_and_not_nccl():

@@ -120,7 +120,7 @@ BROKEN = (
         CHOICE,
         infiniband().broken_rdma_port("node2", link_layer="Ethernet"),
         ("node2",),
-        "InfiniBand and Ethernet ports together: mlx5_0:1 is Ethernet, mlx5_7:1 is InfiniBand",
+        "InfiniBand and Ethernet ports together: mlx5_0:1 is Ethernet, mlx5_1:1 is InfiniBand",
     ),
     Broken(
         CHOICE,

@@ -33,6 +33,7 @@ def test_the_name_that_was_meant_is_offered(written, meant):
         "NCCL_TESTS_DEVICE",
         "NCCL_FASTRAK_IFNAME",
         "NCCL_UCX_TLS",
+        "NCCL_EXCLUDE_IB_HCA",
         "TORCH_MY_OWN_THING",
         "CUDA_HOME",
         "FOO",

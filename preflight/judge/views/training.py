@@ -71,8 +71,12 @@ class TrainingView:
         return self.result.losses
 
     def limits(self, settings: TrainingSettings) -> TrainingSettings:
-        """The settings with the tolerances of the precision that was trained in."""
-        if self.result.precision == "fp32":
+        """The settings with the tolerances of the precision that was trained in, and of the device."""
+        is_rounded = self.result.precision != "fp32"
+        if self.result.backend == "nccl":
+            replay = settings.gpu_bf16_replay_tolerance if is_rounded else settings.gpu_replay_tolerance
+            settings = replace(settings, replay_tolerance=max(settings.replay_tolerance, replay))
+        if not is_rounded:
             return settings
         return replace(
             settings, gradient_tolerance=settings.bf16_tolerance, parameters_tolerance=settings.bf16_tolerance

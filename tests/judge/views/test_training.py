@@ -93,3 +93,13 @@ def test_an_error_that_one_rank_did_not_tell_is_not_judged_by_the_others():
     view = _training(healthy().rank_has(0, resume_error=None))
     with pytest.raises(NotMeasured, match="1 of 3 ranks"):
         view.beyond(lambda rank: rank.resume_error, tolerance=1.0)
+
+
+@pytest.mark.parametrize(
+    ("run", "precision", "tolerance"),
+    [(healthy(2), "fp32", 1e-5), (healthy(2), "bf16", 1e-5), (roce(2), "fp32", 1e-3), (roce(2), "bf16", 2e-2)],
+)
+def test_gpus_repeat_a_loss_less_exactly(run, precision, tolerance):
+    """A CPU repeats it to the bit; kernels of a GPU add in any order, and bf16 keeps eight bits of that."""
+    limits = _training(run.training_has(precision=precision)).limits(TrainingSettings())
+    assert limits.replay_tolerance == tolerance
