@@ -155,12 +155,13 @@ def _is_spokesman(record: dict[str, Any], node: str, job: Job) -> None:
 def _answers(record: dict[str, Any], node: str, job: Job) -> None:
     """A result is of an operation that was asked for, its figures follow from each other."""
     settings, op, size = job.settings, record["op"], record["bytes"]
+    sizes = settings.get("sizes_by_operation", {}).get(op) or settings.get("sizes")
     wrong = ""
     if op not in settings.get("operations", (op,)):
         wrong = f"{str(op)[:40]!r} was not asked for"
     elif record.get("dtype", "float32") != settings.get("dtype", record.get("dtype", "float32")):
         wrong = f"of {str(record['dtype'])[:40]!r}, and {settings['dtype']} was asked for"
-    elif settings.get("sizes") and not min(settings["sizes"]) / 2 <= size <= 2 * max(settings["sizes"]):
+    elif sizes and not min(sizes) / 2 <= size <= 2 * max(sizes):
         wrong = f"of {size} bytes, which was not asked for"
     elif record.get("ranks") and record["ranks"] != _ranks(record, job):
         wrong = f"of {record['ranks']} ranks, and {_ranks(record, job)} were asked"

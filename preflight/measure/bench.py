@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -51,16 +51,33 @@ def seconds_of(sweep: Sweep, rounds: int = 1) -> float:
     return 2 * START_SECONDS + (rounds * sweep.cells + max(1, len(sweep.sizes))) * SECONDS_A_CELL
 
 
-def settings(backend: str, nodes: int, sweep: Sweep, *, groups: Rounds, seconds: float) -> dict[str, Any]:
-    """The settings of the workload; what it measures fits into `seconds`."""
+def sizes_again(earlier: Iterable[Result], sweep: Sweep) -> dict[str, tuple[int, ...]]:
+    """Collective -> the sizes in bytes that an earlier run measured it at; nothing where the sweep asks for sizes.
+
+    The size that a run finds by probing is another each time, and only equal sizes can be compared.
+    """
+    found: dict[str, set[int]] = {}
+    for result in earlier if not sweep.sizes else ():
+        if result.op in sweep.operations and (result.dtype, result.mode) == (sweep.dtype, sweep.mode):
+            found.setdefault(result.op, set()).add(result.bytes)
+    return {name: tuple(sorted(sizes)) for name, sizes in found.items()}
+
+
+def settings(
+    backend: str, nodes: int, sweep: Sweep, *, groups: Rounds, seconds: float, earlier: Iterable[Result] = ()
+) -> dict[str, Any]:
+    """The settings of the workload; what it measures fits into `seconds`. `earlier` is what it is compared with."""
+    again = sizes_again(earlier, sweep)
     cap = CAP_SECONDS if nodes > 1 and sweep.scope != "intra" else ONE_NODE_CAP_SECONDS
     holds_to_ring = backend == "nccl" and nodes > 1 and sweep.scope == "all" and "all_reduce" in sweep.operations
-    cells = sweep.cells * max(1, len(groups)) + holds_to_ring * max(1, len(sweep.sizes))
+    sizes = [again.get(name, sweep.sizes) for name in sweep.operations]
+    cells = sum(max(1, len(held)) for held in sizes) * max(1, len(groups)) + holds_to_ring * max(1, *map(len, sizes))
     exactly = {"min_iterations": sweep.iterations, "max_iterations": sweep.iterations, "ci": 0.0}
     return {
         "backend": backend,
         "operations": list(sweep.operations),
         "sizes": list(sweep.sizes),
+        "sizes_by_operation": {name: list(held) for name, held in again.items()},
         "dtype": sweep.dtype,
         "mode": sweep.mode,
         "warmup": sweep.warmup,

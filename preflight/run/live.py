@@ -175,14 +175,17 @@ class Run:
             searching += devices.SECONDS
             groups = scope.rounds(opts.sweep.scope, crew.placements())
             seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep, max(1, len(groups)))))
-            workload = bench.settings(crew.backend, len(crew.cluster), opts.sweep, groups=groups, seconds=seconds)
+            earlier = self.baseline.results if self.baseline is not None else ()
+            workload = bench.settings(
+                crew.backend, len(crew.cluster), opts.sweep, groups=groups, seconds=seconds, earlier=earlier
+            )
             plan = bench.Plan(
                 "direct",
                 is_localizing=opts.localize,
                 is_full_mesh=opts.full_mesh,
                 is_burning_in=opts.burn_in,
                 thresholds=opts.settings,
-                baseline=self.baseline.results if self.baseline is not None else (),
+                baseline=earlier,
                 say=self.progress.say,
                 scope=opts.sweep.scope,
             )

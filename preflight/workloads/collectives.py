@@ -18,7 +18,7 @@ import os
 import socket
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -58,6 +58,7 @@ class Settings:
     backend: str = "gloo"
     operations: tuple[str, ...] = ("all_reduce",)
     sizes: tuple[int, ...] = ()
+    sizes_by_operation: dict[str, tuple[int, ...]] = field(default_factory=dict)  # instead of `sizes`, for these
     dtype: str = "float32"
     mode: str = "blocking"  # one operation at a time, its latency in it; or "pipelined", several on their way at once
     target_seconds: float = 0.15  # of one operation at the size found; 16 MiB and more on a 1 Gbit link
@@ -534,12 +535,13 @@ def probed_bytes(collective: Collective, *, settings: Settings, place: Place) ->
 
 def sizes_of(collective: Collective, *, settings: Settings, place: Place) -> tuple[int, ...]:
     """The sizes asked for, refused where their buffers would take too much memory; else the one found by probing."""
-    if not settings.sizes:
+    sizes = tuple(settings.sizes_by_operation.get(collective.name, settings.sizes))
+    if not sizes:
         return (probed_bytes(collective, settings=settings, place=place),)
     most = most_bytes_of(collective, settings=settings, place=place)
-    if max(settings.sizes) > most:
-        raise MemoryError(f"{collective.name} of {max(settings.sizes)} bytes: the ranks have room for {most}")
-    return settings.sizes
+    if max(sizes) > most:
+        raise MemoryError(f"{collective.name} of {max(sizes)} bytes: the ranks have room for {most}")
+    return sizes
 
 
 @dataclass

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from preflight.errors import NotApplicable
@@ -14,7 +16,7 @@ from preflight.measure import bench
 from preflight.measure.bench import Plan
 from preflight.options.settings import Settings
 from preflight.options.sweep import Sweep
-from preflight.results import RING, Bench
+from preflight.results import RING, Bench, Result
 from preflight.testing import healthy, roce
 from tests.checks.samples import with_netdevs
 from tests.measure.played import PlayedNode, job_of
@@ -218,3 +220,18 @@ def test_a_number_of_iterations_is_taken_at_its_word():
     told = bench.settings("nccl", 2, Sweep(iterations=7), groups=(), seconds=60.0)
     assert (told["min_iterations"], told["max_iterations"], told["ci"]) == (7, 7, 0.0)
     assert "min_iterations" not in bench.settings("nccl", 2, Sweep(), groups=(), seconds=60.0)
+
+
+def test_what_is_compared_with_an_earlier_run_is_measured_at_its_sizes():
+    """Each collective at its own; words of the command line about sizes hold, and another type is no comparison."""
+    said_then = (result(2.0, bytes=4 << 20), result(2.0, bytes=8 << 20), result(1.0, op="broadcast", bytes=1 << 20))
+    earlier = [msgspec.convert({name: held[name] for name in held if name != "record"}, Result) for held in said_then]
+    sweep = Sweep(operations=("all_reduce", "reduce"))
+
+    def sizes(asked: Sweep) -> dict:
+        return bench.settings("gloo", 2, asked, groups=(), seconds=60.0, earlier=earlier)["sizes_by_operation"]
+
+    assert sizes(sweep) == {"all_reduce": [4 << 20, 8 << 20]}
+    assert sizes(dataclasses.replace(sweep, sizes=(8,))) == {}
+    assert sizes(dataclasses.replace(sweep, dtype="float16")) == {}
+    assert bench.settings("gloo", 2, sweep, groups=(), seconds=60.0)["sizes_by_operation"] == {}

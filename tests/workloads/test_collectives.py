@@ -83,6 +83,15 @@ def played(forked_scenarios):
                 "settings": {**FEW, "rounds": [[{"name": "late", "ranks": [1, 2]}]]},
                 "plants": {"2": SPOIL_AN_ELEMENT.format(before=False)},
             },
+            "sizes of each": {
+                "ranks": 2,
+                "settings": {
+                    **FEW,
+                    "operations": ["all_reduce", "broadcast", "reduce"],
+                    "sizes": [],
+                    "sizes_by_operation": {"all_reduce": [4096, 8192], "broadcast": [1024]},
+                },
+            },
             "too large": {"ranks": 1, "settings": {"sizes": [1 << 60]}},
             "alone": {"ranks": 1, "settings": {**FEW, "operations": list(COLLECTIVES)}},
             "element after": {
@@ -344,3 +353,12 @@ def test_of_thousands_of_channels_the_log_keeps_each_path_and_every_algorithm(tm
     kept = collectives.nccl_lines(str(log))
     assert kept == [*said[:8], tuning]
     assert not log.exists()
+
+
+def test_an_operation_has_the_sizes_given_for_it(played):
+    """The others find theirs by probing."""
+    found = {}
+    for record in played["sizes of each"]["records"]:
+        if record["record"] == "result":
+            found.setdefault(record["op"], []).append(record["bytes"])
+    assert (found["all_reduce"], found["broadcast"], len(found["reduce"])) == ([4096, 8192], [1024], 1)
