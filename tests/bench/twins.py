@@ -1,0 +1,63 @@
+"""Is every healthy platform left in peace, and every fault planted in its raw material named?
+
+`python -m tests.bench.twins` prints the table; with names of platforms, and ``-v`` what was said of each fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.twins import node, planted
+from tests.twins.platform import Platform
+from tests.twins.platforms import BY_NAME, PLATFORMS
+from tests.twins.twin import Twin, notable
+
+NODES = 3
+
+
+def row(platform: Platform, *, is_verbose: bool) -> tuple[bool, int, int, int]:
+    """Whether the healthy platform is left in peace; its faults, how many were named, how many false blames there were."""
+    with tempfile.TemporaryDirectory() as under:
+        begun = time.monotonic()
+        twin = Twin(node.make(platform, NODES, Path(under)))
+        twin.healthy = twin.documents()
+        unwell = notable(twin.judge(twin.healthy))
+        outcomes = [planted.try_fault(twin, platform, fault) for fault in planted.fitting(platform)]
+        seconds = time.monotonic() - begun
+    named = sum(outcome.is_named for outcome in outcomes)
+    false = sum(bool(outcome.others) for outcome in outcomes)
+    state = "no" if unwell else "yes"
+    print(f"{platform.name:>18} {state:>8} {len(outcomes):>7} {named:>6} {false:>6} {seconds:>6.1f} s", flush=True)
+    for finding in unwell:
+        print(f"    healthy: {finding.verdict} {finding.check} {','.join(finding.nodes)}: {finding.message[:200]}")
+    for outcome in outcomes:
+        if not outcome.is_named or outcome.others or is_verbose:
+            print(f"    {outcome.fault}: {'named' if outcome.is_named else 'NOT NAMED'}")
+            for finding in outcome.said if not outcome.is_named or is_verbose else outcome.others:
+                print(f"        {finding.verdict} {finding.check} {','.join(finding.nodes)}: {finding.message[:160]}")
+    return not unwell, len(outcomes), named, false
+
+
+def main() -> int:
+    """Every platform, or those named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("platforms", nargs="*", choices=[*BY_NAME, []], default=[])
+    parser.add_argument("-v", "--verbose", action="store_true")
+    chosen = parser.parse_args()
+    print(f"{'platform':>18} {'healthy':>8} {'faults':>7} {'named':>6} {'false':>6}")
+    rows = [
+        row(platform, is_verbose=chosen.verbose)
+        for platform in PLATFORMS
+        if not chosen.platforms or platform.name in chosen.platforms
+    ]
+    healthy, faults, named, false = (sum(column) for column in zip(*rows, strict=True))
+    print(f"{len(rows)} platforms, {healthy} healthy; {faults} faults, {named} named, {false} with false blames")
+    return 0 if healthy == len(rows) and named == faults and not false else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""What breaks with GPUs, as nvidia-smi, amd-smi, the kernel's log and sysfs tell it?"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+from . import nvidia, sysfs
+from .faults import Fault, Fits, both, file, gone, logged, replaced, variables
+from .faults_node import VERSIONS
+from .folder import TWIN, Folder
+from .platform import Platform
+
+QUERY, TOPO, LINKS = (f"{TWIN}/outputs/nvidia-smi {words}" for words in ("-q -x", "topo -m", "nvlink -s"))
+AMD = f"{TWIN}/outputs/amd-smi static --json"
+BROKEN, HELD_BACK = "gpu.none_is_broken", "gpu.none_is_held_back"
+SETTINGS = "gpu.settings_are_the_same_on_every_node"
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 570.133\n"
+
+
+def is_nvidia(platform: Platform) -> bool:
+    """Whether nvidia-smi is there."""
+    return platform.gpus is not None and platform.gpus.vendor == "nvidia"
+
+
+def is_amd(platform: Platform) -> bool:
+    """Whether amd-smi is there."""
+    return platform.gpus is not None and platform.gpus.vendor == "amd"
+
+
+def of(condition: Fits) -> Fits:
+    """The same on platforms with NVIDIA's GPUs."""
+    return lambda platform: is_nvidia(platform) and condition(platform)
+
+
+has_ecc = of(lambda p: p.gpus.memory_mib > 40000)  # type: ignore[union-attr]
+has_links = of(lambda p: p.gpus.nvlinks > 0)  # type: ignore[union-attr]
+has_fabric = of(lambda p: p.gpus.has_fabric)  # type: ignore[union-attr]
+has_switches = of(lambda p: p.gpus.switches > 0 and not p.container)  # type: ignore[union-attr]
+over_pcie = of(lambda p: p.gpus.nvlinks == 0)  # type: ignore[union-attr]
+logs = of(lambda p: p.has_log)
+
+
+def tag(name: str, before: str, after: str) -> object:
+    """What nvidia-smi says in one element of the first GPU."""
+    return replaced(QUERY, rf"<{name}>{before}</{name}>", f"<{name}>{after}</{name}>")
+
+
+def lost_gpu(folder: Folder, platform: Platform) -> None:
+    """The last GPU has fallen off the bus: the driver lists one less."""
+    assert platform.gpus is not None
+    fewer = replace(platform.gpus, count=platform.gpus.count - 1)
+    folder.write(QUERY, nvidia.query_xml(fewer, 3))
+    folder.write(TOPO, nvidia.topology(fewer, platform.hcas, platform.topology))
+    folder.write(LINKS, nvidia.nvlink_status(fewer, 3))
+
+
+def other_model(folder: Folder, platform: Platform) -> None:
+    """A board of another kind."""
+    folder.sub(QUERY, r"<product_name>.*</product_name>", "<product_name>NVIDIA A30</product_name>")
+
+
+def without_driver(folder: Folder, _: Platform) -> None:
+    """The driver was removed with a kernel's update: no module, no program, but the GPUs sit on PCIe."""
+    gone("usr/local/bin/nvidia-smi", "proc/driver/nvidia/version")(folder, _)
+    text = folder.path("proc/modules").read_text()
+    folder.write("proc/modules", "".join(f"{line}\n" for line in text.splitlines() if not line.startswith("nvidia")))
+
+
+def no_link(folder: Folder, _: Platform) -> None:
+    """All links of the first GPU are down, and nvidia-smi says so instead of listing them."""
+    text = folder.path(LINKS).read_text()
+    first, rest = re.split(r"\n(?=GPU 1:)", text, maxsplit=1)
+    words = "NVML: Unable to retrieve NVLink information as all links are inActive"
+    folder.write(LINKS, f"{first.splitlines()[0]}\n{words}\n{rest}")
+
+
+def acs(folder: Folder, platform: Platform) -> None:
+    """The firmware has switched ACS on for a port of a switch."""
+    assert platform.gpus is not None
+    bridge = sysfs.folder_of(platform.gpus.pci[0]).rpartition("/")[0]
+    folder.write(f"sys/{bridge}/config", sysfs.config(acs=0x1D))
+
+
+def narrow(folder: Folder, platform: Platform) -> None:
+    """A GPU is linked with eight lanes."""
+    assert platform.gpus is not None
+    folder.write(f"sys/{sysfs.folder_of(platform.gpus.pci[0])}/current_link_width", "8\n")
+    folder.sub(QUERY, "<current_link_width>16x", "<current_link_width>8x")
+
+
+def translated(folder: Folder, platform: Platform) -> None:
+    """The IOMMU translates."""
+    assert platform.gpus is not None
+    for place in platform.gpus.pci:
+        folder.write(f"sys/{sysfs.folder_of(place)}/iommu_group/type", "DMA-FQ\n")
+    folder.sub("proc/cmdline", "iommu=pt", "intel_iommu=on")
+
+
+def busy(folder: Folder, _: Platform) -> None:
+    """A program of yesterday still computes."""
+    process = "\t\t\t<process_info>\n\t\t\t\t<pid>4711</pid>\n\t\t\t\t<type>C</type>\n\t\t\t</process_info>\n"
+    folder.sub(QUERY, r"\t\t<processes>\n", rf"\t\t<processes>\n{process}")
+
+
+def mig(folder: Folder, _: Platform) -> None:
+    """A GPU was left split."""
+    folder.sub(QUERY, "<current_mig>Disabled", "<current_mig>Enabled")
+    folder.sub(QUERY, "<pending_mig>Disabled", "<pending_mig>Enabled")
+
+
+def lost_amd(folder: Folder, _: Platform) -> None:
+    """amd-smi lists one less."""
+    folder.write(AMD, json.dumps(json.loads(folder.path(AMD).read_text())[:-1]))
+
+
+def swapped(folder: Folder, _: Platform) -> None:
+    """The adapters of two rails sit in each other's slots."""
+    text = folder.path(TOPO).read_text()
+    text = re.sub(r"NIC0: (\S+)\n  NIC1: (\S+)", r"NIC0: \2\n  NIC1: \1", text)
+    folder.write(TOPO, text)
+
+
+FAULTS = (
+    Fault("GPU off the bus", lost_gpu, "gpu.count_is_the_same_on_every_node", "on node3", is_nvidia),
+    Fault("GPU lost to nvidia-smi", file(QUERY, "Unable to determine the device handle for GPU0000:13:00.0: Unknown Error\n"),
+          "gpu.devices_are_readable", "Unable to determine", is_nvidia),
+    Fault("driver not reloaded", both(file(QUERY, MISMATCH), file(f"{QUERY}.exit", "18")), "gpu.devices_are_readable",
+          "version mismatch", is_nvidia),
+    Fault("no devices found", both(file(QUERY, "No devices were found\n"), file(f"{QUERY}.exit", "6")),
+          "gpu.devices_are_readable", "No devices", is_nvidia),
+    Fault("driver gone", without_driver, "gpu.devices_are_readable", "on PCIe", is_nvidia),
+    Fault("ECC errors", tag("dram_uncorrectable", "0", "3"), BROKEN, "3 memory errors", has_ecc),
+    Fault("remapping pending", tag("remapped_row_pending", "No", "Yes"), BROKEN, "remapping of a broken row", has_ecc),
+    Fault("remapping failed", tag("remapped_row_failure", "No", "Yes"), BROKEN, "could not be remapped", has_ecc),
+    Fault("retirement pending", tag("pending_retirement", "N/A", "Yes"), BROKEN, "retirement of a broken page", is_nvidia),
+    Fault("worn SRAM", tag("sram_threshold_exceeded", "No", "Yes"), BROKEN, "SRAM errors", has_ecc),
+    Fault("reset wanted", tag("gpu_recovery_action", "None", "Reset"), BROKEN, "the driver asks for: Reset", is_nvidia),
+    Fault("out of the NVLink fabric", tag("state", "Completed", "In Progress"), BROKEN, "NVLink fabric", has_fabric),
+    Fault("prohibited", tag("compute_mode", "Default", "Prohibited"), BROKEN, "Prohibited", is_nvidia),
+    Fault("exclusive", tag("compute_mode", "Default", "Exclusive_Process"), HELD_BACK, "Exclusive_Process", is_nvidia),
+    Fault("too hot", tag("clocks_event_reason_hw_thermal_slowdown", "Not Active", "Active"), HELD_BACK,
+          "thermal slowdown", is_nvidia),
+    Fault("power brake", tag("clocks_event_reason_hw_power_brake_slowdown", "Not Active", "Active"), HELD_BACK,
+          "power brake", is_nvidia),
+    Fault("narrow slot", narrow, HELD_BACK, "PCIe x8 in a slot for x16", is_nvidia),
+    Fault("slow slot", tag("current_link_gen", r"\d", "3"), HELD_BACK, "PCIe generation 3", is_nvidia),
+    Fault("ECC off after a reboot", tag("pending_ecc", "Enabled", "Disabled"), HELD_BACK, "ECC will be off", has_ecc),
+    Fault("no persistence", replaced(QUERY, "<persistence_mode>Enabled", "<persistence_mode>Disabled", 0), SETTINGS,
+          "persistence mode", is_nvidia),
+    Fault("lower power limit", tag("current_power_limit", r"\S+ W", "250.00 W"), SETTINGS, "power limit", is_nvidia),
+    Fault("split", mig, "gpu.none_is_partitioned", "MIG mode", of(lambda p: p.gpus.memory_mib > 60000)),
+    Fault("other model", other_model, "gpu.model_is_the_same_on_every_node", "A30", is_nvidia),
+    Fault("other driver", replaced(QUERY, r"<driver_version>.*<", "<driver_version>525.147.05<"), VERSIONS,
+          "GPU driver: ", is_nvidia),
+    Fault("driver too old for torch", replaced(QUERY, r"<cuda_version>.*<", "<cuda_version>11.4<"),
+          "gpu.driver_runs_the_cuda_of_torch", "CUDA 11.4 at most", is_nvidia),
+    Fault("Xid 79", logged("NVRM: Xid (PCI:0000:13:00): 79, pid='<unknown>', GPU has fallen off the bus."),
+          "gpu.kernel_log_tells_of_no_broken_gpu", "Xid 79", logs),
+    Fault("Xid 48", logged("NVRM: Xid (PCI:0000:13:00): 48, pid=2341, name=python, An uncorrectable double bit error"),
+          "gpu.kernel_log_tells_of_no_broken_gpu", "Xid 48", logs),
+    Fault("Xid 74", logged("NVRM: Xid (PCI:0000:13:00): 74, pid=2341, NVLink: fatal error detected on link 2"),
+          "gpu.kernel_log_tells_of_no_broken_gpu", "Xid 74", of(lambda p: p.has_log and p.gpus.nvlinks > 0)),
+    Fault("NVLink down", replaced(LINKS, r"Link 0: [\d.]+ GB/s", "Link 0: <inactive>"), "gpu.nvlinks_are_up",
+          "NVLinks are inactive", has_links),
+    Fault("NVLinks all down", no_link, "gpu.nvlinks_are_up", "GPU 0: all NVLinks are inactive", has_links),
+    Fault("Fabric Manager stopped", lambda folder, platform: both(
+        gone(f"proc/{300 + platform.processes.index('nv-fabricmanager')}"),
+        *([tag("state", "Completed", "Not Started")] if platform.gpus.has_fabric else []))(folder, platform),
+          "gpu.fabric_manager_runs_where_it_is_needed", "nvidia-fabricmanager does not run", has_switches),
+    Fault("ACS", acs, "gpu.acs_leaves_peer_to_peer_alone", "ACS of 0000:12:00.0",
+          of(lambda p: p.user_id == 0 and bool(p.hcas or not p.gpus.nvlinks))),
+    Fault("IOMMU", translated, "gpu.iommu_leaves_peer_to_peer_alone", "the IOMMU translates", over_pcie),
+    Fault("hidden GPUs", variables(CUDA_VISIBLE_DEVICES="0"), "gpu.count_is_the_same_on_every_node",
+          "number of GPUs that the job sees", is_nvidia),
+    Fault("GPU that is not there", variables(CUDA_VISIBLE_DEVICES="0,11"), "gpu.visible_devices_exist", "none is 11",
+          is_nvidia),
+    Fault("busy GPU", busy, "gpu.no_other_program_uses_them", "other programs use GPU 0", is_nvidia),
+    Fault("swapped adapters", swapped, "gpu.adapters_are_as_near_on_every_node", "adapters near the GPUs",
+          of(lambda p: p.topology == "rails" and len(p.hcas) > 3)),
+    Fault("GPU missing", lost_amd, "gpu.count_is_the_same_on_every_node", "7 on node3", is_amd),
+    Fault("amd-smi broken", file(AMD, "ERROR: amdgpu not found in modules\n"), "gpu.devices_are_readable", "no JSON",
+          is_amd),
+    Fault("other amdgpu", replaced(AMD, r'"version": "[\d.]+"', '"version": "6.3.6"', 0), VERSIONS, "GPU driver: ",
+          is_amd),
+    Fault("amd-smi gone", gone("usr/local/bin/amd-smi"), "gpu.devices_are_readable", "neither amd-smi", is_amd),
+)  # fmt: skip

@@ -1,0 +1,142 @@
+"""What breaks beside GPUs and RDMA: network, names, variables, limits, software, kernel?"""
+
+from __future__ import annotations
+
+from .faults import Fault, answer, both, file, gone, interface, limit, logged, replaced, variables
+from .folder import TWIN, Folder
+from .platform import Platform
+
+
+def chooses(platform: Platform) -> bool:
+    """Whether a variable says which interface NCCL takes."""
+    return "NCCL_SOCKET_IFNAME" in platform.environment
+
+
+def has_rate(platform: Platform) -> bool:
+    """Whether the training interface is a real one that reports its rate."""
+    return bool(platform.nics[0].speed_mbps and platform.nics[0].pci)
+
+
+def is_plain(platform: Platform) -> bool:
+    """Whether the training network is one IPv4 subnet."""
+    return platform.nics[0].addresses[0].endswith("{n}/24")
+
+
+def uses_gloo(platform: Platform) -> bool:
+    """Whether the job runs on CPUs, with Gloo's own choice of interface."""
+    return platform.gpus is None and "GLOO_SOCKET_IFNAME" not in platform.environment
+
+
+def logs(platform: Platform) -> bool:
+    """Whether the kernel's log may be read."""
+    return platform.has_log
+
+
+def half_rate(folder: Folder, platform: Platform) -> None:
+    """The port came up at half of its rate, or less."""
+    interface(speed_mbps=max(platform.nics[0].speed_mbps // 2, 100))(folder, platform)
+
+
+def other_subnet(folder: Folder, platform: Platform) -> None:
+    """The interface has an address of another network."""
+    interface(addresses=["10.99.0.3/24"])(folder, platform)
+    folder.sub("etc/hosts", r"^10\.77\.0\.3 ", "10.99.0.3 ")
+
+
+def stale_peer(folder: Folder, platform: Platform) -> None:
+    """/etc/hosts gives a peer an address that it had once."""
+    name = platform.hostname.format(n=1)
+    folder.sub("etc/hosts", rf"^\S+ {name}$", f"10.77.0.99 {name}")
+
+
+def namesake(folder: Folder, platform: Platform) -> None:
+    """The node was cloned, its name too."""
+    name = platform.hostname.format(n=2)
+    folder.kernel(lambda answers: answers.update(hostname=name))
+    folder.sub("etc/hosts", rf" {name}$", " node9")
+    folder.sub("etc/hosts", rf" {platform.hostname.format(n=3)}$", f" {name}")
+
+
+def software(pattern: str, replacement: str, where: str) -> object:
+    """A file of the job's packages says something else."""
+
+    def plant(folder: Folder, platform: Platform) -> None:
+        (found,) = folder.path(f"{TWIN}/env").glob(f"lib/*/site-packages/{where}")
+        folder.sub(str(found.relative_to(folder.root)), pattern, replacement)
+
+    return plant
+
+
+def without_torch(folder: Folder, _: Platform) -> None:
+    """torch was never installed for this interpreter."""
+    (site,) = folder.path(f"{TWIN}/env/lib").glob("*/site-packages")
+    for name in ("torch/__init__.py", "torch/version.py", *(f"{p.name}/METADATA" for p in site.glob("torch-*"))):
+        folder.remove(str((site / name).relative_to(folder.root)))
+
+
+def less_memory(folder: Folder, platform: Platform) -> None:
+    """A module of memory is lost."""
+    answer(memory_bytes=platform.memory_gib << 29)(folder, platform)
+    folder.sub("proc/meminfo", r"^MemTotal:.*$", f"MemTotal: {platform.memory_gib << 19} kB")
+
+
+NAMES = "names."
+NETWORK = "network."
+AT_ITS_BEST = "kernel.node_is_at_its_best"
+SETTINGS = "kernel.settings_are_the_same_on_every_node"
+COMPANIONS = "software.companions_are_the_same_on_every_node"
+VERSIONS = "software.versions_are_the_same_on_every_node"
+IFNAME = "network.interface_variables_match_an_interface"
+FAULTS = (
+    Fault("mtu", interface(mtu=1400), "network.mtu_is_the_same_on_every_node", "1400 on node3"),
+    Fault("half rate", half_rate, "network.training_interfaces_have_the_same_rate", "Mbit/s on node3", has_rate),
+    Fault("wrong subnet", other_subnet, "network.training_addresses_share_a_subnet", "10.99.0.0/24 on node3", is_plain),
+    Fault("interface down", interface(is_up=False), IFNAME, "no interface with an address", chooses),
+    Fault("wrong NCCL_SOCKET_IFNAME", variables(NCCL_SOCKET_IFNAME="eth9"), IFNAME, "NCCL_SOCKET_IFNAME=eth9"),
+    Fault("wrong GLOO_SOCKET_IFNAME", variables(GLOO_SOCKET_IFNAME="eth9"), IFNAME, "GLOO_SOCKET_IFNAME=eth9"),
+    Fault("127.0.1.1", replaced("etc/hosts", r"^10\.77\.0\.3 ", "127.0.1.1 "), "names.own_hostname_is_not_loopback",
+          "resolves to 127.0.1.1", lambda p: uses_gloo(p) and is_plain(p)),
+    Fault("stale line in /etc/hosts", stale_peer, "names.peers_are_taken_for_themselves", "10.77.0.99", is_plain),
+    Fault("cloned name", namesake, "names.hostnames_are_unique", "call themselves", nodes=("node2", "node3")),
+    Fault("misspelt variable", variables(NCCL_IB_HCAS="mlx5"), "environment.variables_exist", "did you mean NCCL_IB_HCA"),
+    Fault("impossible value", variables(NCCL_IB_DISABLE="true"), "environment.values_are_possible", "NCCL_IB_DISABLE"),
+    Fault("other algorithm", variables(NCCL_ALGO="Tree"), "environment.variables_of_all_ranks_agree", "NCCL_ALGO"),
+    Fault("left from debugging", variables(NCCL_DEBUG="TRACE"), "environment.nothing_is_left_from_debugging", "TRACE"),
+    Fault("P2P off", variables(NCCL_P2P_DISABLE="1"), "environment.nothing_is_left_from_debugging", "NVLink lies idle"),
+    Fault("narrow port range", file("proc/sys/net/ipv4/ip_local_port_range", "60000\t60999\n"),
+          "ports.ephemeral_ports_are_enough", "60000-60999"),
+    Fault("few files", limit(nofile=1024), "limits.enough_files_may_be_open", "1024"),
+    Fault("few processes", limit(nproc=1024), "limits.processes_may_be_started", "1024"),
+    Fault("small /dev/shm", answer(shared_memory_bytes=32 << 20), "limits.shared_memory_is_enough", "MiB free"),
+    Fault("other torch", software(r"(?s).*", "__version__ = '2.5.1+cpu'\ncuda = None\nhip = None\n",
+                                  "torch/version.py"), VERSIONS, "torch: ", lambda p: p.gpus is None),
+    Fault("CPU build of torch", software(r"(?s).*", "__version__ = '2.7.1+cpu'\ncuda = None\nhip = None\n",
+                                         "torch/version.py"), VERSIONS, "torch: ", lambda p: p.gpus is not None),
+    Fault("no torch", without_torch, "software.torch_is_installed", "torch is not installed"),
+    Fault("other kernel", both(answer(release="5.4.0-200-generic"),
+                               file("proc/sys/kernel/osrelease", "5.4.0-200-generic\n")), COMPANIONS, "kernel: "),
+    Fault("other processor", replaced("proc/cpuinfo", "model name.*", "model name\t: Intel(R) Xeon(R) Gold 6230"),
+          COMPANIONS, "processor: "),
+    Fault("powersave", both(file("sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave\n"),
+                            file("sys/devices/system/cpu/cpufreq/policy0/scaling_driver", "acpi-cpufreq\n")),
+          AT_ITS_BEST, "CPU governor powersave"),
+    Fault("little memory free", replaced("proc/meminfo", "^MemAvailable:.*", "MemAvailable:   1048576 kB"),
+          AT_ITS_BEST, "of memory are available"),
+    Fault("transparent huge pages", file("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n"),
+          SETTINGS, "transparent huge pages"),
+    Fault("fewer CPUs", lambda folder, platform: answer(cpus=platform.cpus // 2)(folder, platform), SETTINGS,
+          "CPUs that may be used"),
+    Fault("other boot options", replaced("proc/cmdline", "iommu=pt", "intel_iommu=on"), SETTINGS, "boot options"),
+    Fault("less memory", less_memory, "kernel.memory_is_the_same_on_every_node", "GiB of memory, others have"),
+    Fault("memory quota", file("sys/fs/cgroup/memory.max", "4294967296\n"), SETTINGS, "memory quota"),
+    Fault("OOM kill", logged("Out of memory: Killed process 4711 (python) total-vm:1kB"),
+          "kernel.log_tells_of_nothing_broken", "Killed process 4711", logs),
+    Fault("PCIe error", logged("pcieport 0000:10:01.0: AER: Uncorrectable (Fatal) error message received"),
+          "kernel.log_tells_of_nothing_broken", "Uncorrectable", logs),
+    Fault("OOM kill during the run", replaced("proc/vmstat", "oom_kill 0", "oom_kill 2"),
+          "kernel.no_process_was_killed_during_the_run", "2 processes OOM-killed", during=True),
+    Fault("errors of the interface during the run", replaced("proc/net/dev", r"(: 1000 10) 0", r"\1 77"),
+          "network.no_interface_counted_errors_during_the_run", "77 rx/tx errors", during=True),
+    Fault("no time service", gone("proc/301"), "clock.a_time_service_runs_where_the_peers_have_one",
+          "no time service", lambda p: p.processes[1:2] in (("chronyd",), ("systemd-timesyncd",))),
+)  # fmt: skip
