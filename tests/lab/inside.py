@@ -144,18 +144,29 @@ class Place:
         return undo
 
     def lay_proc(self, source):
-        """A /proc of plain files, in which a process still finds itself."""
+        """A /proc of plain files, in which a process still finds what the kernel alone knows of it."""
         aside = tempfile.mkdtemp(dir=self.scratch)
         mount("/proc", aside, flags=MS_BIND | MS_REC)
         self.tmpfs("/proc", "755")
-        shutil.copytree(source, "/proc", dirs_exist_ok=True)
-        os.mkdir("/proc/.kernel")
-        mount(aside, "/proc/.kernel", flags=MS_BIND | MS_REC)
+        for name in {".kernel", *os.listdir(source)} - {"self"}:
+            if name == ".kernel" or os.path.isdir(f"{source}/{name}"):
+                os.mkdir(f"/proc/{name}")
+            else:
+                os.close(os.open(f"/proc/{name}", os.O_CREAT | os.O_WRONLY))
+            mount(aside if name == ".kernel" else f"{source}/{name}", f"/proc/{name}", flags=MS_BIND | MS_REC)
         detach(aside)
         os.rmdir(aside)
-        for name in ("self", "thread-self", "mounts", "stat", "uptime", "filesystems"):
+        os.mkdir("/proc/self")
+        for name in os.listdir("/proc/.kernel/self"):
+            if not os.path.exists(f"{source}/self/{name}"):
+                os.symlink(f"../.kernel/self/{name}", f"/proc/self/{name}")
+        for name in os.listdir(f"{source}/self") if os.path.isdir(f"{source}/self") else []:
+            shutil.copy(f"{source}/self/{name}", f"/proc/self/{name}")
+        for name in ("thread-self", "stat", "uptime", "filesystems"):
             if not os.path.lexists(f"/proc/{name}"):
-                os.symlink(f".kernel/{name}" if name != "mounts" else ".kernel/self/mounts", f"/proc/{name}")
+                os.symlink(f".kernel/{name}", f"/proc/{name}")
+        if not os.path.exists("/proc/mounts"):
+            os.symlink("self/mounts", "/proc/mounts")
         return ["detach", "/proc"]
 
     def lay_at(self, source, target):

@@ -89,7 +89,7 @@ def ip(lines):
 def become(order):
     """Lay the folder, bring its network up, and become its interpreter."""
     sys.path.insert(0, order["root"])
-    from tests.lab.inside import Place
+    from tests.lab.inside import MS_BIND, MS_REC, Place, mount
 
     folder = order["folder"]
     with open(f"{folder}/opt/twin/kernel.json") as file:
@@ -98,6 +98,17 @@ def become(order):
     socket.sethostname(answers["hostname"])
     place = Place("preflight-twin", "/mnt/scratch")
     place.tmpfs("/mnt", "755")
+    os.mkdir("/mnt/root")
+    for name in os.listdir("/"):  # what marks this machine as a container is not the node's
+        path, inside = f"/{name}", f"/mnt/root/{name}"
+        if os.path.islink(path):
+            os.symlink(os.readlink(path), inside)
+        elif os.path.isdir(path):
+            os.mkdir(inside)
+            if name != "mnt":
+                mount(path, inside, flags=MS_BIND | MS_REC)
+    os.chroot("/mnt/root")
+    os.chdir("/")
     os.mkdir("/mnt/scratch")
     place.tmpfs("/dev/shm", f"1777,size={answers['shared_memory_bytes']}")
     place.lay(folder)

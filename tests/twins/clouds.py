@@ -184,6 +184,7 @@ COREWEAVE = Platform(
         "KUBERNETES_SERVICE_HOST": "10.96.0.1",
     },
     container=True,
+    group="0::/",
     cpus=128,
     modules=(*NVIDIA, "nvidia_peermem", *MLX),
     processes=("python3",),

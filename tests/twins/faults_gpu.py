@@ -63,7 +63,7 @@ def other_model(folder: Folder, platform: Platform) -> None:
 
 def without_driver(folder: Folder, _: Platform) -> None:
     """The driver was removed with a kernel's update: no module, no program, but the GPUs sit on PCIe."""
-    gone("usr/local/bin/nvidia-smi", "proc/driver/nvidia/version")(folder, _)
+    gone("usr/local/bin/nvidia-smi", "proc/driver")(folder, _)
     text = folder.path("proc/modules").read_text()
     folder.write("proc/modules", "".join(f"{line}\n" for line in text.splitlines() if not line.startswith("nvidia")))
 

@@ -39,8 +39,7 @@ def half_rate(folder: Folder, platform: Platform) -> None:
 
 def other_subnet(folder: Folder, platform: Platform) -> None:
     """The interface has an address of another network."""
-    interface(addresses=["10.99.0.3/24"])(folder, platform)
-    folder.sub("etc/hosts", r"^10\.77\.0\.3 ", "10.99.0.3 ")
+    interface(addresses=["10.99.0.3/24", "10.77.0.3/24"])(folder, platform)
 
 
 def stale_peer(folder: Folder, platform: Platform) -> None:
@@ -70,8 +69,8 @@ def software(pattern: str, replacement: str, where: str) -> object:
 def without_torch(folder: Folder, _: Platform) -> None:
     """torch was never installed for this interpreter."""
     (site,) = folder.path(f"{TWIN}/env/lib").glob("*/site-packages")
-    for name in ("torch/__init__.py", "torch/version.py", *(f"{p.name}/METADATA" for p in site.glob("torch-*"))):
-        folder.remove(str((site / name).relative_to(folder.root)))
+    for found in (site / "torch", *site.glob("torch-*")):
+        folder.remove(str(found.relative_to(folder.root)))
 
 
 def less_memory(folder: Folder, platform: Platform) -> None:

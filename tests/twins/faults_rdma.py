@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 from . import sysfs
 from .faults import Fault, file, gone, limit, replaced, variables
 from .faults_node import COMPANIONS
@@ -69,7 +67,6 @@ def lost(folder: Folder, platform: Platform) -> None:
     """The adapter does not come up: nothing of it is in the class."""
     name = rail(platform).name
     folder.remove(f"sys/class/infiniband/{name}")
-    shutil.rmtree(folder.path(f"sys/class/infiniband/{name}"))
 
 
 def half(folder: Folder, platform: Platform) -> None:

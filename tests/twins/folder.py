@@ -9,7 +9,9 @@ interpreter with its packages. The same folder is what ``preflight facts --recor
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +29,7 @@ class Folder:
     def __init__(self, root: Path, name: str) -> None:
         self.root = root
         self.name = name
-        self._before: dict[Path, tuple[bytes | None, int]] = {}
+        self._before: dict[Path, tuple[bytes | str | None, int]] = {}  # a text is where a link leads
 
     def path(self, name: str) -> Path:
         """A path of the node as it lies here."""
@@ -35,8 +37,8 @@ class Folder:
 
     def _keep(self, path: Path) -> None:
         if path not in self._before:
-            data = path.read_bytes() if path.is_file() else None
-            self._before[path] = (data, path.stat().st_mode & 0o7777 if data is not None else 0o644)
+            data = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+            self._before[path] = (data, path.stat().st_mode & 0o7777 if isinstance(data, bytes) else 0o644)
 
     def write(self, name: str, text: str | bytes) -> None:
         """Other contents of a file."""
@@ -50,10 +52,12 @@ class Folder:
     def remove(self, name: str) -> None:
         """A file, or all files below a folder, gone."""
         path = self.path(name)
-        found = [each for each in path.rglob("*") if each.is_file()] if path.is_dir() else [path]
+        found = [each for each in path.rglob("*") if each.is_file() or each.is_symlink()] if path.is_dir() else [path]
         for each in found:
             self._keep(each)
             each.unlink()
+        if path.is_dir():
+            shutil.rmtree(path)
 
     def deny(self, name: str) -> None:
         """A file that only root may read."""
@@ -91,6 +95,10 @@ class Folder:
                 path.unlink(missing_ok=True)
             else:
                 path.parent.mkdir(parents=True, exist_ok=True)
+                if isinstance(data, str):
+                    path.unlink(missing_ok=True)
+                    path.symlink_to(data)
+                    continue
                 if path.exists():
                     path.chmod(0o644)
                 path.write_bytes(data)

@@ -79,6 +79,7 @@ def _proc(platform: Platform, n: int) -> Tree:
         "vmstat": "nr_free_pages 1000000\noom_kill 0\n",
         "sys/kernel/random/boot_id": f"{uuid.UUID(int=0x4000_0000_0000_4000_8000_0000_0000_0000 + n)}\n",
         "sys/kernel/osrelease": f"{platform.kernel}\n",
+        "self/cgroup": f"{platform.group}\n",
         "sys/net/ipv4/ip_local_port_range": "32768\t60999\n",
         "net/dev": "Inter-|   Receive  |  Transmit\n face |bytes    packets errs drop fifo frame compressed multicast|"
         "bytes    packets errs drop fifo colls carrier compressed\n"

@@ -101,6 +101,7 @@ class Platform:
     iommu: str = "identity"  # of the PCI functions; "" without an IOMMU
     cgroup: Mapping[str, str] = field(default_factory=dict)  # "memory.max" -> text
     container: bool = False
+    group: str = "0::/user.slice/user-0.slice/session-3.scope"  # the control group of a login
     has_rdma_core: bool = True
     files: Mapping[str, str] = field(default_factory=dict)  # further files of the root: "opt/x.xml" -> text
     topology: str = "rails"  # how far each adapter is from each GPU: rails (each GPU its own), shared, none
