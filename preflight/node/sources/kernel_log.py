@@ -52,7 +52,8 @@ def collect(path: str, *, seconds: float = MOST_SECONDS) -> EventsOrMissing:
         whole = b"".join(found)
         if not any(sign in whole for sign in SIGNS):
             return []
-        return parse([record.decode("utf-8", "backslashreplace") for record in found], now_s=time.monotonic())
+        # /dev/kmsg gives a record at a time; a saved log is read as it comes.
+        return parse(whole.decode("utf-8", "backslashreplace").splitlines(), now_s=time.monotonic())
     except OSError as error:
         return missing_because(error)
     finally:

@@ -85,6 +85,14 @@ def test_what_an_earlier_life_of_the_driver_reported_is_over():
     assert [(event["kind"], event["code"]) for event in events] == [("rdma", 0), ("xid", 48)]
 
 
+def test_a_saved_log_is_read_line_by_line(tmp_path):
+    """A file of many records, with their continuation lines, gives the events of all of them."""
+    log = tmp_path / "kmsg"
+    record = "3,{n},2,-;NVRM: Xid (PCI:0000:07:00): {code}, x\n SUBSYSTEM=pci\n DEVICE=+pci:0000:07:00.0\n"
+    log.write_text("".join(record.format(n=n, code=code) for n, code in enumerate((79, 48, 74))))
+    assert [event["code"] for event in kernel_log.collect(os.fspath(log))] == [79, 48, 74]
+
+
 def test_a_log_that_is_not_there_is_denied(tmp_path):
     """A container without /dev/kmsg is not permitted to look, and nothing is taken for well."""
     assert kernel_log.collect(os.fspath(tmp_path / "none"))["kind"] == "denied"
