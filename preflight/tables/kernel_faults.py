@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from preflight.errors import Blame, BlameMany, FactMissing
+from preflight.errors import Blame, BlameMany, FactMissing, NotApplicable
 from preflight.facts.cluster import Cluster, Row
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing, present
@@ -50,14 +50,17 @@ def _hugepages(node: NodeFacts) -> str:
 def _cpus(node: NodeFacts) -> str:
     gpus, cpus = len(node.gpu.readable()), node.kernel.cpus()
     if not gpus:
-        raise FactMissing("CPUs for each GPU", "no GPU", "absent")
+        raise NotApplicable("no GPU")
     return f"{cpus:g} CPUs may be used here for {gpus} GPUs" if cpus < gpus else ""
 
 
 def _quota(node: NodeFacts) -> str:
-    gpus, limit = len(node.gpu.readable()), present(node.kernel.cgroup_memory_bytes, "memory quota")
+    gpus, limit = len(node.gpu.readable()), node.kernel.cgroup_memory_bytes
     if not gpus:
-        raise FactMissing("memory for each GPU", "no GPU", "absent")
+        raise NotApplicable("no GPU")
+    if isinstance(limit, Missing) and limit.kind == "absent":
+        return ""  # no quota at all
+    limit = present(limit, "memory quota")
     return f"a quota of {limit / GIB:.1f} GiB of memory for {gpus} GPUs" if limit < 4 * GIB * gpus else ""
 
 

@@ -15,6 +15,7 @@ from .platform import Platform
 QUERY, TOPO, LINKS = (f"{TWIN}/outputs/nvidia-smi {words}" for words in ("-q -x", "topo -m", "nvlink -s"))
 AMD = f"{TWIN}/outputs/amd-smi static --json"
 BROKEN, HELD_BACK = "gpu.none_is_broken", "gpu.none_is_held_back"
+COUNT, LISTED = "gpu.count_is_the_same_on_every_node", "gpu.every_gpu_on_the_bus_is_listed"
 SETTINGS = "gpu.settings_are_the_same_on_every_node"
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 570.133\n"
 
@@ -22,6 +23,11 @@ MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML lib
 def is_nvidia(platform: Platform) -> bool:
     """Whether nvidia-smi is there."""
     return platform.gpus is not None and platform.gpus.vendor == "nvidia"
+
+
+def is_confined(platform: Platform) -> bool:
+    """Whether a session there may be shown fewer GPUs than there are."""
+    return platform.container or "SLURM_JOB_ID" in platform.environment
 
 
 def is_amd(platform: Platform) -> bool:
@@ -123,18 +129,17 @@ def swapped(folder: Folder, _: Platform) -> None:
 
 
 FAULTS = (
-    Fault("GPU off the bus", lost_gpu, "gpu.count_is_the_same_on_every_node", "on node3", is_nvidia),
+    Fault("GPU off the bus", lost_gpu, lambda p: COUNT if is_confined(p) else LISTED, "", is_nvidia),
     Fault("GPU lost to nvidia-smi", file(QUERY, "Unable to determine the device handle for GPU0000:13:00.0: Unknown Error\n"),
           "gpu.devices_are_readable", "Unable to determine", is_nvidia),
     Fault("driver not reloaded", both(file(QUERY, MISMATCH), file(f"{QUERY}.exit", "18")), "gpu.devices_are_readable",
           "version mismatch", is_nvidia),
     Fault("no devices found", both(file(QUERY, "No devices were found\n"), file(f"{QUERY}.exit", "6")),
           "gpu.devices_are_readable", "No devices", is_nvidia),
-    Fault("driver gone", without_driver, "gpu.devices_are_readable", "on PCIe", is_nvidia),
+    Fault("driver gone", without_driver, LISTED, "the driver lists none", is_nvidia),
     Fault("ECC errors", tag("dram_uncorrectable", "0", "3"), BROKEN, "3 memory errors", has_ecc),
     Fault("remapping pending", tag("remapped_row_pending", "No", "Yes"), BROKEN, "remapping of a broken row", has_ecc),
     Fault("remapping failed", tag("remapped_row_failure", "No", "Yes"), BROKEN, "could not be remapped", has_ecc),
-    Fault("retirement pending", tag("pending_retirement", "N/A", "Yes"), BROKEN, "retirement of a broken page", is_nvidia),
     Fault("worn SRAM", tag("sram_threshold_exceeded", "No", "Yes"), BROKEN, "SRAM errors", has_ecc),
     Fault("reset wanted", tag("gpu_recovery_action", "None", "Reset"), BROKEN, "the driver asks for: Reset", is_nvidia),
     Fault("out of the NVLink fabric", tag("state", "Completed", "In Progress"), BROKEN, "NVLink fabric", has_fabric),
