@@ -20,7 +20,7 @@ NODES = 3
 
 
 def row(platform: Platform, *, is_verbose: bool) -> tuple[bool, int, int, int]:
-    """Whether the healthy platform is left in peace; its faults, how many were named, how many false blames there were."""
+    """Whether the healthy platform is left in peace; how many faults, how many named, how many with false blames."""
     with tempfile.TemporaryDirectory() as under:
         begun = time.monotonic()
         twin = Twin(node.make(platform, NODES, Path(under)))

@@ -113,37 +113,102 @@ def without_plugin(folder: Folder, platform: Platform) -> None:
 FAULTS = (
     Fault("rail down", down, "rdma.ports_are_active", "is DOWN (Polling)", has_ports),
     Fault("half rate of a rail", half, "rdma.ports_have_the_same_rate", "on node3", has_ports),
-    Fault("adapter gone", lost, lambda p: MATCHES if rail(p).name in p.environment.get("NCCL_IB_HCA", "").strip("=").split(",")
-          else "rdma.port_count_is_the_same_on_every_node", "", lambda p: bool(p.hcas)),
-    Fault("no subnet manager", unmanaged, "rdma.infiniband_ports_have_a_subnet_manager", "waits for a subnet manager",
-          is_infiniband),
-    Fault("subnet manager left", of_port("sm_lid", "0x0\n"), "rdma.ports_are_sound", "no subnet manager", is_infiniband),
-    Fault("other partition", of_port("pkeys/0", "0x8005\n"), "rdma.partition_is_the_same_on_every_node", "0x0005",
-          is_infiniband),
+    Fault(
+        "adapter gone",
+        lost,
+        lambda p: (
+            MATCHES
+            if rail(p).name in p.environment.get("NCCL_IB_HCA", "").strip("=").split(",")
+            else "rdma.port_count_is_the_same_on_every_node"
+        ),
+        "",
+        lambda p: bool(p.hcas),
+    ),
+    Fault(
+        "no subnet manager",
+        unmanaged,
+        "rdma.infiniband_ports_have_a_subnet_manager",
+        "waits for a subnet manager",
+        is_infiniband,
+    ),
+    Fault(
+        "subnet manager left", of_port("sm_lid", "0x0\n"), "rdma.ports_are_sound", "no subnet manager", is_infiniband
+    ),
+    Fault(
+        "other partition",
+        of_port("pkeys/0", "0x8005\n"),
+        "rdma.partition_is_the_same_on_every_node",
+        "0x0005",
+        is_infiniband,
+    ),
     Fault("small active MTU", other_mtu, "rdma.active_mtu_is_the_same_on_every_node", "1024 on node3", has_ports),
     Fault("missing GID row", without_row, "rdma.gid_index_exists_on_every_node", "GID index 3", has_index),
-    Fault("RoCE v1 row", of_port("gid_attrs/types/3", "IB/RoCE v1\n"), "rdma.gid_index_is_routable_roce_v2",
-          "wanted routable RoCE v2", has_index),
-    Fault("rail without an address", without_address, lambda p: "rdma.gid_index_exists_on_every_node" if has_index(p)
-          else "rdma.roce_ports_have_an_address", "", is_roce),
+    Fault(
+        "RoCE v1 row",
+        of_port("gid_attrs/types/3", "IB/RoCE v1\n"),
+        "rdma.gid_index_is_routable_roce_v2",
+        "wanted routable RoCE v2",
+        has_index,
+    ),
+    Fault(
+        "rail without an address",
+        without_address,
+        lambda p: "rdma.gid_index_exists_on_every_node" if has_index(p) else "rdma.roce_ports_have_an_address",
+        "",
+        is_roce,
+    ),
     Fault("other firmware", other_firmware, COMPANIONS, "firmware of the RDMA adapters", lambda p: bool(p.hcas)),
-    Fault("other OFED", file("sys/module/mlx5_core/version", "5.8-3.0.7\n"), COMPANIONS, "RDMA driver",
-          lambda p: bool(p.hcas) and not is_efa(p)),
+    Fault(
+        "other OFED",
+        file("sys/module/mlx5_core/version", "5.8-3.0.7\n"),
+        COMPANIONS,
+        "RDMA driver",
+        lambda p: bool(p.hcas) and not is_efa(p),
+    ),
     Fault("device file missing", closed, "rdma.devices_can_be_opened", "cannot be opened", has_ports),
     Fault("wrong NCCL_IB_HCA", variables(NCCL_IB_HCA="mlx9_0"), MATCHES, "NCCL_IB_HCA=mlx9_0", has_ports),
     Fault("memlock", limit(memlock=65536), "limits.memlock_is_enough_for_rdma", "65536 bytes", has_ports),
-    Fault("flapping link", lambda folder, platform: folder.write(f"{port(platform)}/counters/link_downed", "2\n"),
-          "rdma.no_link_went_down_during_the_run", "went down 2 times", has_ports, during=True),
-    Fault("link lost during the run", down, "rdma.no_link_went_down_during_the_run", "was ACTIVE and is DOWN", has_ports,
-          during=True),
-    Fault("errors of a rail", lambda folder, platform: folder.write(f"{port(platform)}/counters/symbol_error", "900\n"),
-          "rdma.no_errors_were_counted_during_the_run", "symbol_error", has_ports, during=True),
-    Fault("peermem not loaded", replaced("proc/modules", r"^nvidia_peermem .*\n", ""),
-          "rdma.adapters_reach_gpu_memory", "neither nvidia_peermem nor dma-buf",
-          lambda p: has_ports(p) and "nvidia_peermem" in p.modules and p.gpus is not None and not p.gpus.is_open),
-    Fault("EFA over TCP", variables(FI_PROVIDER="tcp"), "environment.nothing_is_left_from_debugging", "over TCP", is_efa),
+    Fault(
+        "flapping link",
+        lambda folder, platform: folder.write(f"{port(platform)}/counters/link_downed", "2\n"),
+        "rdma.no_link_went_down_during_the_run",
+        "went down 2 times",
+        has_ports,
+        during=True,
+    ),
+    Fault(
+        "link lost during the run",
+        down,
+        "rdma.no_link_went_down_during_the_run",
+        "was ACTIVE and is DOWN",
+        has_ports,
+        during=True,
+    ),
+    Fault(
+        "errors of a rail",
+        lambda folder, platform: folder.write(f"{port(platform)}/counters/symbol_error", "900\n"),
+        "rdma.no_errors_were_counted_during_the_run",
+        "symbol_error",
+        has_ports,
+        during=True,
+    ),
+    Fault(
+        "peermem not loaded",
+        replaced("proc/modules", r"^nvidia_peermem .*\n", ""),
+        "rdma.adapters_reach_gpu_memory",
+        "neither nvidia_peermem nor dma-buf",
+        lambda p: has_ports(p) and "nvidia_peermem" in p.modules and p.gpus is not None and not p.gpus.is_open,
+    ),
+    Fault(
+        "EFA over TCP", variables(FI_PROVIDER="tcp"), "environment.nothing_is_left_from_debugging", "over TCP", is_efa
+    ),
     Fault("EFA port down", down, "rdma.ports_are_active", "is DOWN", is_efa),
     Fault("EFA plugin missing", without_plugin, "rdma.plugin_of_nccl_is_there", "libnccl-net.so", is_efa),
-    Fault("EFA driver not loaded", gone("sys/class/infiniband"), "rdma.port_count_is_the_same_on_every_node", "0 on node3",
-          is_efa),
-)  # fmt: skip
+    Fault(
+        "EFA driver not loaded",
+        gone("sys/class/infiniband"),
+        "rdma.port_count_is_the_same_on_every_node",
+        "0 on node3",
+        is_efa,
+    ),
+)

@@ -88,6 +88,11 @@ class Folder:
         before = self.path("dev/kmsg").read_text()
         self.write("dev/kmsg", before + record(before.count("\n"), text, age_seconds))
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether a fault has changed something that was not put back."""
+        return bool(self._before)
+
     def restore(self) -> None:
         """As it was."""
         for path, (data, mode) in self._before.items():

@@ -49,7 +49,10 @@ def _wire(host: LabHost, answers: dict[str, Any]) -> None:
     for number, nic in enumerate(others):
         end = f"{host.name}.{number}"
         peer = f"type veth peer name {nic['name']} netns {host.pid}"
-        ip(host.switch, [f"link add name {end} {peer}", f"link set {end} mtu {max(nic['mtu'], 1500)}", f"link set {end} up"])
+        ip(
+            host.switch,
+            [f"link add name {end} {peer}", f"link set {end} mtu {max(nic['mtu'], 1500)}", f"link set {end} up"],
+        )
         lines = [f"link set {nic['name']} mtu {nic['mtu']}"]
         lines += [f"addr add {each} dev {nic['name']}{' nodad' * (':' in each)}" for each in nic["addresses"]]
         ip(host.space, [*lines, *([f"link set {nic['name']} up"] if nic["is_up"] else [])])
@@ -57,7 +60,14 @@ def _wire(host: LabHost, answers: dict[str, Any]) -> None:
 
 def run(lab: Lab, report: Path, *words: str, timeout_s: float = 120) -> tuple[int, dict[str, Any], str]:
     """`pytest --hosts=...` of what reads facts and connects: its exit code, its report, and what it printed."""
-    argv = [sys.executable, "-m", "pytest", f"--hosts={lab.names}", f"--python={INTERPRETER}", "--preflight-profile=quick"]
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        f"--hosts={lab.names}",
+        f"--python={INTERPRETER}",
+        "--preflight-profile=quick",
+    ]
     argv += ["--color=no", "-p", "no:hypothesispytest", f"--report-dir={report}", *words]
     done = lab.run(argv, timeout_s=timeout_s)
     output = done.stdout + done.stderr

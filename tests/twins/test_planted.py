@@ -1,0 +1,63 @@
+"""Is a fault named that is planted in the raw material of one node of a platform, and nobody else?"""
+
+import pytest
+
+from tests.twins import node, planted
+from tests.twins.platforms import BY_NAME, PLATFORMS
+from tests.twins.twin import Twin
+
+# A sample of each kind of source; `python -m tests.bench.twins` plants every fault on every platform that it fits.
+SAMPLE = {
+    "dgx-h100": (
+        *("GPU off the bus", "driver not reloaded", "remapping pending", "Xid 79", "NVLink down", "ACS", "rail down"),
+        *("no subnet manager", "device file missing", "wrong NCCL_IB_HCA", "other firmware", "flapping link"),
+    ),
+    "hgx-h200-roce": ("missing GID row", "RoCE v1 row", "half rate of a rail", "small active MTU", "wrong subnet"),
+    "25gbe": ("mtu", "127.0.1.1", "stale line in /etc/hosts", "OOM kill during the run", "few files"),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_a_fault_is_named_and_nobody_else(name, tmp_path, lab_is_possible):
+    """By the right check, on the right node, with words of the cause; nothing is said of nodes that are well."""
+    platform = BY_NAME[name]
+    twin = Twin(node.make(platform, 3, tmp_path))
+    twin.healthy = twin.documents()
+    faults = {fault.name: fault for fault in planted.fitting(platform)}
+    outcomes = [planted.try_fault(twin, platform, faults[fault]) for fault in SAMPLE[name]]
+    assert {outcome.fault: outcome.said for outcome in outcomes if not outcome.is_named} == {}
+    assert {outcome.fault: outcome.others for outcome in outcomes if outcome.others} == {}
+
+
+def test_every_platform_has_faults_to_plant():
+    """Ten at least on each, and each fault fits a platform."""
+    fitting = {platform.name: planted.fitting(platform) for platform in PLATFORMS}
+    assert min(map(len, fitting.values())) >= 10
+    assert {fault.name for faults in fitting.values() for fault in faults} == {fault.name for fault in planted.ALL}
+
+
+def test_what_a_fault_changed_is_put_back(tmp_path):
+    """After `restore` every file, mode and link of a node is as it was."""
+    platform = BY_NAME["hgx-h200-roce"]
+    (folder,) = node.make(platform, 1, tmp_path)
+
+    def state():
+        found = sorted(folder.root.rglob("*"))
+        return {
+            str(p): (p.read_bytes(), p.stat().st_mode) if p.is_file() else p.is_symlink()
+            for p in found
+            if not p.is_dir()
+        }
+
+    before = state()
+    for fault in planted.fitting(platform):
+        if not is_between_nodes(fault):
+            fault.plant(folder, platform)
+            assert folder.is_changed, fault.name
+            folder.restore()
+    assert state() == before
+
+
+def is_between_nodes(fault):
+    """Whether it needs the names of the peers."""
+    return fault.name in ("cloned name", "stale line in /etc/hosts", "127.0.1.1")
