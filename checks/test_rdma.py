@@ -127,7 +127,7 @@ def test_gid_index_means_the_same_on_every_node(cluster):
 
 
 def test_gid_index_leads_to_one_network(cluster):
-    """The GID that NCCL_IB_GID_INDEX chooses is of the same subnet and VLAN on every node.
+    """The GID that NCCL_IB_GID_INDEX chooses, or NCCL by itself, is of the same subnet and VLAN on every node.
 
     Tables are filled in the order in which addresses came: one index can mean the storage network here and the fabric
     there, and NCCL ends with "ibv_modify_qp failed: Connection timed out" or "No such device".

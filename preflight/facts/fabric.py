@@ -163,6 +163,32 @@ def classify(gid: Gid) -> GidClass:
     return GidClass(gid.index, version, scope, address)
 
 
+def gid_of_nccl(port: RdmaPort, *, family: str = "AF_INET", version: int = 2) -> GidClass:
+    """The row that NCCL 2.21 and later take where NCCL_IB_GID_INDEX is not set (ncclIbGetGidIndex, net_ib.cc).
+
+    It begins with row 0 and moves on to a row of the wanted family, and within that to one of the wanted RoCE version.
+    Link-local rows of IPv4 (169.254) count as any other; where no row is of the family it stays at row 0.
+    """
+    rows = {gid.index: classify(gid) for gid in port.gids}
+    taken = rows.get(0, GidClass(0, None, "empty", ""))
+    for row in sorted(rows.values(), key=lambda row: row.index):
+        if row.index == 0 or _family(row) != family:
+            continue
+        is_better = row.roce_version == version and (taken.roce_version != version or not _is_valid(taken))
+        if _family(taken) != family or (_is_valid(row) and is_better):
+            taken = row
+    return taken
+
+
+def _family(row: GidClass) -> str:
+    return "AF_INET" if "." in row.address else "AF_INET6"
+
+
+def _is_valid(row: GidClass) -> bool:
+    """NCCL's validGid: neither empty nor link-local of IPv6."""
+    return row.scope in ("ipv4", "ipv6") or "." in row.address
+
+
 def best_gid(port: RdmaPort, network: Network) -> GidClass:
     """The row to set as NCCL_IB_GID_INDEX: routable RoCE v2, best the IPv4 address that its netdev really has.
 

@@ -215,6 +215,38 @@ class NodeFacts:
             raise FactMissing("NCCL_IB_GID_INDEX", f"{text!r} is not a number")
         return int(text)
 
+    def gids_of_nccl(self) -> dict[str, fabric.GidClass]:
+        """Each active RoCE port -> the row that NCCL takes: that of NCCL_IB_GID_INDEX, else its own choice.
+
+        A port whose table lacks the row is left out. FactMissing ("absent") where NCCL is too old to choose.
+        """
+        found = {}
+        for hca in self.active_hcas():
+            if hca.port.link_layer == "Ethernet":
+                rows = {gid.index: fabric.classify(gid) for gid in hca.port.gids}
+                index = self._index_for(hca)
+                if index in rows:
+                    found[hca.name] = rows[index]
+        return found
+
+    def _index_for(self, hca: fabric.Hca) -> int:
+        try:
+            return self.gid_index()
+        except FactMissing as missing:
+            if missing.kind != "absent":
+                raise
+        if not self.nccl_chooses_gids():
+            raise FactMissing("GID index", "this NCCL takes row 0", "absent")
+        family = self.value("NCCL_IB_ADDR_FAMILY") or "AF_INET"
+        version = self.value("NCCL_IB_ROCE_VERSION_NUM")
+        return fabric.gid_of_nccl(hca.port, family=family, version=int(version) if version.isdecimal() else 2).index
+
+    def nccl_chooses_gids(self) -> bool:
+        """Whether torch's NCCL looks for the right GID by itself, as it does from 2.21 on."""
+        version = self.software.library_of_torch("nccl")
+        digits = [int(part) for part in version.split(".")[:2] if part.isdecimal()]
+        return len(digits) == 2 and digits >= [2, 21]
+
     def chosen_gids(self) -> dict[str, fabric.GidClass | None]:
         """Each active RoCE port -> the GID at NCCL_IB_GID_INDEX, None where its table has no such row."""
         index = self.gid_index()

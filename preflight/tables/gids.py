@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from preflight.errors import Blame, FactMissing
+from preflight.errors import Blame, FactMissing, NotApplicable
 from preflight.facts import fabric
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
@@ -13,7 +13,7 @@ from preflight.facts.value import Missing
 from preflight.hosts import fold
 from preflight.tables.faults import values_by_node
 
-UNSET = "or unset it: NCCL 2.21 and later choose by themselves"
+UNSET = "; or unset it: NCCL 2.21 and later choose by themselves"
 
 
 def right_indices(node: NodeFacts, *, subnets: dict[str, str] | None = None) -> dict[str, int]:
@@ -52,12 +52,42 @@ def _advice(cluster: Cluster, subnets: dict[str, str] | None) -> str:
             index = str(min(indices.values())) if one else "/".join(f"{name} {i}" for name, i in indices.items())
             nodes_of.setdefault(index, []).append(node.name)
     if not nodes_of:
-        return f"give the ports their addresses first (`show_gids` lists the rows); {UNSET}"
+        return "give the ports their addresses first (`show_gids` lists the rows)"
     parts = [
         f"{'NCCL_IB_GID_INDEX=' * (not i)}{index} on {fold(nodes)}" for i, (index, nodes) in enumerate(nodes_of.items())
     ]
     place = " (a line of /etc/nccl.conf there, for one value does not fit all)" if len(nodes_of) > 1 else ""
-    return f"set {', '.join(parts)}{place}; {UNSET}"
+    # Left to itself NCCL takes a link-local row of a fabric without IPv4, or the first of several networks.
+    alone = UNSET if subnets is None and all(_finds_it_alone(node) for node in cluster) else ""
+    return f"set {', '.join(parts)}{place}{alone}"
+
+
+def _finds_it_alone(node: NodeFacts) -> bool:
+    """Whether NCCL, with no index set, takes the right row on every port of a node."""
+    try:
+        if not node.nccl_chooses_gids():
+            return False
+        family = node.value("NCCL_IB_ADDR_FAMILY") or "AF_INET"
+        own = {hca.name: fabric.gid_of_nccl(hca.port, family=family).index for hca in _roce(node)}
+        return all(own.get(name) == index for name, index in right_indices(node).items())
+    except FactMissing:
+        return False
+
+
+def astray(node: NodeFacts) -> str:
+    """What is wrong with the rows that NCCL takes by itself, "" where they are routable RoCE v2.
+
+    NotApplicable where an index is set, or a port has no better row.
+    """
+    if node.has_variable("NCCL_IB_GID_INDEX"):
+        raise NotApplicable("NCCL_IB_GID_INDEX is set")
+    taken, right = node.gids_of_nccl(), right_indices(node)
+    if not right:
+        raise NotApplicable("no active RoCE port has a routable row")
+    wrong = [
+        f"row {row.index} of {name} ({row})" for name, row in taken.items() if name in right and not row.is_routable
+    ]
+    return f"NCCL takes {', '.join(wrong)}" if wrong else ""
 
 
 def misled(cluster: Cluster) -> list[Blame]:
@@ -87,12 +117,13 @@ def misled(cluster: Cluster) -> list[Blame]:
 
 
 def _chosen(node: NodeFacts) -> dict[str, Gid]:
-    """Each active RoCE port -> its row at NCCL_IB_GID_INDEX, where that is routable and its subnet known."""
-    index = node.gid_index()
+    """Each active RoCE port -> the row that NCCL takes, where that is routable and its subnet known."""
+    taken = node.gids_of_nccl()
     found = {}
     for hca in _roce(node):
         for gid in hca.port.gids:
-            if gid.index == index and fabric.classify(gid).is_routable and _subnet(node, gid):
+            is_taken = hca.name in taken and gid.index == taken[hca.name].index
+            if is_taken and fabric.classify(gid).is_routable and _subnet(node, gid):
                 found[hca.name] = gid
     if not found:
         raise FactMissing("chosen GID", "none leads to a known subnet", "absent")

@@ -14,6 +14,7 @@ from preflight.facts.fabric import Hca, classify
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.ending import PortEnd
 from preflight.facts.value import Missing, present
+from preflight.tables import gids
 from preflight.tables.faults import Fault
 
 # What counts errors of link or transport; flow counters and those of mere congestion are left out.
@@ -171,9 +172,8 @@ def _old_default(node: NodeFacts) -> str:
     if node.has_variable("NCCL_IB_GID_INDEX"):
         return ""
     version = node.software.library_of_torch("nccl")
-    digits = [int(part) for part in version.split(".")[:2] if part.isdecimal()]
     roce = [hca.name for hca in node.active_hcas() if hca.port.link_layer == "Ethernet"]
-    if len(digits) < 2 or digits >= [2, 21] or not roce:
+    if version.count(".") < 2 or node.nccl_chooses_gids() or not roce:
         return ""
     return f"NCCL {version} takes GID 0 where NCCL_IB_GID_INDEX is not set: RoCE v1, on {', '.join(roce)}"
 
@@ -196,6 +196,12 @@ NODES = (
         _slow_of_a_kind,
         "reseat or replace its cable, correct the switch's port, or leave it out of NCCL_IB_HCA",
         "sysfs ports/*/rate",
+    ),
+    Fault(
+        "GID that NCCL chooses",
+        gids.astray,
+        "set NCCL_IB_GID_INDEX to the RoCE v2 row of `show_gids`, or NCCL_IB_ADDR_FAMILY=AF_INET6 without IPv4",
+        "NCCL net_ib.cc: ncclIbGetGidIndex",
     ),
     Fault(
         "GID index of old NCCL",

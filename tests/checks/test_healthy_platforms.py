@@ -14,7 +14,7 @@ from preflight.facts.subjects.network import Address
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
-from preflight.testing import FakeRun, healthy, infiniband, roce
+from preflight.testing import FakeRun, healthy, infiniband, measured, roce
 from preflight.testing.hardware import ABSENT, gpus, hca
 from tests.checks.samples import checks, debian_name, judge, with_interface, with_netdevs
 
@@ -192,7 +192,12 @@ def own_adapters() -> FakeRun:
         run = run.with_variables(name, NCCL_IB_HCA=f"={','.join(names)}")
         return run.broken(name, "gpu", topology=ABSENT)
 
-    return on_all(roce(), changed)
+    run = on_all(roce(), changed)
+    logs = [
+        measured.transport(rank, name, "IB", *(f"mlx5_{2 * rank + place}:1/RoCE" for place in (2, 3)))
+        for rank, name in enumerate(run.names)
+    ]
+    return run.bench_has(transports=tuple(logs))
 
 
 ADVICE = {"names.own_hostname_is_not_loopback", "master.first_node_knows_the_address_for_its_own"}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
+from preflight.facts import fabric
 from preflight.facts.subjects.rdma import Gid
 from preflight.tables import gids
 from preflight.testing import infiniband, roce
@@ -53,3 +57,39 @@ def test_infiniband_has_no_index_to_set():
 def test_alike_tables_mislead_nobody():
     """Every node's row 3 is of the same subnet, rail by rail."""
     assert gids.misled(with_netdevs(roce()).cluster) == []
+
+
+V1, V2 = "IB/RoCE v1", "RoCE v2"
+LOCAL, SIX = "fe80:0000:0000:0000:0000:0000:0000:0001", "fd00:0000:0000:0000:0000:0000:0000:0001"
+FOUR, AUTO = "0000:0000:0000:0000:0000:ffff:0a01:0001", "0000:0000:0000:0000:0000:ffff:a9fe:0001"
+
+
+@pytest.mark.parametrize(
+    ("rows", "family", "index"),
+    [
+        ([(LOCAL, V1), (LOCAL, V2), (FOUR, V1), (FOUR, V2)], "AF_INET", 3),
+        ([(LOCAL, V1), (LOCAL, V2), (SIX, V1), (SIX, V2)], "AF_INET", 0),
+        ([(LOCAL, V1), (LOCAL, V2), (SIX, V1), (SIX, V2)], "AF_INET6", 3),
+        ([(FOUR, V1), (FOUR, V2)], "AF_INET", 1),
+        ([(LOCAL, V1), (AUTO, V1), (AUTO, V2), (FOUR, V1), (FOUR, V2)], "AF_INET", 2),
+        ([], "AF_INET", 0),
+    ],
+)
+def test_nccl_takes_a_row_by_its_own_rules(rows, family, index):
+    """IPv4 before all, then RoCE v2; without IPv4 it stays where it began, and 169.254 is an address as any other."""
+    port = roce().cluster["node1"].rdma.devices[0].ports[0]
+    table = tuple(Gid(place, gid, kind, "rdma0") for place, (gid, kind) in enumerate(rows))
+    assert fabric.gid_of_nccl(msgspec.structs.replace(port, gids=table), family=family).index == index
+
+
+def test_nobody_is_told_to_unset_what_nccl_would_get_wrong():
+    """On a fabric without IPv4 NCCL stays at the link-local row."""
+    table = tuple(Gid(place, gid, kind, "rdma0") for place, (gid, kind) in enumerate([(LOCAL, V1), (SIX, V2)]))
+    run = roce()
+    for name in run.names:
+        for device in range(8):
+            run = run.broken_rdma_port(name, device, gids=table)
+    assert gids.advice(run.cluster) == "set NCCL_IB_GID_INDEX=1 on node[1-4]"
+    left = run.with_variables(NCCL_IB_GID_INDEX="").cluster["node1"]
+    assert gids.astray(left).startswith("NCCL takes row 0 of mlx5_0:1 (RoCE v1 link-local")
+    assert gids.astray(roce().with_variables(NCCL_IB_GID_INDEX="").cluster["node1"]) == ""

@@ -144,12 +144,23 @@ def port_is_free(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
             program = holders[0].program
             by = "" if isinstance(program, Missing) else f" ({program})"
             message = f"port {port.value} is in use on {owner.name}{by}"
+            free = _free_port(owner)
             yield fail(
-                "master_port_is_free", message, port.where, fix="29500, or another free port", nodes=(owner.name,)
+                "master_port_is_free", message, port.where, fix=f"{free}, or another free port", nodes=(owner.name,)
             )
         if low <= port.value <= high and not 32768 <= port.value <= 60999:
             message = f"port {port.value} is in the ephemeral range {low}-{high} of {owner.name}"
-            yield warn("master_port_is_not_ephemeral", message, port.where, fix="29500", nodes=(owner.name,))
+            yield warn(
+                "master_port_is_not_ephemeral", message, port.where, fix=str(_free_port(owner)), nodes=(owner.name,)
+            )
+
+
+def _free_port(node: NodeFacts) -> int:
+    """A port that nobody listens on there, and that the kernel does not hand out."""
+    low, high = node.network.ephemeral_ports
+    taken = {listener.port for listener in node.ports.listeners}
+    usual = (*range(29500, 29600), *range(20000, 20100), *range(1024, 65536))
+    return next((port for port in usual if port not in taken and not low <= port <= high), 29500)
 
 
 def _own_node(plan: Plan, cluster: Cluster) -> str:
