@@ -61,7 +61,7 @@ INSIDE = {
         ("kubernetes",),
         ("read",),
         ("rules",),
-        ("start",),
+        ("start", "diff"),
     ),
     "node": (("agent",), ("sources",), ("subjects",), ("calls",)),
     "report": (

@@ -11,6 +11,7 @@ from typing import Any
 from preflight import hosts
 from preflight.errors import UsageError
 from preflight.facts.cluster import Cluster
+from preflight.launch.diff import mended, patch
 from preflight.launch.plan import LaunchFiles
 from preflight.launch.read import read_files
 from preflight.launch.rules.check import check_files
@@ -25,7 +26,9 @@ from preflight.report.printable import printable
 from preflight.run.live import Run
 
 
-def check(options: Options, patterns: list[str], *, with_hosts: bool, style: str = "text") -> int:
+def check(
+    options: Options, patterns: list[str], *, with_hosts: bool, style: str = "text", only_diff: bool = False
+) -> int:
     """``preflight launch check``: 1 on a fail, 0 when silent or warned.
 
     3 when a host named did not answer, 5 when nothing in the files could be judged.
@@ -43,7 +46,12 @@ def check(options: Options, patterns: list[str], *, with_hosts: bool, style: str
     findings = check_files(files, cluster)
     failed = any(finding.verdict is Verdict.FAIL for finding in findings)
     code = 1 if failed else 3 if failures else 0 if files.are_judged else 5
-    if options.json:
+    if only_diff:
+        found = mended(files.texts)
+        print(patch(files.texts, found.texts), end="")
+        left = [finding for finding in findings if finding.verdict in (Verdict.FAIL, Verdict.WARN)]
+        print(f"{len(found.findings)} of {len(left)} findings are mended by this patch", file=sys.stderr)
+    elif options.json:
         document = {
             "schema": 1,
             "exit_code": code,

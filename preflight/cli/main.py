@@ -127,6 +127,9 @@ def _words_of_launch(parser: argparse.ArgumentParser, verb: str) -> None:
     check.add_argument(
         "--format", choices=("text", "github", "sarif"), default="text", help="github is annotations. Default: text."
     )
+    check.add_argument(
+        "--diff", action="store_true", help="Print a patch for `git apply` that mends what has one right value."
+    )
     _add_options(check, f"{verb} check")
     text = "Write correct launch files for these hosts."
     write = parts.add_parser("write", help=text, description=text, epilog=EXIT_CODES)
@@ -176,7 +179,8 @@ def _launch(words: argparse.Namespace) -> int:
 
     if words.part == "check":
         options = parse_options(vars(words), command=_command())
-        return launch.check(options, words.files, with_hosts=words.hosts is not None, style=words.format)
+        with_hosts = words.hosts is not None
+        return launch.check(options, words.files, with_hosts=with_hosts, style=words.format, only_diff=words.diff)
     # --launcher of this verb is what the files are for; no reference job is started
     options = parse_options({**vars(words), "launcher": None}, command=_command())
     like = Path(words.like) if words.like else None

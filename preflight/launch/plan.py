@@ -194,6 +194,7 @@ class LaunchFiles:
     skips: tuple[Skip, ...] = ()
     problems: tuple[Finding, ...] = ()
     scripts: tuple[ScriptFile, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)  # as they were given, by file
 
     @property
     def are_judged(self) -> bool:

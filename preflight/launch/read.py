@@ -90,6 +90,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
         tuple(bundle.skips),
         tuple(dict.fromkeys(bundle.problems)),
         tuple(bundle.scripts),
+        raw,
     )
 
 

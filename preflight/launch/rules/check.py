@@ -23,6 +23,7 @@ from preflight.launch.rules import (
     agreement,
     counts,
     data,
+    mend,
     needs,
     nodes,
     order,
@@ -50,13 +51,13 @@ FILES_RULES = (*counts.FILES_RULES, *variables.FILES_RULES, *order.FILES_RULES)
 
 def check_files(files: LaunchFiles, cluster: Cluster | None = None) -> tuple[Finding, ...]:
     """Judge launch files that were read, and the data files beside them; the findings, the worst first."""
-    return _ordered([*judge(files, cluster), *data.no_pointers(files, os.getcwd())])
+    return _ordered([*judge(files, cluster), *data.no_pointers(files, os.getcwd())], files)
 
 
 def check_texts(texts: Mapping[str, str], cluster: Cluster | None = None) -> tuple[tuple[Finding, ...], LaunchFiles]:
     """The findings on texts by file name, and what the texts say; nothing is looked up on the disk."""
     files = read_texts(texts)
-    return _ordered(judge(files, cluster)), files
+    return _ordered(judge(files, cluster), files), files
 
 
 def judge(files: LaunchFiles, cluster: Cluster | None) -> Iterable[Finding]:
@@ -83,18 +84,23 @@ def _skipped(skip: Skip) -> Finding:
     return problem(Verdict.SKIP, "file_is_judged", f"{skip.file}: {skip.reason}", Where(skip.file, skip.line))
 
 
-def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
+def _ordered(found: Iterable[Finding], files: LaunchFiles) -> tuple[Finding, ...]:
     """One finding for each rule, verdict and message, the worst first, then in the order of files and lines."""
     once: dict[tuple[object, ...], Finding] = {}
     for finding in found:
         key = (finding.check, finding.verdict, finding.message, finding.fix, finding.nodes)
         before = once.get(key)
         where = tuple(dict.fromkeys((*before.where, *finding.where))) if before else finding.where
-        message, fix = without_secrets(finding.message), without_secrets(finding.fix)
-        once[key] = replace(finding, where=where, message=message, fix=fix)
+        edits = tuple(dict.fromkeys((*before.edits, *finding.edits))) if before else finding.edits
+        once[key] = replace(finding, where=where, edits=edits)
+    lines = {name: text.split("\n") for name, text in files.texts.items()} if once else {}
+    told = [mend.with_edits(finding, lines) for finding in once.values()]
 
     def place(finding: Finding) -> tuple[int, str, int]:
         first = finding.where[0] if finding.where else Where("", 0)
         return (-SEVERITY[finding.verdict], first.file, first.line)
 
-    return tuple(sorted(once.values(), key=place))
+    hidden = [
+        replace(finding, message=without_secrets(finding.message), fix=without_secrets(finding.fix)) for finding in told
+    ]
+    return tuple(sorted(hidden, key=place))

@@ -94,6 +94,8 @@ class Marks:
         place = ord(lines[0]) - LINE_BASE if lines else line
         parts = [self._unknown_of(mark) for mark in UNKNOWN_MARK.findall(text)]
         if parts:
+            if lines is None and len(parts) == 1 and parts[0].line:
+                place = parts[0].line  # where the expression stands, not the variable that holds it
             varies, inside = any(part.varies for part in parts), any(part.in_container for part in parts)
             return Unknown(self.spelled(text), self.file, place, varies, inside)
         return Sourced(plain(text), self.file, place, "environment" if DEFAULT_MARK.search(text) else "written")

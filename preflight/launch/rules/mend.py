@@ -1,0 +1,177 @@
+"""How is a line written that a finding speaks of, once it is right?
+
+Only where nothing but one value can be meant, or any value of its kind is as good: a free port, the rank that no other
+file has. What is left to the user (an address, the number of nodes) stays words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from preflight.ledger.findings import Edit, Finding, Where
+
+Lines = Mapping[str, list[str]]
+Mender = Callable[[Finding, Where, str], "str | None"]
+ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\S*)")
+WRITTEN = r"(\"[^\"\n]*\"|'[^'\n]*'|[^\s;\"'&|)\\]*)"  # a value as a shell takes it
+NUMBER = re.compile(r"(?<![\w.$])-?\d+(?![\w.])")
+
+
+def with_edits(finding: Finding, lines: Lines) -> Finding:
+    """The finding with the edits of its lines, and the corrected line for its fix, where the right value is known."""
+    rule = finding.check.removeprefix("launch.")
+    edits = finding.edits
+    if not edits and rule in MENDERS:
+        pick, mender = MENDERS[rule]
+        found = [_edit(finding, where, lines, mender) for where in pick(finding)]
+        edits = tuple(edit for edit in found if edit is not None)
+        if not edits or len(edits) < len(found):
+            return finding
+    if not edits:
+        return finding
+    first = edits[0]
+    shown = " ".join(line.strip() for line in first.lines)
+    fix = f"line {first.first}: {shown}" if shown and len(edits) < FEW and first.is_sure else finding.fix
+    return replace(finding, edits=edits, fix=fix)
+
+
+FEW = 5  # edits beyond which one line does not say the fix
+
+
+def _edit(finding: Finding, where: Where, lines: Lines, mender: Mender) -> Edit | None:
+    text = lines.get(where.file, [])
+    if not 0 < where.line <= len(text):
+        return None
+    before = text[where.line - 1]
+    after = mender(finding, where, before)
+    if after is None or after == before:
+        return None
+    return Edit(where.file, where.line, where.line, (after,) if after.strip() else ())
+
+
+def _once(line: str, old: str, new: str) -> str | None:
+    """The line with one value in the place of another, where that stands in it exactly once."""
+    found = re.findall(rf"(?<![\w.$]){re.escape(old)}(?![\w.])", line)
+    return re.sub(rf"(?<![\w.$]){re.escape(old)}(?![\w.])", lambda _: new, line) if len(found) == 1 else None
+
+
+def port(finding: Finding, _where: Where, line: str) -> str | None:
+    """Another number; or a number in the place of what every node works out for itself."""
+    number = NUMBER.search(re.sub(r"^\S+ ", "", finding.message))
+    expression = re.match(r"the port (.*) comes out different", finding.message)
+    if expression:
+        return _once_raw(line, expression[1], "29500")
+    return _once(line, number[0], "29500") if number else None
+
+
+def _once_raw(line: str, old: str, new: str) -> str | None:
+    """The same for an expression, which may stand in quotes."""
+    quoted = f'"{old}"'
+    old = quoted if quoted in line else old
+    return line.replace(old, new) if line.count(old) == 1 else None
+
+
+def rendezvous_id(finding: Finding, _where: Where, line: str) -> str | None:
+    """One id in the place of what comes out different on every node."""
+    found = re.match(r"--rdzv_id (.*) (?:comes out different|holds only)", finding.message)
+    right = re.match(r"--rdzv_id=([\w$]+)", finding.fix)
+    return _once_raw(line, found[1], right[1]) if found and right else None
+
+
+def variable(finding: Finding, _where: Where, line: str) -> str | None:
+    """``NAME=value`` in the place of another value or a misspelt name; a line that only sets what is to be unset."""
+    if finding.fix.startswith("unset "):
+        name = finding.fix.removeprefix("unset ")
+        return "" if re.fullmatch(rf"\s*(export\s+)?{re.escape(name)}={WRITTEN}\s*(#.*)?", line) else None
+    meant = ASSIGNMENT.fullmatch(finding.fix)
+    if meant is None:
+        return None
+    there = re.compile(rf"\b{re.escape(meant['name'])}={WRITTEN}")
+    if len(there.findall(line)) == 1:
+        return there.sub(lambda _: meant[0], line) if meant["value"] not in GUESSED else None
+    misspelt = re.findall(rf"\b(NCCL_\w+)=[\"']?{re.escape(meant['value'])}\b", line)
+    return line.replace(f"{misspelt[0]}=", f"{meant['name']}=") if len(misspelt) == 1 else None
+
+
+GUESSED = ("eth0", "mlx5_0", "...")  # of the values in a fix, those that only show the form
+
+
+def export(finding: Finding, _where: Where, line: str) -> str | None:
+    """``export`` before the assignment."""
+    name = finding.message.split(" ", 1)[0]
+    found = re.match(rf"(\s*){re.escape(name)}=", line)
+    return f"{found[1]}export {line.lstrip()}" if found else None
+
+
+def directive(finding: Finding, _where: Where, line: str) -> str | None:
+    """An option of #SBATCH with another value."""
+    right = re.fullmatch(r"#SBATCH --([\w-]+)=(\d+)", finding.fix)
+    there = re.compile(rf"--{re.escape(right[1])}[= ]\d+") if right else None
+    if not right or not there or not line.startswith("#SBATCH") or len(there.findall(line)) != 1:
+        return None
+    return there.sub(f"--{right[1]}={right[2]}", line)
+
+
+def rank(finding: Finding, _where: Where, line: str) -> str | None:
+    """The only rank that is free for the second of two files."""
+    taken, free = re.search(r" (\d+) is given 2 times", finding.message), re.search(r": (\d+)$", finding.fix)
+    return _once(line, taken[1], free[1]) if taken and free else None
+
+
+def batch(finding: Finding, _where: Where, line: str) -> str | None:
+    """The product in the place of a figure that is none."""
+    right = re.fullmatch(r"train_batch_size: (\d+)", finding.fix)
+    found = re.search(r"(\"train_batch_size\"\s*:\s*)(\d+)", line)
+    is_product = "DeepSpeed stops" in finding.message and " is not " in finding.message
+    return line.replace(found[0], f"{found[1]}{right[1]}") if right and found and is_product else None
+
+
+def user(finding: Finding, _where: Where, line: str) -> str | None:
+    """The host without ``user@``."""
+    found = re.search(r"'(\S+@\S+)'", finding.message)
+    return _once_raw(line, found[1], found[1].rpartition("@")[2]) if found else None
+
+
+def majority(finding: Finding, where: Where, line: str) -> str | None:
+    """What most of the files say, in those that do not."""
+    told = re.findall(r"(?:^[^:]*: |; )(\S+) in ((?:\S+:\d+(?:, )?)+)", finding.message)
+    counts = sorted(((place.count(":"), value) for value, place in told), reverse=True)
+    if len(counts) < 2 or counts[0][0] <= sum(count for count, _ in counts[1:]):
+        return None
+    mine = next((value for value, place in told if f"{where.file}:{where.line}" in place.split(", ")), "")
+    return line if mine == counts[0][1] else _once(line, mine, counts[0][1])
+
+
+def every(finding: Finding) -> tuple[Where, ...]:
+    """All lines of a finding."""
+    return finding.where
+
+
+def first(finding: Finding) -> tuple[Where, ...]:
+    """The line that it is about; the others only explain it."""
+    return finding.where[:1]
+
+
+def second(finding: Finding) -> tuple[Where, ...]:
+    """Of two lines that say the same the later."""
+    return finding.where[1:2] if len(finding.where) == 2 else ()
+
+
+MENDERS: Mapping[str, tuple[Callable[[Finding], tuple[Where, ...]], Mender]] = {
+    "master_port_is_valid": (first, port),
+    "master_port_is_not_ephemeral": (first, port),
+    "master_port_is_the_same_everywhere": (first, port),
+    "rendezvous_id_is_the_same_everywhere": (first, rendezvous_id),
+    "nccl_variables_are_known": (every, variable),
+    "nccl_variables_are_safe": (every, variable),
+    "variables_have_values_that_count": (every, variable),
+    "cuda_launches_do_not_block": (every, variable),
+    "variables_are_exported": (every, export),
+    "slurm_tasks_are_counted_once": (first, directive),
+    "ranks_are_distinct": (second, rank),
+    "batch_sizes_multiply": (first, batch),
+    "master_address_is_an_address": (first, user),
+    "fields_agree": (first, majority),
+}
