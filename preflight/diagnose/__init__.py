@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from preflight.diagnose.cause import Cause
 from preflight.diagnose.found import Diagnosis
 from preflight.diagnose.gather import Gatherer
 from preflight.diagnose.read import lines_of, opened
-from preflight.diagnose.verdict import conclude
+from preflight.diagnose.verdict import BY_NAME, conclude
 
-__all__ = ["Diagnosis", "diagnose", "diagnose_files"]
+__all__ = ["Diagnosis", "cause_named", "cause_of", "diagnose", "diagnose_files"]
 
 
 def diagnose(lines: Iterable[str], *, name: str = "log") -> Diagnosis:
@@ -30,3 +31,15 @@ def diagnose_files(names: Iterable[str], *, say: Callable[[str], None] = lambda 
         with opened(name) as stream:
             gathered.read(name, lines_of(stream))
     return conclude(gathered)
+
+
+def cause_of(text: str) -> Cause | None:
+    """The cause of the table that the words of one rank speak of, or what they follow from; None where it has none."""
+    diagnosis = diagnose(text.splitlines())
+    findings = [one for one in (*diagnosis.causes, *diagnosis.consequences) if one.cause.patterns]
+    return findings[0].cause if findings else None
+
+
+def cause_named(name: str) -> Cause:
+    """The cause of that name. Raises KeyError."""
+    return BY_NAME[name]

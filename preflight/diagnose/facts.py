@@ -29,6 +29,9 @@ PATTERNS = (
     ("host", r"^\s*host +: (\S+)"),
     ("rank", r"^\s*rank +: (\d+) \(local_rank: \d+\)"),
     ("exit", r"^\s*exitcode +: (-?\d+)"),
+    ("device", r"#\s+rank +(\d+) +(?:group +\d+ +)?pid +\d+ on +(\S+) +device"),
+    ("complete", r"all distributed processes registered"),
+    ("member", r"global_rank: (\d+), member: \d+/(\d+)"),
     ("behind", r"\branks? ([\d, ]+) failed to pass monitoredbarrier"),
 )
 
@@ -48,6 +51,8 @@ class Facts:
     timeouts: dict[int, tuple[int, str, int]] = field(default_factory=dict)
     enqueued: dict[int, int] = field(default_factory=dict)
     late: set[int] = field(default_factory=set)
+    members: Counter[int] = field(default_factory=Counter)  # ranks that Lightning started to join, and how often
+    is_complete: bool = False  # whether all ranks have joined
     _table: dict[str, str] = field(default_factory=dict)
 
     def take(self, name: str, found: Match[str], line: Said) -> None:
@@ -62,6 +67,9 @@ class Facts:
             "rank": self._rank,
             "exit": self._exit,
             "behind": self._behind,
+            "device": self._device,
+            "member": self._member,
+            "complete": self._complete,
         }
         if name in takers:
             takers[name](found, line)
@@ -124,6 +132,22 @@ class Facts:
     def _behind(self, found: Match[str], line: Said) -> None:
         del line
         self.late |= {int(word) for word in found[1].replace(",", " ").split()[:1024]}
+
+    def _device(self, found: Match[str], line: Said) -> None:
+        """nccl-tests list the device of every rank."""
+        del line
+        if int(found[1]) < MOST_RANKS:
+            self.node_of[int(found[1])] = found[2]
+
+    def _member(self, found: Match[str], line: Said) -> None:
+        del line
+        if int(found[1]) < int(found[2]) <= MOST_RANKS:
+            self.sizes[int(found[2])] += 1
+            self.members[int(found[1])] += 1
+
+    def _complete(self, found: Match[str], line: Said) -> None:
+        del found, line
+        self.is_complete = True
 
     @property
     def world_size(self) -> int:

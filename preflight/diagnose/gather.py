@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -11,16 +10,19 @@ from preflight.diagnose.cause import Cause
 from preflight.diagnose.causes import CAUSES
 from preflight.diagnose.facts import PATTERNS, Facts
 from preflight.diagnose.found import Evidence, Finding
-from preflight.diagnose.index import WORDS, Index
+from preflight.diagnose.index import WORDS, Index, compiled
 from preflight.diagnose.prefix import said
 from preflight.diagnose.tracebacks import Tracebacks
 
-LONGEST_LINE = 4096  # bytes of a line that are looked at
+LONGEST_LINE = 2048  # bytes of a line that are looked at
 EVIDENCE = 3
 MOST_WHO = 4096
 WENT_ON = 5  # lines of progress after which a failure was survived
 PROGRESS = frozenset((b"loss", b"iteration", b"epoch"))
 TRACEBACK = b"traceback"
+OFTEN = 64  # lines of the same words after which no more are looked at, where none of them told anything
+MOST_SHAPES = 50_000
+REPEATED = frozenset(("channel", "ring"))  # of which a few stand for all
 PYTHON_WARNINGS = frozenset(
     (b"userwarning", b"futurewarning", b"deprecationwarning", b"runtimewarning", b"resourcewarning")
 )
@@ -71,6 +73,7 @@ class Gatherer:
         wanted = causes_index().words | facts_index().words | {TRACEBACK}
         is_idle, is_no_progress, open_tracebacks = wanted.isdisjoint, PROGRESS.isdisjoint, self.tracebacks.open
         progress, number, count = 0, 0, 0
+        boring: dict[int, int] = {}
         table = WORDS
         for number, line in lines:
             count += 1
@@ -81,14 +84,24 @@ class Gatherer:
                     self.progress[name] = progress
                 if not open_tracebacks:
                     continue
-            if not self._look(name, number, line[:LONGEST_LINE], words) and not is_no_progress(words):
+            shape = hash(tuple(words))
+            looked = boring.get(shape, 0)
+            if looked < OFTEN or open_tracebacks:
+                is_cause, is_boring = self._look(name, number, line[:LONGEST_LINE], words)
+                if is_boring:
+                    if len(boring) > MOST_SHAPES:
+                        boring.clear()
+                    boring[shape] = looked + 1
+                if is_cause:
+                    continue
+            if not is_no_progress(words):
                 progress += 1
                 self.progress[name] = progress
         self.lines += count
         self.tracebacks.open.clear()
 
-    def _look(self, name: str, number: int, raw: bytes, words: list[bytes]) -> bool:
-        """Whether the line speaks of a cause."""
+    def _look(self, name: str, number: int, raw: bytes, words: list[bytes]) -> tuple[bool, bool]:
+        """Whether the line speaks of a cause, and whether many more of its words would tell nothing new."""
         text = raw.decode("utf-8", "backslashreplace")
         lowered = text.lower()
         found = (
@@ -103,7 +116,7 @@ class Gatherer:
         facts = list(facts_index().matches(words, lowered))
         is_traceback = TRACEBACK in words and "most recent call last" in lowered
         if not (found or facts or is_traceback or self.tracebacks.open):
-            return False
+            return False, True
         line = said(text, file=name)
         self.facts.hear(line)
         if line.seconds >= 0:
@@ -120,7 +133,7 @@ class Gatherer:
             self.tracebacks.begin(stream)
         elif stream in self.tracebacks.open:
             self.tracebacks.take(stream, line, evidence)
-        return bool(found)
+        return bool(found), not found and not is_traceback and all(fact in REPEATED for fact, _ in facts)
 
     def _add(self, cause: Cause, evidence: Evidence) -> None:
         seen = self.seen.get(cause.name)
@@ -163,9 +176,4 @@ def _is_python_warning(words: list[bytes]) -> bool:
 
 
 def _is_excused(cause: Cause, lowered: str) -> bool:
-    return any(pattern.search(lowered) for pattern in _unless(cause.unless))
-
-
-@cache
-def _unless(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(pattern) for pattern in patterns)
+    return any(compiled(pattern).search(lowered) for pattern in cause.unless)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Generic, TypeVar
 
 from preflight.diagnose.cause import key_word
@@ -18,19 +19,25 @@ def words_of(line: bytes) -> list[bytes]:
     return line.translate(WORDS).split()
 
 
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern is compiled when a line first has its word: most never are."""
+    return re.compile(pattern)
+
+
 class Index(Generic[Row]):
     """Rows by a word that each of their patterns needs."""
 
     def __init__(self, rows: Iterable[tuple[str, Row]]) -> None:
-        self._rows: dict[bytes, list[tuple[re.Pattern[str], Row]]] = {}
+        self._rows: dict[bytes, list[tuple[str, Row]]] = {}
         for pattern, row in rows:
-            self._rows.setdefault(key_word(pattern).encode(), []).append((re.compile(pattern), row))
+            self._rows.setdefault(key_word(pattern).encode(), []).append((pattern, row))
         self.words = frozenset(self._rows)
 
     def matches(self, words: Iterable[bytes], lowered: str) -> Iterator[tuple[Row, re.Match[str]]]:
         """Every row with a pattern that the line matches, each pattern once."""
         for word in self.words.intersection(words):
             for pattern, row in self._rows[word]:
-                found = pattern.search(lowered)
+                found = compiled(pattern).search(lowered)
                 if found:
                     yield row, found

@@ -128,10 +128,25 @@ def _derived(facts: Facts, job: Job) -> list[Finding]:
     if hang is not None and hang.mismatch:
         detail = f"at number {hang.sequence} of the sequence: {hang.mismatch}"
         found.append(_made("nccl-mismatched-call", detail))
+    found += _joining(facts)
     nccl = job.versions.get("nccl", ())
     if len(nccl) > 1 and (hang is not None or facts.exits):
         found.append(_made("nccl-version-mismatch", f"NCCL {' and '.join(nccl)} in one run"))
     return found
+
+
+def _joining(facts: Facts) -> list[Finding]:
+    """What the ranks that began to join leave open: numbers given twice, or not at all."""
+    members = facts.members
+    if not members or facts.is_complete:
+        return []
+    size = facts.world_size
+    twice = sorted(rank for rank, count in members.items() if count > 1)
+    missing = sorted(set(range(size)) - set(members))
+    if twice and missing:
+        words = f"{_ranks(tuple(twice))} began to join more than once, {_ranks(tuple(missing))} never"
+        return [_made("same-rank-twice", words)]
+    return [_made("not-all-joined", f"{len(members)} of {size} ranks began to join")] if missing else []
 
 
 def _made(name: str, detail: str) -> Finding:

@@ -55,3 +55,13 @@ def test_a_healthy_log_has_no_cause():
     diagnosis = diagnose(lines)
     assert not diagnosis.has_failed
     assert not diagnosis.collect
+
+
+@pytest.mark.parametrize(
+    ("ranks", "cause"),
+    [((0, 1, 2, 3, 4, 5, 6, 7), ""), ((0, 1, 2, 3), "not-all-joined"), ((0, 0, 1, 1, 2, 2, 3, 3), "same-rank-twice")],
+)
+def test_ranks_that_began_to_join_tell_who_did_not(ranks, cause):
+    """Lightning prints a line for each: half of them, or half of them twice, and nothing more is a hang."""
+    diagnosis = diagnose([f"Initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/8" for rank in ranks])
+    assert [finding.cause.name for finding in diagnosis.causes] == [cause] * bool(cause)

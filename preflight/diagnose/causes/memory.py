@@ -124,7 +124,7 @@ CAUSES = (
     ),
     Cause(
         "memlock-limit",
-        "the limit of locked memory is too low for RDMA: memory cannot be registered",
+        "the limit of locked memory (memlock) is too low for RDMA: memory cannot be registered",
         (
             r"ibv_reg_mr\w* failed with error cannot allocate memory",
             r"call to ibv_reg_mr\w* failed",

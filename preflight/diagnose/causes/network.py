@@ -11,6 +11,7 @@ CAUSES = (
         (
             r"no interface found in the same subnet",
             r"no socket interface found",
+            r"socket creation failed : address family not supported",
             r"unable to find interface for",
             r"unable to find address for",
             r"no ip ?if found starting with",
