@@ -54,11 +54,10 @@ INSIDE = {
     "launch": (
         ("field", "job", "launcher", "layout"),
         ("plan",),
-        ("text", "address", "seats"),
+        ("text", "address", "seats", "containers"),
         ("launchers",),
         ("commands", "write"),
-        ("pods",),
-        ("kubernetes",),
+        ("manifests",),
         ("read",),
         ("rules",),
         ("start", "diff"),

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from preflight.launch.containers import run_of
 from preflight.launch.field import Field, words
 from preflight.launch.launcher import PYTHON, Launcher
 from preflight.launch.launchers import ROWS
 from preflight.launch.launchers.slurm import with_step
 from preflight.launch.plan import Hostfile, Plan, Slurm
+from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import UNKNOWN_MARK, Marks, is_known
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import Command, Word
@@ -110,6 +112,10 @@ def _plan_at(command: Command, context: Context, names: list[str], place: int) -
     read, words_of_it = found
     reader = Reader(command, context.marks, configs=context.configs, hostfiles=context.hostfiles, wrappers=WRAPPERS)
     wrapper = reader.wrapper(place)
+    container = run_of(wrapper, context.marks.file, command.line)
+    if container is not None and container.variables:
+        inside = {name: Assigned((value,), command.line, exported=True) for name, value in container.variables.items()}
+        reader.command = replace(command, variables={**command.variables, **inside})
     reader.slurm = with_step(context.slurm, wrapper, context.marks, command.line)
     plan = read(reader, command.words[place + words_of_it :], wrapper)
     if plan is not None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from preflight.errors import UsageError
-from preflight.launch import kubernetes
 from preflight.launch.commands import Context, plan_of, unjudged
 from preflight.launch.field import Field, value_of, words
 from preflight.launch.launchers import accelerate, accelerate_file, deepspeed, first_words, launch_words, mpirun
 from preflight.launch.launchers.slurm import job_variables, read_directives
+from preflight.launch.manifests import compose, kubernetes
 from preflight.launch.plan import BatchConfig, Hostfile, LaunchFiles, Plan, ScriptFile, Skip, sharing_host
 from preflight.launch.text import form, grammar, located
 from preflight.launch.text.detect import kind_of, template_line
@@ -128,6 +128,12 @@ def _yaml(bundle: Bundle, name: str, text: str) -> None:
         bundle.plans.extend(plans)
         bundle.skips.extend(skips)
         bundle.problems.extend(problems)
+    elif documents and compose.is_compose(documents[0]):
+        plans, problems = compose.read(documents[0], name)
+        bundle.plans.extend(plans)
+        bundle.problems.extend(problems)
+        if not plans:
+            bundle.skips.append(Skip(name, 1, "a compose file with no command of a known launcher"))
     elif documents and any(key in documents[0].mapping() for key in ACCELERATE_KEYS):
         unfilled = [
             held for _, held in documents[0].items() if isinstance(held.value, str) and held.value.startswith("$")

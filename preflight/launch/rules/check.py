@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from preflight.facts.cluster import Cluster
+from preflight.launch.containers import in_containers
 from preflight.launch.launchers import ROWS
 from preflight.launch.plan import LaunchFiles, Skip, problem
 from preflight.launch.read import read_texts
@@ -44,6 +45,7 @@ PLAN_RULES = (
     *counts.PLAN_RULES,
     *variables.PLAN_RULES,
     *scripts.PLAN_RULES,
+    in_containers,
 )
 GROUP_RULES = (*ranks.GROUP_RULES, *agreement.GROUP_RULES, *addresses.GROUP_RULES)
 FILES_RULES = (*counts.FILES_RULES, *variables.FILES_RULES, *order.FILES_RULES)

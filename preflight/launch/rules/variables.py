@@ -13,6 +13,11 @@ from preflight.ledger.findings import Finding
 from preflight.tables import variables as table
 from preflight.tables.variable_names import ROWS
 
+# The families of NCCL's own names; others under its prefix may be a script's or a plugin's.
+OF_NCCL = re.compile(
+    r"(TORCH_NCCL|GLOO|NCCL_(IB|NET|SOCKET|P2P|SHM|NVLS|NVB|PXN|COLLNET|DEBUG|GDR|GDRCOPY|TREE|RING|ALGO|PROTO|BUFFSIZE|TOPO"
+    r"|GRAPH|CUMEM|MNNVL|RAS|CTA|MIN|MAX|ENABLE|DISABLE|USE))(_|$)"
+)
 # What these hold is only logged, or taken for the default: the job runs all the same.
 HARMLESS = frozenset(
     words(
@@ -77,8 +82,8 @@ def _by_table(name: str, value: Sourced[str]) -> Iterable[Finding]:
     """What the table of variables says: a name that nothing reads, a value that is not taken, a switch that harms."""
     text = value.value.strip()
     unknown = table.unknown(name) if name.startswith(table.CLOSED) else ""
-    if unknown and text:
-        near = table.nearest(name)
+    near = table.nearest(name) if unknown and text else ""
+    if unknown and text and (near or OF_NCCL.match(name)):
         fix = f"{near}={text}" if near else f"unset {name}"
         yield warn("nccl_variables_are_known", unknown, value.where, fix=fix)
     elif name in RISKY and text not in ("", "0"):

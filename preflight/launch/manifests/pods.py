@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from preflight.launch.commands import Context, plan_of
-from preflight.launch.field import Field, Sourced, firm, value_of
+from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.launch.launchers import first_words
 from preflight.launch.launchers.kubernetes import KUBERNETES
 from preflight.launch.plan import Plan, fail, warn
@@ -22,6 +22,9 @@ GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 
 
+Answer = tuple[list[Plan], list[Finding]]
+
+
 @dataclass(frozen=True)
 class Group:
     """Pods made from one template; `count` is how many. A TrainJob's volumes are in its runtime, not here."""
@@ -30,6 +33,7 @@ class Group:
     count: Field[int]
     role: str
     knows_volumes: bool = True
+    metadata: Located | None = None
 
     @property
     def containers(self) -> list[Located]:
@@ -50,6 +54,16 @@ class Group:
         return found
 
 
+def number(held: Located | None, file: str, default: int | None = None) -> Field[int]:
+    """A count of a manifest; `default` is what Kubernetes takes where it is absent."""
+    if held is None or held.value is None:
+        return None if default is None else Sourced(default, file, 1, "tool")
+    value = held.value
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 9:
+        value = int(value)
+    return Sourced(value, file, held.line) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 def total(groups: Iterable[Group]) -> Field[int]:
     """How many pods there are in all groups."""
     counts = [group.count for group in groups]
@@ -61,31 +75,67 @@ def total(groups: Iterable[Group]) -> Field[int]:
 
 
 def plans(
-    groups: list[Group], document: Located, file: str, *, operator: tuple[str, ...] = ()
-) -> tuple[list[Plan], list[Finding]]:
-    """The plans of the groups' commands; variables that the operator sets are unknown, not absent."""
+    groups: list[Group],
+    document: Located,
+    file: str,
+    *,
+    operator: tuple[str, ...] = (),
+    index: str = "JOB_COMPLETION_INDEX",
+    told: bool = True,
+    pods_of_a_job: Field[int] = None,
+) -> Answer:
+    """The plans of the groups' commands; variables that the operator sets are unknown, not absent.
+
+    Without an operator a pod knows which one it is by `index`. `told` says that the pods are the nodes of a job, whose
+    commands must fit their number; `pods_of_a_job` is that number where it is not all of them.
+    """
     found: list[Plan] = []
     problems: list[Finding] = []
-    pods = total(groups)
-    several = (firm(pods) or 1) > 1
+    pods = pods_of_a_job or total(groups)
     for group in groups:
-        problems.extend(_pod_problems(group, file, several=several))
+        context, plans_of_group = Context(Marks(file)), []
         for container in group.containers:
             context = Context(Marks(file))
-            for command in _commands(container, context.marks, file, operator):
+            for command in commands_of(container, context.marks, file, operator):
                 plan = plan_of(command, context)
                 if plan is not None:
-                    found.append(_placed(plan, pods, operator))
+                    plans_of_group.append(_placed(plan, pods if told else None, operator))
             problems.extend(context.problems)
-    if not found and groups and pods is not None:
+        several = (firm(pods) or 1) > 1 or any(plan.spans_nodes for plan in plans_of_group)
+        problems.extend(_pod_problems(group, file, several=several))
+        if "PET_NODE_RANK" not in operator and (firm(group.count) or 1) > 1:
+            problems.extend(found for plan in plans_of_group for found in _numbered(plan, index))
+        found.extend(plans_of_group)
+    if not found and groups and pods is not None and told:
         found.append(Plan(KUBERNETES, Where(file, document.line), "all nodes", nodes=pods))
-    problems.extend(_counted(found, pods, operator))
+    if told:
+        problems.extend(_counted(found, pods, operator))
     return found, list(dict.fromkeys(problems))
+
+
+def _numbered(plan: Plan, index: str) -> list[Finding]:
+    """All pods of a template run one command: a rank that it leaves out, or spells out, is the same in all of them."""
+    static = isinstance(plan.rendezvous, Sourced) and plan.rendezvous.value == "static"
+    if not plan.launcher.has_agent or not plan.spans_nodes or not static or plan.is_opaque or plan.is_conditional:
+        return []
+    rank, option = plan.node_rank, plan.launcher.spelling.rank
+    if isinstance(rank, Unknown) or plan.is_standalone:
+        return []
+    place = rank.where if isinstance(rank, Sourced) and rank.origin == "written" else plan.where
+    how = f"{option} {rank.value} in every pod" if place is not plan.where and rank is not None else f"no {option}"
+    message = f"{how}, and nothing gives the pods a node rank: every pod becomes node 0"
+    fix = f"{option}=${index}" if index.isupper() else f"{option}={index}"
+    return [fail("static_rendezvous_has_node_ranks", message, place, fix=fix)]
 
 
 def _placed(plan: Plan, pods: Field[int], operator: tuple[str, ...]) -> Plan:
     nodes = plan.nodes
-    if nodes is None or (isinstance(nodes, Sourced) and nodes.origin == "tool" and "PET_NNODES" in operator):
+    by_itself = (
+        nodes is None and plan.start == "all nodes"
+    )  # a server on Ray's nodes, a job for a cluster that is there
+    if (nodes is None and not by_itself) or (
+        isinstance(nodes, Sourced) and nodes.origin == "tool" and "PET_NNODES" in operator
+    ):
         nodes = pods
     return replace(plan, start="all nodes", nodes=nodes, wrapper=("kubernetes", *plan.wrapper))
 
@@ -130,7 +180,7 @@ def _counted(found: list[Plan], pods: Field[int], operator: tuple[str, ...]) -> 
     return problems
 
 
-def _commands(container: Located, marks: Marks, file: str, operator: tuple[str, ...]) -> list[Command]:
+def commands_of(container: Located, marks: Marks, file: str, operator: tuple[str, ...]) -> list[Command]:
     """The commands of a container: its words, or the script that a shell among them reads."""
     variables = {
         name: Assigned((marks.unknown(f"${name}", container.line),), container.line, True) for name in operator
@@ -198,6 +248,8 @@ def _pod_problems(group: Group, file: str, *, several: bool) -> list[Finding]:
                 "host_network_resolves_names", message, Where(file, host.line), fix="dnsPolicy: ClusterFirstWithHostNet"
             )
         )
+    problems.extend(_mesh_of_services(group, file, several=several))
+    problems.extend(_locked_memory(group, file))
     for container in group.containers:
         for name in GPU_RESOURCES:
             limit, request = container.get("resources", "limits", name), container.get("resources", "requests", name)
@@ -207,6 +259,35 @@ def _pod_problems(group: Group, file: str, *, several: bool) -> list[Finding]:
                     fail("gpu_requests_equal_limits", message, Where(file, request.line), Where(file, limit.line))
                 )
     return problems
+
+
+INJECT = "sidecar.istio.io/inject"
+
+
+def _mesh_of_services(group: Group, file: str, *, several: bool) -> list[Finding]:
+    """A sidecar of Istio takes every connection of its pod: those of the rendezvous and of NCCL too."""
+    held = [group.metadata.get(part, INJECT) for part in ("annotations", "labels")] if group.metadata else []
+    asked = next((found for found in held if found is not None and str(found.value).lower() == "true"), None)
+    if asked is None or not several:
+        return []
+    message = f"{INJECT}: true: the sidecar takes the connections of rendezvous and NCCL, and the pod never completes"
+    return [warn("no_proxy_between_the_pods", message, Where(file, asked.line), fix=f'{INJECT}: "false"')]
+
+
+def _locked_memory(group: Group, file: str) -> list[Finding]:
+    """RDMA registers memory, for which a container needs IPC_LOCK."""
+    for container in group.containers:
+        limits = container.get("resources", "limits")
+        rdma = next((held for name, held in limits.items() if name.startswith("rdma/")), None) if limits else None
+        rights = container.get("securityContext", "capabilities", "add")
+        names = {str(held.value) for held in rights.each()} if rights else set()
+        privileged = container.get("securityContext", "privileged")
+        if rdma is None or names & {"IPC_LOCK", "ALL", "SYS_RESOURCE"} or (privileged and privileged.value is True):
+            continue
+        message = "an RDMA device, and no IPC_LOCK: ibv_reg_mr fails with Cannot allocate memory"
+        fix = "securityContext:\n  capabilities:\n    add: [IPC_LOCK]"
+        return [warn("containers_lock_memory", message, Where(file, rdma.line), fix=fix)]
+    return []
 
 
 def _shared_memory(group: Group, file: str, gpus: Field[int]) -> list[Finding]:
@@ -263,3 +344,40 @@ def against_gpus(found: list[Plan], groups: list[Group]) -> list[Finding]:
                 warn("processes_match_devices", message, processes.where, place.where, fix=f"--nproc_per_node={have}")
             )
     return problems
+
+
+def gang(least: Located | None, total: Field[int], file: str) -> list[Finding]:
+    """The pods that must be there together are all of them."""
+    wanted = number(least, file)
+    if not isinstance(wanted, Sourced) or not isinstance(total, Sourced) or wanted.value == total.value:
+        return []
+    if wanted.value > total.value:
+        message = f"minAvailable {wanted.value} is more than the {total.value} pods of the job: it never starts"
+        return [fail("gang_is_the_whole_job", message, wanted.where, fix=f"minAvailable: {total.value}")]
+    message = f"minAvailable {wanted.value} of {total.value} pods: a part may start and wait for the rest"
+    return [warn("gang_is_the_whole_job", message, wanted.where, fix=f"minAvailable: {total.value}")]
+
+
+def headless(subdomain: Located | None, plans: list[Plan], documents: list[Located], file: str) -> list[Finding]:
+    """Pods of an Indexed Job find each other by name only through a headless service that they name."""
+    addresses = [plan.master_address for plan in plans if isinstance(plan.master_address, Sourced)]
+    named = [address for address in addresses if "." in address.value and not re.fullmatch(r"[\d.]+", address.value)]
+    if not named:
+        return []
+    if subdomain is None:
+        message = f"MASTER_ADDR {named[0].value} is a pod's name, and the pods have no subdomain: it resolves nowhere"
+        return [
+            fail("headless_service_is_there", message, named[0].where, fix=f"subdomain: {named[0].value.split('.')[1]}")
+        ]
+    services = [found for found in documents if (kind := found.get("kind")) and kind.value == "Service"]
+    ours = [found for found in services if (name := found.get("metadata", "name")) and name.value == subdomain.value]
+    where = Where(file, subdomain.line)
+    if not ours:
+        message = f"no Service {subdomain.value} in this file: without a headless one the pods find no rank 0"
+        fix = f"kind: Service, metadata.name: {subdomain.value}, spec.clusterIP: None"
+        return [warn("headless_service_is_there", message, where, fix=fix)]
+    address = ours[0].get("spec", "clusterIP")
+    if address is None or address.value != "None":
+        message = f"Service {subdomain.value} is not headless: the names of single pods do not resolve"
+        return [fail("headless_service_is_there", message, Where(file, ours[0].line), where, fix="clusterIP: None")]
+    return []

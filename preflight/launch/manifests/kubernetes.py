@@ -1,4 +1,4 @@
-"""What do the job manifests of Kubernetes ask for: PyTorchJob, TrainJob, JobSet and Indexed Job?"""
+"""What do the job manifests of Kubernetes ask for: PyTorchJob, TrainJob, JobSet, Indexed Job and those of `sets`?"""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from preflight.launch import pods
-from preflight.launch.field import Field, Sourced, firm, value_of, words
-from preflight.launch.plan import Plan, Skip, fail, warn
-from preflight.launch.pods import Group
+from preflight.launch.field import Sourced, firm, value_of, words
+from preflight.launch.manifests import pods, sets
+from preflight.launch.manifests.pods import Answer, Group, number
+from preflight.launch.plan import Plan, Skip, fail
 from preflight.launch.text.located import Located
 from preflight.ledger.findings import Finding, Where
 
-Answer = tuple[list[Plan], list[Finding]]
 # Filled in by whoever starts the pods' programs; what a file says of them is no template.
 RUN_BY_A_SHELL = frozenset({"command", "args", "env", "annotations", "labels", "description", "data", "stringData"})
 UNFILLED = re.compile(r"\$\{?[A-Za-z_]\w*\}?")
@@ -49,6 +48,9 @@ def read(documents: list[Located], file: str) -> tuple[list[Plan], list[Skip], l
         wanted = ", ".join(KINDS)
         kinds = ", ".join(dict.fromkeys(seen))
         return [], [Skip(file, documents[0].line, f"kind {kinds}: not one of {wanted}")], []
+    if not plans and not problems:
+        kinds = ", ".join(dict.fromkeys(name for name in seen if name in KINDS))
+        return [], [Skip(file, documents[0].line, f"kind {kinds}: no command of a known launcher")], []
     return plans, [], problems
 
 
@@ -59,16 +61,6 @@ def _unfilled(held: Located) -> list[Located]:
     if isinstance(held.value, list):
         return [found for inner in held.each() for found in _unfilled(inner)]
     return [held] if isinstance(held.value, str) and UNFILLED.fullmatch(held.value.strip()) else []
-
-
-def number(held: Located | None, file: str, default: int | None = None) -> Field[int]:
-    """A count of a manifest; `default` is what Kubernetes takes where it is absent."""
-    if held is None or held.value is None:
-        return None if default is None else Sourced(default, file, 1, "tool")
-    value = held.value
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 9:
-        value = int(value)
-    return Sourced(value, file, held.line) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _pytorchjob(document: Located, documents: list[Located], file: str) -> Answer:
@@ -91,12 +83,20 @@ def _pytorchjob(document: Located, documents: list[Located], file: str) -> Answe
                 )
             )
         if pod is not None:
-            groups.append(Group(pod, count, role))
+            groups.append(Group(pod, count, role, metadata=spec.get("template", "metadata")))
     given = OPERATOR_ELASTIC if elastic is not None else OPERATOR_JOB
+    if elastic is None and groups and all(group.role != "Master" for group in groups):
+        given = ("PYTHONUNBUFFERED",)
+        if (firm(pods.total(groups)) or 1) > 1 and specs is not None:
+            message = "no Master and no elasticPolicy: the operator gives the pods neither MASTER_ADDR nor a rank"
+            where = Where(file, specs.line)
+            problems.append(
+                fail("pods_know_their_rank", message, where, fix="A Master with replicas: 1, or elasticPolicy.")
+            )
     plans, more = pods.plans(groups, document, file, operator=tuple(given))
     total = pods.total(groups)
     least = document.get("spec", "runPolicy", "schedulingPolicy", "minAvailable")
-    problems.extend([*more, *_gang(least, total, file)])
+    problems.extend([*more, *pods.gang(least, total, file)])
     low, high = (number(document.get("spec", "elasticPolicy", key), file) for key in ("minReplicas", "maxReplicas"))
     if isinstance(low, Sourced) and isinstance(high, Sourced) and low.value > high.value:
         problems.append(
@@ -111,18 +111,6 @@ def _pytorchjob(document: Located, documents: list[Located], file: str) -> Answe
     if nproc is not None:
         plans = [replace(plan, processes_per_node=nproc) if plan.processes_per_node is None else plan for plan in plans]
     return plans, [*problems, *pods.against_gpus(plans, groups)]
-
-
-def _gang(least: Located | None, total: Field[int], file: str) -> list[Finding]:
-    """The pods that must be there together are all of them."""
-    wanted = number(least, file)
-    if not isinstance(wanted, Sourced) or not isinstance(total, Sourced) or wanted.value == total.value:
-        return []
-    if wanted.value > total.value:
-        message = f"minAvailable {wanted.value} is more than the {total.value} pods of the job: it never starts"
-        return [fail("gang_is_the_whole_job", message, wanted.where, fix=f"minAvailable: {total.value}")]
-    message = f"minAvailable {wanted.value} of {total.value} pods: a part may start and wait for the rest"
-    return [warn("gang_is_the_whole_job", message, wanted.where, fix=f"minAvailable: {total.value}")]
 
 
 def _trainjob(document: Located, documents: list[Located], file: str) -> Answer:
@@ -164,7 +152,9 @@ def _jobset(document: Located, documents: list[Located], file: str) -> Answer:
             problems.extend(_completions(inner, file))
         if pod is not None and isinstance(replicas, Sourced) and isinstance(parallel, Sourced):
             place = parallel if parallel.origin == "written" else replicas
-            groups.append(Group(pod, Sourced(replicas.value * parallel.value, file, place.line), names[-1]))
+            count = Sourced(replicas.value * parallel.value, file, place.line)
+            metadata = job.get("template", "spec", "template", "metadata")
+            groups.append(Group(pod, count, names[-1], metadata=metadata))
     plans, more = pods.plans(groups, document, file)
     problems.extend([*more, *_jobset_names(document, plans, names), *pods.against_gpus(plans, groups)])
     return plans, problems
@@ -204,43 +194,19 @@ def _job(document: Located, documents: list[Located], file: str) -> Answer:
     spec = document.get("spec")
     pod = document.get("spec", "template", "spec")
     if spec is None or pod is None:
-        return [], []
+        return (
+            sets.volcano(document, documents, file) if spec is not None and spec.get("tasks") is not None else ([], [])
+        )
     count = number(spec.get("parallelism"), file, 1)
-    groups = [Group(pod, count, "job")]
+    groups = [Group(pod, count, "job", metadata=document.get("spec", "template", "metadata"))]
     plans, problems = pods.plans(groups, document, file)
     problems.extend(_completions(spec, file))
     mode = spec.get("completionMode")
     if plans and (firm(count) or 1) > 1 and (mode is None or mode.value != "Indexed"):
         message = f"{value_of(count)} pods without completionMode: Indexed: none of them learns its rank"
         problems.append(fail("pods_know_their_rank", message, Where(file, spec.line), fix="completionMode: Indexed"))
-    problems.extend(_headless(pod, plans, documents, file))
+    problems.extend(pods.headless(pod.get("subdomain"), plans, documents, file))
     return plans, [*problems, *pods.against_gpus(plans, groups)]
-
-
-def _headless(pod: Located, plans: list[Plan], documents: list[Located], file: str) -> list[Finding]:
-    """Pods of an Indexed Job find each other by name only through a headless service that they name."""
-    addresses = [plan.master_address for plan in plans if isinstance(plan.master_address, Sourced)]
-    named = [address for address in addresses if "." in address.value and not re.fullmatch(r"[\d.]+", address.value)]
-    if not named:
-        return []
-    subdomain = pod.get("subdomain")
-    if subdomain is None:
-        message = f"MASTER_ADDR {named[0].value} is a pod's name, and the pods have no subdomain: it resolves nowhere"
-        return [
-            fail("headless_service_is_there", message, named[0].where, fix=f"subdomain: {named[0].value.split('.')[1]}")
-        ]
-    services = [found for found in documents if (kind := found.get("kind")) and kind.value == "Service"]
-    ours = [found for found in services if (name := found.get("metadata", "name")) and name.value == subdomain.value]
-    where = Where(file, subdomain.line)
-    if not ours:
-        message = f"no Service {subdomain.value} in this file: without a headless one the pods find no rank 0"
-        fix = f"kind: Service, metadata.name: {subdomain.value}, spec.clusterIP: None"
-        return [warn("headless_service_is_there", message, where, fix=fix)]
-    address = ours[0].get("spec", "clusterIP")
-    if address is None or address.value != "None":
-        message = f"Service {subdomain.value} is not headless: the names of single pods do not resolve"
-        return [fail("headless_service_is_there", message, Where(file, ours[0].line), where, fix="clusterIP: None")]
-    return []
 
 
 KINDS: dict[str, Callable[[Located, list[Located], str], Answer]] = {
@@ -248,4 +214,5 @@ KINDS: dict[str, Callable[[Located, list[Located], str], Answer]] = {
     "TrainJob": _trainjob,
     "JobSet": _jobset,
     "Job": _job,
+    **sets.KINDS,
 }

@@ -81,10 +81,28 @@ def test_one_thing_broken_fails(text, old, new, rule):
 def test_other_kinds_and_templates_are_one_skip():
     """A kind that is not read, a Helm chart, and envsubst's $NAME in a field of the manifest."""
     for text, reason in (
-        ("apiVersion: v1\nkind: MPIJob\n", "kind MPIJob"),
+        ("apiVersion: v1\nkind: ConfigMap\n", "kind ConfigMap"),
+        ("apiVersion: v1\nkind: MPIJob\n", "kind MPIJob: no command of a known launcher"),
         (PYTORCHJOB.replace("replicas: 1", "replicas: {{ .Values.workers }}", 1), "unrendered template"),
         (PYTORCHJOB.replace("replicas: 1", "replicas: $NUM_NODES", 1), "$NUM_NODES is not filled in"),
     ):
         (found,) = judged({"job.yaml": text})
         assert str(found.verdict) == "skip"
         assert reason in found.message
+
+
+def test_a_pytorchjob_of_workers_alone_tells_no_rank():
+    """Without a Master the operator gives neither address nor rank, unless the job is elastic."""
+    workers = PYTORCHJOB.replace("    Master:\n      replicas: 1", "    Worker:\n      replicas: 2", 1).partition(
+        "    Worker:"
+    )
+    text = workers[0] + "    Worker:" + workers[2].partition("\n    Worker:")[0]
+    assert "pods_know_their_rank" in failed({"job.yaml": text})
+    elastic = text.replace("spec:\n", "spec:\n  elasticPolicy: {rdzvBackend: c10d}\n", 1)
+    assert "pods_know_their_rank" not in failed({"job.yaml": elastic})
+
+
+def test_a_jobset_gives_no_node_rank_by_itself():
+    """PET_NODE_RANK is not set: without --node_rank every pod is node 0."""
+    for old, new in (("--node_rank=$JOB_COMPLETION_INDEX ", ""), ("$JOB_COMPLETION_INDEX", "0")):
+        assert failed({"job.yaml": JOBSET.replace(old, new)}) == ["static_rendezvous_has_node_ranks"]

@@ -1,0 +1,110 @@
+"""What do the services of a docker compose file ask for: programs, variables, devices, memory and networks?"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from preflight.launch.commands import Context, plan_of
+from preflight.launch.containers import Container, trouble
+from preflight.launch.manifests.pods import commands_of
+from preflight.launch.plan import Plan
+from preflight.launch.text.located import Located
+from preflight.launch.text.marks import Marks
+from preflight.ledger.findings import Finding
+
+
+def is_compose(document: Located) -> bool:
+    """Whether a YAML document is a compose file: services, each with an image or a build."""
+    services = document.get("services")
+    held = services.mapping().values() if services is not None else []
+    return any(service.get("image") is not None or service.get("build") is not None for service in held)
+
+
+def read(document: Located, file: str) -> tuple[list[Plan], list[Finding]]:
+    """The plans of all services, and what their containers lack."""
+    services = document.get("services")
+    plans: list[Plan] = []
+    problems: list[Finding] = []
+    found: list[tuple[Located, list[Plan]]] = []
+    for _, service in services.items() if services is not None else ():
+        marks = Marks(file)
+        context = Context(marks)
+        held = [plan_of(command, context) for command in commands_of(as_container(service), marks, file, ())]
+        of_service = [replace(plan, wrapper=("compose", *plan.wrapper)) for plan in held if plan is not None]
+        problems.extend(context.problems)
+        found.append((service, of_service))
+    starting = sum(bool(of_service) for _, of_service in found)
+    for service, of_service in found:
+        container = container_of(service, file)
+        for plan in of_service:
+            problems.extend(trouble(container, plan, has_peers_here=starting > 1))
+        plans.extend(of_service)
+    return plans, problems
+
+
+def as_container(service: Located) -> Located:
+    """A service as Kubernetes would write its container: words and variables in lists."""
+    words: list[Located] = []
+    for key in ("entrypoint", "command"):
+        held = service.get(key)
+        if held is not None and isinstance(held.value, str):
+            line = held.line + 1 if "\n" in held.text else held.line
+            words += [Located(word, line, word) for word in _split(held.value)]
+        elif held is not None:
+            words += held.each()
+    variables: list[Located] = []
+    given = service.get("environment")
+    for entry in given.each() if given is not None else ():
+        name, equals, value = str(entry.text or entry.value).partition("=")
+        if equals:
+            variables.append(_variable(name, value, entry.line))
+    for name, entry in given.items() if given is not None else ():
+        variables.append(_variable(name, entry.text, entry.line))
+    line = service.line
+    return Located({"command": Located(words, line), "env": Located(variables, line)}, line)
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def _variable(name: str, value: str, line: int) -> Located:
+    # compose's own $$ is a $ for the container; ${NAME} is filled in by compose, and not known here
+    return Located({"name": Located(name, line, name), "value": Located(value, line, value)}, line)
+
+
+def container_of(service: Located, file: str) -> Container:
+    """What a service says of its container."""
+
+    def text(*path: str) -> str:
+        held = service.get(*path)
+        return str(held.value) if held is not None and not isinstance(held.value, (dict, list)) else ""
+
+    lists = [held for key in ("devices", "volumes") if (held := service.get(key)) is not None]
+    listed = [str(entry.value) for held in lists for entry in held.each()]
+    ulimits = service.get("ulimits", "memlock")
+    gpus = service.get("deploy", "resources", "reservations", "devices")
+    ports = service.get("ports")
+    return Container(
+        file=file,
+        line=service.line,
+        network=text("network_mode"),
+        has_networks=service.get("networks") is not None,
+        publishes=bool(ports and ports.each()),
+        shm=text("shm_size"),
+        ipc=text("ipc"),
+        is_privileged=text("privileged").lower() == "true",
+        locks_memory=ulimits is not None or _adds(service),
+        has_gpus=gpus is not None or text("runtime") == "nvidia" or service.get("gpus") is not None,
+        devices=tuple(listed),
+        words={"network": "network_mode: host", "shm": "shm_size: 16gb", "memlock": "ulimits:\n  memlock: -1"},
+    )
+
+
+def _adds(service: Located) -> bool:
+    rights = service.get("cap_add")
+    return rights is not None and bool({str(held.value) for held in rights.each()} & {"IPC_LOCK", "ALL"})

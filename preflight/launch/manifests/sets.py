@@ -1,0 +1,207 @@
+"""What do MPIJob, LeaderWorkerSet, StatefulSet, Volcano's Job, Ray's and plain Pods ask for?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from preflight.launch.field import Field, Sourced, firm
+from preflight.launch.manifests import pods
+from preflight.launch.manifests.pods import Answer, Group, number
+from preflight.launch.plan import Plan, fail, warn
+from preflight.launch.text.located import Located
+from preflight.ledger.findings import Finding, Where
+
+VOLCANO_TORCH = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
+
+
+def group_of(held: Located | None, count: Field[int], role: str) -> list[Group]:
+    """The group of a pod template, none where it has no pod."""
+    pod = held.get("spec") if held is not None else None
+    return [Group(pod, count, role, metadata=held.get("metadata"))] if held is not None and pod is not None else []
+
+
+def mpijob(document: Located, documents: list[Located], file: str) -> Answer:
+    """One launcher pod that runs mpirun, and workers with `slotsPerWorker` slots each."""
+    del documents
+    roles = document.get("spec", "mpiReplicaSpecs")
+    launcher, worker = (roles.get(role) if roles else None for role in ("Launcher", "Worker"))
+    if launcher is None or worker is None:
+        return [], []
+    workers, slots = number(worker.get("replicas"), file, 1), number(document.get("spec", "slotsPerWorker"), file, 1)
+    as_workers = group_of(worker.get("template"), workers, "Worker")
+    _, problems = pods.plans(as_workers, document, file, told=False)
+    found, more = pods.plans(group_of(launcher.get("template"), None, "Launcher"), document, file, told=False)
+    problems.extend(more)
+    placed = []
+    for plan in found:
+        if plan.launcher.name != "mpirun":
+            placed.append(replace(plan, nodes=plan.nodes or workers))
+            continue
+        placed.append(replace(plan, nodes=workers, processes_per_node=slots))
+        problems.extend(_slots(plan, workers, slots))
+    gpus = as_workers[0].gpus(file) if as_workers else None
+    if isinstance(gpus, Sourced) and isinstance(slots, Sourced) and slots.value > gpus.value:
+        message = f"slotsPerWorker {slots.value}, and a worker has {gpus.value} GPUs: processes share a GPU"
+        where = slots.where if slots.origin != "tool" else gpus.where
+        problems.append(
+            fail("processes_match_devices", message, where, gpus.where, fix=f"slotsPerWorker: {gpus.value}")
+        )
+    elif isinstance(gpus, Sourced) and isinstance(slots, Sourced) and slots.value < gpus.value:
+        message = (
+            f"slotsPerWorker {slots.value}, and a worker has {gpus.value} GPUs: {gpus.value - slots.value} stay idle"
+        )
+        where = slots.where if slots.origin != "tool" else gpus.where
+        agents = any(plan.launcher.has_agent for plan in found)
+        if not agents and any(plan.launcher.name == "mpirun" for plan in found):
+            problems.append(
+                warn("processes_match_devices", message, where, gpus.where, fix=f"slotsPerWorker: {gpus.value}")
+            )
+    return placed, problems
+
+
+def _slots(plan: Plan, workers: Field[int], slots: Field[int]) -> list[Finding]:
+    """mpirun starts no more processes than the workers have slots, and no fewer without leaving some out."""
+    world = plan.world_size
+    if not isinstance(world, Sourced) or not isinstance(workers, Sourced) or not isinstance(slots, Sourced):
+        return []
+    have = workers.value * slots.value
+    places = [held.where for held in (world, workers, slots) if held.origin != "tool"]
+    if world.value > have and "oversubscribe" not in plan.settings:
+        message = (
+            f"-np {world.value}, and {workers.value} workers with {slots.value} slots have {have}: mpirun refuses it"
+        )
+        return [fail("mpi_slots_are_enough", message, *places, fix=f"-np {have}")]
+    if world.value < have:
+        message = (
+            f"-np {world.value}, and {workers.value} workers with {slots.value} slots have {have}: some get no process"
+        )
+        return [warn("mpi_slots_are_enough", message, *places, fix=f"-np {have}")]
+    return []
+
+
+def leaderworkerset(document: Located, documents: list[Located], file: str) -> Answer:
+    """Groups of one leader and `size` - 1 workers; every group is a job of its own."""
+    del documents
+    template = document.get("spec", "leaderWorkerTemplate")
+    if template is None:
+        return [], []
+    size = number(template.get("size"), file, 1)
+    worker, leader = template.get("workerTemplate"), template.get("leaderTemplate")
+    if not isinstance(size, Sourced) or (leader is None and worker is None):
+        return [], []
+    rest = Sourced(max(size.value - 1, 0), file, size.line, size.origin)
+    one = Sourced(1, file, size.line, "tool")
+    groups = group_of(leader, one, "leader") + group_of(worker, rest if leader is not None else size, "worker")
+    found, problems = pods.plans(groups, document, file, index="LWS_WORKER_INDEX", pods_of_a_job=size)
+    return found, [*problems, *_server_fits(found, groups, size, file), *pods.against_gpus(found, groups)]
+
+
+def _server_fits(found: list[Plan], groups: list[Group], size: Sourced[int], file: str) -> list[Finding]:
+    """tensor x pipeline parallel processes on the GPUs of a group of pods."""
+    gpus = {firm(group.gpus(file)) for group in groups} - {None}
+    problems: list[Finding] = []
+    for plan in found:
+        world = plan.world_size
+        if plan.launcher.name not in ("vllm", "sglang") or not isinstance(world, Sourced) or len(gpus) != 1:
+            continue
+        have = size.value * (next(iter(gpus)) or 0)
+        spelled = f"{world.value} processes (tensor x pipeline parallel), and {size.value} pods have {have} GPUs"
+        if world.value > have:
+            problems.append(fail("processes_match_devices", spelled, world.where, size.where))
+        elif world.value < have and "data parallel" not in plan.settings:
+            message = f"{spelled}: {have - world.value} stay idle"
+            problems.append(warn("processes_match_devices", message, world.where, size.where))
+    return problems
+
+
+def statefulset(document: Located, documents: list[Located], file: str) -> Answer:
+    """Pods with ordinals in their names, which a headless service makes resolvable."""
+    count = number(document.get("spec", "replicas"), file, 1)
+    groups = group_of(document.get("spec", "template"), count, "pods")
+    found, problems = pods.plans(groups, document, file, index="the ordinal in the pod's name", told=False)
+    service = document.get("spec", "serviceName")
+    several = [plan for plan in found if plan.spans_nodes]
+    if several:
+        problems.extend(pods.headless(service, several, documents, file))
+        problems.extend(pods.against_gpus(several, groups))
+    return found, problems
+
+
+def volcano(document: Located, documents: list[Located], file: str) -> Answer:
+    """Tasks with replicas, gang-scheduled by `minAvailable`; the pytorch plugin gives ranks and an address."""
+    del documents
+    tasks, plugins = document.get("spec", "tasks"), document.get("spec", "plugins")
+    groups: list[Group] = []
+    for task in tasks.each() if tasks else []:
+        name = task.get("name")
+        count = number(task.get("replicas"), file, 1)
+        groups += group_of(task.get("template"), count, str(name.value) if name else "task")
+    by_plugin = plugins is not None and plugins.get("pytorch") is not None
+    found, problems = pods.plans(
+        groups, document, file, operator=VOLCANO_TORCH if by_plugin else (), index="VC_TASK_INDEX"
+    )
+    least = document.get("spec", "minAvailable")
+    return found, [*problems, *pods.gang(least, pods.total(groups), file), *pods.against_gpus(found, groups)]
+
+
+def ray_cluster(document: Located, documents: list[Located], file: str) -> Answer:
+    """The head and the groups of workers of KubeRay; the operator starts Ray in them."""
+    del documents
+    spec = document.get("spec", "rayClusterSpec") or document.get("spec", "rayClusterConfig") or document.get("spec")
+    if spec is None:
+        return [], []
+    head = spec.get("headGroupSpec")
+    groups = group_of(head.get("template") if head else None, Sourced(1, file, document.line, "tool"), "head")
+    workers = spec.get("workerGroupSpecs")
+    for worker in workers.each() if workers else []:
+        groups += group_of(worker.get("template"), number(worker.get("replicas"), file, 1), "workers")
+    return pods.plans(groups, document, file)
+
+
+def hyperpod(document: Located, documents: list[Located], file: str) -> Answer:
+    """SageMaker HyperPod's PyTorchJob: its operator numbers the pods."""
+    del documents
+    specs = document.get("spec", "replicaSpecs")
+    groups: list[Group] = []
+    for spec in specs.each() if specs else []:
+        groups += group_of(spec.get("template"), number(spec.get("replicas"), file, 1), "pods")
+    torch = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "NODE_RANK", "PET_NODE_RANK", "PET_NNODES")
+    return pods.plans(groups, document, file, operator=torch)
+
+
+def pod(document: Located, documents: list[Located], file: str) -> Answer:
+    """A pod by itself: one node of a job, whose other pods stand in documents of their own."""
+    one = Sourced(1, file, document.line, "tool")
+    found, problems = pods.plans(group_of(document, one, "pod"), document, file, told=False)
+    others = [held for held in documents if (kind := held.get("kind")) is not None and kind.value == "Pod"]
+    if found and len(others) > 1 and document is others[-1]:
+        problems.extend(_ranks_of_pods(others, file))
+    return found, problems
+
+
+def _ranks_of_pods(documents: list[Located], file: str) -> list[Finding]:
+    ranks: dict[int, list[Where]] = {}
+    one = Sourced(1, file, 1, "tool")
+    for document in documents:
+        found, _ = pods.plans(group_of(document, one, "pod"), document, file, told=False)
+        for plan in found:
+            rank = plan.node_rank
+            if plan.spans_nodes and isinstance(rank, Sourced) and rank.origin == "written":
+                ranks.setdefault(rank.value, []).append(rank.where)
+    return [
+        fail("ranks_are_distinct", f"node rank {rank} is given to {len(places)} pods", *places)
+        for rank, places in ranks.items()
+        if len(places) > 1
+    ]
+
+
+KINDS: dict[str, Callable[[Located, list[Located], str], Answer]] = {
+    "MPIJob": mpijob,
+    "LeaderWorkerSet": leaderworkerset,
+    "StatefulSet": statefulset,
+    "RayCluster": ray_cluster,
+    "RayJob": ray_cluster,
+    "HyperPodPyTorchJob": hyperpod,
+    "Pod": pod,
+}

@@ -1,0 +1,71 @@
+"""Are the services of a compose file read as containers that start a job?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.plans import launch, values
+from tests.launch.samples import judged, rules
+
+ONE = """services:
+  trainer:
+    image: pytorch/pytorch
+    network_mode: host
+    shm_size: 16gb
+    ulimits:
+      memlock: -1
+    environment:
+      NCCL_SOCKET_IFNAME: eth0
+      NCCL_IB_HCA: mlx5
+    command: torchrun --nnodes 2 --nproc_per_node 8 --node_rank 0 --master_addr 10.0.0.1 t.py
+"""
+TWO = """services:
+  node0: &node
+    image: pytorch/pytorch
+    shm_size: 2gb
+    environment:
+      - MASTER_ADDR=node0
+    command: [torchrun, --nnodes=2, --node_rank=0, --master_addr=node0, t.py]
+  node1:
+    image: pytorch/pytorch
+    shm_size: 2gb
+    command: [torchrun, --nnodes=2, --node_rank=1, --master_addr=node0, t.py]
+"""
+
+
+def test_a_service_is_a_start_with_its_variables():
+    """Command and environment as text, list or mapping."""
+    found = launch(ONE, name="compose.yaml")
+    assert (found["launcher"], values(found)["nodes"], found["environment"]["NCCL_SOCKET_IFNAME"]) == (
+        "torchrun",
+        2,
+        "eth0",
+    )
+
+
+def test_right_services_are_silent():
+    """One container a host on the host's network, and two nodes of a test on one host behind the bridge."""
+    assert rules({"compose.yaml": ONE}) == []
+    assert rules({"compose.yaml": TWO}) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ("    network_mode: host\n", "", "containers_share_the_network"),
+        ("    shm_size: 16gb\n", "", "containers_have_shared_memory"),
+        ("    ulimits:\n      memlock: -1\n", "", "containers_lock_memory"),
+        ("NCCL_SOCKET_IFNAME: eth0", "NCCL_SOKET_IFNAME: eth0", "nccl_variables_are_known"),
+        ("--nnodes 2 ", "--nnodes 1 --standalone ", ""),
+    ],
+)
+def test_one_thing_missing_is_told(old, new, rule):
+    """As for docker run, at the service."""
+    assert old in ONE
+    assert rules({"compose.yaml": ONE.replace(old, new)}) == ([rule] if rule else [])
+
+
+def test_services_of_others_are_one_skip():
+    """A database starts no job."""
+    (found,) = judged({"docker-compose.yml": "services:\n  db:\n    image: postgres\n"})
+    assert (str(found.verdict), "compose file" in found.message) == ("skip", True)
