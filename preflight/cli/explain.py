@@ -1,27 +1,109 @@
-"""What does a check ask, why, and how is it fixed?"""
+"""What do a check, a launch rule, an error of a log, a variable or a threshold mean, and what mends it?"""
 
 from __future__ import annotations
 
 import ast
+import difflib
+import re
 import textwrap
 from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
 
+from preflight.diagnose.causes import CAUSES
 from preflight.errors import UsageError
+from preflight.options.settings import Settings
 from preflight.plugin import checks_folder
+from preflight.tables.variable_names import ROWS
+
+SHOWN_WHOLE = 6  # of more than so many only the best are shown whole, the others by their first lines
+BEST = 3
+LISTED = 30
+UNRELATED = 9
+VARIABLE, THRESHOLD = "a variable of the job", "a threshold"
+LAUNCH = Path(__file__).parents[1] / "launch"
+PROBLEMS = ("fail", "warn", "problem")  # what the functions of launch rules call with the name of the rule
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that can be explained: its name, what it is, and its text, of which the first line says most."""
+
+    name: str
+    kind: str
+    text: str
+    patterns: tuple[str, ...] = ()  # what a log would show
+
+    @property
+    def first(self) -> str:
+        """The first line of the text."""
+        return self.text.partition("\n")[0]
+
+    def whole(self) -> str:
+        """Everything, as it is shown."""
+        return f"{self.name} ({self.kind})\n\n{textwrap.indent(self.text, '  ')}\n"
 
 
 def explain(wanted: str) -> int:
-    """The docstrings of the checks whose id holds `wanted`; a list of all without one."""
-    found = sorted(check for check in check_texts(checks_folder()) if wanted in check[0])
+    """Print what is known of the words: whole where it is little, else a line each; every check without words.
+
+    A part of a name is enough; words that no name holds are looked for in the texts. Raises UsageError where
+    nothing is found.
+    """
+    if not wanted:
+        print("\n".join(f"{entry.name}\n    {entry.first}" for entry in sorted(_checks(), key=lambda held: held.name)))
+        return 0
+    known = entries()
+    found = search(wanted, known)
     if not found:
-        raise UsageError(f"explain: no check is called {wanted!r}; preflight explain lists them")
-    for name, verdict, text in found:
-        if wanted:
-            print(f"{name} ({verdict} where it does not hold)\n\n{textwrap.indent(text, '  ')}\n")
-        else:
-            print(f"{name}\n    {text.splitlines()[0]}")
+        names = [entry.name for entry in known]
+        near = difflib.get_close_matches(wanted, [*names, *(name.partition(".")[2] for name in names)], n=3, cutoff=0.6)
+        hint = f"; did you mean {', '.join(near)}?" if near else "; preflight explain lists the checks"
+        raise UsageError(f"explain: nothing is known of {wanted!r}{hint}")
+    whole = len(found) if wanted.endswith(".") or len(found) <= SHOWN_WHOLE else BEST
+    print("\n".join(entry.whole() for entry in found[:whole]))
+    if found[whole:]:
+        print("Also, by preflight explain NAME:\n")
+        print("\n".join(f"{entry.name} ({entry.kind})\n    {entry.first}" for entry in found[whole:LISTED]))
+    if found[LISTED:]:
+        print(f"... and {len(found) - LISTED} more")
     return 0
+
+
+def search(wanted: str, among: list[Entry]) -> list[Entry]:
+    """What the words are about, the most to the point first.
+
+    An exact name, or a subject such as "clock.", stands alone; else come errors that a log would show in these words,
+    then names that hold them, then texts that do.
+    """
+    plain = wanted.strip().lower()
+    words = [word for word in re.split(r"[^a-z0-9]+", plain) if word]
+    exact = [entry for entry in among if entry.name.lower() == plain]
+    if plain.endswith("."):
+        exact = sorted((entry for entry in among if entry.name.startswith(plain)), key=lambda entry: entry.name)
+    if exact or not words:
+        return exact
+    ranks = {entry: _rank(entry, plain, words) for entry in among}
+    return sorted((entry for entry in among if ranks[entry] < UNRELATED), key=lambda entry: ranks[entry])
+
+
+def _rank(entry: Entry, plain: str, words: list[str]) -> int:
+    """How far an entry is from the words: 0 is about them."""
+    name, text = entry.name.lower(), entry.text.lower()
+    far = entry.kind in (VARIABLE, THRESHOLD)  # of which there are hundreds, with few words on each
+    steps = (
+        any(re.search(pattern, plain) for pattern in entry.patterns),
+        plain in name and not far,
+        not far and (plain in entry.first.lower() or all(word in name for word in words)),
+        plain in text or all(word in name for word in words),
+        all(word in text for word in words),
+    )
+    return next((number for number, holds in enumerate(steps) if holds), UNRELATED)
+
+
+def entries() -> list[Entry]:
+    """All that can be explained."""
+    return [*_checks(), *_rules(), *_causes(), *_variables(), *_thresholds()]
 
 
 def check_texts(folder: Path) -> Iterator[tuple[str, str, str]]:
@@ -33,3 +115,59 @@ def check_texts(folder: Path) -> Iterator[tuple[str, str, str]]:
                 marks = {mark.attr for mark in node.decorator_list if isinstance(mark, ast.Attribute)}
                 name = f"{path.stem.removeprefix('test_')}.{node.name.removeprefix('test_')}"
                 yield name, "warn" if "advisory" in marks else "fail", text
+
+
+def _checks() -> Iterator[Entry]:
+    for name, verdict, text in check_texts(checks_folder()):
+        yield Entry(name, f"{verdict} where it does not hold", text)
+
+
+def _rules() -> Iterator[Entry]:
+    """Each rule about launch files with the docstring of the function that finds it broken."""
+    found: dict[str, Entry] = {}
+    for path in sorted(LAUNCH.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and (text := ast.get_docstring(node)):
+                for name in _told_by(node):
+                    found.setdefault(name, Entry(f"launch.{name}", "a rule about launch files", text))
+    yield from found.values()
+
+
+def _told_by(function: ast.FunctionDef) -> Iterator[str]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in PROBLEMS:
+            for word in node.args[:2]:
+                if (
+                    isinstance(word, ast.Constant)
+                    and isinstance(word.value, str)
+                    and re.fullmatch("[a-z_]+", word.value)
+                ):
+                    yield word.value
+
+
+def _causes() -> Iterator[Entry]:
+    for cause in CAUSES:
+        lines = [f"{cause.meaning}.", f"Fix: {cause.fix}."]
+        lines += [f"Checked by: {cause.check}"] if cause.check else []
+        text = "\n".join([*lines, f"Source: {cause.source}"])
+        yield Entry(cause.name, "found in logs by preflight diagnose", text, cause.patterns)
+
+
+def _variables() -> Iterator[Entry]:
+    for row in ROWS.values():
+        lines = [f"Holds {row.kind.wanted}."]
+        lines += [f"Read since version {row.since}."] if row.since else []
+        lines += [f"No longer read: {row.until}."] if row.until else []
+        lines += ["Ranks that disagree hang or stop: the same on every node."] if row.must_agree else []
+        lines += ["May differ between nodes."] if row.may_differ else []
+        yield Entry(row.name, VARIABLE, "\n".join([*lines, f"Source: {row.source}"]))
+
+
+def _thresholds() -> Iterator[Entry]:
+    settings = Settings()
+    for section in fields(settings):
+        held = getattr(settings, section.name)
+        for threshold in fields(held) if section.name != "waivers" else ():
+            line = f"[{section.name}] {threshold.name} = {getattr(held, threshold.name)}"
+            text = f"{line.partition(' = ')[2]} by default.\nIn the file of --settings: {line}"
+            yield Entry(f"{section.name}.{threshold.name}", THRESHOLD, text)

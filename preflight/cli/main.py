@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,6 +30,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Leave with 4 and one line."""
+        unknown = re.search(r"invalid choice: '([^']*)'", message)
+        near = difflib.get_close_matches(unknown[1], VERBS, n=1) if unknown else []
+        message += f"; did you mean {near[0]}?" if near else ""
         self.exit(EXIT_USAGE, f"preflight: {message} (see preflight --help)\n")
 
 
@@ -99,7 +104,8 @@ def _words_of_report(parser: argparse.ArgumentParser, verb: str) -> None:
 
 def _words_of_explain(parser: argparse.ArgumentParser, verb: str) -> None:
     del verb
-    parser.add_argument("check", nargs="?", metavar="CHECK", help="The id of a check, or a part of it.")
+    text = "A check, a launch rule, a variable, a threshold or an error: a part of its name, or words of its text."
+    parser.add_argument("what", nargs="*", metavar="WHAT", help=text)
 
 
 def _words_of_diagnose(parser: argparse.ArgumentParser, verb: str) -> None:
@@ -205,7 +211,7 @@ def _report(words: argparse.Namespace) -> int:
 def _explain(words: argparse.Namespace) -> int:
     from preflight.cli.explain import explain
 
-    return explain(words.check or "")
+    return explain(" ".join(words.what))
 
 
 def _diagnose(words: argparse.Namespace) -> int:
@@ -237,5 +243,5 @@ VERBS = {
     "launch": Verb("Check launch files, or write correct ones.", _words_of_launch, _launch),
     "report": Verb("Show a finished run again; of two runs, show what changed.", _words_of_report, _report),
     "diagnose": Verb("Say what broke a job, by the logs it left.", _words_of_diagnose, _diagnose),
-    "explain": Verb("Show what a check asks, why it matters, and how to fix it.", _words_of_explain, _explain),
+    "explain": Verb("Say what a check, a setting or an error means, and how to fix it.", _words_of_explain, _explain),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from preflight.cli import explain, main
 from preflight.plugin import checks_folder
 
@@ -27,27 +29,71 @@ def test_explain_lists_every_check(capsys):
 
 
 def test_explain_shows_what_why_and_how_to_fix(capsys):
-    """A part of the id is enough; the whole docstring is shown."""
+    """A part of the id is enough; the whole docstring is shown, and after it what else speaks of the words."""
     assert main.run(["explain", "mtu"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("network.")
+    assert text.startswith("network.mtu_is_the_same_on_every_node (fail where it does not hold)\n\n  The training")
     assert "Fix:" in text
+    assert "rdma-mtu-mismatch (found in logs by preflight diagnose)" in text
 
 
-def test_a_part_of_an_id_explains_every_check_that_has_it(capsys):
-    """Each with the verdict that it gives where it does not hold."""
+def test_a_subject_explains_all_of_it(capsys):
+    """Each check with the verdict that it gives where it does not hold, and the thresholds that judge."""
     assert main.run(["explain", "clock."]) == 0
     shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("clock.")]
-    assert len(shown) > 1
     assert "clock.clocks_are_in_step (warn where it does not hold)" in shown
+    assert "clock.max_offset_seconds (a threshold)" in shown
     assert shown == sorted(shown)
 
 
-def test_a_check_that_is_not_there_is_one_line_and_4(capsys):
-    """With the command that lists those that are."""
-    assert main.run(["explain", "no_such_check"]) == 4
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        ("socket timeout", "store-wait-timeout"),
+        ("Connection refused", "connection-refused"),
+        ("duplicate GPU detected", "duplicate-gpu"),
+        ("firewall", "firewall"),
+        ("machine_rank", "same-rank-twice"),
+        ("same_network", "launch.same_network_fits_the_rendezvous"),
+        ("lfs", "launch.data_is_no_lfs_pointer"),
+        ("NCCL_IB_TIMEOUT", "NCCL_IB_TIMEOUT"),
+        ("offload", "launch.offload_fits_memory"),
+        ("nofile", "limits.enough_files_may_be_open"),
+        ("fail_below", "bench.fail_below"),
+    ],
+)
+def test_settings_errors_and_launch_rules_are_explained_by_their_own_words(capsys, words, first):
+    """What is most to the point stands first, whatever kind of thing it is."""
+    assert main.run(["explain", *words.split()]) == 0
+    assert capsys.readouterr().out.startswith(f"{first} (")
+
+
+def test_an_exact_name_is_explained_alone(capsys):
+    """Others may hold it too; nobody asked for them."""
+    assert main.run(["explain", "network.mtu_is_the_same_on_every_node"]) == 0
+    assert capsys.readouterr().out.count(" where it does not hold)") == 1
+
+
+def test_every_rule_about_launch_files_is_explained():
+    """With the docstring of the function that finds it broken."""
+    rules = [entry for entry in explain.entries() if entry.name.startswith("launch.") and "rule" in entry.kind]
+    assert len(rules) > 60
+    assert all(entry.first.endswith((".", ":")) for entry in rules)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "hint"),
+    [
+        ("thingamajig", "preflight explain lists the checks"),
+        ("clocks_agreed", "did you mean clock.clocks_agree, clocks_agree"),
+    ],
+)
+def test_what_is_not_known_is_one_line_and_4(capsys, wanted, hint):
+    """With names that are spelt nearly so, or with the command that lists those that are."""
+    assert main.run(["explain", wanted]) == 4
     seen = capsys.readouterr()
-    assert seen.err == "preflight: explain: no check is called 'no_such_check'; preflight explain lists them\n"
+    assert seen.err.startswith(f"preflight: explain: nothing is known of '{wanted}'; ")
+    assert hint in seen.err
     assert seen.out == ""
 
 

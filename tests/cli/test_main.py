@@ -102,6 +102,7 @@ def test_the_version_is_told(capsys):
     ("words", "text"),
     [
         (["nope"], "invalid choice: 'nope'"),
+        (["bnech"], "did you mean bench?"),
         (["run", "--nope"], "unrecognized arguments: --nope"),
         (["run", "--deadline", "soon"], "invalid float value: 'soon'"),
         (["run", "--deadline"], "expected one argument"),
