@@ -39,9 +39,10 @@ def test_every_rank_maps_the_same_nccl(bench):
 def test_no_node_is_slower_than_its_peers(bench):
     """No node sends or receives much more slowly than the others do.
 
-    A ring is as fast as its slowest link: one bad cable, port or negotiated rate slows every rank of the job.
-    Fix: `ethtool <interface>`, `ethtool -S <interface> | grep -i -e err -e drop` on the nodes named; change the cable
-    or the port of the switch, or leave the nodes out.
+    A ring is as fast as its slowest link: one bad cable, port or negotiated rate slows every rank of the job. Where
+    NCCL does not go over TCP its own pairs are measured: rail by rail between nodes, GPU by GPU within them.
+    Fix: `ethtool <interface>` or `ibstat <device>`, and their error counters, on the nodes named; change the cable or
+    the port of the switch, or leave the nodes out; within a node `nvidia-smi nvlink -s`.
     """
     slow = bench.slow_blames()
     if slow:

@@ -98,6 +98,7 @@ class Slow(Measured, frozen=True, kw_only=True):
 
     nodes: tuple[str, ...]
     direction: Direction
+    part: str = ""  # of the nodes: "rail 3", or "cuda:3" within one
     gbytes_per_s: float
     peers_gbytes_per_s: float
 
@@ -114,6 +115,15 @@ class Stream(Measured, frozen=True, kw_only=True, rename={"source": "from", "tar
     target: str
     shift: int
     gbytes_per_s: float
+
+
+class Part(Measured, frozen=True, kw_only=True):
+    """The best that one rail of a node, or one GPU among those of its node, sent and received."""
+
+    node: str
+    part: str  # "rail 3", "cuda:3"
+    sends_gbytes_per_s: float
+    receives_gbytes_per_s: float
 
 
 class RankReport(Measured, frozen=True, kw_only=True):
@@ -173,6 +183,8 @@ class Bench(Measured, frozen=True, kw_only=True):
     expected: Expected | None
     slow: tuple[Slow, ...]
     streams: tuple[Stream, ...] = ()
+    parts: tuple[Part, ...] = ()  # over the network that NCCL uses, and within the nodes
+    parts_not_measured: str = ""
     ranks: tuple[RankReport, ...] = ()
     not_measured: str = ""  # why `results` is empty, with the node that is to blame
     not_measured_nodes: tuple[str, ...] = ()

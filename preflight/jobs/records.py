@@ -15,7 +15,7 @@ import msgspec
 from preflight.errors import BadReply
 from preflight.jobs.outcome import RankStory
 from preflight.launch.job import Job
-from preflight.results import Device, RankReport, Result, TrainedRank
+from preflight.results import RING, Device, RankReport, Result, TrainedRank
 from preflight.session import said
 
 TOLERANCE = 0.02  # of a figure that follows from others
@@ -60,6 +60,16 @@ class Matrix(msgspec.Struct):
     seconds: list[float]
 
 
+class Pair(msgspec.Struct):
+    """What a rank received from another, in a round of pairs."""
+
+    source: int
+    round: int
+    bytes: said.Bytes
+    seconds: float
+    gbytes_per_s: float
+
+
 class Losses(msgspec.Struct):
     """The losses of a training."""
 
@@ -82,6 +92,7 @@ KINDS: Mapping[str, type[msgspec.Struct]] = {
     "done": Done,
     "progress": Progress,
     "matrix": Matrix,
+    "pair": Pair,
     "result": Result,
     "joined": RankReport,
     "device": Device,
@@ -125,6 +136,8 @@ def checked(record: Any, node: str, job: Job) -> dict[str, Any]:
         _is_spokesman(read, node, job)
     if kind == "result":
         _answers(read, node, job)
+    if kind == "pair":
+        _is_of_a_pair(read, node, job)
     return read
 
 
@@ -145,6 +158,7 @@ def _is_spokesman(record: dict[str, Any], node: str, job: Job) -> None:
     """The first rank speaks for all, or for its group."""
     group = record.get("group", "")
     firsts = {(each["name"], each["ranks"][0]) for groups in job.settings.get("rounds", ()) for each in groups}
+    firsts |= {(RING, 0)} if job.settings.get("holds_to_ring") else set()
     rank = record["rank"]
     if rank and rank not in {first for _, first in firsts}:
         raise BadReply(node, f"rank {rank} reports a {record['record']}, for which it was not asked")
@@ -177,6 +191,16 @@ def _answers(record: dict[str, Any], node: str, job: Job) -> None:
         wrong = f"a bus bandwidth of {record['busbw_gbytes_per_s']:g} GB/s is not that of {size} bytes in its time"
     if wrong:
         raise BadReply(node, f"a result by rank {record['rank']}: {wrong}")
+
+
+def _is_of_a_pair(record: dict[str, Any], node: str, job: Job) -> None:
+    """The rank was to receive from that one in that round, and its rate is that of its bytes and seconds."""
+    rounds, number = job.settings.get("pairs", ()), record["round"]
+    what = f"rank {record['rank']} reports what it received from rank {record['source']} in round {number}"
+    if not 0 <= number < len(rounds) or [record["source"], record["rank"]] not in rounds[number]:
+        raise BadReply(node, f"{what}, for which it was not asked")
+    if not record["seconds"] or not _is_near(record["gbytes_per_s"], record["bytes"] / record["seconds"] / 1e9):
+        raise BadReply(node, f"{what}: {record['gbytes_per_s']:g} GB/s are not {record['bytes']} bytes in its time")
 
 
 def _ranks(record: dict[str, Any], job: Job) -> int:

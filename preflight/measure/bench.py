@@ -12,7 +12,7 @@ from preflight.jobs.outcome import Outcome
 from preflight.jobs.records import contradiction
 from preflight.jobs.run import run_job
 from preflight.launch.job import Job
-from preflight.measure import devices
+from preflight.measure import devices, rails
 from preflight.measure.expectations import expectations, is_over_tcp, uplinks_of
 from preflight.measure.nccl_log import parse_nccl_log
 from preflight.measure.scope import Rounds, as_settings
@@ -112,8 +112,8 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     is_rate_known = all(uplink.nics for uplink in uplinks.values())
     streams: tuple[Stream, ...] = ()
     slow: tuple[Slow, ...] = ()
-    is_asked = plan.is_localizing or plan.is_full_mesh or not is_rate_known
-    if has_links and is_over_tcp(uplinks) and is_asked:
+    is_asked = plan.is_localizing or plan.is_full_mesh
+    if has_links and is_over_tcp(uplinks) and (is_asked or not is_rate_known):
         streams, slow = await search()
     plan.say("starting the ranks of the benchmark")
     outcome = await run_job(sessions, job, launcher=plan.launcher, hear=lambda record: plan.say(_progress(record)))
@@ -125,11 +125,27 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     node_of = {placement.rank: placement.node for placement in job.placements}
     transports = tuple(_transport(record, node_of) for record in outcome.records("nccl_log"))
     expected_of = expect(streams=streams, transports=transports, results=results)
-    disappoints = has_links and _disappoints(results, expected_of, plan.thresholds)
-    if disappoints and not streams and is_over_tcp(uplinks_of(cluster, backend=backend, transports=transports)):
+    disappoints = bool(has_links or expected_of) and _disappoints(results, expected_of, plan.thresholds)
+    is_tcp = is_over_tcp(uplinks_of(cluster, backend=backend, transports=transports))
+    if has_links and disappoints and not streams and is_tcp:
         streams, slow = await search()
         # On fast Ethernet the processor may be the limit, not the link.
         expected_of = expect(streams=streams, transports=transports, results=results)
+    parts = rails.Found()
+    if backend == "nccl" and not outcome.failure and (disappoints or is_asked) and (not is_tcp or not has_links):
+        plan.say("looking for what is slow, rail by rail and GPU by GPU")
+        of_a_pair = expectations(cluster, _only(job, "sendrecv"), scope=plan.scope, transports=transports).get(
+            "sendrecv"
+        )
+        parts, ended = await rails.search(
+            sessions,
+            job,
+            threshold=plan.thresholds.bench.slow_below,
+            is_full=plan.is_full_mesh,
+            pair_gbytes_per_s=of_a_pair.busbw_gbytes_per_s if of_a_pair else rails.USUAL_GBYTES_PER_S,
+            say=plan.say,
+        )
+        outcomes |= {"rails": ended} if ended is not None else {}
     if backend == "nccl" and (disappoints or plan.is_localizing) and not plan.is_burning_in:
         measured = await measure_devices(is_full=False)
     first = str(job.settings["operations"][0])
@@ -140,8 +156,10 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         results=results if not outcome.failure else (),
         expected=expected_of.get("all_reduce", expected_of.get(first)),
         expected_of=expected_of,
-        slow=slow,
+        slow=slow + parts.slow,
         streams=streams,
+        parts=parts.parts,
+        parts_not_measured=parts.not_measured,
         ranks=tuple(_rank(record, node_of) for record in outcome.records("joined")),
         not_measured=outcome.failure,
         not_measured_nodes=outcome.guilty,
@@ -153,6 +171,10 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         devices_not_measured=outcomes["devices"].failure if "devices" in outcomes else "",
     )
     return bench, outcomes
+
+
+def _only(job: Job, operation: str) -> Job:
+    return dataclasses.replace(job, settings={**job.settings, "operations": [operation]})
 
 
 def _progress(record: dict[str, Any]) -> str:

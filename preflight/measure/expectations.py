@@ -21,8 +21,8 @@ def uplinks_of(cluster: Cluster, *, backend: str, transports: Sequence[Transport
 
 
 def is_over_tcp(uplinks: Mapping[str, Uplink]) -> bool:
-    """Whether raw TCP streams tell of these networks: of sockets, and of those of which nothing else does."""
-    return all(nic.transport == "TCP" for uplink in uplinks.values() for nic in uplink.nics)
+    """Whether raw TCP streams tell of these networks."""
+    return all(uplink.is_tcp for uplink in uplinks.values())
 
 
 def expectations(

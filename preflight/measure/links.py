@@ -117,6 +117,7 @@ class Uplink:
     least: float = 1.0  # the share of their rate that a healthy node reaches at least; 1 where the rate is sure
     reason: str = ""  # why the rate is not sure
     is_bounded: bool = True  # whether nothing can be faster than these ports
+    is_tcp: bool = False
 
     @property
     def gbytes_per_s(self) -> float:
@@ -148,27 +149,32 @@ UNKNOWN = Inside("", math.inf, LEAST_INSIDE, math.inf)
 
 def uplink_of(node: NodeFacts, *, backend: Backend, used: Transport | None = None) -> Uplink:
     """What a node's job talks over: by NCCL's log where there is one, else by the choice that NCCL will make."""
+    network = used.network if used is not None else ""
+    is_tcp = backend == "gloo"
     try:
-        if backend == "gloo":
-            return Uplink((_tcp(node.network.training_interface),))
-        network = used.network if used is not None else ""
-        if used is not None and "Socket" in network:
-            names = {port.partition(":")[0] for port in used.ports}
-            return _sockets([interface for interface in node.network.interfaces if interface.name in names])
-        if not network and not _may_use_rdma(node):
-            return _sockets(_socket_interfaces(node))
+        is_tcp = is_tcp or "Socket" in network or (not network and not _may_use_rdma(node))
+        if is_tcp:
+            return Uplink(tuple(_tcp(interface) for interface in _interfaces(node, backend, used)), is_tcp=True)
         if "Libfabric" in network or network == "OFI" or (not network and _has_only_efa(node)):
             return _efa(node)
         ports = [hca for hca in chosen_hcas(node.rdma, node.value("NCCL_IB_HCA")) if hca.is_active]
-        if not network and not ports:
-            return _sockets(_socket_interfaces(node))
         shared = Counter(hca.device for hca in ports)
         found = tuple(_rdma(hca, node, sharing=shared[hca.device]) for hca in ports)
         if not network or TRUSTED.match(network):
             return Uplink(found)
         return _of_plugin(node, network, found)
     except FactMissing as missing:
-        return Uplink((), reason=str(missing))
+        return Uplink((), reason=str(missing), is_tcp=is_tcp)
+
+
+def _interfaces(node: NodeFacts, backend: Backend, used: Transport | None) -> tuple[Interface, ...]:
+    if backend == "gloo":
+        return (node.network.training_interface,)
+    if used is not None and "Socket" in used.network:
+        names = {port.partition(":")[0] for port in used.ports}
+        return tuple(interface for interface in node.network.interfaces if interface.name in names)
+    value, family = node.value("NCCL_SOCKET_IFNAME"), node.value("NCCL_SOCKET_FAMILY")
+    return nccl_interfaces(node.network, value, socket_family=family)
 
 
 def inside_of(node: NodeFacts, *, ranks: int) -> Inside:
@@ -219,22 +225,14 @@ def _of_gpu(gpu: Gpu, *, can_add_up: bool) -> Inside:
 
 
 def _may_use_rdma(node: NodeFacts) -> bool:
-    return node.value("NCCL_IB_DISABLE") in ("", "0") and bool(node.rdma.devices)
+    if node.value("NCCL_IB_DISABLE") not in ("", "0"):
+        return False
+    return _has_only_efa(node) or any(hca.is_active for hca in chosen_hcas(node.rdma, node.value("NCCL_IB_HCA")))
 
 
 def _has_only_efa(node: NodeFacts) -> bool:
     ports = hcas(node.rdma)
     return any(hca.is_efa for hca in ports) and not any(hca.is_active for hca in ports)
-
-
-def _socket_interfaces(node: NodeFacts) -> tuple[Interface, ...]:
-    return nccl_interfaces(
-        node.network, node.value("NCCL_SOCKET_IFNAME"), socket_family=node.value("NCCL_SOCKET_FAMILY")
-    )
-
-
-def _sockets(interfaces: list[Interface] | tuple[Interface, ...]) -> Uplink:
-    return Uplink(tuple(_tcp(interface) for interface in interfaces))
 
 
 def _efa(node: NodeFacts) -> Uplink:

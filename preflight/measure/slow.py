@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
 from statistics import median
 
 from preflight.results import Direction, Slow, Stream
@@ -18,6 +19,7 @@ ALL_SHIFTS_UP_TO = 8  # nodes among which every path is measured: seven short ro
 ALL_AGAIN_UP_TO = 4  # nodes, of which each has too few good streams to know what is usual from one look
 CONFIRMATIONS = 3  # a stream in fifty is disturbed; of 12 000 some are disturbed twice
 MOST_CONFIRMATIONS = 4
+FIRST_TIMES = 2  # of each pair where all rounds are planned at once
 Doubt = tuple[str, ...]
 Pair = tuple[str, str]  # sender, receiver
 Round = tuple[Pair, ...]  # at once: every node sends at most once and receives at most once
@@ -69,13 +71,7 @@ def search(
     a slow pair by itself, and what does not last is forgotten.
     """
     best: dict[Pair, Stream] = {}
-
-    def keep(streams: Iterable[Stream]) -> None:
-        for stream in streams:
-            pair = (stream.source, stream.target)
-            if pair not in best or stream.gbytes_per_s > best[pair].gbytes_per_s:
-                best[pair] = stream
-
+    keep = partial(_keep, best)
     for pairs in full_mesh_rounds(names) if is_full else shift_rounds(names):
         keep((yield pairs))
     asked: Counter[Doubt] = Counter()
@@ -90,6 +86,27 @@ def search(
     streams = tuple(best.values())
     slow = locate(streams, names, threshold=threshold)
     return streams, tuple(place for place in slow if all(asked[doubt] > 1 for doubt in _doubts_of(place)))
+
+
+def two_looks(
+    names: Sequence[str], *, threshold: float = SLOW_BELOW, is_full: bool = False
+) -> Generator[tuple[Round, ...], Sequence[Stream], tuple[tuple[Stream, ...], tuple[Slow, ...]]]:
+    """The same search where ranks have to be started for it: yields all rounds of a look at once, twice at most.
+
+    In a round a node sends or receives, never both: a message that comes in is timed together with the one going out.
+    """
+    best: dict[Pair, Stream] = {}
+    keep = partial(_keep, best)
+    rounds = full_mesh_rounds(names) if is_full else shift_rounds(names)
+    once = tuple(single for pairs in rounds for single in packed(pairs))
+    keep((yield once * FIRST_TIMES))
+    doubts = _doubts(tuple(best.values()), names, threshold, 0)
+    if doubts:
+        others = _doubts(tuple(best.values()), names, threshold, 1)
+        keep((yield packed([*doubts.values(), *others.values()]) * CONFIRMATIONS))
+    streams = tuple(best.values())
+    slow = locate(streams, names, threshold=threshold)
+    return streams, tuple(place for place in slow if all(doubt in doubts for doubt in _doubts_of(place)))
 
 
 def packed(pairs: Iterable[Pair]) -> tuple[Round, ...]:
@@ -151,6 +168,14 @@ def usual(streams: Sequence[Stream]) -> float:
     Not the median of streams: one slow node among three spoils four streams of six.
     """
     return median(best for end in (_source, _target) for best, _ in _best(streams, end).values())
+
+
+def _keep(best: dict[Pair, Stream], streams: Iterable[Stream]) -> None:
+    """The best stream of each pair: what disturbs one passes."""
+    for stream in streams:
+        pair = (stream.source, stream.target)
+        if pair not in best or stream.gbytes_per_s > best[pair].gbytes_per_s:
+            best[pair] = stream
 
 
 def _doubts_of(place: Slow) -> list[Doubt]:

@@ -60,8 +60,9 @@ def _bench_lines(bench: Bench) -> Iterator[str]:
         what = f"matmul {alone[0]:.4g} to {alone[-1]:.4g} TFLOP/s, each GPU by itself"
         yield f"devices   {len(alone)} x {printable(model)}, {what}"
     for slow in bench.slow:
+        where = printable(f"{fold(slow.nodes)} {slow.part}".rstrip())
         yield (
-            f"slow      {printable(fold(slow.nodes))} ({slow.direction}): {rate_text(slow.gbytes_per_s)},"
+            f"slow      {where} ({slow.direction}): {rate_text(slow.gbytes_per_s)},"
             f" {slow.share_of_peers:.0%} of its peers' {slow.peers_gbytes_per_s:.4g} GB/s"
         )
 

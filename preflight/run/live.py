@@ -20,7 +20,7 @@ from preflight.hosts import Host, fold
 from preflight.jobs.outcome import Outcome
 from preflight.jobs.placement import JobNodes
 from preflight.launch.launchers import why_not
-from preflight.measure import bench, devices, mesh, scope, streams, training
+from preflight.measure import bench, devices, mesh, rails, scope, streams, training
 from preflight.options.options import Options
 from preflight.report.compare import Snapshot
 from preflight.report.document import NodeInfo
@@ -173,6 +173,9 @@ class Run:
             opts, crew = self.options, self.crew
             searching = self._full_mesh_seconds() if opts.full_mesh else SEARCH_SECONDS
             searching += devices.SECONDS
+            if crew.backend == "nccl":
+                most = max(placement.local_world_size for placement in crew.placements())
+                searching += rails.longest_seconds(len(crew.cluster), most, is_full=opts.full_mesh)
             groups = scope.rounds(opts.sweep.scope, crew.placements())
             seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep, max(1, len(groups)))))
             earlier = self.baseline.results if self.baseline is not None else ()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
 
 MIB = 1 << 20
-MOST_BYTES = {"gloo": 256 * MIB, "nccl": 4096 * MIB}  # no published curve rises beyond; checking more only takes time
+MOST_BYTES = {"gloo": 256 * MIB, "nccl": 4096 * MIB}  # B200 alone rises beyond; checking more only takes time
 ERROR_CHARACTERS = 4000  # NCCL has its cause in the last lines
 PERIOD = 1021  # a prime: data moved by any power of two does not fit
 # The whole numbers up to which a type holds every one, so that sums of them are exact in any order.
@@ -69,6 +69,8 @@ class Settings:
     ci: float = 0.01  # stop once the median is known to +- this share
     join_seconds: float = 30.0
     holds_to_ring: bool = False  # measure the all-reduce once more over a ring, whose bandwidth is that of the links
+    pairs: tuple[tuple[tuple[int, int], ...], ...] = ()  # rounds of (who sends, who receives), after all else
+    pair_bytes: int = 64 * MIB
     rounds: tuple[tuple[dict[str, Any], ...], ...] = ()  # groups that measure at once: {"name": ..., "ranks": [...]}
 
     @property
@@ -743,6 +745,51 @@ def sweep(*, settings: Settings, place: Place, records: Records, ahead: Ahead) -
             measure(collective, size_bytes=size, settings=settings, place=place, records=records, ahead=ahead)
 
 
+PAIR_TIMES = 5
+
+
+def exchange(*, settings: Settings, place: Place, records: Records) -> None:
+    """Every round of pairs: in one a rank sends or receives, never both, so that what is slow has a direction.
+
+    The receiver times: what is on its way in buffers has not arrived. Nobody waits for the whole round; a rank's next
+    partner is there when both are through the one before.
+    """
+    import torch
+
+    buffer = torch.zeros(settings.pair_bytes, dtype=torch.uint8, device=place.device)
+    for number, pairs in enumerate(settings.pairs):
+        for source, target in pairs:
+            if place.rank in (source, target):
+                is_source = place.rank == source
+                other = target if is_source else source
+                send_or_receive(buffer, other, place=place, is_source=is_source)  # makes the connection, and waits
+                seconds = [send_or_receive(buffer, other, place=place, is_source=is_source) for _ in range(PAIR_TIMES)]
+                if not is_source:
+                    usual = quantile(seconds, 0.5)
+                    what = {"source": source, "round": number, "bytes": settings.pair_bytes, "seconds": usual}
+                    records.send({"record": "pair", **what, "gbytes_per_s": settings.pair_bytes / usual / 1e9})
+
+
+def send_or_receive(buffer: torch.Tensor, other: int, *, place: Place, is_source: bool) -> float:
+    """The seconds of one message on this rank."""
+    import torch
+    import torch.distributed as dist
+
+    run = dist.isend if is_source else dist.irecv
+    event: Any = torch.cuda.Event
+    is_cuda = place.device.type == "cuda"
+    started, ended = (event(enable_timing=True), event(enable_timing=True)) if is_cuda else (None, None)
+    began = time.perf_counter()
+    if started is not None:
+        started.record()
+    finish(dist.batch_isend_irecv([dist.P2POp(run, buffer, other, place.group)]))
+    if started is None or ended is None:
+        return time.perf_counter() - began
+    ended.record()
+    ended.synchronize()
+    return float(started.elapsed_time(ended)) / 1e3
+
+
 def main() -> int:
     """Run every operation at every size, in every group that this rank is in."""
     missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
@@ -772,6 +819,8 @@ def main() -> int:
         if settings.holds_to_ring and "NCCL_ALGO" not in os.environ:
             alone = replace(settings, operations=("all_reduce",))
             sweep(settings=alone, place=over_a_ring(place, patience=patience), records=records, ahead=ahead)
+        if settings.pairs:
+            exchange(settings=settings, place=place, records=records)
         records.stage("done")
         records.send({"record": "done"})
     except Exception as error:  # whatever it is, the controller must learn where this rank stopped

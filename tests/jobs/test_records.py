@@ -15,6 +15,7 @@ from preflight.jobs import records
 from preflight.jobs.outcome import RankStory
 from preflight.launch.job import Job, Placement
 from preflight.measure.scope import Group, as_settings
+from preflight.results import RING
 from tests.measure.test_bench import joined, result
 from tests.node.agent.test_frames import VALUES
 
@@ -109,6 +110,39 @@ def test_a_group_is_spoken_for_by_its_first_rank():
     for wrong in (of(1, group="rail 0", ranks=2), of(1, group="rail 1", ranks=4), of(3, group="rail 1", ranks=2)):
         with pytest.raises(BadReply):
             records.checked(wrong, "node2", asked)
+
+
+PAIR = {"record": "pair", "source": 2, "round": 1, "bytes": 1 << 28, "seconds": 0.01, "gbytes_per_s": 26.8435456}
+
+
+@pytest.mark.parametrize(
+    ("rank", "fields", "is_asked"),
+    [
+        (3, {}, True),
+        (3, {"round": 0}, False),
+        (3, {"round": 7}, False),
+        (3, {"source": 1}, False),
+        (2, {"source": 3}, False),
+        (3, {"gbytes_per_s": 48.0}, False),
+        (3, {"seconds": 0.0}, False),
+    ],
+)
+def test_a_pair_is_told_by_its_receiver(rank, fields, is_asked):
+    """In the round in which it was asked to, with a rate that follows from bytes and seconds."""
+    record, asked = {**PAIR, "rank": rank, **fields}, job(pairs=[[[0, 1]], [[2, 3], [1, 0]]])
+    if is_asked:
+        assert records.checked(record, "node4", asked) == record
+        return
+    with pytest.raises(BadReply):
+        records.checked(record, "node4", asked)
+
+
+def test_the_all_reduce_over_a_ring_is_told_by_the_first_rank():
+    """Where it was asked for."""
+    assert records.checked(of(0, group=RING), "node1", job(holds_to_ring=True))
+    for rank, asked in ((1, job(holds_to_ring=True)), (0, job())):
+        with pytest.raises(BadReply):
+            records.checked(of(rank, group=RING), "node1", asked)
 
 
 @settings(max_examples=200, deadline=None)

@@ -61,9 +61,16 @@ class PlayedCall:
 class PlayedNode:
     """A session to a node that runs nothing: `records` are what the ranks of each workload say."""
 
-    def __init__(self, records: Mapping[str, Records], *, rate: Callable[[str], float] = lambda _source: 1.0) -> None:
+    def __init__(
+        self,
+        records: Mapping[str, Records],
+        *,
+        rate: Callable[[str], float] = lambda _source: 1.0,
+        pair: Callable[[int, int], float] = lambda _source, _target: 40.0,
+    ) -> None:
         self.records = records
         self.rate = rate
+        self.pair = pair  # what a rank receives from another, in GB/s
         self.started: list[tuple[str, dict[str, Any]]] = []  # the workloads, each with its settings
 
     async def start(self, name: str, arguments: dict[str, Any], **_options: Any) -> PlayedCall:
@@ -76,13 +83,35 @@ class PlayedNode:
         events: list[dict[str, Any]] = []
         for process in arguments["processes"]:
             settings = json.loads(process["environment"]["PREFLIGHT_SETTINGS"])
-            workload = "devices" if "figures" in settings else "collectives"
+            workload = "devices" if "figures" in settings else "pairs" if settings.get("pairs") else "collectives"
             rank = int(process["name"].removeprefix("rank"))
             if not events:
                 self.started.append((workload, settings))
             said = self.records.get(workload, lambda _rank: [])(rank)
+            said = [*said, *self._pairs(rank, settings)] if workload == "pairs" else said
             events += [{"record": {**record, "rank": rank}} for record in said]
             if not any(record["record"] == "failed" for record in said):
                 events.append({"record": {"record": "done", "rank": rank}})
             events.append({"name": process["name"], "exit": "0", "log": ""})
         return PlayedCall(*events)
+
+    def _pairs(self, rank: int, settings: dict[str, Any]) -> list[dict[str, Any]]:
+        """What a rank received in each round in which it was to."""
+        size = settings["pair_bytes"]
+        rates = [
+            (number, source, self.pair(source, target))
+            for number, pairs in enumerate(settings["pairs"])
+            for source, target in pairs
+            if target == rank
+        ]
+        return [
+            {
+                "record": "pair",
+                "source": source,
+                "round": number,
+                "bytes": size,
+                "seconds": size / rate / 1e9,
+                "gbytes_per_s": rate,
+            }
+            for number, source, rate in rates
+        ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
-from preflight.errors import NotApplicable
+from preflight.errors import NotApplicable, NotMeasured
 from preflight.judge.views.bench import BenchView
 from preflight.measure import bench
 from preflight.measure.bench import Plan
@@ -47,17 +48,30 @@ def said(busbw: float, *more: dict[str, Any]) -> Callable[[int], list[dict[str, 
 
 
 def run(
-    collectives, *, given=None, backend: str = "gloo", rate=lambda _source: LINE_RATE, ranks_per_node=1, **plan: Any
+    collectives,
+    *,
+    given=None,
+    backend: str = "gloo",
+    rate=lambda _source: LINE_RATE,
+    pair=lambda _source, _target: 48.0,
+    pairs=(),
+    ranks_per_node=1,
+    **plan: Any,
 ):
     """The benchmark over nodes that are played; the section, the ends of its jobs, and the nodes."""
     cluster = (given or healthy(3)).cluster
     nodes = {
-        node.name: PlayedNode({"collectives": collectives, "devices": lambda rank: [figure(rank)]}, rate=rate)
+        node.name: PlayedNode(
+            {"collectives": collectives, "devices": lambda rank: [figure(rank)], "pairs": lambda _rank: list(pairs)},
+            rate=rate,
+            pair=pair,
+        )
         for node in cluster
     }
     flags = {"is_localizing": False, "is_full_mesh": False, "is_burning_in": False}
     asked = Plan("direct", thresholds=Settings(), **{**flags, **plan})
     job = job_of(*(name for name in nodes for _ in range(ranks_per_node)), backend=backend)
+    job = replace(job, settings={**job.settings, "holds_to_ring": backend == "nccl"})
     found, outcomes = asyncio.run(bench.run(nodes, cluster, job, asked))
     return found, outcomes, nodes["node1"].started
 
@@ -111,15 +125,15 @@ def test_with_gpus_a_disappointing_figure_is_laid_beside_the_devices():
     """A GPU that is slow by itself explains it; on request they are measured in any case."""
     found, outcomes, started = run(said(0.5), given=roce(2), backend="nccl")
     assert [device.node for device in found.devices] == ["node1", "node2"]
-    assert [workload for workload, _ in started] == ["collectives", "devices"]
-    assert started[1][1]["figures"] == ["matmul"]
-    assert set(outcomes) == {"bench", "devices"}
+    assert [workload for workload, _ in started] == ["collectives", "pairs", "devices"]
+    assert started[2][1]["figures"] == ["matmul"]
+    assert set(outcomes) == {"bench", "devices", "rails"}
 
 
 def test_burning_in_measures_the_devices_first_and_whole():
     """Once, whatever the collectives give."""
     _, _, started = run(said(0.5), given=roce(2), backend="nccl", is_burning_in=True)
-    assert [workload for workload, _ in started] == ["devices", "collectives"]
+    assert [workload for workload, _ in started] == ["devices", "collectives", "pairs"]
     assert started[0][1]["figures"] == ["matmul", "memory", "host"]
 
 
@@ -165,7 +179,7 @@ def test_what_is_expected_follows_the_algorithm_of_nccl():
     found, _, started = run(said(470.0, log, ring), given=with_netdevs(roce(2)), backend="nccl", ranks_per_node=8)
     assert found.expected_of["all_reduce"].busbw_gbytes_per_s == pytest.approx(475.2)
     assert found.expected_of[RING].busbw_gbytes_per_s == pytest.approx(370.8)
-    assert [workload for workload, _ in started] == ["collectives", "devices"]
+    assert [workload for workload, _ in started] == ["collectives", "pairs", "devices"]
     view = BenchView(found, roce(2).cluster)
     assert view.by_ring().busbw_gbytes_per_s == 180.0
     assert view.all_reduce().busbw_gbytes_per_s == 470.0
@@ -180,13 +194,47 @@ def test_only_nccl_over_several_nodes_is_held_to_a_ring(backend, nodes, scope, h
 def test_a_slow_management_network_is_not_searched_for_a_slow_infiniband_ring():
     """No TCP stream is measured beside RDMA ports, whatever the figure and whatever is slow there."""
     log = {"record": "nccl_log", "lines": [USING]}
-    found, _, _ = run(
+    found, _, started = run(
         said(100.0, log),
         given=with_netdevs(roce(5)),
         backend="nccl",
+        ranks_per_node=8,
         rate=lambda source: 0.1 if source == "node3" else 3.0,
     )
     assert (found.streams, found.slow) == ((), ())
+    assert [workload for workload, _ in started] == ["collectives", "pairs", "devices"]
+    assert ("node5", "rail 7", 48.0) in {(part.node, part.part, part.sends_gbytes_per_s) for part in found.parts}
+
+
+def test_a_slow_rail_is_named_with_its_node_and_direction():
+    """Among eight rails of five nodes, over NCCL; the ring is then its consequence."""
+    log = {"record": "nccl_log", "lines": [USING]}
+    given = with_netdevs(roce(5))
+    bad = 8 * 2 + 5  # rank 5 of node3
+    found, _, _ = run(
+        said(100.0, log),
+        given=given,
+        backend="nccl",
+        ranks_per_node=8,
+        pair=lambda source, _target: 11.0 if source == bad else 48.0,
+    )
+    assert [(one.nodes, one.part, one.direction) for one in found.slow if one.part.startswith("rail")] == [
+        (("node3",), "rail 5", "egress")
+    ]
+    (blame, *_) = BenchView(found, given.cluster).slow_blames()
+    assert str(blame).startswith("rail 5 (mlx5_5) of node3 sends 11 GB/s where its peers reach 48 GB/s")
+    assert blame.nodes == ("node3",)
+
+
+def test_pairs_that_gave_no_figure_leave_the_search_unmeasured():
+    """Whatever the all-reduce gave: what is slow is not known."""
+    log = {"record": "nccl_log", "lines": [USING]}
+    given = with_netdevs(roce(2))
+    broken = [{"record": "failed", "error": "out"}]
+    found, ends, _ = run(said(10.0, log), given=given, backend="nccl", pairs=broken)
+    assert ends["rails"].failure
+    with pytest.raises(NotMeasured, match="the search for what is slow gave no figure"):
+        BenchView(found, given.cluster).slow_blames()
 
 
 def test_whoever_waits_is_told_what_is_measured():

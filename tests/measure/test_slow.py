@@ -179,3 +179,19 @@ def test_no_streams_name_nobody():
     """Nothing measured, nothing said."""
     assert slow.locate([], names(4)) == ()
     assert searched(names(1), Network()) == ((), ())
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+@pytest.mark.parametrize("count", [2, 3, 4, 9, 64])
+def test_two_looks_ask_each_node_to_send_or_to_receive(count, is_full):
+    """Every pair of the rounds twice, none of them while the node does the other; a good network needs one look."""
+    look = slow.two_looks(names(count), is_full=is_full)
+    rounds = next(look)
+    for pairs in rounds:
+        assert len({node for pair in pairs for node in pair}) == 2 * len(pairs)
+    planned = slow.full_mesh_rounds(names(count)) if is_full else slow.shift_rounds(names(count))
+    asked = [pair for pairs in rounds for pair in pairs]
+    assert sorted(asked) == sorted(2 * [pair for pairs in planned for pair in pairs])
+    network = Network()
+    with pytest.raises(StopIteration):
+        look.send([stream for pairs in rounds for stream in network.measure(pairs)])

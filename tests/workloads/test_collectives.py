@@ -62,6 +62,10 @@ def played(forked_scenarios):
             "all": {"ranks": 3, "settings": {**FEW, "operations": list(COLLECTIVES)}},
             "pipelined": {"ranks": 3, "settings": {**FEW, "operations": list(COLLECTIVES), "mode": "pipelined"}},
             "ring too": {"ranks": 2, "settings": {**FEW, "operations": ["broadcast"], "holds_to_ring": True}},
+            "pairs": {
+                "ranks": 3,
+                "settings": {"operations": [], "pairs": [[[0, 1]], [[1, 2]], [[2, 0]]], "pair_bytes": MIB},
+            },
             "small bfloat16": {
                 "ranks": 3,
                 "settings": {**FEW, "sizes": [8], "operations": list(COLLECTIVES), "dtype": "bfloat16"},
@@ -338,6 +342,16 @@ def test_the_all_reduce_is_measured_once_more_over_a_ring(played):
     """Whatever else was asked for, with a name of its own; NCCL reads the variable when it makes the communicator."""
     told = [(as_result(r).title, as_result(r).wrong) for r in of_kind(played["ring too"]["records"], "result")]
     assert told == [("broadcast", 0), (f"all_reduce ({RING})", 0)]
+
+
+def test_pairs_are_timed_by_who_receives(played):
+    """Round by round, with the rate of its bytes in its seconds."""
+    told = {
+        (record["rank"], record["source"], record["round"]): record
+        for record in of_kind(played["pairs"]["records"], "pair")
+    }
+    assert set(told) == {(1, 0, 0), (2, 1, 1), (0, 2, 2)}
+    assert all(math.isclose(r["gbytes_per_s"], MIB / r["seconds"] / 1e9) for r in told.values())
 
 
 def test_of_thousands_of_channels_the_log_keeps_each_path_and_every_algorithm(tmp_path):

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable, NotMeasured
+from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable, NotMeasured
 from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
+from preflight.facts.value import Missing
 from preflight.judge.views.nccl import NcclView
 from preflight.results import Bench, Device, Expected, Result, Slow, same_measurement
 from preflight.tables import devices
@@ -157,14 +159,18 @@ class BenchView:
 
         Raises NotMeasured when no stream ran although there was something to look for.
         """
-        self._needs_links()
-        if self.result.scope == "intra" and not self.result.streams:
+        if not self.result.parts:
+            self._needs_links()
+        searched = self.result.streams or self.result.parts
+        if self.result.parts_not_measured and not self.result.slow:
+            raise NotMeasured(f"the search for what is slow gave no figure: {self.result.parts_not_measured}")
+        if self.result.scope == "intra" and not searched:
             raise NotApplicable("--scope intra: no link between nodes was measured (--localize)")
-        if not self.result.streams and self.result.results and self.result.expected is not None:
+        if not searched and self.result.results and self.result.expected is not None:
             raise NotApplicable("the all-reduce is as fast as the links, so no slow node was searched for (--localize)")
-        if not self.result.streams and not self.result.slow:
+        if not searched and not self.result.slow:
             raise NotMeasured(self.result.not_measured or "no stream was measured between the nodes")
-        return [Blame(_slow_text(place), nodes=self.ordered(place.nodes)) for place in self.result.slow]
+        return [Blame(_slow_text(place, self.cluster), nodes=self.ordered(place.nodes)) for place in self.result.slow]
 
     def by_ring(self) -> Result:
         """The all-reduce for which NCCL was held to a ring, else the all-reduce itself."""
@@ -243,13 +249,29 @@ class BenchView:
         return tuple(name for name in self.names if name in wanted)
 
 
-def _slow_text(place: Slow) -> str:
-    """A slow place as a message says it."""
+def _slow_text(place: Slow, cluster: Cluster) -> str:
+    """A slow place as a message says it, its rails with their adapters."""
     names = " and ".join(place.nodes)
+    if place.part:
+        names = f"{_with_adapters(place.part, cluster[place.nodes[0]])} of {names}"
     what = {
         "egress": f"{names} sends",
         "ingress": f"{names} receives",
         "both": f"{names} sends and receives",
-        "path": f"the path between {names} carries",
+        "path": f"the path between {names} carries" if not place.part else f"the path on {names} carries",
     }[place.direction]
     return f"{what} {place.gbytes_per_s:.4g} GB/s where its peers reach {place.peers_gbytes_per_s:.4g} GB/s"
+
+
+def _with_adapters(parts: str, node: NodeFacts) -> str:
+    """Each rail with the adapter nearest to the GPU of its number: "rail 3 (mlx5_3)"."""
+    try:
+        topology = node.gpu.topology
+    except FactMissing:
+        return parts
+    near = {} if isinstance(topology, Missing) else topology.nearest_adapters()
+    told = []
+    for part in parts.split(", "):
+        adapters = near.get(f"GPU{part.removeprefix('rail ')}", ())
+        told.append(f"{part} ({', '.join(adapters)})" if part.startswith("rail ") and adapters else part)
+    return ", ".join(told)

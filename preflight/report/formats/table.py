@@ -60,9 +60,17 @@ def _lines(bench: Bench) -> Iterator[str]:
     if bench.expected:
         yield f"# Expected bus bandwidth : {rate_text(bench.expected.busbw_gbytes_per_s)}"
         yield from (f"#   {printable(step)}" for step in bench.expected.derivation)
+    for node in dict.fromkeys(part.node for part in bench.parts):
+        ways = [
+            f"{part.part} {part.sends_gbytes_per_s:.4g}/{part.receives_gbytes_per_s:.4g}"
+            for part in bench.parts
+            if part.node == node
+        ]
+        yield printable(f"# {node} sends/receives GB/s: {', '.join(ways)}")
     for slow in bench.slow:
+        part = f" {slow.part}" if slow.part else ""
         yield (
-            f"# Slow : {printable(fold(slow.nodes))} {slow.direction}: {rate_text(slow.gbytes_per_s)},"
+            f"# Slow : {printable(fold(slow.nodes))}{printable(part)} {slow.direction}: {rate_text(slow.gbytes_per_s)},"
             f" {slow.share_of_peers:.0%} of its peers' {slow.peers_gbytes_per_s:.4g} GB/s"
         )
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from preflight.report.formats.table import bench_table
-from preflight.results import Device
+from preflight.results import Device, Part
 
 replace = msgspec.structs.replace
 
@@ -56,6 +56,18 @@ def test_below_the_rows_stand_certainty_expectation_and_the_slow_node(bench):
     assert "# Expected bus bandwidth : 0.1196 GB/s (0.957 Gbit/s)\n#   raw TCP stream 0.1196 GB/s\n" in text
     assert "# Slow : node3 egress: 0.02 GB/s (0.16 Gbit/s), 17% of its peers' 0.119 GB/s" in text
     assert "# Out of bounds values : 0 OK" in text
+
+
+def test_rails_stand_in_a_row_a_node(bench):
+    """What each sends and receives, and the slow one with its rail."""
+    ways = ((48.0, 47.5), (11.0, 48.0))
+    parts = [
+        Part(node="node3", part=f"rail {i}", sends_gbytes_per_s=one, receives_gbytes_per_s=other)
+        for i, (one, other) in enumerate(ways)
+    ]
+    text = bench_table(replace(bench, parts=tuple(parts), slow=(replace(bench.slow[0], part="rail 1"),)))
+    assert "# node3 sends/receives GB/s: rail 0 48/47.5, rail 1 11/48\n" in text
+    assert "# Slow : node3 rail 1 egress: 0.02 GB/s" in text
 
 
 def test_wrong_values_are_said_loudly(bench):
