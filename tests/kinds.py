@@ -5,6 +5,7 @@ import pytest
 # What starts Python, torch or a browser again and again, and takes seconds for it.
 PROCESSES = (
     "tests/cli/test_main.py",
+    "tests/cuda/",
     "tests/e2e/",
     "tests/judge/test_launch_files.py",
     "tests/judge/test_launch_files.py",

@@ -7,22 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from preflight.jobs.patience import STAGES
 from preflight.jobs.symptoms import UNKNOWN, Symptom, symptom
-from preflight.jobs.words import NOT_REACHED, in_one_line, particular, speaks_of_a_peer, was_aborted, without_stack
+from preflight.jobs.words import (
+    NOT_REACHED,
+    in_one_line,
+    last_entered,
+    particular,
+    speaks_of_a_peer,
+    warned,
+    was_aborted,
+    without_stack,
+)
 from preflight.launch.job import ALL_RANKS, Job, Placement
 from preflight.launch.launcher import AgentOutput
 
-STAGES = (
-    "start",
-    "import",
-    "rendezvous",
-    "communicator",
-    "first_step",
-    "running",
-    "checking",
-    "checkpoint",
-    "done",
-)
 ENDED_BY_US = frozenset({"", "stopped", "time limit"})
 ABORTED = frozenset({*ENDED_BY_US, "-6", "134"})  # by a watchdog of its own; 134 is how a shell says SIGABRT
 NOISE = re.compile(r"\[W\d+ |frame #\d+|<omitting python frames>")  # warnings of torch, and its native stack
@@ -41,6 +40,8 @@ class RankStory:
     mark: re.Pattern[str] | None = None  # how its agent begins a line that the rank printed
     is_placed: bool = False  # whether its node has spoken for it
     elsewhere: tuple[str, ...] = ()  # other nodes that started a rank of this number
+    kept_waiting: bool = False  # whether it stayed in its stage for too long while others were further
+    files: dict[str, str] = field(default_factory=dict)  # NCCL's log and torch's flight recorder, where the job failed
 
     @property
     def is_done(self) -> bool:
@@ -151,7 +152,12 @@ def conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], 
         words.append(f"and {len(culprits) - len(words)} more ranks")
     guilty = tuple(dict.fromkeys(story.placement.node for story in culprits))
     first = culprits[0]
-    said = first.error or _error_line(first) or next((story.error for story in ranks if story.cannot_connect), "")
+    said = (
+        first.error
+        or _error_line(first)
+        or warned(first.files.get("nccl", ""))
+        or next((story.error for story in ranks if story.cannot_connect), "")
+    )
     why = symptom(text=particular(said), exited=first.exit)
     return Outcome(ranks, "; ".join(words), guilty, seconds, is_proven=is_proven, culprits=tuple(culprits), why=why)
 
@@ -183,8 +189,17 @@ def _first_to_fail(unfinished: list[RankStory]) -> tuple[list[RankStory], bool]:
         return calling if len(calling) != len(called) else unfinished, True  # of a single pair either may be wrong
     least = min(STAGES.index(story.stage) for story in called)
     behind = [story for story in called if STAGES.index(story.stage) == least]
-    culprits = [story for story in behind if not story.lost_a_peer] or behind
-    return culprits, any(story.error or story.lost_a_peer for story in unfinished if story not in culprits)
+    culprits = [story for story in behind if not story.lost_a_peer] or _fewest_entered(behind)
+    others = [story for story in unfinished if story not in culprits]
+    waited = any(story.error or story.lost_a_peer for story in others)
+    return culprits, waited or (bool(others) and all(story.kept_waiting for story in culprits))
+
+
+def _fewest_entered(stories: list[RankStory]) -> list[RankStory]:
+    """Of ranks that all waited: those whose flight recorder shows the fewest collectives, where it tells them apart."""
+    entered = {story.placement.rank: last_entered(story.files.get("trace", "")) for story in stories}
+    least = min(entered.values())
+    return [story for story in stories if entered[story.placement.rank] == least] if least >= 0 else stories
 
 
 def _error_line(story: RankStory) -> str:

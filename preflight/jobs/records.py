@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from statistics import median
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -110,11 +110,22 @@ class Exit(said.Message, frozen=True):
     log: Annotated[str, msgspec.Meta(max_length=1 << 20)]
 
 
+class RankFile(said.Message, frozen=True):
+    """What NCCL or torch wrote for a rank of a job that failed."""
+
+    file: Literal["nccl", "trace"]
+    rank: int
+    text: Annotated[str, msgspec.Meta(max_length=1 << 17)]
+
+
 def checked_event(event: dict[str, Any], node: str, job: Job) -> dict[str, Any]:
     """An event of the call that runs a job's ranks on a node. Raises BadReply of that node."""
     if "record" in event:
         return {"record": checked(event["record"], node, job)}
-    said.read(node, Exit, event, "exit")
+    if "file" in event:
+        said.read(node, RankFile, event, "file")
+    else:
+        said.read(node, Exit, event, "exit")
     return event
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from preflight.errors import HostError
-from preflight.jobs.outcome import STAGES, Outcome, RankStory, conclude, take_exit
+from preflight.jobs.outcome import Outcome, RankStory, conclude, take_exit
+from preflight.jobs.patience import STAGES, Patience
 from preflight.jobs.records import checked_event
 from preflight.launch.job import Job, as_typed
 from preflight.launch.launcher import AgentOutput
@@ -21,6 +22,9 @@ from preflight.session.connection import Call, Session
 
 WORKLOADS = Path(__file__).parents[1] / "workloads"
 GRACE_SECONDS = 4.0  # what the other ranks get to say their part once one has failed
+LOOK_SECONDS = 0.5
+FILE_BYTES = 64 << 10  # of each file that NCCL and torch wrote for a rank that failed
+FILES_BYTES = 128 << 20  # of all of them
 
 # What a launcher, a scheduler or a shell may have left behind, and no rank of ours may inherit.
 INHERITED_NEVER = (
@@ -53,6 +57,8 @@ class Watch:
     trouble: asyncio.Event = field(default_factory=asyncio.Event)
     hear: Callable[[dict[str, Any]], None] = lambda _record: None
     blames: AgentOutput | None = None  # how the launcher's agents name a rank that failed
+    ready: asyncio.Event = field(default_factory=asyncio.Event)  # every rank has imported torch
+    patience: Patience = field(default_factory=Patience)
 
     def lose(self, node: str, reason: str) -> None:
         """A node is gone, and with it all its ranks."""
@@ -67,6 +73,18 @@ class Watch:
             if failed and not self.job.restarts:
                 self.trouble.set()
         elif "exit" in event and not all(story.is_done for story in take_exit(event, node, self.stories, self.blames)):
+            self.trouble.set()
+        elif "file" in event:
+            story = self.stories.get(event["rank"])
+            if story is not None and story.placement.node == node:
+                story.files[event["file"]] = event["text"]
+
+    def look(self) -> None:
+        """Whether ranks keep the others waiting for too long; it is trouble, and they are who is to blame."""
+        late = self.patience.late({rank: story.stage for rank, story in self.stories.items()}, time.monotonic())
+        for rank in late:
+            self.stories[rank].kept_waiting = True
+        if late:
             self.trouble.set()
 
     def _note(self, record: dict[str, Any], node: str) -> bool:
@@ -87,6 +105,8 @@ class Watch:
             self.hear(record)
         elif kind == "stage" and record.get("stage") in STAGES:
             story.stage = record["stage"]
+            if all(STAGES.index(one.stage) >= STAGES.index("rendezvous") for one in self.stories.values()):
+                self.ready.set()
         elif kind == "done":
             story.stage, story.error = "done", ""
         elif kind == "failed":
@@ -110,7 +130,8 @@ async def run_job(
     """
     started = time.monotonic()
     stories = {placement.rank: RankStory(placement) for placement in job.placements}
-    watch = Watch(job, stories, hear=hear, blames=LAUNCHERS[launcher].blames)
+    blames = LAUNCHERS[launcher].blames
+    watch = Watch(job, stories, hear=hear, blames=blames, patience=Patience(has_agents=blames is not None))
     calls: dict[str, Call] = {}
     commands: dict[str, str] = {}
     waiting: set[str] = set()  # nodes whose processes serve the job, or are started from another node
@@ -128,18 +149,23 @@ async def run_job(
                 "seconds": job.seconds,
                 # torch and launchers keep files of their own; here the node agent finds and removes them
                 "scratch": True,
+                "keep_bytes": min(FILE_BYTES, FILES_BYTES // len(job.placements)),
             }
             calls[node] = await sessions[node].start("ranks", arguments, seconds=job.seconds + 5.0, blob=script)
     except HostError as error:
         watch.lose(error.host, error.reason)
     followers = {node: asyncio.create_task(_follow(node, call, watch)) for node, call in calls.items()}
-    watcher = asyncio.create_task(_stop_after_trouble(watch.trouble, calls))
+    watchers = [
+        asyncio.create_task(work)
+        for work in (_stop_after_trouble(watch.trouble, calls), _let_go_once_ready(watch.ready, calls), _look(watch))
+    ]
     await asyncio.gather(*(follower for node, follower in followers.items() if node not in waiting))
     for node in waiting & calls.keys():
         with contextlib.suppress(HostError):
             await calls[node].send({"stop": True})
     await asyncio.gather(*followers.values())
-    watcher.cancel()
+    for watcher in watchers:
+        watcher.cancel()
     return replace(conclude(job, watch.stories, watch.failures, time.monotonic() - started), commands=commands)
 
 
@@ -168,3 +194,16 @@ async def _stop_after_trouble(trouble: asyncio.Event, calls: dict[str, Call]) ->
     await asyncio.sleep(GRACE_SECONDS)
     for call in calls.values():
         await call.send({"stop": True})
+
+
+async def _let_go_once_ready(ready: asyncio.Event, calls: dict[str, Call]) -> None:
+    """Ranks meet once all have imported torch: how far their imports are apart is no matter of c10d's time-outs."""
+    await ready.wait()
+    for call in calls.values():
+        await call.send({"go": True})
+
+
+async def _look(watch: Watch) -> None:
+    while not watch.trouble.is_set():
+        await asyncio.sleep(LOOK_SECONDS)
+        watch.look()

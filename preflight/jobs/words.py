@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 # NCCL aborts a rank that has waited too long for its peers: it dies, with this in its log, of another's failure.
@@ -62,3 +63,18 @@ def speaks_of_a_peer(text: str) -> bool:
 def was_aborted(log: str) -> bool:
     """Whether the log of a rank that said nothing itself tells that NCCL ended it because of a peer."""
     return any(sign in log for sign in ABORTED_FOR) or NOT_ANSWERED.search(log) is not None
+
+
+def warned(nccl_log: str) -> str:
+    """The last warning in NCCL's log that speaks of no peer, "" where there is none."""
+    found = [line.partition(" NCCL WARN ")[2].strip() for line in nccl_log.splitlines() if " NCCL WARN " in line]
+    return next((text for text in reversed(found) if not speaks_of_a_peer(text)), "")
+
+
+def last_entered(trace: str) -> int:
+    """The number of the last collective that a rank entered, by its flight recorder; -1 where that does not tell it."""
+    try:
+        groups = json.loads(trace)["pg_status"]
+        return max(int(group["last_enqueued_collective"]) for group in groups.values())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return -1

@@ -9,6 +9,7 @@ from typing import Any
 
 from preflight.facts.cluster import Cluster
 from preflight.jobs.outcome import Outcome
+from preflight.jobs.patience import WAIT_SECONDS
 from preflight.jobs.records import contradiction
 from preflight.jobs.run import run_job
 from preflight.launch.job import Job
@@ -84,6 +85,7 @@ def settings(
         "target_seconds": TARGET_SECONDS if nodes > 1 else 0.05,
         "cap_seconds": max(0.2, min(cap, (seconds - START_SECONDS) / cells / 1.5)),
         "join_seconds": JOIN_SECONDS,
+        "wait_seconds": WAIT_SECONDS,
         "rounds": as_settings(groups),
         "holds_to_ring": holds_to_ring,
         **(exactly if sweep.iterations else {}),

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from preflight.jobs.outcome import Outcome
+from preflight.jobs.patience import WAIT_SECONDS
 from preflight.jobs.run import run_job
 from preflight.launch.job import Job
 from preflight.launch.launchers import LAUNCHERS
@@ -46,6 +47,7 @@ def settings(backend: str, options: Options) -> dict[str, Any]:
         "accumulate": int(options.accumulate),
         "checkpoint_activations": options.checkpoint_activations,
         "join_seconds": JOIN_SECONDS,
+        "wait_seconds": WAIT_SECONDS,
         "checkpoint_dir": options.checkpoint_dir,
         "checkpoint_name": f"preflight-{options.run_id}",
     }

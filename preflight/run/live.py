@@ -18,6 +18,7 @@ from preflight.facts.decode import Answer, Document
 from preflight.facts.node import NodeFacts
 from preflight.hosts import Host, fold
 from preflight.jobs.outcome import Outcome
+from preflight.jobs.patience import RESERVE_SECONDS
 from preflight.jobs.placement import JobNodes
 from preflight.launch.launchers import why_not
 from preflight.measure import bench, devices, mesh, rails, scope, streams, training
@@ -38,6 +39,7 @@ BENCH_SECONDS = 90.0
 SEARCH_SECONDS = 60.0
 TRAINING_SECONDS = 90.0
 FILES_SECONDS = 150.0
+LOG_OF = {"nccl": "nccl", "trace": "flight-recorder"}
 CLOSING_SECONDS = 8.0  # kept back from the deadline for ending the nodes and writing the report; of a short one a fifth
 
 
@@ -192,6 +194,7 @@ class Run:
                 say=self.progress.say,
                 scope=opts.sweep.scope,
             )
+            seconds += RESERVE_SECONDS
             job = crew.job("collectives", workload, seconds=self._left(seconds))
             work = bench.run(self.fleet.sessions, crew.cluster, job, plan)
             left = self._left(seconds + searching)
@@ -209,7 +212,7 @@ class Run:
             if self.not_started():
                 raise NotApplicable(self.not_started())
             workload = training.settings(crew.backend, opts)
-            job = crew.job("train", workload, seconds=self._left(TRAINING_SECONDS))
+            job = crew.job("train", workload, seconds=self._left(TRAINING_SECONDS + RESERVE_SECONDS))
             job = replace(job, starting=opts.starting, placements=crew.placements(opts.starting))
             refusal = why_not(opts.launcher, job, view.packages(crew.cluster))
             if refusal:
@@ -288,7 +291,10 @@ class Run:
             self.logs[f"{stage}-launch-{node}.log"] = commands
         for story in outcome.stories:
             placement = story.placement
-            self.logs[f"{stage}-rank{placement.rank}-{placement.node}.log"] = story.log
+            name = f"{stage}-rank{placement.rank}-{placement.node}"
+            self.logs[f"{name}.log"] = story.log
+            for kind, text in story.files.items():
+                self.logs[f"{name}-{LOG_OF[kind]}.log"] = text
 
 
 def written(host: Host) -> str:

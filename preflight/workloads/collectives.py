@@ -18,6 +18,7 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Callable
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 MOST_BYTES = {"gloo": 256 * MIB, "nccl": 4096 * MIB}  # B200 alone rises beyond; checking more only takes time
+GO_SECONDS = 150.0  # the controller is long done with waiting then
+AFTER_SECONDS = 5.0  # torch's watchdog needs so long to write its file and to end the process
 ERROR_CHARACTERS = 4000  # NCCL has its cause in the last lines
 PERIOD = 1021  # a prime: data moved by any power of two does not fit
 # The whole numbers up to which a type holds every one, so that sums of them are exact in any order.
@@ -44,6 +47,7 @@ EXACT = {
 }
 PIPELINED = 4  # operations of a train: enough for the next to start while the one before ends
 TILE_PERIODS = {"cpu": 256, "cuda": 16384}  # a CPU tile of 1 MiB stays in its cache
+TILES_BYTES = {"cpu": 128 * MIB, "cuda": 1024 * MIB}  # of all tiles together: of all_to_all 1,024 ranks have 2,048
 
 Layout = tuple[tuple[int, ...], ...]  # a buffer's segments; each holds the sum of the patterns of its keys
 
@@ -71,6 +75,7 @@ class Settings:
     holds_to_ring: bool = False  # measure the all-reduce once more over a ring, whose bandwidth is that of the links
     pairs: tuple[tuple[tuple[int, int], ...], ...] = ()  # rounds of (who sends, who receives), after all else
     pair_bytes: int = 64 * MIB
+    wait_seconds: float = 45.0  # for an operation of NCCL: InfiniBand sends again for 30 s, then names the peer
     rounds: tuple[tuple[dict[str, Any], ...], ...] = ()  # groups that measure at once: {"name": ..., "ranks": [...]}
 
     @property
@@ -85,6 +90,7 @@ class Records:
     def __init__(self, *, rank: int) -> None:
         self.rank = rank
         self.at = "import"
+        self.moved = time.monotonic()
         self.socket = None
         if "PREFLIGHT_RECORDS" in os.environ:
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -98,9 +104,18 @@ class Records:
         else:
             os.write(1, json.dumps({"rank": self.rank, **record}).encode() + b"\n")
 
+    def await_go(self) -> None:
+        """Wait until every rank has imported torch: none is to time out because another's file system is slow."""
+        if self.socket:
+            self.socket.settimeout(GO_SECONDS)
+            with suppress(socket.timeout):  # then the time-outs of c10d hold
+                self.socket.recv(16)
+            self.socket.settimeout(None)
+
     def stage(self, name: str, **what: Any) -> None:
         """Where this rank is now: a rank that hangs is found by the last stage it sent."""
         self.at = name
+        self.moved = time.monotonic()
         self.send({"record": "stage", "stage": name, **what})
 
 
@@ -412,9 +427,9 @@ class Trial:
             receive = send if collective.in_place else send.new_empty(segment * len(self.receives))
             self.buffers.append((send, receive))
         levels = levels_of(dtype, ranks=place.ranks if collective.sums else 1)
-        self.tiles = {
-            keys: tile(keys, device=place.device, levels=levels).to(kind) for keys in {*self.sends, *self.receives}
-        }
+        layouts = {*self.sends, *self.receives}
+        periods = periods_of_tile(len(layouts), segment=segment, itemsize=kind.itemsize, device=place.device.type)
+        self.tiles = {keys: tile(keys, device=place.device, levels=levels).to(kind).repeat(periods) for keys in layouts}
         self.wrong = 0
 
     def once(self) -> float:
@@ -467,15 +482,21 @@ class Trial:
                 yield piece.copy_(wanted) if fill else piece.ne(wanted).count_nonzero()
 
 
+def periods_of_tile(tiles: int, *, segment: int, itemsize: int, device: str) -> int:
+    """How often a tile repeats its period: as often as fits its cache, the segment, and the memory for all tiles."""
+    room = TILES_BYTES[device] // (max(1, tiles) * PERIOD * itemsize)
+    return max(1, min(TILE_PERIODS[device], -(-segment // PERIOD), room))
+
+
 def tile(keys: tuple[int, ...], *, device: torch.device, levels: int) -> torch.Tensor:
-    """Whole periods of the sum of these keys' patterns."""
+    """One period of the sum of these keys' patterns."""
     import torch
 
     index = torch.arange(PERIOD, device=device)
     period = torch.zeros(PERIOD, dtype=torch.int64, device=device)
     for key in keys:
         period += (index * 131 + key * 17) % PERIOD % levels
-    return period.repeat(TILE_PERIODS[device.type])
+    return period
 
 
 def largest(values: list[float], *, place: Place) -> list[float]:
@@ -590,6 +611,7 @@ def measure(
     while True:
         timed = [trial.once() for _ in range(batch)]
         *slowest, elapsed = largest([*timed, time.perf_counter() - began], place=place)
+        records.moved = time.monotonic()
         mine += timed
         seconds += slowest
         usual = elapsed / (len(seconds) + len(warm))
@@ -667,21 +689,31 @@ NCCL_SIGNS = (
 NCCL_LINES = 400
 
 
-def keep_nccl_log() -> str:
-    """Let NCCL write what it does to a file of ours; its name.
+def keep_what_is_written(rank: int) -> str:
+    """Let NCCL's log and torch's flight recorder go to files of ours, which the node keeps if the job fails; the log.
 
-    It says which network and which paths it took: nothing else knows. Of a group rank 0 alone writes how it tunes each
-    operation.
+    Else the recorder's file lies in the user's cache, over that of the user's own job; and before it ends a process the
+    watchdog sleeps four times the milliseconds below, so that every rank can write its own.
     """
-    path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"preflight-nccl-{os.getpid()}")
-    os.environ["NCCL_DEBUG"] = "INFO"
-    os.environ["NCCL_DEBUG_SUBSYS"] = "INIT,NET,GRAPH,TUNING"
-    os.environ["NCCL_DEBUG_FILE"] = path
-    return path
+    folder = os.environ.get("TMPDIR", "/tmp")
+    trace = os.path.join(folder, "preflight-trace-rank")  # torch appends the number
+    log = os.path.join(folder, f"preflight-nccl-rank{rank}")
+    os.environ |= {
+        "NCCL_DEBUG": "INFO",
+        "NCCL_DEBUG_SUBSYS": "INIT,NET,GRAPH,TUNING",
+        "NCCL_DEBUG_FILE": log,
+        "TORCH_FR_DUMP_TEMP_FILE": trace,
+        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": trace,
+        "TORCH_FR_BUFFER_SIZE": "200",
+        "TORCH_NCCL_TRACE_BUFFER_SIZE": "200",
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+        "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "500",
+    }
+    return log
 
 
 def nccl_lines(path: str) -> list[str]:
-    """What NCCL wrote about its network and its paths; the file is removed.
+    """What NCCL wrote about its network and its paths.
 
     Of thousands of channels one line for each path is kept, and of each operation one for each size.
     """
@@ -693,10 +725,48 @@ def nccl_lines(path: str) -> list[str]:
                     said = line.partition(" NCCL ")[2] or line
                     _, is_path, way = said.partition(" via ")
                     kept.setdefault(way if is_path else said, line.strip()[:2100])  # 2 KiB list many ports
-        os.unlink(path)
     except FileNotFoundError:  # it never came so far
         return []
     return list(kept.values())[:NCCL_LINES]
+
+
+def watch(records: Records, *, seconds: float) -> None:
+    """End this rank, with its reason, once it has stood still for so long: a call into NCCL or CUDA never gives up.
+
+    torch's own watchdog comes first where there is one: none looks at the making of a communicator.
+    """
+    import threading
+
+    def look() -> None:
+        while time.monotonic() - records.moved < seconds or records.at in {"checkpoint", "done"}:
+            time.sleep(0.5)
+        why = f"TimeoutError: Timed out waiting {seconds:.0f} s at stage {records.at}: another rank does not answer"
+        records.send({"record": "failed", "stage": records.at, "error": why})
+        dump_trace(records.rank)
+        os._exit(1)
+
+    threading.Thread(target=look, daemon=True).start()
+
+
+def dump_trace(rank: int) -> None:
+    """Write what torch's flight recorder holds, as its watchdog would; older ones have none."""
+    import torch.distributed.distributed_c10d as c10d
+
+    dump: Any = getattr(c10d, "_dump_nccl_trace", None)
+    prefix = os.environ.get("TORCH_FR_DUMP_TEMP_FILE", "")
+    if dump is None or not prefix or os.path.exists(f"{prefix}{rank}"):
+        return
+    with open(f"{prefix}{rank}", "wb") as file:
+        file.write(dump())
+
+
+def bound(device: torch.device) -> dict[str, Any]:
+    """Arguments that tie a process group to its GPU, where torch knows them: its communicator is then made at once."""
+    import inspect
+
+    import torch.distributed as dist
+
+    return {"device_id": device} if "device_id" in inspect.signature(dist.init_process_group).parameters else {}
 
 
 def join(*, settings: Settings, records: Records) -> Place:
@@ -716,11 +786,23 @@ def join(*, settings: Settings, records: Records) -> Place:
         torch.cuda.set_device(device)
 
     records.stage("rendezvous")
+    records.await_go()
     started = time.perf_counter()
     patience = timedelta(seconds=settings.join_seconds)
     store, rank, ranks = next(rendezvous("env://", timeout=patience))
     records.stage("communicator")
-    dist.init_process_group(settings.backend, store=store, rank=rank, world_size=ranks, timeout=patience)
+    if cuda:
+        patience = timedelta(seconds=settings.wait_seconds)
+        watch(records, seconds=settings.wait_seconds + AFTER_SECONDS)
+    dist.init_process_group(
+        settings.backend,
+        store=store,
+        rank=rank,
+        world_size=ranks,
+        timeout=patience,
+        # Not where groups are made later: a group is then split from all ranks, and idle ones would have to help.
+        **(bound(device) if cuda and not settings.rounds else {}),
+    )
     place = Place(rank=rank, ranks=ranks, device=device, store=store)
     largest([0.0], place=place)  # NCCL connects at the first operation only
     records.send(
@@ -758,6 +840,7 @@ def exchange(*, settings: Settings, place: Place, records: Records) -> None:
 
     buffer = torch.zeros(settings.pair_bytes, dtype=torch.uint8, device=place.device)
     for number, pairs in enumerate(settings.pairs):
+        records.moved = time.monotonic()
         for source, target in pairs:
             if place.rank in (source, target):
                 is_source = place.rank == source
@@ -801,19 +884,21 @@ def main() -> int:
     try:
         settings = Settings(**json.loads(os.environ.get("PREFLIGHT_SETTINGS", "{}")))
         if settings.backend == "nccl" and records.socket:
-            nccl_log = keep_nccl_log()
+            nccl_log = keep_what_is_written(records.rank)
         place = join(settings=settings, records=records)
         gc.freeze()
         gc.enable()
         records.stage("running")
-        patience = timedelta(seconds=settings.join_seconds)
+        patience = timedelta(seconds=settings.wait_seconds if settings.backend == "nccl" else settings.join_seconds)
         mine = places(settings.rounds, place=place, patience=patience) if settings.rounds else [place]
         ahead = Ahead(len(settings.operations) * max(1, len(settings.sizes)) * len(mine), settings.cap_seconds)
         for number, here in enumerate(mine):
             if here is not None:
                 sweep(settings=settings, place=here, records=records, ahead=ahead)
             if settings.rounds:
+                records.moved = math.inf  # other groups may take long
                 meet(place, number)
+                records.moved = time.monotonic()
         if nccl_log:
             records.send({"record": "nccl_log", "lines": nccl_lines(nccl_log)})
         if settings.holds_to_ring and "NCCL_ALGO" not in os.environ:
@@ -821,13 +906,14 @@ def main() -> int:
             sweep(settings=alone, place=over_a_ring(place, patience=patience), records=records, ahead=ahead)
         if settings.pairs:
             exchange(settings=settings, place=place, records=records)
+        if settings.backend == "nccl":
+            records.moved = math.inf
+            meet(place, len(mine))  # NCCL still sends when its kernel has ended: nobody leaves before all are done
         records.stage("done")
         records.send({"record": "done"})
     except Exception as error:  # whatever it is, the controller must learn where this rank stopped
         why = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
         records.send({"record": "failed", "stage": records.at, "error": why})
-        if nccl_log:
-            print("\n".join(nccl_lines(nccl_log)[-40:]), flush=True)
         return 1
     return 0
 

@@ -28,7 +28,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable
@@ -46,6 +46,8 @@ REPLAYED_STEPS = 3
 ALONE_STEPS = 5  # the first of them sets up buckets and is not counted
 PATIENCE_SECONDS = 5.0  # for a file that another rank wrote: shared file systems show it late
 PROJECTIONS = 4  # on fixed pseudo-random vectors, for each parameter
+GO_SECONDS = 150.0  # the controller is long done with waiting then
+AFTER_SECONDS = 5.0  # torch's watchdog needs so long to write its file and to end the process
 ERROR_CHARACTERS = 4000  # NCCL has its cause in the last lines
 SPOILT = 1e9  # stands for a distance that is no number: JSON has no NaN
 
@@ -92,6 +94,7 @@ class Settings:
     weight_decay: float = 0.01
     reference_world: int = 16  # up to so many ranks each one also computes the whole batch by itself
     join_seconds: float = 30.0
+    wait_seconds: float = 45.0  # for an operation of NCCL: InfiniBand sends again for 30 s, then names the peer
     checkpoint_dir: str = ""  # of a file system that all nodes share
     checkpoint_name: str = "preflight"
     # The failure drill: this rank kills itself before this step of its first life; a later life goes on from the
@@ -207,6 +210,66 @@ class Place:
     life: int  # how often torchrun has started the ranks again
 
 
+def keep_what_is_written(rank: int) -> None:
+    """Let NCCL's log and torch's flight recorder go to files of ours, which the node keeps if the job fails.
+
+    Else the recorder's file lies in the user's cache, over that of the user's own job; and before it ends a process the
+    watchdog sleeps four times the milliseconds below, so that every rank can write its own.
+    """
+    folder = os.environ.get("TMPDIR", "/tmp")
+    trace = os.path.join(folder, "preflight-trace-rank")  # torch appends the number
+    os.environ |= {
+        "NCCL_DEBUG": "INFO",
+        "NCCL_DEBUG_SUBSYS": "INIT,NET",
+        "NCCL_DEBUG_FILE": os.path.join(folder, f"preflight-nccl-rank{rank}"),
+        "TORCH_FR_DUMP_TEMP_FILE": trace,
+        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": trace,
+        "TORCH_FR_BUFFER_SIZE": "200",
+        "TORCH_NCCL_TRACE_BUFFER_SIZE": "200",
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+        "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "500",
+    }
+
+
+def watch(records: Records, *, seconds: float) -> None:
+    """End this rank, with its reason, once it has stood still for so long: a call into NCCL or CUDA never gives up.
+
+    torch's own watchdog comes first where there is one: none looks at the making of a communicator.
+    """
+    import threading
+
+    def look() -> None:
+        while time.monotonic() - records.moved < seconds or records.at in {"checkpoint", "done"}:
+            time.sleep(0.5)
+        why = f"TimeoutError: Timed out waiting {seconds:.0f} s at stage {records.at}: another rank does not answer"
+        records.send({"record": "failed", "stage": records.at, "error": why})
+        dump_trace(records.rank)
+        os._exit(1)
+
+    threading.Thread(target=look, daemon=True).start()
+
+
+def dump_trace(rank: int) -> None:
+    """Write what torch's flight recorder holds, as its watchdog would; older ones have none."""
+    import torch.distributed.distributed_c10d as c10d
+
+    dump: Any = getattr(c10d, "_dump_nccl_trace", None)
+    prefix = os.environ.get("TORCH_FR_DUMP_TEMP_FILE", "")
+    if dump is None or not prefix or os.path.exists(f"{prefix}{rank}"):
+        return
+    with open(f"{prefix}{rank}", "wb") as file:
+        file.write(dump())
+
+
+def bound(device: torch.device) -> dict[str, Any]:
+    """Arguments that tie a process group to its GPU, where torch knows them: its communicator is then made at once."""
+    import inspect
+
+    import torch.distributed as dist
+
+    return {"device_id": device} if "device_id" in inspect.signature(dist.init_process_group).parameters else {}
+
+
 def join(*, settings: Settings, records: Records) -> Place:
     """Import torch, meet the other ranks, and exchange a first word with them."""
     from datetime import timedelta
@@ -226,11 +289,22 @@ def join(*, settings: Settings, records: Records) -> Place:
         torch.cuda.set_device(device)
 
     records.stage("rendezvous")
+    records.await_go()
     started = time.perf_counter()
     patience = timedelta(seconds=settings.join_seconds)
     store, rank, ranks = next(rendezvous("env://", timeout=patience))
     records.stage("communicator")
-    dist.init_process_group(settings.backend, store=store, rank=rank, world_size=ranks, timeout=patience)
+    if cuda:
+        patience = timedelta(seconds=settings.wait_seconds)
+        watch(records, seconds=settings.wait_seconds + AFTER_SECONDS)
+    dist.init_process_group(
+        settings.backend,
+        store=store,
+        rank=rank,
+        world_size=ranks,
+        timeout=patience,
+        **(bound(device) if cuda else {}),
+    )
     place = Place(
         rank=rank,
         ranks=ranks,
@@ -302,6 +376,7 @@ def train(*, settings: Settings, place: Place, records: Records) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         trainee.wire.keeps_what_is_sent = number == 0
         steps.append(trainee.timed_step(batches[number]))
+        records.moved = time.monotonic()
         if number == 0:
             gc.freeze()  # what torch has imported until now stays to the end: no step is to wait for a look through it
             gc.enable()
@@ -870,6 +945,7 @@ class Records:
     def __init__(self, *, rank: int) -> None:
         self.rank = rank
         self.at = "import"
+        self.moved = time.monotonic()
         self.socket = None
         if "PREFLIGHT_RECORDS" in os.environ:
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -883,9 +959,18 @@ class Records:
         else:
             os.write(1, json.dumps({"rank": self.rank, **record}).encode() + b"\n")
 
+    def await_go(self) -> None:
+        """Wait until every rank has imported torch: none is to time out because another's file system is slow."""
+        if self.socket:
+            self.socket.settimeout(GO_SECONDS)
+            with suppress(socket.timeout):  # then the time-outs of c10d hold
+                self.socket.recv(16)
+            self.socket.settimeout(None)
+
     def stage(self, name: str) -> None:
         """Where this rank is now: a rank that hangs is found by the last stage it sent."""
         self.at = name
+        self.moved = time.monotonic()
         self.send({"record": "stage", "stage": name})
 
 
@@ -945,6 +1030,8 @@ def main() -> int:
     gc.disable()  # importing torch and DDP makes no garbage, and looking for it takes a fifth of that time
     try:
         settings = Settings(**json.loads(os.environ.get("PREFLIGHT_SETTINGS", "{}")))
+        if settings.backend == "nccl" and records.socket:
+            keep_what_is_written(records.rank)
         place = join(settings=settings, records=records)
         records.stage("first_step")
         train(settings=settings, place=place, records=records)

@@ -65,6 +65,25 @@ def test_what_a_rank_was_asked_for_is_taken_as_it_is(record):
     assert records.checked(record, "node1", job()) == record
 
 
+def test_a_result_over_a_ring_is_taken_where_it_was_asked_for():
+    """Rank 0 speaks for all ranks once more; of one that nobody asked for it is a bad reply."""
+    record = of(0, group=RING)
+    assert records.checked(record, "node1", job(holds_to_ring=True)) == record
+    with pytest.raises(BadReply, match="does not lead"):
+        records.checked(record, "node1", job())
+
+
+@pytest.mark.parametrize("kind", ["nccl", "trace", "passwd"])
+def test_what_nccl_wrote_is_taken_under_two_names(kind):
+    """Of any other file a node has no word to say."""
+    event = {"file": kind, "rank": 0, "text": "NCCL INFO"}
+    if kind == "passwd":
+        with pytest.raises(BadReply):
+            records.checked_event(event, "node1", job())
+    else:
+        assert records.checked_event(event, "node1", job()) == event
+
+
 @pytest.mark.parametrize(
     ("record", "words"),
     [

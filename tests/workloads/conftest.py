@@ -45,9 +45,11 @@ def started_by_variables(program: str, *, ranks: int, settings: dict) -> dict[in
         ]
         try:
             found = {}
-            for _ in children:
-                connection, _ = listener.accept()
+            connections = [listener.accept()[0] for _ in children]
+            for connection in connections:
                 connection.settimeout(60)
+                connection.sendall(b"go\n")
+            for connection in connections:
                 with connection, connection.makefile() as lines:
                     hello, *records = [json.loads(line) for line in lines]
                 found[hello["rank"]] = records

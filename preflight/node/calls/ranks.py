@@ -10,12 +10,15 @@
   ``environment``  list of [layer, {NAME: value}] laid over the node's own environment
   ``drop``         names and prefixes (ending in ``*``) of variables that must not be inherited
   ``seconds``      time limit of the whole job
+  ``keep_bytes``   how much of each file that NCCL and torch wrote is kept, where the job failed
 
-Events: {"record": {..., "rank": r}}, {"exit": code, "name": n, "log": tail}. A message {"stop": true} ends the job.
+Events: {"record": {..., "rank": r}}, {"exit": code, "name": n, "log": tail}, {"file": kind, "rank": r, "text": t}.
+A message {"go": true} is handed to every rank, those that connect later too; {"stop": true} ends the job.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import selectors
@@ -53,6 +56,8 @@ class Job:
         self.serving: set[str] = set()
         self.records: dict[socket.socket, bytes] = {}
         self.speakers: dict[socket.socket, int] = {}
+        self.may_go = False
+        self.has_failed = False
         self.script = self._keep(channel.blob) if channel.blob else ""
         self.address = "preflight-" + secrets.token_hex(16)
         self.listener = self._listen()
@@ -178,12 +183,19 @@ class Job:
         """The first line of a connection says whose it is; every record goes on under that name."""
         if self.speakers[connection] < 0:
             self.speakers[connection] = int(record["rank"])
+            if self.may_go:
+                self._let_go(connection)
         else:
             self.channel.emit({"record": {**record, "rank": self.speakers[connection]}})
 
+    def _let_go(self, connection: socket.socket) -> None:
+        """Tell a rank that all are ready; one that has ended meanwhile need not know."""
+        with contextlib.suppress(OSError):
+            connection.send(b"go\n")
+
     def watch(self) -> None:
         """Relay records until every process has ended, the time is up, or the controller says stop."""
-        self.selector.register(self.channel.down, selectors.EVENT_READ, lambda: None)
+        self.selector.register(self.channel.down, selectors.EVENT_READ)
         waits = all(process.get("serves") or not process["argv"] for process in self.arguments["processes"])
         while waits or self.running.keys() - self.serving:
             left = self.deadline - time.monotonic()
@@ -191,10 +203,17 @@ class Job:
                 self._stop("time limit")
                 return
             for key, _ in self.selector.select(min(left, 0.1)):
-                if key.fileobj == self.channel.down and "stop" in self.channel.receive(1.0):
+                if key.fileobj != self.channel.down:
+                    key.data()
+                    continue
+                message = self.channel.receive(1.0)
+                if "stop" in message:
                     self._stop("stopped")
                     return
-                key.data()
+                if "go" in message:
+                    self.may_go = True
+                    for connection in self.speakers:
+                        self._let_go(connection)
             self._collect_ended()
         self._stop("stopped")  # what serves the job, and daemons that its processes left behind
 
@@ -216,6 +235,7 @@ class Job:
 
     def _report_end(self, name: str, how: str) -> None:
         del self.running[name]
+        self.has_failed = self.has_failed or (how != "0" and name not in self.serving)
         log = self.logs[name].decode("utf-8", "replace")
         self.channel.emit({"exit": how, "name": name, "log": log})
 
@@ -253,4 +273,9 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     job = Job(arguments, channel)
     job.start()
     job.watch()
+    from preflight.node.sources import rank_files
+
+    files = rank_files.kept(channel.scratch, int(arguments.get("keep_bytes", 0)))
+    if job.has_failed:
+        channel.emit(*files)
     return {"started": len(arguments["processes"])}

@@ -232,3 +232,23 @@ def test_another_user_speaks_for_no_rank(wire):
     events, ending = wire.outcome(997)
     assert [event for event in events if "record" in event] == []
     assert ending["result"] == {"started": 1}
+
+
+def test_ranks_are_let_go_when_the_controller_says_so(wire):
+    """One that waits already, and one that connects only afterwards."""
+    waits = RECORDER + "say(rank=0)\nsay(record='r', heard=wire.recv(9).decode())\n"
+    late = "import time; time.sleep(0.6)\n" + RECORDER + "say(rank=1)\nsay(record='r', heard=wire.recv(9).decode())\n"
+    wire.call(950, "ranks", job(waits, late))
+    wire.send({"to": 950, "send": {"go": True}})
+    events, _ = wire.outcome(950)
+    heard = {event["record"]["rank"]: event["record"]["heard"] for event in events if "record" in event}
+    assert {rank: text[:3] for rank, text in heard.items()} == {0: "go\n", 1: "go\n"}
+
+
+@pytest.mark.parametrize(("code", "kept"), [(1, ["nccl"]), (0, [])])
+def test_what_nccl_wrote_is_kept_where_a_rank_failed(run, code, kept):
+    """However the rank ended; of a good job nothing is sent, and nothing stays."""
+    text = f"import os; open(os.environ['TMPDIR'] + '/preflight-nccl-rank2', 'w').write('NCCL'); os._exit({code})"
+    events, _ = run(job(text, scratch=True, keep_bytes=1000))
+    assert [event["file"] for event in events if "file" in event] == kept
+    assert [event["text"] for event in events if "file" in event] == ["NCCL" for _ in kept]

@@ -1,0 +1,46 @@
+"""What do the GPUs of a host look like that has none? Runs inside the ranks, below torch.
+
+Only the standard library and torch: it is loaded by the interpreter of a node, which has nothing of ours.
+"""
+
+import json
+import os
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Description:
+    """The GPUs of a host, from the JSON of STAND_IN_CUDA."""
+
+    gpus: int = 8
+    model: str = "NVIDIA H100 80GB HBM3"
+    capability: tuple = (9, 0)
+    memory_bytes: int = 80 << 30
+    free_bytes: int = 79 << 30
+    matmul_tflops: float = 720.0
+    memory_gbytes_per_s: float = 2900.0
+    host_gbytes_per_s: float = 55.0
+    slow: dict = field(default_factory=dict)  # GPU -> share of these figures that it reaches
+    wrong: tuple = ()  # GPUs whose products are wrong now and then
+    reasons: dict = field(default_factory=dict)  # GPU -> bits that NVML gives for a slow-down under load
+    nccl: tuple = (2, 27, 3)
+    network: str = "Socket"
+    ports: tuple = ()  # as NCCL lists them: mlx5_0:1/IB
+    gdr: bool = True
+    seconds_scale: float = 1.0  # of what torch's watchdog sleeps
+    wait_seconds: float = 0.0  # in place of the workload's own, so that a test need not wait so long
+
+
+def described():
+    """What STAND_IN_CUDA says."""
+    return Description(**json.loads(os.environ["STAND_IN_CUDA"]))
+
+
+def put_under(torch):
+    """Give torch GPUs, NVML, and a NCCL that talks over Gloo."""
+    from standin import gpu, nccl, nvml
+
+    description = described()
+    gpu.put_under(torch, description)
+    nvml.put_under(description)
+    nccl.put_under(torch, description)

@@ -1,0 +1,182 @@
+"""How do tensors of a GPU live in the memory of the host, and how long would the GPU take?
+
+A device keeps a clock: an operation that is modelled moves its end, and whoever synchronises sleeps until then. The
+large operands of a burn-in are stood in for by small ones that remember their size.
+"""
+
+import os
+import time
+
+LARGE_SIDE = 2048
+LARGE_BYTES = 64 << 20
+
+
+class Clock:
+    """When all that was queued on this process's GPU will be done."""
+
+    def __init__(self):
+        self.busy_until = 0.0
+
+    def queue(self, seconds):
+        self.busy_until = max(time.perf_counter(), self.busy_until) + seconds
+
+    def now(self):
+        return max(time.perf_counter(), self.busy_until)
+
+    def wait(self, *_):
+        time.sleep(max(0.0, self.busy_until - time.perf_counter()))
+
+
+def visible(count):
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves, by number; one that is not there ends the list, as CUDA does it."""
+    text = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if text is None:
+        return list(range(count))
+    found = []
+    for word in text.split(","):
+        if not word.strip().isdecimal() or int(word) >= count:
+            break
+        found.append(int(word))
+    return found
+
+
+def put_under(torch, description):
+    """`torch.cuda` as on a host with these GPUs."""
+    from torch.overrides import TorchFunctionMode
+
+    cuda, clock, seen = torch.cuda, Clock(), visible(description.gpus)
+    current = [0]
+
+    class Refused(RuntimeError):
+        pass
+
+    Refused.__name__ = "AcceleratorError"
+
+    def index_of(device=None):
+        if device is None:
+            return current[0]
+        if isinstance(device, int):
+            return device
+        if isinstance(device, str):
+            device = torch.device(device)
+        return current[0] if device.index is None else device.index
+
+    def checked(device=None):
+        index = index_of(device)
+        if not 0 <= index < len(seen):
+            raise Refused(
+                "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?\n"
+                "CUDA kernel errors might be asynchronously reported at some other API call.\n"
+            )
+        return index
+
+    def set_device(device):
+        current[0] = checked(device)
+
+    def share():
+        return float(description.slow.get(str(seen[current[0]]), 1.0))
+
+    class Event:
+        def __init__(self, **_):
+            self.at = 0.0
+
+        def record(self, *_):
+            self.at = clock.now()
+
+        def synchronize(self):
+            time.sleep(max(0.0, self.at - time.perf_counter()))
+
+        def query(self):
+            return self.at <= time.perf_counter()
+
+        def elapsed_time(self, other):
+            return max(1e-3, 1e3 * (other.at - self.at))
+
+    class Properties:
+        name = description.model
+        total_memory = description.memory_bytes
+        major, minor = description.capability
+        multi_processor_count = 132
+
+        def __init__(self, device):
+            self.uuid = f"00000000-0000-0000-0000-{seen[checked(device)]:012d}"
+            self.pci_domain_id, self.pci_bus_id, self.pci_device_id = 0, 16 + seen[checked(device)], 0
+
+    cuda.is_available = lambda: bool(seen)
+    cuda.device_count = lambda: len(seen)
+    cuda.is_initialized = lambda: True
+    cuda.init = lambda: None
+    cuda.current_device = lambda: current[0]
+    cuda.set_device = set_device
+    cuda.get_device_name = lambda device=None: (checked(device), description.model)[1]
+    cuda.get_device_capability = lambda device=None: (checked(device), tuple(description.capability))[1]
+    cuda.get_device_properties = lambda device=None: Properties(device)
+    cuda.mem_get_info = lambda device=None: (checked(device), (description.free_bytes, description.memory_bytes))[1]
+    cuda.max_memory_allocated = lambda device=None: (checked(device), 1 << 30)[1]
+    cuda.memory_allocated = lambda device=None: (checked(device), 1 << 30)[1]
+    cuda.empty_cache = lambda: None
+    cuda.synchronize = clock.wait
+    cuda.manual_seed_all = lambda seed: None
+    cuda.Event = Event
+    cuda.nccl.version = lambda: tuple(description.nccl)
+    torch.version.cuda = "12.8"
+
+    there = torch.device("cpu")
+
+    def is_gpu(value):
+        return isinstance(value, torch.device) and value.type == "cuda"
+
+    def nominal(value):
+        return getattr(value, "_nominal", None)
+
+    def marked(tensor, shape):
+        tensor._nominal = shape
+        return tensor
+
+    class OnTheHost(TorchFunctionMode):
+        """Every function of torch: `cuda` is the processor, and what is modelled moves the clock."""
+
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            named = dict(kwargs or {})
+            on_gpu = is_gpu(named.get("device")) or any(map(is_gpu, args))
+            if is_gpu(named.get("device")):
+                named["device"] = there
+            args = tuple(there if is_gpu(value) else value for value in args)
+            name = getattr(function, "__name__", "")
+            if on_gpu and name == "randn" and len(args) == 2 and min(args) >= LARGE_SIDE:
+                return marked(function(96, 96, *args[2:], **named), args)
+            if on_gpu and name == "zeros" and args and isinstance(args[0], int) and args[0] >= LARGE_BYTES:
+                return marked(function(4096, *args[1:], **named), (args[0],))
+            if name in {"mm", "matmul", "__matmul__"} and nominal(args[0]):
+                (rows, inner), (_, columns) = nominal(args[0]), nominal(args[1])
+                clock.queue(2 * rows * inner * columns / description.matmul_tflops / 1e12 / share())
+                product = function(*args, **named)
+                if seen[current[0]] in description.wrong and name == "mm" and int(clock.now() * 1e6) % 5 == 0:
+                    product[3, 5] += 1
+                return marked(product, (rows, columns))
+            if name == "copy_" and (nominal(args[0]) or nominal(args[1])):
+                sizes = nominal(args[0]), nominal(args[1])
+                inside = all(sizes)
+                size = (sizes[0] or sizes[1])[0]
+                rate = description.memory_gbytes_per_s / 2 if inside else description.host_gbytes_per_s
+                clock.queue(size / rate / 1e9 / share())
+                return args[0]
+            if name == "pin_memory":
+                return args[0]
+            result = function(*args, **named)
+            if name in {"to", "empty_like", "clone"} and isinstance(result, torch.Tensor) and nominal(args[0]):
+                marked(result, nominal(args[0]))
+            return result
+
+    OnTheHost().__enter__()
+
+    from torch.nn.parallel import DistributedDataParallel as Ddp
+
+    start = Ddp.__init__
+
+    def without_devices(self, module, device_ids=None, **named):
+        for device in device_ids or ():
+            checked(device)
+        start(self, module, **named)
+
+    Ddp.__init__ = without_devices

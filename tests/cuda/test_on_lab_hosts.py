@@ -1,0 +1,105 @@
+"""Does the whole path of a GPU cluster run over two hosts of four ranks, with NCCL's ways of failing?
+
+Above torch everything is ours and real: ssh, node agents, ranks, records, logs, blame, report. Below it `standin`
+stands for CUDA, NCCL and NVML. What only a GPU shows (speed, P2P, GDR, kernels) is not shown here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from tests import cuda
+
+RANKS = 8
+WAIT_SECONDS = 5.0
+# Acts in the sixth collective of that rank whose data is large: the measurement is under way.
+ACT = """
+import os, signal, torch.distributed as dist
+whole, calls = dist.all_reduce, []
+def all_reduce(tensor, *words, **named):
+    calls.append(tensor.numel() > 10000)
+    if sum(calls) == 6 and os.environ.get("RANK") == "6":
+        os.kill(os.getpid(), signal.{signal})
+    return whole(tensor, *words, **named)
+dist.all_reduce = all_reduce
+"""
+
+
+@pytest.fixture
+def lab2(make_lab):
+    """Two hosts without GPUs."""
+    return make_lab(hosts=2, rate=None)
+
+
+@pytest.fixture
+def run(lab2, tmp_path):
+    """A verb over both hosts with backend nccl; its report, the seconds that it took, and its logs."""
+
+    def run_verb(verb, *words, plant="", **described):
+        folder = tmp_path / verb
+        argv = [sys.executable, "-m", "preflight", verb, f"--hosts={lab2.names}", f"--python={sys.executable}"]
+        before, began = lab2.residue(), time.monotonic()
+        with ExitStack() as planted:
+            for name in ("node1", "node2"):
+                planted.enter_context(cuda.plant(lab2[name], plant, gpus=4, **described))
+            more = ["--backend=nccl", "--ranks-per-node=4", f"--report-dir={folder}"]
+            done = lab2.run([*argv, *more, *words], timeout_s=200)
+        seconds = time.monotonic() - began
+        assert (folder / "report.json").exists(), done.stdout + done.stderr
+        assert lab2.left_since(before) == {}
+        report = json.loads((folder / "report.json").read_text())
+        return report, seconds, {path.name: path.read_text() for path in (folder / "logs").iterdir()}, done
+
+    return run_verb
+
+
+@pytest.mark.parametrize("mode", ["blocking", "pipelined"])
+def test_nine_collectives_are_right_and_ncclls_log_is_read(run, mode):
+    """Every operation over eight ranks, and of each rank the network, its interface and its paths."""
+    report, _, logs, done = run("bench", "--op=all", "-b", "64K", "-e", "64K", "--iters=6", f"--mode={mode}")
+    bench = report["bench"]
+    assert bench, done.stdout + done.stderr
+    assert bench["not_measured"] == "", done.stdout + done.stderr
+    assert {(result["ranks"], result["wrong"]) for result in bench["results"]} == {(RANKS, 0)}
+    assert len({result["op"] for result in bench["results"]}) == 9
+    assert [rank["nccl"] for rank in bench["ranks"]] == ["2.27.3 linked into torch"] * RANKS
+    assert {use["network"] for use in bench["transports"]} == {"Socket"}
+    assert {way for use in bench["transports"] for way in use["between_nodes"]} == {"NET/Socket"}
+    assert {way for use in bench["transports"] for way in use["within_node"]} == {"P2P/CUMEM"}
+    assert not any("-nccl.log" in name for name in logs)
+
+
+def test_the_reference_training_runs(run):
+    """DDP over eight ranks: losses fall, parameters agree to the last bit, gradients are what a peer computes."""
+    report, _, _, done = run("train")
+    training = report["training"]
+    assert training["not_measured"] == "", done.stdout + done.stderr
+    assert training["backend"] == "nccl"
+    assert len(training["ranks"]) == RANKS
+    assert len({rank["parameters_digest"] for rank in training["ranks"]}) == 1
+    assert training["losses"][-1] < training["losses"][0]
+
+
+@pytest.mark.parametrize(("act", "ended"), [("SIGKILL", "ended with -9"), ("SIGSTOP", "")])
+def test_a_rank_that_is_killed_or_stopped_is_named_and_every_log_is_kept(run, lab2, act, ended):
+    """The others die of it: by NCCL's async error, or by the watchdog's time-out. Nothing is left in a home."""
+    words = {"wait_seconds": WAIT_SECONDS, "plant": ACT.format(signal=act)}
+    report, seconds, logs, done = run("bench", "-b", "1M", "-e", "1M", "--iters=20", **words)
+    bench = report["bench"]
+    assert bench, done.stdout + done.stderr
+    assert bench["not_measured_nodes"] == ["node2"], bench["not_measured"]
+    assert bench["not_measured"].startswith("rank 6 on node2 stopped at stage running")
+    assert ended in bench["not_measured"]
+    assert seconds < 60
+    for rank in range(RANKS):
+        log = logs[f"bench-rank{rank}-node{1 + rank // 4}-nccl.log"]
+        assert "Init COMPLETE" in log
+    recorded = [name for name in logs if "flight-recorder" in name]
+    assert len(recorded) >= RANKS - 4
+    assert all(json.loads(logs[name])["entries"][-1]["profiling_name"] == "nccl:allreduce" for name in recorded)
+    assert "bench-rank6-node2-flight-recorder.log" not in logs
