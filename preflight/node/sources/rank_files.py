@@ -36,7 +36,7 @@ def plain(data: bytes) -> Any:
 
     stack: list[Any] = []
     marks: list[int] = []
-    memo: dict[int, Any] = {}
+    memo: dict[Any, Any] = {}
 
     def since_mark() -> list[Any]:
         at = marks.pop()
