@@ -112,15 +112,15 @@ def with_training_interface(
 ) -> Network:
     """The network with `training` set to the interface that the job's collectives will use, or to why there is none.
 
-    The backend's variable decides where it is set. Else NCCL's default order, or for Gloo the interface of the
-    node's own hostname; `reached_address` (at which we reached the node) settles what these leave open.
+    The backend's variable decides where it is set. Else the first in NCCL's default order, or for Gloo the interface of
+    the node's own hostname; `reached_address` (at which we reached the node) settles what that leaves open.
     """
     try:
         if isinstance(environment, Missing):
             raise FactMissing("variables of the job", environment.missing, environment.kind)
         variables = {name: variable.value for name, variable in environment.variables.items()}
         if backend == "nccl":
-            chosen = _for_nccl(network, variables, reached_address)
+            chosen = _for_nccl(network, variables)
         else:
             chosen = _for_gloo(network, identity, variables, reached_address)
     except FactMissing as missing:
@@ -128,18 +128,15 @@ def with_training_interface(
     return msgspec.structs.replace(network, training=chosen.name)
 
 
-def _for_nccl(network: Network, variables: dict[str, str], reached_address: str) -> Interface:
+def _for_nccl(network: Network, variables: dict[str, str]) -> Interface:
     value = variables.get("NCCL_SOCKET_IFNAME", "")
     matches = nccl_interfaces(network, value, socket_family=variables.get("NCCL_SOCKET_FAMILY", ""))
     if not matches and _is_set(value):
         raise FactMissing("training interface", _no_match("NCCL_SOCKET_IFNAME", value, network))
     if not matches:
         raise _none_usable(network)
-    if _is_set(value):
-        return matches[0]
-    # By default NCCL uses all of these; the one that is known to carry traffic stands for them.
-    reached = _holder_or_none(network, reached_address)
-    return reached if reached in matches else matches[0]
+    # NCCL's bootstrap takes the first, however well another one may do: what it takes is what has to be tried.
+    return matches[0]
 
 
 def _for_gloo(

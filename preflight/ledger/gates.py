@@ -25,6 +25,8 @@ BENCH_GATES = (
     "network.training_interfaces_have_the_same_rate",
     "network.training_addresses_are_unique",
     "network.training_addresses_share_a_subnet",
+    "network.nccl_starts_on_an_interface_of_the_peers",
+    "network.nccl_takes_no_more_interfaces_than_meant",
 )
 RULES = "launch."  # the rules on launch files, which are no checks of a folder
 GATES: dict[str, tuple[str, ...]] = {

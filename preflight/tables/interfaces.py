@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from preflight.errors import FactMissing
 from preflight.facts import selection
@@ -12,6 +13,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.network import Interface
 
+FAMILIES_WITHOUT_IPV6 = "AF_INET"
 # What the first letters of a name say of an interface that carries no packets between machines, or few.
 VIRTUAL = (
     (r"docker|br-[0-9a-f]{12}$|podman|cni|lxcbr|lxdbr", "a bridge to containers of this machine"),
@@ -51,22 +53,71 @@ def leads_to_a_peer(interface: Interface, node: NodeFacts, cluster: Cluster) -> 
     )
 
 
-def first_astray(node: NodeFacts, cluster: Cluster) -> str:
-    """What is wrong with the interface that NCCL takes first by itself, "" where it leads to the peers."""
+@dataclass(frozen=True)
+class Astray:
+    """What is wrong with the interface that NCCL takes first, and whether a start over it surely hangs."""
+
+    words: str
+    is_sure: bool = False
+
+
+def first_astray(node: NodeFacts, cluster: Cluster) -> Astray:
+    """What is wrong with the interface that NCCL takes first by itself; no words where it leads to the peers."""
+    return _link_local_first(node, cluster) or _first_elsewhere(node, cluster) or Astray("")
+
+
+def _link_local_first(node: NodeFacts, cluster: Cluster) -> Astray | None:
+    """NCCL looks at names before addresses: an interface ib0 that has a link-local address only comes first.
+
+    A peer reaches it by the index of its own interface, if that is the same number.
+    """
+    first = _only_link_local(node)
+    if has_choice(node) or first is None:
+        return None
+    indexes = {found.index for peer in cluster if (found := _only_link_local(peer)) is not None}
+    lacking = [peer.name for peer in cluster if _only_link_local(peer) is None]
+    message = f"NCCL starts on {first.name}, which has a link-local address only ({first.addresses[0].address})"
+    return Astray(message, is_sure=len(indexes) > 1 or bool(lacking))
+
+
+def _only_link_local(node: NodeFacts) -> Interface | None:
+    if node.value("NCCL_SOCKET_FAMILY") == FAMILIES_WITHOUT_IPV6:
+        return None
+    of_infiniband = [one for one in node.network.interfaces if one.is_up and one.name.startswith("ib")]
+    if any(one.families() for one in of_infiniband):
+        return None
+    return next((one for one in of_infiniband if one.addresses), None)
+
+
+def _is_surely_astray(node: NodeFacts, first: Interface, cluster: Cluster) -> bool:
+    """Whether no peer can reach it: others have the same address, or all start in a subnet where this node could."""
+    own = {address.address for address in first.addresses}
+    peers = [peer for peer in cluster if peer.name != node.name]
+    if any(peer.network.holds_any(own) and peer.identity.boot_id != node.identity.boot_id for peer in peers):
+        return True
+    theirs = {found[0].subnet() for peer in peers if (found := of_nccl(peer))}
+    return len(theirs) == 1 and any(one.families() and one.subnet() in theirs for one in node.network.interfaces)
+
+
+def _first_elsewhere(node: NodeFacts, cluster: Cluster) -> Astray | None:
     found = of_nccl(node)
     if has_choice(node) or not found or leads_to_a_peer(found[0], node, cluster):
-        return ""
+        return None
     # Where an interface begins with ib, NCCL by itself takes no other kind, however well that would do.
     left = [one for one in node.network.interfaces if one not in found and not one.is_loopback and one.is_up]
     others = ", ".join(one.name for one in found[1:] or [one for one in left if leads_to_a_peer(one, node, cluster)])
     if not others:
-        return ""
+        return None
     held = ", ".join(address.address for address in found[0].addresses)
-    return f"NCCL starts on {found[0].name} ({held}), whose subnet holds no peer; it could take {others}"
+    message = f"NCCL starts on {found[0].name} ({held}), whose subnet holds no peer; it could take {others}"
+    return Astray(message, is_sure=_is_surely_astray(node, found[0], cluster))
 
 
-def taken_unasked(node: NodeFacts, cluster: Cluster) -> tuple[str, ...]:
-    """What NCCL_SOCKET_IFNAME takes as a prefix beyond what was meant: VLANs of a named interface, and dead ends."""
+def taken_unasked(node: NodeFacts, cluster: Cluster) -> tuple[Astray, ...]:
+    """What NCCL_SOCKET_IFNAME takes as a prefix beyond what was meant: VLANs of a named interface, and dead ends.
+
+    Without RDMA, NCCL sends data over each of them, so that one that leads to no peer hangs the first collective.
+    """
     value = node.value("NCCL_SOCKET_IFNAME")
     patterns = selection.parse_patterns(value)
     if not has_choice(node) or patterns.is_exact or patterns.is_exclusion:
@@ -74,16 +125,22 @@ def taken_unasked(node: NodeFacts, cluster: Cluster) -> tuple[str, ...]:
     found = of_nccl(node)
     names = {interface.name for interface in node.network.interfaces}
     written = {entry.name for entry in patterns.entries}
-    messages = []
+    messages: list[Astray] = []
     for interface in found:
         whole = next(
             (name for name in written & names if interface.name != name and interface.name.startswith(name)), ""
         )
+        is_dead_end = len(found) > 1 and not leads_to_a_peer(interface, node, cluster)
+        is_sure = is_dead_end and not _goes_over_rdma(node)
         if whole and interface.name not in written:
-            messages.append(f"{value} takes {interface.name} too, as a prefix")
-        elif len(found) > 1 and not leads_to_a_peer(interface, node, cluster):
-            messages.append(f"{value} takes {interface.name}, whose subnet holds no peer")
+            messages.append(Astray(f"{value} takes {interface.name} too, as a prefix", is_sure))
+        elif is_dead_end:
+            messages.append(Astray(f"{value} takes {interface.name}, whose subnet holds no peer", is_sure))
     return tuple(messages)
+
+
+def _goes_over_rdma(node: NodeFacts) -> bool:
+    return not node.without_rdma() and bool(node.rdma.active_ports())
 
 
 def in_one_subnet(interfaces: Iterable[Interface]) -> dict[str, list[str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from preflight.facts.subjects.network import Address
@@ -9,10 +11,21 @@ from preflight.ledger.findings import Verdict
 from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, judge, leaves_by, with_gateways, with_interface
 
+
+def link_local_first(run, *nodes, index=9):
+    """An IPoIB interface that is up and that nobody gave an address, on some nodes."""
+    for number, name in enumerate(nodes):
+        run = with_interface(run, name, "ib0", "10.79.0.2")
+        held = (Address("fe80::7", 64, "inet6"),)
+        run = run.broken_interface(name, "ib0", addresses=held, index=index + number * (index < 9))
+    return run
+
+
+OVER_TCP = replace(healthy(4), backend="nccl")
 BROKEN = (
     Broken(
         "network.nccl_starts_on_an_interface_of_the_peers",
-        with_interface(healthy(), "node2", "ib0", "10.79.0.2"),
+        with_interface(OVER_TCP, "node2", "ib0", "10.79.0.2"),
         ("node2",),
         "NCCL starts on ib0 (10.79.0.2), whose subnet holds no peer; it could take eth0",
     ),
@@ -66,19 +79,25 @@ BROKEN = (
     ),
     Broken(
         "network.nccl_starts_on_an_interface_of_the_peers",
-        with_interface(healthy(), "node2", "rsip", "172.20.0.2", first=True),
+        with_interface(OVER_TCP, "node2", "rsip", "172.20.0.2", first=True),
         ("node2",),
         "NCCL starts on rsip (172.20.0.2), whose subnet holds no peer; it could take eth0",
     ),
     Broken(
+        "network.nccl_starts_on_an_interface_of_the_peers",
+        link_local_first(OVER_TCP, "node2"),
+        ("node2",),
+        "NCCL starts on ib0, which has a link-local address only (fe80::7)",
+    ),
+    Broken(
         "network.nccl_takes_no_more_interfaces_than_meant",
-        with_interface(roce().with_variables(NCCL_SOCKET_IFNAME="eth0"), "node2", "eth0.2093", "10.93.0.2"),
+        with_interface(OVER_TCP.with_variables(NCCL_SOCKET_IFNAME="eth0"), "node2", "eth0.2093", "10.93.0.2"),
         ("node2",),
         "eth0 takes eth0.2093 too, as a prefix",
     ),
     Broken(
         "network.nccl_takes_no_more_interfaces_than_meant",
-        with_interface(roce(), "node2", "eth7", "192.168.7.2"),
+        with_interface(OVER_TCP.with_variables(NCCL_SOCKET_IFNAME="eth"), "node2", "eth7", "192.168.7.2"),
         ("node2",),
         "eth takes eth7, whose subnet holds no peer",
     ),
@@ -183,6 +202,30 @@ def test_a_second_network_of_all_nodes_is_no_wrong_one():
         alone = leaves_by(alone, "node2", peer, "wan0")
     findings = judge("network.nccl_starts_on_an_interface_of_the_peers", alone)
     assert {finding.verdict for finding in findings} == {Verdict.PASS}
+
+
+@pytest.mark.parametrize(
+    ("run", "verdict"),
+    [
+        (link_local_first(OVER_TCP, *OVER_TCP.names), Verdict.WARN),
+        (link_local_first(OVER_TCP, *OVER_TCP.names, index=5), Verdict.FAIL),
+        (link_local_first(OVER_TCP, "node2").with_variables(NCCL_SOCKET_IFNAME="eth0"), Verdict.PASS),
+        (link_local_first(OVER_TCP, "node2").with_variables(NCCL_SOCKET_FAMILY="AF_INET"), Verdict.PASS),
+        (with_interface(healthy(), "node2", "rsip", "172.20.0.2", first=True), Verdict.WARN),
+    ],
+    ids=["one index everywhere", "other indexes", "named", "IPv4 only", "gloo"],
+)
+def test_a_wrong_first_interface_fails_where_it_surely_hangs(run, verdict):
+    """A link-local address is reached by the index of the peer's own interface; Gloo takes none of NCCL's."""
+    findings = {f.verdict for f in judge("network.nccl_starts_on_an_interface_of_the_peers", run)}
+    assert findings - {Verdict.PASS} == {verdict} - {Verdict.PASS}
+
+
+def test_beside_rdma_a_dead_end_is_a_warning():
+    """Data does not go over it."""
+    run = with_interface(roce(), "node2", "eth7", "192.168.7.2")
+    findings = {f.nodes: f.verdict for f in judge("network.nccl_takes_no_more_interfaces_than_meant", run)}
+    assert findings["node2",] is Verdict.WARN
 
 
 def test_exact_names_take_nothing_else():

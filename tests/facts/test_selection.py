@@ -194,7 +194,7 @@ def training(backend, *, hostname="10.0.0.1", reached="10.0.0.1", nodes=NODE, **
         ("nccl", {"NCCL_SOCKET_IFNAME": "eth1"}, "eth1"),
         ("nccl", {"NCCL_SOCKET_IFNAME": "^lo,docker", "reached": "10.1.0.1"}, "eth0"),
         ("nccl", {"GLOO_SOCKET_IFNAME": "eth1"}, "eth0"),
-        ("nccl", {"reached": "10.1.0.1"}, "eth1"),
+        ("nccl", {"reached": "10.1.0.1"}, "eth0"),
         ("nccl", {"reached": "203.0.113.7"}, "eth0"),
         ("nccl", {"nodes": network(LO, ETH0, IB0)}, "ib0"),
         ("gloo", {"GLOO_SOCKET_IFNAME": "eth1", "NCCL_SOCKET_IFNAME": "eth0"}, "eth1"),

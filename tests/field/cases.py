@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -41,7 +41,7 @@ class Caught:
     check: str
     nodes: tuple[str, ...]
     words: str
-    verdict: str = ""  # "error" where the run ends unmeasured and says on which node
+    verdict: str = "fail"  # "warn" where a job may start all the same, "error" where the run ends unmeasured
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class Written:
     rule: str
     run: Callable[[], FakeRun] | None = None
     nodes: tuple[str, ...] = field(default=())
+    verdict: str = "fail"
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ def with_ifname(value: str, *lacking: str) -> FakeRun:
         if name not in lacking:
             run = with_interface(run, name, value, f"10.7.0.{number}")
     return run
+
+
+def over_tcp(count: int = 3) -> FakeRun:
+    """NCCL without RDMA."""
+    return replace(healthy(count), backend="nccl")
 
 
 def on_every_node(run: FakeRun, change: Callable[[FakeRun, str], Any]) -> FakeRun:
@@ -197,14 +203,14 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "NCCL_SOCKET_IFNAME=eth2 matches no interface",
     ),
     "F004": Caught(
-        lambda: with_interface(healthy(), "node2", "wlp2s0", "192.168.43.5", first=True),
+        lambda: with_interface(over_tcp(), "node2", "wlp2s0", "192.168.43.5", first=True),
         "network.nccl_starts_on_an_interface_of_the_peers",
         ("node2",),
         "NCCL starts on wlp2s0",
     ),
     "F006": Caught(
         lambda: on_every_node(
-            healthy(4), lambda run, name: with_interface(run, name, "rsip", "172.16.0.1", first=True)
+            over_tcp(4), lambda run, name: with_interface(run, name, "rsip", "172.16.0.1", first=True)
         ),
         "network.nccl_starts_on_an_interface_of_the_peers",
         ALL,
@@ -212,7 +218,7 @@ CASES: dict[str, Caught | Written | Unseen] = {
     ),
     "F009": Caught(
         lambda: with_interface(
-            healthy().broken_interface("node2", name="bond0").with_variables("node2", NCCL_SOCKET_IFNAME="bond0"),
+            over_tcp().broken_interface("node2", name="bond0").with_variables("node2", NCCL_SOCKET_IFNAME="bond0"),
             *("node2", "bond0.2093.1", "10.93.0.2"),
         ),
         "network.nccl_takes_no_more_interfaces_than_meant",
@@ -232,6 +238,7 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "network.default_routes_are_alike",
         ("node3",),
         "no default route",
+        verdict="warn",
     ),
     "F013": BLOCKED_PORTS,
     "F014": Unseen(
@@ -250,8 +257,9 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "names.full_names_of_peers_lead_to_them",
         ("node2",),
         "cannot resolve node1.local",
+        verdict="warn",
     ),
-    "F023": Caught(lambda: debian_name(roce(), "node3"), LOOPBACK, ("node3",), "resolves to 127.0.1.1"),
+    "F023": Caught(lambda: debian_name(roce(), "node3"), LOOPBACK, ("node3",), "resolves to 127.0.1.1", verdict="warn"),
     "F027": Caught(
         lambda: healthy().broken("node2", "identity", hostname="localhost"),
         "names.own_hostname_is_not_localhost",
@@ -269,25 +277,29 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "names.reverse_names_lead_back",
         ("node2",),
         "10.0.0.1 (node1) is called fake-host there",
+        verdict="warn",
     ),
-    "F036": Caught(shadowed, "software.one_nccl_can_be_met", ("node2",), "libnccl.so.2.16.2 (2.16.2)"),
+    "F036": Caught(shadowed, "software.one_nccl_can_be_met", ("node2",), "libnccl.so.2.16.2 (2.16.2)", verdict="warn"),
     "F037": Caught(
         lambda: healthy().broken("node3", "software", python="3.11.3"),
         "software.companions_are_the_same_on_every_node",
         ("node3",),
         "Python: 3.11.2 on node[1-2], 3.11.3 on node3",
+        verdict="warn",
     ),
     "F038": Caught(
         lambda: packages(healthy(), "node2", megatron_core="0.11.0").broken("node2", "software", torch="2.4.0"),
         "software.no_versions_break_together",
         ("node2",),
         "megatron-core 0.11.0 with torch 2.4.0",
+        verdict="warn",
     ),
     "F039": Caught(
         lambda: on_every_node(roce(), lambda run, name: run.broken(name, "software", nccl="2.26.3")),
         "software.no_versions_break_together",
         ALL,
         "Could not find NET with id 0",
+        verdict="warn",
     ),
     "F040": Caught(
         lambda: roce().broken("node3", "gpu", cuda_driver="10.2"),
@@ -302,6 +314,7 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "master.first_node_knows_the_address_for_its_own",
         ("node1",),
         "MASTER_ADDR 10.5.0.1 is 10.5.0.1; node1 is 10.0.0.1",
+        verdict="warn",
     ),
     "F044": Written(
         both(lambda rank: accelerate(rank, 10), "yaml"),
@@ -321,6 +334,7 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "trust.first_address_of_the_first_node_is_the_one_to_reach",
         ("node1",),
         "begins with 192.168.121.122",
+        verdict="warn",
     ),
     "F053": Written({"n0.sh": torchrun(0, address="localhost"), "n1.sh": torchrun(1)}, "fields_agree"),
     "F054": Written(
@@ -346,6 +360,7 @@ CASES: dict[str, Caught | Written | Unseen] = {
             )
         },
         "rendezvous_id_is_the_same_everywhere",
+        verdict="warn",
     ),
     "F060": Written(
         both(
@@ -357,19 +372,23 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "rank_is_read_where_it_is_set",
     ),
     "F064": Written(
-        both(lambda rank: torchrun(rank, before="export CUDA_LAUNCH_BLOCKING=1\n")), "cuda_launches_do_not_block"
+        both(lambda rank: torchrun(rank, before="export CUDA_LAUNCH_BLOCKING=1\n")),
+        "cuda_launches_do_not_block",
+        verdict="warn",
     ),
     "F066": Caught(
         lambda: from_conf("node2", "NCCL_IB_USE_INLINE"),
         "environment.nothing_is_left_from_debugging",
         ("node2",),
         "(set by /etc/nccl.conf)",
+        verdict="warn",
     ),
     "F070": Caught(
         lambda: roce().broken("node3", "kernel", modules=("nvidia", "ib_uverbs"), is_driver_open=False),
         "rdma.adapters_reach_gpu_memory",
         ("node3",),
         "neither nvidia_peermem nor dma-buf",
+        verdict="warn",
     ),
     "F071": Caught(
         lambda: device(
@@ -430,6 +449,7 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "gpu.none_is_held_back",
         ("node3",),
         "compute mode Exclusive_Process",
+        verdict="warn",
     ),
     "F093": Caught(
         lambda: roce().broken("node3", "limits", memlock_soft_bytes=8192 << 10),
@@ -465,6 +485,7 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "files.shared_files_are_seen_soon",
         ("node3",),
         "/data: 6.2 s",
+        verdict="warn",
     ),
     "F106": Caught(
         lambda: files_have(roce(), "node3", "shared", trouble=NOT_HERE),
@@ -497,15 +518,21 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "network.training_interface_is_fast_enough_for_gpus",
         ALL,
         "links at 1000 Mbit/s",
+        verdict="warn",
     ),
     "F114": Caught(
         lambda: functions("node3", redirecting_bridges=("0000:40:01.1",)),
         "gpu.acs_leaves_peer_to_peer_alone",
         ("node3",),
         "0000:40:01.1",
+        verdict="warn",
     ),
     "F115": Caught(
-        lambda: functions("node3", iommu="DMA-FQ"), "gpu.iommu_leaves_peer_to_peer_alone", ("node3",), "IOMMU"
+        lambda: functions("node3", iommu="DMA-FQ"),
+        "gpu.iommu_leaves_peer_to_peer_alone",
+        ("node3",),
+        "IOMMU",
+        verdict="warn",
     ),
     "F119": Caught(
         lambda: bench_ended("node3", "rank 17 gave no sign for 30 s"),
@@ -519,6 +546,7 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "gpu.adapters_are_as_near_on_every_node",
         ("node3",),
         "mlx5_0",
+        verdict="warn",
     ),
     "F124": Written(
         {
@@ -545,9 +573,12 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "names.peers_can_be_resolved",
         ("node1",),
         "cannot resolve the hostname of any peer",
+        verdict="warn",
     ),
     "F131": Written(
-        both(lambda rank: torchrun(rank, before="pip install -r requirements.txt\n")), "nodes_start_together"
+        both(lambda rank: torchrun(rank, before="pip install -r requirements.txt\n")),
+        "nodes_start_together",
+        verdict="warn",
     ),
     "F132": Written(
         {"j.sbatch": batch(*("--nodes=2", "--ntasks-per-node=4", "--gpus-per-task=1"), command="srun python train.py")},
