@@ -7,6 +7,9 @@ import sys
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    from preflight.cli.streams import prepare
+
+    prepare()
     from preflight.cli.main import run
 
     sys.exit(run(sys.argv[1:]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -22,7 +21,6 @@ EXIT_CODES = (
     "Exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 nothing asked; 130/143/129 on INT/TERM/HUP."
 )
 FORMATS = "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad, exclude or nodes"
-SIGPIPE_EXIT = 3
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,14 +36,8 @@ class Parser(argparse.ArgumentParser):
 
 def run(argv: Sequence[str]) -> int:
     """The exit code of a command line."""
-    code = 0
-    try:
-        code = _code(list(argv))
-        sys.stdout.flush()  # a reader who has left is met here, not at the interpreter's exit with a code of its own
-    except BrokenPipeError:
-        # Whoever read our output has left; nothing more can be said to them.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return code or SIGPIPE_EXIT
+    code = _code(list(argv))
+    sys.stdout.flush()
     return code
 
 
@@ -60,11 +52,17 @@ def _code(argv: list[str]) -> int:
             return EXIT_USAGE
         return int(VERBS[words.verb].run(words))
     except UsageError as error:
-        print(f"preflight: {error}", file=sys.stderr)
+        _complain(error)
         return EXIT_USAGE
     except PreflightError as error:
-        print(f"preflight: {error}", file=sys.stderr)
+        _complain(error)
         return 3
+
+
+def _complain(error: PreflightError) -> None:
+    from preflight.report.printable import printable  # here, as help needs none of the reports
+
+    print(f"preflight: {printable(str(error), keep_newlines=True)}", file=sys.stderr)
 
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:

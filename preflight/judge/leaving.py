@@ -1,16 +1,17 @@
 """How is a run kept from being ended, as if all were well, by the code it runs?
 
-A conftest, a fixture or a check may call sys.exit or os._exit. The exit code must not be 0 after that, since checks
-were left out. Where the processes that they fork end is their own affair.
+A conftest, a fixture or a check may call sys.exit, os._exit or os.execv. The exit code must not be 0 after that, since
+checks were left out. Where the processes that they fork end is their own affair.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import posix
 import sys
-from collections.abc import Generator, Iterator
-from typing import NoReturn
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any, NoReturn
 
 import pytest
 
@@ -18,6 +19,7 @@ EXIT_NOT_MEASURED = 3
 # The words of a command line by which pytest is to judge nodes; the verbs of preflight load the plugin by name.
 OPTIONS = {"--hosts", "--from", "--preflight-hosts", "--preflight-from", "-ppreflight.plugin"}
 LEAVE = os._exit  # the real one
+WAYS_OUT = {name: getattr(os, name) for name in ("_exit", "execv", "execve")}  # what all others of os come down to
 
 
 @pytest.hookimpl(wrapper=True)
@@ -35,40 +37,69 @@ def pytest_load_initial_conftests(args: list[str]) -> Generator[None, object, ob
 
 @contextlib.contextmanager
 def no_exit(who: str = "it") -> Iterator[None]:
-    """Within this block os._exit is an error of whoever calls it; a forked child that gets out of the block ends."""
-    leave, owner = os._exit, os.getpid()
+    """Within this block os._exit and os.exec are errors of whoever calls them.
 
-    def refuse(status: int) -> NoReturn:
-        if os.getpid() != owner:
-            LEAVE(status)
-        raise RuntimeError(f"{who} called os._exit({status})")
+    A forked child is free, and ends where it would get out of the block.
+    """
+    owner = os.getpid()
 
-    os._exit = refuse
-    try:
-        yield
-    except BaseException:
-        if os.getpid() != owner:
-            LEAVE(1)
-        raise
-    finally:
-        os._exit = leave
+    def refuse(name: str, status: object) -> NoReturn:
+        raise RuntimeError(f"{who} called os.{name}({status!r})")
+
+    with _ways_out(refuse):
+        try:
+            yield
+        except BaseException:
+            if os.getpid() != owner:
+                LEAVE(1)
+            raise
     if os.getpid() != owner:
         LEAVE(0)
 
 
 @contextlib.contextmanager
 def never_green() -> Iterator[None]:
-    """Within this block os._exit ends the process, but not with 0: the report on the disk says unfinished."""
-    leave, owner = os._exit, os.getpid()
+    """Within this block os._exit and os.exec end the process with 3: the report on the disk says unfinished."""
 
-    def report_error(status: int) -> NoReturn:
-        if os.getpid() != owner:
-            LEAVE(status)
-        print(f"preflight: os._exit({status}) was called outside of a check: the run is not finished", file=sys.stderr)
-        LEAVE(status or EXIT_NOT_MEASURED)
+    def report_error(name: str, status: object) -> NoReturn:
+        words = f"os.{name}({status!r}) was called outside of a check: the run is not finished"
+        print(f"preflight: {words}", file=sys.stderr, flush=True)
+        LEAVE(EXIT_NOT_MEASURED)
 
-    os._exit = report_error
+    with _ways_out(report_error):
+        yield
+
+
+@contextlib.contextmanager
+def _ways_out(leave: Callable[[str, object], NoReturn]) -> Iterator[None]:
+    """Put a guard in the place of every function that ends this process, in each module that has it.
+
+    ``from os import _exit`` keeps the guard that stood there then; so each asks the one that stands there now.
+    """
+    before = {name: getattr(os, name) for name in WAYS_OUT}
+    guards = {name: _guard(name, WAYS_OUT[name], leave) for name in WAYS_OUT}
+    _place(guards)
     try:
         yield
     finally:
-        os._exit = leave
+        _place(before)
+
+
+def _place(functions: Mapping[str, Callable[..., Any]]) -> None:
+    for name, function in functions.items():
+        setattr(os, name, function)
+        setattr(posix, name, function)
+
+
+def _guard(name: str, real: Callable[..., Any], leave: Callable[[str, object], NoReturn]) -> Callable[..., Any]:
+    owner = os.getpid()
+
+    def guard(*arguments: Any) -> Any:
+        if os.getpid() != owner:
+            return real(*arguments)  # in a forked child
+        standing = getattr(os, name)
+        if standing is guard:
+            leave(name, arguments[0] if arguments else "")
+        return standing(*arguments)
+
+    return guard

@@ -14,19 +14,21 @@ from typing import Any
 import pytest
 
 from preflight import hosts
-from preflight.errors import Interrupted, PreflightError
+from preflight.errors import PreflightError
 from preflight.judge import launch_files
 from preflight.judge.existing import checks_folder, deselected_by, existing, why_not_collected
+from preflight.judge.fixtures import Fixtures
 from preflight.judge.items import check_of, contained, id_of, id_of_node, refuse_without_asserts
 from preflight.judge.judge import KINDS, REACH_CHECK, Check, Judge
-from preflight.judge.leaving import LEAVE, never_green
+from preflight.judge.leaving import never_green
+from preflight.judge.stopping import INTERRUPT_CODES, Stopping, is_whole_program
 from preflight.ledger.findings import EXIT_USAGE, SEVERITY, Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.ledger.waivers import waive
 from preflight.options import launch
 from preflight.options.options import Options
-from preflight.options.settings import Settings
 from preflight.report.compare import Snapshot
+from preflight.report.printable import printable
 from preflight.run import folder, history, stored
 from preflight.run.live import Run
 from preflight.run.progress import on_terminal
@@ -35,12 +37,10 @@ from preflight.run.source import ReportedSource
 OURS = (*KINDS, "settings")
 JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3, "ending": 4}
 QUICK_KINDS = {"node", "cluster", "mesh", "ending"}
-INTERRUPT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 VERB_OF = {"bench": "bench", "training": "train"}  # the subject that only this verb has -> the verb
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
-class Checking:
+class Checking(Fixtures):
     """The hooks of a session with hosts; registered only then."""
 
     def __init__(
@@ -67,14 +67,13 @@ class Checking:
         self.collection_errors: list[str] = []
         self.broken_files: set[Path] = set()
         self.skipped_files: dict[Path, str] = {}  # with the reason; a folder where its conftest skips all of it
-        self.stopped_by = 0
+        self.stopping = Stopping()
         self.broken_because = ""
         self.exit_code: int | None = None
         self.text = ""
         self.verbosity = "summary"
         self.json_target = ""
         self.plan: dict[str, Any] | None = None
-        self._handlers: dict[int, Any] = {}
         self._guards = contextlib.ExitStack()
 
     @classmethod
@@ -97,37 +96,6 @@ class Checking:
         checking.verbosity = options.verbosity
         return checking
 
-    # -- fixtures: markers of how a check runs; the judge puts the real objects in their place
-
-    @pytest.fixture
-    def node(self) -> None:
-        """Facts of one node; the check's body is evaluated for every node."""
-
-    @pytest.fixture
-    def cluster(self) -> None:
-        """All nodes that answered."""
-
-    @pytest.fixture
-    def mesh(self) -> None:
-        """The mesh of random ports."""
-
-    @pytest.fixture
-    def bench(self) -> None:
-        """The all-reduce benchmark and the streams."""
-
-    @pytest.fixture
-    def training(self) -> None:
-        """The reference training."""
-
-    @pytest.fixture
-    def ending(self) -> None:
-        """All nodes once more, after the last job."""
-
-    @pytest.fixture
-    def settings(self) -> Settings:
-        """Thresholds."""
-        return self.options.settings
-
     # -- collection
 
     def pytest_report_header(self) -> str:
@@ -137,11 +105,9 @@ class Checking:
 
     def pytest_sessionstart(self) -> None:
         """Catch the signals, and leave a report that says error until there is a better one."""
-        for number in SIGNALS:
-            self._handlers[number] = signal.signal(number, self._on_signal)
         self._guards.enter_context(never_green())
+        self.stopping.install(0.0 if self.config.option.collectonly else self.options.deadline_seconds)
         if not self.config.option.collectonly:
-            signal.setitimer(signal.ITIMER_REAL, self.options.deadline_seconds)
             folder.write_started(self.source, self.ledger, self.options)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -153,6 +119,12 @@ class Checking:
         elif report.skipped:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "Skipped"
             self.skipped_files[path] = f"skipped: {reason.removeprefix('Skipped: ')}"
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection(self) -> Generator[None, object, object]:
+        """A signal ends the collection."""
+        with self.stopping.interruptible():
+            return (yield)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -203,11 +175,15 @@ class Checking:
 
     # -- running
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Reach the nodes before the first check."""
-        if self.config.option.collectonly or not session.items or session.testsfailed:
-            return
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Reach the nodes before the first check; a signal ends that, or the check that runs."""
+        with self.stopping.interruptible():
+            if session.items and not (self.config.option.collectonly or session.testsfailed):
+                self._open(session)
+            return (yield)
+
+    def _open(self, session: pytest.Session) -> None:
         try:
             self.source.open()
             if self.options.launch:
@@ -216,7 +192,7 @@ class Checking:
                 self.plan["reference_job"] = self.source.not_started() or launch.started_by(self.options)
         except PreflightError as error:
             self.broken_because = str(error)
-            session.shouldstop = str(error)
+            session.shouldstop = printable(str(error))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
@@ -227,9 +203,10 @@ class Checking:
         findings = [counting for finding in self.judge.judge(guarded) for counting in self.ledger.record(finding)]
         worst = max(findings, key=lambda finding: SEVERITY[finding.counted], default=None)
         if worst is not None and worst.counted in {Verdict.FAIL, Verdict.ERROR}:
-            pytest.fail(f"{worst.verdict}: {hosts.fold(worst.nodes)}: {worst.message}", pytrace=False)
+            said = printable(worst.message)  # pytest prints it as it is, with -rA whatever our summary leaves out
+            pytest.fail(f"{worst.verdict}: {hosts.fold(worst.nodes)}: {said}", pytrace=False)
         if worst is not None and worst.verdict is Verdict.SKIP:
-            pytest.skip(worst.message)
+            pytest.skip(printable(worst.message))
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -249,19 +226,13 @@ class Checking:
             return report.outcome, "", report.outcome.upper()
         return None
 
-    def _on_signal(self, number: int, _frame: object) -> None:
-        if self.stopped_by:
-            LEAVE(INTERRUPT_CODES.get(signal.Signals(number), 3))
-        self.stopped_by = number
-        raise Interrupted(number)
-
     # -- the end
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
         """End the nodes, close the ledger, write the report; then, last of all, set the exit code."""
-        signal.setitimer(signal.ITIMER_REAL, 0)
         self.source.close()
+        self.stopping.settle()
         if session.exitstatus == pytest.ExitCode.USAGE_ERROR:
             self.exit_code = EXIT_USAGE
             folder.withdraw(self.options)
@@ -272,29 +243,37 @@ class Checking:
             self.exit_code = self._code(session)
             if not self.config.option.collectonly:
                 ending = folder.Ending(self.exit_code, self.today, self.plan, self.baseline, self.verbosity)
-                self.exit_code, self.text = folder.write_finished(self.source, self.ledger, self.options, ending)
+                self.exit_code, self.text = folder.write_finished(
+                    self.source, self.ledger, self.options, ending, on_written=self.stopping.written
+                )
+        self.stopping.written(self.exit_code)
         try:
             return (yield)
         finally:
             session.exitstatus = self.exit_code
-            self._guards.close()
-            for number, handler in self._handlers.items():
-                signal.signal(number, handler)
+
+    def pytest_unconfigure(self) -> None:
+        """Give back what is the process's own, where there is more to it than this run."""
+        self._guards.close()
+        if not is_whole_program(self.options.command):
+            self.stopping.restore()
 
     def _why_unfinished(self) -> str:
-        if self.stopped_by == signal.SIGALRM:
+        stopped_by = self.stopping.number
+        if stopped_by == signal.SIGALRM:
             return f"the deadline of {self.options.deadline_seconds:g} s was reached"
-        if self.stopped_by:
-            return f"stopped by {signal.Signals(self.stopped_by).name}"
+        if stopped_by:
+            return f"stopped by {signal.Signals(stopped_by).name}"
         if self.collection_errors:
             return f"{self.collection_errors[0]} could not be collected"
         return self.broken_because or "the run ended before this check"
 
     def _code(self, session: pytest.Session) -> int:
-        if self.stopped_by and self.stopped_by != signal.SIGALRM:
-            return INTERRUPT_CODES[signal.Signals(self.stopped_by)]
+        stopped_by = self.stopping.number
+        if stopped_by and stopped_by != signal.SIGALRM:
+            return INTERRUPT_CODES[signal.Signals(stopped_by)]
         code = self.ledger.exit_code(fail_on_warn=self.options.fail_on_warn)
-        broken = bool(self.collection_errors) or session.exitstatus == pytest.ExitCode.INTERNAL_ERROR or self.stopped_by
+        broken = bool(self.collection_errors) or session.exitstatus == pytest.ExitCode.INTERNAL_ERROR or stopped_by
         return 3 if broken and code in {0, 5} else code
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

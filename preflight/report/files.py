@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from preflight.errors import UsageError
@@ -13,7 +15,7 @@ from preflight.errors import UsageError
 
 def print_json(document: object, target: str) -> None:
     """A document as JSON: on the screen for ``-``, else into the file. UsageError where that cannot be written."""
-    text = json.dumps(document, indent=1, allow_nan=False)
+    text = plain_ascii(json.dumps(document, indent=1, allow_nan=False))
     if target == "-":
         print(text)
         return
@@ -23,26 +25,53 @@ def print_json(document: object, target: str) -> None:
         raise UsageError(f"--json {target}: cannot be written: {error.strerror}") from None
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Put `data` at `path` in one step: a reader sees the old file or the new one, also after a power cut.
+def plain_ascii(text: str) -> str:
+    """JSON as json.dumps gives it, the same in meaning, that no terminal and no CI system takes for a command."""
+    # DEL is the one control character that JSON leaves as it is; `##` opens a command in the log of some CI systems.
+    return re.sub("#(?=#)", r"\\u0023", text.replace("\x7f", "\\u007f"))
 
-    The temporary file lies in the same folder, under a name that cannot be guessed, and is never an existing one.
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Put `data` at `path` in one step: a reader sees the old file or the new one, also after a power cut."""
+    write_together({path: data})
+
+
+def write_together(files: Mapping[Path, bytes], after_first: Callable[[], None] = lambda: None) -> None:
+    """Put each of several files at its path, in their order, or on a full disk none of them.
+
+    Each is written, under a name that cannot be guessed and is never an existing one, before the first takes its
+    place; `after_first` is called when that has. A reader sees the old file or the new one, also after a power cut.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    # 0644 less the umask, as the user's other files.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    temporary: dict[Path, Path] = {}
     try:
-        with open(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(descriptor)
-        os.rename(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
+        for path, data in files.items():
+            temporary[path] = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+            _write_new(temporary[path], data)
+        for number, (path, new) in enumerate(temporary.items()):
+            os.rename(new, path)
+            if not number:
+                _sync(path.parent)
+                after_first()
     finally:
-        os.close(folder)
+        for new in temporary.values():
+            with contextlib.suppress(OSError):
+                os.unlink(new)
+    for folder in {path.parent for path in files}:
+        _sync(folder)
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    # 0644 less the umask, as the user's other files.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    with open(descriptor, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(descriptor)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import msgspec
 
 from preflight.errors import UsageError
 from preflight.report.document import RunReport, from_document, to_document
-from preflight.report.files import write_atomically
+from preflight.report.files import plain_ascii, write_atomically
 from preflight.report.printable import printable, without_surrogates
 
 SIZE_LIMIT_BYTES = 512 << 20
@@ -30,8 +29,7 @@ def json_text(report: RunReport) -> str:
         text = json.dumps(_encodable(document), ensure_ascii=True, allow_nan=False)
     # Indented by msgspec: json's own indentation gives up its fast encoder, seconds at 1,000 nodes.
     text = msgspec.json.format(text, indent=1)
-    # DEL is the one control character that JSON leaves as it is; `##` opens a command in the log of some CI systems.
-    return re.sub("#(?=#)", r"\\u0023", text.replace("\x7f", "\\u007f")) + "\n"
+    return plain_ascii(text) + "\n"
 
 
 def read_json(path: Path) -> RunReport:

@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -29,11 +29,12 @@ from preflight.report import FILES, FORMATS
 from preflight.report.compare import Snapshot, changes
 from preflight.report.document import Counts, RunInfo, RunReport
 from preflight.report.facts import lasting, row_values
-from preflight.report.files import write_atomically
+from preflight.report.files import write_atomically, write_together
 from preflight.report.formats.annotations import github_text
 from preflight.report.formats.text import TELLING
 from preflight.report.json import write_json
 from preflight.report.material import Material
+from preflight.report.printable import printable
 from preflight.run.source import Measurements, ReportedSource
 from preflight.transport import command
 
@@ -76,19 +77,33 @@ def withdraw(options: Options) -> None:
         options.folder.rmdir()  # not where anything else is in it
 
 
-def write_finished(source: ReportedSource, ledger: Ledger, options: Options, ending: Ending) -> tuple[int, str]:
-    """Every file of the run, report.json first; the exit code, which an unwritable report raises, and the summary."""
+def write_finished(
+    source: ReportedSource,
+    ledger: Ledger,
+    options: Options,
+    ending: Ending,
+    *,
+    on_written: Callable[[int], None] = lambda _code: None,
+) -> tuple[int, str]:
+    """Every file of the run; the exit code, which an unwritable report raises, and the summary.
+
+    Facts and logs come first: a report that says finished must not stand beside those of an earlier run. Then all
+    formats are written under other names, and take their own when nothing can fail any more: report.json first,
+    whose exit code `on_written` is told.
+    """
     report = _finished(source, ledger, options, ending)
     folder = options.folder
     unwritable = ""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         material = Material(report, {node.name: row_values(node) for node in source.cluster}, dict(source.logs))
-        for name, file_name in FILES.items():
-            write_atomically(folder / file_name, FORMATS[name](material).encode("utf-8"))
         if options.from_run is None:
             _write_facts(folder / "facts", source.documents)
             _write_logs(folder / "logs", source.logs)
+        texts = {name: FORMATS[name](material).encode("utf-8") for name in FILES}
+        write_together(
+            {folder / FILES[name]: text for name, text in texts.items()}, lambda: on_written(report.exit_code)
+        )
         _append_step_summary(folder / FILES["markdown"])
     except OSError as error:
         unwritable = f"the report could not be written to {folder}: {error.strerror or error}"
@@ -143,7 +158,7 @@ def _write_facts(folder: Path, documents: Mapping[str, Document]) -> None:
 def _write_logs(folder: Path, logs: Mapping[str, str]) -> None:
     folder.mkdir(exist_ok=True)
     for name, text in logs.items():
-        write_atomically(folder / _file_name(name), text.encode("utf-8", "replace"))
+        write_atomically(folder / _file_name(name), printable(text, keep_newlines=True).encode("utf-8", "replace"))
 
 
 def _file_name(name: str) -> str:
