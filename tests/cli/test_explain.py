@@ -85,7 +85,7 @@ def test_every_rule_about_launch_files_is_explained():
     ("wanted", "hint"),
     [
         ("thingamajig", "preflight explain lists the checks"),
-        ("clocks_agreed", "did you mean clock.clocks_agree, clocks_agree"),
+        ("clocks_agreed", "did you mean clocks_agree"),
     ],
 )
 def test_what_is_not_known_is_one_line_and_4(capsys, wanted, hint):

@@ -121,7 +121,7 @@ def test_the_version_is_told(capsys):
         (["run", "--from", "/nowhere"], "--from /nowhere"),
         (["report"], "report: wanted one or two runs, got 0"),
         (["report", "/nowhere"], "/nowhere"),
-        (["explain", "no_such_check"], "no check is called 'no_such_check'"),
+        (["explain", "no_such_check_at_all_here"], "nothing is known of 'no_such_check_at_all_here'"),
         (["run", "\udc80"], "\\udc80"),
     ],
 )
