@@ -92,7 +92,12 @@ def _words_of_checks(parser: argparse.ArgumentParser, verb: str) -> None:
 
 
 def _words_of_report(parser: argparse.ArgumentParser, verb: str) -> None:
-    parser.add_argument("runs", metavar="RUN", nargs="*", help="The folder of a run, with an earlier run before it.")
+    parser.add_argument(
+        "runs",
+        metavar="RUN",
+        nargs="*",
+        help="A run: its folder, its id in reports/ or `last`; an earlier run may stand before it.",
+    )
     _add_options(parser, verb)
     _add_verbosity(parser)
     parser.add_argument("--list", action="store_true", help="List the runs in the folder given. Default: reports.")
@@ -194,14 +199,16 @@ def _launch(words: argparse.Namespace) -> int:
 
 def _report(words: argparse.Namespace) -> int:
     from preflight.cli.report import show_history, show_report
+    from preflight.run.history import REPORTS, called
 
-    folders = [Path(run) for run in words.runs]
+    given = [Path(run) for run in words.runs]
     if words.list or words.keep is not None:
-        if len(folders) > 1:
+        if len(given) > 1:
             raise UsageError("report: --list and --keep take one folder of runs")
-        return show_history(folders[0] if folders else Path("reports"), words.keep)
-    if not 1 <= len(folders) <= 2:
-        raise UsageError(f"report: wanted one or two runs, got {len(folders)}")
+        return show_history(given[0] if given else REPORTS, words.keep)
+    if not 1 <= len(given) <= 2:
+        raise UsageError(f"report: wanted one or two runs, as folders, ids or `last`; got {len(given)}")
+    folders = [called(run) for run in given]
     earlier = folders[0] if len(folders) == 2 else None
     return show_report(folders[-1], words.json, words.format, earlier, words.verbosity)
 

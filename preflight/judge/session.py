@@ -84,7 +84,7 @@ class Checking(Fixtures):
             pytest.exit("dry run: nothing was contacted", returncode=0)
         source: ReportedSource
         if options.from_run is not None:
-            source = stored.load(options.from_run, options.backend)
+            source = stored.load(history.called(options.from_run, what="--from"), options.backend)
             baseline = history.baseline(options, source.names)
         else:
             names = [host.name for host in options.hosts]

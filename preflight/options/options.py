@@ -101,7 +101,7 @@ class Options:
     from_run: Path | None = option(
         None,
         WHERE,
-        "Judge what the run in this folder stored, and contact no host.",
+        "Judge what this run stored, and contact no host: a folder, `last`, or the id of a run in reports/.",
         CHECKS,
         name="from",
         metavar="RUN",
@@ -339,7 +339,7 @@ class Options:
             for path in paths:
                 if not path.startswith("/") or "\0" in path:
                     raise UsageError(f"{name} {path!r}: wanted a full path, the same on every node")
-        if self.from_run is not None and not self.from_run.is_dir():
+        if self.from_run is not None and self.from_run.exists() and not self.from_run.is_dir():
             raise UsageError(f"--from {self.from_run}: not a folder")
         if self.from_run is not None and self.dry_run:
             raise UsageError("--dry-run with --from: a stored run contacts no host anyway; leave one of them out")

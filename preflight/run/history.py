@@ -21,7 +21,7 @@ from preflight.report.document import RunInfo
 from preflight.report.printable import printable
 from preflight.run import stored
 
-LAST_GOOD = "last-good"
+LAST, LAST_GOOD = "last", "last-good"
 REPORTS = Path("reports")
 OURS = {*FILES.values(), "facts", "logs"}
 RUNNING_AT_MOST = timedelta(days=1)  # the longest --deadline: an unfinished run that began earlier is over
@@ -55,6 +55,26 @@ def runs(folder: Path) -> list[Past]:
     return sorted(found, key=lambda past: past.head.run.started, reverse=True)
 
 
+def called(words: Path, *, what: str = "run") -> Path:
+    """The folder of a run, given as such, as `last`, as `last-good`, or by its id in `reports` or how that begins.
+
+    `what` was it given for. Raises UsageError where there is no such run, or more than one.
+    """
+    if words.exists():
+        return words
+    past, shown = runs(REPORTS), f"{what} {printable(str(words))}"
+    if str(words) in (LAST, LAST_GOOD):
+        wanted = [run for run in past if str(words) == LAST or _is_good(run.head)][:1]
+    else:
+        wanted = [run for run in past if run.folder.name.startswith(str(words))]
+    if len(wanted) == 1:
+        return wanted[0].folder
+    if len(wanted) > 1:
+        raise UsageError(f"{shown}: {len(wanted)} runs in {REPORTS} begin so, the newest is {wanted[0].folder.name}")
+    newest = f"; the newest run in {REPORTS} is {past[0].folder.name}" if past else f"; {REPORTS} holds no run"
+    raise UsageError(f"{shown}: no such run{newest}")
+
+
 def baseline(options: Options, names: Collection[str]) -> Snapshot | None:
     """The run that --baseline names: a folder, or for last-good the newest good one of these nodes, if any.
 
@@ -63,11 +83,11 @@ def baseline(options: Options, names: Collection[str]) -> Snapshot | None:
     if not options.baseline:
         return None
     if options.baseline != LAST_GOOD:
-        return _snapshot(Path(options.baseline))
+        return _snapshot(options.baseline)
     wanted, places = set(names), {place.resolve() for place in (REPORTS, options.folder.parent)}
     found = [past for place in places for past in runs(place) if _is_good(past.head) and set(past.head.nodes) == wanted]
     newest = max(found, key=lambda past: past.head.run.started, default=None)
-    return None if newest is None else _snapshot(newest.folder)
+    return None if newest is None else _snapshot(str(newest.folder))
 
 
 def list_text(folder: Path) -> str:
@@ -109,11 +129,11 @@ def keep(folder: Path, count: int) -> list[str]:
     return lines
 
 
-def _snapshot(folder: Path) -> Snapshot:
+def _snapshot(words: str) -> Snapshot:
     try:
-        return stored.snapshot(folder)
+        return stored.snapshot(called(Path(words)))
     except UsageError as error:
-        raise UsageError(f"--baseline {printable(str(folder))}: {error}") from None
+        raise UsageError(f"--baseline {printable(words)}: {error}") from None
 
 
 def _is_good(head: Head) -> bool:

@@ -119,7 +119,7 @@ def test_the_version_is_told(capsys):
         (["facts", "--profile", "quick"], "unrecognized arguments"),
         (["run", "--settings", "/nowhere.toml"], "/nowhere.toml is not a file"),
         (["run", "--from", "/nowhere"], "--from /nowhere"),
-        (["report"], "report: wanted one or two runs, got 0"),
+        (["report"], "report: wanted one or two runs, as folders, ids or `last`; got 0"),
         (["report", "/nowhere"], "/nowhere"),
         (["explain", "no_such_check_at_all_here"], "nothing is known of 'no_such_check_at_all_here'"),
         (["run", "\udc80"], "\\udc80"),

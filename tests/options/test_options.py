@@ -83,10 +83,11 @@ def test_a_report_folder_that_is_a_file_is_refused(tmp_path):
     assert Options(report_dir=tmp_path / "new").checked().folder == tmp_path / "new"
 
 
-def test_a_stored_run_that_is_no_folder_is_refused(tmp_path):
+def test_a_stored_run_that_is_a_file_is_refused(tmp_path):
     """Before pytest starts."""
-    with pytest.raises(UsageError, match="nowhere: not a folder"):
-        Options(from_run=tmp_path / "nowhere").checked()
+    (tmp_path / "report.json").touch()
+    with pytest.raises(UsageError, match=r"report\.json: not a folder"):
+        Options(from_run=tmp_path / "report.json").checked()
     assert Options(from_run=tmp_path).checked().from_run == tmp_path
     with pytest.raises(UsageError, match="--dry-run with --from"):
         Options(from_run=tmp_path, dry_run=True).checked()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -116,3 +117,30 @@ def test_a_run_is_called_as_its_folder(tmp_path, monkeypatch):
     subprocess.run(words, check=False, capture_output=True, timeout=120)
     (past,) = history.runs(tmp_path / "reports")
     assert past.folder.name == past.head.run.id
+
+
+def test_a_run_is_called_by_last_by_its_id_or_by_how_that_begins(store):
+    """A folder that exists is itself, whatever it is called."""
+    store("20261101-aa", 9)
+    bad = store("20261102-bb", 5, verdict=Verdict.FAIL, exit_code=1)
+    assert history.called(Path("last")).resolve() == bad
+    assert history.called(Path("last-good")).name == "20261101-aa"
+    assert history.called(Path("20261102-bb")).resolve() == bad
+    assert history.called(Path("20261101")).name == "20261101-aa"
+    assert history.called(bad) == bad
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("2026", "2026: 2 runs in reports begin so, the newest is 20261102-bb"),
+        ("2025", "2025: no such run; the newest run in reports is 20261102-bb"),
+        ("last-good", "last-good: no such run; the newest"),
+    ],
+)
+def test_a_run_that_is_not_there_or_not_the_only_one_is_refused(store, words, reason):
+    """With the run that was meant, perhaps."""
+    store("20261101-aa", 9, verdict=Verdict.FAIL, exit_code=1)
+    store("20261102-bb", 5, verdict=Verdict.FAIL, exit_code=1)
+    with pytest.raises(UsageError, match=reason):
+        history.called(Path(words))
