@@ -48,8 +48,8 @@ INSIDE = {
         ("cause", "prefix", "read"),
         ("causes", "index", "found"),
         ("facts", "tracebacks"),
-        ("gather",),
-        ("verdict",),
+        ("gather", "live"),
+        ("verdict", "stuck"),
     ),
     "launch": (
         ("field", "job", "launcher", "layout"),

@@ -113,6 +113,9 @@ def _words_of_explain(parser: argparse.ArgumentParser, verb: str) -> None:
 
 def _words_of_diagnose(parser: argparse.ArgumentParser, verb: str) -> None:
     parser.add_argument("logs", nargs="*", metavar="LOG", help="What the job printed: files, gzip and zstd too, or -.")
+    group = parser.add_argument_group("a job that hangs now, looked at and left as it is")
+    group.add_argument("--match", metavar="PATTERN", help="A regular expression over the command lines of its ranks.")
+    group.add_argument("--pid", metavar="N", type=int, action="append", help="A process of it or above it. Repeatable.")
     _add_options(parser, verb)
 
 
@@ -220,11 +223,19 @@ def _explain(words: argparse.Namespace) -> int:
 
 
 def _diagnose(words: argparse.Namespace) -> int:
-    from preflight.cli.diagnose import diagnose_logs
+    from preflight.cli import diagnose
 
-    if not words.logs:
-        raise UsageError("diagnose: wanted LOG, the files that the job printed to, or - for the standard input")
-    return diagnose_logs(words.logs, words.json or "")
+    is_live = words.match is not None or bool(words.pid)
+    if is_live == bool(words.logs):
+        raise UsageError(
+            "diagnose: wanted LOG, what the job printed, or --match PATTERN or --pid N of one that hangs now"
+        )
+    if is_live:
+        from preflight.options.options import parse_options
+
+        options = parse_options(vars(words), command=_command())
+        return diagnose.look_at_job(options, match=words.match or "", pids=words.pid or [])
+    return diagnose.diagnose_logs(words.logs, words.json or "")
 
 
 def _command() -> tuple[str, ...]:
@@ -247,6 +258,8 @@ VERBS = {
     "facts": Verb("Show what each node is, as a table or as JSON.", _add_options, _facts),
     "launch": Verb("Check launch files, or write correct ones.", _words_of_launch, _launch),
     "report": Verb("Show a finished run again; of two runs, show what changed.", _words_of_report, _report),
-    "diagnose": Verb("Say what broke a job, by the logs it left.", _words_of_diagnose, _diagnose),
+    "diagnose": Verb(
+        "Say what broke a job, by the logs it left, or what holds one that hangs now.", _words_of_diagnose, _diagnose
+    ),
     "explain": Verb("Say what a check, a setting or an error means, and how to fix it.", _words_of_explain, _explain),
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from preflight.diagnose.found import Evidence
 from preflight.diagnose.prefix import Said
 
+LIBRARY = ("site-packages", "dist-packages", "/lib/python", "/torch/", "<frozen")
 LONGEST = 400  # lines of one traceback
 MOST = 200
 FRAME = re.compile(r'\s*File "([^"]{1,300})", line (\d+)(?:, in (\S+))?')
@@ -75,7 +76,7 @@ class Tracebacks:
         frame = FRAME.match(line.text)
         if frame:
             traceback.last = f"{frame[1]}:{frame[2]}"
-            if "site-packages" not in frame[1] and "dist-packages" not in frame[1] and "/lib/python" not in frame[1]:
+            if not any(part in frame[1] for part in LIBRARY):
                 traceback.own = traceback.last
             return None
         found = RAISED.match(line.text) if traceback.last and not line.text[:1].isspace() else None

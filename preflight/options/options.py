@@ -38,7 +38,7 @@ CHECKS = frozenset({"run", "bench", "train"})
 FACTS = CHECKS | {"facts"}
 JSON = FACTS | {"launch check", "report", "diagnose"}
 JOB = CHECKS | {"launch check", "launch write"}
-NODES = JOB | {"facts"}
+NODES = JOB | {"facts", "diagnose"}
 
 # The headings of --help.
 WHERE = "nodes"

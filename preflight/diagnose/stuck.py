@@ -1,0 +1,121 @@
+"""Which rank holds the others up, by what all of them do at one moment?"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from preflight.diagnose.live import Process
+from preflight.facts.value import Missing
+
+# Calls of torch.distributed that wait for other ranks, by the name of their Python function.
+COLLECTIVES = frozenset(
+    (
+        *("all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "reduce", "reduce_scatter"),
+        *("reduce_scatter_tensor", "broadcast", "broadcast_object_list", "scatter", "gather", "gather_object"),
+        *("all_to_all", "all_to_all_single", "barrier", "monitored_barrier", "send", "recv", "isend", "irecv"),
+        *("batch_isend_irecv", "init_process_group", "_store_based_barrier", "new_group", "all_reduce_coalesced"),
+        *("_verify_param_shape_across_processes", "_sync_module_states", "scatter_object_list", "wait_for_everyone"),
+    )
+)
+FRAME = re.compile(r"(?P<name>[^ ]+) \((?P<file>.*):(?P<line>\d+)\)$")
+LIBRARY = ("site-packages", "dist-packages", "/lib/python", "/torch/", "<frozen", "<string>")
+STOPPED = {"T": "stopped by a signal", "t": "stopped by a debugger", "Z": "dead, and not yet collected"}
+BUSY_CORES = 0.5
+
+
+@dataclass(frozen=True)
+class Doing:
+    """What a rank does: ``call`` is the collective that it waits in, "" for none; ``at`` the line of the program."""
+
+    node: str
+    process: Process
+    what: str
+    call: str = ""
+    at: str = ""
+
+    @property
+    def name(self) -> str:
+        """The rank with its node."""
+        who = f"rank {self.process.rank}" if self.process.rank >= 0 else f"process {self.process.pid}"
+        return f"{who} on {self.node}"
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """All ranks in groups of those that do the same, the largest first; who differs; who is not there."""
+
+    groups: tuple[tuple[Doing, ...], ...]
+    guilty: tuple[Doing, ...]
+    missing: tuple[int, ...]
+    verdict: str
+
+
+def doing(node: str, process: Process) -> Doing:
+    """What a rank does, from its state, its Python frames and its use of a core."""
+    if process.state in STOPPED:
+        return Doing(node, process, STOPPED[process.state])
+    call, at = "", ""
+    if not isinstance(process.frames, Missing):
+        parsed = [found for found in map(FRAME.match, process.frames) if found]
+        call = next((found["name"] for found in reversed(parsed) if found["name"] in COLLECTIVES), "")
+        own = next((found for found in parsed if not any(part in found["file"] for part in LIBRARY)), None)
+        at = f"{own['file']}:{own['line']}" if own else ""
+    if process.state == "D":
+        return Doing(node, process, f"hangs in the kernel ({process.wchan or 'wchan not shown'})", call, at)
+    if call:
+        return Doing(node, process, f"waits in {call}", call, at)
+    if at:
+        how = "computes" if process.cpu >= BUSY_CORES else "waits"
+        innermost = process.frames[0] if not isinstance(process.frames, Missing) and process.frames else ""
+        return Doing(node, process, f"{how} outside of any collective, in {innermost}", "", at)
+    how = "computes" if process.cpu >= BUSY_CORES else f"sleeps in {process.wchan or 'a place that is not shown'}"
+    return Doing(node, process, how)
+
+
+def compare(found: Mapping[str, tuple[Process, ...]]) -> Stuck:
+    """Who differs from the majority: first those that are stopped or hang in the kernel, then those elsewhere."""
+    all_doing = [doing(node, process) for node, processes in found.items() for process in processes]
+    by_kind: dict[tuple[str, str], list[Doing]] = {}
+    for one in all_doing:
+        by_kind.setdefault(_kind(one), []).append(one)
+    groups = tuple(tuple(group) for group in sorted(by_kind.values(), key=len, reverse=True))
+    size = Counter(one.process.world_size for one in all_doing if one.process.world_size > 0).most_common(1)
+    there = {one.process.rank for one in all_doing if one.process.rank >= 0}
+    missing = tuple(sorted(set(range(min(size[0][0], 1 << 16))) - there)) if size and there else ()
+    halted = tuple(one for one in all_doing if one.process.state in STOPPED or one.process.state == "D")
+    waiting = [one for one in all_doing if one.call]
+    outside = tuple(one for one in all_doing if not one.call)
+    if halted and len(halted) < len(all_doing):
+        return Stuck(groups, halted, missing, _sentence(halted, "the others wait for it"))
+    if missing and waiting:
+        ranks = ", ".join(map(str, missing[:16]))
+        return Stuck(groups, (), missing, f"rank {ranks} has no process on these nodes, and the others wait for it")
+    if waiting and outside:
+        return Stuck(groups, outside, missing, _sentence(outside, f"the others wait in {waiting[0].call}"))
+    if len(groups) > 1 and len(groups[0]) > len(groups[1]):
+        others = tuple(one for group in groups[1:] for one in group)
+        return Stuck(
+            groups, others, missing, _sentence(others, f"{groups[0][0].name} and its like: {groups[0][0].what}")
+        )
+    if len(groups) > 1:
+        return Stuck(groups, (), missing, "the ranks are in different places, and no majority tells which is right")
+    if waiting:
+        return Stuck(
+            groups, (), missing, "all ranks wait in the same call: the network between them, or a GPU, lost it"
+        )
+    return Stuck(groups, (), missing, "all ranks do the same")
+
+
+def _kind(one: Doing) -> tuple[str, str]:
+    if one.call:
+        return one.call, one.at
+    return ("", one.at) if one.at else (one.what, "")
+
+
+def _sentence(guilty: tuple[Doing, ...], why: str) -> str:
+    shown = "; ".join(f"{one.name} {one.what}" + (f" at {one.at}" if one.at else "") for one in guilty[:4])
+    more = f"; and {len(guilty) - 4} more" if len(guilty) > 4 else ""
+    return f"{shown}{more}, while {why}"

@@ -1,0 +1,83 @@
+"""How does it read what the ranks of a hanging job do?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from preflight.diagnose.stuck import Doing, Stuck
+from preflight.facts.value import Missing
+from preflight.report.printable import printable
+
+MOST_NAMED = 8
+MOST_FRAMES = 6
+
+
+def hanging_text(stuck: Stuck, failures: Mapping[str, str]) -> str:
+    """The verdict, then the ranks in groups of those that do the same."""
+    total = sum(map(len, stuck.groups))
+    lines = [f"{printable(stuck.verdict)}   [{total} rank{'s' * (total != 1)}]"]
+    for group in stuck.groups:
+        first = group[0]
+        names = ", ".join(printable(one.name) for one in group[:MOST_NAMED])
+        more = f" and {len(group) - MOST_NAMED} more" if len(group) > MOST_NAMED else ""
+        at = f" at {printable(first.at)}" if first.at else ""
+        lines += ["", f"{names}{more}: {printable(first.what)}{at}", *(_details(first))]
+    if stuck.missing:
+        ranks = ", ".join(map(str, stuck.missing[:32]))
+        lines += ["", f"no process was found of rank {ranks}"]
+    lines += [f"{printable(name)}: not looked at: {printable(reason)}" for name, reason in failures.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _details(one: Doing) -> list[str]:
+    process = one.process
+    lines = [
+        f"  process {process.pid}, state {process.state}, {process.cpu:g} cores, {process.threads} threads"
+        + (f", wchan {printable(process.wchan)}" if process.wchan else "")
+        + (f", {process.gpu_memory_mib} MiB of a GPU" if process.gpu_memory_mib else "")
+    ]
+    if isinstance(process.frames, Missing):
+        lines.append(f"  stack not read: {printable(process.frames.missing)}")
+    else:
+        lines += [f"    {printable(frame)}" for frame in process.frames[:MOST_FRAMES]]
+    lines += [f"    kernel: {printable(frame)}" for frame in process.kernel_stack[:3]]
+    waiting = [socket for socket in process.sockets if socket.unsent_bytes or socket.state != "established"]
+    lines += [
+        f"  {printable(socket.state)} to {printable(socket.peer)}, {socket.unsent_bytes} bytes not taken by it"
+        for socket in waiting[:4]
+    ]
+    return lines
+
+
+def hanging_document(stuck: Stuck, failures: Mapping[str, str]) -> dict[str, Any]:
+    """The same for programs."""
+    guilty = set(map(id, stuck.guilty))
+    return {
+        "verdict": printable(stuck.verdict),
+        "guilty": [{"rank": one.process.rank, "node": printable(one.node)} for one in stuck.guilty],
+        "missing_ranks": list(stuck.missing),
+        "not_looked_at": {printable(name): printable(reason) for name, reason in failures.items()},
+        "ranks": [
+            {
+                "node": printable(one.node),
+                "what": printable(one.what),
+                "collective": printable(one.call),
+                "at": printable(one.at),
+                "guilty": id(one) in guilty,
+                **_printed(msgspec.to_builtins(one.process)),
+            }
+            for group in stuck.groups
+            for one in group
+        ],
+    }
+
+
+def _printed(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {key: _printed(item) for key, item in value.items()}
+    return [_printed(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,83 @@
+"""Is the rank named that holds the others up?"""
+
+from __future__ import annotations
+
+from preflight.diagnose.live import Process, Socket
+from preflight.diagnose.stuck import compare, doing
+from preflight.facts.value import Missing
+
+IN_TORCH = "all_reduce (/env/site-packages/torch/distributed/distributed_c10d.py:3252)"
+STEP, LOADER = "step (/job/train.py:40)", "next_batch (/job/data.py:7)"
+
+
+def rank(number: int, *frames: str, state: str = "S", cpu: float = 0.0, world: int = 3, **others) -> Process:
+    """A rank whose frames are these."""
+    given = {
+        "pid": 100 + number,
+        "threads": 4,
+        "command": "python train.py",
+        "local_rank": number,
+        "wchan": "futex_wait",
+        "kernel_stack": (),
+        "frames": frames or Missing("py-spy is not installed", "absent"),
+        "sockets": (Socket("10.0.0.2:2000", "established", 9, 0),),
+        "gpu_memory_mib": 0,
+        **others,
+    }
+    return Process(state=state, rank=number, world_size=world, cpu=cpu, **given)
+
+
+def test_a_rank_that_is_not_in_the_collective_is_named():
+    """With the line of the program that it is at."""
+    stuck = compare({"a": (rank(0, IN_TORCH, STEP), rank(1, LOADER, STEP)), "b": (rank(2, IN_TORCH, STEP),)})
+    assert [one.name for one in stuck.guilty] == ["rank 1 on a"]
+    assert stuck.guilty[0].at == "/job/data.py:7"
+    assert "wait in all_reduce" in stuck.verdict
+
+
+def test_a_stopped_rank_is_named_before_anything_else():
+    """So is one that hangs in the kernel, with where."""
+    others = (rank(1, IN_TORCH), rank(2, IN_TORCH))
+    assert compare({"a": (rank(0, state="T"), *others)}).guilty[0].what == "stopped by a signal"
+    assert "nfs_wait" in compare({"a": (rank(0, state="D", wchan="nfs_wait"), *others)}).guilty[0].what
+
+
+def test_a_rank_without_a_process_is_missing():
+    """By the number of ranks that the others were told."""
+    stuck = compare({"a": (rank(0, IN_TORCH), rank(1, IN_TORCH))})
+    assert stuck.missing == (2,)
+    assert stuck.verdict.startswith("rank 2 has no process")
+
+
+def test_another_collective_differs_too():
+    """Calls in another order: the minority is named."""
+    barrier = "barrier (/env/site-packages/torch/distributed/distributed_c10d.py:4000)"
+    stuck = compare({"a": (rank(0, IN_TORCH, STEP), rank(1, barrier, STEP), rank(2, IN_TORCH, STEP))})
+    assert [one.process.rank for one in stuck.guilty] == [1]
+
+
+def test_all_in_the_same_call_blames_no_rank():
+    """Then it is the network, or a GPU."""
+    stuck = compare({"a": tuple(rank(number, IN_TORCH, STEP) for number in range(3))})
+    assert stuck.guilty == ()
+    assert "the network" in stuck.verdict
+
+
+def test_two_of_two_that_differ_are_no_majority():
+    """It is not guessed which is right."""
+    stuck = compare({"a": (rank(0, LOADER, world=2), rank(1, STEP, world=2))})
+    assert stuck.guilty == ()
+    assert "no majority" in stuck.verdict
+
+
+def test_without_stacks_state_and_cpu_tell():
+    """A rank that computes among others that sleep."""
+    stuck = compare({"a": (rank(0), rank(1, cpu=1.0), rank(2))})
+    assert [one.process.rank for one in stuck.guilty] == [1]
+    assert doing("a", rank(0)).what == "sleeps in futex_wait"
+
+
+def test_nothing_found_is_no_verdict_of_a_rank():
+    """No group, nobody guilty."""
+    stuck = compare({"a": ()})
+    assert (stuck.groups, stuck.guilty) == ((), ())
