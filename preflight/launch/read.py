@@ -260,6 +260,7 @@ def _bare(
 NAMING = words(
     """
     --config_file --config-file --hostfile -hostfile --machinefile -machinefile -f -H --deepspeed_hostfile
+    --deepspeed --deepspeed_config --deepspeed-config --ds_config --deepspeed_config_file
     """
 )
 
@@ -273,7 +274,8 @@ def _named_files(bundle: Bundle, context: Context, commands: list[Command], name
             found = _resolved(bundle, name, path)
             if found is None and look_beside and _beside(bundle, name, path, look_beside=True) is not None:
                 found = _resolved(bundle, name, path)
-            if found is not None and found not in bundle.configs and found not in bundle.hostfiles:
+            is_known = found in bundle.configs or found in bundle.hostfiles or found in bundle.batches
+            if found is not None and not is_known:
                 _take(bundle, found, bundle.texts[found])
             if found in bundle.configs:
                 configs[path] = bundle.configs[found]

@@ -29,6 +29,30 @@ def address_is_an_address(plan: Plan) -> Iterable[Finding]:
         yield fail("master_address_is_an_address", f"master address {address.value!r} {reason}", address.where, fix=fix)
 
 
+# Variables of clusters that look like an address, and what they hold.
+NO_ADDRESS = {
+    "AZ_BATCH_MASTER_NODE": ("HOST:PORT", "${AZ_BATCH_MASTER_NODE%:*}"),
+    "SM_HOSTS": ("a list of all hosts", "algo-1"),
+    "SLURM_NODELIST": ("a list of all nodes", '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'),
+    "SLURM_JOB_NODELIST": ("a list of all nodes", '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'),
+    "SLURM_SUBMIT_HOST": ("the login node", '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'),
+    "AZ_BATCH_HOST_LIST": ("a list of all hosts", "${AZ_BATCH_HOST_LIST%%,*}"),
+}
+
+
+def address_comes_from_an_address(plan: Plan) -> Iterable[Finding]:
+    """Some variables of a scheduler hold a list, a port too, or another machine."""
+    address = plan.master_address
+    if not isinstance(address, Unknown) or not plan.may_span_nodes:
+        return
+    name = address.expression.strip("\"'").removeprefix("$").strip("{}")
+    if name in NO_ADDRESS:
+        holds, right = NO_ADDRESS[name]
+        message = f"the master address is {address.expression}, which holds {holds}"
+        fix = f"{plan.launcher.spelling.address}={right}"
+        yield fail("master_address_is_an_address", message, address.where, fix=fix)
+
+
 def address_is_given(plan: Plan) -> Iterable[Finding]:
     """Without an address every launcher falls back to the node itself."""
     if plan.master_address is not None or not plan.spans_nodes or plan.is_opaque or plan.is_standalone:
@@ -153,6 +177,7 @@ def rendezvous_id_is_one(plan: Plan) -> Iterable[Finding]:
 
 PLAN_RULES = (
     address_is_an_address,
+    address_comes_from_an_address,
     address_is_given,
     address_leads_elsewhere,
     address_is_the_same_everywhere,

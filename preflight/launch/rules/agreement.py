@@ -78,17 +78,67 @@ def programs_agree(group: Group) -> Iterable[Finding]:
     if len(programs) > 1 and len({NODE_NUMBER.sub("", program) for program in programs}) > 1:
         yield warn("programs_agree", f"the nodes run different programs: {', '.join(sorted(programs))}", *where)
         return
-    texts = []
+    given: list[dict[str, str]] = []
     for plan in group.plans:
-        known = [found for found in plan.arguments if isinstance(found, Sourced)]
+        known = [found.value for found in plan.arguments if isinstance(found, Sourced)]
         if len(known) < len(plan.arguments) or plan.program is None:
             return
-        texts.append(tuple(NODE_NUMBER.sub("#", found.value) if "/" in found.value else found.value for found in known))
-    if len(set(texts)) > 1:
-        common = set(texts[0]).intersection(*texts[1:])
-        odd = sorted({word for text in texts for word in text if word not in common})
-        message = f"the arguments of the program differ between the files: {' '.join(odd)[:200]}"
-        yield warn("programs_agree", message, *where, fix="The same arguments in every file.")
+        given.append(by_option(known))
+    odd = [
+        option
+        for option in dict.fromkeys(option for options in given for option in options)
+        if len({_numberless(options.get(option)) for options in given}) > 1 and not OF_A_NODE.fullmatch(option)
+    ]
+    for option in odd[:8]:
+        held: dict[str, list[str]] = {}
+        for plan, options in zip(group.plans, given, strict=True):
+            value = options.get(option)
+            held.setdefault("absent" if value is None else value or "given", []).append(plan.where.file)
+        told = "; ".join(f"{value} in {', '.join(files[:4])}" for value, files in held.items())
+        message = f"{option} of the program differs: {told}"
+        yield warn("programs_agree", message, *where, fix=f"The same {option} in every file.")
 
 
-GROUP_RULES = (fields_agree, programs_agree)
+# Options of a program that tell a node from the others, and are to differ.
+OF_A_NODE = re.compile(
+    r"-*(node|machine|local|global|process)?[-_.]?(rank|id|index|idx)|-*(host|host[-_]?(name|ip)|output.*log.*)"
+)
+
+
+def by_option(given: list[str]) -> dict[str, str]:
+    """The arguments of a program by option: ``--seq 4096``, ``--seq=4096``, ``model.seq=4096``; the rest by place."""
+    found: dict[str, str] = {}
+    place = 0
+    while place < len(given):
+        name, equals, value = given[place].partition("=")
+        following = given[place + 1] if place + 1 < len(given) else "-"
+        if not name.startswith("-") and not equals:
+            found[f"argument {place + 1}"] = name
+        elif not equals and not re.match(r"--?[A-Za-z]", following):
+            value, place = following, place + 1
+            found[name] = value if following != "-" or place < len(given) else ""
+        else:
+            found[name] = value
+        place += 1
+    return found
+
+
+def _numberless(value: str | None) -> str | None:
+    """A path that names its node by a number is the same on all of them."""
+    return NODE_NUMBER.sub("#", value) if value is not None and "/" in value else value
+
+
+def processes_agree(group: Group) -> Iterable[Finding]:
+    """torchrun takes another number of processes on every node; most who write two numbers meant one."""
+    launcher = group.plans[0].launcher
+    if not group.is_set or launcher.equal_ranks or not launcher.has_agent:
+        return
+    known = [held for plan in group.plans if isinstance(held := plan.processes_per_node, Sourced)]
+    firmly = [held for held in known if held.origin == "written"]
+    if len({held.value for held in firmly}) > 1:
+        told = "; ".join(f"{held.value} in {held.file}:{held.line}" for held in firmly[:8])
+        message = f"the number of processes differs between the nodes: {told}. It is allowed where their GPUs differ"
+        yield warn("processes_agree", message, *(held.where for held in firmly))
+
+
+GROUP_RULES = (fields_agree, programs_agree, processes_agree)

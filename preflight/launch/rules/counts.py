@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from preflight.launch.field import Sourced, firm, value_of
 from preflight.launch.launchers.deepspeed import BATCH_KEYS, is_auto
 from preflight.launch.plan import BatchConfig, LaunchFiles, Plan, fail, warn
+from preflight.launch.text.programs import argument_number
 from preflight.ledger.findings import Finding
 
 SIZES = ("dp_replicate_size", "dp_shard_size", "tp_size", "cp_size", "sp_size")
@@ -133,9 +134,64 @@ def _batch(config: BatchConfig, world: int | None, plan: Plan | None) -> Iterabl
         )
 
 
+# Options of transformers' Trainer, and the figures of the DeepSpeed configuration that they must repeat.
+OF_TRAINER = {
+    "per_device_train_batch_size": "train_micro_batch_size_per_gpu",
+    "gradient_accumulation_steps": "gradient_accumulation_steps",
+}
+
+
+def trainer_agrees(files: LaunchFiles) -> Iterable[Finding]:
+    """transformers' Trainer stops where its own options and the DeepSpeed configuration say different figures."""
+    for config in files.batches:
+        for plan in files.plans:
+            if not _names(plan, config):
+                continue
+            words = [value_of(word) or "" for word in plan.arguments]
+            for option, key in OF_TRAINER.items():
+                given, held = argument_number(words, option), config.values.get(key)
+                if given is None or not isinstance(held, Sourced) or isinstance(held.value, bool):
+                    continue
+                if isinstance(held.value, int) and held.value != given:
+                    message = f"--{option} {given}, and {key} is {held.value} in {config.file}: transformers stops"
+                    yield fail("batch_sizes_multiply", message, held.where, plan.where, fix=f'"{key}": {given}')
+
+
+# Of Megatron-LM, NeMo and those that take their options over.
+MODEL_SIZES = {
+    "tensor": ("tensor-model-parallel-size", "tensor_model_parallel_size"),
+    "pipeline": ("pipeline-model-parallel-size", "pipeline_model_parallel_size"),
+    "context": ("context-parallel-size", "context_parallel_size"),
+}
+
+
+def model_is_shared_out(plan: Plan) -> Iterable[Finding]:
+    """Megatron's world is tensor x pipeline x context x data parallel, and a batch is shared out over the last."""
+    words = [value_of(word) or "" for word in plan.arguments]
+    sizes = {name: argument_number(words, *options) for name, options in MODEL_SIZES.items()}
+    world = firm(plan.world_size)
+    if plan.launcher.numbers_processes or world is None or (sizes["tensor"] is None and sizes["pipeline"] is None):
+        return
+    each = math.prod(size for size in sizes.values() if size)
+    spelled = " x ".join(f"{size} ({name})" for name, size in sizes.items() if size)
+    where = plan.world_size.where if isinstance(plan.world_size, Sourced) else plan.where
+    if each and world % each:
+        message = f"{world} processes do not divide by {spelled} parallel = {each}: Megatron stops"
+        yield fail("model_parallelism_fits", message, where, plan.where)
+        return
+    whole = argument_number(words, "global-batch-size", "global_batch_size")
+    micro = argument_number(words, "micro-batch-size", "micro_batch_size")
+    is_known = all(isinstance(word, Sourced) for word in plan.arguments)  # else a size may hide behind a variable
+    if each and whole and micro and is_known and whole % (micro * (world // each)):
+        message = f"global batch {whole} does not divide by {micro} (micro batch) x {world // each} (data parallel)"
+        fix = f"--global-batch-size {max(1, whole // (micro * (world // each))) * micro * (world // each)}"
+        yield fail("batch_sizes_multiply", message, plan.where, where, fix=fix)
+
+
 PLAN_RULES = (
     counts_are_positive,
     processes_fit_devices,
     parallelism_fits,
+    model_is_shared_out,
 )
-FILES_RULES = (batches,)
+FILES_RULES = (batches, trainer_agrees)

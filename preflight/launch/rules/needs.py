@@ -200,7 +200,39 @@ def _billions(plan: Plan) -> Sourced[float] | None:
     return max(found, key=lambda size: size.value, default=None)
 
 
+def servers_tell_the_right_address(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """vLLM and Ray find a node's own address by its default route, unless VLLM_HOST_IP or --node-ip-address says it."""
+    for plan in files.plans:
+        told = "VLLM_HOST_IP" in plan.environment or "node_ip_address" in plan.settings
+        if plan.launcher.name not in ("vllm", "ray") or "submit" in plan.settings or told or len(cluster) < 2:
+            continue
+        elsewhere: dict[str, str] = {}
+        without: list[str] = []
+        for node in cluster:
+            try:
+                routes = {gateway.interface for gateway in node.network.gateways}
+                training = node.network.training_interface.name
+            except FactMissing:
+                continue
+            if not routes:
+                without.append(node.name)
+            elif training not in routes:
+                elsewhere[node.name] = f"{', '.join(sorted(routes))} (training: {training})"
+        if elsewhere:
+            ways = next(iter(elsewhere.values()))
+            message = (
+                f"{plan.launcher.name} tells the others the address of the default route: {ways} on {fold(elsewhere)}"
+            )
+            fix = f"export VLLM_HOST_IP={cluster[next(iter(elsewhere))].address_for_peers()}, each node its own"
+            yield warn("servers_tell_the_right_address", message, plan.where, fix=fix, nodes=tuple(elsewhere))
+        if without and plan.launcher.name == "vllm":
+            message = f"vLLM finds a node's address by its default route, and {fold(without)} has none"
+            fix = "export VLLM_HOST_IP=<this node's address>"
+            yield warn("servers_tell_the_right_address", message, plan.where, fix=fix, nodes=tuple(without))
+
+
 RULES = (
+    servers_tell_the_right_address,
     launcher_reaches_every_host,
     first_address_is_the_one_to_reach,
     endpoint_is_recognised,

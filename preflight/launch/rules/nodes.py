@@ -10,7 +10,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
 from preflight.hosts import fold
-from preflight.launch.address import is_loopback, wrong_with
+from preflight.launch.address import is_loopback, logs_in, wrong_with
 from preflight.launch.field import Sourced, firm, value_of, written
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.rules.groups import groups
@@ -45,6 +45,8 @@ def ranks_are_complete(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         plan = group.plans[0]
         rank = group.rank(plan)
         size = firm(plan.world_size) if group.reads_rank else firm(plan.nodes)
+        if plan.launcher.finds_nodes(plan) or logs_in(plan):
+            continue  # one command and one file for all nodes
         if len(group.plans) > 1 or not isinstance(rank, Sourced) or rank.origin == "environment":
             continue
         if (
@@ -74,7 +76,13 @@ def address_is_rank_0s(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         first = cluster.nodes[0]
         right = first.address_for_peers()
         fix = f"{right} (the address of {first.name})"
-        if not owners and _is_ip(address.value):
+        if not owners and _is_ip(address.value) and not _is_of_their_networks(cluster, address.value):
+            message = (
+                f"the master address {address.value} is of none of the {len(cluster)} hosts, nor of their networks"
+            )
+            reason = f"{message}: right only where a service or NAT leads to {first.name}"
+            yield warn("master_address_is_rank_0s", reason, address.where, fix=fix, nodes=(first.name,))
+        elif not owners and _is_ip(address.value):
             message = f"the master address {address.value} belongs to none of the {len(cluster)} hosts"
             yield fail("master_address_is_rank_0s", message, address.where, fix=fix, nodes=(first.name,))
         elif owners and first.name not in owners and value_of(plan.rendezvous) != "c10d":
@@ -106,6 +114,24 @@ def _on_training(address: Sourced[str], node: NodeFacts) -> Iterable[Finding]:
             )
     except FactMissing:
         return
+
+
+def _is_of_their_networks(cluster: Cluster, address: str) -> bool:
+    """Whether an address lies in a network that an interface of a node is in."""
+    wanted = ipaddress.ip_address(address.strip("[]"))
+    for node in cluster:
+        try:
+            held = [entry for interface in node.network.interfaces for entry in interface.addresses]
+        except FactMissing:
+            return True
+        for entry in held:
+            try:
+                network = ipaddress.ip_network(f"{entry.address}/{entry.prefix_length}", strict=False)
+            except ValueError:
+                continue
+            if wanted.version == network.version and wanted in network:
+                return True
+    return False
 
 
 def _is_ip(text: str) -> bool:

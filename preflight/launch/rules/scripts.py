@@ -170,15 +170,9 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
         message = f"the job counts on {count} nodes, and the script asks Slurm for {asks}"
         yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"#SBATCH --nodes={count}")
     tasks = plan.slurm.number("ntasks_per_node")
-    if (
-        plan.launcher is SRUN
-        and named is not None
-        and devices is not None
-        and (firm(tasks) if tasks is not None else 1) != devices
-    ):
-        message = (
-            f"{devices} devices on each node, and Slurm starts {firm(tasks) if tasks is not None else 1} tasks there"
-        )
+    started = _tasks_there(plan, named or have)
+    if plan.launcher is SRUN and named is not None and devices is not None and started not in (None, devices):
+        message = f"{devices} devices on each node, and Slurm starts {started} tasks there"
         yield fail(
             "slurm_tasks_fit_the_job",
             message,
@@ -200,6 +194,44 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
         )
 
 
+def _tasks_there(plan: Plan, nodes: int | None) -> int | None:
+    """The tasks on a node by ntasks-per-node, or ntasks shared out over the nodes; Slurm's own default is one."""
+    slurm = plan.slurm
+    each = tasks_of_node(plan)
+    if each is not None:
+        return firm(each)
+    total = slurm.number("ntasks") if slurm is not None else None
+    if total is None:
+        return 1
+    known = firm(total)
+    return known // nodes if known is not None and nodes and known % nodes == 0 else None
+
+
+def slurm_numbers_multiply(plan: Plan) -> Iterable[Finding]:
+    """--ntasks is nodes x ntasks-per-node, and --gpus-per-task x tasks is what --gres gives a node."""
+    slurm = plan.slurm
+    if slurm is None:
+        return
+    nodes, total, each = slurm.number("nodes"), slurm.number("ntasks"), slurm.number("ntasks_per_node")
+    if isinstance(nodes, Sourced) and isinstance(total, Sourced) and isinstance(each, Sourced):
+        have = nodes.value * each.value
+        message = f"--ntasks={total.value}, and {nodes.value} nodes x {each.value} tasks are {have}"
+        if total.value > have:
+            yield fail("slurm_numbers_multiply", f"{message}: Slurm refuses", total.where, each.where, nodes.where,
+                       fix=f"#SBATCH --ntasks={have}")  # fmt: skip
+        elif total.value < have:
+            yield warn("slurm_numbers_multiply", f"{message}: some nodes get fewer tasks", total.where, each.where,
+                       nodes.where, fix=f"#SBATCH --ntasks={have}")  # fmt: skip
+    per_task, gpus, tasks = slurm.number("gpus_per_task"), gpus_of_node(slurm), tasks_of_node(plan)
+    if not isinstance(per_task, Sourced) or not isinstance(gpus, Sourced) or not isinstance(tasks, Sourced):
+        return
+    wanted = per_task.value * tasks.value
+    if wanted > gpus.value:
+        message = f"{tasks.value} tasks x {per_task.value} GPUs a task, and the node is given {gpus.value}"
+        fix = f"#SBATCH --gpus-per-node={wanted}"
+        yield fail("slurm_numbers_multiply", message, per_task.where, gpus.where, tasks.where, fix=fix)
+
+
 def tasks_have_cpus(plan: Plan) -> Iterable[Finding]:
     """The launcher and all its processes share the CPUs of one task."""
     if plan.slurm is None or not plan.launcher.has_agent or "srun" not in plan.wraps:
@@ -212,4 +244,4 @@ def tasks_have_cpus(plan: Plan) -> Iterable[Finding]:
         yield warn("slurm_tasks_have_cpus", message, cpus.where, plan.where, fix=f"#SBATCH --cpus-per-task={8 * each}")
 
 
-PLAN_RULES = (tasks_are_counted_once, tasks_see_their_gpus, slurm_nodes_fit, tasks_have_cpus)
+PLAN_RULES = (tasks_are_counted_once, tasks_see_their_gpus, slurm_nodes_fit, slurm_numbers_multiply, tasks_have_cpus)

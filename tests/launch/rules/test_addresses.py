@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.launch.samples import SBATCH, config, exports, failed, judged, pair, rules, torchrun
 
 C10D = (
@@ -64,3 +66,20 @@ def test_same_network_with_c10d_has_no_endpoint():
     )
     assert failed({"n.sh": line.format("--rdzv_backend c10d --same_network")}) == ["same_network_fits_the_rendezvous"]
     assert rules({"n.sh": line.format("--rdzv_backend c10d")}) == []
+
+
+@pytest.mark.parametrize("name", ["AZ_BATCH_MASTER_NODE", "SM_HOSTS", "SLURM_NODELIST", "SLURM_SUBMIT_HOST"])
+def test_some_variables_of_a_scheduler_are_no_address(name):
+    """They hold a port too, a list, or another machine."""
+    text = "torchrun --nnodes=2 --node_rank=$R --master_addr={} t.py\n"
+    assert failed({"n.sh": text.format(f"${name}")}) == ["master_address_is_an_address"]
+    assert failed({"n.sh": f"export MASTER_ADDR=${{{name}}}\n" + text.format("$MASTER_ADDR")}) == [
+        "master_address_is_an_address"
+    ]
+    assert failed({"n.sh": text.format("${AZ_BATCH_MASTER_NODE%:*}")}) == []
+
+
+def test_an_empty_default_is_for_whoever_starts_the_script():
+    """${MASTER_ADDR:-} is asked for a line later."""
+    text = 'MASTER_ADDR=${MASTER_ADDR:-}\ntorchrun --nnodes=2 --node_rank=$R --master_addr "$MASTER_ADDR" t.py\n'
+    assert rules({"n.sh": text}) == []

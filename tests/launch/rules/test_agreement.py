@@ -44,3 +44,32 @@ def test_unrelated_single_node_files_are_no_set():
     alone = {"num_machines": "1", "main_process_ip": None}
     assert rules({"a_1.yaml": config(0, **alone), "a_2.yaml": config(0, **alone)}) == []
     assert rules(pair(config)) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "named"),
+    [
+        ("--seq 4096 --lr 1", "--seq 2048 --lr 1", "--seq of the program differs: 4096 in n0.sh; 2048 in n1.sh"),
+        ("--seq=4096", "--seq=2048", "--seq of the program differs: 4096 in n0.sh; 2048 in n1.sh"),
+        ("model.seq=1", "model.seq=2", "model.seq of the program differs: 1 in n0.sh; 2 in n1.sh"),
+        ("--bf16", "", "--bf16 of the program differs: given in n0.sh; absent in n1.sh"),
+        ("--node-rank 0", "--node-rank 1", ""),
+        ("--out /data/node0", "--out /data/node1", ""),
+    ],
+)
+def test_arguments_that_differ_are_named_by_their_option(first, second, named):
+    """With both values; what tells a node from the others may differ."""
+    files = pair(torchrun)
+    given = zip(files.values(), (first, second), strict=True)
+    texts = [text.replace("train.py", f"train.py {words}") for text, words in given]
+    found = judged(dict(zip(("n0.sh", "n1.sh"), texts, strict=True)))
+    assert [finding.message for finding in found] == ([named] if named else [])
+
+
+def test_numbers_of_processes_that_differ_are_a_warning():
+    """torchrun allows it where the GPUs of the nodes differ."""
+    files = pair(torchrun)
+    other = {name: text.replace("nproc_per_node=8", f"nproc_per_node={8 - 4 * place}")
+             for place, (name, text) in enumerate(files.items())}  # fmt: skip
+    assert other != files
+    assert rules(other) == ["processes_agree"]

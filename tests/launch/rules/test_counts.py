@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.launch.read import read_files
+from preflight.launch.rules.check import check_files
 from tests.launch.samples import BATCHES, DEEPSPEED, HOSTFILE, config, failed, judged, rules, torchrun
 
 
@@ -76,3 +78,46 @@ def test_batches_multiply():
     odd = '{"train_batch_size": 256, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": "auto"}'
     three = torchrun(nodes=3, program="t.py --deepspeed ds.json").replace("--nproc_per_node=8", "--nproc_per_node=1")
     assert failed({"ds.json": odd, "n.sh": three}) == ["batch_sizes_multiply"]
+
+
+CONFIG = '{"train_batch_size": 256, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}'
+
+
+@pytest.mark.parametrize("option", ["--deepspeed", "--deepspeed_config"])
+def test_the_configuration_that_a_script_names_is_multiplied_with_its_world(option, tmp_path, monkeypatch):
+    """Found beside the script, as the program will find it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ds.json").write_text(CONFIG)
+    for count, found in ((8, []), (4, ["launch.batch_sizes_multiply"])):
+        text = (
+            f"torchrun --nnodes=2 --node_rank=0 --master_addr=10.0.0.1 --nproc_per_node={count} t.py {option} ds.json"
+        )
+        (tmp_path / "n.sh").write_text(text + "\n")
+        told = check_files(read_files(["n.sh"]))
+        assert [finding.check for finding in told] == found
+
+
+def test_the_trainer_says_the_same_as_the_configuration():
+    """transformers refuses two figures for one thing."""
+    text = "torchrun --nproc_per_node=8 t.py --deepspeed ds.json --per_device_train_batch_size {}\n"
+    config = '{"train_micro_batch_size_per_gpu": 4}'
+    assert rules({"n.sh": text.format(4), "ds.json": config}) == []
+    assert rules({"n.sh": text.format(2), "ds.json": config}) == ["batch_sizes_multiply"]
+    assert rules({"n.sh": text.format(2), "ds.json": config.replace("4", '"auto"')}) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("--tensor-model-parallel-size 4 --pipeline-model-parallel-size 2", []),
+        ("--tensor-model-parallel-size 8 --pipeline-model-parallel-size 4", ["model_parallelism_fits"]),
+        ("--tensor-model-parallel-size 4 --global-batch-size 256 --micro-batch-size 2", []),
+        ("--tensor-model-parallel-size 4 --global-batch-size 10 --micro-batch-size 4", ["batch_sizes_multiply"]),
+        ("--tensor-model-parallel-size 4 --global-batch-size 10 --micro-batch-size 4 $MORE", []),
+        ("model.tensor_model_parallel_size=3", ["model_parallelism_fits"]),
+    ],
+)
+def test_the_parts_of_a_megatron_model_make_up_the_world(words, found):
+    """Tensor x pipeline x context x data parallel; nothing is said where a size hides behind a variable."""
+    text = "torchrun --nnodes=2 --node_rank=0 --master_addr=10.0.0.1 --nproc_per_node=8 pretrain_gpt.py"
+    assert rules({"n.sh": f"{text} {words}\n"}) == found

@@ -7,6 +7,7 @@ import pytest
 
 from preflight.facts.subjects.files import Files, Named
 from preflight.facts.subjects.machine import Machine
+from preflight.facts.subjects.network import Gateway
 from preflight.facts.subjects.trust import Login, Trust
 from preflight.facts.value import Missing
 from tests.launch.nodes import cluster, cluster_of, node
@@ -128,3 +129,17 @@ def test_accelerate_is_told_of_nodes_without_gpus():
     assert "cpu_ranks_form_one_world" not in rules(aware, cluster(gpus=0))
     on_nodes = cluster(gpus=0, conf=(("ACCELERATE_USE_CPU", "true"),))
     assert "cpu_ranks_form_one_world" not in rules(files, on_nodes)
+
+
+def test_a_server_finds_its_address_by_the_default_route():
+    """Over another interface than the training one the others are told the wrong one; a variable says it right."""
+    nodes = cluster(interfaces=("eth0", "eth1"))
+    away = (Gateway("eth1", "10.1.0.254", "inet"),)
+    for held in nodes:
+        held.subjects["network"] = msgspec.structs.replace(held.subjects["network"], gateways=away)
+    text = "vllm serve m -tp 8 --nnodes 2 --node-rank {} --master-addr 10.0.0.1\n"
+    files = {f"n{rank}.sh": text.format(rank) for rank in (0, 1)}
+    found = [held for held in judged(files, nodes) if held.check == "launch.servers_tell_the_right_address"]
+    assert found[0].nodes == ("node1", "node2")
+    own = {name: f"export VLLM_HOST_IP=10.0.0.{place + 1}\n{text}" for place, (name, text) in enumerate(files.items())}
+    assert "servers_tell_the_right_address" not in rules(own, nodes)

@@ -63,3 +63,18 @@ def test_names_that_a_node_calls_itself_by():
     """A hostname or FQDN of the first node is rank 0's."""
     assert rules(pair(torchrun, address="node1.lan"), cluster()) == []
     assert failed(pair(torchrun, address="node2"), cluster()) == ["master_address_is_rank_0s"]
+
+
+def test_one_file_for_all_nodes_has_no_siblings():
+    """accelerate hands the start to pdsh over a hostfile: one YAML with machine_rank 0 is the whole job."""
+    text = config(0).replace("distributed_type: MULTI_GPU", "distributed_type: DEEPSPEED")
+    text += "deepspeed_config:\n  deepspeed_multinode_launcher: pdsh\n  deepspeed_hostfile: hostfile\n"
+    assert "every_node_has_its_file" not in rules({"c.yaml": text}, cluster())
+
+
+def test_an_address_of_a_service_is_no_failure():
+    """Outside of all networks of the nodes it may lead there by NAT; inside them it is nobody's."""
+    for address, verdict in (("172.30.9.9", "warn"), ("10.0.0.77", "fail")):
+        files = {name: text.replace("10.0.0.1", address) for name, text in pair(torchrun).items()}
+        told = [found for found in judged(files, cluster()) if found.check == "launch.master_address_is_rank_0s"]
+        assert [str(found.verdict) for found in told] == [verdict]

@@ -91,3 +91,31 @@ def test_actor_batches_of_openrlhf():
     (found, *_) = judged({"n.sh": line.format(3)})
     assert found.check == "launch.batch_sizes_multiply"
     assert failed({"n.sh": line.format(4)}) == []
+
+
+TASKS = "#!/bin/bash\n#SBATCH --nodes=2\n{}srun python t.py --num_nodes 2 --devices 4\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ("#SBATCH --ntasks-per-node=4\n", []),
+        ("#SBATCH --ntasks=8\n", []),
+        ("#SBATCH -n 8\n#SBATCH --ntasks-per-node=4\n", []),
+        ("#SBATCH --ntasks=2\n", ["slurm_tasks_fit_the_job"]),
+        ("#SBATCH --ntasks=16\n#SBATCH --ntasks-per-node=4\n", ["slurm_numbers_multiply"]),
+        ("#SBATCH --ntasks=4\n#SBATCH --ntasks-per-node=4\n", ["slurm_numbers_multiply"]),
+        ("#SBATCH --ntasks-per-node=4\n#SBATCH --gres=gpu:4\n#SBATCH --gpus-per-task=2\n", ["slurm_numbers_multiply"]),
+    ],
+)
+def test_the_numbers_of_a_batch_script_multiply(lines, found):
+    """Tasks are nodes x tasks of a node; GPUs of a node are tasks x GPUs of a task."""
+    told = rules({"job.sbatch": TASKS.format(lines)})
+    assert [rule for rule in told if rule != "slurm_tasks_see_their_gpus"] == found
+
+
+def test_srun_counts_its_tasks_itself():
+    """srun -n 8 -N 2 is four tasks on each of two nodes."""
+    text = "#!/bin/bash\nsrun -n {} -N 2 python t.py --num_nodes 2 --devices 4\n"
+    assert rules({"n.sh": text.format(8)}) == []
+    assert rules({"n.sh": text.format(4)}) == ["slurm_tasks_fit_the_job"]
