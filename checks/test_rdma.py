@@ -140,6 +140,21 @@ def test_gid_index_leads_to_one_network(cluster):
         raise BlameMany(blames)
 
 
+@pytest.mark.advisory
+def test_ports_are_in_the_subnet_of_their_rail(cluster):
+    """Where each rail has a subnet, a port is in the same one on every node.
+
+    NCCL joins the first port to the first and the second to the second: cables that cross lead their traffic over other
+    switches, which slows it, or into a network that has no way back.
+    Fix: `ip -br addr` and `lldpctl` (or `iblinkinfo`) on the nodes named; swap the cables or the addresses.
+    """
+    faults.needs_rdma(cluster)
+    cluster.needs_peers()
+    blames = gids.crossed(cluster)
+    if blames:
+        raise BlameMany(blames)
+
+
 def test_roce_ports_have_an_address(cluster):
     """An RoCE port that has an address on one node has one on every node.
 

@@ -163,16 +163,17 @@ def classify(gid: Gid) -> GidClass:
     return GidClass(gid.index, version, scope, address)
 
 
-def gid_of_nccl(port: RdmaPort, *, family: str = "AF_INET", version: int = 2) -> GidClass:
+def gid_of_nccl(port: RdmaPort, *, family: str = "AF_INET", version: int = 2, address_range: str = "") -> GidClass:
     """The row that NCCL 2.21 and later take where NCCL_IB_GID_INDEX is not set (ncclIbGetGidIndex, net_ib.cc).
 
     It begins with row 0 and moves on to a row of the wanted family, and within that to one of the wanted RoCE version.
-    Link-local rows of IPv4 (169.254) count as any other; where no row is of the family it stays at row 0.
+    Link-local rows of IPv4 (169.254) count as any other; where no row is of the family it stays at row 0. Of
+    NCCL_IB_ADDR_RANGE only what has a mask counts, and what is of the family.
     """
     rows = {gid.index: classify(gid) for gid in port.gids}
     taken = rows.get(0, GidClass(0, None, "empty", ""))
     for row in sorted(rows.values(), key=lambda row: row.index):
-        if row.index == 0 or _family(row) != family:
+        if row.index == 0 or _family(row) != family or not _is_within(row, address_range):
             continue
         is_better = row.roce_version == version and (taken.roce_version != version or not _is_valid(taken))
         if _family(taken) != family or (_is_valid(row) and is_better):
@@ -182,6 +183,15 @@ def gid_of_nccl(port: RdmaPort, *, family: str = "AF_INET", version: int = 2) ->
 
 def _family(row: GidClass) -> str:
     return "AF_INET" if "." in row.address else "AF_INET6"
+
+
+def _is_within(row: GidClass, address_range: str) -> bool:
+    try:
+        network = ipaddress.ip_network(address_range, strict=False) if "/" in address_range else None
+        address = ipaddress.ip_address(row.address)
+    except ValueError:
+        return True
+    return network is None or network.version != address.version or address in network
 
 
 def _is_valid(row: GidClass) -> bool:

@@ -237,9 +237,14 @@ class NodeFacts:
                 raise
         if not self.nccl_chooses_gids():
             raise FactMissing("GID index", "this NCCL takes row 0", "absent")
+        return self.own_gid_index(hca)
+
+    def own_gid_index(self, hca: fabric.Hca) -> int:
+        """The row that NCCL 2.21 and later take by themselves on a RoCE port, by the variables that lead them."""
         family = self.value("NCCL_IB_ADDR_FAMILY") or "AF_INET"
-        version = self.value("NCCL_IB_ROCE_VERSION_NUM")
-        return fabric.gid_of_nccl(hca.port, family=family, version=int(version) if version.isdecimal() else 2).index
+        text, wanted = self.value("NCCL_IB_ROCE_VERSION_NUM"), self.value("NCCL_IB_ADDR_RANGE")
+        version = int(text) if text.isdecimal() else 2
+        return fabric.gid_of_nccl(hca.port, family=family, version=version, address_range=wanted).index
 
     def nccl_chooses_gids(self) -> bool:
         """Whether torch's NCCL looks for the right GID by itself, as it does from 2.21 on."""

@@ -58,6 +58,7 @@ class Patterns:
 def parse_patterns(value: str) -> Patterns:
     """A value of NCCL_SOCKET_IFNAME or NCCL_IB_HCA: ``eth``, ``^docker,lo``, ``=eth0``, ``^=eth0``, ``mlx5_0:1``.
 
+    From NCCL 2.30 on a rail and a plane may follow the port, which may be empty: ``mlx5_0:1:2:3``, ``mlx5_0::1``.
     Blanks are kept, as NCCL keeps them: ``eth0, eth1`` names an interface that begins with a blank.
     """
     is_exclusion = value.startswith("^")
@@ -68,7 +69,7 @@ def parse_patterns(value: str) -> Patterns:
     for word in rest.split(","):
         name, colon, digits = word.partition(":")
         if name:
-            entries.append(Pattern(name, _atoi(digits) if colon else None))
+            entries.append(Pattern(name, _atoi(digits) if colon and not digits.startswith(":") else None))
     return Patterns(tuple(entries), is_exclusion, is_exact)
 
 
@@ -79,9 +80,10 @@ def nccl_interfaces(network: Network, value: str = "", *, socket_family: str = "
     """
     families = FAMILIES.get(socket_family, ("inet", "inet6"))
     # getifaddrs lists all IPv4 addresses before the first IPv6 one; within a family by index.
+    held = {one.name: _families(one, families) for one in network.interfaces}
     usable = sorted(
-        (interface for interface in network.interfaces if interface.is_up and _families(interface, families)),
-        key=lambda interface: ("inet" not in _families(interface, families), interface.index),
+        (interface for interface in network.interfaces if interface.is_up and held[interface.name]),
+        key=lambda interface: ("inet" not in held[interface.name], interface.index),
     )
     for text in (value,) if _is_set(value) else NCCL_DEFAULT_ORDER:
         patterns = parse_patterns(text)

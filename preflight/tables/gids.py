@@ -67,8 +67,7 @@ def _finds_it_alone(node: NodeFacts) -> bool:
     try:
         if not node.nccl_chooses_gids():
             return False
-        family = node.value("NCCL_IB_ADDR_FAMILY") or "AF_INET"
-        own = {hca.name: fabric.gid_of_nccl(hca.port, family=family).index for hca in _roce(node)}
+        own = {hca.name: node.own_gid_index(hca) for hca in _roce(node)}
         return all(own.get(name) == index for name, index in right_indices(node).items())
     except FactMissing:
         return False
@@ -114,6 +113,44 @@ def misled(cluster: Cluster) -> list[Blame]:
             vlans.setdefault("none" if isinstance(row.vlan, Missing) else str(row.vlan), []).append(node)
         blames += cluster.differing(vlans, f"VLAN of the chosen GID of {name}", fix=advice(cluster))
     return blames
+
+
+def crossed(cluster: Cluster) -> list[Blame]:
+    """A Blame for nodes with a port in the subnet that belongs to another port of most nodes.
+
+    Only subnets that each node has on one port tell a rail: a fabric of one subnet, or one that routes, has none.
+    """
+    holders: dict[str, dict[str, list[str]]] = {}  # subnet -> port -> nodes
+    for node, of_node in values_by_node(cluster, _networks).items():
+        for name, subnet in of_node.items():
+            holders.setdefault(subnet, {}).setdefault(name, []).append(node)
+    blamed: dict[str, list[str]] = {}
+    rails = 0
+    for subnet, ports in holders.items():
+        nodes = [node for of_port in ports.values() for node in of_port]
+        usual = max(ports, key=lambda name: len(ports[name]))
+        if len(set(nodes)) < len(nodes) or len(ports[usual]) < 2 or 2 * len(ports[usual]) <= len(nodes):
+            continue
+        rails += 1
+        for name, odd in ports.items():
+            if name != usual:
+                message = f"{name} is in {subnet}, which is that of {usual} on {fold(ports[usual])}"
+                blamed.setdefault(message, []).extend(odd)
+    if not rails:
+        raise NotApplicable("no subnet belongs to one port of each node")
+    return [Blame(message, nodes=nodes) for message, nodes in blamed.items()]
+
+
+def _networks(node: NodeFacts) -> dict[str, str]:
+    """Each active port -> its subnet: that of its row's address, on InfiniBand the prefix of its GID."""
+    found = {name: _subnet(node, gid) for name, gid in _chosen(node).items()} if _roce(node) else {}
+    for hca in node.active_hcas():
+        rows = [gid.gid for gid in hca.port.gids if gid.index == 0]
+        if not hca.is_roce and rows:
+            found[hca.name] = f"the InfiniBand subnet {':'.join(rows[0].split(':')[:4])}"
+    if not found:
+        raise FactMissing("subnets of RDMA ports", "none is known", "absent")
+    return found
 
 
 def _chosen(node: NodeFacts) -> dict[str, Gid]:

@@ -58,7 +58,24 @@ LOCAL = (Gid(0, "fe80:0000:0000:0000:a088:c2ff:fead:0001", "IB/RoCE v1", "rdma0"
 SOUND = "rdma.ports_are_sound"
 CHOICE = "rdma.choice_of_ports_is_sound"
 NETWORK = "rdma.gid_index_leads_to_one_network"
+
+
+def cabled(node, ports):
+    """Nodes whose rails have subnets; on this one some ports are in those of other rails."""
+    run = with_netdevs(roce())
+    held = {port: run.subjects[node]["rdma"].devices[other].ports[0].gids for port, other in ports.items()}
+    for port, gids in held.items():
+        run = run.broken_rdma_port(node, port, gids=gids)
+    return run
+
+
 BROKEN = (
+    Broken(
+        "rdma.ports_are_in_the_subnet_of_their_rail",
+        cabled("node3", {2: 5, 5: 2}),
+        ("node3",),
+        "mlx5_2:1 is in 10.1.5.0/24, which is that of mlx5_5:1 on node[1-2,4]",
+    ),
     Broken(NETWORK, tables(odd={"node2"}), ("node2",), "10.1.0.0/24 on node[1,3-4], 10.1.1.0/24 on node2"),
     Broken(
         NETWORK,
@@ -349,3 +366,25 @@ def test_a_counter_that_was_reset_is_no_error():
     run = roce().broken_rdma_port("node2", counters={"link_downed": 9, "symbol_error": 9})
     for name in ("rdma.no_link_went_down_during_the_run", "rdma.no_errors_were_counted_during_the_run"):
         assert {f.verdict for f in judge(name, run)} == {Verdict.PASS}
+
+
+RAILS = "rdma.ports_are_in_the_subnet_of_their_rail"
+
+
+@pytest.mark.parametrize("run", [roce(), infiniband(), tables(odd=())], ids=["no netdev", "infiniband", "one subnet"])
+def test_a_fabric_without_a_subnet_for_each_rail_has_none_to_cross(run):
+    """One subnet for all, or no address known: nothing is said."""
+    assert {finding.verdict for finding in judge(RAILS, run)} <= {Verdict.SKIP, Verdict.PASS}
+
+
+def test_infiniband_subnets_that_cross_are_told():
+    """By the prefix of their GIDs."""
+    run = infiniband()
+    for name in run.names:
+        for device in range(8):
+            rail = 7 - device if name == "node2" and device in (0, 7) else device
+            gid = f"fe80:0000:0000:000{rail}:a088:c203:00ad:{device:04x}"
+            run = run.broken_rdma_port(name, device, gids=(Gid(0, gid, "IB/RoCE v1", Missing("none", "absent")),))
+    (warned,) = [finding for finding in judge(RAILS, run) if finding.verdict is Verdict.WARN]
+    assert warned.nodes == ("node2",)
+    assert "mlx5_0:1 is in the InfiniBand subnet fe80:0000:0000:0007" in warned.message

@@ -136,6 +136,16 @@ def test_nccl_takes_ipv4_interfaces_first_unless_the_family_is_set():
     assert names(selection.nccl_interfaces(nodes, socket_family="inet")) == ["eth1", "eth0"]
 
 
+@pytest.mark.parametrize(
+    ("written", "port"),
+    [("mlx5_0:1", 1), ("mlx5_0", None), ("mlx5_0:1:2:3", 1), ("mlx5_0::1", None), ("mlx5_0:::2", None)],
+)
+def test_rail_and_plane_may_follow_the_port(written, port):
+    """As NCCL 2.30 reads them; an empty port is any."""
+    (entry,) = selection.parse_patterns(written).entries
+    assert (entry.name, entry.port) == ("mlx5_0", port)
+
+
 @given(st.text(alphabet="eth01lo^=,:b ", max_size=12))
 def test_exclusion_is_the_complement_of_inclusion(value):
     """For any list without its own sign, `^LIST` chooses exactly what `LIST` leaves."""

@@ -82,6 +82,22 @@ def test_nccl_takes_a_row_by_its_own_rules(rows, family, index):
     assert fabric.gid_of_nccl(msgspec.structs.replace(port, gids=table), family=family).index == index
 
 
+OTHER = "0000:0000:0000:0000:0000:ffff:0a02:0001"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "index"),
+    [("10.2.0.0/16", 2), ("10.1.0.0/16", 1), ("", 1), ("10.2.0.0", 1), ("fd00::/8", 1), ("nonsense/8", 1)],
+)
+def test_an_address_range_leaves_the_rows_within_it(wanted, index):
+    """Where it has a mask and is of the family."""
+    port = roce().cluster["node1"].rdma.devices[0].ports[0]
+    rows = ((LOCAL, V2), (FOUR, V2), (OTHER, V2))
+    table = tuple(Gid(place, gid, kind, "rdma0") for place, (gid, kind) in enumerate(rows))
+    changed = msgspec.structs.replace(port, gids=table)
+    assert fabric.gid_of_nccl(changed, address_range=wanted).index == index
+
+
 def test_nobody_is_told_to_unset_what_nccl_would_get_wrong():
     """On a fabric without IPv4 NCCL stays at the link-local row."""
     table = tuple(Gid(place, gid, kind, "rdma0") for place, (gid, kind) in enumerate([(LOCAL, V1), (SIX, V2)]))

@@ -59,7 +59,8 @@ def test_a_row_takes_what_the_guide_of_its_library_shows(name, taken, refused):
 def test_only_what_tells_a_node_from_the_others_may_differ():
     """What all ranks must agree on is never among it."""
     assert ROWS["NCCL_SOCKET_IFNAME"].may_differ
-    assert ROWS["NCCL_SOCKET_FAMILY"].must_agree
+    for name in ("NCCL_SOCKET_FAMILY", "NCCL_IB_SL", "NCCL_IB_TC", "NCCL_IB_ROCE_VERSION_NUM", "NCCL_IB_ADDR_FAMILY"):
+        assert ROWS[name].must_agree
     assert not ROWS["NCCL_DEBUG"].may_differ
 
 
