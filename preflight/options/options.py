@@ -19,6 +19,7 @@ from preflight.launch.plan import LaunchFiles
 from preflight.options.settings import Settings, load_settings
 from preflight.options.sweep import DTYPES, MODES, SCOPES, Sweep, parse_sweep
 from preflight.options.table import Names, option, options_of
+from preflight.redact import HIDDEN, without_secrets
 from preflight.transport import Reach, forms
 
 PROFILES = {"quick": 45.0, "standard": 300.0, "full": 900.0}
@@ -308,7 +309,8 @@ class Options:
         for text in self.env:
             name, equals, value = text.partition("=")
             if not equals or not NAME.fullmatch(name) or "\0" in value:
-                raise UsageError(f"--env {text!r}: wanted NAME=VALUE")
+                shown = f"{name}={HIDDEN}" if equals else text if NAME.fullmatch(text) else HIDDEN
+                raise UsageError(f"--env {without_secrets(shown)!r}: wanted NAME=VALUE")
             variables[name] = value
         layers = [("launch files", dict(self.launch_variables)), ("--env", variables)]
         return [(name, layer) for name, layer in layers if layer]

@@ -24,7 +24,7 @@ from preflight.ledger.ledger import Ledger
 from preflight.ledger.waivers import remarks
 from preflight.options.launch import started_by
 from preflight.options.options import Options
-from preflight.redact import without_secrets
+from preflight.redact import without_secrets, words_without_secrets
 from preflight.report import FILES, FORMATS
 from preflight.report.compare import Snapshot, changes
 from preflight.report.document import Counts, RunInfo, RunReport
@@ -55,7 +55,7 @@ class Ending:
 def dry_run_text(options: Options, hosts: tuple[Host, ...]) -> str:
     """What would be contacted and started, one line a host."""
     lines = [f"would reach {len(hosts)} node{'s' * (len(hosts) != 1)}, deadline {options.deadline_seconds:g} s:"]
-    lines += [f"  {host.name}: {shlex.join(command(host, options.reach))}" for host in hosts]
+    lines += [f"  {host.name}: {shlex.join(words_without_secrets(command(host, options.reach)))}" for host in hosts]
     if options.launch:
         lines.append(f"reference job: {started_by(options)}")
     lines.append("ports: random ones for the mesh and the jobs, picked by the nodes; MASTER_PORT is bound, never used")
@@ -158,7 +158,12 @@ def _write_facts(folder: Path, documents: Mapping[str, Document]) -> None:
 def _write_logs(folder: Path, logs: Mapping[str, str]) -> None:
     folder.mkdir(exist_ok=True)
     for name, text in logs.items():
-        write_atomically(folder / _file_name(name), printable(text, keep_newlines=True).encode("utf-8", "replace"))
+        write_atomically(folder / _file_name(name), harmless(text).encode("utf-8", "replace"))
+
+
+def harmless(text: str) -> str:
+    """What a node printed, for a file that people open in a terminal and send to others."""
+    return printable(without_secrets(text), keep_newlines=True)
 
 
 def _file_name(name: str) -> str:
@@ -205,7 +210,7 @@ def _report(
             id=options.run_id,
             started=source.started,
             seconds=round(source.seconds, 3),
-            command=tuple(map(without_secrets, options.command)),
+            command=words_without_secrets(options.command),
             version=__version__,
         ),
         verdict=verdict,

@@ -59,6 +59,8 @@ def test_a_profile_has_its_deadline_and_the_users_own_wins(profile, seconds):
         ({"wrap": "docker exec 'trainer"}, "--wrap"),
         ({"ssh_option": '-o "x'}, "--ssh-option"),
         ({"env": ("NOVALUE",)}, "--env 'NOVALUE': wanted NAME=VALUE"),
+        ({"env": ("1X=xyzzysecret",)}, "--env '1X=[hidden]': wanted NAME=VALUE"),
+        ({"env": ("xyzzy secret",)}, "--env '[hidden]': wanted NAME=VALUE"),
         ({"env": ("1A=x",)}, "--env '1A=x'"),
         ({"env": ("A B=x",)}, "--env"),
         ({"env": ("=x",)}, "--env"),
