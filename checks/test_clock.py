@@ -2,7 +2,7 @@
 
 import pytest
 
-from preflight.errors import Blame
+from preflight.errors import Blame, BlameMany
 
 
 def test_clocks_agree(cluster, settings):
@@ -53,7 +53,7 @@ def test_no_clock_drifted_during_the_run(ending, settings):
 
 @pytest.mark.advisory
 def test_a_time_service_runs_where_the_peers_have_one(cluster):
-    """A node runs chrony, ntpd or another time service where most of its peers do.
+    """A node runs chrony, ntpd or another time service, and its clock follows one, where most of its peers do.
 
     Its clock is right today and minutes off in a month; torchrun's keep-alives then declare it dead.
     Fix: `timedatectl set-ntp true` on the nodes named, or start the service that the others run.
@@ -61,5 +61,12 @@ def test_a_time_service_runs_where_the_peers_have_one(cluster):
     cluster.needs_peers()
     services = cluster.gather(lambda node: node.machine.time_services)
     lacking = [name for name, found in services.items() if not found]
+    blames = []
     if 0 < len(lacking) <= len(services) / 2:
-        raise Blame("no time service runs, as it does on its peers", nodes=lacking)
+        blames.append(Blame("no time service runs, as it does on its peers", nodes=lacking))
+    followed = {name: cluster[name].machine.clock_is_synchronised for name in services}
+    adrift = [name for name, is_followed in followed.items() if is_followed is False]
+    if 0 < len(adrift) < list(followed.values()).count(True):
+        blames.append(Blame("the kernel says that its clock is not synchronised, as its peers' are", nodes=adrift))
+    if blames:
+        raise BlameMany(blames)

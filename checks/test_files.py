@@ -18,6 +18,19 @@ def test_network_file_systems_answer(node):
 
 
 @pytest.mark.advisory
+def test_the_user_has_one_id_on_every_node(cluster):
+    """Where file systems of the network are mounted, the job's user has the same number on every node.
+
+    A file server knows the number and not the name: what one node writes, another may not read or replace.
+    Fix: `id -u` on the nodes named; take users from one directory (LDAP, SSSD), or start containers with `--user`.
+    """
+    cluster.needs_peers()
+    if not any(node.files.mounts for node in cluster):
+        raise NotApplicable("no file system of the network is mounted")
+    cluster.same(lambda node: node.identity.user_id, "id of the job's user")
+
+
+@pytest.mark.advisory
 def test_places_can_be_written_to(node):
     """The home folder and the folder for temporary files are there, can be written to, and what is there may be run.
 

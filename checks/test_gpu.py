@@ -166,6 +166,20 @@ def test_nvlinks_are_up(cluster):
     cluster.same(lambda node: node.gpu.nvlinks(), "active NVLinks of the GPUs")
 
 
+@pytest.mark.advisory
+def test_an_nvlink_domain_can_be_used(cluster):
+    """Nodes whose GPUs are in one NVLink domain (NVL72) are in one clique of it, and have a channel of IMEX.
+
+    NCCL otherwise leaves NVLink between the nodes alone and goes by the network: a tenth of the bandwidth.
+    Fix: `nvidia-imex-ctl -N` on the nodes named; `systemctl enable --now nvidia-imex`, and for containers the device
+    /dev/nvidia-caps-imex-channels/channel0.
+    """
+    faults.needs_gpus(cluster)
+    blames = gpu_faults.unused_domains(cluster)
+    if blames:
+        raise BlameMany(blames)
+
+
 @pytest.mark.needs("root")
 def test_kernel_log_tells_of_no_broken_gpu(cluster):
     """The kernel's log has no Xid or SXid, of the last day, after which a GPU or switch needs a reset or a replacement.

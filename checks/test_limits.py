@@ -3,6 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, NotApplicable
+from preflight.facts.value import present
 
 NCCL_SEGMENT_BYTES = 9_637_888  # "Error while creating shared memory segment /dev/shm/nccl-... (size 9637888)"
 
@@ -20,7 +21,8 @@ def test_memlock_is_enough_for_rdma(node, settings):
         raise NotApplicable(node.without_rdma())
     limit, wanted = node.limits.memlock_soft_bytes, settings.limits.memlock_min_bytes
     assert limit == "unlimited" or limit >= wanted, (
-        f"memlock: {limit} bytes in this {node.identity.context} session; wanted at least {wanted}"
+        f"memlock: {limit} bytes in this {node.identity.context} session, {node.limits.memlock_hard_bytes} at most"
+        f"; wanted at least {wanted}"
     )
 
 
@@ -33,7 +35,8 @@ def test_enough_files_may_be_open(node, settings):
     """
     limit, wanted = node.limits.nofile_soft, settings.limits.nofile_min
     assert limit == "unlimited" or limit >= wanted, (
-        f"open files: {limit} in this {node.identity.context} session; wanted at least {wanted}"
+        f"open files: {limit} in this {node.identity.context} session, {node.limits.nofile_hard} at most"
+        f"; wanted at least {wanted}"
     )
 
 
@@ -48,9 +51,9 @@ def test_shared_memory_is_enough(node, settings):
     wanted = settings.limits.shm_min_bytes_per_gpu * gpus if gpus else settings.limits.shm_min_bytes
     free = node.limits.free_shared_memory_bytes()
     if free < wanted:
-        message = (
-            f"shared memory: {free >> 20} MiB free in /dev/shm; wanted at least {wanted >> 20} MiB for {gpus} GPUs"
-        )
+        held = present(node.limits.shm_total_bytes, "size of /dev/shm")
+        message = f"shared memory: {free >> 20} of {held >> 20} MiB are free in /dev/shm"
+        message += f"; wanted at least {wanted >> 20} MiB for {gpus} GPUs"
         is_sure = node.backend == "nccl" and gpus > 1 and free < NCCL_SEGMENT_BYTES * gpus
         raise Blame(message, nodes=[node.name], is_advisory=not is_sure)
 

@@ -7,8 +7,8 @@ NVML API reference (states, slowdown reasons); field cases by their issue.
 
 from __future__ import annotations
 
-from preflight.errors import FactMissing, NotApplicable
-from preflight.facts.cluster import Row
+from preflight.errors import Blame, FactMissing, NotApplicable
+from preflight.facts.cluster import Cluster, Row
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.gpu import Gpu
 from preflight.facts.subjects.kernel import LogEvent
@@ -147,8 +147,11 @@ def _mig_pending(gpu: Gpu) -> str:
 
 
 def _width(gpu: Gpu) -> str:
-    function = present(gpu.pci, "PCI function")
-    now, most = present(function.width, "link width"), present(function.width_max, "link width of the slot")
+    if isinstance(gpu.pci, Missing):  # a virtual machine may not show the slot: then what the driver says
+        now, most = gpu.status.pcie_width, gpu.status.pcie_width_max
+    else:
+        now, most = gpu.pci.width, gpu.pci.width_max
+    now, most = present(now, "link width"), present(most, "link width of the slot")
     return f"PCIe x{now} in a slot for x{most}" if now < most else ""
 
 
@@ -233,7 +236,20 @@ def of_all(node: NodeFacts, field: str, fact: str, *, unit: str = "") -> str:
     return ", ".join(value if isinstance(value, str) else f"{value:g}{unit}" for value in sorted(set(found)))
 
 
+def _numa_nodes(node: NodeFacts) -> str:
+    functions = [gpu.pci for gpu in node.gpu.readable() if not isinstance(gpu.pci, Missing)]
+    known = [str(one.numa_node) for one in functions if not isinstance(one.numa_node, Missing)]
+    if not known:
+        raise FactMissing("NUMA nodes of the GPUs", "the firmware reports none", "absent")
+    return ", ".join(known)
+
+
 SAME = (
+    Row(
+        "NUMA nodes of the GPUs",
+        _numa_nodes,
+        "set the same NUMA nodes per socket (NPS, SNC) in the BIOS of the nodes named; compare `nvidia-smi topo -m`",
+    ),
     Row(
         "power limit",
         lambda node: of_all(node, "power_limit_watts", "power limit", unit=" W"),
@@ -310,6 +326,32 @@ def _busy(node: NodeFacts) -> str:
     words = [f"other programs use GPU {', '.join(busy)}"] if busy else []
     words += [f"memory of GPU {', '.join(held)} is held by programs that cannot be seen from here"] if held else []
     return "; ".join(words)
+
+
+def unused_domains(cluster: Cluster) -> list[Blame]:
+    """A Blame for nodes that share an NVLink domain with others, and cannot use it; NotApplicable without a domain."""
+    cluster.needs_peers()
+    cliques: dict[str, dict[str, list[str]]] = {}
+    for name, gpus in cluster.gather(lambda node: node.gpu.readable()).items():
+        for gpu in gpus[:1]:
+            if gpu.status.domain():
+                clique = present(gpu.status.fabric_clique, "clique of the NVLink fabric")
+                cliques.setdefault(gpu.status.domain(), {}).setdefault(clique, []).append(name)
+    joined = {domain: found for domain, found in cliques.items() if sum(map(len, found.values())) > 1}
+    if not joined:
+        raise NotApplicable("no NVLink domain spans several of the nodes")
+    blames = []
+    for domain, found in joined.items():
+        blames += cluster.differing(found, f"clique of the NVLink domain {domain}")
+        without = [name for names in found.values() for name in names if not _has_imex(cluster[name])]
+        if without:
+            blames.append(Blame(f"no channel of IMEX, in the NVLink domain {domain}", nodes=without))
+    return blames
+
+
+def _has_imex(node: NodeFacts) -> bool:
+    channels = node.gpu.imex_channels
+    return not isinstance(channels, Missing) and channels > 0
 
 
 # Rows about a node as a whole; an empty fix is the check's own.

@@ -189,6 +189,16 @@ SAME = (
         "give the job the same memory on every node (`--mem`, the pod's memory limit)",
     ),
     Row(
+        "IOMMU",
+        lambda node: "on" if present(node.kernel.has_iommu, "IOMMU") else "off",
+        "switch it on or off in the BIOS of the nodes named as on the others; `iommu=pt` where it is on",
+    ),
+    Row(
+        "swap",
+        lambda node: "on" if present(node.kernel.swap_total_bytes, "swap") else "off",
+        "`swapoff -a` on the nodes named, or swap on all: a node that swaps is slow where the others end",
+    ),
+    Row(
         "boot options for devices",
         lambda node: " ".join(sorted(present(node.kernel.boot_options, "boot options"))) or "none",
         "start the kernel of the nodes named with the others' options (`cat /proc/cmdline`), and reboot",

@@ -60,7 +60,20 @@ def _limited(hca: Hca) -> str:
     )
 
 
+def _unaddressed(hca: Hca) -> str:
+    if hca.port.link_layer != "InfiniBand" or not hca.is_active:
+        raise NotApplicable("no active InfiniBand port")
+    lid = present(hca.port.lid, "LID")
+    return "it is active and has no address (LID 0)" if not lid.lower().removeprefix("0x").strip("0") else ""
+
+
 MANAGED = (
+    Fault(
+        "address",
+        _unaddressed,
+        "`sminfo` and `ibstat` on the nodes named; have the subnet manager sweep again, or restart the port",
+        "InfiniBand Architecture Specification, PortInfo.LID",
+    ),
     Fault(
         "subnet manager",
         _unmanaged,
@@ -178,7 +191,41 @@ def _old_default(node: NodeFacts) -> str:
     return f"NCCL {version} takes GID 0 where NCCL_IB_GID_INDEX is not set: RoCE v1, on {', '.join(roce)}"
 
 
+def _narrow(node: NodeFacts) -> str:
+    """An adapter on fewer lanes, or slower ones, than both it and its slot can do."""
+    used = {hca.device for hca in node.active_hcas()}
+    messages = []
+    for device in node.rdma.devices:
+        if device.name not in used or isinstance(device.pci, Missing):
+            continue
+        pairs = (
+            ("x{:g}", device.pci.width, device.pci.width_max),
+            ("{:g} GT/s", device.pci.speed, device.pci.speed_max),
+        )
+        for words, now, most in pairs:
+            if not isinstance(now, Missing) and not isinstance(most, Missing) and now < most:
+                messages.append(f"{device.name} is on PCIe {words.format(now)}, where {words.format(most)} is possible")
+    return "; ".join(messages)
+
+
+def _iwarp(node: NodeFacts) -> str:
+    names = [device.name for device in node.rdma.devices if device.node_type == "RNIC"]
+    return f"{', '.join(names)} speaks iWARP, which NCCL leaves out" if names else ""
+
+
 NODES = (
+    Fault(
+        "PCIe link of adapters",
+        _narrow,
+        "reseat the adapter or its riser on the nodes named; set the slot's bifurcation and speed in the BIOS",
+        "sysfs current_link_width, current_link_speed of device and slot",
+    ),
+    Fault(
+        "iWARP",
+        _iwarp,
+        "have the driver speak RoCE on the nodes named (`options irdma roce_ena=1`, or devlink's enable_roce)",
+        "NCCL net_ib.cc: only transports of InfiniBand",
+    ),
     Fault(
         "ignored mismatch",
         _ignores_mismatch,

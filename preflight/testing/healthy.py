@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.facts.subjects.gpu import Gpu, Gpus
 from preflight.facts.subjects.rdma import Gid
 from preflight.facts.value import Missing
 from preflight.testing import measured
@@ -41,14 +42,26 @@ def roce(count: int = 4) -> FakeRun:
 
 
 def infiniband(count: int = 4) -> FakeRun:
-    """The same on InfiniBand, benchmarked rail by rail, with a job that lets GPUs start transfers themselves."""
+    """The same on InfiniBand, benchmarked rail by rail, with a job that lets GPUs start transfers themselves.
+
+    NVLink joins the GPUs of all nodes, as in a rack of GB200.
+    """
     run = rail_by_rail(roce(count).with_variables(NVSHMEM_IB_ENABLE_IBGDA="1"))
     for name in run.names:
         for device in range(8):
             gid = Gid(index=0, gid=f"fe80:0000:0000:0000:a088:c203:00ad:{device:04x}", kind="IB/RoCE v1", netdev=ABSENT)
             fields = {"gids": (gid,), "lid": f"0x{device + 1:x}", "sm_lid": "0x1"}
             run = run.broken_rdma_port(name, device, link_layer="InfiniBand", **fields)
+        run = run.broken(name, "gpu", devices=in_one_domain(run.facts(name, "gpu", Gpus)), imex_channels=1)
     return run
+
+
+def in_one_domain(held: Gpus, *, clique: str = "32766") -> tuple[Gpu, ...]:
+    """The same GPUs, joined with those of other nodes by one NVLink fabric."""
+    joined = {"fabric_cluster": "9b2f7f6e-6d22-4c22-9f57-c481f13e7c44", "fabric_clique": clique}
+    return tuple(
+        msgspec.structs.replace(gpu, status=msgspec.structs.replace(gpu.status, **joined)) for gpu in held.readable()
+    )
 
 
 def rail_by_rail(run: FakeRun, *, slowest: float = 3.0) -> FakeRun:

@@ -71,7 +71,6 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
             user_id=1000,
             hostname_address=address,
             hostname_addresses=(address,),
-            fqdn_addresses=(address,),
             context="ssh",
         ),
         "network": made(
@@ -93,7 +92,6 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
             torch_hip=ABSENT,
             cudnn=nccl,
             nccl=nccl,
-            torch_path="/x",
         ),
         "gpu": made(
             Gpus,

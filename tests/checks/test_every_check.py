@@ -14,6 +14,7 @@ from tests.checks.samples import checks, judge_all, with_netdevs
 
 HERE = Path(__file__).parent
 ON_INFINIBAND = {
+    "gpu.an_nvlink_domain_can_be_used",
     "bench.no_group_is_slower_than_the_others",  # which is benched rail by rail
     "rdma.active_mtu_is_enough_for_device_initiated_traffic",
     "rdma.infiniband_ports_have_a_subnet_manager",

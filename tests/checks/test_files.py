@@ -12,6 +12,12 @@ from tests.checks.samples import Broken, files_have, judge
 GONE = "the token did not appear within 10 s: this node sees another folder"
 BROKEN = (
     Broken(
+        "files.the_user_has_one_id_on_every_node",
+        healthy().broken("node2", "identity", user_id=1001),
+        ("node2",),
+        "id of the job's user: 1000 on node[1,3], 1001 on node2",
+    ),
+    Broken(
         "files.places_can_be_written_to",
         files_have(healthy(), "node2", "places", may_run=False),
         ("node2",),

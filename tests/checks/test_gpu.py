@@ -8,13 +8,14 @@ import msgspec
 import pytest
 
 from preflight.errors import FactMissing, NotApplicable
-from preflight.facts.subjects.gpu import GpuStatus, Links, PciFunction
+from preflight.facts.subjects.gpu import Gpus, GpuStatus, Links, PciFunction
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.tables import gpu_faults, kernel_faults
 from preflight.testing import infiniband, roce
 from preflight.testing.hardware import gpus, topology
+from preflight.testing.healthy import in_one_domain
 from tests.checks.samples import Broken, judge
 
 HALVES = "gpu.none_is_broken", "gpu.none_is_held_back"
@@ -145,6 +146,24 @@ BROKEN = (
         with_gpus(*gpus(8, links=Links(12, 0))),
         ("node2",),
         "active NVLinks of the GPUs: 18 on node[1,3-4], 12 on node2",
+    ),
+    Broken(
+        "gpu.an_nvlink_domain_can_be_used",
+        infiniband().broken("node2", "gpu", imex_channels=0),
+        ("node2",),
+        "no channel of IMEX, in the NVLink domain 9b2f7f6e",
+    ),
+    Broken(
+        "gpu.an_nvlink_domain_can_be_used",
+        infiniband().broken("node2", "gpu", devices=in_one_domain(roce().facts("node2", "gpu", Gpus), clique="32765")),
+        ("node2",),
+        "32766 on node[1,3-4], 32765 on node2",
+    ),
+    Broken(
+        "gpu.settings_are_the_same_on_every_node",
+        roce().broken("node2", "gpu", devices=gpus(8, pci=FUNCTION)),
+        ("node2",),
+        "NUMA nodes of the GPUs: 0, 0, 0, 0, 1, 1, 1, 1 on node[1,3-4], 0, 0, 0, 0, 0, 0, 0, 0 on node2",
     ),
     Broken(
         "gpu.kernel_log_tells_of_no_broken_gpu",

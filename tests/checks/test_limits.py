@@ -20,7 +20,7 @@ BROKEN = (
         "limits.memlock_is_enough_for_rdma",
         roce().broken("node2", "limits", memlock_soft_bytes=8 << 20),
         ("node2",),
-        "memlock: 8388608 bytes in this ssh session; wanted at least 1073741824",
+        "memlock: 8388608 bytes in this ssh session, unlimited at most; wanted at least 1073741824",
     ),
     Broken(
         "limits.enough_files_may_be_open", healthy().broken("node2", "limits", nofile_soft=1024), ("node2",), "1024"
@@ -35,7 +35,7 @@ BROKEN = (
         "limits.shared_memory_is_enough",
         roce().broken("node2", "limits", shm_free_bytes=64 << 20),
         ("node2",),
-        "64 MiB free in /dev/shm; wanted at least 8192 MiB for 8 GPUs",
+        "64 of 65536 MiB are free in /dev/shm; wanted at least 8192 MiB for 8 GPUs",
     ),
     Broken(
         "limits.nothing_is_left_behind",

@@ -6,12 +6,13 @@ import msgspec
 import pytest
 
 from preflight.facts.subjects.ending import PortEnd
+from preflight.facts.subjects.gpu import PciFunction
 from preflight.facts.subjects.rdma import Gid
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.tables import rdma_faults
 from preflight.testing import healthy, infiniband, roce
-from tests.checks.samples import Broken, judge, renamed, with_netdevs, without_gid
+from tests.checks.samples import Broken, device, judge, renamed, with_netdevs, without_gid
 
 FABRIC, STORAGE = "10.1.0.{}", "10.1.1.{}"
 
@@ -58,6 +59,7 @@ LOCAL = (Gid(0, "fe80:0000:0000:0000:a088:c2ff:fead:0001", "IB/RoCE v1", "rdma0"
 SOUND = "rdma.ports_are_sound"
 CHOICE = "rdma.choice_of_ports_is_sound"
 NETWORK = "rdma.gid_index_leads_to_one_network"
+SLOT = PciFunction("pci0000:00/0000:00:01.0/0000:07:00.0", 0, 16, 16, 32.0, 32.0, "identity", ())
 
 
 def cabled(node, ports):
@@ -75,6 +77,25 @@ BROKEN = (
         cabled("node3", {2: 5, 5: 2}),
         ("node3",),
         "mlx5_2:1 is in 10.1.5.0/24, which is that of mlx5_5:1 on node[1-2,4]",
+    ),
+    Broken(
+        CHOICE,
+        device(roce(), "node2", 3, pci=SLOT._replace(width=8)),
+        ("node2",),
+        "mlx5_3 is on PCIe x8, where x16 is possible",
+    ),
+    Broken(
+        CHOICE,
+        device(roce(), "node2", 3, pci=SLOT._replace(speed=16.0)),
+        ("node2",),
+        "mlx5_3 is on PCIe 16 GT/s, where 32 GT/s is possible",
+    ),
+    Broken(CHOICE, device(roce(), "node2", 3, node_type="RNIC"), ("node2",), "mlx5_3 speaks iWARP"),
+    Broken(
+        "rdma.infiniband_ports_have_a_subnet_manager",
+        infiniband().broken_rdma_port("node2", link_layer="InfiniBand", lid="0x0"),
+        ("node2",),
+        "mlx5_0:1: it is active and has no address (LID 0)",
     ),
     Broken(NETWORK, tables(odd={"node2"}), ("node2",), "10.1.0.0/24 on node[1,3-4], 10.1.1.0/24 on node2"),
     Broken(
@@ -259,8 +280,8 @@ def test_infiniband_does_not_ask_for_the_gid_index():
     """NCCL reads NCCL_IB_GID_INDEX for Ethernet links only."""
     run = roce()
     for node in run.names:
-        for device in range(8):
-            run = run.broken_rdma_port(node, device, link_layer="InfiniBand", gids=())
+        for number in range(8):
+            run = run.broken_rdma_port(node, number, link_layer="InfiniBand", gids=())
     assert {f.verdict for f in judge("rdma.gid_index_exists_on_every_node", run)} == {Verdict.SKIP}
 
 
@@ -355,8 +376,8 @@ def test_ports_that_are_all_local_are_no_difference():
     """One layer 2 segment without addresses works, and is fragile."""
     run = roce().with_variables(NCCL_IB_GID_INDEX="")
     for name in run.names:
-        for device in range(8):
-            run = run.broken_rdma_port(name, device, gids=LOCAL)
+        for number in range(8):
+            run = run.broken_rdma_port(name, number, gids=LOCAL)
     assert {f.verdict for f in judge("rdma.roce_ports_have_an_address", run)} == {Verdict.SKIP}
     assert {f.verdict for f in judge(SOUND, run)} == {Verdict.WARN}
 
@@ -381,10 +402,10 @@ def test_infiniband_subnets_that_cross_are_told():
     """By the prefix of their GIDs."""
     run = infiniband()
     for name in run.names:
-        for device in range(8):
-            rail = 7 - device if name == "node2" and device in (0, 7) else device
-            gid = f"fe80:0000:0000:000{rail}:a088:c203:00ad:{device:04x}"
-            run = run.broken_rdma_port(name, device, gids=(Gid(0, gid, "IB/RoCE v1", Missing("none", "absent")),))
+        for number in range(8):
+            rail = 7 - number if name == "node2" and number in (0, 7) else number
+            gid = f"fe80:0000:0000:000{rail}:a088:c203:00ad:{number:04x}"
+            run = run.broken_rdma_port(name, number, gids=(Gid(0, gid, "IB/RoCE v1", Missing("none", "absent")),))
     (warned,) = [finding for finding in judge(RAILS, run) if finding.verdict is Verdict.WARN]
     assert warned.nodes == ("node2",)
     assert "mlx5_0:1 is in the InfiniBand subnet fe80:0000:0000:0007" in warned.message

@@ -47,7 +47,6 @@ def identity(hostname_address):
         user_id=0,
         hostname_address=hostname_address,
         hostname_addresses=(),
-        fqdn_addresses=(),
         context="ssh",
     )
 

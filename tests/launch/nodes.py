@@ -41,7 +41,6 @@ def node(
             user_id=0,
             hostname_address=f"10.0.0.{number}",
             hostname_addresses=(f"10.0.0.{number}",),
-            fqdn_addresses=(),
             context="ssh",
         ),
         "network": Network(
@@ -77,7 +76,6 @@ def node(
             torch_hip=Missing("no"),
             cudnn=Missing("no"),
             nccl=Missing("no"),
-            torch_path=Missing("no"),
         ),
         "environment": Environment(variables={name: Variable(value, "/etc/nccl.conf") for name, value in conf}),
     }

@@ -20,7 +20,6 @@ class Identity(Value, frozen=True, kw_only=True):
     user_id: Count
     hostname_address: Text | Missing  # the first of the hostname's that can be bound there, which gloo takes
     hostname_addresses: tuple[Text, ...]  # every address getaddrinfo gives for the hostname
-    fqdn_addresses: tuple[Text, ...]
     context: Text  # where limits and environment were read: ssh, local, container
 
     @property

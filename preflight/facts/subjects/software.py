@@ -23,7 +23,6 @@ class Software(Value, frozen=True, kw_only=True):
     torch_hip: Text | Missing
     cudnn: Text | Missing
     nccl: Text | Missing  # the library torch would load
-    torch_path: Text | Missing
     # Every libnccl.so.2 that a process may meet -> its version, "" where it has none.
     nccl_copies: dict[Text, Text] = msgspec.field(default_factory=dict)
     # Package -> what it wants of others: "torchvision" -> {"torch": "==2.13.0"}.

@@ -45,8 +45,7 @@ def names(hostname: str, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
     """The host's name, its full name and what both resolve to, each asked as the job's libraries ask it."""
 
     def full() -> list[str]:
-        name = full_name(hostname)
-        return [name, *addresses_of(name)]
+        return [full_name(hostname)]
 
     answers = ask_all(
         {
@@ -62,7 +61,6 @@ def names(hostname: str, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
         "fqdn": hostname if isinstance(fqdn, OSError) else fqdn[0],
         "hostname_address": missing(f"{hostname}: {first}") if isinstance(first, OSError) else first[0],
         "hostname_addresses": [] if isinstance(every, OSError) else every,
-        "fqdn_addresses": [] if isinstance(fqdn, OSError) else fqdn[1:],
     }
 
 

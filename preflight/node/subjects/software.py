@@ -100,7 +100,7 @@ def torch_facts(path: Iterable[str], packages: Mapping[str, str], *, library_fol
         reason = missing("not installed", "absent")
         if "torch" in packages:
             reason = missing("its metadata is installed, but no torch folder is on the search path")
-        return dict.fromkeys(("torch", "torch_cuda", "torch_hip", "cudnn", "nccl", "torch_path"), reason)
+        return dict.fromkeys(("torch", "torch_cuda", "torch_hip", "cudnn", "nccl"), reason)
     try:
         with open(f"{folder}/version.py", encoding="utf-8") as file:
             values = constants(file.read(), name=file.name)
@@ -122,7 +122,6 @@ def torch_facts(path: Iterable[str], packages: Mapping[str, str], *, library_fol
         "nccl": library("nccl", packages, cuda=cuda)
         or nccl_file([f"{folder}/lib", *library_folders, *SYSTEM_LIBRARIES])
         or missing("no nvidia-nccl distribution and no libnccl.so.2", "absent"),
-        "torch_path": folder,
     }
 
 

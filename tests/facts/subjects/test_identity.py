@@ -22,7 +22,6 @@ NODE1 = Identity(
     user_id=0,
     hostname_address="10.0.0.1",
     hostname_addresses=("10.0.0.1",),
-    fqdn_addresses=("10.0.0.1",),
     context="ssh",
 )
 
@@ -53,7 +52,7 @@ def test_an_identity_is_read_as_the_node_sent_it():
     assert decoded("identity", wire(nameless)) == nameless
 
 
-@pytest.mark.parametrize("field", ["hostname", "boot_id", "cpu_count", "memory_bytes", "fqdn_addresses"])
+@pytest.mark.parametrize("field", ["hostname", "boot_id", "cpu_count", "memory_bytes", "hostname_addresses"])
 def test_who_a_node_is_has_no_reason_in_its_place(field):
     """A node that cannot say it has no identity; only the address of its name may be missing."""
     with pytest.raises(FactMissing, match=f"malformed: .*{field}"):

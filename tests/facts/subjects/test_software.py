@@ -23,7 +23,6 @@ CPU_BUILD = Software(
     torch_hip=ABSENT,
     cudnn=ABSENT,
     nccl=ABSENT,
-    torch_path="/usr/lib/torch",
 )
 
 
