@@ -24,8 +24,24 @@ SHARES = {"matmul_tflops_per_s": 0.5, "memory_gbytes_per_s": 0.7, "host_gbytes_p
         ("NVIDIA H200", 989, 4800),
         ("NVIDIA H200 NVL", 836, 4800),
         ("NVIDIA H20", 148, 4000),
-        ("NVIDIA B200", 2250, 8000),
+        ("NVIDIA H20-3e", 148, 4800),
+        ("NVIDIA H800", 989, 3350),
+        ("NVIDIA H800 PCIe", 756, 2000),
+        ("NVIDIA A800-SXM4-80GB", 312, 2039),
+        ("NVIDIA A800 80GB PCIe", 312, 1935),
+        ("NVIDIA B200", 2250, 7672),
         ("NVIDIA GB200", 2500, 8000),
+        ("NVIDIA B300 SXM6 AC", 2250, 8000),
+        ("NVIDIA GB300", 2500, 8000),
+        ("NVIDIA GH200 480GB", 989, 4000),
+        ("NVIDIA GH200 144G HBM3e", 989, 4900),
+        ("NVIDIA A10G", 70, 600),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 484, 1597),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 503.8, 1792),
+        ("AMD Instinct MI300X", 1307, 5300),
+        ("AMD Instinct MI325X", 1307, 6000),
+        ("AMD Instinct MI355X", 2516, 8000),
+        ("AMD Instinct MI250X", 191.5, 1638),
         ("NVIDIA L40S", 362, 864),
         ("NVIDIA L40", 181, 864),
         ("NVIDIA L4", 121, 300),
@@ -33,7 +49,7 @@ SHARES = {"matmul_tflops_per_s": 0.5, "memory_gbytes_per_s": 0.7, "host_gbytes_p
         ("NVIDIA A40", 149.7, 696),
         ("Tesla V100-SXM2-32GB", 125, 900),
         ("Tesla V100-PCIE-16GB", 112, 900),
-        ("Tesla T4", 65, 320),
+        ("Tesla T4", 65, 300),
         ("NVIDIA GeForce RTX 4090", 165.2, 1008),
         ("NVIDIA RTX A6000", 154.8, 768),
         ("NVIDIA RTX 6000 Ada Generation", 364, 960),
@@ -47,7 +63,7 @@ def test_a_drivers_name_is_one_model(name, matmul, memory):
 
 @pytest.mark.parametrize(
     "name",
-    ["cpu", "NVIDIA A10G", "NVIDIA RTX A4000", "NVIDIA GH200 480GB", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "A40-8Q"],
+    ["cpu", "NVIDIA A16", "NVIDIA RTX A4000", "NVIDIA GH200", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "A40-8Q"],
 )
 def test_a_name_that_is_not_listed_is_no_model(name):
     """A slice of a GPU, or another one whose name begins alike, is not held against its data sheet."""
@@ -75,6 +91,28 @@ def test_far_more_than_the_data_sheet_is_never_a_pass():
     """The figure, or the model, is wrong."""
     with pytest.raises(NotMeasured, match=r"more than it can \(989\)"):
         devices.below_model([h200(0, "a", matmul_tflops_per_s=1400)], shares=SHARES)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({"model": "NVIDIA L4", "matmul_tflops_per_s": 45.0}, ""),  # 37 %: hot at 72 W
+        ({"model": "NVIDIA L4", "matmul_tflops_per_s": 30.0}, "wanted 30%"),
+        ({"model": "AMD Instinct MI300X", "matmul_tflops_per_s": 600.0}, ""),
+        ({"model": "AMD Instinct MI300X", "matmul_tflops_per_s": 400.0}, "wanted 35%"),
+        ({"model": "NVIDIA B300 SXM6 AC", "to_device_gbytes_per_s": 55.0}, ""),  # in a host of PCIe Gen5
+        ({"model": "NVIDIA B300 SXM6 AC", "to_device_gbytes_per_s": 27.0}, "wanted 30%"),
+        ({"model": "NVIDIA GB200", "to_device_gbytes_per_s": 198.0}, ""),  # over NVLink-C2C
+        ({"model": "NVIDIA GH200 480GB", "to_device_gbytes_per_s": 370.0}, ""),
+    ],
+)
+def test_what_healthy_ones_of_a_model_keep_up_is_wanted(fields, wanted):
+    """A card of 70 W, a library that is not done, a host of an older PCIe: no warning, and less is one."""
+    quiet = dict.fromkeys(
+        ("matmul_tflops_per_s", "memory_gbytes_per_s", "to_device_gbytes_per_s", "from_device_gbytes_per_s")
+    )
+    blames = devices.below_model([h200(0, "a", **{**quiet, **fields})], shares=SHARES)
+    assert [wanted in blame.message for blame in blames] == [True] * bool(wanted)
 
 
 def test_the_gates_are_the_users():
