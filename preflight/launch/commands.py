@@ -74,7 +74,9 @@ def unjudged(command: Command, plan: Plan | None, marks: Marks) -> str:
     """What of a command that starts a job, or may start one, is not known; "" where nothing is missing."""
     words = command.words
     if plan is not None:
-        return _hidden(words, marks) if plan.is_opaque else ""
+        config = plan.setting("config_file")
+        lacking = f"{config} is not given" if isinstance(config, str) else ""
+        return (_hidden(words, marks) or lacking) if plan.is_opaque else ""
     names = [word.plain.rpartition("/")[2] for word in words]
     if names[0] in TALK or names[0].startswith("-") or command.is_opened:
         return ""
@@ -130,6 +132,9 @@ def _launcher_at(names: list[str]) -> tuple[Read, int] | None:
         if module is not None and names[1 + module] in MODULES:
             return MODULES[names[1 + module]], module + 2
         return PROGRAMS[PYTHON,], 1
+    module = _module(names[1:]) if not names[0].startswith("-") else None
+    if module is not None and names[1 + module] in MODULES:  # ./python.sh -m torch.distributed.run
+        return MODULES[names[1 + module]], module + 2
     fitting = (program for program in PROGRAMS if tuple(names[: len(program)]) == program)
     program = max(fitting, key=len, default=())
     return (PROGRAMS[program], len(program)) if program else None

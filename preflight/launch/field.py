@@ -38,7 +38,7 @@ class Unknown:
     """A value that only running the script would tell: a command substitution, an argument, a foreign variable.
 
     ``varies`` says that it is worked out on every node and comes out different there: ``$RANDOM``, ``$(hostname)``;
-    ``in_container`` that this happens inside a container.
+    ``in_container`` that this happens inside a container; ``per_node`` that every node works it out for itself.
     """
 
     expression: str
@@ -46,6 +46,7 @@ class Unknown:
     line: int
     varies: bool = False
     in_container: bool = False
+    per_node: bool = True
 
     @property
     def where(self) -> Where:

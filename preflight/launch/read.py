@@ -169,7 +169,11 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
     """The plans of a script, with the configurations and hostfiles that it names."""
     slurm = read_directives(text, name)
     reading = grammar.read(text)
-    bundle.problems.extend(form.problems(text, name, reading))
+    problems = list(form.problems(text, name, reading))
+    bundle.problems.extend(problems)
+    meant = form.as_meant(text, problems)
+    if meant != text:
+        text, reading = meant, grammar.read(meant)
 
     def load(path: str) -> str | None:
         return _beside(bundle, name, path, look_beside=look_beside)

@@ -11,6 +11,7 @@ A file that cannot be read or parsed is a UsageError; one of a kind that is not 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -38,6 +39,7 @@ from preflight.launch.rules.groups import groups
 from preflight.ledger.findings import SEVERITY, Finding, Verdict, Where
 from preflight.redact import without_secrets
 
+HOLES, HOLE = "launch.placeholders_are_filled_in", re.compile(r"<[\w -]+>")
 PLAN_RULES = (
     *ranks.PLAN_RULES,
     *addresses.PLAN_RULES,
@@ -95,6 +97,12 @@ def _ordered(found: Iterable[Finding], files: LaunchFiles) -> tuple[Finding, ...
         where = tuple(dict.fromkeys((*before.where, *finding.where))) if before else finding.where
         edits = tuple(dict.fromkeys((*before.edits, *finding.edits))) if before else finding.edits
         once[key] = replace(finding, where=where, edits=edits)
+    holes = {where for one in once.values() if one.check == HOLES for where in one.where}
+    once = {
+        key: one
+        for key, one in once.items()
+        if one.check == HOLES or not (holes.intersection(one.where) and HOLE.search(one.message))
+    }
     lines = {name: text.split("\n") for name, text in files.texts.items()} if once else {}
     told = [mend.with_edits(finding, lines) for finding in once.values()]
 

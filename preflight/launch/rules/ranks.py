@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-from preflight.launch.field import Sourced, firm, value_of
+from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.launchers.slurm import SRUN
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.rules.groups import Group
 from preflight.ledger.findings import Finding, Where
 
 RANKS_LIMIT = 100_000
+OF_A_TASK = re.compile(r"\$\{?SLURM_(NODEID|PROCID)\b")
 
 
 def option_of(group: Group) -> str:
@@ -91,6 +93,15 @@ def static_rendezvous_has_ranks(plan: Plan) -> Iterable[Finding]:
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
     if plan.node_rank is not None:
         rank = plan.node_rank
+        if (
+            isinstance(rank, Unknown)
+            and not rank.per_node
+            and "srun" in plan.wraps
+            and OF_A_TASK.search(rank.expression)
+        ):
+            message = f"--node_rank {rank.expression} is worked out in the batch script, where it is 0: every node becomes node 0"
+            fix = f"srun bash -c 'torchrun ... --node_rank {rank.expression} ...', in single quotes"
+            yield fail("static_rendezvous_has_node_ranks", message, rank.where, fix=fix)
         once = (
             isinstance(rank, Sourced) and rank.origin == "written" and plan.wraps & {"srun", "mpirun", "pdsh", "clush"}
         )

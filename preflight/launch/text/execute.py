@@ -133,7 +133,8 @@ def inside(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigne
     file = next((word.plain for word in words if named(word.plain) in script.written), "")
     if file and (words[0].plain == file or RUNS_FILES & set(names)):
         outer = (*script.outer, *(word.plain for word in words if word.plain != file))
-        script.nested_in(script.written[named(file)], outer, script.scope)
+        everywhere = script.scope.per_node or bool(REMOTE & set(names))
+        script.nested_in(script.written[named(file)], outer, replace(script.scope, per_node=everywhere))
         if "sbatch" in names:
             script.batches.append(script.written[named(file)])
         return True

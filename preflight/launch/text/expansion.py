@@ -5,13 +5,14 @@ Nothing is executed: what only a run could tell stays an unknown part of the tex
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from preflight.launch.text.marks import Marks, is_firm, is_known, plain, varies
+from preflight.launch.text.marks import Marks, is_firm, is_known, lined, plain, split_words, varies
 from preflight.launch.text.syntax import (
     WORDS_LIMIT,
     calculated,
@@ -26,6 +27,7 @@ from preflight.launch.text.syntax import (
 
 DEPTH_LIMIT = 60
 TEXT_LIMIT = 1 << 16
+LINES_LIMIT = 1 << 30
 ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
 SEQUENCE = re.compile(r"seq\s+(?:(\d{1,5})\s+)?(\d{1,5})")
 BRACES = re.compile(r"\{(\d{1,5})\.\.(\d{1,5})\}")
@@ -56,9 +58,15 @@ class Scope:
     arguments: tuple[str, ...] | None = None
     per_node: bool = True
     in_container: bool = False
+    # Of a text that was put together from several places: the bytes where they begin, and their lines.
+    places: tuple[tuple[int, int], ...] = ()
 
     def line(self, node: Any) -> int:
         """The line of a node in the user's file."""
+        if self.places:
+            place = bisect.bisect_right(self.places, (int(node.start_byte), LINES_LIMIT))
+            if place:
+                return self.places[place - 1][1]
         return int(node.start_point.row) + self.first_line
 
     def assign(self, name: str, texts: Iterable[str], line: int, *, exported: bool, is_array: bool = False) -> None:
@@ -114,19 +122,28 @@ class Scope:
     def _unknown(self, node: Any) -> str:
         expression = self.marks.spelled(source(node))
         differs = self.per_node and varies(expression)
-        return self.marks.unknown(expression[:400], self.line(node), varies=differs, in_container=self.in_container)
+        return self.marks.unknown(
+            expression[:400], self.line(node), varies=differs, in_container=self.in_container, per_node=self.per_node
+        )
 
     def _string(self, node: Any, depth: int) -> list[str]:
         """A "..." text; what the grammar leaves out between its parts is blanks that count."""
         start, raw = node.start_byte, node.text
         inner = 1 if node.type == "string" else 2
         at, parts = inner, []
+        is_mixed = b"\n" in raw or any(child.type != "string_content" for child in node.named_children)
+
+        def literal(first: int, last: int) -> str:
+            text = raw[first:last].decode("utf-8", "replace")
+            line = self.line(node) + raw.count(b"\n", 0, first)
+            return unquoted(lined(text, line) if is_mixed else text)
+
         for child in node.named_children:
-            parts.append(unquoted(raw[at : child.start_byte - start]))
-            if child.type != "string_content":  # the grammar counts blanks before an expansion as part of it
-                parts.append(child.text[: len(child.text) - len(child.text.lstrip())].decode())
+            # the grammar counts blanks before an expansion as part of it
+            blanks = len(child.text) - len(child.text.lstrip()) if child.type != "string_content" else 0
+            parts.append(literal(at, child.start_byte - start + blanks))
             if child.type == "string_content":
-                parts.append(unquoted(child.text))
+                parts.append(literal(child.start_byte - start, child.end_byte - start))
             elif child.type in ("simple_expansion", "expansion") and source(child) in ("$@", "${@}"):
                 parts.append(" ".join(self.words(child, depth + 1)))
             else:
@@ -135,7 +152,7 @@ class Scope:
                     return found
                 parts.append(" ".join(found))
             at = child.end_byte - start
-        parts.append(unquoted(raw[at : len(raw) - 1]))
+        parts.append(literal(at, len(raw) - 1))
         return ["".join(parts)]
 
     def _concatenation(self, node: Any, depth: int, *, quoted: bool) -> list[str]:
@@ -155,12 +172,7 @@ class Scope:
     def _split(self, texts: list[str], *, quoted: bool) -> list[str]:
         if quoted:
             return texts
-        words: list[str] = []
-        for text in texts:
-            pieces = text.split()
-            mark = text[:1] if plain(text[:1]) == "" else ""
-            words.extend(piece if index == 0 else mark + piece for index, piece in enumerate(pieces))
-        return words
+        return [word for text in texts for word in split_words(text)]
 
     def _value(self, name: str, node: Any, *, is_all: bool = False) -> list[str]:
         """The texts of a variable or argument by name."""

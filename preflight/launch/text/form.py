@@ -22,11 +22,23 @@ def problems(text: str, file: str, reading: Reading) -> Iterable[Finding]:
     """Everything that is wrong with the form of a script."""
     lines = text.split("\n")
     places = Lines(text)
-    yield from _syntax(file, lines, places, reading)
+    if not reading.open_documents:  # else nothing that follows is a command
+        yield from _syntax(file, lines, places, reading)
     yield from _holes(text, file, places, reading)
     yield from _continued(text, file, lines, places, reading)
     yield from _open_documents(text, file, places, reading)
     yield from _batch(file, lines, places, reading)
+
+
+def as_meant(text: str, found: Iterable[Finding]) -> str:
+    """The text with its commands continued as they were meant to be; every line keeps its number."""
+    lines = text.split("\n")
+    for finding in found:
+        for edit in finding.edits if finding.check == "launch.commands_are_continued" else ():
+            kept = edit.lines or ("\\",)  # a line that goes is an empty part of the command
+            for number in range(edit.first, edit.last + 1):
+                lines[number - 1] = kept[min(number - edit.first, len(kept) - 1)]
+    return "\n".join(lines)
 
 
 def _syntax(file: str, lines: list[str], places: Lines, reading: Reading) -> Iterable[Finding]:

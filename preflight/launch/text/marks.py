@@ -54,9 +54,43 @@ def is_firm(text: str) -> bool:
     return is_known(text) and DEFAULT_MARK.search(text) is None
 
 
-def without_lines(text: str) -> str:
-    """The text without marks of lines: fit to be parsed again."""
-    return LINE_MARK.sub("", text)
+def without_lines(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """The text without marks of lines, fit to be parsed again, and the byte and line of each of them."""
+    pieces, places, at, size = [], [], 0, 0
+    for mark in LINE_MARK.finditer(text):
+        piece = text[at : mark.start()]
+        pieces.append(piece)
+        size += len(piece.encode("utf-8", "replace"))
+        places.append((size, ord(mark[0]) - LINE_BASE))
+        at = mark.end()
+    return "".join((*pieces, text[at:])), tuple(places)
+
+
+def line_mark(line: int) -> str:
+    """The mark that what follows was written in that line."""
+    return chr(LINE_BASE + min(line, END - LINE_BASE - 1))
+
+
+def lined(text: str, line: int) -> str:
+    """The source of a text of several lines, the first of them this one, with the mark of its line in each."""
+    pieces = []
+    for place, piece in enumerate(text.split("\n")):
+        words = piece.lstrip()
+        mark = line_mark(line + place) if words not in ("", "\\") else ""
+        pieces.append(f"{piece[: len(piece) - len(words)]}{mark}{words}")
+    return "\n".join(pieces)
+
+
+def split_words(text: str) -> list[str]:
+    """The pieces between blanks, each with the marks of what it came from."""
+    default = DEFAULT_MARK.search(text[:2])
+    line, words = "", []
+    for piece in text.split():
+        marks = LINE_MARK.findall(piece)
+        kept = default[0] if default and default[0] not in piece else ""
+        words.append(f"{'' if marks else line}{kept}{piece}")
+        line = marks[-1] if marks else line
+    return words
 
 
 @dataclass
@@ -66,9 +100,11 @@ class Marks:
     file: str
     unknowns: list[Unknown] = field(default_factory=list)
 
-    def unknown(self, expression: str, line: int, *, varies: bool = False, in_container: bool = False) -> str:
+    def unknown(
+        self, expression: str, line: int, *, varies: bool = False, in_container: bool = False, per_node: bool = True
+    ) -> str:
         """The character that stands for an unknown part."""
-        found = Unknown(expression, self.file, line, varies, in_container)
+        found = Unknown(expression, self.file, line, varies, in_container, per_node)
         if self.unknowns and self.unknowns[-1] == found:
             return chr(UNKNOWN_BASE + len(self.unknowns) - 1)
         if len(self.unknowns) >= DEFAULT_BASE - UNKNOWN_BASE:
@@ -78,7 +114,7 @@ class Marks:
 
     def at_line(self, text: str, line: int) -> str:
         """The text with the mark that it was written in that line."""
-        return chr(LINE_BASE + min(line, END - LINE_BASE - 1)) + text if text else text
+        return line_mark(line) + text if text and LINE_MARK.match(text) is None else text
 
     def default(self, text: str) -> str:
         """The text with the mark that it is only a default."""
@@ -97,7 +133,8 @@ class Marks:
             if lines is None and len(parts) == 1 and parts[0].line:
                 place = parts[0].line  # where the expression stands, not the variable that holds it
             varies, inside = any(part.varies for part in parts), any(part.in_container for part in parts)
-            return Unknown(self.spelled(text), self.file, place, varies, inside)
+            everywhere = all(part.per_node for part in parts)
+            return Unknown(self.spelled(text), self.file, place, varies, inside, everywhere)
         return Sourced(plain(text), self.file, place, "environment" if DEFAULT_MARK.search(text) else "written")
 
     def _unknown_of(self, mark: str) -> Unknown:

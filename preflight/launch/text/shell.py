@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -142,11 +143,12 @@ class Script:
     def nested(self, text: str, line: int, outer: tuple[str, ...], scope: Scope) -> None:
         """Walk a script that stands inside this one."""
         if self.nesting < NESTING_LIMIT:
-            inner = replace(scope, first_line=line)
+            text, places = without_lines(text)
+            inner = replace(scope, first_line=line, places=places)
             if scope is not self.scope:
                 inner.variables = dict(scope.variables)
             child = self.child(inner, outer)
-            root = parse(without_lines(text))
+            root = parse(text)
             child.is_torn = root.has_error
             child.run(root)
 
@@ -202,6 +204,14 @@ class Script:
                 # set in one branch only: whoever starts the script may have set it before
                 marked = tuple(self.scope.marks.default(text) for text in last.texts)
                 joined[name] = replace(last, texts=marked)
+            elif last.is_array and len(set(map(len, texts))) > 1:
+                # elements that a branch adds: those before them are there in any case
+                pairs = itertools.takewhile(
+                    lambda pair: len(set(map(plain, pair))) == 1, zip(*(value.texts for value in values), strict=False)
+                )
+                shared = [pair[0] for pair in pairs]
+                more = self.scope.marks.unknown(f"${{{name}[@]}}", last.line)
+                joined[name] = replace(last, texts=(*shared, more))
             else:
                 either = " or ".join(sorted(self.scope.marks.spelled(" ".join(value.texts)) for value in values))
                 joined[name] = replace(last, texts=(self.scope.marks.unknown(either[:400], last.line),))

@@ -20,9 +20,9 @@ def source(node: Any) -> str:
     return text
 
 
-def unquoted(text: bytes) -> str:
+def unquoted(text: str) -> str:
     """The text between double quotes without its backslashes."""
-    return ESCAPED_IN_QUOTES.sub(lambda found: found[1] or "", text.decode("utf-8", "replace"))
+    return ESCAPED_IN_QUOTES.sub(lambda found: found[1] or "", text)
 
 
 def is_all(node: Any) -> bool:
