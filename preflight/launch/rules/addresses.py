@@ -103,6 +103,12 @@ def address_leads_elsewhere(plan: Plan) -> Iterable[Finding]:
     elif firm(plan.fewest_nodes) == 1:
         message = f"{address.value} as the endpoint: a second node never joins, each trains alone"
         yield warn("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
+    elif plan.written_rank == 0 and address.value != "0.0.0.0" and not plan.is_conditional and not plan.is_whole:
+        others = (firm(plan.nodes) or 2) - 1
+        message = (
+            f"{address.value} as the address of rank 0: right on node 0 alone; the other {others} must name another"
+        )
+        yield warn("master_address_leads_to_rank_0", message, address.where, nodes, fix=fix)
     elif address.origin == "environment":
         message = (
             f"{address.value} unless the environment says otherwise, with {firm(plan.nodes)} nodes: every node"
@@ -167,7 +173,7 @@ def rendezvous_id_is_one(plan: Plan) -> Iterable[Finding]:
     if name.varies:
         message = f"--rdzv_id {name.expression} comes out different on every node: the nodes never meet"
         yield fail("rendezvous_id_is_the_same_everywhere", message, name.where, fix=fix)
-    elif "RANDOM" in name.expression:
+    elif "RANDOM" in name.expression and plan.slurm is None:
         message = (
             f"--rdzv_id {name.expression} holds only because one shell works it out for all nodes; run by hand"
             " on each, they never meet"

@@ -99,8 +99,8 @@ def static_rendezvous_has_ranks(plan: Plan) -> Iterable[Finding]:
             and "srun" in plan.wraps
             and OF_A_TASK.search(rank.expression)
         ):
-            place = "in the batch script, where it is 0: every node becomes node 0"
-            message = f"--node_rank {rank.expression} is worked out {place}"
+            once_only = "in the batch script, where it is 0: every node becomes node 0"
+            message = f"--node_rank {rank.expression} is worked out {once_only}"
             fix = f"srun bash -c 'torchrun ... --node_rank {rank.expression} ...', in single quotes"
             yield fail("static_rendezvous_has_node_ranks", message, rank.where, fix=fix)
         once = (

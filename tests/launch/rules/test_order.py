@@ -36,7 +36,7 @@ def test_two_nodes_on_one_machine_are_right_side_by_side():
     assert rules({"x.sh": right}) == []
     assert failed({"x.sh": right.replace(" &\n", "\n")}) == ["every_node_is_started"]
     assert failed({"x.sh": right.replace("29500", "29501", 1)}) == ["fields_agree"]
-    assert failed({"x.sh": RUN.format(0, "localhost", 29500)}) == ["master_address_leads_to_rank_0"]
+    assert failed({"x.sh": RUN.format(1, "localhost", 29500)}) == ["master_address_leads_to_rank_0"]
 
 
 @pytest.mark.parametrize("address", ["$(hostname -i || echo localhost)", "${MASTER_ADDR:-127.0.0.1}"])
