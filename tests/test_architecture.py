@@ -131,6 +131,7 @@ def called(node: ast.AST) -> str:
 
 
 BANNED_CALLS = {"os.system", "os.popen", "eval", "exec", "tempfile.mktemp", "yaml.load", "yaml.unsafe_load", "input"}
+BANNED_CALLS |= {"yaml.full_load", "os.abort", "os.spawnl", "pty.spawn"}
 BANNED_IMPORTS = {"pickle", "shelve", "dill", "commands", "telnetlib"}
 ALLOWED = {("preflight/node/agent/bootstrap.py", "exec")}  # a loader runs the code it was sent: that is what it is for
 
@@ -145,6 +146,53 @@ def test_nothing_dangerous_is_called(path):
             shell = isinstance(node, ast.Call) and keyword.arg == "shell"
             assert not (shell and ast.unparse(keyword.value) != "False"), f"line {node.lineno}: a shell"
     assert not BANNED_IMPORTS & {module.split(".")[0] for module in imported(path)}
+
+
+# Waiting that ends by other means than a time of its own, and why that is enough.
+BOUNDED_OTHERWISE = {
+    ("preflight/session/connection.py", "self.process.wait"): "the process is killed at the deadline of whoever waits",
+    ("preflight/jobs/run.py", "trouble.wait"): "its task is cancelled when the job has ended",
+    ("preflight/jobs/run.py", "ready.wait"): "its task is cancelled when the job has ended",
+    ("preflight/workloads/collectives.py", "work.wait"): "the process group has a timeout, and the job a time limit",
+    ("preflight/workloads/train.py", "self.remover.communicate"): "the job has a time limit, after which it is killed",
+    ("preflight/launch/launchers/ray.py", "subprocess.run"): "it is a rank: the job has a time limit",
+}
+WAITS = ("wait", "join", "communicate", "result")
+# Loops that look again after a moment, each with an end of its own: there is nothing that would wake them.
+POLLING = {
+    "preflight/node/agent/keeper.py",
+    "preflight/node/agent/lock.py",
+    "preflight/node/calls/files.py",
+    "preflight/node/calls/hanging.py",
+    "preflight/node/calls/ranks.py",
+    "preflight/workloads/collectives.py",
+    "preflight/workloads/train.py",
+    "preflight/launch/launchers/ray.py",
+}
+
+
+@pytest.mark.parametrize("path", [*OURS, *CHECKS], ids=name_of)
+def test_nothing_waits_without_a_bound(path):
+    """A thread, a process and a result are waited for with a time limit, and no sleep stands for a signal."""
+    for node in statements(tree(path)):
+        call = called(node)
+        if not isinstance(node, ast.Call) or (name_of(path), call) in BOUNDED_OTHERWISE:
+            continue
+        is_wait = "." in call and call.rpartition(".")[2] in WAITS and not node.args
+        has_limit = any(keyword.arg in ("timeout", "seconds") for keyword in node.keywords)
+        assert not is_wait or has_limit, f"line {node.lineno}: {call}() without a time limit"
+        assert call != "subprocess.run" or has_limit, f"line {node.lineno}: subprocess.run without a time limit"
+        assert call != "select.select" or len(node.args) == 4, f"line {node.lineno}: select without a time limit"
+        assert call != "time.sleep" or name_of(path) in POLLING, f"line {node.lineno}: a sleep"
+
+
+@pytest.mark.parametrize("path", OURS, ids=name_of)
+def test_checkpoints_are_read_as_data(path):
+    """torch.load runs whatever a file says unless it is told that there are weights in it and nothing else."""
+    for node in statements(tree(path)):
+        if called(node) == "torch.load" and isinstance(node, ast.Call):
+            given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+            assert given.get("weights_only") == "True", f"line {node.lineno}"
 
 
 @pytest.mark.parametrize("path", CHECKS, ids=name_of)

@@ -61,7 +61,7 @@ def test_a_profile_has_its_deadline_and_the_users_own_wins(profile, seconds):
         ({"env": ("NOVALUE",)}, "--env 'NOVALUE': wanted NAME=VALUE"),
         ({"env": ("1X=xyzzysecret",)}, "--env '1X=[hidden]': wanted NAME=VALUE"),
         ({"env": ("xyzzy secret",)}, "--env '[hidden]': wanted NAME=VALUE"),
-        ({"env": ("1A=x",)}, "--env '1A=x'"),
+        ({"env": ("1A=x",)}, "--env '1A=[hidden]'"),
         ({"env": ("A B=x",)}, "--env"),
         ({"env": ("=x",)}, "--env"),
         ({"env": ("A=x\0y",)}, "--env"),

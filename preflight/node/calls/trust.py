@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import selectors
 import shlex
-import signal
 import time
 
 from preflight.node.agent import children
+from preflight.node.agent.programs import AFTER_KILL_S, stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +26,17 @@ SSH = (
     *("-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oControlMaster=no", "-oControlPath=none"),
 )
 MARK = "preflight-python:"
+
+
+def ended(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a program that has closed its output; one that lives on all the same is ended."""
+    import subprocess
+
+    try:
+        return process.wait(AFTER_KILL_S)
+    except subprocess.TimeoutExpired:
+        stop(process)
+        return int(process.returncode)
 
 
 def run(arguments: dict[str, Any], _channel: Channel) -> dict[str, Any]:
@@ -50,10 +61,9 @@ def run(arguments: dict[str, Any], _channel: Channel) -> dict[str, Any]:
                 selector.unregister(key.fd)
                 del running[key.fd]
                 os.close(key.fd)
-                logins[peer] = outcome(peer, process.wait(), bytes(data), time.monotonic() - begun)
+                logins[peer] = outcome(peer, ended(process), bytes(data), time.monotonic() - begun)
     for descriptor, (peer, process, begun, _) in running.items():
-        children.kill_all([process.pid], signal.SIGKILL)
-        process.wait()
+        stop(process)
         os.close(descriptor)
         logins[peer] = login(peer, "no answer in time", time.monotonic() - begun, "")
     for peer in waiting:
