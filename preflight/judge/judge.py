@@ -198,10 +198,14 @@ class Judge:
             except Exception as error:
                 outcome = self._outcome(check, error)
             outcomes.setdefault(outcome, []).append(node.name)
-        if len(absent) == len(nodes):
-            reasons = "; ".join(sorted(set(absent.values())))
-            return [Finding(check.id, Verdict.SKIP, tuple(absent), f"on no node: {reasons}")]
-        return [outcome.finding(check, names) for outcome, names in outcomes.items()]
+        is_somewhere = any(outcome.verdict in (Verdict.PASS, Verdict.WARN, Verdict.FAIL) for outcome in outcomes)
+        if not absent or is_somewhere:
+            return [outcome.finding(check, names) for outcome, names in outcomes.items()]
+        # Where no node has the fact it applies to none, whatever else keeps the others from being judged.
+        reasons = "; ".join(sorted(set(absent.values())))
+        rest = {outcome: [name for name in names if name not in absent] for outcome, names in outcomes.items()}
+        skipped = Finding(check.id, Verdict.SKIP, tuple(absent), f"on no node: {reasons}")
+        return [skipped, *(outcome.finding(check, names) for outcome, names in rest.items() if names)]
 
     def _once(self, check: Check, subject: Any, cluster: Cluster) -> list[Finding]:
         names = tuple(node.name for node in cluster)

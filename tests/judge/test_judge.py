@@ -179,6 +179,21 @@ def test_a_fact_that_no_node_has_is_a_skip():
     ]
 
 
+def test_a_fact_that_no_judged_node_has_is_a_skip():
+    """Where a node is kept from being judged, the others that lack the fact are no errors for it."""
+    reasons = {"node1": BlockedBy("gpu.devices_are_readable"), "node2": NotApplicable("no GPU")}
+
+    def body(node):
+        """T."""
+        raise reasons.get(node.name) or FactMissing("rate", "the driver reports none", "absent")
+
+    assert told(findings(check(body))) == [
+        ("skip", ("node3",), "on no node: rate: the driver reports none"),
+        ("error", ("node1",), "blocked by gpu.devices_are_readable: does not hold"),
+        ("skip", ("node2",), "no GPU"),
+    ]
+
+
 def test_a_broken_advisory_check_is_a_warning():
     """Assertions and Blames alike; what is not measured stays an error."""
     for error in (AssertionError("slow"), Blame("slow", nodes=ALL), BlameMany([Blame("slow", nodes=ALL)])):
