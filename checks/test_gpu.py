@@ -42,6 +42,9 @@ def test_every_gpu_on_the_bus_is_listed(node):
     Fix: `lspci -d 10de:`, `nvidia-smi -L` and `dmesg | grep -i -e xid -e nvrm` on the nodes named; load the driver, or
     reboot.
     """
+    hidden = node.gpu.why_bus_says_nothing()
+    if hidden:
+        raise NotApplicable(hidden)
     message = node.gpu.are_all_listed()
     if message:
         raise Blame(message, nodes=[node.name], is_advisory=node.backend != "nccl")

@@ -223,6 +223,10 @@ class Gpus(Value, frozen=True, kw_only=True):
             raise FactMissing("GPUs", self.devices.missing)
         return self.devices.missing
 
+    def why_bus_says_nothing(self) -> str:
+        """Why the PCI bus does not tell how many GPUs the session should have, "" where it does or is not known."""
+        return self.on_bus.missing if isinstance(self.on_bus, Missing) and self.on_bus.kind == "absent" else ""
+
     def are_all_listed(self) -> str:
         """Which GPUs of the node its driver does not list, "" where it lists all; FactMissing where that is not known.
 
