@@ -34,7 +34,9 @@ def test_nccl_ib_hca_takes_no_more_than_it_names(node):
     `mlx5_1` takes mlx5_10 and mlx5_11 too: traffic goes over storage NICs or a rail of another node.
     Fix: write `NCCL_IB_HCA==mlx5_1`: the second `=` asks for exact names.
     """
-    value = node.variable("NCCL_IB_HCA")
+    value = node.value("NCCL_IB_HCA")
+    if not value:
+        raise NotApplicable("NCCL_IB_HCA is not set")
     trapped = fabric.taken_by_prefix(node.rdma, value)
     message = "; ".join(f"{entry} takes {', '.join(others)} too" for entry, others in trapped.items())
     assert not trapped, f"NCCL_IB_HCA={value}: {message}"
@@ -92,6 +94,8 @@ def test_gid_index_exists_on_every_node(node, cluster):
     Fix: `show_gids` (or /sys/class/infiniband/*/ports/1/gids) on the nodes named; give the interface its address, or
     choose an index that all nodes have. NCCL 2.21 and later choose by themselves when the variable is not set.
     """
+    if not node.has_variable("NCCL_IB_GID_INDEX"):
+        raise NotApplicable("NCCL_IB_GID_INDEX is not set")
     lacking = [name for name, gid in node.chosen_gids().items() if gid is None]
     if lacking:
         message = f"GID index {node.gid_index()} (NCCL_IB_GID_INDEX) is not in the table of {', '.join(lacking)}"
@@ -105,6 +109,8 @@ def test_gid_index_is_routable_roce_v2(node, cluster):
     with "ibv_modify_qp failed: Connection timed out".
     Fix: `show_gids` on the nodes named; set NCCL_IB_GID_INDEX to the row that says v2 and has an IPv4 address.
     """
+    if not node.has_variable("NCCL_IB_GID_INDEX"):
+        raise NotApplicable("NCCL_IB_GID_INDEX is not set")
     chosen = node.chosen_gids()
     if None in chosen.values():
         raise BlockedBy(GID_EXISTS)
@@ -239,7 +245,7 @@ def test_ports_are_sound(cluster):
     Fix: `ibstat` and `show_gids` on the nodes named.
     """
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_faults.FRAGILE, faults.active_ports, kin=faults.link)
+    faults.judge(cluster, rdma_faults.FRAGILE, rdma_faults.used_ports, kin=faults.link)
 
 
 @pytest.mark.advisory

@@ -168,7 +168,7 @@ def ports(node: NodeFacts) -> Iterable[tuple[str, Hca]]:
     return [(hca.name, hca) for hca in node.hcas()] if node.rdma.devices else []
 
 
-def active_ports(node: NodeFacts) -> Iterable[tuple[str, Hca]]:
+def active_ports(node: NodeFacts) -> list[tuple[str, Hca]]:
     """Those of them that are up."""
     return [(name, hca) for name, hca in ports(node) if hca.is_active]
 

@@ -15,7 +15,7 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.ending import PortEnd
 from preflight.facts.value import Missing, present
 from preflight.tables import gids
-from preflight.tables.faults import Fault
+from preflight.tables.faults import Fault, active_ports
 
 # What counts errors of link or transport; flow counters and those of mere congestion are left out.
 ERROR_COUNTERS = (
@@ -162,6 +162,15 @@ def _fast_and_near(node: NodeFacts) -> list[Hca]:
         return found
     near = {name for names in topology.nearest_adapters().values() for name in names}
     return [hca for hca in found if hca.device in near] or found
+
+
+def used_ports(node: NodeFacts) -> Iterable[tuple[str, Hca]]:
+    """The active ports without the Ethernet ones that NCCL has no reason to take, as those of a cloud's own network."""
+    active = active_ports(node)
+    if node.has_variable("NCCL_IB_HCA") and not node.value("NCCL_IB_HCA").startswith("^"):
+        return active
+    taken = {hca.name for hca in _fast_and_near(node)} if active else set()
+    return [(name, hca) for name, hca in active if not hca.is_roce or name in taken]
 
 
 def _slow_of_a_kind(node: NodeFacts) -> str:

@@ -276,6 +276,23 @@ def test_a_missing_gid_is_told_once(name):
     assert findings["node1", "node2", "node4"].verdict is Verdict.PASS
 
 
+@pytest.mark.parametrize(
+    ("name", "variables"),
+    [
+        ("rdma.nccl_ib_hca_takes_no_more_than_it_names", {"NCCL_IB_HCA": "mlx5_0"}),
+        ("rdma.gid_index_exists_on_every_node", {"NCCL_IB_GID_INDEX": "3"}),
+        ("rdma.gid_index_is_routable_roce_v2", {"NCCL_IB_GID_INDEX": "3"}),
+    ],
+)
+def test_a_variable_of_one_node_is_not_missed_on_the_others(name, variables):
+    """Where it is not set there is nothing to judge, and nothing that was not measured."""
+    run = roce(3)
+    held = {node: dict(run.subjects[node]["environment"].variables) for node in run.names}
+    run = run.broken(run.names, "environment", variables={k: v for k, v in held["node1"].items() if k not in variables})
+    told = judge(name, run.with_variables("node3", **variables))
+    assert {finding.verdict for finding in told if "node3" not in finding.nodes} == {Verdict.SKIP}
+
+
 def test_infiniband_does_not_ask_for_the_gid_index():
     """NCCL reads NCCL_IB_GID_INDEX for Ethernet links only."""
     run = roce()

@@ -270,7 +270,7 @@ FAULTS = (
         "adapters near the GPUs",
         of(lambda p: p.topology == "rails" and len(p.hcas) > 3),
     ),
-    Fault("GPU missing", lost_amd, "gpu.count_is_the_same_on_every_node", "7 on node3", is_amd),
+    Fault("GPU missing", lost_amd, LISTED, "the driver lists 7", is_amd),
     Fault(
         "amd-smi broken",
         file(AMD, "ERROR: amdgpu not found in modules\n"),
