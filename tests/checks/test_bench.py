@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from preflight.ledger.findings import Verdict
-from preflight.results import Expected, RankReport, Slow
+from preflight.results import RING, Expected, RankReport, Slow
 from preflight.testing import healthy, roce
 from preflight.testing.healthy import rail_by_rail
 from preflight.testing.measured import h200
@@ -223,6 +223,36 @@ def test_without_a_link_rate_the_peers_judge():
     near = "bench.all_reduce_is_near_the_expected_bandwidth"
     assert {f.verdict for f in judge(near, rate_unknown(busbw(2.6)))} == {Verdict.PASS}
     assert {f.verdict for f in judge(near, rate_unknown(busbw(1.0)))} == {Verdict.WARN}
+
+
+FLOOR = Expected(busbw_gbytes_per_s=2.4, bound_gbytes_per_s=None, derivation=("EFA", "a floor"), is_floor=True)
+
+
+def test_a_floor_is_held_against_it_and_no_more():
+    """Where healthy nodes differ: far below is a fail, a little less than the best nothing."""
+    near = "bench.all_reduce_is_near_the_expected_bandwidth"
+    for rate, verdict in ((3.0, Verdict.PASS), (2.3, Verdict.PASS), (1.0, Verdict.FAIL)):
+        run = busbw(rate).bench_has(expected=FLOOR, expected_of={"all_reduce": FLOOR})
+        assert {f.verdict for f in judge(GATE, run)} == {verdict}
+        assert {f.verdict for f in judge(near, run)} == {Verdict.SKIP}
+    assert "wanted at least 2.16 GB/s, 90% of the floor of 2.4 (EFA; a floor)" in judge(GATE, run)[0].message
+
+
+def test_the_ring_is_judged_beside_the_algorithm_of_nccls_choice():
+    """A tree over two nodes hides that the links give half."""
+    ring = Expected(busbw_gbytes_per_s=3.0, bound_gbytes_per_s=5.6, derivation=("ring",))
+    tree = Expected(busbw_gbytes_per_s=4.0, bound_gbytes_per_s=5.6, derivation=("tree",))
+    run = busbw(4.1)
+    (chosen,) = run.measured_bench.results
+    rates = dict.fromkeys(("busbw_gbytes_per_s", "busbw_low_gbytes_per_s", "busbw_high_gbytes_per_s"), 1.6)
+    held = msgspec.structs.replace(chosen, group=RING, **rates)
+    both = run.bench_has(results=(chosen, held), backend="nccl", expected_of={"all_reduce": tree, RING: ring})
+    (finding,) = judge(GATE, both)
+    assert finding.verdict is Verdict.FAIL
+    assert "all_reduce (NCCL_ALGO=Ring) busbw 1.6 GB/s" in finding.message
+    assert "tree" not in finding.message
+    for name in ("bench.no_group_is_slower_than_the_others", "bench.all_reduce_is_correct"):
+        assert {f.verdict for f in judge(name, both)} <= {Verdict.SKIP, Verdict.PASS}
 
 
 def test_a_slow_gpu_is_the_cause_of_a_slow_whole():

@@ -11,7 +11,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
 from preflight.judge.views.nccl import NcclView
-from preflight.results import Bench, Device, Expected, Result, Slow, same_measurement
+from preflight.results import RING, Bench, Device, Expected, Result, Slow, same_measurement
 from preflight.tables import devices
 
 IMPORT_SECONDS = 10.0  # below it no rank waits long enough to time out, however the ranks differ
@@ -109,15 +109,16 @@ class BenchView:
 
     def slow_groups(self, *, share: float) -> list[Blame]:
         """A Blame for each group of ranks whose collective is slower than `share` of the median of the groups."""
-        groups = {result.group for result in self.result.results}
+        groups = {result.group for result in self.result.results} - {RING}
         if len(groups) < 2:
             raise NotApplicable("all ranks are one group: --scope intra and rails compare several")
         if self.result.scope == "intra" and self.result.backend != "nccl":
             raise NotApplicable("within a node Gloo measures the memory, which all ranks of the node share")
         blames = []
         for op in self.result.operations:
-            largest = max(result.bytes for result in self.result.of(op))
-            equals = [result for result in self.result.of(op) if result.bytes == largest]
+            of_groups = [result for result in self.result.of(op) if result.group != RING]
+            largest = max(result.bytes for result in of_groups)
+            equals = [result for result in of_groups if result.bytes == largest]
             usual = median(result.busbw_gbytes_per_s for result in equals)
             for one in equals:
                 if one.busbw_high_gbytes_per_s < share * usual:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import asdict
+
 import msgspec
 import pytest
 
@@ -155,3 +158,61 @@ def test_a_log_of_version_2_10_and_one_of_2_30_lead_to_the_same_words():
         told.append(([str(blame) for blame in view.slow_ways()], view.ports_left_out()))
     assert told[0] == told[1]
     assert told[0][0] == ["NCCL went over NET/IB by way of the host's memory, though nvidia_peermem is there"]
+
+
+def log_of(version, *, ports=range(8), network="IB", gpudirect=True, nvls=True, within="P2P"):
+    """What one rank of a node writes, as that version of NCCL does."""
+    lines = []
+    listed = "".join(
+        f" [{place}]mlx5_{port}:1{'::2' if version >= (2, 30) else ''}/RoCE" for place, port in enumerate(ports)
+    )
+    end = " ; OOB" if version < (2, 14) else " [RO]; OOB"
+    if network == "IB":
+        lines += [f"NET/IB : Using{listed}{end} eth0:10.0.0.1<0>"]
+        lines += [f"NET/IB : GPU Direct RDMA {'Enabled' if gpudirect else 'Disabled'} for HCA 0 'mlx5_0'"]
+    else:
+        lines += ["NET/IB : No device found.", "NET/Socket : Using [0]eth0:10.0.0.1<0>"]
+    is_named = (2, 23) <= version < (2, 26)
+    lines += [f"Assigned NET plugin {network} to comm" if is_named else f"Using network {network}"]
+    place = "0[7000] -> 8[7000]" if version < (2, 12) else "0[0] -> 8[0]"
+    number = "00" if version < (2, 12) else "00/0"
+    way = f"NET/{network}/0" + "/GDRDMA" * (gpudirect and network == "IB") + "/Shared" * (version >= (2, 27))
+    lines += [f"Channel {number} : {place} [send] via {way}"]
+    inner = {"P2P": "P2P/IPC" if version < (2, 18) else "P2P/CUMEM/read", "SHM": "SHM/direct/direct"}[within]
+    inner = "direct shared memory" if within == "SHM" and version < (2, 12) else inner
+    lines += [f"Channel {number} : 0[0] -> 1[1] via {inner}"]
+    counts = {True: "16 coll channels, 16 nvls channels, ", False: "16 coll channels, "}[version >= (2, 17)]
+    lines += [counts + "16 p2p channels, 2 p2p channels per peer"]
+    if version >= (2, 17):
+        lines += [f"NVLS multicast support is {'' if nvls else 'not '}available on dev 0"]
+    return [f"n:{4}:{9} [0] NCCL INFO {line}" for line in lines]
+
+
+VERSIONS = ((2, 10), (2, 12), (2, 14), (2, 18), (2, 21), (2, 24), (2, 27), (2, 30))
+FAULTS = {
+    "healthy": {},
+    "rail lost": {"ports": (0, 1, 2, 4, 5, 6, 7)},
+    "GPUDirect lost": {"gpudirect": False},
+    "NVLS lost": {"nvls": False},
+    "peer access lost": {"within": "SHM"},
+    "fell back to sockets": {"network": "Socket", "gpudirect": False},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_the_text_of_any_version_is_named_in_twenty_of_twenty(fault):
+    """The node that has it and no other; a healthy cluster is silent."""
+    for seed in range(20):
+        chance = random.Random(f"{fault} {seed}")
+        nodes = chance.randint(3, 6)
+        version = chance.choice([one for one in VERSIONS if fault != "NVLS lost" or one >= (2, 17)])
+        bad = f"node{chance.randint(1, nodes)}" if FAULTS[fault] else ""
+        run = roce(nodes)
+        used = []
+        for rank, name in enumerate(run.names):
+            told = parse_nccl_log(log_of(version, **(FAULTS[fault] if name == bad else {})))
+            fields = {key: value for key, value in asdict(told).items() if key not in ("network", "ports")}
+            used.append(transport(rank, name, told.network, *told.ports, **fields))
+        view = of(run.bench_has(transports=tuple(used)))
+        blames = [blame for question in QUESTIONS for blame in getattr(view, question)()]
+        assert {node for blame in blames for node in blame.nodes} == ({bad} if bad else set()), (seed, version, blames)
