@@ -20,7 +20,7 @@ DESCRIPTION = "Will my multi-node PyTorch job start on these nodes, will it be f
 EXIT_CODES = (
     "Exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 nothing asked; 130/143/129 on INT/TERM/HUP."
 )
-FORMATS = "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad, exclude or nodes"
+FORMATS = "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad, exclude, nodes or fix"
 
 
 class Parser(argparse.ArgumentParser):

@@ -22,6 +22,7 @@ from preflight.errors import (
 )
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
+from preflight.judge.commands import with_commands
 from preflight.judge.coverage import without_part
 from preflight.judge.views.bench import BenchView
 from preflight.judge.views.mesh import MeshView
@@ -99,7 +100,8 @@ class Judge:
         if self.source.cluster.nodes:
             findings += self._reached(check)
         seconds = round(time.monotonic() - begun, 4)
-        return [replace(finding, nodes=self._ordered(finding.nodes), seconds=seconds) for finding in findings]
+        placed = [replace(finding, nodes=self._ordered(finding.nodes), seconds=seconds) for finding in findings]
+        return [with_commands(finding, self.source.cluster) for finding in placed]
 
     def _unreached(self, check: Check) -> list[Finding]:
         failures = self.source.failures

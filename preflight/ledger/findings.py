@@ -48,11 +48,23 @@ class Edit:
 
 
 @dataclass(frozen=True)
+class Command:
+    """What puts one node right, for its shell, every value quoted: `now`, and `lasting` where a reboot would undo that.
+
+    Each is one line; `lasting` may be a comment where a file of the site's own has to be edited.
+    """
+
+    node: str
+    now: str
+    lasting: str = ""
+
+
+@dataclass(frozen=True)
 class Finding:
     """One verdict of one check with one message, for all nodes that share them (in HOSTS order).
 
     ``blocked_by`` is the id of the check that stands behind an error which is only a consequence; "" elsewhere.
-    ``edits`` together put the files right that it speaks of.
+    ``edits`` together put the files right that it speaks of, ``commands`` the nodes.
     """
 
     check: str
@@ -65,6 +77,7 @@ class Finding:
     waived: bool = False
     blocked_by: str = ""
     edits: tuple[Edit, ...] = ()
+    commands: tuple[Command, ...] = ()
 
     @property
     def counted(self) -> Verdict:

@@ -16,6 +16,7 @@
 ``metrics``    report.prom, for Prometheus
 ``nagios``     one line for a monitoring system
 ``csv``        matrix.csv
+``commands``   the lines that put nodes right, and all of them as a script
 ``hostlists``  good and bad nodes for launchers and schedulers
 ``annotations``  findings on the lines of a pull request: GitHub, SARIF
 ``printable``  no control character of a node reaches an output
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from preflight.report.formats.commands import script
 from preflight.report.formats.csv import matrix_csv
 from preflight.report.formats.hostlists import bad_hostfile, good_hostfile, nodes_json, slurm_exclude
 from preflight.report.formats.junit import junit_text
@@ -54,6 +56,7 @@ FORMATS: dict[str, Callable[[Material], str]] = {
     "bad": bad_hostfile,
     "exclude": slurm_exclude,
     "nodes": nodes_json,
+    "fix": lambda material: script(material.report),
 }
 # The formats that every run leaves in its folder. report.json comes first: it is what the others derive from.
 FILES = {

@@ -13,6 +13,7 @@ from preflight.ledger.findings import Verdict
 from preflight.report.causes import Cause, causes, nodes_text, worst_of_nodes
 from preflight.report.changes import change_lines, heading
 from preflight.report.document import RunReport
+from preflight.report.formats import commands
 from preflight.report.formats.text import headline
 from preflight.report.groups import checks_by_verdict, groups
 from preflight.report.material import Material
@@ -110,6 +111,9 @@ def _card(report: RunReport, cause: Cause) -> str:
         text += f"  At {code(f'{where.file}:{where.line}')}\n\n"
     for fix in cause.fixes[:MESSAGES]:
         text += "  Fix:\n\n" + block(fix[:MESSAGE_LIMIT], indent="  ") + "\n"
+    typed = commands.lines(report, [finding for part in cause.parts for finding in part.findings], most=MESSAGES)
+    if typed:
+        text += block("\n".join(line[:MESSAGE_LIMIT] for line in typed), indent="  ") + "\n"
     return text
 
 

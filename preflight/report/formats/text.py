@@ -10,6 +10,7 @@ from preflight.ledger.findings import Verdict
 from preflight.report.causes import Cause, causes, nodes_text
 from preflight.report.changes import change_lines, heading
 from preflight.report.document import INTERRUPTED_CODES, RunReport
+from preflight.report.formats import commands
 from preflight.report.groups import checks_by_verdict, groups, not_asked_text
 from preflight.report.matrix import rows
 from preflight.report.measurements import measurement_lines
@@ -27,6 +28,7 @@ COLOURS = {Verdict.PASS: 32, Verdict.WARN: 33, Verdict.FAIL: 31, Verdict.ERROR: 
 ROOM = {Verdict.FAIL: 5, Verdict.ERROR: 3, Verdict.WARN: 3, Verdict.SKIP: 3}
 SKIPPED_CHECKS = 8  # named of those that were skipped for rare reasons
 MESSAGES_A_CHECK = 2
+COMMANDS = 4  # lines of them, of one card
 MESSAGE_LINES = 4
 MESSAGE_LETTERS = 200  # of the one line of -q
 NODES_WIDTH = 60
@@ -188,6 +190,9 @@ class _Page:
         for fix in cause.fixes[:MESSAGES_A_CHECK]:
             # On one line, however long: it is there to be copied.
             yield f"{'':{INDENT}}Fix: {printable(' '.join(fix.split()))}"
+        findings = [finding for part in cause.parts for finding in part.findings]
+        for line in commands.lines(self.report, findings, most=COMMANDS):
+            yield f"{'':{INDENT}}  {line}"
 
     def _nodes(self, names: Iterable[str]) -> str:
         return nodes_text(self.report, names, most=NODES_WIDTH)

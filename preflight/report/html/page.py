@@ -18,6 +18,7 @@ from preflight.report.changes import change_text, drift_text, heading
 from preflight.report.columns import DEVICES, RANKS, RESULTS, columns_of, rate_text, size_text
 from preflight.report.document import RunReport
 from preflight.report.facts import compared
+from preflight.report.formats.commands import lines
 from preflight.report.formats.text import headline
 from preflight.report.groups import checks_by_verdict, groups, not_asked_text
 from preflight.report.html import figures
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 SIZE_LIMIT_BYTES = 3_000_000
+COMMANDS = 20  # lines of them on one card
 CELLS_UP_TO = 16  # nodes that get a column of their own; more become a band
 SIGNS = {"p": "✓", "f": "✕", "e": "?", "w": "!", "s": "–", "n": "·"}  # noqa: RUF001 -- a dash for skipped
 
@@ -115,6 +117,9 @@ def _page(material: Material, level: Level) -> str:
             signs=SIGNS,
             verdicts=(Verdict.FAIL, Verdict.ERROR, Verdict.WARN, Verdict.PASS, Verdict.SKIP),
             nodes_text=lambda names, most=80: nodes_text(report, names, most=most),
+            commands=lambda cause: lines(
+                report, [finding for part in cause.parts for finding in part.findings], most=COMMANDS
+            ),
             summary=lambda row: _summary(report, row),
             strip=strip,
             columns=_columns(report),

@@ -108,8 +108,10 @@
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   };
   for (const fix of document.querySelectorAll(".cause .fix")) {
-    const paragraph = fix.querySelector("p");
-    const command = (paragraph.querySelector("code") || paragraph).textContent;
+    // The whole advice where it holds no command, or more than one of which only some are meant to be typed.
+    const paragraph = fix.querySelector("p, pre");
+    const codes = paragraph.querySelectorAll("code");
+    const command = (codes.length === 1 ? codes[0] : paragraph).textContent;
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = "Copy";

@@ -1,0 +1,96 @@
+"""Which lines, pasted into the shell from which the run was started, put its nodes right?"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+
+from preflight.errors import UsageError
+from preflight.hosts import parse_hosts
+from preflight.ledger.findings import Command, Finding, Verdict
+from preflight.report.document import RunReport
+from preflight.report.printable import printable
+from preflight.transport.local import Local
+from preflight.transport.ssh import Ssh
+
+# What a shell reads as it stands, so that ssh's command needs no second pair of quotes.
+PLAIN = re.compile(r"[A-Za-z0-9_./:=@%+,\- ]+")
+BAD = (Verdict.FAIL, Verdict.WARN)
+
+
+def here(report: RunReport, command: Command) -> str:
+    """The line that runs `now` on its node; as a comment where it cannot be pasted safely or we know no way there."""
+    return _line(report, command.node, command.now)
+
+
+def lines(report: RunReport, findings: Iterable[Finding], *, most: int) -> list[str]:
+    """The lines for some findings, each once; of more than `most` the first, and how to see them all."""
+    every = list(dict.fromkeys(here(report, command) for finding in findings for command in finding.commands))
+    if len(every) <= most:
+        return every
+    return [*every[:most], f"# and {len(every) - most} more: preflight report {report.run.id} --format=fix"]
+
+
+def script(report: RunReport) -> str:
+    """All of it as one shell script to be read and run by a person, node by node; preflight runs nothing of it."""
+    return "\n".join(_script(report)) + "\n"
+
+
+def _script(report: RunReport) -> Iterator[str]:
+    yield "#!/bin/sh"
+    yield f"# What puts right what preflight found in its run {_comment(report.run.id)}. Read it before you run it."
+    yield "# Lines are for the machine from which that run was started; what lasts past a reboot is marked so."
+    faults = [finding for finding in report.findings if finding.counted in BAD and not finding.blocked_by]
+    for node in report.nodes:
+        own = [finding for finding in faults if any(command.node == node for command in finding.commands)]
+        if own:
+            yield from ("", f"# ---- {_comment(node)}")
+        for finding in own:
+            yield f"# {_comment(finding.check)}: {_comment(finding.message)}"
+            for command in finding.commands:
+                if command.node == node:
+                    yield _line(report, node, command.now)
+                    if command.lasting:
+                        is_note = command.lasting.startswith("#")
+                        lasting = _comment(command.lasting) if is_note else _line(report, node, command.lasting)
+                        yield lasting if is_note else f"{lasting}  # lasts"
+    others = [finding for finding in faults if not finding.commands]
+    if others:
+        yield from ("", "# ---- What the facts give no command for")
+    for finding in others:
+        yield f"# {_comment(', '.join(finding.nodes))}: {_comment(finding.check)}: {_comment(finding.message)}"
+        if finding.fix:
+            yield f"#   Fix: {_comment(finding.fix)}"
+    again = shlex.join(report.run.command)
+    yield from ("", f"# Then see that it holds: {_comment(again)}")
+
+
+def _line(report: RunReport, node: str, command: str) -> str:
+    if printable(command) != command:
+        return f"# {_comment(node)}: {_comment(command)}"
+    way = _way(report, node)
+    if way is None:
+        return f"# on {_comment(node)}: {command}"
+    if not way:
+        return command
+    return f"{way} {command if PLAIN.fullmatch(command) else shlex.quote(command)}"
+
+
+def _way(report: RunReport, node: str) -> str | None:
+    """The words before a command that run it on a node, "" for this machine; None where there are none."""
+    try:
+        (host,) = parse_hosts(report.nodes[node].host)
+    except (UsageError, ValueError, KeyError):
+        return None
+    if host.transport == Local.name:
+        return ""
+    if host.transport != Ssh.name:
+        return None
+    port = ["-p", str(host.port)] if host.port is not None else []
+    return shlex.join(["ssh", *port, f"{host.user}@{host.address}" if host.user else host.address])
+
+
+def _comment(text: str) -> str:
+    """On one line, harmless."""
+    return printable(" ".join(text.split()))

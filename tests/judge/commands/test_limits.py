@@ -1,0 +1,35 @@
+"""Are limits raised where the next login reads them?"""
+
+from __future__ import annotations
+
+import subprocess
+
+from preflight.testing import healthy, roce
+from tests.judge.commands.typed import as_root, typed
+
+
+def test_a_limit_is_written_where_logins_read_it(tmp_path):
+    """Soft and hard, in a file of its own."""
+    run = as_root(roce()).broken("node2", "limits", memlock_soft_bytes=1 << 16)
+    (command,) = typed(run, "limits.memlock_is_enough_for_rdma").values()
+    file = tmp_path / "limits.conf"
+    path = "/etc/security/limits.d/90-preflight.conf"
+    assert path in command
+    subprocess.run(["sh", "-c", command.replace(path, str(file))], check=True)
+    assert file.read_text() == "* soft memlock unlimited\n* hard memlock unlimited\n"
+
+
+def test_shared_memory_gets_half_of_the_memory_now_and_after_a_boot():
+    """In a container its size is none of the node's."""
+    run = as_root(healthy()).broken("node2", "limits", shm_free_bytes=1 << 20, shm_total_bytes=1 << 26)
+    run = run.broken("node2", "identity", memory_bytes=64 << 30)
+    assert typed(run, "limits.shared_memory_is_enough") == {"node2": "mount -o remount,size=32g /dev/shm"}
+    (lasting,) = typed(run, "limits.shared_memory_is_enough", lasting=True).values()
+    assert lasting.endswith("tee -a /etc/fstab >/dev/null")
+    assert typed(run.broken("node2", "identity", context="container"), "limits.shared_memory_is_enough") == {}
+
+
+def test_what_is_left_behind_is_removed_by_its_name():
+    """Quoted, whatever it is called."""
+    run = as_root(healthy()).broken("node3", "limits", leftovers=("/dev/shm/preflight-a b",))
+    assert typed(run, "limits.nothing_is_left_behind") == {"node3": "rm -r -- '/dev/shm/preflight-a b'"}

@@ -1,0 +1,44 @@
+"""Is the command for an interface the one that an operator would type?"""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from preflight.facts.subjects.network import Gateway
+from preflight.testing import healthy
+from tests.judge.commands.typed import as_root, typed
+
+HOSTILE = "eth0; rm -rf ~ #"
+
+
+def test_the_mtu_of_the_others_is_set():
+    """On the node that differs, with sudo only where the user is not root."""
+    run = as_root(healthy()).broken_interface("node3", mtu=1400)
+    assert typed(run, "network.mtu_is_the_same_on_every_node") == {"node3": "ip link set dev eth0 mtu 9000"}
+    run = run.broken("node3", "identity", user_id=1000)
+    assert typed(run, "network.mtu_is_the_same_on_every_node") == {"node3": "sudo ip link set dev eth0 mtu 9000"}
+
+
+def test_of_two_nodes_nobody_knows_which_is_right():
+    """The check's own words stand alone."""
+    assert typed(as_root(healthy(2)).broken_interface("node2", mtu=1400), "network.mtu_is_the_same_on_every_node") == {}
+
+
+def test_a_hostile_name_stays_one_word():
+    """Whatever a node calls its interface."""
+    run = as_root(healthy(4)).broken_interface("node3", mtu=1400, name=HOSTILE)
+    network = msgspec.structs.replace(run.subjects["node3"]["network"], training=HOSTILE)
+    run = run.broken("node3", "network", interfaces=network.interfaces, training=HOSTILE)
+    run = run.with_variables("node3", NCCL_SOCKET_IFNAME=HOSTILE)
+    found = typed(run, "network.mtu_is_the_same_on_every_node")
+    assert found in ({}, {"node3": f"ip link set dev '{HOSTILE}' mtu 9000"})
+
+
+@pytest.mark.parametrize("lacking", ["node1", "node3"])
+def test_the_gateway_of_the_others_is_added(lacking):
+    """Where a node has no default route."""
+    run = as_root(healthy(4))
+    run = run.broken(run.names, "network", gateways=(Gateway("eth0", "10.0.0.254", "inet"),))
+    run = run.broken(lacking, "network", gateways=())
+    assert typed(run, "network.default_routes_are_alike") == {lacking: "ip route add default via 10.0.0.254"}

@@ -1,0 +1,87 @@
+"""Can what a run prints be pasted, read and run by a person, and nothing more?"""
+
+from __future__ import annotations
+
+import subprocess
+
+import msgspec
+import pytest
+
+from preflight.ledger.findings import Command, Finding, Verdict
+from preflight.report.document import NodeInfo
+from preflight.report.formats.commands import here, lines, script
+from preflight.report.formats.markdown import markdown_text
+from preflight.report.formats.text import TELLING
+from preflight.report.html.page import html_text
+from preflight.report.json import json_text
+from preflight.report.material import Material
+
+NOW = "sudo ip link set dev eth0 mtu 9000"
+MTU = Finding(
+    "network.mtu",
+    Verdict.FAIL,
+    ("node2", "node3"),
+    "mtu: 1400 on node[2-3]",
+    "`ip link set dev <interface> mtu <n>`",
+    commands=(Command("node2", NOW, "# to last: netplan"), Command("node3", NOW, "printf 'a\\n' | tee -a /etc/x")),
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "line"),
+    [
+        ("node3", f"ssh node3 {NOW}"),
+        ("me@node3:2222", f"ssh -p 2222 me@node3 {NOW}"),
+        ("local", NOW),
+        ("what is this", f"# on node3: {NOW}"),
+    ],
+)
+def test_a_line_goes_the_way_that_the_run_went(make_report, host, line):
+    """With the user and the port that HOSTS gave; a comment where no way is known."""
+    report = make_report(MTU)
+    nodes = {**report.nodes, "node3": NodeInfo(host=host, address="10.0.0.3", reached=True)}
+    assert here(msgspec.structs.replace(report, nodes=nodes), MTU.commands[1]) == line
+
+
+def test_what_the_shell_would_read_is_quoted_for_ssh(make_report):
+    """The node's own shell reads it, not this one."""
+    command = Command("node3", "printf 'a\\n' | tee /tmp/x")
+    assert here(make_report(MTU), command) == "ssh node3 'printf '\"'\"'a\\n'\"'\"' | tee /tmp/x'"
+
+
+def test_a_command_with_what_cannot_be_seen_is_no_command(make_report):
+    """A name with an escape sequence cannot be pasted; it is shown."""
+    assert here(make_report(MTU), Command("node3", "ip link '\x1b[2J'")) == "# node3: ip link '\\x1b[2J'"
+
+
+def test_the_summary_the_page_and_the_notes_show_the_lines(make_report):
+    """Below the fix in general words, and each once."""
+    report = make_report(MTU, Finding("a.b", Verdict.PASS, ("node1",), "fine"))
+    text = TELLING["summary"](report, directory="r", width=100)
+    assert f"  ssh node2 {NOW}\n" in text
+    assert f"ssh node3 {NOW}" in markdown_text(Material(report))
+    assert f"ssh node3 {NOW}" in html_text(Material(report))
+    assert '"now": "sudo ip link' in json_text(report)
+
+
+def test_of_many_lines_the_first_are_shown_and_where_all_are(make_report):
+    """A cluster of hundreds stays readable."""
+    many = tuple(Command(f"node{number}", NOW) for number in range(1, 9))
+    found = lines(make_report(size=8), [Finding("a.b", Verdict.FAIL, (), "m", commands=many)], most=4)
+    assert len(found) == 5
+    assert found[-1] == "# and 4 more: preflight report 20300102-030405-abcd --format=fix"
+
+
+def test_the_script_is_read_node_by_node_and_is_a_shell_script(make_report, tmp_path):
+    """What has no command is listed with its fix, and how to see that it holds stands last."""
+    other = Finding("gpu.ecc", Verdict.FAIL, ("node1",), "ECC\nerror; reboot", "`nvidia-smi -r`")
+    blocked = Finding("bench.x", Verdict.ERROR, ("node1",), "not started", blocked_by="network.mtu")
+    text = script(make_report(MTU, other, blocked))
+    assert text.index("# ---- node2") < text.index("# ---- node3") < text.index("# node1: gpu.ecc: ECC error; reboot")
+    assert f"\nssh node2 {NOW}\n# to last: netplan\n" in text
+    assert "| tee -a /etc/x'  # lasts\n" in text
+    assert text.endswith("# Then see that it holds: preflight run --hosts 'node[1-3]'\n")
+    typed = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert all(line.startswith("ssh node") for line in typed)
+    (tmp_path / "fix.sh").write_text(text)
+    subprocess.run(["sh", "-n", tmp_path / "fix.sh"], check=True)
