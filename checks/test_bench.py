@@ -84,6 +84,18 @@ def test_no_gpu_is_slower_than_its_equals(bench, settings):
 
 
 @pytest.mark.advisory
+def test_no_gpu_is_slowed_down_under_load(bench):
+    """No GPU lowers its clock for heat or for its power supply while it multiplies matrices.
+
+    It happens under load only: an idle GPU looks whole. All ranks wait for it, and it comes and goes with the room.
+    Fix: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER` under load on the nodes named; look at fans and cables.
+    """
+    slowed = devices.slowed(bench.gpus())
+    if slowed:
+        raise BlameMany(slowed)
+
+
+@pytest.mark.advisory
 def test_gpus_are_what_their_data_sheet_says(bench, settings):
     """Every GPU reaches the share of its data sheet that GPUs of its kind usually reach.
 

@@ -171,6 +171,15 @@ class Device(Measured, frozen=True, kw_only=True):
     memory_gbytes_per_s: float | None = None  # read and written
     to_device_gbytes_per_s: float | None = None
     from_device_gbytes_per_s: float | None = None
+    products: int = 0  # that were verified
+    wrong_products: int = 0
+    sm_mhz: float | None = None  # this and what follows: the median while it multiplied
+    sm_mhz_max: float | None = None
+    memory_mhz: float | None = None
+    power_watts: float | None = None
+    power_limit_watts: float | None = None
+    temperature_celsius: float | None = None
+    slowed_by: tuple[str, ...] = ()
 
 
 class Bench(Measured, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ from preflight.session import said
 from preflight.session.connection import Call, Session
 
 WORKLOADS = Path(__file__).parents[1] / "workloads"
+COMPANIONS = {"collectives": ("devices",)}  # what a workload imports of its neighbours
 GRACE_SECONDS = 4.0  # what the other ranks get to say their part once one has failed
 LOOK_SECONDS = 0.5
 FILE_BYTES = 64 << 10  # of each file that NCCL and torch wrote for a rank that failed
@@ -135,7 +136,7 @@ async def run_job(
     calls: dict[str, Call] = {}
     commands: dict[str, str] = {}
     waiting: set[str] = set()  # nodes whose processes serve the job, or are started from another node
-    script = (WORKLOADS / f"{job.workload}.py").read_bytes()
+    script = script_of(job.workload)
     try:
         port = await _free_port(sessions[job.nodes[0]], job.master_address)
         for node, processes in start_job(launcher, job, port).items():
@@ -173,6 +174,21 @@ class FreePort(said.Message, frozen=True):
     """A port that a node says is free."""
 
     port: said.Port
+
+
+def script_of(workload: str) -> bytes:
+    """The program of a workload in one piece: what it imports of its neighbours is in it, as modules of their names."""
+    text = (WORKLOADS / f"{workload}.py").read_bytes()
+    names = COMPANIONS.get(workload, ())
+    neighbours = {name: (WORKLOADS / f"{name}.py").read_text(encoding="utf-8") for name in names}
+    if not neighbours:
+        return text
+    return f"""import sys, types
+for name, text in {neighbours!r}.items():
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name + ".py", "exec", dont_inherit=True), module.__dict__)
+exec(compile({text!r}, {workload + ".py"!r}, "exec", dont_inherit=True), globals())
+""".encode()
 
 
 async def _free_port(session: Session, address: str) -> int:

@@ -88,6 +88,7 @@ def settings(
         "wait_seconds": WAIT_SECONDS,
         "rounds": as_settings(groups),
         "holds_to_ring": holds_to_ring,
+        "device_seconds": devices.SECONDS_IN_BENCH if backend == "nccl" else 0.0,
         **(exactly if sweep.iterations else {}),
     }
 
@@ -100,16 +101,14 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     uplinks = uplinks_of(cluster, backend=backend)
     outcomes: dict[str, Outcome] = {}
 
-    async def measure_devices(*, is_full: bool) -> tuple[Device, ...]:
-        plan.say("measuring each device by itself")
-        found, outcomes["devices"] = await devices.run(sessions, job, is_full=is_full)
-        return found
-
     async def search() -> tuple[tuple[Stream, ...], tuple[Slow, ...]]:
         share = plan.thresholds.bench.slow_below
         return await search_streams(sessions, addresses, threshold=share, is_full=plan.is_full_mesh, say=plan.say)
 
-    measured = await measure_devices(is_full=True) if plan.is_burning_in else ()
+    measured: tuple[Device, ...] = ()
+    if plan.is_burning_in:
+        plan.say("measuring each device by itself")
+        measured, outcomes["devices"] = await devices.run(sessions, job)
     expect = partial(expectations, cluster, job, scope=plan.scope)
     is_rate_known = all(uplink.nics for uplink in uplinks.values())
     streams: tuple[Stream, ...] = ()
@@ -148,8 +147,6 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
             say=plan.say,
         )
         outcomes |= {"rails": ended} if ended is not None else {}
-    if backend == "nccl" and (disappoints or plan.is_localizing) and not plan.is_burning_in:
-        measured = await measure_devices(is_full=False)
     first = str(job.settings["operations"][0])
     bench = Bench(
         backend=backend,
@@ -169,7 +166,7 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         scope=plan.scope,
         baseline=plan.baseline,
         transports=transports,
-        devices=measured,
+        devices=measured or devices.told(job, outcome),
         devices_not_measured=outcomes["devices"].failure if "devices" in outcomes else "",
     )
     return bench, outcomes

@@ -1,8 +1,9 @@
-"""How does the device of every rank measure itself: all its figures, or beside a slow result the matrices alone?"""
+"""How does the device of every rank measure itself: in the ranks of the benchmark, or with all its figures alone?"""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from preflight.jobs.outcome import Outcome
 from preflight.jobs.run import run_job
@@ -11,24 +12,37 @@ from preflight.results import Device
 from preflight.session.connection import Session
 
 SECONDS = 120.0  # of the whole job: most of it is the import of torch, which may be slow, and is judged elsewhere
-FIGURES = {True: (("matmul", "memory", "host"), 2.0), False: (("matmul",), 0.5)}  # and how long each is measured
+FIGURES = ("matmul", "memory", "host")
+FIGURE_SECONDS = 2.0  # of each
+SECONDS_IN_BENCH = 0.5  # of the matrices and of the memory, in the ranks of the benchmark, before their collectives
 
 
-def job_of(job: Job, *, is_full: bool) -> Job:
+def job_of(job: Job) -> Job:
     """The job of the devices, on the ranks of the benchmark."""
-    figures, seconds = FIGURES[is_full]
     device = "cuda" if job.settings["backend"] == "nccl" else "cpu"
-    settings = {"device": device, "figures": list(figures), "seconds": seconds}
+    settings = {"device": device, "figures": list(FIGURES), "seconds": FIGURE_SECONDS}
     return dataclasses.replace(job, workload="devices", settings=settings, seconds=min(job.seconds, SECONDS))
 
 
-async def run(sessions: dict[str, Session], job: Job, *, is_full: bool) -> tuple[tuple[Device, ...], Outcome]:
+async def run(sessions: dict[str, Session], job: Job) -> tuple[tuple[Device, ...], Outcome]:
     """The devices of all ranks, none where one of them gave no figure; the outcome says which, and why."""
-    outcome = await run_job(sessions, job_of(job, is_full=is_full), launcher="direct")
+    outcome = await run_job(sessions, job_of(job), launcher="direct")
+    return told(job, outcome), outcome
+
+
+def told(job: Job, outcome: Outcome) -> tuple[Device, ...]:
+    """The devices that the ranks of a job told of, none where one of them gave no figure."""
     node_of = {placement.rank: placement.node for placement in job.placements}
     known = set(Device.__struct_fields__)
-    devices = tuple(
-        Device(**{name: value for name, value in record.items() if name in known}, node=node_of[record["rank"]])
+    found = tuple(
+        Device(
+            **{name: as_told(value) for name, value in record.items() if name in known}, node=node_of[record["rank"]]
+        )
         for record in outcome.records("device")
     )
-    return devices if not outcome.failure else (), outcome
+    return found if len(found) == len(job.placements) else ()
+
+
+def as_told(value: Any) -> Any:
+    """A list of JSON is a tuple of ours."""
+    return tuple(value) if isinstance(value, list) else value

@@ -191,7 +191,10 @@ DEVICES: tuple[Column[Device, Bench], ...] = (
         digits=".4g",
         where=("table", "page"),
     ),
-    Column(title="wrong", value=lambda d, _: d.wrong, where=("table", "page")),
+    Column(title="clock MHz", value=lambda d, _: d.sm_mhz, digits=".0f", where=("page",)),
+    Column(title="power W", value=lambda d, _: d.power_watts, digits=".0f", where=("page",)),
+    Column(title="temperature °C", value=lambda d, _: d.temperature_celsius, digits=".0f", where=("page",)),
+    Column(title="wrong", value=lambda d, _: max(d.wrong, d.wrong_products), where=("table", "page")),
 )
 
 

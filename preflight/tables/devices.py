@@ -13,6 +13,7 @@ from preflight.results import Device
 
 GEN3, GEN4, GEN5, GEN6 = 15.75, 31.5, 63.0, 121.0  # GB/s of 16 lanes in one direction
 C2C = 450.0  # NVLink-C2C of a Grace, in one direction; two GPUs share it in GB200 and GB300
+POWER_CAP = "software power cap"  # as the workload calls it
 IMPOSSIBLE_ABOVE = 1.25  # of the data sheet, whose clocks some boards exceed
 
 
@@ -107,12 +108,45 @@ def wrong(devices: Iterable[Device]) -> list[Blame]:
     """A Blame for each device whose product was another one the second time."""
     return [
         Blame(
-            f"{_title(one)}: {one.wrong} elements of a product differ from those of the same product before it",
+            f"{_title(one)}: {_wrong(one)} differ from those of the same product before",
             nodes=[one.node],
         )
         for one in devices
-        if one.wrong
+        if one.wrong or one.wrong_products
     ]
+
+
+def _wrong(device: Device) -> str:
+    if device.wrong_products:
+        return f"{device.wrong_products} of {device.products} products"
+    return f"{device.wrong} elements of a product"
+
+
+def slowed(devices: Iterable[Device]) -> list[Blame]:
+    """A Blame for each GPU that its own hardware slows down under load: heat, the power supply, a brake.
+
+    The cap that the board's own power limit sets is none of them: large boards reach it in every job.
+    """
+    return [
+        Blame(f"{_title(one)} is slowed down under load: {', '.join(reasons)}{state(one)}", nodes=[one.node])
+        for one in devices
+        if (reasons := [reason for reason in one.slowed_by if reason != POWER_CAP])
+    ]
+
+
+def state(device: Device) -> str:
+    """Clock, power and temperature while it multiplied, as the end of a sentence; "" where nothing told them."""
+    told = []
+    if device.sm_mhz is not None:
+        most = f" of {device.sm_mhz_max:.0f}" if device.sm_mhz_max is not None else ""
+        told.append(f"{device.sm_mhz:.0f}{most} MHz")
+    if device.power_watts is not None:
+        most = f" of {device.power_limit_watts:.0f}" if device.power_limit_watts is not None else ""
+        told.append(f"{device.power_watts:.0f}{most} W")
+    if device.temperature_celsius is not None:
+        told.append(f"{device.temperature_celsius:.0f} °C")
+    told += device.slowed_by
+    return f" ({', '.join(told)})" if told else ""
 
 
 def outliers(devices: Sequence[Device], *, share: float) -> list[Blame]:
@@ -128,7 +162,9 @@ def outliers(devices: Sequence[Device], *, share: float) -> list[Blame]:
             middle, count = usual[one.model, one.matmul_dtype, name]
             if value < share * middle:
                 words = FIGURES[name][0].format(f"{value:.4g}")
-                blames.append(Blame(f"{_title(one)} {words}; the median of {count} is {middle:.4g}", nodes=[one.node]))
+                blames.append(
+                    Blame(f"{_title(one)} {words}; the median of {count} is {middle:.4g}{state(one)}", nodes=[one.node])
+                )
     return blames
 
 
@@ -151,7 +187,7 @@ def below_model(devices: Iterable[Device], *, shares: dict[str, float]) -> list[
             kept = {"matmul_tflops_per_s": model.matmul_kept, "host_gbytes_per_s": model.host_kept}.get(kind, 1.0)
             wanted = shares[kind] * kept
             if value < wanted * sheet:
-                words = f"{value / sheet:.0%} of the {sheet:g} of its data sheet, wanted {wanted:.0%}"
+                words = f"{value / sheet:.0%} of the {sheet:g} of its data sheet, wanted {wanted:.0%}{state(one)}"
                 blames.append(Blame(f"{message}: {words}", nodes=[one.node]))
     return blames
 

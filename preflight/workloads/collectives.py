@@ -75,6 +75,7 @@ class Settings:
     holds_to_ring: bool = False  # measure the all-reduce once more over a ring, whose bandwidth is that of the links
     pairs: tuple[tuple[tuple[int, int], ...], ...] = ()  # rounds of (who sends, who receives), after all else
     pair_bytes: int = 64 * MIB
+    device_seconds: float = 0.0  # for which each GPU first works by itself: matrices, then its memory
     wait_seconds: float = 45.0  # for an operation of NCCL: InfiniBand sends again for 30 s, then names the peer
     rounds: tuple[tuple[dict[str, Any], ...], ...] = ()  # groups that measure at once: {"name": ..., "ranks": [...]}
 
@@ -819,6 +820,16 @@ def join(*, settings: Settings, records: Records) -> Place:
     return place
 
 
+def measure_device(*, settings: Settings, place: Place, records: Records) -> None:
+    """What this rank's GPU does by itself while all others do the same, as in a job; one that is slow is named so."""
+    import importlib
+
+    devices: Any = importlib.import_module("devices")  # beside this file, and sent with it
+    with suppress(MemoryError):  # a small GPU, or one that others use too: then it has no figure
+        records.send(devices.measured(place.device, ("matmul", "memory"), seconds=settings.device_seconds))
+    largest([0.0], place=place)  # none begins while another still works
+
+
 def sweep(*, settings: Settings, place: Place, records: Records, ahead: Ahead) -> None:
     """Every operation at every size, with the ranks of one group."""
     for name in settings.operations:
@@ -889,6 +900,8 @@ def main() -> int:
         gc.freeze()
         gc.enable()
         records.stage("running")
+        if settings.device_seconds and settings.backend == "nccl":
+            measure_device(settings=settings, place=place, records=records)
         patience = timedelta(seconds=settings.wait_seconds if settings.backend == "nccl" else settings.join_seconds)
         mine = places(settings.rounds, place=place, patience=patience) if settings.rounds else [place]
         ahead = Ahead(len(settings.operations) * max(1, len(settings.sizes)) * len(mine), settings.cap_seconds)

@@ -10,22 +10,38 @@ The ranks do not wait for each other, but as all start at once, the GPUs of a no
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import json
 import os
 import socket
 import statistics
 import sys
+import threading
 import time
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import torch
 
 MIB = 1 << 20
 SIDE = {"cuda": 8192, "cpu": 512}  # of the square matrices: the multiplications keep the whole device busy
 COPIED_BYTES = {"cuda": 1024 * MIB, "cpu": 64 * MIB}  # far more than the caches hold
 HOST_BYTES = 256 * MIB
+HOST_SECONDS = 0.2  # of one direction: the GPUs of a node take turns
+SAMPLE_SECONDS = 0.05
+# Bits of NVML's reasons for a slower clock (nvml.h). Idle and the clocks that somebody has set are none under load.
+REASONS = {
+    0x04: "software power cap",
+    0x08: "hardware slow-down",
+    0x20: "software thermal slow-down",
+    0x40: "hardware thermal slow-down",
+    0x80: "hardware power brake",
+}
 ERROR_CHARACTERS = 4000  # the cause may stand in the last lines
 TRAIN_SECONDS = 0.02  # beside which the start of an operation and the clock do not count
 
@@ -88,9 +104,10 @@ def timed(operation: Callable[[], Any], *, device: torch.device, seconds: float)
 
 
 def matmul(device: torch.device, *, seconds: float) -> dict[str, Any]:
-    """TFLOP/s of the type that models are trained in, and how many elements of the last product differ from the first.
+    """TFLOP/s of the type that models are trained in; how many products, and elements of the last, differ from a first.
 
-    The numbers are random: of constant ones a GPU needs less power, and is faster than in a job.
+    The numbers are random: of constant ones a GPU needs less power, and is faster than in a job. Every product is
+    verified by the sum of its bits, whose own time is measured and taken off.
     """
     import torch
 
@@ -101,12 +118,106 @@ def matmul(device: torch.device, *, seconds: float) -> dict[str, Any]:
     left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
     first = left @ right
     product = torch.empty_like(first)
-    took = timed(lambda: torch.mm(left, right, out=product), device=device, seconds=seconds)
+    wanted = checksum(first)
+    differing = torch.zeros((), dtype=torch.int64, device=device)
+    products = 0
+
+    def multiply_and_verify() -> None:
+        nonlocal products
+        products += 1
+        torch.mm(left, right, out=product)
+        differing.add_(checksum(product).ne(wanted))
+
+    sensors = Sensors(device)
+    with sensors:
+        took = timed(multiply_and_verify, device=device, seconds=seconds)
+    verifying = timed(lambda: differing.add_(checksum(first).ne(wanted)), device=device, seconds=0.0)
     return {
-        "matmul_tflops_per_s": 2 * side**3 / took / 1e12,
+        "matmul_tflops_per_s": 2 * side**3 / max(took - verifying, took / 2) / 1e12,
         "matmul_dtype": str(dtype).removeprefix("torch."),
+        "products": products,
+        "wrong_products": int(differing),
         "wrong": int(product.ne(first).count_nonzero()),
+        **sensors.told(),
     }
+
+
+def checksum(product: torch.Tensor) -> torch.Tensor:
+    """The sum of a matrix's bits, taken as whole numbers: any single bit that flips changes it."""
+    import torch
+
+    return product.view(torch.int32).sum(dtype=torch.int64)
+
+
+class Sensors:
+    """What NVML tells of a GPU while it works: clocks, power, temperature, and why it is slowed down.
+
+    Nothing where there is no NVML, or it does not know the GPU: a processor, AMD, a slice of a GPU.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.samples: list[dict[str, float]] = []
+        self.reasons: dict[str, int] = {}
+        self.limits: dict[str, float] = {}
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._sample, daemon=True)
+        self.library: Any = None
+        self.handle = ctypes.c_void_p()
+        if device.type == "cuda":
+            with suppress(OSError, AttributeError, RuntimeError):
+                self._open(device)
+
+    def _open(self, device: torch.device) -> None:
+        import torch
+
+        found: Any = torch.cuda.get_device_properties(device)
+        bus_id = f"{found.pci_domain_id:08x}:{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
+        library: Any = ctypes.CDLL("libnvidia-ml.so.1")
+        find = library.nvmlDeviceGetHandleByPciBusId_v2
+        if library.nvmlInit_v2() == 0 and find(bus_id.encode(), ctypes.byref(self.handle)) == 0:
+            self.library = library
+            self.limits = {
+                "sm_mhz_max": self._ask("nvmlDeviceGetMaxClockInfo", 1),
+                "power_limit_watts": self._ask("nvmlDeviceGetEnforcedPowerLimit") / 1e3,
+            }
+
+    def __enter__(self) -> None:
+        if self.library is not None:
+            self.thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
+        if self.library is not None:
+            self.thread.join()
+            self.library.nvmlShutdown()
+
+    def _ask(self, name: str, *words: int, wide: bool = False) -> float:
+        """One value; -1 where this GPU has none."""
+        value: Any = ctypes.c_ulonglong() if wide else ctypes.c_uint()
+        return int(value.value) if getattr(self.library, name)(self.handle, *words, ctypes.byref(value)) == 0 else -1
+
+    def _sample(self) -> None:
+        while not self.ended.wait(SAMPLE_SECONDS):
+            bits = int(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", wide=True))
+            for bit, reason in REASONS.items():
+                if bits > 0 and bits & bit:
+                    self.reasons[reason] = self.reasons.get(reason, 0) + 1
+            self.samples.append(
+                {
+                    "sm_mhz": self._ask("nvmlDeviceGetClockInfo", 1),
+                    "memory_mhz": self._ask("nvmlDeviceGetClockInfo", 2),
+                    "power_watts": self._ask("nvmlDeviceGetPowerUsage") / 1e3,
+                    "temperature_celsius": self._ask("nvmlDeviceGetTemperature", 0),
+                }
+            )
+
+    def told(self) -> dict[str, Any]:
+        """The median of each value, and the reasons that held in every fourth sample or more."""
+        if not self.samples:
+            return {}
+        values = {name: statistics.median(one[name] for one in self.samples) for name in self.samples[0]}
+        slowed = [reason for reason, count in self.reasons.items() if count * 4 >= len(self.samples)]
+        return {**{name: value for name, value in (values | self.limits).items() if value >= 0}, "slowed_by": slowed}
 
 
 def memory(device: torch.device, *, seconds: float) -> dict[str, Any]:
@@ -116,24 +227,67 @@ def memory(device: torch.device, *, seconds: float) -> dict[str, Any]:
     source = torch.zeros(COPIED_BYTES[device.type], dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     took = timed(lambda: target.copy_(source), device=device, seconds=seconds)
-    return {"memory_gbytes_per_s": 2 * len(source) / took / 1e9}
+    return {"memory_gbytes_per_s": 2 * COPIED_BYTES[device.type] / took / 1e9}
 
 
 def host(device: torch.device, *, seconds: float) -> dict[str, Any]:
-    """GB/s from pinned memory of the host to the device, and back; a processor has no such way."""
+    """GB/s from pinned memory of the host to the device, and back; a processor has no such way.
+
+    One GPU of the node after the other: two behind one switch would halve each other's way up. From a core near it: the
+    memory then is near it too.
+    """
     import torch
 
     if device.type == "cpu":
         return {}
     there = torch.zeros(HOST_BYTES, dtype=torch.uint8, device=device)
-    here = torch.zeros(HOST_BYTES, dtype=torch.uint8).pin_memory()
-    ways = {"to_device": (there, here), "from_device": (here, there)}
-    return {
-        f"{name}_gbytes_per_s": HOST_BYTES
-        / timed(lambda: target.copy_(source, non_blocking=True), device=device, seconds=seconds)  # noqa: B023 - timed here
-        / 1e9
-        for name, (target, source) in ways.items()
-    }
+    with a_turn(), cores_near(device):
+        here = torch.zeros(HOST_BYTES, dtype=torch.uint8).pin_memory()
+        ways = {"to_device": (there, here), "from_device": (here, there)}
+        return {
+            f"{name}_gbytes_per_s": HOST_BYTES
+            / timed(lambda: target.copy_(source, non_blocking=True), device=device, seconds=min(seconds, HOST_SECONDS))  # noqa: B023 - timed here
+            / 1e9
+            for name, (target, source) in ways.items()
+        }
+
+
+@contextmanager
+def a_turn() -> Iterator[None]:
+    """Hold what only one rank of a node can hold: a lock on the folder that all of them have."""
+    folder = os.open(os.environ.get("TMPDIR", "/tmp"), os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def cores_near(device: torch.device) -> Iterator[None]:
+    """Run on the cores of the GPU's NUMA node, where the kernel tells them and we may use them."""
+    import torch
+
+    before = os.sched_getaffinity(0)
+    with suppress(OSError, AttributeError, ValueError):
+        found: Any = torch.cuda.get_device_properties(device)
+        bus_id = f"{found.pci_domain_id:04x}:{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
+        with open(f"/sys/bus/pci/devices/{bus_id}/local_cpulist", encoding="ascii") as file:
+            near = cores_of(file.read()) & before
+        os.sched_setaffinity(0, near or before)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def cores_of(text: str) -> set[int]:
+    """0-3,8 -> the cores 0, 1, 2, 3 and 8; ValueError for what is no such list."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
 
 
 FIGURES = {"matmul": matmul, "memory": memory, "host": host}
@@ -147,6 +301,20 @@ def needs_room(device: torch.device) -> None:
         free, wanted = int(torch.cuda.mem_get_info(device)[0]), 8 * COPIED_BYTES["cuda"]
         if free < wanted:
             raise MemoryError(f"{device} has {free >> 20} MiB free; wanted {wanted >> 20}")
+
+
+def measured(device: torch.device, figures: tuple[str, ...], *, seconds: float) -> dict[str, Any]:
+    """The record of a device with the figures asked for, one after the other; its memory is free again afterwards."""
+    import torch
+
+    needs_room(device)
+    record: dict[str, Any] = {"record": "device", "device": str(device)}
+    record["model"] = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    for name in figures:
+        record |= FIGURES[name](device, seconds=seconds)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    return record
 
 
 def main() -> int:
@@ -164,12 +332,7 @@ def main() -> int:
             device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
             torch.cuda.set_device(device)
         records.stage("running")
-        needs_room(device)
-        figures: dict[str, Any] = {"device": str(device)}
-        figures["model"] = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-        for name in settings.figures:
-            figures |= FIGURES[name](device, seconds=settings.seconds)
-        records.send({"record": "device", **figures})
+        records.send(measured(device, tuple(settings.figures), seconds=settings.seconds))
         records.stage("done")
         records.send({"record": "done"})
     except Exception as error:  # whatever it is, the controller must learn where this rank stopped

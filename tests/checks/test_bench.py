@@ -151,6 +151,24 @@ BROKEN = (
         "cuda:3 of node2 (NVIDIA H200): 7 elements of a product differ",
     ),
     Broken(
+        "bench.gpus_multiply_alike_every_time",
+        with_gpu(wrong_products=3, products=900),
+        ("node2",),
+        "cuda:3 of node2 (NVIDIA H200): 3 of 900 products differ",
+    ),
+    Broken(
+        "bench.no_gpu_is_slowed_down_under_load",
+        with_gpu(slowed_by=("software power cap", "hardware thermal slow-down"), sm_mhz=1005.0, sm_mhz_max=1980.0),
+        ("node2",),
+        "slowed down under load: hardware thermal slow-down (1005 of 1980 MHz",
+    ),
+    Broken(
+        "bench.no_gpu_is_slower_than_its_equals",
+        with_gpu(matmul_tflops_per_s=500.0, sm_mhz=1005.0, power_watts=350.0, power_limit_watts=700.0),
+        ("node2",),
+        "500 TFLOP/s; the median of 32 is 703.5 (1005 MHz, 350 of 700 W)",
+    ),
+    Broken(
         "bench.no_gpu_is_slower_than_its_equals",
         with_gpu(matmul_tflops_per_s=600.0),
         ("node2",),

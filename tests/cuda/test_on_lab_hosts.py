@@ -72,6 +72,23 @@ def test_nine_collectives_are_right_and_ncclls_log_is_read(run, mode):
     assert {way for use in bench["transports"] for way in use["between_nodes"]} == {"NET/Socket"}
     assert {way for use in bench["transports"] for way in use["within_node"]} == {"P2P/CUMEM"}
     assert not any("-nccl.log" in name for name in logs)
+    assert len(bench["devices"]) == RANKS
+    assert all(device["products"] > 100 and not device["wrong_products"] for device in bench["devices"])
+    assert {device["sm_mhz"] for device in bench["devices"]} == {1980.0}
+
+
+def test_a_gpu_at_half_its_clock_is_named_with_the_reason(run):
+    """By default, in the ranks of the benchmark: GPU 2 of each node, with what NVML tells of it under load."""
+    report, _, _, done = run("bench", "-b", "64K", "-e", "64K", "--iters=6", slow={"2": 0.5}, reasons={"2": 64})
+    said: dict[str, str] = {}
+    for finding in report["findings"]:
+        if finding["verdict"] in {"fail", "warn"}:
+            said[finding["check"]] = said.get(finding["check"], "") + finding["message"] + "\n"
+    for node in ("node1", "node2"):
+        assert f"cuda:2 of {node} (NVIDIA H100 80GB HBM3) multiplies" in said["bench.no_gpu_is_slower_than_its_equals"]
+        assert f"cuda:2 of {node}" in said["bench.no_gpu_is_slowed_down_under_load"]
+    assert "990 of 1980 MHz" in said["bench.no_gpu_is_slower_than_its_equals"], done.stdout
+    assert "hardware thermal slow-down" in said["bench.no_gpu_is_slowed_down_under_load"]
 
 
 def test_the_reference_training_runs(run):

@@ -115,6 +115,17 @@ def test_ranks_that_nccl_ended_for_a_peer_are_not_guilty(told):
     assert concluded(told, THREE).guilty == ("node2",)
 
 
+def test_of_ranks_that_all_waited_the_one_that_entered_fewer_collectives_is_named(told):
+    """By their flight recorders: it never came to the one that the others are in. Without them nobody is picked."""
+    for rank, story in told.items():
+        broken(story, exited="-6", error="Timed out waiting 50 s at stage running")
+        story.files["trace"] = f'{{"pg_status": {{"0": {{"last_enqueued_collective": {16 if rank == 1 else 17}}}}}}}'
+    ended = concluded(told, THREE)
+    assert (ended.guilty, ended.is_proven) == (("node2",), True)
+    del told[1].files["trace"]
+    assert concluded(told, THREE).guilty == ("node1", "node2", "node3")
+
+
 def test_what_nccl_says_last_is_told_and_read(told):
     """The cause stands behind `Last error:`; the native stack is for nobody."""
     last = "Call to ibv_reg_mr failed with error Cannot allocate memory"

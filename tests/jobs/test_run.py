@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import subprocess
+import sys
 
 import pytest
 
 from preflight.errors import HostError
 from preflight.jobs import run
-from preflight.jobs.outcome import RankStory
+from preflight.jobs.outcome import RankStory, conclude
 from preflight.jobs.run import INHERITED_NEVER, Watch
 from preflight.launch.job import Job, Placement, Start, Starting
 from preflight.ledger.findings import Where
@@ -198,3 +200,50 @@ class EndingCall(FakeCall):
         """The events, and no silence."""
         for event in self._events:
             yield event
+
+
+def test_a_workload_brings_the_neighbours_that_it_imports():
+    """In one program: on a node there is no folder of ours beside it."""
+    text = run.script_of("collectives").decode()
+    ends = (
+        text.replace('"__main__"', '"__never__"')
+        + "\nimport devices\nprint(devices.checksum.__name__, COLLECTIVES.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", ends], capture_output=True, text=True, check=False, cwd="/")
+    assert done.stdout.startswith("checksum dict_keys(['all_reduce'"), done.stderr
+    assert run.script_of("train") == (run.WORKLOADS / "train.py").read_bytes()
+
+
+def test_ranks_are_let_go_once_all_have_imported_torch():
+    """Whoever is last; one that has not spoken yet holds the others."""
+    made = watch()
+    for rank in (0, 1):
+        made.take({"record": {"record": "stage", "stage": "rendezvous", "rank": rank}}, f"node{rank + 1}")
+    assert not made.ready.is_set()
+    made.take({"record": {"record": "stage", "stage": "rendezvous", "rank": 2}}, "node3")
+    assert made.ready.is_set()
+
+
+def test_a_rank_that_stays_behind_is_trouble_and_to_blame():
+    """The others wait for it; nobody has failed yet."""
+    made = watch()
+    for rank in (0, 1):
+        made.take({"record": {"record": "stage", "stage": "rendezvous", "rank": rank}}, f"node{rank + 1}")
+    made.take({"record": {"record": "stage", "stage": "import", "rank": 2}}, "node3")
+    made.look()
+    assert not made.trouble.is_set()
+    made.patience.since = {rank: (stage, at - 100.0) for rank, (stage, at) in made.patience.since.items()}
+    made.look()
+    assert made.trouble.is_set()
+    for story in made.stories.values():
+        story.exit = "stopped"
+    ended = conclude(made.job, made.stories, {}, 80.0)
+    assert (ended.guilty, ended.is_proven) == (("node3",), True)
+
+
+def test_what_nccl_wrote_is_kept_with_its_rank():
+    """Of a node's own ranks only."""
+    made = watch()
+    made.take({"file": "nccl", "rank": 1, "text": "NCCL INFO"}, "node2")
+    made.take({"file": "nccl", "rank": 0, "text": "forged"}, "node2")
+    assert [story.files for story in made.stories.values()] == [{}, {"nccl": "NCCL INFO"}, {}]

@@ -59,3 +59,29 @@ def test_what_is_said_of_every_error_of_a_class_is_no_cause():
     """ncclSystemError mentions sockets and malloc in each message."""
     text = "E: NCCL error\nncclSystemError: System call (e.g. socket, malloc) failed.\nLast error:\nno room" + STACK
     assert words.particular(text) == "E: NCCL error\n\nLast error:\nno room"
+
+
+def test_the_last_warning_of_its_own_is_found_in_ncclls_log():
+    """One about a peer is the consequence of something else."""
+    log = """n1:1:1 [0] NCCL INFO Using network IB
+n1:1:1 [0] transport/net_ib.cc:190 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory
+n1:1:1 [0] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer n2<4711>
+"""
+    assert words.warned(log) == "Call to ibv_reg_mr failed with error Cannot allocate memory"
+    assert words.warned("NCCL INFO nothing") == ""
+
+
+@pytest.mark.parametrize(
+    ("trace", "number"),
+    [
+        ('{"pg_status": {"0": {"last_enqueued_collective": 17}, "1": {"last_enqueued_collective": 3}}}', 17),
+        ("", -1),
+        ("not readable: it has no end", -1),
+        ('{"pg_status": {}}', -1),
+        ('{"pg_status": {"0": {"last_enqueued_collective": "x"}}}', -1),
+        ("[]", -1),
+    ],
+)
+def test_a_flight_recorder_tells_how_far_a_rank_came(trace, number):
+    """-1 where it does not: no rank is blamed for that."""
+    assert words.last_entered(trace) == number

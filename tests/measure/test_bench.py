@@ -121,13 +121,21 @@ def test_where_the_rate_of_the_links_is_unknown_streams_tell_it_first():
     assert found.expected is not None
 
 
-def test_with_gpus_a_disappointing_figure_is_laid_beside_the_devices():
-    """A GPU that is slow by itself explains it; on request they are measured in any case."""
-    found, outcomes, started = run(said(0.5), given=roce(2), backend="nccl")
+def test_gpus_are_measured_in_the_ranks_of_the_benchmark():
+    """By default, and without another job; none is told where one rank has no figure."""
+
+    def with_devices(rank: int) -> list[dict[str, Any]]:
+        return [figure(rank, slowed_by=["hardware power brake"], products=900), *said(370.0)(rank)]
+
+    found, outcomes, started = run(with_devices, given=roce(2), backend="nccl")
     assert [device.node for device in found.devices] == ["node1", "node2"]
-    assert [workload for workload, _ in started] == ["collectives", "pairs", "devices"]
-    assert started[2][1]["figures"] == ["matmul"]
-    assert set(outcomes) == {"bench", "devices", "rails"}
+    assert found.devices[1].slowed_by == ("hardware power brake",)
+    assert bench.settings("nccl", 2, Sweep(), groups=(), seconds=600.0)["device_seconds"] == 0.5
+    assert bench.settings("gloo", 2, Sweep(), groups=(), seconds=600.0)["device_seconds"] == 0.0
+    assert "devices" not in [workload for workload, _ in started]
+    assert "devices" not in outcomes
+    few, _, _ = run(lambda rank: with_devices(rank) if rank else said(370.0)(rank), given=roce(2), backend="nccl")
+    assert few.devices == ()
 
 
 def test_burning_in_measures_the_devices_first_and_whole():
@@ -179,7 +187,7 @@ def test_what_is_expected_follows_the_algorithm_of_nccl():
     found, _, started = run(said(470.0, log, ring), given=with_netdevs(roce(2)), backend="nccl", ranks_per_node=8)
     assert found.expected_of["all_reduce"].busbw_gbytes_per_s == pytest.approx(475.2)
     assert found.expected_of[RING].busbw_gbytes_per_s == pytest.approx(370.8)
-    assert [workload for workload, _ in started] == ["collectives", "pairs", "devices"]
+    assert [workload for workload, _ in started] == ["collectives", "pairs"]
     view = BenchView(found, roce(2).cluster)
     assert view.by_ring().busbw_gbytes_per_s == 180.0
     assert view.all_reduce().busbw_gbytes_per_s == 470.0
@@ -202,7 +210,7 @@ def test_a_slow_management_network_is_not_searched_for_a_slow_infiniband_ring():
         rate=lambda source: 0.1 if source == "node3" else 3.0,
     )
     assert (found.streams, found.slow) == ((), ())
-    assert [workload for workload, _ in started] == ["collectives", "pairs", "devices"]
+    assert [workload for workload, _ in started] == ["collectives", "pairs"]
     assert ("node5", "rail 7", 48.0) in {(part.node, part.part, part.sends_gbytes_per_s) for part in found.parts}
 
 

@@ -16,10 +16,9 @@ from tests.measure.played import PlayedNode, job_of
 def test_the_job_of_the_devices_runs_on_the_benchmarks_ranks(backend, device):
     """On GPUs where the collectives do, and no longer than the benchmark may take."""
     job = Job("collectives", {"backend": backend}, (Placement(0, "a", 0, 1),), "10.0.0.1", (), 40.0)
-    full, short = (devices.job_of(job, is_full=is_full) for is_full in (True, False))
+    full = devices.job_of(job)
     assert (full.workload, full.placements, full.seconds) == ("devices", job.placements, 40.0)
     assert full.settings == {"device": device, "figures": ["matmul", "memory", "host"], "seconds": 2.0}
-    assert short.settings["figures"] == ["matmul"]
 
 
 def figure(rank: int, **fields: Any) -> dict[str, Any]:
@@ -38,7 +37,7 @@ def figure(rank: int, **fields: Any) -> dict[str, Any]:
 def test_every_rank_gives_its_device_with_its_node():
     """Words that this version does not know are left out, as those of a newer workload would be."""
     nodes = {name: PlayedNode({"devices": lambda rank: [figure(rank, temperature=41)]}) for name in ("a", "b")}
-    found, outcome = asyncio.run(devices.run(nodes, job_of("a", "a", "b", backend="nccl"), is_full=True))
+    found, outcome = asyncio.run(devices.run(nodes, job_of("a", "a", "b", backend="nccl")))
     assert [(device.rank, device.node, device.matmul_tflops_per_s) for device in found] == [
         (0, "a", 600.0),
         (1, "a", 601.0),
@@ -55,12 +54,12 @@ def test_where_one_rank_gives_no_figure_none_is_told():
         return [{"record": "failed", "error": "CUDA error: out of memory"}] if rank == 1 else [figure(rank)]
 
     nodes = {name: PlayedNode({"devices": said}) for name in ("a", "b")}
-    found, outcome = asyncio.run(devices.run(nodes, job_of("a", "b", backend="nccl"), is_full=False))
+    found, outcome = asyncio.run(devices.run(nodes, job_of("a", "b", backend="nccl")))
     assert found == ()
     assert outcome.guilty == ("b",)
     assert "out of memory" in outcome.failure
 
 
 def test_the_devices_have_no_more_time_than_the_job():
-    """And a minute at most: they are measured beside something else."""
-    assert [devices.job_of(job_of("a", seconds=given), is_full=True).seconds for given in (20.0, 900.0)] == [20.0, 60.0]
+    """And two minutes at most: they are measured beside something else."""
+    assert [devices.job_of(job_of("a", seconds=given)).seconds for given in (20.0, 900.0)] == [20.0, 120.0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.workloads import devices
+
 QUICK = {"seconds": 0.05}
 # Acts on the last product of that rank: the timed ones are written into a given matrix.
 SPOIL = """
@@ -14,6 +16,10 @@ def mm(left, right, *, out):
     out[3, 5] += 1
 torch.mm = mm
 """
+# One product in the middle, and not the last.
+SPOIL_ONE = SPOIL.replace("out[3, 5] += 1", "count.append(1)\n    if len(count) == 3: out[3, 5] += 1").replace(
+    "whole = torch.mm", "whole, count = torch.mm, []"
+)
 LEAVE = "import os, torch; torch.zeros = lambda *words, **named: os._exit(7)"
 
 
@@ -26,6 +32,7 @@ def played(forked_scenarios):
             "whole": {"ranks": 2, "settings": QUICK},
             "short": {"ranks": 1, "settings": {**QUICK, "figures": ["matmul"]}},
             "spoilt": {"ranks": 1, "settings": QUICK, "plants": {"0": SPOIL}},
+            "now and then": {"ranks": 1, "settings": QUICK, "plants": {"0": SPOIL_ONE}},
             "leaves": {"ranks": 1, "settings": QUICK, "plants": {"0": LEAVE}},
             "no gpu": {"ranks": 1, "settings": {"device": "cuda"}},
         },
@@ -56,8 +63,12 @@ def test_only_what_was_asked_for_is_measured(played):
 
 
 def test_an_element_that_differs_is_counted(played):
-    """The same matrices give the same product."""
-    assert [record["wrong"] for record in told(played["spoilt"])] == [1]
+    """The same matrices give the same product: each is verified, not only the last."""
+    (record,) = told(played["spoilt"])
+    assert record["wrong"] == 1
+    assert record["wrong_products"] == record["products"] > 3
+    assert told(played["now and then"])[0]["wrong_products"] == 1
+    assert told(played["now and then"])[0]["wrong"] == 0
 
 
 def test_a_device_that_ends_or_is_not_there_gives_no_figure(played):
@@ -67,3 +78,9 @@ def test_a_device_that_ends_or_is_not_there_gives_no_figure(played):
     assert played["no gpu"]["codes"] == [1]
     (failed,) = told(played["no gpu"], "failed")
     assert failed["error"]
+
+
+@pytest.mark.parametrize(("text", "cores"), [("0-3,8\n", {0, 1, 2, 3, 8}), ("5", {5}), ("0-1,4-5", {0, 1, 4, 5})])
+def test_the_cores_near_a_gpu_are_read(text, cores):
+    """As the kernel lists them."""
+    assert devices.cores_of(text) == cores
