@@ -188,7 +188,7 @@ class Sensors:
     def __exit__(self, *_: object) -> None:
         self.ended.set()
         if self.library is not None:
-            self.thread.join()
+            self.thread.join(timeout=10 * SAMPLE_SECONDS + 2.0)
             self.library.nvmlShutdown()
 
     def _ask(self, name: str, *words: int, wide: bool = False) -> float:
