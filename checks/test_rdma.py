@@ -2,10 +2,12 @@
 
 import pytest
 
-from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
+from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
 from preflight.facts import fabric
+from preflight.facts.value import present
 from preflight.tables import faults, gids, rdma_faults
 
+UNREAD = "UNKNOWN"
 GID_EXISTS = "rdma.gid_index_exists_on_every_node"
 GID_ROUTABLE = "rdma.gid_index_is_routable_roce_v2"
 
@@ -42,6 +44,21 @@ def test_nccl_ib_hca_takes_no_more_than_it_names(node):
     assert not trapped, f"NCCL_IB_HCA={value}: {message}"
 
 
+def test_infiniband_adapters_have_their_driver(node):
+    """Every InfiniBand adapter on the PCI bus is an RDMA device.
+
+    Where its driver is gone, as after a new kernel without its OFED, a node looks like one without RDMA: NCCL takes
+    TCP.
+    Fix: `modprobe mlx5_ib ib_uverbs` and `dmesg | grep -i mlx` on the nodes named; install the driver for this kernel.
+    """
+    lost = present(node.rdma.without_driver, "InfiniBand adapters on the PCI bus")
+    if not lost and not node.rdma.devices:
+        raise NotApplicable(faults.NO_RDMA)
+    if node.without_rdma():
+        raise NotApplicable(node.without_rdma())
+    assert not lost, f"no driver has made an RDMA device of {', '.join(lost)}"
+
+
 def test_port_count_is_the_same_on_every_node(cluster):
     """Every node has the same number of RDMA ports for the job.
 
@@ -70,6 +87,12 @@ def test_ports_are_active(cluster):
         if out:
             message = ", ".join(f"{hca.name} is {hca.port.state_text()}" for hca in out)
             down.setdefault(message, []).append(name)
+    for name, hcas in ports.items():
+        unread = [hca.name for hca in hcas if UNREAD in (hca.port.state, hca.port.link_layer)]
+        if unread:
+            cluster.cannot_judge(
+                name, FactMissing("state of RDMA ports", f"that of {', '.join(unread)} cannot be read")
+            )
     if down:
         raise BlameMany(Blame(f"{message}; wanted ACTIVE", nodes=nodes) for message, nodes in down.items())
     if not used:
@@ -114,6 +137,9 @@ def test_gid_index_is_routable_roce_v2(node, cluster):
     chosen = node.chosen_gids()
     if None in chosen.values():
         raise BlockedBy(GID_EXISTS)
+    unread = [name for name, gid in chosen.items() if gid.roce_version is None and gid.scope in ("ipv4", "ipv6")]
+    if unread:
+        raise FactMissing("RoCE version of the GID", f"that of {', '.join(unread)} cannot be read")
     wrong = {name: gid for name, gid in chosen.items() if not gid.is_routable}
     if wrong:
         message = ", ".join(f"{name} has {gid}" for name, gid in wrong.items())

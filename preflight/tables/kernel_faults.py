@@ -117,8 +117,7 @@ def _translates(node: NodeFacts) -> str:
     kinds = [gpu.pci.iommu for gpu in gpus if not isinstance(gpu.pci, Missing)]
     if len(gpus) < 2 or not kinds:
         raise FactMissing("IOMMU of the GPUs", "fewer than two GPUs report it", "absent")
-    topology = node.gpu.topology
-    if not isinstance(topology, Missing) and topology.are_joined_by_nvlink():
+    if _are_joined(node):
         return ""
     translated = sorted({kind for kind in kinds if not isinstance(kind, Missing) and kind.startswith("DMA")})
     options = [] if isinstance(node.kernel.boot_options, Missing) else node.kernel.boot_options
@@ -137,14 +136,21 @@ IOMMU = (
 )
 
 
+def _are_joined(node: NodeFacts) -> bool:
+    """Whether NVLink joins all GPUs: by the topology, and where that is not known by the kind of board."""
+    topology = node.gpu.topology
+    if isinstance(topology, Missing):
+        return all(gpu.is_on_a_baseboard for gpu in node.gpu.readable())
+    return topology.are_joined_by_nvlink()
+
+
 def _redirects(node: NodeFacts) -> str:
     found: list[str] = []
     gpus = node.gpu.readable()
     functions = [gpu.pci for gpu in gpus if not isinstance(gpu.pci, Missing)]
     if not functions:
         raise FactMissing("bridges above the GPUs", "no GPU reports its PCI path", "absent")
-    topology = node.gpu.topology
-    joined = not isinstance(topology, Missing) and topology.are_joined_by_nvlink()
+    joined = _are_joined(node)
     for function in functions:
         found += present(function.redirecting_bridges, "ACS of the bridges above the GPUs")
     # With NVLink between all GPUs it still matters to the network adapters' way to them.

@@ -36,7 +36,7 @@ def with_gpus(*devices, **fields):
 def over_pcie(**fields):
     """Four nodes; the second's GPUs have no NVLink, and these values in their PCI facts."""
     function = FUNCTION._replace(**fields)
-    return with_gpus(*gpus(8, pci=function), topology=Missing("none", "absent"))
+    return with_gpus(*gpus(8, pci=function, name="NVIDIA L40S"), topology=Missing("none", "absent"))
 
 
 def row(check, words, **fields):

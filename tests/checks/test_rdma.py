@@ -12,6 +12,7 @@ from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.tables import rdma_faults
 from preflight.testing import healthy, infiniband, roce
+from preflight.testing.hardware import hca
 from tests.checks.samples import Broken, device, judge, renamed, with_netdevs, without_gid
 
 FABRIC, STORAGE = "10.1.0.{}", "10.1.1.{}"
@@ -89,6 +90,12 @@ BROKEN = (
         device(roce(), "node2", 3, pci=SLOT._replace(speed=16.0)),
         ("node2",),
         "mlx5_3 is on PCIe 16 GT/s, where 32 GT/s is possible",
+    ),
+    Broken(
+        "rdma.infiniband_adapters_have_their_driver",
+        roce().broken("node2", "rdma", without_driver=("0000:07:00.0",)),
+        ("node2",),
+        "no driver has made an RDMA device of 0000:07:00.0",
     ),
     Broken(CHOICE, device(roce(), "node2", 3, node_type="RNIC"), ("node2",), "mlx5_3 speaks iWARP"),
     Broken(
@@ -426,3 +433,29 @@ def test_infiniband_subnets_that_cross_are_told():
     (warned,) = [finding for finding in judge(RAILS, run) if finding.verdict is Verdict.WARN]
     assert warned.nodes == ("node2",)
     assert "mlx5_0:1 is in the InfiniBand subnet fe80:0000:0000:0007" in warned.message
+
+
+def test_adapters_that_are_gone_everywhere_are_told():
+    """No node has an RDMA device, and all have InfiniBand adapters on their PCI bus."""
+    run = roce().with_variables(NCCL_IB_HCA="", NCCL_IB_GID_INDEX="")
+    run = run.broken(run.names, "rdma", devices=(), without_driver=("0000:07:00.0",))
+    assert [f.verdict for f in judge("rdma.infiniband_adapters_have_their_driver", run)] == [Verdict.FAIL]
+
+
+@pytest.mark.parametrize("field", ["state", "link_layer"])
+def test_a_port_whose_state_cannot_be_read_is_not_measured(field):
+    """On one node, and on all: it may be up or down."""
+    everywhere = roce()
+    for name in everywhere.names:
+        everywhere = everywhere.broken_rdma_port(name, 7, **{field: "UNKNOWN"})
+    for run in (roce().broken_rdma_port("node2", 7, link_layer="UNKNOWN"), everywhere):
+        findings = {node: f.verdict for f in judge("rdma.ports_are_active", run) for node in f.nodes}
+        assert findings["node2"] is Verdict.ERROR
+
+
+def test_a_gid_whose_type_cannot_be_read_is_no_wrong_one():
+    """It has an address, and may well be RoCE v2."""
+    gids = tuple(msgspec.structs.replace(gid, kind=Missing("denied", "denied")) for gid in hca(0, 2).ports[0].gids)
+    run = roce().broken_rdma_port("node2", gids=gids)
+    findings = {f.nodes: f.verdict for f in judge("rdma.gid_index_is_routable_roce_v2", run)}
+    assert findings["node2",] is Verdict.ERROR

@@ -354,14 +354,11 @@ CASES: dict[str, Caught | Written | Unseen] = {
     ),
     "F058": Written(
         {
-            "j.sbatch": batch(
-                *("--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=8"),
-                command="srun torchrun --nnodes=2 --nproc_per_node=8 --rdzv_id=$RANDOM --rdzv_backend=c10d "
-                "--rdzv_endpoint=node1:29500 train.py",
-            )
+            f"n{rank}.sh": "torchrun --nnodes=2 --nproc_per_node=8 --rdzv_id=$RANDOM --rdzv_backend=c10d "
+            "--rdzv_endpoint=node1:29500 train.py\n"
+            for rank in (0, 1)
         },
         "rendezvous_id_is_the_same_everywhere",
-        verdict="warn",
     ),
     "F060": Written(
         both(

@@ -59,6 +59,7 @@ class Rdma(Value, frozen=True, kw_only=True):
     """Every RDMA device of the node."""
 
     devices: tuple[RdmaDevice, ...]
+    without_driver: tuple[Text, ...] | Missing = NOT_REPORTED  # PCI addresses of InfiniBand adapters that are no device
 
     def rate_gbps(self) -> float:
         """The rate of the fastest active port that reports one."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from preflight.node.agent import programs
-from preflight.node.agent.missing import missing
+from preflight.node.agent.missing import missing, missing_because, read_text_or_missing
+from preflight.node.sources import pci
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,9 +16,43 @@ LIMIT_S = 10.0
 ROCM_SMI = ("--showproductname", "--showuniqueid", "--showbus", "--showmeminfo", "vram", "--showdriverversion")
 
 
-def is_present(arguments: dict[str, Any]) -> bool:
-    """Whether AMD's compute driver is loaded; without it no program is started."""
-    return os.path.exists(f"{arguments.get('sysfs', '/sys')}/class/kfd")
+def is_present(arguments: dict[str, Any], path: str) -> bool:
+    """Whether AMD's compute driver is loaded, and not just for the GPU that a processor has of its own."""
+    sysfs = arguments.get("sysfs", "/sys")
+    if not os.path.exists(f"{sysfs}/class/kfd"):
+        return False
+    return bool(programs.find("amd-smi", path) or programs.find("rocm-smi", path) or pci.gpus(sysfs, pci.AMD))
+
+
+def ras(folder: str) -> dict[str, Any]:
+    """Facts of GpuStatus from what the driver counts of one GPU (amdgpu RAS): nothing where it counts nothing."""
+    try:
+        names = [name for name in os.listdir(folder) if name.endswith("_err_count")]
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        return {"uncorrected_errors": missing_because(error)}
+    texts: list[str] = []
+    for name in sorted(names):
+        text = read_text_or_missing(f"{folder}/{name}")
+        if not isinstance(text, str):
+            return {"uncorrected_errors": text}
+        texts.append(text)
+    found: dict[str, Any] = {}
+    for key, fact in (("ue", "uncorrected_errors"), ("ce", "corrected_errors")):
+        counts = [
+            line.partition(":")[2].strip() for text in texts for line in text.splitlines() if line.startswith(key)
+        ]
+        if counts:
+            whole = all(count.isdecimal() for count in counts)
+            found[fact] = sum(map(int, counts)) if whole else missing(f"not a figure among {', '.join(counts)}")
+    pages = read_text_or_missing(f"{folder}/gpu_vram_bad_pages")
+    if isinstance(pages, str):
+        flags = [line.rpartition(":")[2].strip() for line in pages.splitlines() if line.startswith("0x")]
+        found.update(
+            pages_retired=flags.count("R"), is_retirement_pending="P" in flags, has_remapping_failed="F" in flags
+        )
+    return found
 
 
 def collect(path: str) -> dict[str, Any]:

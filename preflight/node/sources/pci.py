@@ -8,6 +8,7 @@ from preflight.node.agent.missing import missing, missing_because, read_text, re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any, Union
 
     from preflight.node.agent.missing import Missing, TextOrMissing
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 ADDRESS = r"^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$"
 NVIDIA, AMD = "0x10de", "0x1002"
+INFINIBAND_CLASS = "0x0207"
 SWITCH_CLASS = "0x068000"  # an NVSwitch is a bridge of no PCI kind
 # VGA and 3D controllers; of AMD's only what draws no picture, for those that do are often part of a processor.
 GPU_CLASSES = {NVIDIA: ("0x0300", "0x0302"), AMD: ("0x0302", "0x0380", "0x1200")}
@@ -29,15 +31,21 @@ ACS_REDIRECTS = 0b0001_1100
 
 def function(sysfs: str, bus_id: str) -> dict[str, Any]:
     """Facts of PciFunction, or why there are none. NVML writes a domain of eight digits, the kernel of four."""
+    place = folder(sysfs, bus_id)
+    if not place:
+        return missing(f"not a PCI address: {bus_id}")
+    if not os.path.exists(place):
+        return missing(f"{os.path.basename(place)} is not in sysfs", "absent")
+    return describe(place)
+
+
+def folder(sysfs: str, bus_id: str) -> str:
+    """Where sysfs has the function of this address; "" where it is none."""
     domain, _, rest = bus_id.lower().partition(":")
     try:
-        address = f"{int(domain, 16):04x}:{rest}"
+        return f"{sysfs}/bus/pci/devices/{int(domain, 16):04x}:{rest}"
     except ValueError:
-        return missing(f"not a PCI address: {bus_id}")
-    folder = f"{sysfs}/bus/pci/devices/{address}"
-    if not os.path.exists(folder):
-        return missing(f"{address} is not in sysfs", "absent")
-    return describe(folder)
+        return ""
 
 
 def is_address(name: str) -> bool:
@@ -101,10 +109,23 @@ def count_switches(sysfs: str) -> int:
     return sum(found[:2] == (NVIDIA, SWITCH_CLASS) for found in _functions(sysfs).values())
 
 
-def gpus(sysfs: str) -> list[str]:
-    """The PCI addresses of the GPUs that are there for programs, whether a driver runs them or not."""
+def unused_infiniband(sysfs: str, used: Collection[str]) -> list[str]:
+    """The PCI addresses of the InfiniBand adapters that are not among the RDMA devices, whose addresses are given."""
+    found = []
+    for address, (_, kind, folder) in _functions(sysfs).items():
+        driver = os.path.basename(os.path.realpath(f"{folder}/driver"))
+        is_lost = address not in used and driver in ("driver", "mlx5_core", "mlx4_core")
+        if kind.startswith(INFINIBAND_CLASS) and is_lost and not os.path.exists(f"{folder}/physfn"):
+            found.append(address)
+    return found
+
+
+def gpus(sysfs: str, only: str = "") -> list[str]:
+    """The PCI addresses of the GPUs that are there for programs, whether a driver runs them or not; of one vendor."""
     found = []
     for address, (vendor, kind, folder) in _functions(sysfs).items():
+        if only and vendor != only:
+            continue
         if kind.startswith(GPU_CLASSES.get(vendor, ())) and not os.path.exists(f"{folder}/physfn"):
             driver = os.path.basename(os.path.realpath(f"{folder}/driver"))
             if driver in ("driver", *GPU_DRIVERS):  # without a driver the link is not there

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # What reads its answers is loaded only where it is there: a node without GPUs need not pay for it.
 PROGRAM = "nvidia-smi"
-LIMIT_S = 10.0
+LIMIT_S = 18.0  # without persistence the driver initialises every GPU first: seconds each
 LINKS_LIMIT_S = 5.0
 FABRIC_MANAGER = "nv-fabricmanage"  # the kernel keeps 15 characters of a name
 CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
@@ -48,8 +48,13 @@ def listed(arguments: dict[str, Any]) -> dict[str, Any]:
         return with_links(asked(program), program)
     if os.path.exists(f"{arguments['proc']}/driver/nvidia"):
         return unknown(missing("the NVIDIA driver is loaded, but nvidia-smi was not found"))
-    if amd.is_present(arguments):
-        return amd.collect(path)
+    if amd.is_present(arguments, path):
+        facts = amd.collect(path)
+        if facts["devices"] == [] and pci.gpus(arguments.get("sysfs", "/sys"), pci.AMD):
+            return unknown(missing("AMD's tools list no GPU, and the bus has some: is the user in the group render?"))
+        for device in facts["devices"] if isinstance(facts["devices"], list) else []:
+            device["status"] = amd.ras(f"{pci.folder(arguments.get('sysfs', '/sys'), device['bus_id'])}/ras")
+        return facts
     absent = missing("nvidia-smi not found", "absent")
     return {"devices": [], "driver": absent, "cuda_driver": absent}
 
@@ -60,7 +65,8 @@ def on_bus(arguments: dict[str, Any], devices: Any) -> list[str] | Missing:
     A container or a scheduler shows a session fewer than there are: then the list says nothing.
     """
     found = pci.gpus(arguments.get("sysfs", "/sys"))
-    is_driven = bool(devices) or os.path.exists(f"{arguments['proc']}/driver/nvidia") or amd.is_present(arguments)
+    kfd = f"{arguments.get('sysfs', '/sys')}/class/kfd"
+    is_driven = bool(devices) or any(map(os.path.exists, (f"{arguments['proc']}/driver/nvidia", kfd)))
     if found and is_driven and is_confined(arguments):
         return missing("a container or a scheduler may show fewer GPUs than there are", "absent")
     return found

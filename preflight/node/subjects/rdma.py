@@ -32,13 +32,16 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     # Device files are of this machine, not of a tree that was put elsewhere.
     dev = arguments.get("dev", "/dev" if sysfs == "/sys" else "")
     path = job_variables(arguments).get("PATH", ("", ""))[0]
+    used = {os.path.basename(os.path.realpath(f"{folder}/{name}/device")) for name in names}
+    lost = pci.unused_infiniband(sysfs, used)
     if not names:
-        return {"devices": by_programs(path) if dev and os.path.isdir(f"{dev}/infiniband") else []}
+        devices = by_programs(path) if dev and os.path.isdir(f"{dev}/infiniband") else []
+        return {"devices": devices, "without_driver": lost}
     devices = [device(f"{folder}/{name}", name=name, arguments={**arguments, "dev": dev}) for name in names]
     program = programs.find("ibv_devinfo", path) if dev else ""
     if program:
         with_mtus(devices, program)
-    return {"devices": devices}
+    return {"devices": devices, "without_driver": lost}
 
 
 def by_programs(path: str) -> list[dict[str, Any]]:

@@ -81,5 +81,48 @@ def test_no_tool_is_started_without_the_driver(tmp_path, monkeypatch):
     arguments = {"environment": [["--env", {"PATH": ""}]], "proc": here, "sysfs": here}
     assert decoded(gpu.collect(arguments)).devices == ()
     (tmp_path / "class/kfd").mkdir(parents=True)
+    assert decoded(gpu.collect(arguments)).devices == ()  # loaded for the processor's own GPU
+    place = tmp_path / "bus/pci/devices/0000:07:00.0"
+    place.mkdir(parents=True)
+    (place / "vendor").write_text("0x1002\n")
+    (place / "class").write_text("0x120000\n")
     devices = decoded(gpu.collect(arguments)).devices
     assert devices == Missing("AMD's driver is loaded, but neither amd-smi nor rocm-smi was found")
+
+
+def test_the_drivers_own_counts_are_read(tmp_path):
+    """Errors of all blocks, and pages that are retired, pending or failed."""
+    (tmp_path / "umc_err_count").write_text("ue: 2\nce: 40\n")
+    (tmp_path / "gfx_err_count").write_text("ue: 0\nce: 1\n")
+    (tmp_path / "gpu_vram_bad_pages").write_text("0x00000001 : 0x00001000 : R\n0x00000002 : 0x00001000 : P\n")
+    assert amd.ras(os.fspath(tmp_path)) == {
+        "uncorrected_errors": 2,
+        "corrected_errors": 41,
+        "pages_retired": 1,
+        "is_retirement_pending": True,
+        "has_remapping_failed": False,
+    }
+    assert amd.ras(os.fspath(tmp_path / "none")) == {}
+    (tmp_path / "umc_err_count").write_text("ue: unknown\n")
+    assert amd.ras(os.fspath(tmp_path))["uncorrected_errors"]["kind"] == "failed"
+
+
+def test_a_processors_own_gpu_makes_no_gpu_node(tmp_path):
+    """The compute driver is loaded for it too; without AMD's programs and an accelerator there is nothing to ask."""
+    (tmp_path / "class/kfd").mkdir(parents=True)
+    assert not amd.is_present({"sysfs": os.fspath(tmp_path)}, "/nonexistent")
+
+
+def test_an_empty_list_beside_accelerators_is_no_answer(tmp_path, monkeypatch):
+    """A user without the group render is shown none."""
+    monkeypatch.setattr(programs, "FOLDERS", ())
+    (tmp_path / "amd-smi").write_text("#!/bin/sh\necho []\n")
+    (tmp_path / "amd-smi").chmod(0o755)
+    (tmp_path / "class/kfd").mkdir(parents=True)
+    arguments = {"environment": [["--env", {"PATH": os.fspath(tmp_path)}]], "proc": "/x", "sysfs": os.fspath(tmp_path)}
+    assert decoded(gpu.collect(arguments)).devices == ()
+    place = tmp_path / "bus/pci/devices/0000:07:00.0"
+    place.mkdir(parents=True)
+    (place / "vendor").write_text("0x1002\n")
+    (place / "class").write_text("0x120000\n")
+    assert isinstance(decoded(gpu.collect(arguments)).devices, Missing)

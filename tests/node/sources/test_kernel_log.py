@@ -77,6 +77,12 @@ def test_a_log_that_is_longer_than_our_time_is_not_measured(tmp_path):
     assert kernel_log.collect(os.fspath(log), seconds=-1.0)["kind"] == "failed"
 
 
+def test_an_empty_log_is_not_one_without_faults(tmp_path):
+    """Containers have /dev/null in its place."""
+    (tmp_path / "kmsg").touch()
+    assert kernel_log.collect(os.fspath(tmp_path / "kmsg"))["kind"] == "denied"
+
+
 def test_what_an_earlier_life_of_the_driver_reported_is_over():
     """Loading the driver again resets the GPUs; what broke in the machine stays."""
     lines = ["NVRM: Xid (PCI:0000:07:00): 79, x", "mlx5_core 0000:41:00.0 a: Link down"]

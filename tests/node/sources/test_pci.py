@@ -137,3 +137,14 @@ def test_gpus_of_the_bus_are_those_that_programs_could_use(tmp_path, fields, is_
 def test_a_machine_without_pci_has_no_gpus(tmp_path):
     """Some ARM boards, and containers without sysfs."""
     assert pci.gpus(os.fspath(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_lost"),
+    [({}, True), ({"driver": "mlx5_core"}, True), ({"driver": "vfio-pci"}, False), ({"physfn": True}, False)],
+)
+def test_an_infiniband_adapter_without_a_device_is_told(tmp_path, fields, is_lost):
+    """Be it that no driver has it, or only the half that makes no RDMA device."""
+    device(tmp_path, "0000:07:00.0", vendor="0x15b3", kind="0x020700", **fields)
+    assert pci.unused_infiniband(os.fspath(tmp_path), ()) == (["0000:07:00.0"] if is_lost else [])
+    assert pci.unused_infiniband(os.fspath(tmp_path), {"0000:07:00.0"}) == []
