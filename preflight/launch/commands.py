@@ -134,7 +134,8 @@ def _launcher_at(names: list[str]) -> tuple[Read, int] | None:
         return PROGRAMS[PYTHON,], 1
     module = _module(names[1:]) if not names[0].startswith("-") else None
     if module is not None and names[1 + module] in MODULES:  # ./python.sh -m torch.distributed.run
-        return MODULES[names[1 + module]], module + 2
+        ends = names[2 + module : 3 + module] == ["--"]  # debugpy-run -m torch.distributed.run -- --nnodes 2
+        return MODULES[names[1 + module]], module + 2 + ends
     fitting = (program for program in PROGRAMS if tuple(names[: len(program)]) == program)
     program = max(fitting, key=len, default=())
     return (PROGRAMS[program], len(program)) if program else None

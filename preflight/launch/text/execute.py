@@ -172,7 +172,8 @@ def document(script: Script, node: Any) -> Inner | None:
             parts = {part.type: part for part in child.named_children}
             if "heredoc_body" in parts and "heredoc_start" in parts:
                 body = parts["heredoc_body"]
-                return Inner(source(body), script.scope.line(body), source(parts["heredoc_start"])[:1] in "'\"\\")
+                is_quoted = source(parts["heredoc_start"])[:1] in "'\"\\"
+                return Inner(source(body), script.scope.line(body), is_quoted, body)
     return None
 
 

@@ -23,6 +23,7 @@ from preflight.launch.text.syntax import (
     subscript,
     transformed,
     unquoted,
+    written_here,
 )
 
 DEPTH_LIMIT = 60
@@ -30,6 +31,7 @@ TEXT_LIMIT = 1 << 16
 LINES_LIMIT = 1 << 30
 ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
 SEQUENCE = re.compile(r"seq\s+(?:(\d{1,5})\s+)?(\d{1,5})")
+TEXTS = ("string_content", "heredoc_content")
 BRACES = re.compile(r"\{(\d{1,5})\.\.(\d{1,5})\}")
 
 
@@ -113,7 +115,10 @@ class Scope:
             counted = SEQUENCE.fullmatch(source(node)[2:-1].strip())
             if counted and not quoted:
                 return [str(n) for n in range(int(counted[1] or 1), int(counted[2]) + 1)][:WORDS_LIMIT]
-            return [self._unknown(node)]
+            written = written_here(node)
+            return self._split(self._string(written, depth), quoted=quoted) if written else [self._unknown(node)]
+        if kind == "heredoc_body":
+            return self._string(node, depth)
         if kind == "brace_expression":
             bounds = BRACES.fullmatch(source(node))
             return sequence(bounds[1], bounds[2]) if bounds and not quoted else [source(node)]
@@ -129,9 +134,10 @@ class Scope:
     def _string(self, node: Any, depth: int) -> list[str]:
         """A "..." text; what the grammar leaves out between its parts is blanks that count."""
         start, raw = node.start_byte, node.text
-        inner = 1 if node.type == "string" else 2
+        inner = {"string": 1, "heredoc_body": 0}.get(node.type, 2)
+        end = len(raw) if node.type == "heredoc_body" else len(raw) - 1
         at, parts = inner, []
-        is_mixed = b"\n" in raw or any(child.type != "string_content" for child in node.named_children)
+        is_mixed = b"\n" in raw or any(child.type not in TEXTS for child in node.named_children)
 
         def literal(first: int, last: int) -> str:
             text = raw[first:last].decode("utf-8", "replace")
@@ -140,9 +146,9 @@ class Scope:
 
         for child in node.named_children:
             # the grammar counts blanks before an expansion as part of it
-            blanks = len(child.text) - len(child.text.lstrip()) if child.type != "string_content" else 0
+            blanks = len(child.text) - len(child.text.lstrip()) if child.type not in TEXTS else 0
             parts.append(literal(at, child.start_byte - start + blanks))
-            if child.type == "string_content":
+            if child.type in TEXTS:
                 parts.append(literal(child.start_byte - start, child.end_byte - start))
             elif child.type in ("simple_expansion", "expansion") and source(child) in ("$@", "${@}"):
                 parts.append(" ".join(self.words(child, depth + 1)))
@@ -152,7 +158,7 @@ class Scope:
                     return found
                 parts.append(" ".join(found))
             at = child.end_byte - start
-        parts.append(literal(at, len(raw) - 1))
+        parts.append(literal(at, end))
         return ["".join(parts)]
 
     def _concatenation(self, node: Any, depth: int, *, quoted: bool) -> list[str]:

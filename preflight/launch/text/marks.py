@@ -87,6 +87,9 @@ def split_words(text: str) -> list[str]:
     line, words = "", []
     for piece in text.split():
         marks = LINE_MARK.findall(piece)
+        if not plain(piece):  # nothing but the mark of a line
+            line = marks[-1] if marks else line
+            continue
         kept = default[0] if default and default[0] not in piece else ""
         words.append(f"{'' if marks else line}{kept}{piece}")
         line = marks[-1] if marks else line

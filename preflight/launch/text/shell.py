@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from preflight.launch.text.expansion import Assigned, Scope
-from preflight.launch.text.marks import plain, without_lines
+from preflight.launch.text.marks import is_known, plain, without_lines
 from preflight.launch.text.syntax import source
 
 NESTING_LIMIT = 5
@@ -20,6 +20,7 @@ COMMANDS_LIMIT = 2_000
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 REMOTE = frozenset({"ssh", "pdsh", "clush", "srun", "mpirun", "mpiexec", "parallel-ssh", "kubectl"})
 CONTAINERS = frozenset({"docker", "podman", "singularity", "apptainer", "enroot", "udocker", "shifter"})
+ARGUMENT = re.compile(r"\$\{?[0-9@*#]\}?|\$\{[0-9]+[#%:=-][^}]*\}")
 EXPORTING = {"export": True, "declare": False, "typeset": False, "local": False, "readonly": False}
 
 
@@ -65,6 +66,7 @@ class Inner(NamedTuple):
     text: str
     line: int
     is_quoted: bool = False
+    node: Any = None  # of the syntax tree
 
 
 Handler = Callable[["Script", Any, int], None]
@@ -192,6 +194,15 @@ class Script:
         self.conditions -= 1
         self.scope.variables = self._joined(before, ends)
 
+    def _given(self, values: list[Assigned]) -> Assigned | None:
+        """The one value of these that is known, where all others are arguments of the script: it is a default."""
+        known = [value for value in values if all(map(is_known, value.texts))]
+        others = [self.scope.marks.spelled(value.text) for value in values if value not in known]
+        alike = {tuple(map(plain, value.texts)) for value in known}
+        if len(alike) != 1 or known[-1].is_array or not all(map(ARGUMENT.fullmatch, others)):
+            return None
+        return replace(known[-1], texts=tuple(self.scope.marks.default(text) for text in known[-1].texts))
+
     def _joined(self, before: dict[str, Assigned], ends: list[dict[str, Assigned]]) -> dict[str, Assigned]:
         joined: dict[str, Assigned] = {}
         for name in dict.fromkeys(name for end in ends for name in end):
@@ -212,8 +223,11 @@ class Script:
                 shared = [pair[0] for pair in pairs]
                 more = self.scope.marks.unknown(f"${{{name}[@]}}", last.line)
                 joined[name] = replace(last, texts=(*shared, more))
+            elif given := self._given(values):
+                joined[name] = given
             else:
-                either = " or ".join(sorted(self.scope.marks.spelled(" ".join(value.texts)) for value in values))
+                spelled = dict.fromkeys(self.scope.marks.spelled(" ".join(value.texts)) for value in values)
+                either = " or ".join(sorted(spelled))
                 joined[name] = replace(last, texts=(self.scope.marks.unknown(either[:400], last.line),))
         return joined
 

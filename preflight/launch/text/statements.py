@@ -164,6 +164,11 @@ def _redirected(script: Script, node: Any, depth: int) -> None:
     inner, names = document(script, node), {word.rpartition("/")[2] for word in source(body).split()}
     if inner is None:
         return
+    words = source(body).split()
+    if words[:1] == ["read"] and words[-1].isidentifier():  # read -r -d '' COMMAND <<EOF
+        texts = [inner.text] if inner.is_quoted else script.scope.words(inner.node, quoted=True)
+        script.scope.assign(words[-1], texts, inner.line, exported=False)
+        return
     file = target(script, node)
     if not file and "tee" in names:
         file = next((word for word in source(body).split()[1:] if not word.startswith("-")), "")

@@ -25,6 +25,15 @@ def unquoted(text: str) -> str:
     return ESCAPED_IN_QUOTES.sub(lambda found: found[1] or "", text)
 
 
+def written_here(node: Any) -> Any:
+    """The text of ``$(cat <<EOF ... EOF)``; None for any other command substitution."""
+    inner = node.named_children[0] if node.named_child_count == 1 else None
+    if inner is None or inner.type != "redirected_statement" or source(inner.named_children[0]).strip() != "cat":
+        return None
+    parts = (part for child in inner.named_children[1:] for part in child.named_children)
+    return next((part for part in parts if part.type == "heredoc_body"), None)
+
+
 def is_all(node: Any) -> bool:
     """Whether it is all elements of an array, each a word."""
     return node.type == "expansion" and "[@]" in source(node)

@@ -11,8 +11,10 @@ from preflight.launch.text.quotes import Broken, Quotes
 OPERATOR = re.compile(r"&>>|<<-|<<<|;;&|&&|\|\||\|&|;;|;&|<<|>>|<&|>&|<>|>\||&>|[;&|()<>\n]")
 REDIRECT = frozenset({"<", ">", ">>", "<<", "<<-", "<<<", "<&", ">&", "<>", ">|", "&>", "&>>"})
 BLANK = re.compile(r"(?:[ \t]|\\\n)*")
-# A guide's <address>: no blank after "<", none before ">", no file's ending in it, and a word's end behind it.
-PLACEHOLDER = re.compile(r"<(?=[A-Za-z])[A-Za-z0-9_ -]{1,40}>(?=[\s:/\\\"'),;]|$)")
+# A guide's <address>: no blank at its ends, no file's ending in it, and a word's end behind it; <two words> need none.
+PLACEHOLDER = re.compile(
+    r"<(?=[A-Za-z])(?:[A-Za-z0-9_-]{1,40}>(?=[\s:/\\\"'),;]|$)|[A-Za-z0-9_-]+(?: [A-Za-z0-9_-]+){1,9}>)"
+)
 ASSIGNED_ARRAY = re.compile(r"[A-Za-z_]\w*(\[[^\]\n]*\])?\+?=$")
 NUMBER = re.compile(r"\d+|\{\w+\}")
 RESERVED = re.compile(r"[a-z]+|\{|\}|\[\[|!")

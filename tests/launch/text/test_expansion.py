@@ -69,6 +69,9 @@ def test_ranges_become_a_word_each(text, expected):
             ["gpu", "02", "gpu01", "gpu02", "GPU01,GPU02", "gpu7,gpu02"],
         ),
         ("B=A; A=1; run ${!B}", ["1"]),
+        ('A="\n  --a 1 \\\n  --b 2\n"; run $A', ["--a", "1", "--b", "2"]),
+        ("A=$(cat <<E\nx $B\nE\n); run $A", ["x", "$B"]),
+        ("read -r -d '' A <<'E'\nx y\nE\nrun $A", ["x", "y"]),
         ('set -- a b; run $1 $# $3 "$@"', ["a", "2", "$3", "a b"]),
     ],
 )
