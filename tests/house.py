@@ -47,6 +47,7 @@ INSIDE = {
     "diagnose": (
         ("cause", "prefix", "read"),
         ("causes", "index", "found"),
+        ("recorder",),
         ("facts", "tracebacks"),
         ("gather", "live"),
         ("verdict", "stuck"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable
 
+from preflight.diagnose import recorder
 from preflight.diagnose.cause import Cause
 from preflight.diagnose.found import Diagnosis
 from preflight.diagnose.gather import Gatherer
@@ -21,7 +23,9 @@ def diagnose(lines: Iterable[str], *, name: str = "log") -> Diagnosis:
 
 
 def diagnose_files(names: Iterable[str], *, say: Callable[[str], None] = lambda _: None) -> Diagnosis:
-    """The diagnosis of log files together, ``-`` the standard input, gzip and zstd unpacked; `say` hears of each.
+    """The diagnosis of log files and dumps of the flight recorder together; `say` hears of each.
+
+    ``-`` is the standard input; gzip and zstd are unpacked.
 
     Raises UsageError for the first that cannot be read.
     """
@@ -29,7 +33,11 @@ def diagnose_files(names: Iterable[str], *, say: Callable[[str], None] = lambda 
     for name in names:
         say(name)
         with opened(name) as stream:
-            gathered.read(name, lines_of(stream))
+            head = stream.peek(recorder.HEAD_BYTES) if isinstance(stream, io.BufferedReader) else b""
+            if recorder.is_dump(head[: recorder.HEAD_BYTES]):
+                gathered.take_dump(name, stream.read(recorder.MOST_BYTES))
+            else:
+                gathered.read(name, lines_of(stream))
     return conclude(gathered)
 
 

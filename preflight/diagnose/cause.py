@@ -38,7 +38,7 @@ class Cause:
     kind: Kind = Kind.CAUSE
     check: str = ""
     unless: tuple[str, ...] = ()
-    weight: int = 0
+    weight: int = 4
 
 
 # Words that fill logs: a pattern is looked up by one of its rarer words.

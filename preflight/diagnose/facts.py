@@ -9,6 +9,7 @@ from re import Match
 
 from preflight.diagnose.found import Hang, Job
 from preflight.diagnose.prefix import Said
+from preflight.diagnose.recorder import Call, hang_of
 
 MOST_RANKS = 1 << 16
 # The name of each is the method of Facts that takes it.
@@ -50,6 +51,7 @@ class Facts:
     exits: dict[int, str] = field(default_factory=dict)
     timeouts: dict[int, tuple[int, str, int]] = field(default_factory=dict)
     enqueued: dict[int, int] = field(default_factory=dict)
+    calls: dict[int, list[Call]] = field(default_factory=dict)  # of the flight recorder, by rank
     late: set[int] = field(default_factory=set)
     members: Counter[int] = field(default_factory=Counter)  # ranks that Lightning started to join, and how often
     is_complete: bool = False  # whether all ranks have joined
@@ -174,8 +176,9 @@ class Facts:
 
     def hang(self) -> Hang | None:
         """The collective in which most ranks waited, and who was not there; None where no watchdog spoke."""
-        if not self.timeouts:
-            return None
+        recorded = hang_of(self.calls)
+        if recorded is not None or not self.timeouts:
+            return recorded
         counted = Counter(self.timeouts.values())
         (sequence, operation, elements), _ = counted.most_common(1)[0]
         waiting = {rank for rank, call in self.timeouts.items() if call[0] == sequence}

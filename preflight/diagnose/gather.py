@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
+from preflight.diagnose import recorder
 from preflight.diagnose.cause import Cause
 from preflight.diagnose.causes import CAUSES
 from preflight.diagnose.facts import PATTERNS, Facts
@@ -150,6 +151,14 @@ class Gatherer:
         if evidence.node and len(seen.nodes) < MOST_WHO:
             seen.nodes.add(evidence.node)
         seen.progress[evidence.file] = self.progress.get(evidence.file, 0)
+
+    def take_dump(self, name: str, data: bytes) -> None:
+        """A dump of the flight recorder. Raises UsageError for one that cannot be read."""
+        rank, calls = recorder.read(name, data)
+        self.files.append(name)
+        self.lines += len(calls)
+        self.facts.heard.add(rank)
+        self.facts.calls[rank] = calls
 
     def findings(self) -> list[Finding]:
         """Every cause with its lines, the first first: by time where all lines have one, else as they were read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from preflight.diagnose.cause import Cause, Kind
@@ -12,6 +13,7 @@ from preflight.diagnose.gather import Gatherer
 from preflight.diagnose.tracebacks import OF_OTHERS, Raised
 
 STRONG = 5  # a weight from which a cause explains others of its kind
+WATCHDOGS = frozenset(("collective-timeout", "nccl-remote-error", "heartbeat-timeout"))  # they abort ranks
 COLLECT = (
     "the output of every rank and node from its first line (torchrun --tee 3 --log-dir DIR), not only rank 0's",
     "NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment of the next run",
@@ -29,7 +31,8 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     raised = _unknown_exception(gathered)
     if raised is not None:
         findings.append(raised)
-    graded = [(_grade(finding), finding) for finding in findings]
+    names = {finding.cause.name for finding in findings}
+    graded = [(_grade(finding, names), finding) for finding in findings]
     best = max((grade for grade, _ in graded), default=Kind.NOTE)
     causes: tuple[Finding, ...] = ()
     if best >= Kind.SUSPICION:
@@ -48,8 +51,13 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     )
 
 
-def _grade(finding: Finding) -> int:
-    """The kind that a finding counts as: one that the training survived counts for one less."""
+def _grade(finding: Finding, among: AbstractSet[str] = frozenset()) -> int:
+    """The kind that a finding counts as.
+
+    One that the training survived counts for less; an abort that no watchdog explains counts for more.
+    """
+    if finding.cause.name == "aborted" and not WATCHDOGS & among:
+        return Kind.SUSPICION
     if finding.survived:
         return max(Kind.NOTE, finding.cause.kind - 2)
     return finding.cause.kind
@@ -128,6 +136,8 @@ def _derived(facts: Facts, job: Job) -> list[Finding]:
     if hang is not None and hang.mismatch:
         detail = f"at number {hang.sequence} of the sequence: {hang.mismatch}"
         found.append(_made("nccl-mismatched-call", detail))
+    elif hang is not None and facts.calls:
+        found.append(_made("collective-timeout", hang_text(hang)))
     found += _joining(facts)
     nccl = job.versions.get("nccl", ())
     if len(nccl) > 1 and (hang is not None or facts.exits):

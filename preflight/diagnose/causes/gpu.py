@@ -130,6 +130,8 @@ CAUSES = (
             r"cuda_visible_devices.*no gpu",
             r"cuda error: no device",
             r"torch not compiled with cuda enabled",
+            r"has no attribute '_cuda_\w+'",
+            r"distributed package doesn't have nccl",
             r"found no nvidia driver on your system",
             r"no nvidia gpu detected",
             r"driver on your system is missing",
@@ -141,6 +143,7 @@ CAUSES = (
         "`nvidia-smi` and `echo $CUDA_VISIBLE_DEVICES` in the job's own environment; `docker run --gpus all`, `srun"
         " --gpus-per-node`, the pod's nvidia.com/gpu limit; a CPU build of torch must be replaced",
         "pytorch/pytorch#49952",
+        weight=5,
         check="gpu.devices_are_readable",
     ),
     Cause(

@@ -42,7 +42,6 @@ CAUSES = (
             r"failed \(exitcode: -9\)",
             r"exits with return code = -9",
             r"died with <signals.sigkill: 9>",
-            r"killed by signal: killed",
             r"exited on signal 9",
             r"exit status 137",
             r"task \d+: killed",

@@ -59,12 +59,9 @@ CAUSES = (
         (
             r"127\.0\.[01]\.1.* refused",
             r"127\.0\.[01]\.1.* unreachable",
-            r"127\.0\.[01]\.1.* reset by",
             r" refused.*\b127\.0\.[01]\.1\b",
             r" failed .*\b127\.0\.1\.1\b",
             r"connect \[127\.0\.\d\.\d\]:\d+",
-            r"bootstrap : using lo:127",
-            r"net/socket : using \[0\]lo:127",
             r"resolves to a loopback",
             r"is a loopback address",
             r"\[localhost\]:\d+.*connection refused",
@@ -82,11 +79,23 @@ CAUSES = (
         ),
     ),
     Cause(
+        "loopback-noted",
+        "loopback is used between ranks: right on one node, and impossible between several",
+        (
+            r"bootstrap ?: using (?:\[0\])?lo:127",
+            r"net/socket : using \[0\]lo:127",
+            r"master_addr[= ]'?localhost\b",
+            r"master_addr[= ]'?127\.0",
+        ),
+        "between nodes NCCL_SOCKET_IFNAME and MASTER_ADDR must be of the network that they share",
+        "pytorch/pytorch#50615",
+        Kind.NOTE,
+        check="names.own_hostname_is_not_loopback",
+    ),
+    Cause(
         "loopback-master",
         "the master address is localhost, so other nodes call themselves",
         (
-            r"--master_addr=localhost.*",
-            r"master_addr[=: ]+'?localhost\b",
             r"client socket has (?:failed|timed out).*\((?:localhost|127\.0\.0\.1), \d+\)",
             r"connect to \(localhost, \d+\)",
             r"failed to connect to \[?localhost\]?:\d+",
