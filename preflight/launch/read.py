@@ -117,7 +117,7 @@ def _take(bundle: Bundle, name: str, text: str) -> str:
         bundle.variables[name] = values
         bundle.problems.extend(problems)
     elif kind == "other":
-        bundle.skips.append(Skip(name, 1, "no launch file of a known kind"))
+        bundle.skips.append(Skip(name, 1, UNKNOWN_KIND))
     return kind
 
 
@@ -261,11 +261,12 @@ def _bare(
     bundle.skips.append(Skip(name, started.line if started else 1, f"not judged: {reason}"))
 
 
-NAMING = words(
-    """
-    --config_file --config-file --hostfile -hostfile --machinefile -machinefile -f -H --deepspeed_hostfile
-    --deepspeed --deepspeed_config --deepspeed-config --ds_config --deepspeed_config_file
-    """
+UNKNOWN_KIND = "no launch file of a known kind"
+NAMING_HOSTS = words("--hostfile -hostfile --machinefile -machinefile --deepspeed_hostfile")
+LETTERS, TAKES_LETTERS = ("-f", "-H"), frozenset({"deepspeed", "ds", *mpirun.MPIRUN.programs})
+NAMING = (
+    *words("--config_file --config-file --deepspeed --deepspeed_config --deepspeed-config --ds_config"),
+    *("--deepspeed_config_file", *NAMING_HOSTS),
 )
 
 
@@ -274,18 +275,30 @@ def _named_files(bundle: Bundle, context: Context, commands: list[Command], name
     configs: dict[str, dict[str, Field[Any]]] = {}
     hostfiles: dict[str, Hostfile] = {}
     for command in commands:
-        for path in _values_of(command, NAMING):
+        names = {word.plain.rpartition("/")[2] for word in command.words}
+        letters = LETTERS if names & TAKES_LETTERS else ()
+        for path in _values_of(command, (*NAMING, *letters)):
             found = _resolved(bundle, name, path)
             if found is None and look_beside and _beside(bundle, name, path, look_beside=True) is not None:
                 found = _resolved(bundle, name, path)
             is_known = found in bundle.configs or found in bundle.hostfiles or found in bundle.batches
             if found is not None and not is_known:
                 _take(bundle, found, bundle.texts[found])
+            if found is not None and not is_known and path in _values_of(command, (*NAMING_HOSTS, *letters)):
+                _as_hostfile(bundle, found)
             if found in bundle.configs:
                 configs[path] = bundle.configs[found]
             elif found in bundle.hostfiles:
                 hostfiles[path] = bundle.hostfiles[found]
     context.configs, context.hostfiles = configs, hostfiles
+
+
+def _as_hostfile(bundle: Bundle, name: str) -> None:
+    """A file that a script names as its hostfile is one, whatever it is called."""
+    skipped = [skip for skip in bundle.skips if skip.file == name and skip.reason == UNKNOWN_KIND]
+    if skipped:
+        bundle.skips = [skip for skip in bundle.skips if skip not in skipped]
+        bundle.hostfiles[name], bundle.hostfile_problems[name] = deepspeed.read_hostfile(bundle.texts[name], name)
 
 
 def _values_of(command: Command, options: tuple[str, ...]) -> list[str]:

@@ -136,6 +136,64 @@ spec:
             --master_addr=$MASTER_ADDR --master_port=29500 train.py
 """
 
+MPI = """#!/bin/bash
+export NCCL_SOCKET_IFNAME=eth0
+mpirun --allow-run-as-root -np 16 -H node1:8,node2:8 --bind-to none -mca btl_tcp_if_include eth0 \\
+  -x NCCL_SOCKET_IFNAME -x MASTER_ADDR=node1 -x LD_LIBRARY_PATH \\
+  bash -c 'export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE; python train.py --lr 1'
+"""
+SERVERS = """#!/bin/bash
+export VLLM_HOST_IP=10.0.0.1
+ray start --head --node-ip-address=10.0.0.1 --port=6379 --num-gpus=8
+ray job submit --address=http://127.0.0.1:8265 --runtime-env-json='{"env_vars": {"A": "1"}}' -- python3 train.py --n 2
+docker run --gpus all --network=host --shm-size=16g -e NCCL_DEBUG=INFO image \\
+  vllm serve m/M -tp 8 --pipeline-parallel-size 2 --nnodes 2 --node-rank 0 --master-addr 10.0.0.1
+NNODES=2 NODE_RANK=0 MASTER_ADDR=10.0.0.1 FORCE_TORCHRUN=1 llamafactory-cli train x.yaml
+"""
+COMPOSE = """services:
+  trainer:
+    image: pytorch/pytorch
+    network_mode: host
+    shm_size: 16gb
+    ulimits:
+      memlock: -1
+    environment:
+      - NCCL_SOCKET_IFNAME=eth0
+    command: >
+      torchrun --nnodes 2 --nproc_per_node 8
+      --node_rank 0 --master_addr 10.0.0.1 t.py
+"""
+SETS = """apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+spec:
+  slotsPerWorker: 8
+  mpiReplicaSpecs:
+    Launcher:
+      template:
+        spec:
+          containers:
+          - command: [mpirun, -np, "16", -x, NCCL_DEBUG=INFO, python, t.py]
+    Worker:
+      replicas: 2
+      template:
+        metadata: {labels: {sidecar.istio.io/inject: "false"}}
+        spec:
+          containers:
+          - resources: {limits: {nvidia.com/gpu: 8, rdma/hca: 1}}
+            securityContext: {capabilities: {add: [IPC_LOCK]}}
+            volumeMounts: [{name: shm, mountPath: /dev/shm}]
+          volumes: [{name: shm, emptyDir: {medium: Memory}}]
+---
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+spec:
+  leaderWorkerTemplate:
+    size: 2
+    workerTemplate:
+      spec:
+        containers:
+        - args: [torchrun, --nnodes=2, --node_rank=$(LWS_WORKER_INDEX), --master_addr=$(LWS_LEADER_ADDRESS), t.py]
+"""
 FORMATS = {
     "accelerate": ("node0.yaml", config()),
     "torchrun": ("node0.sh", torchrun()),
@@ -144,6 +202,10 @@ FORMATS = {
     "hostfile": ("hostfile", HOSTFILE),
     "batches": ("ds.json", BATCHES),
     "kubernetes": ("job.yaml", PYTORCHJOB + "---\n" + INDEXED),
+    "mpirun": ("mpi.sh", MPI),
+    "servers": ("serve.sh", SERVERS),
+    "compose": ("compose.yaml", COMPOSE),
+    "sets": ("sets.yaml", SETS),
 }
 SNIPPETS = (
     "$RANDOM", "${A:-b}", "$(hostname)", "'", '"', "\\", "\n", "{{ x }}", ": [", "&a *a", "!!python/object:x", "-1",

@@ -8,7 +8,7 @@ from preflight.errors import UsageError
 from preflight.launch.rules.check import check_texts
 from tests.launch.samples import FORMATS, mutated
 
-MUTATIONS = 300
+MUTATIONS = 150
 
 
 def outcome(file, text):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from preflight.launch.field import Sourced, firm, value_of, words
+from preflight.launch.launchers.kubernetes import KUBERNETES
 from preflight.launch.manifests import pods, sets
 from preflight.launch.manifests.pods import Answer, Group, number
 from preflight.launch.plan import Plan, Skip, fail
@@ -200,9 +201,11 @@ def _job(document: Located, documents: list[Located], file: str) -> Answer:
     count = number(spec.get("parallelism"), file, 1)
     groups = [Group(pod, count, "job", metadata=document.get("spec", "template", "metadata"))]
     plans, problems = pods.plans(groups, document, file)
-    problems.extend(_completions(spec, file))
+    is_job = any(plan.launcher is not KUBERNETES for plan in plans)  # else each pod may do work of its own
+    if is_job:
+        problems.extend(_completions(spec, file))
     mode = spec.get("completionMode")
-    if plans and (firm(count) or 1) > 1 and (mode is None or mode.value != "Indexed"):
+    if is_job and (firm(count) or 1) > 1 and (mode is None or mode.value != "Indexed"):
         message = f"{value_of(count)} pods without completionMode: Indexed: none of them learns its rank"
         problems.append(fail("pods_know_their_rank", message, Where(file, spec.line), fix="completionMode: Indexed"))
     problems.extend(pods.headless(pod.get("subdomain"), plans, documents, file))

@@ -106,7 +106,7 @@ def plans(
         if "PET_NODE_RANK" not in operator and (firm(group.count) or 1) > 1:
             problems.extend(found for plan in plans_of_group for found in _numbered(plan, index))
         found.extend(plans_of_group)
-    if not found and groups and pods is not None and told:
+    if not found and groups and pods is not None and told and any(group.gpus(file) is not None for group in groups):
         found.append(Plan(KUBERNETES, Where(file, document.line), "all nodes", nodes=pods))
     if told:
         problems.extend(_counted(found, pods, operator))

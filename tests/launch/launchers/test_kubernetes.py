@@ -8,7 +8,8 @@ from preflight.launch.read import read_texts
 from preflight.launch.start import starting_of
 from tests.launch.plans import launch, values
 
-POD = {"spec": {"containers": [{"name": "a", "image": "b"}]}}
+GPUS = {"limits": {"nvidia.com/gpu": 1}}
+POD = {"spec": {"containers": [{"name": "a", "image": "b", "resources": GPUS}]}}
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {"parallelism": 3, "template": POD}}
 
 
@@ -22,3 +23,10 @@ def test_it_is_not_started_here():
     """With the place of the manifest."""
     found = starting_of(read_texts({"job.yaml": yaml.safe_dump(JOB)}))
     assert found.refusal == "job.yaml:1: a Kubernetes manifest is started by the cluster's controller"
+
+
+def test_pods_without_gpus_are_no_job_of_ours():
+    """Nothing is known of what they run, and nothing speaks for training."""
+    text = yaml.safe_dump(JOB).replace("nvidia.com/gpu", "cpu")
+    (skip,) = read_texts({"job.yaml": text}).skips
+    assert skip.reason == "kind Job: no command of a known launcher"
