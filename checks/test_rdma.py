@@ -264,6 +264,20 @@ def test_partition_is_the_same_on_every_node(cluster):
 
 
 @pytest.mark.advisory
+def test_flow_control_is_the_same_on_every_node(cluster):
+    """A RoCE port has the same lossless priorities (PFC), ECN, trusted marking and traffic class on every node.
+
+    Where one node's packets are not of the lossless class they are dropped under load, and each loss sends a whole
+    window again: every ring is as slow as that node, at random.
+    Fix: `mlnx_qos -i <netdev>` on the nodes named; `mlnx_qos -i <netdev> --trust dscp --pfc 0,0,0,1,0,0,0,0` as on the
+    others, and the same line in a unit that runs at boot.
+    """
+    faults.needs_rdma(cluster)
+    cluster.needs_peers()
+    faults.same_by_name(cluster, rdma_faults.flow_control, "flow control")
+
+
+@pytest.mark.advisory
 def test_ports_are_sound(cluster):
     """No active port is known to be fragile: one lane only, link-local, a limited member, without its subnet manager.
 

@@ -282,6 +282,27 @@ def active_mtus(node: NodeFacts) -> dict[str, str | Missing]:
     return found
 
 
+FLOW_CONTROL = {
+    "pfc_priorities": "lossless priorities (PFC)",
+    "ecn_priorities": "priorities with ECN",
+    "trust": "marking that the adapter trusts",
+    "traffic_class": "default traffic class",
+}
+
+
+def flow_control(node: NodeFacts) -> dict[str, str | Missing]:
+    """What each active RoCE port and each of its settings is; what no tool or driver of the node tells is left out."""
+    found: dict[str, str | Missing] = {}
+    for hca in node.active_hcas():
+        for name, words in FLOW_CONTROL.items() if hca.is_roce else ():
+            value = getattr(hca.port, name)
+            if not isinstance(value, Missing):
+                found[f"{hca.name}: {words}"] = value
+    if not found:
+        raise FactMissing("flow control", "no port of this node tells it", "absent")
+    return found
+
+
 def partitions(node: NodeFacts) -> dict[str, str | Missing]:
     """Each active InfiniBand port -> the partition that NCCL takes: the row at NCCL_IB_PKEY, else the first."""
     text = node.value("NCCL_IB_PKEY")

@@ -162,6 +162,10 @@ def hca(index: int, number: int) -> RdmaDevice:
         width=4,
         active_mtu=4096,
         pkeys=("0xffff",),
+        pfc_priorities="3",
+        ecn_priorities="3",
+        trust="dscp",
+        traffic_class="106",
     )
     return made(
         RdmaDevice,

@@ -74,6 +74,12 @@ def cabled(node, ports):
 
 BROKEN = (
     Broken(
+        "rdma.flow_control_is_the_same_on_every_node",
+        roce().broken_rdma_port("node2", 4, pfc_priorities="none"),
+        ("node2",),
+        "flow control of mlx5_4:1: lossless priorities (PFC): 3 on node[1,3-4], none on node2",
+    ),
+    Broken(
         "rdma.ports_are_in_the_subnet_of_their_rail",
         cabled("node3", {2: 5, 5: 2}),
         ("node3",),

@@ -33,6 +33,11 @@ class RdmaPort(Value, frozen=True, kw_only=True):
     active_mtu: Count | Missing = NOT_REPORTED  # InfiniBand's own: 256 to 4096
     pkeys: tuple[Text, ...] | Missing = NOT_REPORTED  # partition keys in the order of the table
 
+    pfc_priorities: Text | Missing = NOT_REPORTED  # of an Ethernet port: the lossless ones, "3", or "none"
+    ecn_priorities: Text | Missing = NOT_REPORTED  # whose congestion is marked and heeded
+    trust: Text | Missing = NOT_REPORTED  # which marking counts: "dscp" or "pcp"
+    traffic_class: Text | Missing = NOT_REPORTED  # that every connection gets
+
     def state_text(self) -> str:
         """The state as a message says it: "DOWN (Polling)"."""
         return self.state if isinstance(self.physical_state, Missing) else f"{self.state} ({self.physical_state})"

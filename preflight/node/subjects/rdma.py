@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 UNKNOWN_STATE = "UNKNOWN"  # as the kernel itself writes a state that it cannot name
 LARGEST_COUNTER = 1 << 62
 LIMIT_S = 5.0
+QOS_TOOLS = ("mlnx_qos", "dcb")
 ROCE_HEADER_BYTES = 96  # the kernel's own reckoning of what RoCE may put around its data (iboe_get_mtu)
 
 
@@ -41,6 +42,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     program = programs.find("ibv_devinfo", path) if dev else ""
     if program:
         with_mtus(devices, program)
+    with_flow_control(devices, {name: programs.find(name, path) if dev else "" for name in QOS_TOOLS}, sysfs=sysfs)
     return {"devices": devices, "without_driver": lost}
 
 
@@ -75,6 +77,25 @@ def with_mtus(devices: list[dict[str, Any]], program: str) -> None:
             mtu = mtus.get((each["name"], one["number"]))
             if mtu is not None:
                 one["active_mtu"] = mtu
+
+
+def with_flow_control(devices: list[dict[str, Any]], tools: dict[str, str], *, sysfs: str) -> None:
+    """Fill in which priorities of the active RoCE ports are lossless; one tool, once for each network device."""
+    from preflight.node.sources import qos
+
+    ports = [
+        (each, one, netdev)
+        for each in devices
+        for one in each["ports"]
+        if one["state"] == "ACTIVE" and one["link_layer"] == "Ethernet"
+        for netdev in sorted({row["netdev"] for row in one["gids"] if isinstance(row["netdev"], str)})[:1]
+    ]
+    asked = {netdev: qos.command(tools, netdev) for _, _, netdev in ports}
+    said = programs.run_all({name: argv for name, argv in asked.items() if argv}, limit_s=LIMIT_S)
+    for each, one, netdev in ports:
+        number, device = one["number"], each["name"]
+        text = said.get(netdev, "")
+        one.update(qos.described(text, sysfs=sysfs, netdev=netdev, device=device, number=number))
 
 
 def device(folder: str, *, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
