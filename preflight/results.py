@@ -195,6 +195,7 @@ class Bench(Measured, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()  # over the network that NCCL uses, and within the nodes
     parts_not_measured: str = ""
     ranks: tuple[RankReport, ...] = ()
+    left_out: tuple[str, ...] = ()  # sizes that were asked for and need more memory than the ranks have
     not_measured: str = ""  # why `results` is empty, with the node that is to blame
     not_measured_nodes: tuple[str, ...] = ()
     transports: tuple[Transport, ...] = ()

@@ -10,6 +10,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.launch.job import Job, Placement, Starting
 from preflight.options.options import Options
+from preflight.tables import visible
 
 NOT_OURS = Starting()
 
@@ -38,6 +39,8 @@ class JobNodes:
         placements = self.placements()
         if not placements:
             raise NotMeasured(f"backend {self.backend} has no rank to run: no GPU on these nodes")
+        if self.backend == "nccl":
+            self._needs_a_gpu_a_rank(placements)
         busy = view.busy_gpus(self.cluster) if self.backend == "nccl" and not self.options.force else ""
         if busy:
             raise NotMeasured(f"other programs use {busy}, and would be disturbed: end them, or give --force")
@@ -50,6 +53,17 @@ class JobNodes:
             environment=tuple((name, without_master(layer)) for name, layer in self.options.layers),
             seconds=seconds,
         )
+
+    def _needs_a_gpu_a_rank(self, placements: tuple[Placement, ...]) -> None:
+        """NotMeasured where a node has more ranks than CUDA shows GPUs: those end with `invalid device ordinal`."""
+        for node in self.cluster:
+            ranks = sum(placement.node == node.name for placement in placements)
+            seen = visible.count(node)
+            if 0 < seen < ranks:
+                name, value = visible.choice(node)
+                held = "MIG is on" if node.gpu_count() > seen else f"{seen} are there"
+                why = f"{name}={value}" if name else held
+                raise NotMeasured(f"{ranks} ranks on {node.name}, where CUDA shows a process {seen} GPUs ({why})")
 
     def planned(self) -> tuple[str, ...]:
         """The node of every rank of the training, by rank; empty where its agents number them as they like."""
@@ -70,11 +84,11 @@ class JobNodes:
         return tuple(sorted(placed, key=lambda placement: placement.rank))
 
     def ranks_on(self, node: NodeFacts) -> int:
-        """--ranks-per-node, else slots=, else the GPUs, else 1; 2 where one node has no GPU."""
+        """--ranks-per-node, else slots=, else the GPUs that the job sees, else 1; 2 where one node has no GPU."""
         if self.options.ranks_per_node != "auto":
             return int(self.options.ranks_per_node)
         if node.slots:
             return node.slots
         if self.backend == "nccl":
-            return node.gpu_count()
+            return visible.count(node)
         return 2 if len(self.cluster) == 1 else 1

@@ -70,6 +70,14 @@ class Pair(msgspec.Struct):
     gbytes_per_s: float
 
 
+class LeftOut(msgspec.Struct):
+    """Sizes of an operation for which the ranks have no memory, told by the largest."""
+
+    op: said.Word
+    bytes: said.Bytes
+    room_bytes: said.Bytes
+
+
 class Losses(msgspec.Struct):
     """The losses of a training."""
 
@@ -98,6 +106,7 @@ KINDS: Mapping[str, type[msgspec.Struct]] = {
     "device": Device,
     "trained": TrainedRank,
     "losses": Losses,
+    "left_out": LeftOut,
     "nccl_log": NcclLog,
 }
 

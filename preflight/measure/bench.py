@@ -160,6 +160,10 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         parts=parts.parts,
         parts_not_measured=parts.not_measured,
         ranks=tuple(_rank(record, node_of) for record in outcome.records("joined")),
+        left_out=tuple(
+            f"{one['op']} of up to {one['bytes']} bytes: the ranks have room for {one['room_bytes']}"
+            for one in outcome.records("left_out")
+        ),
         not_measured=outcome.failure,
         not_measured_nodes=outcome.guilty,
         operations=tuple(job.settings["operations"]),

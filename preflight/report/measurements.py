@@ -55,6 +55,7 @@ def _bench_lines(bench: Bench) -> Iterator[str]:
         colalign=[column.align for column in columns],
     )
     yield from (f"          {line}" for line in table.split("\n"))
+    yield from (f"          left out: {printable(text)}" for text in bench.left_out)
     for model in dict.fromkeys(device.model for device in bench.devices):
         alone = sorted(device.matmul_tflops_per_s for device in bench.devices if device.model == model)
         what = f"matmul {alone[0]:.4g} to {alone[-1]:.4g} TFLOP/s, each GPU by itself"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.gpu import Gpu
 
@@ -31,6 +32,18 @@ def gpus(node: NodeFacts) -> tuple[Gpu, ...]:
             break
         found.append(chosen)
     return tuple(found)
+
+
+def count(node: NodeFacts) -> int:
+    """How many GPUs one process of the job sees; 0 where that cannot be read, and a check of its own says so.
+
+    With MIG on, CUDA shows a process one slice, however many there are.
+    """
+    try:
+        seen = gpus(node)
+    except FactMissing:
+        return 0
+    return 1 if any(gpu.is_partitioned for gpu in seen) else len(seen)
 
 
 def trouble(node: NodeFacts) -> str:

@@ -557,15 +557,21 @@ def probed_bytes(collective: Collective, *, settings: Settings, place: Place) ->
         size = min(wanted, 16 * size)
 
 
-def sizes_of(collective: Collective, *, settings: Settings, place: Place) -> tuple[int, ...]:
-    """The sizes asked for, refused where their buffers would take too much memory; else the one found by probing."""
+def sizes_of(collective: Collective, *, settings: Settings, place: Place, records: Records) -> tuple[int, ...]:
+    """The sizes asked for whose buffers leave memory free, the others told of; or the one found by probing.
+
+    MemoryError where none of those asked for fits.
+    """
     sizes = tuple(settings.sizes_by_operation.get(collective.name, settings.sizes))
     if not sizes:
         return (probed_bytes(collective, settings=settings, place=place),)
     most = most_bytes_of(collective, settings=settings, place=place)
-    if max(sizes) > most:
-        raise MemoryError(f"{collective.name} of {max(sizes)} bytes: the ranks have room for {most}")
-    return sizes
+    fits = tuple(size for size in sizes if size <= most)
+    if not fits:
+        raise MemoryError(f"{collective.name} of {min(sizes)} bytes: the ranks have room for {most}")
+    if fits != sizes and place.rank == 0:
+        records.send({"record": "left_out", "op": collective.name, "bytes": max(sizes), "room_bytes": most})
+    return fits
 
 
 @dataclass
@@ -834,7 +840,7 @@ def sweep(*, settings: Settings, place: Place, records: Records, ahead: Ahead) -
     """Every operation at every size, with the ranks of one group."""
     for name in settings.operations:
         collective = COLLECTIVES[name]
-        for size in sizes_of(collective, settings=settings, place=place):
+        for size in sizes_of(collective, settings=settings, place=place, records=records):
             measure(collective, size_bytes=size, settings=settings, place=place, records=records, ahead=ahead)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
 import pytest
 
 from preflight.errors import NotMeasured
@@ -45,6 +46,28 @@ def test_the_users_number_wins_over_slots_and_slots_over_gpus():
     for number, ranks in (("auto", 8), ("1", 2)):
         nodes = JobNodes(Cluster(slots), NODES, Options(ranks_per_node=number))
         assert len(nodes.planned()) == ranks
+
+
+@pytest.mark.parametrize(("variable", "ranks"), [("0,1,2,3", 4), ("0,9", 1), ("all", 8)])
+def test_nodes_get_a_rank_for_each_gpu_that_the_job_sees(variable, ranks):
+    """Of eight GPUs CUDA shows those that the variable names."""
+    given = roce(2).with_variables(CUDA_VISIBLE_DEVICES=variable)
+    assert len(job_nodes(given, NODES).planned()) == 2 * ranks
+
+
+def test_with_mig_a_process_sees_one_slice():
+    """However many GPUs are cut into slices."""
+    sliced = tuple(msgspec.structs.replace(gpu, mig_mode="Enabled") for gpu in roce(2).cluster.first.gpu.readable())
+    given = roce(2).broken("node1", "gpu", devices=sliced)
+    assert job_nodes(given, NODES).planned().count("node1") == 1
+
+
+def test_more_ranks_than_visible_gpus_are_refused_with_the_reason():
+    """Else each would end with `invalid device ordinal`."""
+    given = roce(2).with_variables("node2", CUDA_VISIBLE_DEVICES="0,1,2,3")
+    nodes = job_nodes(given, NODES, ranks_per_node="8")
+    with pytest.raises(NotMeasured, match="8 ranks on node2, where CUDA shows a process 4 GPUs"):
+        nodes.job("collectives", {}, seconds=60.0)
 
 
 @pytest.mark.parametrize(("asked", "given", "used"), [("gloo", roce(), "gloo"), ("auto", healthy(), "gloo")])

@@ -163,6 +163,15 @@ def test_a_job_that_failed_gives_no_figure():
     assert "NCCL error" in found.not_measured
 
 
+def test_sizes_without_room_are_told_beside_the_results_that_there_are():
+    """A sweep up to 8 GiB on a small GPU keeps what it measured before."""
+    found, _, _ = run(
+        said(LINE_RATE, {"record": "left_out", "op": "all_reduce", "bytes": 8 << 30, "room_bytes": 4 << 30})
+    )
+    assert found.left_out == ("all_reduce of up to 8589934592 bytes: the ranks have room for 4294967296",)
+    assert found.results
+
+
 def test_ranks_and_what_nccl_used_are_told_with_their_nodes():
     """From the records of each rank; results keep only what is known of them."""
     log = {"record": "nccl_log", "lines": ["node1:1:1 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>"]}

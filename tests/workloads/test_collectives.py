@@ -97,6 +97,7 @@ def played(forked_scenarios):
                 },
             },
             "too large": {"ranks": 1, "settings": {"sizes": [1 << 60]}},
+            "partly too large": {"ranks": 1, "settings": {**FEW, "sizes": [4096, 1 << 60]}},
             "alone": {"ranks": 1, "settings": {**FEW, "operations": list(COLLECTIVES)}},
             "element after": {
                 "ranks": 3,
@@ -309,6 +310,14 @@ def test_a_size_that_memory_has_no_room_for_is_refused(played):
     """In one line, before anything is allocated."""
     (failed,) = of_kind(played["too large"]["records"], "failed")
     assert failed["error"].startswith("MemoryError: all_reduce of 1152921504606846976 bytes: the ranks have room for")
+
+
+def test_the_sizes_that_fit_are_measured(played):
+    """What does not fit is told, and costs none of the others."""
+    records = played["partly too large"]["records"]
+    assert [record["bytes"] for record in of_kind(records, "result")] == [4096]
+    assert [record["bytes"] for record in of_kind(records, "left_out")] == [1 << 60]
+    assert of_kind(records, "done")
 
 
 @given(st.sampled_from(sorted(collectives.EXACT)), st.integers(1, 512))
