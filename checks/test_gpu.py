@@ -3,7 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
-from preflight.facts.value import present
+from preflight.facts.value import Missing, present
 from preflight.tables import faults, gpu_faults, gpu_models, kernel_faults, visible
 
 
@@ -45,6 +45,8 @@ def test_every_gpu_on_the_bus_is_listed(node):
     hidden = node.gpu.why_bus_says_nothing()
     if hidden:
         raise NotApplicable(hidden)
+    if isinstance(node.gpu.on_bus, Missing) and node.gpu.on_bus.kind == "absent" and node.gpu.readable():
+        raise NotApplicable(node.gpu.on_bus.missing)
     message = node.gpu.are_all_listed()
     if message:
         raise Blame(message, nodes=[node.name], is_advisory=node.backend != "nccl")

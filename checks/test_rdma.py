@@ -59,6 +59,22 @@ def test_infiniband_adapters_have_their_driver(node):
     assert not lost, f"no driver has made an RDMA device of {', '.join(lost)}"
 
 
+def test_plugin_of_nccl_is_there(node):
+    """Where NCCL needs a network plugin, as for EFA or the network that NCCL_NET names, it finds one.
+
+    Without it NCCL takes TCP sockets, and says so in its log only; with NCCL_NET set it ends with an error.
+    Fix: install aws-ofi-nccl (EFA) or the cloud's plugin on the nodes named, and add its folder to LD_LIBRARY_PATH.
+    """
+    if node.without_rdma():
+        raise NotApplicable(node.without_rdma())
+    why = fabric.needs_plugin(node.rdma, node.value("NCCL_NET"))
+    if not why:
+        raise NotApplicable("NCCL needs no plugin for the network of these nodes")
+    found = present(node.software.nccl_plugins, "network plugins of NCCL")
+    places = node.value("LD_LIBRARY_PATH") or "not set"
+    assert found, f"{why}, and no libnccl-net.so is found (LD_LIBRARY_PATH: {places}): NCCL would take TCP"
+
+
 def test_port_count_is_the_same_on_every_node(cluster):
     """Every node has the same number of RDMA ports for the job.
 

@@ -99,6 +99,15 @@ def chosen_hcas(rdma: Rdma, value: str = "") -> tuple[Hca, ...]:
     return tuple(hca for hca in hcas(rdma) if patterns.accepts(hca.device, hca.port.number))
 
 
+def needs_plugin(rdma: Rdma, network: str) -> str:
+    """Why NCCL needs a plugin on a node: its adapters, or NCCL_NET, are none of NCCL's own; "" where it needs none."""
+    if network and network.lower() not in ("ib", "socket"):
+        return f"NCCL_NET={network}"
+    ports = [hca for hca in hcas(rdma) if hca.is_up]
+    foreign = [hca.name for hca in ports if hca.port.link_layer == "Unspecified"]
+    return f"{', '.join(foreign[:2])} is EFA" if foreign and len(foreign) == len(ports) else ""
+
+
 def unmatched(rdma: Rdma, value: str) -> tuple[str, ...]:
     """The entries of NCCL_IB_HCA that match no port of this node."""
     patterns = parse_patterns(value)

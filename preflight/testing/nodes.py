@@ -90,6 +90,7 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
             torch="2.13.0",
             torch_cuda=cuda,
             torch_hip=ABSENT,
+            nccl_plugins=(),
             cudnn=nccl,
             nccl=nccl,
         ),

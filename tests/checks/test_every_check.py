@@ -11,9 +11,11 @@ from preflight.judge.judge import docstring_fix
 from preflight.ledger.findings import Verdict
 from preflight.testing import healthy, infiniband, roce
 from tests.checks.samples import checks, judge_all, with_netdevs
+from tests.checks.test_healthy_platforms import efa
 
 HERE = Path(__file__).parent
 ON_INFINIBAND = {
+    "rdma.plugin_of_nccl_is_there",  # which EFA needs
     "gpu.an_nvlink_domain_can_be_used",
     "bench.no_group_is_slower_than_the_others",  # which is benched rail by rail
     "rdma.active_mtu_is_enough_for_device_initiated_traffic",
@@ -43,10 +45,11 @@ def test_it_can_fail():
 
 
 def test_a_healthy_cluster_with_everything_passes_everything():
-    """Four nodes with GPUs, RoCE or InfiniBand, and a usual job's variables: every check asks, and is content."""
-    on_ethernet, on_infiniband = judge_all(with_netdevs(roce())), judge_all(infiniband())
-    assert {finding.verdict for finding in (*on_ethernet, *on_infiniband)} <= {Verdict.PASS, Verdict.SKIP}
-    passed = {finding.check for finding in (*on_ethernet, *on_infiniband) if finding.verdict is Verdict.PASS}
+    """Four nodes with GPUs, RoCE, InfiniBand or EFA, and a usual job's variables: every check asks, and is content."""
+    on_ethernet = judge_all(with_netdevs(roce()))
+    everywhere = [*on_ethernet, *judge_all(infiniband()), *judge_all(efa())]
+    assert {finding.verdict for finding in everywhere} <= {Verdict.PASS, Verdict.SKIP}
+    passed = {finding.check for finding in everywhere if finding.verdict is Verdict.PASS}
     assert passed == set(checks())
     skipped = {finding.check for finding in on_ethernet if finding.verdict is Verdict.SKIP}
     assert skipped <= ON_INFINIBAND

@@ -19,6 +19,7 @@ from preflight.testing.hardware import ABSENT, gpus, hca
 from tests.checks.samples import checks, debian_name, judge, with_interface, with_netdevs
 
 FINE = {Verdict.PASS, Verdict.SKIP}
+GIDS = hca(8, 1).ports[0].gids
 UNSET = {"NCCL_IB_HCA": "", "NCCL_IB_GID_INDEX": "", "NCCL_SOCKET_IFNAME": ""}
 
 
@@ -116,7 +117,7 @@ def with_storage_port(rate: float, *, near: bool = False) -> FakeRun:
     def more(run: FakeRun, name: str, number: int) -> FakeRun:
         rdma = run.facts(name, "rdma", Rdma)
         extra = hca(8, number)
-        port = msgspec.structs.replace(extra.ports[0], rate_gbps=rate)
+        port = msgspec.structs.replace(extra.ports[0], rate_gbps=rate, gids=extra.ports[0].gids[:2] if near else GIDS)
         extra = msgspec.structs.replace(extra, name="mlx5_an0", board="MSF0000", model="MT4126", ports=(port,))
         ended = run.subjects[name]["ending"].ports  # type: ignore[attr-defined]
         run = run.broken(name, "ending", ports={**ended, "mlx5_an0:1": ended["mlx5_0:1"]})
@@ -138,6 +139,7 @@ def efa() -> FakeRun:
     def changed(run: FakeRun, name: str, number: int) -> FakeRun:
         for device in range(8):
             run = run.broken_rdma_port(name, device, link_layer="Unspecified", counters={}, width=ABSENT, pkeys=ABSENT)
+        run = run.broken(name, "software", nccl_plugins=("/opt/amazon/ofi-nccl/lib/libnccl-net.so",))
         ports = {f"mlx5_{device}:1": PortEnd("ACTIVE", {}) for device in range(8)}
         return run.broken(name, "ending", ports=ports)
 
@@ -250,6 +252,14 @@ def test_an_efa_adapter_that_is_down_is_told():
     run = efa().broken_rdma_port("node2", 3, link_layer="Unspecified", state="DOWN")
     (finding,) = [f for f in judge("rdma.ports_are_active", run) if f.verdict is Verdict.FAIL]
     assert (finding.nodes, finding.message) == (("node2",), "mlx5_3:1 is DOWN (LinkUp); wanted ACTIVE")
+
+
+def test_efa_without_its_plugin_is_told():
+    """NCCL would take TCP without a word."""
+    run = efa().broken("node2", "software", nccl_plugins=())
+    (finding,) = [f for f in judge("rdma.plugin_of_nccl_is_there", run) if f.verdict is Verdict.FAIL]
+    assert finding.nodes == ("node2",)
+    assert finding.message.startswith("mlx5_0:1, mlx5_1:1 is EFA, and no libnccl-net.so is found")
 
 
 def test_a_port_that_counts_nothing_while_its_kin_do_is_no_pass():

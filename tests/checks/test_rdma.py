@@ -103,6 +103,12 @@ BROKEN = (
         ("node2",),
         "no driver has made an RDMA device of 0000:07:00.0",
     ),
+    Broken(
+        "rdma.plugin_of_nccl_is_there",
+        roce().with_variables("node2", NCCL_NET="FasTrak", LD_LIBRARY_PATH="/opt/x"),
+        ("node2",),
+        "NCCL_NET=FasTrak, and no libnccl-net.so is found (LD_LIBRARY_PATH: /opt/x): NCCL would take TCP",
+    ),
     Broken(CHOICE, device(roce(), "node2", 3, node_type="RNIC"), ("node2",), "mlx5_3 speaks iWARP"),
     Broken(
         "rdma.infiniband_ports_have_a_subnet_manager",

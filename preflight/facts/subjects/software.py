@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from preflight.errors import BlockedBy, FactMissing
+from preflight.facts.subjects.gpu import NOT_REPORTED
 from preflight.facts.value import Missing, Text, Value, or_none, present
 
 
@@ -27,6 +28,8 @@ class Software(Value, frozen=True, kw_only=True):
     nccl_copies: dict[Text, Text] = msgspec.field(default_factory=dict)
     # Package -> what it wants of others: "torchvision" -> {"torch": "==2.13.0"}.
     requirements: dict[Text, dict[Text, Text]] = msgspec.field(default_factory=dict)
+    # The network plugins (libnccl-net*.so) that NCCL would find; what is elsewhere it does not load.
+    nccl_plugins: tuple[Text, ...] | Missing = NOT_REPORTED
     nccl_preloaded: Text = ""  # the one that LD_PRELOAD puts before all others
 
     def has_torch(self) -> bool:

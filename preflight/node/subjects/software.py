@@ -25,6 +25,7 @@ SYSTEM_LIBRARIES = (
     "/usr/lib64",
     "/usr/lib",
 )
+LINKER_CACHE = "/etc/ld.so.cache"
 CPU_BUILD = "this torch is a CPU build"
 
 
@@ -45,6 +46,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         **torch_facts(path, packages, library_folders=folders),
         "requirements": requirements(found),
         "nccl_copies": nccl_copies(path, packages, folders),
+        "nccl_plugins": nccl_plugins([*folders, *SYSTEM_LIBRARIES]),
         "nccl_preloaded": next((word for word in preloaded if "libnccl" in word), ""),
     }
 
@@ -160,6 +162,25 @@ def nccl_file(folders: Iterable[str]) -> str:
             if version.count(".") >= 2 and version.replace(".", "").isdecimal():
                 return version
     return ""
+
+
+def nccl_plugins(folders: Iterable[str], cache: str = LINKER_CACHE) -> list[str]:
+    """The network plugins that NCCL finds: in these folders, and those that the linker's cache knows."""
+    found = [
+        f"{folder}/{name}"
+        for folder in dict.fromkeys(folders)
+        if folder
+        for name in sorted(names_in(folder))
+        if name.startswith("libnccl-net") and ".so" in name
+    ]
+    known: list[str] = []
+    try:
+        with open(cache, "rb") as file:
+            entries = file.read().split(b"\0")
+        known = [entry.decode("utf-8", "backslashreplace") for entry in entries if b"/libnccl-net" in entry]
+    except OSError:  # a system without such a cache
+        pass
+    return list(dict.fromkeys([*found, *(path for path in known if os.path.exists(path))]))
 
 
 def nccl_copies(path: Iterable[str], packages: Mapping[str, str], folders: list[str]) -> dict[str, str]:

@@ -190,3 +190,16 @@ def test_every_nccl_that_a_rank_can_meet_is_told(tmp_path):
     found = software.nccl_copies([f"{tmp_path}/site"], held, [f"{tmp_path}/lib", "", f"{tmp_path}/again"])
     ours = {path: version for path, version in found.items() if path.startswith(str(tmp_path))}
     assert ours == {f"{wheel}/libnccl.so.2": "2.20.5", f"{other}/libnccl.so.2.16.2": "2.16.2"}
+
+
+def test_plugins_of_nccl_are_found_where_the_linker_looks(tmp_path):
+    """In the folders of LD_LIBRARY_PATH, and by the linker's cache, which keeps files that are gone."""
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "libnccl-net.so").touch()
+    (tmp_path / "one/libnccl.so.2").touch()
+    cached, gone = tmp_path / "two/libnccl-net.so", tmp_path / "three/libnccl-net.so"
+    (tmp_path / "cache").write_bytes(f"glibc-ld.so.cache1.1\0{cached}\0libnccl-net.so\0{gone}\0".encode())
+    found = software.nccl_plugins([os.fspath(tmp_path / "one"), "", "/nonexistent"], os.fspath(tmp_path / "cache"))
+    assert found == [os.fspath(tmp_path / "one/libnccl-net.so"), os.fspath(cached)]
+    assert software.nccl_plugins([], "/nonexistent") == []
