@@ -15,7 +15,7 @@ from preflight.launch.diff import mended, patch
 from preflight.launch.plan import LaunchFiles
 from preflight.launch.read import read_files
 from preflight.launch.rules.check import check_files
-from preflight.launch.seats import ranks_table, section
+from preflight.launch.seats import folded, ranks_table, section
 from preflight.launch.write import write_files
 from preflight.ledger.findings import Finding, Verdict
 from preflight.options.launch import with_files
@@ -95,7 +95,7 @@ def findings_text(findings: Iterable[Finding], files: LaunchFiles, cluster: Clus
             lines.append(f"       Fix: {printable(finding.fix)}")
     seats = ranks_table(files.plans, cluster)
     if seats:
-        rows = [[printable(str(cell)) for cell in seat] for seat in seats[:64]]
+        rows = [[printable(cell) for cell in row] for row in folded(seats)]
         headers = [name.replace("_", " ") for name in seats[0]._fields]
         lines += ["", str(tabulate(rows, headers=headers, disable_numparse=True))]
     count = len(files.plans)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import itertools
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from preflight.errors import FactMissing
@@ -46,6 +48,58 @@ def ranks_table(plans: Iterable[Plan], cluster: Cluster | None = None) -> tuple[
             if len(seats) < RANKS_LIMIT:
                 seats.append(_seat(len(seats), index, local, plan, facts))
     return tuple(seats)
+
+
+Row = tuple[str, str, str, str, str, str]
+NUMBERED = re.compile(r"(.*?)(\d+)$")
+ROWS_LIMIT = 64
+
+
+def folded(seats: Iterable[Sequence[object]]) -> list[Row]:
+    """The seats as rows for people: the ranks of a node are one, and so are nodes that differ in their number alone."""
+    nodes: list[list[Row]] = []
+    for seat in seats:
+        row: Row = tuple(map(str, seat))  # type: ignore[assignment]
+        if nodes and nodes[-1][0][1] == row[1] and nodes[-1][0][4:] == row[4:]:
+            nodes[-1].append(row)
+        else:
+            nodes.append([row])
+    rows: list[tuple[int, list[Row]]] = []  # how many ranks a node has, and the rows of alike nodes
+    for ranks in nodes:
+        one: Row = (*(span([row[place] for row in ranks]) for place in range(4)), *ranks[0][4:])  # type: ignore[assignment]
+        same = rows and rows[-1][0] == len(ranks) and rows[-1][1][-1][2:] == one[2:]
+        if same and _follows(rows[-1][1][-1][1], one[1]) and one[5] == "":
+            rows[-1][1].append(one)
+        else:
+            rows.append((len(ranks), [one]))
+    shown = [_one(held) for _, held in rows]
+    if len(shown) <= ROWS_LIMIT:
+        return shown
+    left = len(shown) - ROWS_LIMIT
+    return [*shown[:ROWS_LIMIT], ("...", f"and {left} more", "", "", "", "")]
+
+
+def _one(rows: list[Row]) -> Row:
+    """Nodes that are alike as one row."""
+    ranks = [row[0].split("-") for row in rows]
+    first, last = ranks[0][0], ranks[-1][-1]
+    return (f"{first}-{last}" if first != last else first, span([row[1] for row in rows]), *rows[0][2:])
+
+
+def _follows(before: str, after: str) -> bool:
+    one, other = NUMBERED.fullmatch(before), NUMBERED.fullmatch(after)
+    return bool(one and other and one[1] == other[1] and int(other[2]) == int(one[2]) + 1)
+
+
+def span(texts: Sequence[str]) -> str:
+    """``cuda:0`` to ``cuda:7`` as ``cuda:0-7``; what does not count up is listed."""
+    if len(set(texts)) == 1:
+        return texts[0]
+    numbered = [NUMBERED.fullmatch(text) for text in texts]
+    if all(itertools.starmap(_follows, itertools.pairwise(texts))):
+        last = numbered[-1]
+        return f"{texts[0]}-{last[2]}" if last else texts[0]
+    return ",".join(dict.fromkeys(texts))
 
 
 def _by_hand(plans: list[Plan], cluster: Cluster | None) -> tuple[Seat, ...]:

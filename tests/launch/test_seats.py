@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.launch.read import read_texts
-from preflight.launch.seats import described, ranks_table
+from preflight.launch.seats import described, folded, ranks_table, span
 from tests.launch.nodes import cluster, cluster_of, node
 from tests.launch.samples import config, exports, pair, torchrun
 
@@ -13,6 +13,27 @@ def test_a_seat_for_every_rank():
     seats = ranks_table(read_texts(pair(torchrun)).plans, cluster())
     assert len(seats) == 16
     assert seats[9] == (9, "node2", 1, "cuda:1", "eth0", "10.0.0.2")
+
+
+def test_rows_of_equal_shape_are_one():
+    """Sixteen ranks are two rows, thousands of them one where the nodes differ in their number alone."""
+    seats = ranks_table(read_texts(pair(torchrun)).plans, cluster())
+    assert folded(seats) == [
+        ("0-7", "node1", "0-7", "cuda:0-7", "eth0", "10.0.0.1"),
+        ("8-15", "node2", "0-7", "cuda:0-7", "eth0", "10.0.0.2"),
+    ]
+    many = ranks_table(read_texts({"n.sh": torchrun(nodes=512)}).plans)
+    assert folded(many) == [("0-4095", "node 0-511", "0-7", "", "", "")]
+    apart = [(rank, f"n{rank}", 0, "cpu", "eth0", f"10.0.{rank}.1") for rank in range(100)]
+    assert len(folded(apart)) == 65
+    assert folded(apart)[-1][1] == "and 36 more"
+
+
+def test_what_does_not_count_up_is_listed():
+    """Devices 4 and 6 are no range."""
+    assert span(["cuda:4", "cuda:6"]) == "cuda:4,cuda:6"
+    assert span(["gpu09", "gpu10"]) == "gpu09-10"
+    assert span(["cpu", "cpu"]) == "cpu"
 
 
 def test_devices_that_are_not_there():

@@ -7,15 +7,26 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from preflight.launch.field import Field, Sourced
+from preflight.launch.address import is_loopback, wrong_with
+from preflight.launch.field import Field, Sourced, Unknown, value_of
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.rules.groups import Group
 from preflight.ledger.findings import Finding
 
+
+def _address(plan: Plan) -> Field[str]:
+    """The address of rank 0; node 0 itself may call it localhost, and what is no address is told elsewhere."""
+    address = value_of(plan.master_address)
+    at_home = plan.written_rank == 0 and not plan.shares_host and address is not None and is_loopback(address)
+    if plan.master_address is not None and address is not None and (at_home or wrong_with(address)):
+        return Unknown(address, plan.master_address.file, plan.master_address.line)
+    return plan.master_address
+
+
 FIELDS: tuple[tuple[str, Callable[[Plan], Field[Any]]], ...] = (
     ("number of nodes", lambda plan: plan.nodes),
     ("number of processes", lambda plan: plan.world_size),
-    ("master address", lambda plan: plan.master_address),
+    ("master address", _address),
     ("master port", lambda plan: plan.master_port),
     ("rendezvous", lambda plan: plan.rendezvous),
     ("rendezvous id", lambda plan: plan.rendezvous_id),
@@ -64,6 +75,14 @@ def _one_field(group: Group, name: str, pick: Callable[[Plan], Field[Any]]) -> I
     text = "; ".join(f"{value} in {', '.join(where[:4])}" for value, where in places.items())
     odd = [found.where for found in known if repr(found.value) != most] or [plan.where for plan in absent]
     rest = [found.where for found in known if repr(found.value) == most]
+    spelling = group.plans[0].launcher.spelling
+    written = {
+        "master address": spelling.address,
+        "master port": spelling.port,
+        "number of nodes": spelling.nodes,
+        "rendezvous id": spelling.rendezvous_id,
+    }
+    name = written.get(name) or name
     yield fail(
         "fields_agree", f"{name} differs: {text}", *odd, *rest, fix=f"{name}: {most.strip(chr(39))} in every file"
     )

@@ -10,6 +10,7 @@ from preflight.launch.plan import fail, warn
 from preflight.launch.text.grammar import Lines, Reading
 from preflight.ledger.findings import Edit, Finding, Where
 
+OTHER_SHELL = re.compile(r"#!.*\b(zsh|fish|t?csh|ksh\d*|python[\d.]*|perl)\b")
 DIRECTIVE = re.compile(r"#SBATCH\s+\S")
 SHEBANG = re.compile(r"#!\s*/\S")
 DIRECTIVE_HOLE = re.compile(r"#SBATCH\s[^\n]*?(<(?=[A-Za-z])[A-Za-z0-9_ -]{1,40}>)")
@@ -22,7 +23,7 @@ def problems(text: str, file: str, reading: Reading) -> Iterable[Finding]:
     """Everything that is wrong with the form of a script."""
     lines = text.split("\n")
     places = Lines(text)
-    if not reading.open_documents:  # else nothing that follows is a command
+    if not reading.open_documents and not OTHER_SHELL.match(text):  # else nothing that follows is a command of bash
         yield from _syntax(file, lines, places, reading)
     yield from _holes(text, file, places, reading)
     yield from _continued(text, file, lines, places, reading)

@@ -39,6 +39,7 @@ def mended(text):
         "X='\n--a \\\n--b'\n",
         "##SBATCH --nodes=2\nsrun x\n#SBATCHER\n",
         "sort <in.txt> out.txt\n",
+        "#!/bin/zsh\nfor a b in ${(kv)c}; do echo; done\n",
     ],
 )
 def test_a_script_of_good_form_is_silent(text):
