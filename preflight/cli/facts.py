@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 import sys
+from pathlib import Path
 
+from preflight.collect import record
 from preflight.facts import decode
 from preflight.facts.cluster import Cluster
 from preflight.hosts import fold
 from preflight.options.options import Options
 from preflight.report.files import print_json
 from preflight.report.printable import printable
+from preflight.run import recording
 from preflight.run.folder import dry_run_text
 from preflight.run.live import Run
 
@@ -24,10 +28,15 @@ def show_facts(options: Options) -> int:
     if options.dry_run:
         print(dry_run_text(options, run.hosts))
         return 0
+    lost: dict[str, str] = {}
     try:
         run.open()
+        if options.record:
+            lost = _record(run, options.record)
     finally:
         run.close()
+    if options.record:
+        print(f"{len(run.documents) - len(lost)} recorded in {options.record}/", file=sys.stderr)
     if options.json:
         documents = {name: json.loads(decode.encode(document)) for name, document in run.documents.items()}
         print_json(documents, options.json)
@@ -35,7 +44,19 @@ def show_facts(options: Options) -> int:
         print(_facts_table(run.cluster))
     for name, reason in run.failures.items():
         print(f"{name}: not reached: {printable(reason)}", file=sys.stderr)
-    return 3 if run.failures else 0
+    for name, reason in lost.items():
+        print(f"{name}: not recorded: {printable(reason)}", file=sys.stderr)
+    return 3 if run.failures or lost else 0
+
+
+def _record(run: Run, folder: Path) -> dict[str, str]:
+    """Write a folder for each node that answered; node -> why that failed."""
+    sessions = {name: run.fleet.sessions[name] for name in run.documents}
+    work = record.collect(sessions, key=secrets.token_hex(32))
+    recorded, failed = run.fleet.run(work, seconds=record.SECONDS + 5.0)
+    for name, entries in recorded.items():
+        recording.write(entries, folder / recording.folder_name(name))
+    return failed
 
 
 def _facts_table(cluster: Cluster) -> str:

@@ -179,6 +179,14 @@ class Options:
     report_dir: Path | None = option(
         None, VERDICT, "The folder of the report.", CHECKS, metavar="DIR", convert=Path, shown="reports/<run id>"
     )
+    record: Path | None = option(
+        None,
+        VERDICT,
+        "Write what the facts were read from, without secrets and serial numbers, below this folder.",
+        frozenset({"facts"}),
+        metavar="DIR",
+        convert=Path,
+    )
     json: str = option(
         "", VERDICT, "Print the result as JSON, or write it to FILE.", JSON, metavar="FILE", file_or_stdout=True
     )

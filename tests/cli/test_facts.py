@@ -76,3 +76,12 @@ def test_a_word_that_cannot_be_is_one_line_and_4(words, capsys):
     assert main.run(["facts", *words]) == 4
     seen = capsys.readouterr()
     assert (len(seen.err.splitlines()), seen.out) == (1, "")
+
+
+def test_the_raw_material_of_facts_is_recorded(tmp_path, capsys):
+    """A folder for the node, and no second recording over it."""
+    words = ["facts", "--hosts=local", f"--record={tmp_path / 'recorded'}"]
+    assert main.run(words) == 0
+    assert (tmp_path / "recorded/local/proc/meminfo").read_text().startswith("MemTotal")
+    assert "1 recorded in" in capsys.readouterr().err
+    assert main.run(words) == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,19 @@ def make(platform: Platform, count: int, under: Path) -> list[Folder]:
     """The folders of node1 to node<count>."""
     names = {n: platform.hostname.format(n=n) for n in range(1, count + 1)}
     return [_make(platform, n, names, under / f"node{n}") for n in names]
+
+
+def load(recording: Path, root: Path, name: str = "node1") -> Folder:
+    """The folder of a node that was recorded by `preflight facts --record`, with an interpreter and its programs."""
+    shutil.copytree(recording, root, symlinks=True)
+    real = os.path.realpath(PYTHON)
+    site = root / TWIN / f"env/lib/{Path(real).name}/site-packages"
+    site.parent.mkdir(parents=True)
+    (root / TWIN / "env/site-packages").rename(site)
+    outputs = root / TWIN / "outputs"
+    words = {path.name.partition(" ")[0] for path in outputs.iterdir()} if outputs.exists() else set()
+    write(root, {**_interpreter(), **{f"usr/local/bin/{word}": STAND_IN for word in words}})
+    return Folder(root, name)
 
 
 def _make(described: Platform, n: int, names: dict[int, str], root: Path) -> Folder:
@@ -147,11 +161,6 @@ def _environment(platform: Platform) -> Tree:
     build = f"+cu{cuda.replace('.', '')}" if cuda else "+rocm6.4" if hip else "+cpu"
     version = f"{platform.torch}{build}"
     tree: Tree = {
-        "bin/python": Link(real),
-        "pyvenv.cfg": f"home = {Path(real).parent}\ninclude-system-site-packages = false\n",
-        # Debian's Python has a sitecustomize of its own, which would win.
-        f"{site}/twin_answers.py": Path(__file__).with_name("answers.py").read_text(),
-        f"{site}/twin.pth": "import twin_answers\n",
         f"{site}/torch/__init__.py": "",
         f"{site}/torch/version.py": f"__version__ = {version!r}\ncuda = {cuda or None!r}\nhip = {hip or None!r}\n",
         f"{site}/torch-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n\n",
@@ -162,7 +171,20 @@ def _environment(platform: Platform) -> Tree:
             tree[f"{site}/{name}-{number}.dist-info/METADATA"] = f"Name: {name}\nVersion: {number}\n\n"
     elif hip:
         tree[f"{site}/torch/lib/librccl.so.1"] = ""
-    return {f"{TWIN}/env/{name}": value for name, value in tree.items()}
+    return {**_interpreter(), **{f"{TWIN}/env/{name}": value for name, value in tree.items()}}
+
+
+def _interpreter() -> Tree:
+    """An empty virtual environment, and the hook by which the kernel's answers are those of the folder."""
+    real = os.path.realpath(PYTHON)
+    site = f"{TWIN}/env/lib/{Path(real).name}/site-packages"
+    return {
+        f"{TWIN}/env/bin/python": Link(real),
+        f"{TWIN}/env/pyvenv.cfg": f"home = {Path(real).parent}\ninclude-system-site-packages = false\n",
+        # Debian's Python has a sitecustomize of its own, which would win.
+        f"{site}/twin_answers.py": Path(__file__).with_name("answers.py").read_text(),
+        f"{site}/twin.pth": "import twin_answers\n",
+    }
 
 
 def _kernel(platform: Platform, n: int, hostname: str) -> dict[str, Any]:

@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from preflight.collect import subjects
+from preflight.collect.record import Entries, Entry
 from preflight.facts import decode, view
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Document
@@ -42,7 +45,7 @@ class NoAnswer(Exception):
 class NodeProcess:
     """The process of one node: the first round of its facts, that of its peers, and what moved since."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, **order: Any) -> None:
         self.folder = folder
         argv = [
             "unshare",
@@ -60,7 +63,7 @@ class NodeProcess:
         )
         self._send({"folder": str(folder.root), "root": str(ROOT)})
         self._line()  # it has a network of its own
-        self._send({"layers": []})
+        self._send({"layers": [], **order})
 
     def _send(self, order: dict[str, Any]) -> None:
         assert self.process.stdin is not None
@@ -134,6 +137,16 @@ def collect(
             whole[node.folder.name] = decode.merge(whole[node.folder.name], ({"ending": ending}, {}))
             node.close()
     return whole
+
+
+def recorded(folder: Folder, key: str) -> list[Entry]:
+    """What a node records of itself."""
+    process = NodeProcess(folder, key=key)
+    found: list[Entry] = []
+    while line := process.process.stdout.readline():
+        found += msgspec.json.decode(line, type=Entries).files
+    process.close()
+    return found
 
 
 def nothing() -> None:

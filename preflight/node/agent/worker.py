@@ -28,6 +28,7 @@ CALLS = {
     "files": "files",
     "trust": "trust",
     "ending": "ending",
+    "record": "record",
     "hanging": "hanging",
 }
 ALARM_AFTER_S = 5.0  # past the call's own deadline

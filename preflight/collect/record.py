@@ -1,0 +1,60 @@
+"""What is the raw material of every node's facts?"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Annotated
+
+import msgspec
+
+from preflight.errors import BadReply, HostError
+from preflight.session import said
+from preflight.session.connection import Session
+
+SECONDS = 60.0
+# A node chooses these names: none may lead out of the folder that they are written to.
+PLACE = re.compile(r"(?!.*(^|/)\.\.?(/|$))[^/\0\n][^\0\n]{0,400}")
+
+
+class Entry(said.Message, frozen=True):
+    """A file, a folder or a symbolic link of a node, by its path from the root."""
+
+    path: Annotated[str, msgspec.Meta(max_length=400)]
+    text: Annotated[str, msgspec.Meta(max_length=16 << 20)] | None = None
+    base64: Annotated[str, msgspec.Meta(max_length=16 << 20)] | None = None
+    link: Annotated[str, msgspec.Meta(max_length=400)] | None = None
+    folder: bool = False
+
+    def __post_init__(self) -> None:
+        if not PLACE.fullmatch(self.path):
+            raise ValueError(f"not a path from the root: {self.path[:80]!r}")
+
+
+class Entries(said.Message, frozen=True):
+    """Some of them."""
+
+    files: Annotated[tuple[Entry, ...], msgspec.Meta(max_length=256)]
+
+
+async def collect(sessions: dict[str, Session], *, key: str) -> tuple[dict[str, list[Entry]], dict[str, str]]:
+    """Node -> what it read for its facts, and node -> why that could not be had.
+
+    ``key`` (hexadecimal) makes what is scrubbed the same on all nodes.
+    """
+    recorded: dict[str, list[Entry]] = {}
+    failed: dict[str, str] = {}
+    arguments = {"environment": [], "sysfs": "/sys", "proc": "/proc", "key": key}
+
+    async def ask(name: str) -> None:
+        entries: list[Entry] = []
+        try:
+            call = await sessions[name].start("record", arguments, seconds=SECONDS)
+            async for event in call.events():
+                entries += said.read(name, Entries, event, "files").files
+            recorded[name] = entries
+        except (HostError, BadReply) as error:
+            failed[name] = error.reason
+
+    await asyncio.gather(*(ask(name) for name in sessions))
+    return recorded, failed
