@@ -25,6 +25,8 @@ from preflight.report.formats.annotations import github_text, sarif_text
 from preflight.report.printable import printable
 from preflight.run.live import Run
 
+COMPARED = ("environment", "identity", "network", "ports", "software")
+
 
 def check(
     options: Options, patterns: list[str], *, with_hosts: bool, style: str = "text", only_diff: bool = False
@@ -42,7 +44,8 @@ def check(
             run.open()
         finally:
             run.close()
-        cluster, failures = run.cluster, run.failures
+        cluster = Cluster(run.cluster.nodes, asked=len(run.names))
+        failures = {name: f"not reached: {reason}" for name, reason in run.failures.items()} | unreadable(cluster)
     findings = check_files(files, cluster)
     failed = any(finding.verdict is Verdict.FAIL for finding in findings)
     code = 1 if failed else 3 if failures else 0 if files.are_judged else 5
@@ -66,8 +69,18 @@ def check(
     else:
         print((github_text if style == "github" else sarif_text)(findings), end="")
     for name, reason in failures.items():
-        print(f"{name}: not reached: {printable(reason)}", file=sys.stderr)
+        print(f"{name}: {printable(reason)}", file=sys.stderr)
     return code
+
+
+def unreadable(cluster: Cluster) -> dict[str, str]:
+    """The nodes whose answers about something that launch files are compared with could not be read, and why."""
+    return {
+        node.name: f"{subject}: {node.missing[subject].missing}"
+        for node in cluster
+        for subject in COMPARED
+        if subject in node.missing and node.missing[subject].kind == "failed"
+    }
 
 
 def _document(finding: Finding) -> dict[str, Any]:

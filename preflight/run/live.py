@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from preflight.collect import ending, files, subjects, trust
-from preflight.errors import NotApplicable, NotMeasured, PreflightError
+from preflight.errors import NotApplicable, NotMeasured, PreflightError, TimedOut
 from preflight.facts import view
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Answer, Document
@@ -137,6 +137,9 @@ class Run:
         if self._fleet is None:
             return
         self._timed("close", self._fleet.close)
+        for name, error in self._fleet.failures.items():
+            if isinstance(error, TimedOut) and name not in self._fleet.sessions:
+                self.notes.append(f"{name}: never answered; what the login started there may still be running")
         for name, session in self._fleet.sessions.items():
             self.notes += [f"{name}: left behind: {left}" for left in session.residue]
             if not session.ended and name not in self.failures:

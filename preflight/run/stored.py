@@ -6,6 +6,7 @@ import contextlib
 import gc
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TypeVar
 
@@ -102,7 +103,17 @@ def load(folder: Path, backend: str) -> StoredRun:
     reached = {node.name for node in cluster}
     why = "not reached in the stored run" if report.finished else "the stored run did not finish"
     failures = {name: why for name in report.nodes if name not in reached}
-    return StoredRun(tuple(report.nodes), cluster, failures, report, (f"judged from {folder}",))
+    age = age_text(report.run.started, datetime.now(timezone.utc))
+    return StoredRun(tuple(report.nodes), cluster, failures, report, (f"judged from {folder}{age}",))
+
+
+def age_text(started: str, now: datetime) -> str:
+    """How old a stored run is, where that is a day or more: what it found may have changed since."""
+    try:
+        days = (now - datetime.fromisoformat(started)).days
+    except (ValueError, TypeError):
+        return ", of an unknown day"
+    return f", {days} day{'s' * (days != 1)} old" if days >= 1 else ""
 
 
 def _documents(folder: Path, report: RunReport) -> Iterator[decode.Document]:

@@ -262,10 +262,14 @@ class Session:
             found = self.decoder.text().split(" ")[0]
             self._fail(HostError(self.host.name, f"Python {found} is too old; wanted 3.9 or newer: give --python PATH"))
         elif code in {126, 127} or "not found" in stderr:
-            reason = last_line(stderr, NO_OUTPUT)
+            reason = self._last_words(stderr)
             self._fail(HostError(self.host.name, f"no Python could be started ({reason}): give --python PATH"))
         else:
-            self._fail(HostError(self.host.name, f"Python ended with code {code}: {last_line(stderr, NO_OUTPUT)}"))
+            self._fail(HostError(self.host.name, f"Python ended with code {code}: {self._last_words(stderr)}"))
+
+    def _last_words(self, stderr: str) -> str:
+        """What a login said last: nologin and expired passwords say it on standard output."""
+        return last_line(stderr, last_line(self.decoder.text(), NO_OUTPUT))
 
     async def _read_errors(self) -> None:
         assert self.process.stderr is not None

@@ -24,6 +24,7 @@ CONCURRENT_CONNECTS = 64
 EARLY_CLOSE_RETRIES = 3
 RETRY_SECONDS = (0.2, 1.0)  # before the first of them; twice as long before each further one
 MARGIN_SECONDS = 2.0  # before a stage's time is over, calls without an answer end, so that the rest of it counts
+OWN_FILES = 100
 SAME_MOMENT = timedelta(minutes=1)
 
 
@@ -43,6 +44,7 @@ class Fleet:
         self.failures: dict[str, HostError] = {}
         self.bounds = Bounds()
         _raise_file_limit()
+        refuse_too_many(len(self.hosts), files=resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self._loop = _new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="preflight-sessions", daemon=True)
         self._thread.start()
@@ -173,6 +175,19 @@ def of_host(name: str, error: BaseException) -> HostError:
     if isinstance(error, Exception) and not isinstance(error, OSError):
         return BadReply(name, f"{type(error).__name__} while its answer was read: {str(error)[:200]}")
     return HostError(name, f"{type(error).__name__}: {error}")
+
+
+def refuse_too_many(hosts: int, *, files: int) -> None:
+    """PreflightError where this machine cannot hold so many connections: that is no fault of the nodes.
+
+    A connection takes three descriptors, and five more while it is made; ours are a hundred at most.
+    """
+    most = (files - OWN_FILES - 5 * min(hosts, CONCURRENT_CONNECTS)) // 3
+    if files != resource.RLIM_INFINITY and hosts > max(1, most):
+        raise PreflightError(
+            f"this machine allows a process {files} open files, enough for {max(1, most)} nodes; {hosts} are named: "
+            f"raise it with `ulimit -n {3 * hosts + 1000}`"
+        )
 
 
 def _begun(run_id: str) -> datetime | None:

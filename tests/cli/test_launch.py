@@ -9,6 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from preflight.cli import main
+from preflight.cli.launch import unreadable
+from preflight.testing import healthy
 from tests.launch.files import written
 
 
@@ -143,3 +145,11 @@ def test_what_cannot_be_written_is_one_line_and_4(run, tmp_path, words, message)
     assert (done.returncode, done.stdout) == (4, "")
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_node_whose_answers_cannot_be_read_is_not_silent():
+    """Rules find nothing on it, since there is nothing to compare with: it is named, and the exit code is no pass."""
+    whole = healthy(3)
+    assert unreadable(whole.cluster) == {}
+    broken = whole.without("node3", "network", "the node's answer is malformed: Expected `array`")
+    assert unreadable(broken.cluster) == {"node3": "network: the node's answer is malformed: Expected `array`"}

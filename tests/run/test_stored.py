@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 
 import msgspec
 import pytest
@@ -17,6 +18,7 @@ from preflight.options.settings import Settings
 from preflight.report.document import Counts, NodeInfo, RunInfo, RunReport
 from preflight.report.json import read_json, write_json
 from preflight.run import stored
+from preflight.run.stored import age_text
 from preflight.testing import FakeRun, healthy, roce
 from tests.checks.samples import check, checks
 
@@ -154,3 +156,18 @@ def test_a_broken_file_is_named(tmp_path):
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(UsageError, match=r"node2\.json"):
         stored.load(tmp_path, "auto")
+
+
+@pytest.mark.parametrize(
+    ("started", "words"),
+    [
+        ("2030-01-02T03:04:05+00:00", ""),
+        ("2030-01-01T03:00:00+00:00", ", 1 day old"),
+        ("2029-12-03T03:04:05+00:00", ", 30 days old"),
+        ("yesterday", ", of an unknown day"),
+        ("2030-01-01T03:00:00", ", of an unknown day"),
+    ],
+)
+def test_the_age_of_a_stored_run_is_told_by_the_day(started, words):
+    """What it found may have changed since."""
+    assert age_text(started, datetime(2030, 1, 2, 12, tzinfo=timezone.utc)) == words

@@ -246,3 +246,18 @@ def test_a_call_ends_before_the_time_of_its_stage():
             made.run(work(), seconds=3.0)
     finally:
         made.close()
+
+
+def test_too_many_nodes_for_this_machine_are_its_own_fault():
+    """Said before anybody is reached, with the command that helps; not by hundreds of nodes that seem to fail."""
+    fleets.refuse_too_many(2000, files=1 << 20)
+    fleets.refuse_too_many(50, files=1024)
+    fleets.refuse_too_many(1, files=64)
+    with pytest.raises(PreflightError, match=r"256 open files.*300 are named.*ulimit -n 1900"):
+        fleets.refuse_too_many(300, files=256)
+
+
+def test_what_a_login_says_on_standard_output_is_told(reached_by):
+    """nologin, and a password that has expired."""
+    made = reached_by("echo 'This account is currently not available.'; exit 1")
+    assert "This account is currently not available." in str(made.failures["node1"])
