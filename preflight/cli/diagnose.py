@@ -2,37 +2,96 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 from preflight.diagnose import diagnose_files
+from preflight.diagnose.found import Diagnosis
 from preflight.diagnose.live import look
 from preflight.diagnose.stuck import compare
 from preflight.errors import UsageError
+from preflight.hosts import fold
 from preflight.ledger.findings import EXIT_CODES, Verdict
 from preflight.options.options import Options
 from preflight.report.files import print_json
 from preflight.report.formats.diagnosis import diagnosis_document, diagnosis_text
 from preflight.report.formats.hanging import hanging_document, hanging_text
+from preflight.report.printable import printable
 from preflight.run.folder import dry_run_text
 
 
-def diagnose_logs(names: list[str], json: str) -> int:
-    """Read the logs and say what happened: 0, or 5 where they held no line.
+@dataclass(frozen=True)
+class Confirmed:
+    """What a check that tests for a cause says of the nodes now."""
 
-    Raises UsageError for one that cannot be read.
+    check: str
+    verdict: str
+    nodes: tuple[str, ...]
+    message: str
+
+
+def nothing(diagnosis: Diagnosis) -> tuple[Confirmed, ...]:
+    """No node is asked."""
+    del diagnosis
+    return ()
+
+
+def diagnose_logs(names: list[str], json: str, ask: Callable[[Diagnosis], tuple[Confirmed, ...]] = nothing) -> int:
+    """Read the logs and say what happened: 0, or 5 where they held no line. `ask` asks the nodes about the causes.
+
+    Raises UsageError for a log that cannot be read.
     """
     if names.count("-") > 1:
         raise UsageError("diagnose: - is the standard input and can be named once")
     diagnosis = diagnose_files(names, say=_progress if sys.stderr.isatty() and len(names) > 1 else lambda _: None)
-    if json:
-        print_json(diagnosis_document(diagnosis), json)
-    else:
+    if not json:
         print(diagnosis_text(diagnosis), end="")
+    confirmed = ask(diagnosis)
+    if json:
+        print_json({**diagnosis_document(diagnosis), "confirmed": [asdict(one) for one in confirmed]}, json)
+    for one in confirmed:
+        nodes = f" on {fold(one.nodes)}" if one.nodes else ""
+        print(f"{one.check} {one.verdict}{nodes}: {printable(one.message)}", file=sys.stderr if json else sys.stdout)
     if not diagnosis.lines:
         print("preflight: diagnose: the logs hold no line", file=sys.stderr)
         return EXIT_CODES[Verdict.SKIP]
     return 0
+
+
+def checks_of(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """The checks that test for what was found, those of the causes first; at most four."""
+    findings = (*diagnosis.causes, *diagnosis.consequences, *diagnosis.notes)
+    return tuple(dict.fromkeys(finding.cause.check for finding in findings if finding.cause.check))[:4]
+
+
+def confirm(diagnosis: Diagnosis, values: Mapping[str, Any], command: tuple[str, ...]) -> tuple[Confirmed, ...]:
+    """Run the checks that test for what was found against the hosts, and give what they say."""
+    from preflight.cli.run import run_checks
+    from preflight.options.options import new_run_id
+    from preflight.report.json import read_json
+
+    checks = checks_of(diagnosis)
+    if not checks:
+        return ()
+    subjects = ("reach", *dict.fromkeys(check.partition(".")[0] for check in checks))
+    folder = Path("reports") / new_run_id()
+    needs_jobs = {"bench", "training"} & set(subjects)
+    given = {**values, "json": None, "report_dir": str(folder), "verbosity": "line"}
+    with contextlib.redirect_stdout(sys.stderr):
+        run_checks({**given, "profile": "standard" if needs_jobs else "quick"}, command, subjects=subjects)
+    if not (folder / "report.json").is_file():
+        return ()
+    wanted = {*checks, "reach.every_node_answers"}
+    return tuple(
+        Confirmed(finding.check, str(finding.counted), finding.nodes, finding.message)
+        for finding in read_json(folder / "report.json").findings
+        if finding.check in wanted and not (finding.check.startswith("reach.") and finding.counted is Verdict.PASS)
+    )
 
 
 def look_at_job(options: Options, *, match: str, pids: list[int]) -> int:

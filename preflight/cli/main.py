@@ -235,7 +235,12 @@ def _diagnose(words: argparse.Namespace) -> int:
 
         options = parse_options(vars(words), command=_command())
         return diagnose.look_at_job(options, match=words.match or "", pids=words.pid or [])
-    return diagnose.diagnose_logs(words.logs, words.json or "")
+    if words.hosts is None:
+        return diagnose.diagnose_logs(words.logs, words.json or "")
+    command = _command()
+    return diagnose.diagnose_logs(
+        words.logs, words.json or "", lambda diagnosis: diagnose.confirm(diagnosis, vars(words), command)
+    )
 
 
 def _command() -> tuple[str, ...]:

@@ -8,9 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from preflight.diagnose import diagnose_files
 from preflight.options.launch import parse_run
 from preflight.report.document import RunReport, to_document
 from preflight.report.files import print_json
+from preflight.report.formats.diagnosis import diagnosis_text
 from preflight.report.formats.table import bench_table
 from preflight.report.formats.training import training_table
 from preflight.report.json import read_json
@@ -55,11 +57,28 @@ def run_checks(
     code = int(pytest.main(words, plugins=[Door(options)]))
     if options.dry_run or not (folder / "report.json").is_file():
         return code
+    if not options.json and given.verbosity != "line":
+        print(job_diagnosis(folder), end="")
     if section:
         _print_section(read_json(folder / "report.json"), section, given.json)
     elif given.json:
         print_json(to_document(read_json(folder / "report.json")), given.json)
     return code
+
+
+def job_diagnosis(folder: Path) -> str:
+    """What the logs of a reference job that failed lead to, as text; "" where none failed or nothing is known."""
+    training = read_json(folder / "report.json").training
+    return logs_diagnosis(folder / "logs") if training is not None and training.failure is not None else ""
+
+
+def logs_diagnosis(folder: Path) -> str:
+    """What the logs of a reference job's ranks lead to, as text; "" where no cause is known."""
+    logs = sorted(str(path) for path in folder.glob("train*.log") if "-launch-" not in path.name)
+    diagnosis = diagnose_files(logs) if logs else None
+    if diagnosis is None or not diagnosis.causes:
+        return ""
+    return f"\nThe reference job failed. By its logs in {folder}: {diagnosis_text(diagnosis)}"
 
 
 def _print_section(report: RunReport, section: str, target: str) -> None:

@@ -98,7 +98,7 @@ class Options:
     )
     wrap: str = option("", WHERE, "The command on the node inside which the job lives.", NODES, metavar="CMD")
     ssh_option: str = option("", WHERE, "Further words for ssh.", NODES, metavar="WORDS")
-    dry_run: bool = option(False, WHERE, "Print the hosts and commands, and contact no host.", FACTS)
+    dry_run: bool = option(False, WHERE, "Print the hosts and commands, and contact no host.", FACTS | {"diagnose"})
     from_run: Path | None = option(
         None,
         WHERE,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from preflight.cli.run import logs_diagnosis
 from preflight.testing import healthy
 from tests.run.test_stored import written
 
@@ -18,7 +19,7 @@ import collections, json, pathlib, sys, threading
 
 counted = {
     "options/options.py": {"parse_options"},
-    "settings.py": {"load_settings"},
+    "options/settings.py": {"load_settings"},
     "hosts.py": {"parse_hosts"},
     "launch/read.py": {"read_files", "read_file"},
     "run/history.py": {"baseline"},
@@ -99,3 +100,13 @@ def test_options_go_through_the_door_as_they_are(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "would reach 1 node, deadline 44.5 s" in done.stdout
     assert f"report: {tmp_path}/now" in done.stdout
+
+
+def test_the_logs_of_a_failed_job_are_diagnosed(tmp_path):
+    """Those of its ranks, not of how they were started; nothing is said where nothing is known."""
+    assert logs_diagnosis(tmp_path) == ""
+    (tmp_path / "training-launch-node1.log").write_text("OSError: [Errno 98] Address already in use\n")
+    (tmp_path / "training-rank0-node1.log").write_text("step 1\n")
+    assert logs_diagnosis(tmp_path) == ""
+    (tmp_path / "training-rank1-node2.log").write_text("OSError: [Errno 28] No space left on device: '/ckpt'\n")
+    assert "training-rank1-node2.log:1: OSError: [Errno 28]" in logs_diagnosis(tmp_path)

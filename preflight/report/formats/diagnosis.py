@@ -35,7 +35,8 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
 
 
 def _headline(diagnosis: Diagnosis) -> str:
-    read = f"{len(diagnosis.files)} file{'s' * (len(diagnosis.files) != 1)}, {diagnosis.lines:,} lines"
+    files, lines = len(diagnosis.files), diagnosis.lines
+    read = f"{files} file{'s' * (files != 1)}, {lines:,} line{'s' * (lines != 1)}"
     if diagnosis.causes:
         first = diagnosis.causes[0]
         where = f" ({printable(first.where)})" if first.where else ""
