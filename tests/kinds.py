@@ -6,6 +6,7 @@ import pytest
 PROCESSES = (
     "tests/cli/test_main.py",
     "tests/cuda/",
+    "tests/device/",
     "tests/e2e/",
     "tests/judge/test_launch_files.py",
     "tests/judge/test_launch_files.py",

@@ -7,6 +7,8 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.gpu import Gpu
 
 NAMES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+# The container runtime reads it, not CUDA: its numbers are those of the host, of which a container sees its own part.
+OF_THE_RUNTIME = "NVIDIA_VISIBLE_DEVICES"
 NONE = ("", "-1", "NoDevFiles", "void", "none")
 
 
@@ -23,7 +25,7 @@ def gpus(node: NodeFacts) -> tuple[Gpu, ...]:
     """The GPUs that the job sees: as CUDA reads it, the list ends before the first that is not there."""
     held = node.gpu.readable()
     name, value = choice(node)
-    if not name:
+    if not name or (name == OF_THE_RUNTIME and value not in NONE):
         return held
     found: list[Gpu] = []
     for word in map(str.strip, value.split(",")):
@@ -55,6 +57,8 @@ def trouble(node: NodeFacts) -> str:
     words = [word.strip() for word in value.split(",")]
     if all(word in NONE for word in words):
         return f"{name}={value!r} hides every GPU from the job"
+    if name == OF_THE_RUNTIME:
+        return ""
     lost = [word for word in words if word and not any(_is(gpu, word) for gpu in held)]
     return f"{name}={value}: of {len(held)} GPUs none is {', '.join(lost)}" if lost else ""
 

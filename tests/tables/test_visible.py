@@ -48,3 +48,11 @@ def test_other_makers_have_names_of_their_own():
     assert len(visible.gpus(node("0,1", "HIP_VISIBLE_DEVICES"))) == 2
     assert len(visible.gpus(node(None))) == 8
     assert visible.trouble(healthy(1).with_variables(CUDA_VISIBLE_DEVICES="").cluster.first) == ""
+
+
+@pytest.mark.parametrize(("value", "count"), [("4,5", 8), ("GPU-aaaaaaaa", 8), ("all", 8), ("none", 0)])
+def test_the_variable_of_the_container_runtime_has_taken_effect_already(value, count):
+    """Its numbers are the host's; inside, the GPUs that it gave are counted from 0, and CUDA does not read it."""
+    given = node(value, name="NVIDIA_VISIBLE_DEVICES")
+    assert visible.count(given) == count
+    assert bool(visible.trouble(given)) is (count == 0)

@@ -307,6 +307,10 @@ def put_under(torch, description):
     for name, kind in COLLECTIVES.items():
         if hasattr(dist, name):
             setattr(dist, name, launched(getattr(dist, name), kind))
+    from torch.distributed import device_mesh
+
+    mesh = device_mesh.init_device_mesh
+    device_mesh.init_device_mesh = lambda kind, *args, **named: mesh("cpu" if kind == "cuda" else kind, *args, **named)
     dist.is_nccl_available = lambda: True
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
