@@ -31,7 +31,7 @@ def committed(folder: Path, **texts: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_broken_launch_file_keeps_the_commit_back(tmp_path):
     """With the finding and its line."""
-    done = committed(tmp_path, run_sh=torchrun(address="localhost"))
+    done = committed(tmp_path, run_sh=torchrun(1, address="localhost"))
     assert done.returncode == 1, done.stderr
     assert "run.sh:" in done.stdout
 

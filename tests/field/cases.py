@@ -336,7 +336,12 @@ CASES: dict[str, Caught | Written | Unseen] = {
         "begins with 192.168.121.122",
         verdict="warn",
     ),
-    "F053": Written({"n0.sh": torchrun(0, address="localhost"), "n1.sh": torchrun(1)}, "fields_agree"),
+    "F053": Written(
+        # The torch of that report handed node 0's own address to the ranks of all nodes; that of today does not.
+        {"n0.sh": torchrun(0, address="localhost"), "n1.sh": torchrun(1)},
+        "master_address_leads_to_rank_0",
+        verdict="warn",
+    ),
     "F054": Written(
         both(lambda rank: torchrun(rank, address="192.168.1.1")),
         "master_address_is_rank_0s",
