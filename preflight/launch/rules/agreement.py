@@ -66,7 +66,8 @@ def _one_field(group: Group, name: str, pick: Callable[[Plan], Field[Any]]) -> I
     some_lack_it = bool(absent) and len(values) == 1 and len(known) + len(absent) == len(group.plans) and not is_default
     if len(values) < 2 and not some_lack_it:
         return
-    most = values.most_common(1)[0][0]
+    leading = {value: count for value, count in values.items() if not is_loopback(value.strip("'"))} or values
+    most = max(leading, key=lambda value: leading[value])  # what leads each node to itself is no advice
     places: dict[str, list[str]] = {}
     for found in known:
         places.setdefault(str(found.value), []).append(f"{found.file}:{found.line}")

@@ -66,7 +66,6 @@ def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> I
 
 def endpoint_is_recognised(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """The node of a c10d endpoint recognises it by its host name, as torchrun compares; else no node listens."""
-    first = cluster.nodes[0]
     for plan in files.plans:
         address = plan.master_address
         if (
@@ -85,7 +84,7 @@ def endpoint_is_recognised(files: LaunchFiles, cluster: Cluster) -> Iterable[Fin
                 f"no node takes the endpoint {address.value} for its own: {holder.name} has the address, and its host"
                 f" name {holder.identity.hostname} is {own}; every node connects and no node listens"
             )
-            fix = f"`{first.address_for_peers()} {first.identity.hostname}` in /etc/hosts of {first.name}"
+            fix = f"`{address.value} {holder.identity.hostname}` in /etc/hosts of {holder.name}, before its other lines"
             yield fail("rendezvous_endpoint_is_recognised", message, address.where, fix=fix, nodes=(holder.name,))
 
 

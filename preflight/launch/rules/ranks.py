@@ -32,18 +32,16 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
     size = group.size
     free = [rank for rank in range(min(size or 0, RANKS_LIMIT)) if rank not in places]
     remote = all("ssh" in plan.wraps and plan.spans_nodes for plan in group.plans)
+    open_ranks = iter(free)
     for taken, where in places.items():
         if len(where) > 1 and (len(set(where)) > 1 or remote):
             name = option_of(group)
             message = (
                 f"{name} {taken} is given {len(where)} times: {', '.join(f'{w.file}:{w.line}' for w in where[:6])}"
             )
-            yield fail(
-                "ranks_are_distinct",
-                message,
-                *where,
-                fix=f"{name}: {free[0]}" if free else f"a {name} of its own for every file",
-            )
+            own = next(open_ranks, None)
+            fix = f"{name}: {own}" if own is not None else f"a {name} of its own for every file"
+            yield fail("ranks_are_distinct", message, *where, fix=fix)
 
 
 def every_rank_is_there(group: Group) -> Iterable[Finding]:

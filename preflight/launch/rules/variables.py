@@ -37,7 +37,7 @@ RISKY = {
 }
 # What DeepSpeed's runner hands to the other nodes; .deepspeed_env brings the rest.
 EXPORTED = ("MLFLOW", "PYTHON", "MV2", "UCX", "NCCL")
-STEERING = re.compile(r"(GLOO|TORCH|CUDA|HF|TRANSFORMERS|OMP|WANDB|DS|TRITON|FI|UCX|LD_LIBRARY_PATH|PATH$)\w*")
+STEERING = re.compile(r"(GLOO|TORCH|CUDA|HF|TRANSFORMERS|OMP|WANDB|DS|TRITON|FI|UCX|LD_LIBRARY_PATH)\w*")
 NEEDED = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
 
 

@@ -73,3 +73,12 @@ def test_numbers_of_processes_that_differ_are_a_warning():
              for place, (name, text) in enumerate(files.items())}  # fmt: skip
     assert other != files
     assert rules(other) == ["processes_agree"]
+
+
+def test_nobody_is_advised_to_take_the_loopback():
+    """Though two of three files say so."""
+    addresses = ("10.0.0.1", "127.0.0.1", "127.0.0.1")
+    texts = {f"n{rank}.sh": torchrun(rank, nodes=3, address=address) for rank, address in enumerate(addresses)}
+    (found,) = (found for found in judged(texts) if found.check == "launch.fields_agree")
+    assert "10.0.0.1" in found.fix
+    assert "127.0.0.1" not in found.fix

@@ -81,3 +81,10 @@ def test_one_loop_over_ssh_is_a_set():
     loop = f'for i in 0 1; do ssh node$i "{line}" & done\n'
     assert rules({"n.sh": loop.replace("{}", "$i")}) == []
     assert failed({"n.sh": loop.replace("{}", "0")}) == ["ranks_are_distinct"]
+
+
+def test_two_ranks_that_are_doubled_are_given_a_free_one_each():
+    """0 and 1 twice each, of four: 2 for the one, 3 for the other."""
+    texts = {f"n{place}.sh": torchrun(place % 2, nodes=4) for place in range(4)}
+    fixes = [found.fix for found in judged(texts) if found.check == "launch.ranks_are_distinct"]
+    assert ["--node_rank=2" in fixes[0], "--node_rank=3" in fixes[1]] == [True, True]
