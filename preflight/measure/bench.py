@@ -125,9 +125,11 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     results = tuple(_result(record) for record in outcome.records("result"))
     node_of = {placement.rank: placement.node for placement in job.placements}
     transports = tuple(_transport(record, node_of) for record in outcome.records("nccl_log"))
+    is_tcp = is_over_tcp(uplinks_of(cluster, backend=backend, transports=transports))
+    if not is_tcp:  # what the nodes' facts did not tell: the streams went over a network that the job does not use
+        streams, slow = (), ()
     expected_of = expect(streams=streams, transports=transports, results=results)
     disappoints = bool(has_links or expected_of) and _disappoints(results, expected_of, plan.thresholds)
-    is_tcp = is_over_tcp(uplinks_of(cluster, backend=backend, transports=transports))
     if has_links and disappoints and not streams and is_tcp:
         streams, slow = await search()
         # On fast Ethernet the processor may be the limit, not the link.
@@ -135,15 +137,11 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     parts = rails.Found()
     if backend == "nccl" and not outcome.failure and (disappoints or is_asked) and (not is_tcp or not has_links):
         plan.say("looking for what is slow, rail by rail and GPU by GPU")
-        of_a_pair = expectations(cluster, _only(job, "sendrecv"), scope=plan.scope, transports=transports).get(
-            "sendrecv"
-        )
         parts, ended = await rails.search(
             sessions,
             job,
             threshold=plan.thresholds.bench.slow_below,
             is_full=plan.is_full_mesh,
-            pair_gbytes_per_s=of_a_pair.busbw_gbytes_per_s if of_a_pair else rails.USUAL_GBYTES_PER_S,
             say=plan.say,
         )
         outcomes |= {"rails": ended} if ended is not None else {}
@@ -174,10 +172,6 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         devices_not_measured=outcomes["devices"].failure if "devices" in outcomes else "",
     )
     return bench, outcomes
-
-
-def _only(job: Job, operation: str) -> Job:
-    return dataclasses.replace(job, settings={**job.settings, "operations": [operation]})
 
 
 def _progress(record: dict[str, Any]) -> str:

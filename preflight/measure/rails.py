@@ -22,11 +22,8 @@ from preflight.measure import slow
 from preflight.results import Part, Slow, Stream
 from preflight.session.connection import Session
 
-MIB = 1 << 20
 START_SECONDS = 60.0  # of the ranks, import of torch included
 SECONDS_A_ROUND = 1.0  # most of it for NCCL to make a connection
-USUAL_GBYTES_PER_S = 10.0  # where nothing is expected
-TARGET_SECONDS = 0.02  # of a message, at the rate expected of a pair
 Look = Generator[tuple[slow.Round, ...], Sequence[Stream], tuple[tuple[Stream, ...], tuple[Slow, ...]]]
 
 
@@ -60,18 +57,12 @@ def spaces(job: Job) -> tuple[Space, ...]:
     return tuple(space for space in (*across, *within) if len(space.ranks) > 1)
 
 
-def bytes_of(gbytes_per_s: float) -> int:
-    """The size of a message at the rate expected of a pair, from 1 to 256 MiB."""
-    return max(MIB, min(256 * MIB, round(gbytes_per_s * 1e9 * TARGET_SECONDS) // MIB * MIB))
-
-
-def job_of(job: Job, rounds: Sequence[Sequence[tuple[int, int]]], *, size_bytes: int) -> Job:
+def job_of(job: Job, rounds: Sequence[Sequence[tuple[int, int]]]) -> Job:
     """The job of the pairs, on the ranks of the benchmark."""
     settings: dict[str, Any] = {
         **{name: job.settings[name] for name in ("backend", "join_seconds") if name in job.settings},
         "operations": [],
         "pairs": [[list(pair) for pair in pairs] for pairs in rounds],
-        "pair_bytes": size_bytes,
     }
     seconds = min(job.seconds, START_SECONDS + SECONDS_A_ROUND * len(rounds))
     return dataclasses.replace(job, settings=settings, seconds=seconds)
@@ -93,7 +84,6 @@ async def search(
     *,
     threshold: float,
     is_full: bool = False,
-    pair_gbytes_per_s: float = USUAL_GBYTES_PER_S,
     say: Callable[[str], None] = lambda _text: None,
 ) -> tuple[Found, Outcome | None]:
     """Every rail and every node at once, in two looks at most; the end of the last job."""
@@ -103,7 +93,7 @@ async def search(
         pairs = next(plan)
         while True:
             say(f"{sum(map(len, pairs))} pairs of ranks in {len(pairs)} rounds, each over NCCL")
-            asked = job_of(job, pairs, size_bytes=bytes_of(pair_gbytes_per_s))
+            asked = job_of(job, pairs)
             outcome = await run_job(sessions, asked, launcher="direct")
             if outcome.failure:
                 return Found(not_measured=outcome.failure), outcome

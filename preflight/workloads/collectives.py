@@ -21,6 +21,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Settings:
     join_seconds: float = 30.0
     holds_to_ring: bool = False  # measure the all-reduce once more over a ring, whose bandwidth is that of the links
     pairs: tuple[tuple[tuple[int, int], ...], ...] = ()  # rounds of (who sends, who receives), after all else
-    pair_bytes: int = 64 * MIB
+    pair_bytes: int = 256 * MIB  # of a message between two ranks, at most
     device_seconds: float = 0.0  # for which each GPU first works by itself: matrices, then its memory
     wait_seconds: float = 45.0  # for an operation of NCCL: InfiniBand sends again for 30 s, then names the peer
     rounds: tuple[tuple[dict[str, Any], ...], ...] = ()  # groups that measure at once: {"name": ..., "ranks": [...]}
@@ -845,32 +846,42 @@ def sweep(*, settings: Settings, place: Place, records: Records, ahead: Ahead) -
 
 
 PAIR_TIMES = 5
+PAIR_SECONDS = 0.05  # of a message
 
 
 def exchange(*, settings: Settings, place: Place, records: Records) -> None:
     """Every round of pairs: in one a rank sends or receives, never both, so that what is slow has a direction.
 
-    The receiver times: what is on its way in buffers has not arrived. Nobody waits for the whole round; a rank's next
-    partner is there when both are through the one before.
+    The receiver times: what is on its way in buffers has not arrived. It finds the size, and tells it by the store.
+    Nobody waits for the whole round; a rank's next partner is there when both are through the one before.
     """
     import torch
 
-    buffer = torch.zeros(settings.pair_bytes, dtype=torch.uint8, device=place.device)
+    whole = torch.empty(settings.pair_bytes, dtype=torch.uint8, device=place.device)
     for number, pairs in enumerate(settings.pairs):
-        records.moved = time.monotonic()
         for source, target in pairs:
-            if place.rank in (source, target):
-                is_source = place.rank == source
-                other = target if is_source else source
-                send_or_receive(buffer, other, place=place, is_source=is_source)  # makes the connection, and waits
-                seconds = [send_or_receive(buffer, other, place=place, is_source=is_source) for _ in range(PAIR_TIMES)]
-                if not is_source:
-                    usual = quantile(seconds, 0.5)
-                    what = {"source": source, "round": number, "bytes": settings.pair_bytes, "seconds": usual}
-                    records.send({"record": "pair", **what, "gbytes_per_s": settings.pair_bytes / usual / 1e9})
+            if place.rank not in (source, target):
+                continue
+            run = partial(
+                send_or_receive, other=target if place.rank == source else source, is_source=place.rank == source
+            )
+            least = whole[: min(MIB, settings.pair_bytes)]
+            run(least, place=place)  # makes the connection, and waits
+            seconds = run(least, place=place)
+            key = f"preflight/pair/{number}/{target}"
+            if place.rank == target:
+                wanted = int(len(least) * PAIR_SECONDS / max(seconds, 1e-6))
+                place.store.set(key, str(max(len(least), min(settings.pair_bytes, wanted))))
+            message = whole[: int(place.store.get(key))]
+            timed = [run(message, place=place) for _ in range(PAIR_TIMES)]
+            if place.rank == target:
+                usual = quantile(timed, 0.5)
+                what = {"source": source, "round": number, "bytes": len(message), "seconds": usual}
+                records.send({"record": "pair", **what, "gbytes_per_s": len(message) / usual / 1e9})
+    meet(place, len(settings.rounds))  # who leaves early may take its last message along
 
 
-def send_or_receive(buffer: torch.Tensor, other: int, *, place: Place, is_source: bool) -> float:
+def send_or_receive(message: torch.Tensor, *, other: int, place: Place, is_source: bool) -> float:
     """The seconds of one message on this rank."""
     import torch
     import torch.distributed as dist
@@ -882,7 +893,7 @@ def send_or_receive(buffer: torch.Tensor, other: int, *, place: Place, is_source
     began = time.perf_counter()
     if started is not None:
         started.record()
-    finish(dist.batch_isend_irecv([dist.P2POp(run, buffer, other, place.group)]))
+    finish(dist.batch_isend_irecv([dist.P2POp(run, message, other, place.group)]))
     if started is None or ended is None:
         return time.perf_counter() - began
     ended.record()

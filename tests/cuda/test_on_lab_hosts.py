@@ -120,3 +120,22 @@ def test_a_rank_that_is_killed_or_stopped_is_named_and_every_log_is_kept(run, la
     assert len(recorded) >= RANKS - 4
     assert all(json.loads(logs[name])["entries"][-1]["profiling_name"] == "nccl:allreduce" for name in recorded)
     assert "bench-rank6-node2-flight-recorder.log" not in logs
+
+
+def test_a_slow_rail_is_named_by_pairs_of_ranks(make_lab, tmp_path):
+    """Three hosts whose NCCL says InfiniBand: no TCP stream is asked, the pairs of ranks name host and direction."""
+    lab = make_lab(hosts=3, rate="400mbit")
+    lab["node3"].shape(egress="60mbit", ingress="400mbit")
+    folder = tmp_path / "bench"
+    argv = [sys.executable, "-m", "preflight", "bench", f"--hosts={lab.names}", f"--python={sys.executable}"]
+    more = ["--backend=nccl", "--ranks-per-node=1", f"--report-dir={folder}", "-b", "1M", "-e", "1M", "--iters=6"]
+    with ExitStack() as planted:
+        for host in lab.hosts:
+            planted.enter_context(cuda.plant(host, gpus=1, network="IB", ports=("mlx5_0:1/IB",)))
+        done = lab.run([*argv, *more], timeout_s=200)
+    bench = json.loads((folder / "report.json").read_text())["bench"]
+    assert bench["streams"] == []
+    assert [(one["nodes"], one["part"], one["direction"]) for one in bench["slow"]] == [
+        (["node3"], "rail 0", "egress")
+    ], done.stdout + done.stderr
+    assert {one["network"] for one in bench["transports"]} == {"IB"}

@@ -97,7 +97,7 @@ class PlayedNode:
 
     def _pairs(self, rank: int, settings: dict[str, Any]) -> list[dict[str, Any]]:
         """What a rank received in each round in which it was to."""
-        size = settings["pair_bytes"]
+        size = 256 << 20
         rates = [
             (number, source, self.pair(source, target))
             for number, pairs in enumerate(settings["pairs"])
