@@ -24,9 +24,6 @@ TRACEBACK = b"traceback"
 OFTEN = 64  # lines of the same words after which no more are looked at, where none of them told anything
 MOST_SHAPES = 50_000
 REPEATED = frozenset(("channel", "ring"))  # of which a few stand for all
-PYTHON_WARNINGS = frozenset(
-    (b"userwarning", b"futurewarning", b"deprecationwarning", b"runtimewarning", b"resourcewarning")
-)
 
 
 @cache
@@ -181,7 +178,7 @@ class Gatherer:
 
 def _is_python_warning(words: list[bytes]) -> bool:
     """Whether a library warns its programmer: nothing has failed yet."""
-    return not PYTHON_WARNINGS.isdisjoint(words)
+    return any(word.endswith(b"warning") and len(word) > len(b"warning") for word in words)
 
 
 def _is_excused(cause: Cause, lowered: str) -> bool:

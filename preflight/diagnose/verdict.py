@@ -33,6 +33,8 @@ def conclude(gathered: Gatherer) -> Diagnosis:
         findings.append(raised)
     names = {finding.cause.name for finding in findings}
     graded = [(_grade(finding, names), finding) for finding in findings]
+    if job.hang is not None and job.hang.missing:  # then it is known who was waited for
+        graded = [(Kind.SUSPICION if f.cause.name == "collective-timeout" else grade, f) for grade, f in graded]
     best = max((grade for grade, _ in graded), default=Kind.NOTE)
     causes: tuple[Finding, ...] = ()
     if best >= Kind.SUSPICION:
@@ -54,12 +56,12 @@ def conclude(gathered: Gatherer) -> Diagnosis:
 def _grade(finding: Finding, among: AbstractSet[str] = frozenset()) -> int:
     """The kind that a finding counts as.
 
-    One that the training survived counts for less; an abort that no watchdog explains counts for more.
+    One that the training survived is a note; an abort that no watchdog explains counts for more.
     """
     if finding.cause.name == "aborted" and not WATCHDOGS & among:
         return Kind.SUSPICION
     if finding.survived:
-        return max(Kind.NOTE, finding.cause.kind - 2)
+        return Kind.NOTE
     return finding.cause.kind
 
 

@@ -44,7 +44,7 @@ def test_the_rank_that_never_enqueued_it_is_named(as_json, tmp_path):
     hang = diagnosis.job.hang
     assert hang is not None
     assert (hang.sequence, hang.operation, hang.waiting, hang.missing) == (8, "ALL_REDUCE", (0, 1, 3), (2,))
-    assert "rank 2, which had not come to it" in diagnosis.consequences[0].detail
+    assert "rank 2, which had not come to it" in diagnosis.causes[0].detail
 
 
 def test_calls_that_do_not_match_are_the_cause(tmp_path):

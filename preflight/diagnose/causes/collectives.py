@@ -71,7 +71,6 @@ CAUSES = (
             r"timeout waiting for key",
             r"store->get.*(?:timeout|timed out)",
             r"'?default_pg/\d+//.*timeout",
-            r"failed to check the \"should dump\" flag on tcpstore",
             r"error while waiting for key",
             r"broadcastuniqueid",
             r"failed to get the ncclid",
@@ -79,8 +78,8 @@ CAUSES = (
         ),
         "see that all ranks start (world size, node ranks) and that rank 0 lives; slow starts need a longer timeout",
         "pytorch/pytorch#101850",
-        Kind.CONSEQUENCE,
-        weight=3,
+        Kind.SUSPICION,
+        weight=1,
     ),
     Cause(
         "gloo-connect",

@@ -62,6 +62,8 @@ CAUSES = (
         "an NVLink between GPUs failed (Xid 74, or an SXid of an NVSwitch)",
         (
             r"nvrm: xid .*: 74,",
+            r"nvrm: xid .*: 14[4-9],.*\bfatal",
+            r"nvrm: xid .*: 150,.*\bfatal",
             r"\bsxid\b.*: \d+, fatal",
             r"nvlink: .*fatal error",
             r"nvidia-nvswitch\d+: sxid .*\bfatal",
@@ -86,7 +88,7 @@ CAUSES = (
         "gpu-kernel-fault",
         "a kernel on the GPU read or wrote memory that is not its own (Xid 13, 31; illegal memory access)",
         (
-            r"nvrm: xid .*: (?:13|31|43|45),",
+            r"nvrm: xid .*: (?:13|31|32|43|69|109),",
             r"illegal memory access was encountered",
             r"cudaerrorillegaladdress",
             r"cuda error: misaligned address",
@@ -97,6 +99,17 @@ CAUSES = (
         "NVIDIA Xid documentation: 13, 31",
         Kind.SUSPICION,
         weight=6,
+    ),
+    Cause(
+        "gpu-xid",
+        "the driver reported an error of a GPU (Xid)",
+        (r"nvrm: xid .*: \d+,", r"xidcriticalerror", r"xid \d+ ?\(.*\) detected"),
+        "the number behind the PCI address in NVIDIA's list of Xids; drain the node where it repeats, reset or replace the GPU",
+        "NVIDIA Xid documentation",
+        Kind.SUSPICION,
+        check="gpu.kernel_log_tells_of_no_broken_gpu",
+        weight=5,
+        unless=(r"xid .*: 45,", r"nonfatal"),
     ),
     Cause(
         "device-side-assert",

@@ -198,6 +198,15 @@ CAUSES = (
         weight=5,
     ),
     Cause(
+        "zero-order",
+        "ZeRO-3 met the parameters in another order than in the step before: modules were skipped or changed (experts,"
+        " branches), or ranks differ",
+        (r"parameter fetch queue", r"'status': 'inflight'", r"tracing error at step", r"still have inflight params"),
+        "stage3_prefetch_bucket_size 0 or a leaf module (set_z3_leaf_modules) for what is not always called; ZeRO-2 otherwise",
+        "deepspeedai/DeepSpeed#3599",
+        weight=5,
+    ),
+    Cause(
         "deepspeed-config",
         "DeepSpeed's configuration is refused",
         (

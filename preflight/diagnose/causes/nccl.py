@@ -75,6 +75,7 @@ CAUSES = (
         ),
         "take NCCL_TOPO_FILE away or give the file of this machine type; update NCCL (2.27.3 or later for NET with id 0)",
         "NVIDIA/nccl#1672",
+        unless=(r"falling back to simple order", r"nccl info"),
         check="gpu.adapters_are_as_near_on_every_node",
         weight=4,
     ),
@@ -104,7 +105,6 @@ CAUSES = (
         (
             r"net(?:work)? mismatch",
             r"mismatch.*(?:net|network) (?:name|count)",
-            r"nccl_ignore_net_mismatch",
             r"different network",
             r"peer .*uses .*network",
             r"ncclinvalidusage.*different nets",
@@ -121,6 +121,7 @@ CAUSES = (
         (
             r"detected mismatch between collectives on ranks",
             r"mismatch between collectives",
+            r"message truncated : received",
             r"mismatched collective",
             r"collectives? .*does not match",
             r"collective(?:s)? mismatch",

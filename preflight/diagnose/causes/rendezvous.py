@@ -108,6 +108,7 @@ CAUSES = (
         "two nodes were started with the same node rank",
         (
             r"duplicate rank",
+            r"has already checked in",
             r"rank \d+ (?:has )?already (?:joined|exists|registered)",
             r"same (?:node[_ ]|machine[_ ])?rank",
             r"rank \d+ is (?:already )?(?:in use|taken|used)",
@@ -126,6 +127,7 @@ CAUSES = (
         (
             r"world[_ ]?size .*(?:does not match|mismatch|is not equal|differs|not match)",
             r"sees a world of",
+            r"mismatch in rank count from procs",
             r"rank \d+ .*(?:>=|greater than|not less than|must be less than|exceeds) .*world.?size",
             r"invalid rank.*world",
             r"rank .*out of (?:range|bounds).*world",
@@ -157,6 +159,7 @@ CAUSES = (
             r"missing .*environment variable.*(?:rank|master)",
             r"either .*--node_rank.*must",
             r"default process group has not been initialized",
+            r"default process group is not initialized",
             r"invalid literal for int\(\) with base 10: '.*(?:\$|node_rank|master)",
         ),
         "start through torchrun, accelerate or srun, or export RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; ssh"

@@ -41,6 +41,13 @@ LINES = (
         "RuntimeError: The detected CUDA version (12.4) mismatches the version that was used to compile PyTorch (11.8).",
         "cuda-version-mismatch",
     ),
+    (
+        "NVRM: Xid (PCI:0000:cb:00): 109, pid=17, name=pt_main_thread, Ch 00000008, errorString CTX SWITCH TIMEOUT",
+        "gpu-kernel-fault",
+    ),
+    ("NVRM: Xid (PCI:0019:01:00): 149, NETIR Fatal XC0 i0 Link -1", "nvlink-error"),
+    ("NVRM: Xid (PCI:0019:01:00): 62, pid=3", "gpu-xid"),
+    ("NVRM: Xid (PCI:0019:01:00): 45, pid=3, Ch 00000001", ""),
 )
 
 

@@ -19,6 +19,10 @@ LINES = (
     ("AssertionError: world_size (8) is not divisible by 3", "parallel-sizes"),
     ("There are not enough slots available in the system to satisfy the 4", "hostfile"),
     ("yaml.scanner.ScannerError: mapping values are not allowed here", "config-file"),
+    (
+        "RuntimeError: tracing error at step 42: expected the next 2 parameters in the parameter fetch queue to be () but got ().",
+        "zero-order",
+    ),
 )
 
 

@@ -22,6 +22,11 @@ LINES = (
     ),
     ("/bin/dash: 1: scontrol: not found", "master-not-a-member"),
     ("RuntimeError: rank 3 already exists in the group", "same-rank-twice"),
+    (
+        "n1:1:2 [0] bootstrap.cc:100 NCCL WARN Bootstrap Root : rank 3 of 16 ranks has already checked in",
+        "same-rank-twice",
+    ),
+    ("NCCL WARN Bootstrap Root : mismatch in rank count from procs 16 : 8", "world-size-mismatch"),
 )
 
 
