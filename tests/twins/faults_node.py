@@ -117,7 +117,7 @@ FAULTS = (
     ),
     Fault("few files", limit(nofile=1024), "limits.enough_files_may_be_open", "1024"),
     Fault("few processes", limit(nproc=1024), "limits.processes_may_be_started", "1024"),
-    Fault("small /dev/shm", answer(shared_memory_bytes=32 << 20), "limits.shared_memory_is_enough", "MiB free"),
+    Fault("small /dev/shm", answer(shared_memory_bytes=32 << 20), "limits.shared_memory_is_enough", "MiB are free"),
     Fault(
         "other torch",
         software(r"(?s).*", "__version__ = '2.5.1+cpu'\ncuda = None\nhip = None\n", "torch/version.py"),
