@@ -29,7 +29,7 @@ PCIE_EFFICIENCY = 0.88  # of what the coding leaves: headers and flow control
 ROCE_MTUS = (4096, 2048, 1024, 512, 256)
 LEAST_OF_EFA = 0.6  # of its ports' rate: 300 of 400 GB/s is what AWS wants of a p5, 377 of 400 what a p6-b200 shows
 LEAST_OF_PLUGIN = 0.4  # of the ports beside the training interface: Google accepts 60 of 100 GB/s over TCPX
-LEAST_OF_PCIE = 0.35  # of the slot: rings of A100 and L40S cards in Gen4 slots were measured at 10 to 24 GB/s
+LEAST_OF_PCIE = 0.2  # of the slot: rings of cards in Gen4 slots show 10 to 24 GB/s, and 6 by way of two processors
 USUAL_OF_PCIE = 0.7
 USUAL_OF_BRIDGE = 0.87  # two A100 PCIe under bridges: 208 of 240 (NVIDIA/nccl-tests#178)
 LEAST_INSIDE = 5.0  # of GPUs that are joined in an unknown way: a ring over PCIe Gen3 and the host's memory
@@ -161,7 +161,8 @@ def uplink_of(node: NodeFacts, *, backend: Backend, used: Transport | None = Non
         shared = Counter(hca.device for hca in ports)
         found = tuple(_rdma(hca, node, sharing=shared[hca.device]) for hca in ports)
         if not network or TRUSTED.match(network):
-            return Uplink(found)
+            # Drivers differ in whether a bond has the rate of one leg or of all.
+            return Uplink(found, is_bounded=not any("bond" in hca.device for hca in ports))
         return _of_plugin(node, network, found)
     except FactMissing as missing:
         return Uplink((), reason=str(missing), is_tcp=is_tcp)

@@ -41,7 +41,7 @@ A100 = nvlink(240.0, 300.0)
 HOPPER = nvlink(370.8, 450.0, 475.2)
 B200 = nvlink(721.8, 900.0, 838.8, 0.88)
 MI300X = Inside("xGMI", 315.0, 315.0, 48.0)
-GEN4 = Inside("PCIe", 19.4, 9.7, 9.7, 27.7)
+GEN4 = Inside("PCIe", 19.4, 5.5, 5.5, 27.7)
 NDR, HDR = ports(8, 400), ports(8, 200)
 PLATFORMS = {
     "DGX A100 8xHDR": Node(HDR, A100, 8),
@@ -159,7 +159,7 @@ def test_what_healthy_clusters_have_shown_is_expected(row):
     found = of(row.platform, row.nodes, row.algorithm, row.op, is_rack=row.is_rack)
     assert found.is_floor is row.is_floor, found
     if row.is_floor:
-        assert 0.3 * row.gbytes_per_s < found.busbw_gbytes_per_s <= row.gbytes_per_s / 0.9
+        assert 0.2 * row.gbytes_per_s < found.busbw_gbytes_per_s <= row.gbytes_per_s / 0.9
         assert found.derivation[-1].startswith("so no more than a floor of")
     else:
         assert found.busbw_gbytes_per_s == pytest.approx(row.gbytes_per_s, rel=0.1)

@@ -131,6 +131,13 @@ def test_a_port_without_a_rate_leaves_the_reason():
     assert "rate of mlx5_0:1" in links.uplink_of(facts, backend="nccl").reason
 
 
+def test_a_bond_is_no_bound():
+    """Its rate may be that of one leg; nobody is told that a healthy one carries more than it can."""
+    bond = (("mlx5_bond_0", "ACTIVE", "InfiniBand", 200.0),)
+    assert not links.uplink_of(node(ports=bond), backend="nccl").is_bounded
+    assert links.uplink_of(node(ports=IB), backend="nccl").is_bounded
+
+
 EFA = tuple((f"rdmap{place}s0", "ACTIVE", "Unspecified", 100.0) for place in range(4))
 
 
