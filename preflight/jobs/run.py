@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from preflight.errors import HostError
-from preflight.jobs.outcome import Outcome, RankStory, conclude, take_exit
+from preflight.jobs.outcome import ENDED_BY_US, Outcome, RankStory, conclude, take_exit
 from preflight.jobs.patience import STAGES, Patience
 from preflight.jobs.records import checked_event
 from preflight.launch.job import Job, as_typed
@@ -73,12 +73,24 @@ class Watch:
             # An agent that may start its ranks again has the last word on them.
             if failed and not self.job.restarts:
                 self.trouble.set()
+        elif "exit" in event and str(event["name"]).startswith(f"{node}: "):
+            self._lose_server(event, node)
         elif "exit" in event and not all(story.is_done for story in take_exit(event, node, self.stories, self.blames)):
             self.trouble.set()
         elif "file" in event:
             story = self.stories.get(event["rank"])
             if story is not None and story.placement.node == node:
                 story.files[event["file"]] = event["text"]
+
+    def _lose_server(self, event: dict[str, Any], node: str) -> None:
+        """What serves the job on a node (Ray) has no end of its own: the ranks there can no longer be started."""
+        if event["exit"] in ENDED_BY_US:
+            return
+        last = next((line for line in reversed(str(event["log"]).splitlines()) if line.strip()), "no output")
+        for story in self.stories.values():
+            if story.placement.node == node and not story.is_done:
+                story.error = story.error or f"{event['name']} ended with {event['exit']}: {last.strip()[:300]}"
+        self.trouble.set()
 
     def look(self) -> None:
         """Whether ranks keep the others waiting for too long; it is trouble, and they are who is to blame."""

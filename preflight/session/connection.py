@@ -41,7 +41,9 @@ class Bounds:
 
     until: float = float("inf")  # time.monotonic()
     pool: Pool = field(default_factory=Pool)
-    scratch: str = field(default_factory=lambda: secrets.token_hex(16))  # of the folder for temporary files
+    # Of the folder for temporary files: beyond guessing, and short, since sockets of launchers have long names in it
+    # and may have 107 characters.
+    scratch: str = field(default_factory=lambda: secrets.token_hex(8))
 
 
 class Call:

@@ -247,3 +247,14 @@ def test_what_nccl_wrote_is_kept_with_its_rank():
     made.take({"file": "nccl", "rank": 1, "text": "NCCL INFO"}, "node2")
     made.take({"file": "nccl", "rank": 0, "text": "forged"}, "node2")
     assert [story.files for story in made.stories.values()] == [{}, {"nccl": "NCCL INFO"}, {}]
+
+
+def test_a_server_of_the_job_that_ends_is_trouble_of_its_node():
+    """Ray has no end of its own; when the job ends it is stopped, and that is none."""
+    made = watch()
+    made.take({"exit": "stopped", "name": "node2: ray", "log": ""}, "node2")
+    assert not made.trouble.is_set()
+    made.take({"exit": "1", "name": "node2: ray", "log": "x\nOSError: AF_UNIX path length\n"}, "node2")
+    assert made.trouble.is_set()
+    assert made.stories[1].error == "node2: ray ended with 1: OSError: AF_UNIX path length"
+    assert made.stories[0].error == ""

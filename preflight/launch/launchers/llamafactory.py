@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from preflight.launch.field import Field, Sourced, firm, value_of, written
 from preflight.launch.launcher import Launcher, Spelling
 from preflight.launch.launchers.torchrun import arguments
+from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import Word
@@ -81,6 +83,24 @@ def torchrun_is_forced(plan: Plan) -> Iterable[Finding]:
         yield warn("torchrun_is_forced", message, plan.where, fix="FORCE_TORCHRUN=1")
 
 
+def write(layout: Layout) -> dict[str, str]:
+    """A script for every node, which runs the configuration that stands for the program."""
+    files = {}
+    for index, node in enumerate(layout.nodes):
+        own = {
+            **variables(node),
+            "FORCE_TORCHRUN": "1",
+            "NNODES": str(len(layout.nodes)),
+            "NODE_RANK": str(index),
+            "NPROC_PER_NODE": str(layout.processes[index]),
+            "MASTER_ADDR": layout.address,
+            "MASTER_PORT": str(layout.port),
+        }
+        command = shlex.join(["llamafactory-cli", "train", *layout.program])
+        files[f"{file_name(layout, index)}.sh"] = HEAD + exports(own) + f"exec {command}\n"
+    return files
+
+
 LLAMAFACTORY = Launcher(
     name="llamafactory",
     spelling=Spelling(rank="NODE_RANK", nodes="NNODES"),
@@ -88,5 +108,6 @@ LLAMAFACTORY = Launcher(
     programs=("llamafactory-cli", "lmf", *(f"swift {word}" for word in SWIFT), *(f"megatron {word}" for word in SWIFT)),
     read=read,
     rules=(node_rank_is_read, address_is_given, torchrun_is_forced),
+    write=write,
     started_as="torchrun",
 )

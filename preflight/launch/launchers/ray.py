@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.job import ALL_RANKS, Job, Process, shared_variables
 from preflight.launch.launcher import AgentOutput, Launcher, Spelling
 from preflight.launch.launchers.torchrun import arguments
+from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
 from preflight.launch.plan import LaunchFiles, Plan, fail
 from preflight.launch.text.options import Reader, Spec, parse_options
 from preflight.launch.text.shell import Word
@@ -168,13 +170,42 @@ def submits_to_the_dashboard(files: LaunchFiles) -> Iterable[Finding]:
             yield fail("ray_jobs_reach_the_dashboard", message, address.where, fix=f"--address={fix}")
 
 
+def write(layout: Layout) -> dict[str, str]:
+    """A script for every node: the head on the first, which submits the program once all have joined."""
+    files = {}
+    bare = f"[{layout.address}]" if ":" in layout.address else layout.address
+    for index, node in enumerate(layout.nodes):
+        more = [f"--num-gpus={layout.processes[index]}"] if layout.has_gpus else []
+        if index == 0:
+            command = ["ray", "start", "--head", f"--node-ip-address={layout.address}", f"--port={layout.port}", *more]
+            program = shlex.join(["python", *layout.program])
+            joined = '"$(ray list nodes --format json | grep -c ALIVE)"'
+            waits = f"until [ {joined} -ge {len(layout.nodes)} ]; do sleep 1; done\n"
+            submit = f"ray job submit --address=http://127.0.0.1:{DASHBOARD_PORT} -- {program}\n"
+            body = f"{shlex.join(command)}\n{waits}{submit}"
+        else:
+            body = f"exec {shlex.join(['ray', 'start', f'--address={bare}:{layout.port}', *more, '--block'])}\n"
+        files[f"{file_name(layout, index)}.sh"] = HEAD + exports(variables(node)) + body
+    return files
+
+
 # Runs where the head runs: finds the nodes, starts each rank on its own, says how each of them ended.
 DRIVER = """
 import json, os, socket, subprocess, sys, time
 import ray
 
 plan = json.loads(os.environ["PREFLIGHT_RANKS"])
-ray.init(address=os.environ["PREFLIGHT_HEAD"], log_to_driver=False)
+head = os.environ["PREFLIGHT_HEAD"]
+end = time.monotonic() + 40
+while True:
+    try:
+        socket.create_connection((plan["address"], int(head.rpartition(":")[2])), 2).close()
+        break
+    except OSError as error:
+        if time.monotonic() > end:
+            sys.exit(f"the head of the Ray cluster does not listen at {head}: {error}")
+        time.sleep(0.2)
+ray.init(address=head, log_to_driver=False)
 end, missing = time.monotonic() + 60, set(plan["nodes"])
 while missing and time.monotonic() < end:
     missing = {node for node in plan["nodes"] if "preflight-" + node not in ray.cluster_resources()}
@@ -236,7 +267,7 @@ def start_all(job: Job, master_port: int) -> dict[str, list[Process]]:
         )
         for place in job.placements
     ]
-    plan = json.dumps({"nodes": job.nodes, "ranks": ranks, "file": "{scratch}/rank.sh"})
+    plan = json.dumps({"nodes": job.nodes, "address": address, "ranks": ranks, "file": "{scratch}/rank.sh"})
     driver: Process = {
         "name": ALL_RANKS,
         "argv": ["{python}", "{file:driver.py}"],
@@ -266,6 +297,7 @@ RAY = Launcher(
     read=read,
     rules=(start_is_accepted,),
     files_rules=(nodes_meet, submits_to_the_dashboard),
+    write=write,
     start=start_all,
     needs="ray",
     blames=AgentOutput(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 
 from preflight.launch.address import is_loopback
 from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.launcher import Launcher, Spelling
+from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.text.options import Reader, product
 from preflight.launch.text.shell import Word
@@ -175,6 +177,21 @@ def tensors_stay_in_a_node(plan: Plan) -> Iterable[Finding]:
         yield warn("tensor_parallel_stays_in_a_node", message, tensor.where, nodes.where, fix=fix)
 
 
+def write(layout: Layout) -> dict[str, str]:
+    """A script for every node: tensor parallel within a node, the pipeline from node to node."""
+    files = {}
+    model, *rest = layout.program
+    for index, node in enumerate(layout.nodes):
+        command = ["vllm", "serve", model, f"--tensor-parallel-size={layout.processes[index]}"]
+        if len(layout.nodes) > 1:
+            command += [f"--pipeline-parallel-size={len(layout.nodes)}", f"--nnodes={len(layout.nodes)}"]
+            command += [f"--node-rank={index}", f"--master-addr={layout.address}", f"--master-port={layout.port}"]
+            command += ["--headless"] if index else []
+        own = {**variables(node), "VLLM_HOST_IP": node.address_for_peers()}
+        files[f"{file_name(layout, index)}.sh"] = HEAD + exports(own) + f"exec {shlex.join([*command, *rest])}\n"
+    return files
+
+
 VLLM = Launcher(
     name="vllm",
     spelling=Spelling(rank="--node-rank", address="--master-addr", port="--master-port", nodes="--nnodes"),
@@ -184,6 +201,8 @@ VLLM = Launcher(
     read=read,
     rules=(world_divides, ranks_are_given, devices_are_enough, tensors_stay_in_a_node),
     files_rules=(own_addresses_differ,),
+    equal_ranks=True,
+    write=write,
     refusal="a server is no training job",
 )
 SGLANG = Launcher(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.errors import UsageError
 from preflight.launch.write import write_files
 from tests.launch.nodes import cluster
 from tests.launch.plans import launch, launches, values
@@ -47,10 +46,13 @@ def test_two_nodes_of_one_rank_are_found():
     assert failed({"n0.sh": LINE.format(0), "n1.sh": LINE.format(0)}) == ["ranks_are_distinct"]
 
 
-def test_no_files_are_written_for_it():
-    """Its settings stand in a file of the user's own."""
-    with pytest.raises(UsageError, match="--launcher llamafactory"):
-        write_files("llamafactory", cluster(), folder="/x")
+def test_the_files_that_are_written_start_one_configuration_on_every_node():
+    """By the variables that it reads."""
+    files = write_files("llamafactory", cluster(), folder="/x", program=("sft.yaml",))
+    assert sorted(files) == ["node1.sh", "node2.sh"]
+    found = launch(files["node2.sh"])
+    assert (values(found)["nodes"], values(found)["node_rank"], values(found)["processes_per_node"]) == (2, 1, 8)
+    assert "llamafactory-cli train sft.yaml" in files["node1.sh"]
 
 
 @pytest.mark.parametrize(
