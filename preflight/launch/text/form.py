@@ -5,11 +5,13 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from preflight.launch.plan import fail, warn
 from preflight.launch.text.grammar import Lines, Reading
 from preflight.ledger.findings import Edit, Finding, Where
 
+QUOTED = re.compile(r"`[^`]*`")
 OTHER_SHELL = re.compile(r"#!.*\b(zsh|fish|t?csh|ksh\d*|python[\d.]*|perl)\b")
 DIRECTIVE = re.compile(r"#SBATCH\s+\S")
 SHEBANG = re.compile(r"#!\s*/\S")
@@ -26,7 +28,7 @@ def problems(text: str, file: str, reading: Reading) -> Iterable[Finding]:
     if not reading.open_documents and not OTHER_SHELL.match(text):  # else nothing that follows is a command of bash
         yield from _syntax(file, lines, places, reading)
     yield from _holes(text, file, places, reading)
-    yield from _continued(text, file, lines, places, reading)
+    yield from _folded(_continued(text, file, lines, places, reading))
     yield from _open_documents(text, file, places, reading)
     yield from _batch(file, lines, places, reading)
 
@@ -86,6 +88,18 @@ def _continued(text: str, file: str, lines: list[str], places: Lines, reading: R
             continue
         named.add(number)
         yield from _torn(file, lines, number, _ends_in_comment(reading, places, lines, number))
+
+
+def _folded(found: Iterable[Finding]) -> Iterable[Finding]:
+    """What is wrong in the same way in many lines is one finding."""
+    alike: dict[str, list[Finding]] = {}
+    for finding in found:
+        alike.setdefault(QUOTED.sub("", finding.message), []).append(finding)
+    for first, *others in alike.values():
+        where = dict.fromkeys(place for one in (first, *others) for place in one.where)
+        edits = tuple(edit for one in (first, *others) for edit in one.edits)
+        more = f"; {len(others)} more, the last in line {others[-1].where[0].line}" if others else ""
+        yield replace(first, message=f"{first.message}{more}", where=tuple(where), edits=edits)
 
 
 def _leads(line: str) -> bool:

@@ -65,6 +65,18 @@ def test_a_command_that_ends_too_early_is_told_and_mended(text, line, word):
     assert mended(text) == RUN
 
 
+def test_what_is_wrong_in_many_lines_is_told_once():
+    """A comment between any two options: one finding with all lines, and an edit for each."""
+    options = "".join(f"  # why\n  --o{place} 1 \\\n" for place in range(20))
+    ((_, line, message),) = told(f"torchrun \\\n{options}  train.py\n")
+    assert line == 2
+    assert "19 more, the last in line 40" in message
+    assert (
+        mended(f"torchrun \\\n{options}  train.py\n")
+        == f"torchrun \\\n{options.replace('  # why' + chr(10), '')}  train.py\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "line", "repaired"),
     [
