@@ -57,3 +57,11 @@ def read_text_or_missing(path: str) -> TextOrMissing:
         return read_text(path)
     except OSError as error:
         return missing_because(error)
+
+
+def must_read(path: str) -> TextOrMissing:
+    """The same of a file that every kernel has: one that is not there or says nothing was not measured."""
+    text = read_text_or_missing(path)
+    if isinstance(text, dict):
+        return text if text["kind"] == "denied" else missing(f"{path}: {text['missing']}")
+    return text or missing(f"{path} is empty")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from preflight.node.agent.missing import missing, missing_because, read_text, read_text_or_missing
+from preflight.node.agent.missing import missing, missing_because, must_read, read_text, read_text_or_missing
 from preflight.node.sources import kernel_log
 
 TYPE_CHECKING = False
@@ -66,7 +66,7 @@ def is_driver_open(proc: str) -> bool | Missing:
 
 def boot_options(proc: str) -> list[str] | Missing:
     """The options of BOOT_OPTIONS that the kernel was started with."""
-    text = read_text_or_missing(f"{proc}/cmdline")
+    text = must_read(f"{proc}/cmdline")
     if not isinstance(text, str):
         return text
     return [word for word in text.split() if word.partition("=")[0] in BOOT_OPTIONS]
@@ -99,12 +99,11 @@ def governors(folder: str) -> dict[str, Any]:
 
 def memory(proc: str) -> dict[str, Any]:
     """What of the memory is free, swapped out, or set aside for huge pages."""
-    try:
-        lines = read_text(f"{proc}/meminfo").splitlines()
-    except OSError as error:
-        reason = missing_because(error)
+    text = must_read(f"{proc}/meminfo")
+    if isinstance(text, dict):
         names = ("memory_available_bytes", "swap_total_bytes", "swap_used_bytes", "hugepages_bytes")
-        return dict.fromkeys(names, reason)
+        return dict.fromkeys(names, text)
+    lines = text.splitlines()
     rows = {name: words.split() for name, _, words in (line.partition(":") for line in lines)}
     values = {name: int(words[0]) for name, words in rows.items() if words and words[0].isdecimal()}
     absent = missing("not reported by this kernel", "absent")
@@ -115,7 +114,9 @@ def memory(proc: str) -> dict[str, Any]:
     total, free = values.get("SwapTotal"), values.get("SwapFree")
     pages, size = values.get("HugePages_Total"), values.get("Hugepagesize")
     return {
-        "memory_available_bytes": kib("MemAvailable"),
+        "memory_available_bytes": kib("MemAvailable")
+        if "MemAvailable" in values
+        else missing(f"{proc}/meminfo has no MemAvailable"),
         "swap_total_bytes": kib("SwapTotal"),
         "swap_used_bytes": absent if total is None or free is None else total - free << 10,
         "hugepages_bytes": absent if pages is None or size is None else pages * size << 10,
@@ -155,11 +156,10 @@ def link_errors(proc: str) -> dict[str, int]:
 
 def field(path: str, name: str) -> CountOrMissing:
     """The figure behind a name in a file of "name figure" lines."""
-    try:
-        lines = read_text(path).splitlines()
-    except OSError as error:
-        return missing_because(error)
-    for line in lines:
+    text = read_text_or_missing(path)
+    if isinstance(text, dict):
+        return text
+    for line in text.splitlines():
         words = line.split()
         if len(words) == 2 and words[0] == name and words[1].isdecimal():
             return int(words[1])

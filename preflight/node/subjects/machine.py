@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from preflight.node.agent.missing import missing, missing_because, read_text, read_text_or_missing
+from preflight.node.agent.missing import missing, must_read, read_text, read_text_or_missing
 from preflight.node.subjects.environment import job_variables
 from preflight.node.subjects.software import SYSTEM_LIBRARIES
 
@@ -34,11 +34,10 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def cpu_model(proc: str) -> Any:
     """The processor's name; ARM kernels have only numbers."""
-    try:
-        lines = read_text(f"{proc}/cpuinfo").splitlines()
-    except OSError as error:
-        return missing_because(error)
-    for line in lines:
+    text = must_read(f"{proc}/cpuinfo")
+    if isinstance(text, dict):
+        return text
+    for line in text.splitlines():
         name, _, value = line.partition(":")
         if name.strip() in ("model name", "Model", "cpu"):
             return value.strip()

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from preflight.node.agent.missing import missing_because, read_text, read_text_or_missing
+from preflight.node.agent.missing import missing_because, must_read, read_text, read_text_or_missing
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,19 @@ def test_bytes_that_are_no_text_become_escapes(tmp_path):
 def test_an_unreadable_file_is_a_missing_value(tmp_path):
     """Reading what is not there gives the reason in the place of the value."""
     assert read_text_or_missing(os.fspath(tmp_path / "nothing"))["kind"] == "absent"
+
+
+@pytest.mark.parametrize(("text", "reason"), [(None, "No such file"), ("", "is empty"), ("\n", "is empty")])
+def test_what_every_kernel_has_was_not_measured_where_it_is_not_there(tmp_path, text, reason):
+    """A file that cannot be absent is a failure, and not a thing that this node does without."""
+    if text is not None:
+        (tmp_path / "meminfo").write_text(text)
+    told = must_read(str(tmp_path / "meminfo"))
+    assert told["kind"] == "failed"
+    assert reason in told["missing"]
+
+
+def test_what_every_kernel_has_is_read(tmp_path):
+    """As any other text."""
+    (tmp_path / "cmdline").write_text("ro quiet\n")
+    assert must_read(str(tmp_path / "cmdline")) == "ro quiet"

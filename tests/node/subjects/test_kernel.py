@@ -133,3 +133,11 @@ def test_broken_packets_are_counted_for_each_interface(tmp_path):
     )
     assert kernel.link_errors(str(tmp_path)) == {"lo": 0, "eth0": 7}
     assert kernel.link_errors(str(tmp_path / "nowhere")) == {}
+
+
+@pytest.mark.parametrize("text", [None, "", "MemTotal: 16 kB\n"])
+def test_memory_that_is_not_told_was_not_measured(tmp_path, text):
+    """Without /proc/meminfo, or with half of it, a node is not one that has memory enough."""
+    if text is not None:
+        (tmp_path / "meminfo").write_text(text)
+    assert kernel.memory(str(tmp_path))["memory_available_bytes"]["kind"] == "failed"
