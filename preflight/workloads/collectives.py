@@ -758,9 +758,10 @@ def watch(records: Records, *, seconds: float) -> None:
 
 def dump_trace(rank: int) -> None:
     """Write what torch's flight recorder holds, as its watchdog would; older ones have none."""
-    import torch.distributed.distributed_c10d as c10d
+    import torch
 
-    dump: Any = getattr(c10d, "_dump_nccl_trace", None)
+    c10d: Any = getattr(torch._C, "_distributed_c10d", None)  # noqa: SLF001 - torch gives it no public name
+    dump = getattr(c10d, "_dump_nccl_trace", None)
     prefix = os.environ.get("TORCH_FR_DUMP_TEMP_FILE", "")
     if dump is None or not prefix or os.path.exists(f"{prefix}{rank}"):
         return

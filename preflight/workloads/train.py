@@ -208,6 +208,7 @@ class Place:
     import_seconds: float
     first_here: int  # the lowest rank on this node
     life: int  # how often torchrun has started the ranks again
+    store: Any = None  # where all ranks met
 
 
 def keep_what_is_written(rank: int) -> None:
@@ -251,9 +252,10 @@ def watch(records: Records, *, seconds: float) -> None:
 
 def dump_trace(rank: int) -> None:
     """Write what torch's flight recorder holds, as its watchdog would; older ones have none."""
-    import torch.distributed.distributed_c10d as c10d
+    import torch
 
-    dump: Any = getattr(c10d, "_dump_nccl_trace", None)
+    c10d: Any = getattr(torch._C, "_distributed_c10d", None)  # noqa: SLF001 - torch gives it no public name
+    dump = getattr(c10d, "_dump_nccl_trace", None)
     prefix = os.environ.get("TORCH_FR_DUMP_TEMP_FILE", "")
     if dump is None or not prefix or os.path.exists(f"{prefix}{rank}"):
         return
@@ -312,6 +314,7 @@ def join(*, settings: Settings, records: Records) -> Place:
         import_seconds=import_seconds,
         first_here=rank - int(os.environ.get("LOCAL_RANK", "0")),
         life=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
+        store=store,
     )
     if "ACCELERATE_MIXED_PRECISION" in os.environ:
         look_through_accelerate(place)
@@ -339,6 +342,18 @@ def look_through_accelerate(place: Place) -> None:
     if (seen.num_processes, seen.process_index) != (place.ranks, place.rank):
         world = f"accelerate sees a world of {seen.num_processes} and rank {seen.process_index}"
         raise RuntimeError(f"{world}; wanted {place.ranks} and {place.rank}")
+
+
+def leave_together(place: Place, *, seconds: float) -> None:
+    """Wait until every rank is through: NCCL may still send. Rank 0 keeps the store, and leaves last."""
+    from datetime import timedelta
+
+    for step in ("done", "heard"):
+        key = f"preflight/{place.life}/{step}"
+        if place.store.add(key, 1) == place.ranks:
+            place.store.set(f"{key}/all", "")
+        if step == "done" or place.rank == 0:
+            place.store.wait([f"{key}/all"], timedelta(seconds=seconds))
 
 
 def from_every_rank(values: list[float], *, place: Place) -> list[list[float]]:
@@ -1035,6 +1050,8 @@ def main() -> int:
         place = join(settings=settings, records=records)
         records.stage("first_step")
         train(settings=settings, place=place, records=records)
+        if settings.backend == "nccl":
+            leave_together(place, seconds=settings.wait_seconds)
         records.stage("done")
         records.send({"record": "done"})
     except Exception as error:  # whatever it is, the controller must learn where this rank stopped

@@ -1,0 +1,114 @@
+"""Does the stand-in fail and write as NCCL and torch do, and do the ranks end where NCCL would wait for ever?"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from preflight.jobs import words
+from preflight.jobs.symptoms import symptom
+from preflight.measure.nccl_log import parse_nccl_log
+from preflight.node.sources import rank_files
+from tests import cuda
+
+WORKLOADS = Path(__file__).parents[2] / "preflight" / "workloads"
+SMALL = {"backend": "nccl", "sizes": [65536], "min_iterations": 6, "max_iterations": 6, "wait_seconds": 2.0}
+# Rank 1 stops where its communicator is made: no time-out of torch looks at that.
+STOP = """
+import os, signal, torch.distributed as dist
+start = dist.init_process_group
+def init_process_group(*words, **named):
+    if os.environ["RANK"] == "1":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    start(*words, **named)
+dist.init_process_group = init_process_group
+"""
+
+
+def two(folder: Path, *, plant: str = "", described: dict | None = None, **variables: str) -> dict[int, list[dict]]:
+    """The records of two ranks, each on a GPU of a host of its own, as its NCCL_HOSTID says."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    given = {
+        **{name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")},
+        **cuda.environment(gpus=1, wait_seconds=2, **(described or {})),
+        "STAND_IN_PLANT": plant,
+        "PREFLIGHT_SETTINGS": json.dumps(SMALL),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": "2",
+        "LOCAL_RANK": "0",
+        "NCCL_SOCKET_IFNAME": "lo",
+        "NCCL_DEBUG": "INFO",
+        "NCCL_DEBUG_SUBSYS": "INIT,NET,TUNING",
+        "OMP_NUM_THREADS": "1",
+        **variables,
+    }
+    ranks = []
+    for rank in range(2):
+        own = {"RANK": str(rank), "NCCL_DEBUG_FILE": str(folder / f"preflight-nccl-rank{rank}")}
+        ranks.append(
+            subprocess.Popen(
+                [sys.executable, WORKLOADS / "collectives.py"],
+                env={"NCCL_HOSTID": f"host{rank}", **given, **own},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        )
+    try:
+        found = {0: told(ranks[0])}
+        ranks[1].send_signal(signal.SIGKILL) if plant else None
+        return {**found, 1: told(ranks[1])}
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+
+
+def told(rank: subprocess.Popen[str]) -> list[dict]:
+    return [json.loads(line) for line in rank.communicate(timeout=60)[0].splitlines() if line.startswith("{")]
+
+
+def test_its_log_is_read_as_ncclls_and_names_adapters_and_gpudirect(tmp_path):
+    """Over InfiniBand adapters that are described as a node would list them."""
+    ports = ["mlx5_0:1/IB", "mlx5_1:1/IB"]
+    found = two(tmp_path, described={"network": "IB", "ports": ports})
+    assert [record["wrong"] for record in found[0] if record["record"] == "result"] == [0]
+    use = parse_nccl_log((tmp_path / "preflight-nccl-rank0").read_text().splitlines())
+    assert (use.network, use.ports) == ("IB", tuple(ports))
+    assert use.between_nodes == ("NET/IB/GDRDMA",)
+
+
+@pytest.mark.parametrize(
+    ("variables", "cause"),
+    [
+        ({"NCCL_SOCKET_IFNAME": "nope"}, "is not there or has no address"),
+        ({"NCCL_HOSTID": "same"}, "two ranks use the same GPU"),
+    ],
+)
+def test_what_it_raises_is_read_as_its_cause(tmp_path, variables, cause):
+    """The text is torch's, with what NCCL said last."""
+    found = two(tmp_path, **variables)
+    (failed,) = [record for record in found[0] if record["record"] == "failed"]
+    assert cause in symptom(text=words.particular(failed["error"]), exited="1").cause
+    assert not words.speaks_of_a_peer(failed["error"])
+
+
+def test_a_rank_that_stops_while_the_communicator_is_made_holds_up_nobody_for_ever(tmp_path):
+    """No watchdog looks at that; the rank that waits ends by itself and says that it waited."""
+    began = time.monotonic()
+    found = two(tmp_path, plant=STOP)
+    (failed,) = [record for record in found[0] if record["record"] == "failed"]
+    assert failed["error"].startswith("TimeoutError: Timed out waiting 7 s at stage communicator")
+    assert words.speaks_of_a_peer(failed["error"])
+    assert time.monotonic() - began < 40
+    assert [event["rank"] for event in rank_files.kept(str(tmp_path), 4000)] == [0]
