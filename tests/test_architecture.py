@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import house
+from tests.bench.fault_table import TABLE
 from tests.house import PACKAGE, ROOT, imported, statements, tree
 
 READERS_OF_NODE = {
@@ -280,3 +281,15 @@ def test_no_file_knows_the_machine_it_was_written_on(path):
     """A path of somebody's own works nowhere else."""
     if path.is_file():
         assert PRIVATE.findall(path.read_text(encoding="utf-8")) == []
+
+
+def test_every_fault_names_tests_that_exist_or_why_there_is_none():
+    """The table of faults is no list of wishes."""
+    assert len(TABLE) == 129
+    for name, fault in TABLE.items():
+        assert bool(fault.tests) != bool(fault.why_not), name
+        for named in fault.tests:
+            path, _, function = named.partition("::")
+            assert (ROOT / path).is_file(), f"{name}: {path}"
+            functions = {one.name for one in statements(tree(ROOT / path)) if isinstance(one, ast.FunctionDef)}
+            assert not function or function in functions, f"{name}: {named}"
