@@ -67,6 +67,7 @@ CAUSES = (
         (
             r"wait timeout after",
             r"socket timeout",
+            r"waitforinput: .*timed out",
             r"key not found in (?:the )?store",
             r"timeout waiting for key",
             r"store->get.*(?:timeout|timed out)",

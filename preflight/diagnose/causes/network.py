@@ -272,6 +272,7 @@ CAUSES = (
             r"only one usage of each socket address",
             r"port \d+ is (?:already )?in use",
             r"port is already allocated",
+            r"another process is utilizing it",
             r"listening socket.*already",
         ),
         "`ss -ltnp | grep PORT` on the first node and end what holds it; another --master-port (or --rdzv-endpoint HOST:0) for"

@@ -40,6 +40,8 @@ CAUSES = (
             r"health check failed (?:for node|due to)",
             r"the actor is dead because its node has died",
             r"node died",
+            r"owner's node has crashed",
+            r"actor is dead because its owner has died",
             r"raylet .*(?:died|crashed|is dead)",
             r"ray_node_removed",
             r"nodediederror",

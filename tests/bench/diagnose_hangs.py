@@ -1,0 +1,124 @@
+"""Is the rank named that holds a real job up, and is the job unharmed? ``python -m tests.bench.diagnose_hangs``.
+
+Six jobs of three ranks (Gloo) are made to hang, each in another way. ``preflight diagnose --hosts local --match`` looks at
+each; afterwards every process must be there as it was, and where the hang can be released the job must end well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+BEGIN = """
+import os, sys, time
+import torch, torch.distributed as dist
+rank, gate = int(os.environ["RANK"]), sys.argv[1]
+def load_batch():
+    while not os.path.exists(gate):
+        time.sleep(0.2)
+dist.init_process_group("gloo")
+x = torch.ones(4)
+dist.all_reduce(x)
+print("up", flush=True)
+"""
+END = "\ndist.all_reduce(x)\ntime.sleep(1)\nos._exit(0)  # Gloo may abort a process that is torn down\n"
+SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Hang:
+    """What rank 1 does while the others wait, the ranks that must be named, and whether the gate releases the job."""
+
+    program: str
+    guilty: tuple[int, ...] = (1,)
+    missing: tuple[int, ...] = ()
+    is_released: bool = True
+    ranks: int = 3
+
+
+HANGS = {
+    "waits for data": Hang("if rank == 1:\n    load_batch()"),
+    "computes for ever": Hang("if rank == 1:\n    while not os.path.exists(gate):\n        sum(range(1000))"),
+    "stopped": Hang("if rank == 1:\n    os.kill(os.getpid(), 19)"),
+    "reads what nobody writes": Hang(
+        "if rank == 1:\n    os.mkfifo(gate + '.fifo'); open(gate + '.fifo').read()", is_released=False
+    ),
+    "in another collective": Hang("if rank == 1:\n    dist.barrier()", is_released=False),
+    "never started": Hang("", guilty=(), missing=(2,), is_released=False, ranks=2),
+}
+
+
+def start(script: Path, gate: Path, hang: Hang) -> list[subprocess.Popen[bytes]]:
+    """The ranks, started as plain variables do; one that never starts keeps the others in init_process_group."""
+    environment = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29481", "OMP_NUM_THREADS": "1"}
+    return [
+        subprocess.Popen(
+            [sys.executable, str(script), str(gate)],
+            env={**os.environ, **environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        for rank in range(hang.ranks)
+    ]
+
+
+def look(script: Path) -> dict:
+    """What preflight says of the job."""
+    words = [sys.executable, "-m", "preflight", "diagnose", "--hosts=local", f"--match={script}", "--json"]
+    done = subprocess.run(words, capture_output=True, check=False, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout)
+
+
+def try_one(hang: Hang, folder: Path) -> str:
+    """Why the hang was not told right, or the job was harmed; "" where all is well."""
+    script, gate = folder / "hanging_job.py", folder / "gate"
+    script.write_text(BEGIN + hang.program + END)
+    jobs = start(script, gate, hang)
+    try:
+        if hang.ranks == 3:
+            for job in jobs:
+                assert job.stdout is not None
+                job.stdout.readline()
+            time.sleep(1.0)
+        else:
+            time.sleep(15.0)
+        said = look(script)
+        if [job.poll() for job in jobs] != [None] * hang.ranks:
+            return "a rank ended while it was looked at"
+        guilty = tuple(one["rank"] for one in said["guilty"])
+        if guilty != hang.guilty or tuple(said["missing_ranks"]) != hang.missing:
+            return f"guilty {guilty}, missing {said['missing_ranks']}: {said['verdict']}"
+        if hang.is_released:
+            gate.touch()
+            jobs[1].send_signal(signal.SIGCONT)
+            if [job.wait(SECONDS) for job in jobs] != [0] * hang.ranks:
+                return "the job did not end well afterwards"
+        print(f"      {said['verdict'][:200]}")
+        return ""
+    finally:
+        for job in jobs:
+            job.kill()
+            job.communicate()
+
+
+def main() -> None:
+    """Every hang; exit code 1 where one was not told right."""
+    wrong = 0
+    for name, hang in HANGS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            reason = try_one(hang, Path(folder))
+        wrong += bool(reason)
+        print(f"{'WRONG' if reason else 'ok   '} {name} {reason}", flush=True)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
