@@ -121,3 +121,9 @@ def test_the_parts_of_a_megatron_model_make_up_the_world(words, found):
     """Tensor x pipeline x context x data parallel; nothing is said where a size hides behind a variable."""
     text = "torchrun --nnodes=2 --node_rank=0 --master_addr=10.0.0.1 --nproc_per_node=8 pretrain_gpt.py"
     assert rules({"n.sh": f"{text} {words}\n"}) == found
+
+
+def test_a_branch_for_one_node_is_no_statement_about_the_model():
+    """An interactive branch beside the batch job has fewer processes than the model needs."""
+    text = "if [ $BATCH -eq 0 ]; then\n  torchrun --nproc_per_node 8 t.py --tensor-model-parallel-size 16\nfi\n"
+    assert rules({"n.sh": text}) == []
