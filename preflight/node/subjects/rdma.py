@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     RateOrMissing = Union[float, dict[str, str]]
 
 UNKNOWN_STATE = "UNKNOWN"  # as the kernel itself writes a state that it cannot name
+# What the kernel writes (drivers/infiniband/core/sysfs.c); another word is one that was cut short, and tells nothing.
+STATES = ("NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER")
+LINK_LAYERS = ("InfiniBand", "Ethernet", "Unspecified")
 LARGEST_COUNTER = 1 << 62
 LIMIT_S = 5.0
 QOS_TOOLS = ("mlnx_qos", "dcb")
@@ -142,7 +145,7 @@ def port(folder: str, *, number: int, arguments: dict[str, Any]) -> dict[str, An
         "state": state(folder),
         "physical_state": word(read_text_or_missing(f"{folder}/phys_state")),
         "rate_gbps": rate_gbps(rate),
-        "link_layer": link_layer if isinstance(link_layer, str) else UNKNOWN_STATE,
+        "link_layer": link_layer if link_layer in LINK_LAYERS else UNKNOWN_STATE,
         "gids": table,
         "lid": read_text_or_missing(f"{folder}/lid"),
         "sm_lid": read_text_or_missing(f"{folder}/sm_lid"),
@@ -158,7 +161,7 @@ def port(folder: str, *, number: int, arguments: dict[str, Any]) -> dict[str, An
 def state(folder: str) -> str:
     """The state of a port: "ACTIVE", "DOWN", or "UNKNOWN"."""
     state = word(read_text_or_missing(f"{folder}/state"))
-    return state if isinstance(state, str) else UNKNOWN_STATE
+    return state if isinstance(state, str) and state in STATES else UNKNOWN_STATE
 
 
 def width(rate: TextOrMissing) -> CountOrMissing:

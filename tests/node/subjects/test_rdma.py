@@ -198,3 +198,18 @@ def test_ibv_devinfo_tells_the_active_mtu(tmp_path):
     (tools / "ibv_devinfo").chmod(0o755)
     more = {"dev": os.fspath(tmp_path), "environment": [["--env", {"PATH": f"{tools}:/usr/bin:/bin"}]]}
     assert decoded(roce(tmp_path, link_layer="InfiniBand"), **more)[0].ports[0].active_mtu == 1024
+
+
+@pytest.mark.parametrize("text", ["", "4: A", "4: ACTIV"])
+def test_a_state_that_was_cut_short_is_not_known(tmp_path, text):
+    """A word that the kernel never writes is no state that a port has."""
+    (tmp_path / "state").write_text(f"{text}\n")
+    assert rdma.state(str(tmp_path)) == rdma.UNKNOWN_STATE
+
+
+@pytest.mark.parametrize("text", ["", "Ether"])
+def test_a_link_layer_that_was_cut_short_is_not_known(tmp_path, text):
+    """Else the port would silently be none that NCCL can take."""
+    (tmp_path / "link_layer").write_text(f"{text}\n")
+    arguments = {"sysfs": str(tmp_path), "proc": str(tmp_path)}
+    assert rdma.port(str(tmp_path), number=1, arguments=arguments)["link_layer"] == rdma.UNKNOWN_STATE
