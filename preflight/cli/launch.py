@@ -48,7 +48,7 @@ def check(
         failures = {name: f"not reached: {reason}" for name, reason in run.failures.items()} | unreadable(cluster)
     findings = check_files(files, cluster)
     failed = any(finding.verdict is Verdict.FAIL for finding in findings)
-    code = 1 if failed else 3 if failures else 0 if files.are_judged else 5
+    code = 1 if failed else 3 if failures else 0 if files.are_judged and not files.are_open else 5
     if only_diff:
         found = mended(files.texts)
         print(patch(files.texts, found.texts), end="")

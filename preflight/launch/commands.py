@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from preflight.launch.containers import run_of
-from preflight.launch.field import Field, words
+from preflight.launch.field import Field, Unknown, shown, words
 from preflight.launch.launcher import PYTHON, Launcher
 from preflight.launch.launchers import ROWS
 from preflight.launch.launchers.slurm import with_step
@@ -76,6 +76,10 @@ def unjudged(command: Command, plan: Plan | None, marks: Marks) -> str:
     if plan is not None:
         config = plan.setting("config_file")
         lacking = f"{config} is not given" if isinstance(config, str) else ""
+        if plan.is_open and not plan.is_opaque:
+            fields = (plan.nodes, plan.node_rank, plan.processes_per_node, plan.master_address)
+            outside = dict.fromkeys(shown(held) for held in fields if isinstance(held, Unknown))
+            return f"{', '.join(outside)} come from outside"
         return (_hidden(words, marks) or lacking) if plan.is_opaque else ""
     names = [word.plain.rpartition("/")[2] for word in words]
     if names[0] in TALK or names[0].startswith("-") or command.is_opened:

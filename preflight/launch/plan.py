@@ -117,6 +117,12 @@ class Plan:
         return any(isinstance(held, Sourced) and held.origin != "tool" for held in fields)
 
     @property
+    def is_open(self) -> bool:
+        """Whether everything that numbers the nodes, and where they meet, comes from outside of the file."""
+        has_port = isinstance(self.master_port, Sourced) and self.master_port.origin != "tool"
+        return isinstance(self.nodes, Unknown) and not self.says_something and not has_port
+
+    @property
     def wraps(self) -> frozenset[str]:
         """The programs around the launcher, by their last path component: srun, bash, docker."""
         return frozenset(word.rpartition("/")[2] for word in self.wrapper)
@@ -201,6 +207,12 @@ class LaunchFiles:
         """Whether anything in them was understood well enough to be judged."""
         known = any(not plan.is_opaque or plan.says_something for plan in self.plans)
         return known or bool(self.hostfiles or self.batches) or any(values for _, values in self.variables)
+
+    @property
+    def are_open(self) -> bool:
+        """Whether they are starts alone that leave everything to whoever calls them: nothing in them can be wrong."""
+        others = self.hostfiles or self.batches or self.variables
+        return bool(self.plans) and all(plan.is_open for plan in self.plans) and not others
 
 
 def problem(

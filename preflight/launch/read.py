@@ -19,7 +19,7 @@ from preflight.launch.plan import BatchConfig, Hostfile, LaunchFiles, Plan, Scri
 from preflight.launch.text import form, grammar, located
 from preflight.launch.text.detect import kind_of, template_line
 from preflight.launch.text.expansion import Assigned
-from preflight.launch.text.marks import Marks, clean, plain
+from preflight.launch.text.marks import Marks, clean, is_known, plain
 from preflight.launch.text.shell import Command
 from preflight.launch.text.statements import read_script
 from preflight.ledger.findings import Finding, Where
@@ -175,8 +175,12 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
     if meant != text:
         text, reading = meant, grammar.read(meant)
 
+    lacking: list[str] = []
+
     def load(path: str) -> str | None:
-        return _beside(bundle, name, path, look_beside=look_beside)
+        found = _beside(bundle, name, path, look_beside=look_beside)
+        lacking.extend([path] if found is None and is_known(path) else [])
+        return found
 
     commands, marks, variables, batches = read_script(
         text,
@@ -198,7 +202,8 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
         plan = plan_of(command, context)
         unknown = unjudged(command, plan, marks)
         if unknown:
-            unknowns.setdefault(unknown, command.line)
+            hint = f"; {lacking[0]} is not given" if lacking and plan is not None and plan.is_open else ""
+            unknowns.setdefault(f"{unknown}{hint}", command.line)
         if plan is None:
             continue
         if command.line >= torn:
@@ -281,10 +286,10 @@ def _named_files(bundle: Bundle, context: Context, commands: list[Command], name
             found = _resolved(bundle, name, path)
             if found is None and look_beside and _beside(bundle, name, path, look_beside=True) is not None:
                 found = _resolved(bundle, name, path)
-            is_known = found in bundle.configs or found in bundle.hostfiles or found in bundle.batches
-            if found is not None and not is_known:
+            is_read = found in bundle.configs or found in bundle.hostfiles or found in bundle.batches
+            if found is not None and not is_read:
                 _take(bundle, found, bundle.texts[found])
-            if found is not None and not is_known and path in _values_of(command, (*NAMING_HOSTS, *letters)):
+            if found is not None and not is_read and path in _values_of(command, (*NAMING_HOSTS, *letters)):
                 _as_hostfile(bundle, found)
             if found in bundle.configs:
                 configs[path] = bundle.configs[found]

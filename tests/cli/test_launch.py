@@ -153,3 +153,38 @@ def test_a_node_whose_answers_cannot_be_read_is_not_silent():
     assert unreadable(whole.cluster) == {}
     broken = whole.without("node3", "network", "the node's answer is malformed: Expected `array`")
     assert unreadable(broken.cluster) == {"node3": "network: the node's answer is malformed: Expected `array`"}
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("python prepare.py\n", 5, "no command of a known launcher"),
+        ("$LAUNCHER --nnodes 2 train.py\n", 5, "x.sh:1"),
+        (
+            "source cluster.sh\ntorchrun --nnodes=$N --node_rank=$R --master_addr=$A t.py\n",
+            5,
+            "cluster.sh is not given",
+        ),
+        ("torchrun --standalone --nproc_per_node=8 t.py\n", 0, "1 start of a job read"),
+        ("torchrun --standalone --nproc_per_node=8 $EXTRA_ARGS t.py\n", 0, "$EXTRA_ARGS stands for is not known here"),
+    ],
+)
+def test_what_is_not_judged_is_said_and_alone_is_5(run, tmp_path, text, code, words):
+    """By its line; never silence with 0."""
+    (tmp_path / "x.sh").write_text(text)
+    done = run("launch", "check", "x.sh")
+
+    assert done.returncode == code, done.stdout
+    assert words in done.stdout
+    assert done.stdout.count("not judged") == (words != "1 start of a job read")
+
+
+def test_diff_is_a_patch_and_nothing_else(run, tmp_path):
+    """What it mends is counted beside it; the exit code is that of the files as they are."""
+    (tmp_path / "x.sh").write_text("torchrun --nproc_per_node=8 \\\n  --master_port=66664 t.py\n")
+    done = run("launch", "check", "--diff", "x.sh")
+
+    assert done.returncode == 1
+    assert done.stdout.startswith("--- a/x.sh\n+++ b/x.sh\n")
+    assert "+  --master_port=29500 t.py" in done.stdout
+    assert done.stderr == "1 of 1 findings are mended by this patch\n"
