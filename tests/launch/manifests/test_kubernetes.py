@@ -106,3 +106,15 @@ def test_a_jobset_gives_no_node_rank_by_itself():
     """PET_NODE_RANK is not set: without --node_rank every pod is node 0."""
     for old, new in (("--node_rank=$JOB_COMPLETION_INDEX ", ""), ("$JOB_COMPLETION_INDEX", "0")):
         assert failed({"job.yaml": JOBSET.replace(old, new)}) == ["static_rendezvous_has_node_ranks"]
+
+
+def test_accelerate_in_a_template_is_machine_0_everywhere():
+    """It reads no variable for its rank."""
+    words = "accelerate launch --num_machines 2 --num_processes 16 --main_process_ip $MASTER_ADDR {}t.py"
+    text = JOBSET[: JOBSET.index("args:")] + "args: ['" + words + "']\n"
+    (found,) = judged({"job.yaml": text.replace("{}", "")})
+    assert (found.check, found.fix) == (
+        "launch.static_rendezvous_has_node_ranks",
+        "--machine_rank=$JOB_COMPLETION_INDEX",
+    )
+    assert rules({"job.yaml": text.replace("{}", "--machine_rank $JOB_COMPLETION_INDEX ")}) == []
