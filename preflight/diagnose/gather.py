@@ -15,14 +15,16 @@ from preflight.diagnose.index import WORDS, Index, compiled
 from preflight.diagnose.prefix import said
 from preflight.diagnose.tracebacks import Tracebacks
 
-LONGEST_LINE = 2048  # bytes of a line that are looked at
+LONGEST_LINE = 1024  # bytes of a line that are looked at
 EVIDENCE = 3
 MOST_WHO = 4096
 WENT_ON = 5  # lines of progress after which a failure was survived
 PROGRESS = frozenset((b"loss", b"iteration", b"epoch"))
 TRACEBACK = b"traceback"
 OFTEN = 64  # lines of the same words after which no more are looked at, where none of them told anything
+VERY_OFTEN = 4096  # the same where they told a cause: by then most ranks have said it
 MOST_SHAPES = 50_000
+NEVER: tuple[int, tuple[str, ...]] = (0, ())
 REPEATED = frozenset(("channel", "ring"))  # of which a few stand for all
 
 
@@ -71,26 +73,25 @@ class Gatherer:
         wanted = causes_index().words | facts_index().words | {TRACEBACK}
         is_idle, is_no_progress, open_tracebacks = wanted.isdisjoint, PROGRESS.isdisjoint, self.tracebacks.open
         progress, number, count = 0, 0, 0
-        boring: dict[int, int] = {}
+        known: dict[int, tuple[int, tuple[str, ...]]] = {}  # the words of lines -> how often, and their causes
         table = WORDS
         for number, line in lines:
             count += 1
             words = line.translate(table).split()
-            if is_idle(words):
-                if not is_no_progress(words):
-                    progress += 1
-                    self.progress[name] = progress
-                if not open_tracebacks:
-                    continue
-            shape = hash(tuple(words))
-            looked = boring.get(shape, 0)
-            if looked < OFTEN or open_tracebacks:
-                is_cause, is_boring = self._look(name, number, line[:LONGEST_LINE], words)
-                if is_boring:
-                    if len(boring) > MOST_SHAPES:
-                        boring.clear()
-                    boring[shape] = looked + 1
-                if is_cause:
+            if open_tracebacks or not is_idle(words):
+                shape = hash(tuple(words))
+                looked, causes = known.get(shape, NEVER)
+                if open_tracebacks or looked < (VERY_OFTEN if causes else OFTEN):
+                    causes, is_told = self._look(name, number, line[:LONGEST_LINE], words)
+                    if is_told:
+                        if len(known) > MOST_SHAPES:
+                            known.clear()
+                        known[shape] = (looked + 1, causes)
+                else:
+                    for cause in causes:
+                        self.seen[cause].count += 1
+                        self.seen[cause].progress[name] = progress
+                if causes:
                     continue
             if not is_no_progress(words):
                 progress += 1
@@ -98,8 +99,8 @@ class Gatherer:
         self.lines += count
         self.tracebacks.open.clear()
 
-    def _look(self, name: str, number: int, raw: bytes, words: list[bytes]) -> tuple[bool, bool]:
-        """Whether the line speaks of a cause, and whether many more of its words would tell nothing new."""
+    def _look(self, name: str, number: int, raw: bytes, words: list[bytes]) -> tuple[tuple[str, ...], bool]:
+        """The causes that the line speaks of, and whether many more of its words would tell nothing new."""
         text = raw.decode("utf-8", "backslashreplace")
         lowered = text.lower()
         found = (
@@ -114,7 +115,7 @@ class Gatherer:
         facts = list(facts_index().matches(words, lowered))
         is_traceback = TRACEBACK in words and "most recent call last" in lowered
         if not (found or facts or is_traceback or self.tracebacks.open):
-            return False, True
+            return (), True
         line = said(text, file=name)
         self.facts.hear(line)
         if line.seconds >= 0:
@@ -131,7 +132,8 @@ class Gatherer:
             self.tracebacks.begin(stream)
         elif stream in self.tracebacks.open:
             self.tracebacks.take(stream, line, evidence)
-        return bool(found), not found and not is_traceback and all(fact in REPEATED for fact, _ in facts)
+        names = tuple({cause.name: None for cause, _ in found})
+        return names, not is_traceback and all(fact in REPEATED for fact, _ in facts)
 
     def _add(self, cause: Cause, evidence: Evidence) -> None:
         seen = self.seen.get(cause.name)

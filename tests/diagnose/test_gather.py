@@ -40,3 +40,10 @@ def test_several_files_are_ordered_by_time(tmp_path):
     early.write_text("2024-05-08 20:01:00 NVRM: Xid (PCI:0000:9b:00): 48, DBE\n")
     names = [finding.cause.name for finding in diagnose_files([str(late), str(early)]).causes]
     assert names[0] == "gpu-memory-error"
+
+
+def test_a_flood_of_one_line_is_counted_whole():
+    """After some thousand of them they are counted without being read again."""
+    finding = diagnose(["KeyboardInterrupt"] * 10_000).causes[0]
+    assert finding.count == 10_000
+    assert not finding.survived
