@@ -18,6 +18,7 @@ PROCESSES = (
     "tests/test_plugin.py",
     "tests/testing/test_judged.py",
     "tests/session/test_fleet.py",
+    "tests/session/test_hostile_nodes.py",
     "tests/workloads/",
 )
 
