@@ -31,10 +31,12 @@ DEADLINE_SECONDS = 60
 LATE_SECONDS = 8.0
 MEMORY_MIB = 300
 JOB_KINDS = ("round", "port", "joined", "measured", "trained", "losses", "exit", "started")
+OF_THE_FIRST = ("port", "measured", "losses")  # only the first node is asked for these: here the hostile one is it
 VERB_OF = {"trained": "train", "losses": "train"}
 PLANTED = (b"\x1b", b"\x07", b"\xc2\x9b", b"\n::error::", b"\n##vso[", "\u202e".encode())
 # Damage that leaves a message as good as it was: nothing is asked of these words, so a lie in them changes no verdict.
 HARMLESS_KINDS = ("hello", "opened", "pong", "collected", "tried", "end", "started", "exit")
+SAID_AGAIN = ("joined.twice", "measured.twice", "losses.twice")  # the same figures once more
 LAUNCH = (
     "#!/bin/sh\ntorchrun --nnodes=2 --nproc_per_node=1 --master_addr=node1 --master_port=29500 --node_rank=0 train.py\n"
 )
@@ -94,7 +96,7 @@ class Seen:
 
 def is_harmless(mode: str) -> bool:
     """Whether a lie in this message changes nothing that is judged."""
-    return mode.partition(".")[0] in HARMLESS_KINDS
+    return mode.partition(".")[0] in HARMLESS_KINDS or mode in SAID_AGAIN
 
 
 def hostfile(folder: Path, modes: tuple[str, ...]) -> Path:
@@ -106,6 +108,8 @@ def hostfile(folder: Path, modes: tuple[str, ...]) -> Path:
         python.write_text(f'#!/bin/sh\n{program} "$@"\n')
         python.chmod(0o755)
         lines.append(f"node{number} python={python}")
+    if all(mode.partition(".")[0] in OF_THE_FIRST for mode in modes):
+        lines = lines[HONEST:] + lines[:HONEST]
     path = folder / "hosts"
     path.write_text("\n".join(lines) + "\n")
     return path
