@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from preflight.diagnose import diagnose_files
+from preflight.errors import UsageError
 from preflight.options.launch import parse_run
 from preflight.report.document import RunReport, to_document
 from preflight.report.files import print_json
@@ -75,8 +76,11 @@ def job_diagnosis(folder: Path) -> str:
 def logs_diagnosis(folder: Path) -> str:
     """What the logs of a reference job's ranks lead to, as text; "" where no cause is known."""
     logs = sorted(str(path) for path in folder.glob("train*.log") if "-launch-" not in path.name)
-    diagnosis = diagnose_files(logs) if logs else None
-    if diagnosis is None or not diagnosis.causes:
+    try:
+        diagnosis = diagnose_files(logs)
+    except UsageError:  # what a rank left half written is no reason to end here
+        return ""
+    if not diagnosis.causes:
         return ""
     return f"\nThe reference job failed. By its logs in {folder}: {diagnosis_text(diagnosis)}"
 

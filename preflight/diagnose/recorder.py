@@ -20,7 +20,7 @@ from preflight.node.sources.rank_files import loaded
 MOST_BYTES = 256 << 20
 HEAD_BYTES = 4096
 PICKLE = b"\x80"
-OF_NAME = re.compile(r"(\d+)(?:\.\w+)?$")
+OF_NAME = re.compile(r"rank[_-]?(\d+)|(\d+)(?:\.\w+)?$")
 DONE = "completed"
 DIFFERS_BY_RANK = ("send", "recv", "broadcast", "scatter", "gather", "coalesced")
 
@@ -53,8 +53,10 @@ def read(name: str, data: bytes) -> tuple[int, list[Call]]:
     if isinstance(rank, int):
         return rank, calls
     if named is None:
-        raise UsageError(f"{name}: the rank of a dump is the number at the end of its name; this one has none")
-    return int(named[1]), calls
+        raise UsageError(
+            f"{name}: the rank of a dump is told by its name (rank3, or a number at its end); this one has none"
+        )
+    return int(named[1] or named[2]), calls
 
 
 def _calls(entries: Any) -> Iterator[Call]:

@@ -110,3 +110,7 @@ def test_the_logs_of_a_failed_job_are_diagnosed(tmp_path):
     assert logs_diagnosis(tmp_path) == ""
     (tmp_path / "training-rank1-node2.log").write_text("OSError: [Errno 28] No space left on device: '/ckpt'\n")
     assert "training-rank1-node2.log:1: OSError: [Errno 28]" in logs_diagnosis(tmp_path)
+    (tmp_path / "training-rank1-node2-trace.log").write_text('{"version": "2", "pg_status": {}, "entries": []}')
+    assert "training-rank1-node2.log:1: OSError: [Errno 28]" in logs_diagnosis(tmp_path)
+    (tmp_path / "training-rank1-node2-trace.log").write_text('{"version": "2", "pg_status": {')
+    assert logs_diagnosis(tmp_path) == ""

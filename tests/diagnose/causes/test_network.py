@@ -7,23 +7,6 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
-    (
-        "RuntimeError: [enforce fail at gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to find address for: eth7",
-        "interface-not-found",
-    ),
-    ("n1:9:9 [0] NCCL WARN Bootstrap : no socket interface found", "interface-not-found"),
-    (
-        "n1:9:19 [0] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to 172.17.0.3<41234> failed : Software caused connection abort",
-        "wrong-interface",
-    ),
-    (
-        "RuntimeError: [/gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:41234: Connection refused",
-        "loopback-address",
-    ),
-    (
-        "[W socket.cpp:601] [c10d] The IPv4 network addresses of (head-0, 29500) cannot be retrieved (gai error: -2 - Name or service not known).",
-        "name-not-resolved",
-    ),
     ("OSError: [Errno 113] No route to host", "no-route"),
     (
         "[E socket.cpp:922] [c10d] The client socket has timed out after 60s while trying to connect to (10.0.0.9, 29500).",

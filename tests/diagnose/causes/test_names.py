@@ -1,0 +1,33 @@
+"""Do lines of interfaces and names lead to the cause that they speak of?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.causes.lines import found
+
+LINES = (
+    (
+        "RuntimeError: [enforce fail at gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to find address for: eth7",
+        "interface-not-found",
+    ),
+    ("n1:9:9 [0] NCCL WARN Bootstrap : no socket interface found", "interface-not-found"),
+    (
+        "n1:9:19 [0] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to 172.17.0.3<41234> failed : Software caused connection abort",
+        "wrong-interface",
+    ),
+    (
+        "RuntimeError: [/gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:41234: Connection refused",
+        "loopback-address",
+    ),
+    (
+        "[W socket.cpp:601] [c10d] The IPv4 network addresses of (head-0, 29500) cannot be retrieved (gai error: -2 - Name or service not known).",
+        "name-not-resolved",
+    ),
+)
+
+
+@pytest.mark.parametrize(("line", "cause"), LINES)
+def test_a_line_leads_to_its_cause(line, cause):
+    """Alone, as it stands in the log of one rank."""
+    assert found(line) == cause
