@@ -31,9 +31,11 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     raised = _unknown_exception(gathered)
     if raised is not None:
         findings.append(raised)
+    findings = _in_time(findings)
     names = {finding.cause.name for finding in findings}
     graded = [(_grade(finding, names), finding) for finding in findings]
-    if job.hang is not None and job.hang.missing:  # then it is known who was waited for
+    if job.hang is not None and job.hang.missing and all(grade < Kind.SUSPICION for grade, _ in graded):
+        # nothing else is known, and it is known who was waited for
         graded = [(Kind.SUSPICION if f.cause.name == "collective-timeout" else grade, f) for grade, f in graded]
     best = max((grade for grade, _ in graded), default=Kind.NOTE)
     causes: tuple[Finding, ...] = ()
@@ -51,6 +53,16 @@ def conclude(gathered: Gatherer) -> Diagnosis:
         notes=tuple(f for grade, f in graded if grade == Kind.NOTE),
         collect=COLLECT if consequences and not causes else (),
     )
+
+
+def _in_time(findings: list[Finding]) -> list[Finding]:
+    """The first first: by line within one file; between several by time, where every line has one."""
+    firsts = [finding.evidence[0] for finding in findings]
+    if len({one.file for one in firsts if one.line}) <= 1:
+        return sorted(findings, key=lambda finding: finding.evidence[0].line)
+    if all(one.seconds >= 0 for one in firsts):
+        return sorted(findings, key=lambda finding: finding.evidence[0].seconds)
+    return findings
 
 
 def _grade(finding: Finding, among: AbstractSet[str] = frozenset()) -> int:
@@ -127,7 +139,7 @@ def _exception(raised: Raised) -> Cause:
         " a matter of the program or its versions, not of the network",
         source="Python",
         kind=Kind.SUSPICION,
-        weight=3,
+        weight=STRONG,
     )
 
 

@@ -73,3 +73,26 @@ def test_ranks_that_began_to_join_tell_who_did_not(ranks, cause):
     """Lightning prints a line for each: half of them, or half of them twice, and nothing more is a hang."""
     diagnosis = diagnose([f"Initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/8" for rank in ranks])
     assert [finding.cause.name for finding in diagnosis.causes] == [cause] * bool(cause)
+
+
+RAISED = [
+    "[rank1]: Traceback (most recent call last):",
+    '[rank1]:   File "/job/train.py", line 9, in f',
+    "[rank1]: Odd: b",
+]
+BARRIER = "[rank0]: RuntimeError: Rank 1 failed to pass monitoredBarrier in 4000 ms"
+
+
+@pytest.mark.parametrize(
+    ("lines", "first"), [([*RAISED, BARRIER], "program-error"), ([BARRIER, *RAISED], "monitored-barrier")]
+)
+def test_of_an_unknown_exception_and_a_rank_that_waits_the_earlier_is_the_cause(lines, first):
+    """Others wait for a rank that has failed; a program may also wrap what it waited for."""
+    assert diagnose(lines).causes[0].cause.name == first
+
+
+def test_a_rank_known_to_be_missing_is_no_cause_beside_one():
+    """The exception of that rank says why it did not come."""
+    late = "[rank1]:[E] [PG 0 Rank 1] last enqueued NCCL work: 6, last completed NCCL work: 6."
+    assert diagnose([*RAISED, WATCHDOG.format(0), late]).causes[0].cause.name == "program-error"
+    assert diagnose([WATCHDOG.format(0), late]).causes[0].cause.name == "collective-timeout"
