@@ -1,6 +1,7 @@
 """Is every healthy platform left in peace, and every fault planted in its raw material named?
 
-`python -m tests.bench.twins` prints the table; with names of platforms, and ``-v`` what was said of each fault.
+`python -m tests.bench.twins` prints the table; with names of platforms, and ``-v`` what was said of each fault. With
+``--ssh`` the healthy ones are judged by `pytest --hosts=` over ssh, on hosts of the lab.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.twins import node, planted
+from tests.lab.lab import Lab
+from tests.twins import node, over_ssh, planted
 from tests.twins.platform import Platform
 from tests.twins.platforms import BY_NAME, PLATFORMS
 from tests.twins.twin import Twin, notable
@@ -42,12 +44,34 @@ def row(platform: Platform, *, is_verbose: bool) -> tuple[bool, int, int, int]:
     return not unwell, len(outcomes), named, false
 
 
+def over_lab(platform: Platform) -> bool:
+    """Whether a whole run over ssh, on lab hosts under which the platform was put, ends with 0 and nothing told."""
+    begun = time.monotonic()
+    with Lab.create(2, rate=None) as lab, tempfile.TemporaryDirectory() as under:
+        over_ssh.lay(lab, platform)
+        code, report, _ = over_ssh.run(lab, Path(under) / "report")
+    told = [finding for finding in report["findings"] if finding["verdict"] not in ("pass", "skip")]
+    print(f"{platform.name:>18} {code:>8} {len(report['findings']):>8} {time.monotonic() - begun:>6.1f} s", flush=True)
+    for finding in told:
+        print(f"    {finding['verdict']} {finding['check']} {','.join(finding['nodes'])}: {finding['message'][:200]}")
+    return code == 0 and not told
+
+
 def main() -> int:
     """Every platform, or those named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("platforms", nargs="*", choices=[*BY_NAME, []], default=[])
     parser.add_argument("-v", "--verbose", action="store_true")
+    parser.add_argument("--ssh", action="store_true", help="the healthy ones over ssh, on two hosts of the lab")
     chosen = parser.parse_args()
+    if chosen.ssh:
+        print(f"{'platform':>18} {'exit':>8} {'findings':>8}")
+        wanted = [
+            platform for platform in PLATFORMS if platform.over_ssh and platform.name in (chosen.platforms or BY_NAME)
+        ]
+        well = sum(over_lab(platform) for platform in wanted)
+        print(f"{len(wanted)} platforms over ssh, {well} healthy")
+        return 0 if well == len(wanted) else 1
     print(f"{'platform':>18} {'healthy':>8} {'faults':>7} {'named':>6} {'false':>6}")
     rows = [
         row(platform, is_verbose=chosen.verbose)
