@@ -35,7 +35,7 @@ ORDER = (
 # The same inside the larger rooms.
 INSIDE = {
     "facts": (
-        ("value",),
+        ("value", "neighbours"),
         ("subjects",),
         ("selection",),
         ("fabric",),

@@ -8,12 +8,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from preflight.errors import BadReply, FactMissing, HostError, MissingKind
-from preflight.facts import decode, view
+from preflight.facts import decode, neighbours, view
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Answer, Document
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
-from preflight.measure import mesh
 from preflight.session import said
 from preflight.session.connection import Call, Session
 from preflight.session.fleet import Fleet
@@ -47,7 +46,7 @@ async def collect(
     await fleet.open(then=ask, seconds=first_round + LATE_SECONDS)
     documents = {host.name: answers[host.name] for host in fleet.hosts if host.name in answers}
     cluster = view.view(documents.values(), backend)
-    peers = mesh.asked([node.name for node in cluster])
+    peers = neighbours.asked([node.name for node in cluster])
     rounds = await asyncio.gather(
         *(_peers_of(calls[node.name], node, cluster, peers[node.name]) for node in cluster if node.name in calls)
     )

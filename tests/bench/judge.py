@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from preflight.measure import mesh
+from preflight.facts import neighbours
 from preflight.testing import FakeRun, roce
 from tests.run.test_stored import written
 
@@ -29,7 +29,7 @@ GIB_LIMIT = 1.0
 def as_asked(count: int) -> FakeRun:
     """Healthy nodes, each with the routes to the peers that a live run of this size asks it about."""
     run = roce(count)
-    asked = mesh.asked(run.names)
+    asked = neighbours.asked(run.names)
     for name in run.names:
         peers = run.subjects[name]["peers"]
         run = run.broken(name, "peers", routes=tuple(route for route in peers.routes if route.name in asked[name]))

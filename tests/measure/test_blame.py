@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preflight.measure import blame, mesh
+from preflight.facts.neighbours import pairs
+from preflight.measure import blame
 from preflight.results import Edge
-from tests.measure.test_mesh import names
+from tests.facts.test_neighbours import names
 
 
 def edges(*failed, reason="filtered"):
@@ -27,7 +28,7 @@ def test_a_star_of_failures_is_blamed_on_its_centre(count, direction):
     bad = nodes[1]
     failed = [
         pair
-        for pair in mesh.pairs(nodes)
+        for pair in pairs(nodes)
         if (direction != "out" and pair[1] == bad) or (direction != "in" and pair[0] == bad)
     ]
     assert blame.blame(edges(*failed), nodes) == ((bad,),)
@@ -99,7 +100,7 @@ def test_many_bad_nodes_among_512_are_all_named(bad_count):
     """Thousands of failed edges, full mesh or shifts: exactly the bad nodes, as one set of one group."""
     nodes = names(512)
     bad = set(random.Random(bad_count).sample(nodes, bad_count))
-    for tried in (mesh.pairs(nodes), mesh.pairs(nodes, is_full=True)):
+    for tried in (pairs(nodes), pairs(nodes, is_full=True)):
         failed = [pair for pair in tried if bad & set(pair)]
         blamed = {name for group in blame.blame(edges(*failed), nodes) for name in group}
         assert blamed == bad
@@ -108,5 +109,5 @@ def test_many_bad_nodes_among_512_are_all_named(bad_count):
 def test_a_hopeless_tangle_is_given_up_as_a_whole():
     """Everything failed among 300: all are named once, not in ninety thousand pairs."""
     nodes = names(300)
-    failed = mesh.pairs(nodes, is_full=True)
+    failed = pairs(nodes, is_full=True)
     assert blame.blame(edges(*failed), nodes) == (nodes,)

@@ -2,55 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 
 import pytest
 
 from preflight.errors import BadReply
+from preflight.facts.neighbours import pairs
 from preflight.measure import mesh
 from preflight.session.said import read
-
-
-def names(count):
-    """Node names whose alphabetical order is not that of HOSTS."""
-    return tuple(f"n{count - index}" for index in range(count))
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 128])
-def test_all_ordered_pairs_up_to_128_nodes(count):
-    """Every ordered pair once, never a node with itself."""
-    tried = mesh.pairs(names(count))
-    assert sorted(tried) == sorted(itertools.permutations(names(count), 2))
-
-
-@pytest.mark.parametrize("count", [129, 144, 512, 1000])
-def test_sixteen_shifts_beyond(count):
-    """Each node connects to 16 different others and is reached by 16; all pairs only on request."""
-    tried = mesh.pairs(names(count))
-    assert len(set(tried)) == len(tried) == 16 * count
-    assert set(Counter(source for source, _ in tried).values()) == {16}
-    assert set(Counter(target for _, target in tried).values()) == {16}
-    assert all(source != target for source, target in tried)
-    assert len(mesh.pairs(names(count), is_full=True)) == count * (count - 1)
-
-
-@pytest.mark.parametrize("count", [1, 5, 128, 1000])
-def test_every_node_is_asked_about_those_it_connects_to_and_the_first(count):
-    """To 128 nodes about all the others; beyond, about 16 and rank 0's node, never about itself."""
-    asked = mesh.asked(names(count))
-    first, *others = names(count)
-    assert list(asked) == list(names(count))
-    assert all(first in asked[name] for name in others)
-    assert not [name for name, peers in asked.items() if name in peers]
-    sizes = {len(peers) for peers in asked.values()}
-    assert sizes == {count - 1} if count <= 128 else sizes <= {16, 17}
 
 
 def test_orders_name_peers_with_ports_and_those_to_expect():
     """What a node is told fits what its peers are told; who does not listen is left out."""
     listening = {"a": ("10.0.0.1", 5001), "b": ("10.0.0.2", 5002)}
-    told = mesh.orders(mesh.pairs(("a", "b", "c")), listening)
+    told = mesh.orders(pairs(("a", "b", "c")), listening)
     assert told == {
         "a": {"peers": [{"name": "b", "address": "10.0.0.2", "port": 5002}], "expect": ["b"]},
         "b": {"peers": [{"name": "a", "address": "10.0.0.1", "port": 5001}], "expect": ["a"]},
@@ -104,7 +69,7 @@ def test_a_report_of_what_was_ordered_counts_even_if_it_is_not_of_all():
 
 def test_a_node_without_a_result_is_blamed_alone():
     """Its own edges are `local`, and edges to it are not attested."""
-    tried = mesh.pairs(("a", "b", "c"))
+    tried = pairs(("a", "b", "c"))
     results = {"a": result({"b": "ok", "c": "ok"}, ["b"]), "b": result({"a": "ok", "c": "ok"}, ["a"])}
     found = mesh.combine(tried, results, seconds=0.0)
     assert found.ok == 2

@@ -19,14 +19,13 @@ import msgspec
 
 from preflight.collect import subjects
 from preflight.collect.record import Entries, Entry
-from preflight.facts import decode, view
+from preflight.facts import decode, neighbours, view
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Document
 from preflight.facts.value import Missing
 from preflight.judge.judge import Judge
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
-from preflight.measure import mesh
 from preflight.options.settings import Settings
 from tests.checks import samples
 
@@ -123,7 +122,7 @@ def collect(
             zip([f.name for f in folders], pool.map(lambda n: n.facts(index_of[n.folder.name]), nodes), strict=True)
         )
         cluster = view.view([*(d for d in known if d.node not in first), *first.values()], "auto")
-        asked = mesh.asked([node.name for node in cluster])
+        asked = neighbours.asked([node.name for node in cluster])
 
         def rest(node: NodeProcess) -> Document:
             name = node.folder.name
