@@ -26,12 +26,15 @@ def test_variables_exist(node):
 def test_values_are_possible(node):
     """Every variable of the job holds a value that the library can read.
 
-    NCCL goes on with its default, as with NCCL_IB_DISABLE=true; torch stops. Neither is what was asked for.
+    NCCL goes on with its default, as with NCCL_IB_DISABLE=true; torch stops. Neither is what was asked for. Where the
+    job runs all the same (logs, threads, more retries than an adapter can count) it is a warning.
     Fix: write one of the values wanted, or `unset` the variable.
     """
     held = node.environment.variables
-    messages = [words for name, variable in held.items() if (words := variables.refused(name, variable.value))]
-    assert not messages, "; ".join(_with_layer(node, words) for words in messages)
+    messages = {name: words for name, held_by in held.items() if (words := variables.refused(name, held_by.value))}
+    if messages:
+        text = "; ".join(_with_layer(node, words) for words in messages.values())
+        raise Blame(text, nodes=[node.name], is_advisory=messages.keys() <= variables.HARMLESS)
 
 
 @pytest.mark.advisory

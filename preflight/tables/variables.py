@@ -29,6 +29,21 @@ OF_A_NODE = re.compile(
 )
 
 
+# Where a value that cannot be does not stop a job: logs and threads as by default, and of counts the adapter takes
+# the lowest bits (13 retries are 5, a timeout of 60 is 28: the fields have three and five bits).
+HARMLESS = frozenset(
+    [
+        "NCCL_DEBUG",
+        "NCCL_DEBUG_SUBSYS",
+        "NCCL_SOCKET_FAMILY",
+        "NCCL_IB_RETRY_CNT",
+        "NCCL_IB_TIMEOUT",
+        "TORCH_CPP_LOG_LEVEL",
+        "GLOO_LOG_LEVEL",
+        "OMP_NUM_THREADS",
+        "CUDA_LAUNCH_BLOCKING",
+    ]
+)
 # What distinguishes a node or a rank from the others: the same value on two nodes makes one of them.
 APART = ("NCCL_HOSTID", "NODE_RANK", "GROUP_RANK")
 OFI = "https://github.com/aws/aws-ofi-nccl"

@@ -90,3 +90,21 @@ def test_rdma_may_be_off_where_there_is_none():
     """NCCL_IB_DISABLE=1 is how people on Ethernet keep NCCL from looking for it."""
     run = healthy().with_variables(NCCL_IB_DISABLE="1")
     assert {f.verdict for f in judge("environment.nothing_is_left_from_debugging", run)} == {Verdict.PASS}
+
+
+@pytest.mark.parametrize(
+    ("variables", "verdict"),
+    [
+        ({"NCCL_IB_RETRY_CNT": "13"}, Verdict.WARN),
+        ({"NCCL_DEBUG": "verbose"}, Verdict.WARN),
+        ({"NCCL_DEBUG": "verbose", "NCCL_IB_DISABLE": "true"}, Verdict.FAIL),
+    ],
+)
+def test_a_value_with_which_the_job_runs_all_the_same_is_a_warning(variables, verdict):
+    """An adapter takes the lowest three bits of 13 retries; a log level that does not exist is none."""
+    (found,) = [
+        f
+        for f in judge("environment.values_are_possible", roce().with_variables("node2", **variables))
+        if f.nodes == ("node2",)
+    ]
+    assert found.verdict is verdict

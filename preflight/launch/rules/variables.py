@@ -18,15 +18,6 @@ OF_NCCL = re.compile(
     r"(TORCH_NCCL|GLOO|NCCL_(IB|NET|SOCKET|P2P|SHM|NVLS|NVB|PXN|COLLNET|DEBUG|GDR|GDRCOPY|TREE|RING|ALGO|PROTO|BUFFSIZE|TOPO"
     r"|GRAPH|CUMEM|MNNVL|RAS|CTA|MIN|MAX|ENABLE|DISABLE|USE))(_|$)"
 )
-# What these hold is only logged, or taken for the default: the job runs all the same.
-HARMLESS = frozenset(
-    words(
-        """
-    NCCL_DEBUG NCCL_DEBUG_SUBSYS NCCL_SOCKET_FAMILY TORCH_CPP_LOG_LEVEL GLOO_LOG_LEVEL OMP_NUM_THREADS
-    CUDA_LAUNCH_BLOCKING
-    """
-    )
-)
 # Of a single process, which a launcher may give to each as it likes, or that another rule judges.
 JUDGED_ELSEWHERE = frozenset(
     words("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK CUDA_VISIBLE_DEVICES")
@@ -90,7 +81,7 @@ def _by_table(name: str, value: Sourced[str]) -> Iterable[Finding]:
         yield warn("nccl_variables_are_safe", f"{name}={text} {RISKY[name]}", value.where, fix=f"unset {name}")
     refused = "" if name in JUDGED_ELSEWHERE else table.refused(name, text)
     if refused:
-        tell = warn if name in HARMLESS else fail
+        tell = warn if name in table.HARMLESS else fail
         yield tell("variables_have_values_that_count", refused, value.where, fix=_possible(name, text))
 
 
