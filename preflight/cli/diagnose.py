@@ -48,7 +48,7 @@ def diagnose_logs(names: list[str], json: str, ask: Callable[[Diagnosis], tuple[
     """
     if names.count("-") > 1:
         raise UsageError("diagnose: - is the standard input and can be named once")
-    diagnosis = diagnose_files(names, say=_progress if sys.stderr.isatty() and len(names) > 1 else lambda _: None)
+    diagnosis = diagnose_files(names, say=_progress if sys.stderr.isatty() else lambda _: None)
     if not json:
         print(diagnosis_text(diagnosis), end="")
     confirmed = ask(diagnosis)
@@ -120,5 +120,5 @@ def look_at_job(options: Options, *, match: str, pids: list[int]) -> int:
     return 0
 
 
-def _progress(name: str) -> None:
-    print(f"reading {name}", file=sys.stderr)
+def _progress(what: str) -> None:
+    print(f"reading: {what}", file=sys.stderr)

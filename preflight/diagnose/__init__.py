@@ -23,7 +23,7 @@ def diagnose(lines: Iterable[str], *, name: str = "log") -> Diagnosis:
 
 
 def diagnose_files(names: Iterable[str], *, say: Callable[[str], None] = lambda _: None) -> Diagnosis:
-    """The diagnosis of log files and dumps of the flight recorder together; `say` hears of each.
+    """The diagnosis of log files and dumps of the flight recorder together; `say` hears how far it is.
 
     ``-`` is the standard input; gzip and zstd are unpacked.
 
@@ -37,7 +37,7 @@ def diagnose_files(names: Iterable[str], *, say: Callable[[str], None] = lambda 
             if recorder.is_dump(head[: recorder.HEAD_BYTES]):
                 gathered.take_dump(name, stream.read(recorder.MOST_BYTES))
             else:
-                gathered.read(name, lines_of(stream))
+                gathered.read(name, lines_of(stream, say=say))
     return conclude(gathered)
 
 

@@ -8,24 +8,33 @@ import shutil
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
 from preflight.errors import UsageError
 
 BLOCK_BYTES = 1 << 20
+SAY_BYTES = 256 << 20
 LONGEST_LINE = 1 << 16  # of a longer one the beginning and the end are read
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
-def lines_of(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """The number of each line and its text; what a progress bar wrote over itself comes piece by piece."""
-    number, rest = 0, b""
+def lines_of(
+    stream: IO[bytes], *, say: Callable[[str], None] = lambda _: None, every: int = SAY_BYTES
+) -> Iterator[tuple[int, bytes]]:
+    """The number of each line and its text; what a progress bar wrote over itself comes piece by piece.
+
+    `say` hears how many MiB were read, after each `every` bytes.
+    """
+    number, total, rest = 0, 0, b""
     while True:
         block = stream.read(BLOCK_BYTES)
         if not block:
             break
+        total += len(block)
+        if total // every > (total - len(block)) // every:
+            say(f"{total >> 20} MiB")
         pieces = (rest + block).split(b"\n")
         rest = pieces.pop()
         if len(rest) > 2 * LONGEST_LINE:

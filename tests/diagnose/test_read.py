@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from preflight.diagnose.read import LONGEST_LINE, lines_of, opened
+from preflight.diagnose.read import BLOCK_BYTES, LONGEST_LINE, lines_of, opened
 from preflight.errors import UsageError
 
 TEXT = b"one\ntwo\nthree"
@@ -66,3 +66,12 @@ def test_what_cannot_be_read_is_named(content, tmp_path):
 
     with pytest.raises(UsageError, match=r"log\.gz: cannot be read"):
         read()
+
+
+def test_how_far_it_is_is_said_of_a_large_log():
+    """Every so many bytes, a quarter of a GiB where nothing else is asked for."""
+    said: list[str] = []
+    lines = io.BytesIO(b"x\n" * (5 * BLOCK_BYTES // 4))
+    for _ in lines_of(lines, say=said.append, every=BLOCK_BYTES):
+        pass
+    assert said == ["1 MiB", "2 MiB"]
