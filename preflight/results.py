@@ -30,6 +30,26 @@ class Edge(Measured, frozen=True, kw_only=True, rename={"source": "from", "targe
     detail: str = ""
 
 
+class Filter(Measured, frozen=True, kw_only=True):
+    """A rule of a node's packet filter: whose it is, the chain that holds it, and its words."""
+
+    tool: str
+    place: str
+    rule: str
+
+
+class Rendezvous(Measured, frozen=True, kw_only=True):
+    """Connections of every other node to the very port where rank 0 will listen, with data and an answer."""
+
+    node: str  # where rank 0 listens
+    address: str
+    port: int
+    tried: int
+    failed: tuple[Edge, ...] = ()
+    filters: dict[str, tuple[Filter, ...]] = {}  # by node, where a connection failed and the rules could be read
+    unmeasured: dict[str, str] = {}
+
+
 class Mesh(Measured, frozen=True, kw_only=True):
     """Connections on random ports over the training interface; an edge is ok when both ends hold the nonce."""
 
@@ -40,6 +60,7 @@ class Mesh(Measured, frozen=True, kw_only=True):
     unmeasured: dict[str, str] = {}  # nodes that took no part, with the reason
     seconds: float = 0.0
     node_names: tuple[str, ...] = ()  # the nodes it was started on
+    rendezvous: Rendezvous | None = None  # where the job's MASTER_PORT is known
 
 
 class Result(Measured, frozen=True, kw_only=True):

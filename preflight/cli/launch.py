@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from preflight import hosts
-from preflight.errors import UsageError
+from preflight.errors import PreflightError, UsageError
 from preflight.facts.cluster import Cluster
+from preflight.judge.views.mesh import blames_of_port
 from preflight.launch.diff import mended, patch
-from preflight.launch.plan import LaunchFiles
+from preflight.launch.field import Sourced
+from preflight.launch.plan import LaunchFiles, fail, problem
 from preflight.launch.read import read_files
 from preflight.launch.rules.check import check_files
 from preflight.launch.seats import folded, ranks_table, section
@@ -25,6 +27,10 @@ from preflight.report.formats.annotations import github_text, sarif_text
 from preflight.report.printable import printable
 from preflight.run.live import Run
 
+PORT_RULE = "rank_0_is_reached"
+LET_IN = (
+    "Let all nodes of the job reach port {port} there: nft, iptables, ufw, firewalld or the cloud's security group."
+)
 COMPARED = ("environment", "identity", "network", "ports", "software")
 
 
@@ -38,17 +44,20 @@ def check(
     files = read_files(patterns)
     cluster: Cluster | None = None
     failures: dict[str, str] = {}
+    reached: tuple[Finding, ...] = ()
     if with_hosts:
         run = Run(with_files(options, files, launcher=None))
         try:
             run.open()
+            reached = port_findings(run, files)
         finally:
             run.close()
         cluster = Cluster(run.cluster.nodes, asked=len(run.names))
         failures = {name: f"not reached: {reason}" for name, reason in run.failures.items()} | unreadable(cluster)
-    findings = check_files(files, cluster)
+    findings = (*reached, *check_files(files, cluster))
     failed = any(finding.verdict is Verdict.FAIL for finding in findings)
-    code = 1 if failed else 3 if failures else 0 if files.are_judged and not files.are_open else 5
+    is_open = any(finding.verdict is Verdict.ERROR for finding in findings)
+    code = 1 if failed else 3 if failures or is_open else 0 if files.are_judged and not files.are_open else 5
     if only_diff:
         found = mended(files.texts)
         print(patch(files.texts, found.texts), end="")
@@ -71,6 +80,27 @@ def check(
     for name, reason in failures.items():
         print(f"{name}: {printable(reason)}", file=sys.stderr)
     return code
+
+
+def port_findings(run: Run, files: LaunchFiles) -> tuple[Finding, ...]:
+    """What keeps nodes from the port of rank 0 that the files name, tried by connections with data."""
+    ports = [plan.master_port for plan in files.plans if isinstance(plan.master_port, Sourced)]
+    try:
+        found = run.rendezvous() if ports else None
+    except PreflightError as error:
+        return (problem(Verdict.ERROR, PORT_RULE, f"the port of rank 0 was not tried: {error}"),)
+    if found is None:
+        return ()
+    where = [port.where for port in ports if port.value == found.port]
+    blames = blames_of_port(found)
+    findings = [
+        fail(PORT_RULE, blame.message, *where, fix=blame.fix or LET_IN.format(port=found.port), nodes=blame.nodes)
+        for blame in blames
+    ]
+    for name, reason in found.unmeasured.items():
+        message = f"port {found.port} was not tried on {name}: {reason}"
+        findings.append(problem(Verdict.ERROR, PORT_RULE, message, *where, nodes=(name,)))
+    return tuple(findings)
 
 
 def unreadable(cluster: Cluster) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -36,10 +36,18 @@ class SaidEdge(said.Message, frozen=True):
     """How one connection ended, as the connecting node says."""
 
     to: said.Word
-    port: said.Port
+    port: said.AnyPort
     outcome: Literal["ok", "refused", "filtered", "reset", "no_echo", "wrong_peer", "unreachable", "looped", "local"]
     detail: said.Line
     source_address: said.Word
+
+
+class SaidFilter(said.Message, frozen=True):
+    """A rule of the node's packet filter."""
+
+    tool: Literal["nft", "iptables", "ufw", "firewalld"]
+    place: said.Word
+    rule: said.Line
 
 
 class Said(said.Message, frozen=True):
@@ -48,6 +56,7 @@ class Said(said.Message, frozen=True):
     edges: tuple[SaidEdge, ...]
     heard: tuple[said.Word, ...]
     strangers: int
+    filters: Annotated[tuple[SaidFilter, ...], msgspec.Meta(max_length=8)] = ()
 
 
 def checked(node: str, result: Said, order: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,19 +136,19 @@ async def run(sessions: dict[str, Session], addresses: dict[str, str], *, full: 
         await calls[node].send({"finish": True})
         results[node] = checked(node, await calls[node].end(Said), ordered[node])
 
-    await _for_each(listen, dict.fromkeys(addresses, ()), unmeasured)
+    await for_each(listen, dict.fromkeys(addresses, ()), unmeasured)
     tried = pairs(tuple(node for node in addresses if node in listening), is_full=full)
     ordered = orders(tried, listening)
-    await _for_each(connect, {node: (order,) for node, order in ordered.items()}, unmeasured)
+    await for_each(connect, {node: (order,) for node, order in ordered.items()}, unmeasured)
     if any(name in unmeasured for name in listening):
         await asyncio.sleep(ATTEST_SECONDS)
-    await _for_each(conclude, {node: () for node in listening if node not in unmeasured}, unmeasured)
+    await for_each(conclude, {node: () for node in listening if node not in unmeasured}, unmeasured)
     judged = [pair for pair in tried if not unmeasured.keys() & set(pair)]
     result = combine(judged, results, seconds=time.monotonic() - started)
     return msgspec.structs.replace(result, unmeasured=unmeasured)
 
 
-async def _for_each(work: Any, arguments: dict[str, tuple[Any, ...]], unmeasured: dict[str, str]) -> None:
+async def for_each(work: Any, arguments: dict[str, tuple[Any, ...]], unmeasured: dict[str, str]) -> None:
     """Run `work` for every node at once; a node that fails is noted with its reason."""
     answers = await asyncio.gather(*(work(node, *rest) for node, rest in arguments.items()), return_exceptions=True)
     for node, answer in zip(arguments, answers, strict=True):

@@ -73,8 +73,11 @@ def variables(files: LaunchFiles) -> dict[str, str]:
         held = {
             name: value_of(value) for name, value in plan.environment.items() if name.startswith(("NCCL_", "GLOO_"))
         }
+        port = value_of(plan.master_port)
+        if plan.may_span_nodes and not plan.is_standalone and port is not None:
+            held["MASTER_PORT"] = str(port)
         if plan.may_span_nodes and address_of(plan):
-            held |= {"MASTER_ADDR": address_of(plan), "MASTER_PORT": str(value_of(plan.master_port))}
+            held["MASTER_ADDR"] = address_of(plan)
         for name, value in held.items():
             found.setdefault(name, set()).add(str(value))
     return {name: next(iter(values)) for name, values in found.items() if len(values) == 1 and "None" not in values}

@@ -21,11 +21,11 @@ from preflight.jobs.outcome import Outcome
 from preflight.jobs.patience import RESERVE_SECONDS
 from preflight.jobs.placement import JobNodes
 from preflight.launch.launchers import why_not
-from preflight.measure import bench, devices, mesh, rails, scope, streams, training
+from preflight.measure import bench, devices, mesh, rails, rendezvous, scope, streams, training
 from preflight.options.options import Options
 from preflight.report.compare import Snapshot
 from preflight.report.document import NodeInfo
-from preflight.results import Bench, Mesh, Training
+from preflight.results import Bench, Mesh, Rendezvous, Training
 from preflight.run.progress import Progress
 from preflight.run.source import Measurements
 from preflight.session.fleet import Fleet
@@ -168,8 +168,21 @@ class Run:
             seconds = self._left(MESH_SECONDS)
             work = mesh.run(self.fleet.sessions, addresses, full=self.options.full_mesh, seconds=seconds)
             result = self._timed("mesh", lambda: self.fleet.run(work, seconds=seconds + 5.0))
-            self._mesh = msgspec.structs.replace(result, node_names=tuple(addresses))
+            self._mesh = msgspec.structs.replace(result, node_names=tuple(addresses), rendezvous=self.rendezvous())
         return self._mesh
+
+    def rendezvous(self) -> Rendezvous | None:
+        """Connections of all nodes to the job's own MASTER_PORT on the first; None where no port is told."""
+        port = rendezvous.port_of(self.cluster)
+        addresses = {node.name: node.address_for_peers() for node in self.cluster if self._has_training_interface(node)}
+        first = self.cluster.nodes[0].name if self.cluster.nodes else ""
+        if not port or first != self.names[0] or first not in addresses or len(addresses) < 2:
+            return None
+        self._begin(f"rendezvous: connecting every node to port {port} of {first}")
+        addresses = {**addresses, first: rendezvous.address_of(self.cluster.first)}
+        seconds = self._left(rendezvous.SECONDS)
+        work = rendezvous.run(self.fleet.sessions, addresses, port=port, seconds=seconds)
+        return self._timed("rendezvous", lambda: self.fleet.run(work, seconds=seconds + 5.0))
 
     def bench(self) -> Bench:
         """The all-reduce and the streams beside it."""

@@ -17,6 +17,7 @@ Word = Annotated[str, msgspec.Meta(max_length=200)]
 Line = Annotated[str, msgspec.Meta(max_length=4096)]
 Seconds = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]  # since 1970: finite, and within any calendar
 Port = Annotated[int, msgspec.Meta(ge=1024, le=65535)]  # the kernel gives no privileged port to whoever asks for any
+AnyPort = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
@@ -94,9 +95,13 @@ def read(host: str, kind: Any, value: Any, what: str) -> Any:
         raise BadReply(host, f"{what}: {str(error)[:200]}") from None
 
 
-def listening(host: str, value: Any, *, asked: str) -> tuple[str, int]:
-    """Where a node listens: the address that it was told to listen on and no other, or it would aim its peers there."""
-    address, port = read(host, tuple[Word, Port], value, "where it listens")
-    if address != asked:
-        raise BadReply(host, f"it was told to listen on {asked}, and says {address!r}")
+def listening(host: str, value: Any, *, asked: str, asked_port: int = 0) -> tuple[str, int]:
+    """Where a node listens: the address that it was told to listen on and no other, or it would aim its peers there.
+
+    The same of the port, where it was told one.
+    """
+    kind: Any = tuple[Word, AnyPort] if asked_port else tuple[Word, Port]
+    address, port = read(host, kind, value, "where it listens")
+    if address != asked or asked_port not in (0, port):
+        raise BadReply(host, f"it was told to listen on {asked} port {asked_port}, and says {address!r} port {port}")
     return asked, port

@@ -13,6 +13,7 @@ from preflight.results import (
     Expected,
     Mesh,
     RankReport,
+    Rendezvous,
     Result,
     Stream,
     TrainedRank,
@@ -22,9 +23,10 @@ from preflight.results import (
 
 
 def mesh(names: list[str]) -> Mesh:
-    """Every node reached every other."""
+    """Every node reached every other, and the port of rank 0."""
     edges = len(names) * (len(names) - 1)
-    return Mesh(edges=edges, ok=edges, failed=(), node_names=tuple(names))
+    meeting = Rendezvous(node=names[0], address="10.0.0.1", port=29500, tried=len(names) - 1)
+    return Mesh(edges=edges, ok=edges, failed=(), node_names=tuple(names), rendezvous=meeting)
 
 
 def bench(names: list[str], ranks: list[tuple[int, str]]) -> Bench:

@@ -232,3 +232,31 @@ def test_written_files_are_right_and_start_the_job(lab2, tmp_path, launcher):
     }
     assert run.training["launcher"] == launcher
     assert [rank["node"] for rank in run.training["ranks"]] == ["node1", "node2"]
+
+
+def checked(lab, folder):
+    """One `launch check --hosts` of the files in the folder: the exit code, and the findings by rule."""
+    argv = [sys.executable, "-m", "preflight", "launch", "check", "--hosts=node[1-2]", f"--python={sys.executable}"]
+    done = lab.run([*argv, "--json=-", "launch/*"], cwd=folder)
+    found = json.loads(done.stdout)["findings"]
+    return done.returncode, {f["check"]: f for f in found if f["verdict"] in ("fail", "error")}
+
+
+def test_a_filtered_master_port_is_told_with_its_rule_before_a_job_waits_for_it(lab2, files):
+    """The very port is tried with data: node, port, rule, and a command that lets it in when it is run there."""
+    patterns, _, right, _, _ = GUIDES["env"]
+    folder = files(patterns, **right)
+    node1 = lab2["node1"]
+    node1.check(["nft", "add table inet lab; add chain inet lab in { type filter hook input priority 0; }"])
+    node1.check(["nft", "add rule inet lab in tcp dport 29500 drop"])
+    try:
+        code, found = checked(lab2, folder)
+        finding = found["launch.rank_0_is_reached"]
+        assert (code, finding["nodes"]) == (1, ["node1"])
+        assert "port 29500 of node1" in finding["message"]
+        assert "nft on node1, inet lab in: tcp dport 29500 drop" in finding["message"]
+        command = finding["fix"].strip("`").removeprefix("ssh node1 sudo ")
+        node1.check(command.split())
+        assert checked(lab2, folder) == (0, {})
+    finally:
+        node1.check(["nft", "delete table inet lab"])

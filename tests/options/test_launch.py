@@ -45,4 +45,4 @@ def test_a_launcher_that_was_asked_for_stands_in_for_files_that_start_nothing_he
 def test_the_checks_look_for_rank_0_where_the_files_do():
     """Its address and port are looked at as variables are; one that is only a placeholder is not."""
     assert variables(read_texts(FILES)) == {"MASTER_ADDR": "n1", "MASTER_PORT": "29500"}
-    assert variables(read_texts({"a.sh": FILES["a.sh"].replace("n1", "MASTER_IP")})) == {}
+    assert variables(read_texts({"a.sh": FILES["a.sh"].replace("n1", "MASTER_IP")})) == {"MASTER_PORT": "29500"}

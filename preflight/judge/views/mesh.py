@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from preflight.errors import Blame
+from preflight.errors import Blame, BlockedBy, FactMissing, NotApplicable
 from preflight.facts.cluster import Cluster
 from preflight.hosts import fold
-from preflight.results import Mesh
+from preflight.results import Edge, Filter, Mesh, Rendezvous
 
+NAME = re.compile(r"[A-Za-z0-9_.-]+")
 REASONS = {
     "refused": "refused (nothing listened there any more)",
     "filtered": "no answer (filtered)",
@@ -40,6 +42,24 @@ class MeshView:
         ends = self._ordered(end for edge in loose for end in (edge.source, edge.target))
         return [*blames, *([Blame(self._message(ends), nodes=ends)] if loose else [])]
 
+    def blames_of_port(self) -> list[Blame]:
+        """One Blame for each group of nodes that do not reach the port of rank 0; where it was not tried, unmeasured.
+
+        Raises NotApplicable where the job's port is not told, FactMissing where rank 0's node could not listen on it.
+        """
+        self.cluster.needs_peers()
+        found = self.result.rendezvous
+        if found is None:
+            raise NotApplicable("MASTER_PORT is told neither by the launch files nor by the first node's environment")
+        if found.node in found.unmeasured:
+            reason = found.unmeasured[found.node]
+            if "in use" in reason:
+                raise BlockedBy("master.port_is_free_on_the_first_node", nodes=[found.node])
+            raise FactMissing(f"port {found.port} of {found.node}", f"nothing could listen there: {reason}")
+        for name, reason in found.unmeasured.items():
+            self.cluster.unmeasured[name] = FactMissing("rendezvous", reason)
+        return blames_of_port(found)
+
     def _message(self, nodes: Iterable[str]) -> str:
         """How many connections with these nodes failed in which direction, why, and one of them in full."""
         names = set(nodes)
@@ -62,3 +82,46 @@ class MeshView:
     def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         wanted = set(names)
         return tuple(node.name for node in self.cluster if node.name in wanted)
+
+
+def blames_of_port(found: Rendezvous) -> list[Blame]:
+    """Who keeps which nodes from the port of rank 0, by which rule where one was read, and how it is let in."""
+    by_reason: dict[str, list[Edge]] = {}
+    for edge in found.failed:
+        by_reason.setdefault(edge.reason, []).append(edge)
+    blames = []
+    for reason, edges in by_reason.items():
+        sources = [edge.source for edge in edges]
+        whose = "no other node reaches" if len(sources) == found.tried else f"{fold(sources)} cannot reach"
+        guilty = [name for name in (found.node, *sources) if name in found.filters]
+        if not guilty:
+            guilty = [found.node] if len(sources) == found.tried else sources
+        rules = [
+            f"{rule.tool} on {name}, {rule.place}: {rule.rule}"
+            for name in guilty
+            for rule in found.filters.get(name, ())
+        ]
+        port = f"port {found.port} of {found.node} ({found.address})"
+        message = f"{whose} {port}, where rank 0 will listen: {REASONS[edges[0].reason]}"
+        if rules:
+            message += f"; {'; '.join(rules[:3])}"
+        elif reason == "filtered":
+            message += f"; {edges[0].detail}" if edges[0].detail else ""
+        commands = [_let_in(name, found.filters[name][0], found.port) for name in guilty if name in found.filters]
+        blames.append(Blame(message, nodes=guilty, fix="; ".join(dict.fromkeys(commands))))
+    return blames
+
+
+def _let_in(node: str, rule: Filter, port: int) -> str:
+    """The command that lets connections to the port in, ahead of the rule."""
+    way = f"ssh {node} sudo "
+    words = rule.place.split()
+    is_out = "output" in rule.place.lower()
+    if rule.tool == "nft" and len(words) == 3 and all(NAME.fullmatch(word) for word in words):
+        return f"`{way}nft insert rule {' '.join(words)} tcp dport {port} accept`"
+    if rule.tool == "ufw":
+        return f"`{way}ufw allow {'out ' if is_out else ''}{port}/tcp`"
+    if rule.tool == "firewalld":
+        return f"`{way}firewall-cmd --permanent --add-port={port}/tcp && {way}firewall-cmd --reload`"
+    chain = rule.place if NAME.fullmatch(rule.place) else "OUTPUT" if is_out else "INPUT"
+    return f"`{way}iptables -I {chain} -p tcp --dport {port} -j ACCEPT`"

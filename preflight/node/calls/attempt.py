@@ -44,7 +44,7 @@ class Attempt:
             self.connection = greeting.begin_connect(
                 self.peer["address"],
                 self.peer["port"],
-                source_address=self.mesh.address,
+                source_address=self.mesh.source,
                 user_timeout_s=self.mesh.connect_seconds * ECHO_FACTOR,
             )
         except OSError as error:

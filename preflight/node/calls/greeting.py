@@ -87,11 +87,13 @@ def family(address: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def listen(address: str) -> socket.socket:
-    """A listener on this very address, never on all of them, and a port the kernel picks."""
+def listen(address: str, port: int = 0) -> socket.socket:
+    """A listener on this very address, never on all of them, and this port; the kernel picks one where it is 0."""
     listener = socket.socket(family(address), socket.SOCK_STREAM)
     try:
-        listener.bind((address, 0))
+        if port:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
         listener.listen(BACKLOG)
     except OSError:
         listener.close()
@@ -101,14 +103,15 @@ def listen(address: str) -> socket.socket:
 
 
 def begin_connect(address: str, port: int, *, source_address: str, user_timeout_s: float) -> socket.socket:
-    """A connection under way from `source_address`; OSError when the kernel refuses at once."""
-    connection = socket.socket(family(source_address), socket.SOCK_STREAM)
+    """A connection under way from `source_address`, by the routes where it is ""; OSError when refused at once."""
+    connection = socket.socket(family(source_address or address), socket.SOCK_STREAM)
     try:
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(user_timeout_s * 1000))
         if connection.family == socket.AF_INET:
             connection.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
-        connection.bind((source_address, 0))
+        if source_address:
+            connection.bind((source_address, 0))
         connection.connect((address, port))
     except BlockingIOError:
         return connection

@@ -1,7 +1,8 @@
 """Which peers can this node reach on random ports, with data, and which of them reached it?
 
 ``arguments``: ``name`` of this node, ``address`` it trains on, ``key`` of the run (hex), ``bytes`` of data per
-connection, ``connect_seconds``, ``total_seconds``.
+connection, ``connect_seconds``, ``total_seconds``; and where it is about one port of one node: ``port`` to listen on
+(0: any), ``source`` to connect from ("": by the routes), ``told``: the port whose rules are told if a connection fails.
 Events: {"listening": [address, port]}, then {"tried": count} when every own connection has an outcome.
 Messages: {"peers": [{"name", "address", "port"}], "expect": [names]} first; {"finish": true} ends the call early.
 """
@@ -90,7 +91,8 @@ class Mesh:
         self.payload = greeting.payload(self.key, int(arguments["bytes"]))
         self.deadline = time.monotonic() + float(arguments["total_seconds"])
         self.selector = selectors.DefaultSelector()
-        self.listener = greeting.listen(self.address)
+        self.source = str(arguments.get("source", self.address))
+        self.listener = greeting.listen(self.address, int(arguments.get("port", 0)))
         self.port = int(self.listener.getsockname()[1])
         self.under_way: set[Attempt] = set()
         self.visitors: dict[socket.socket, Visitor] = {}
@@ -176,7 +178,18 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
         "edges": [attempt.edge() for attempt in attempts],
         "heard": sorted(mesh.heard),
         "strangers": mesh.strangers,
+        "filters": filters(int(arguments.get("told", 0)), attempts, expected - mesh.heard),
     }
+
+
+def filters(port: int, attempts: list[Attempt], unheard: set[str]) -> list[dict[str, str]]:
+    """The rules here that may have kept connections from a port; none where no port is told, or none failed."""
+    is_kept_out = any(attempt.outcome in ("filtered", "refused", "unreachable", "local") for attempt in attempts)
+    if not port or not (is_kept_out or unheard):
+        return []
+    from preflight.node.sources import firewall
+
+    return firewall.rules_against(port, "input" if unheard else "output")
 
 
 def _is_finished(channel: Channel) -> bool:
