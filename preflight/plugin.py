@@ -74,9 +74,18 @@ def pytest_configure(config: pytest.Config) -> None:
         options = parse_run(values, command=("pytest", *map(str, config.invocation_params.args)), verbosity=verbosity)
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
+    _refuse_stray(config)
     _judge(config, options, taken=config.stash.get(TAKEN, ()))
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = [str(checks_folder())]
+
+
+def _refuse_stray(config: pytest.Config) -> None:
+    """A word that is no file, beside --hosts, was meant as a host."""
+    if config.args_source is pytest.Config.ArgsSource.ARGS and not config.option.pyargs:
+        for word in config.args:
+            if not (config.invocation_params.dir / word.partition("::")[0]).exists():
+                raise pytest.UsageError(f"{word!r} is no file; several hosts are one word: --hosts=node1,node2")
 
 
 def _add_markers(config: pytest.Config) -> None:

@@ -20,6 +20,7 @@ DESCRIPTION = "Will my multi-node PyTorch job start on these nodes, will it be f
 EXIT_CODES = (
     "Exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 nothing asked; 130/143/129 on INT/TERM/HUP."
 )
+ONE_WORD = "several hosts are one word: --hosts=node1,node2"
 FORMATS = "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad, exclude, nodes or fix"
 
 
@@ -31,6 +32,8 @@ class Parser(argparse.ArgumentParser):
         unknown = re.search(r"invalid choice: '([^']*)'", message)
         near = difflib.get_close_matches(unknown[1], VERBS, n=1) if unknown else []
         message += f"; did you mean {near[0]}?" if near else ""
+        stray = message.removeprefix("unrecognized arguments: ")
+        message += f"; {ONE_WORD}" if stray != message and not stray.startswith("-") else ""
         self.exit(EXIT_USAGE, f"preflight: {message} (see preflight --help)\n")
 
 
@@ -163,7 +166,12 @@ def _words_of_launch(parser: argparse.ArgumentParser, verb: str) -> None:
 def _run(words: argparse.Namespace) -> int:
     from preflight.cli.run import run_checks
 
-    return run_checks(vars(words), _command(), extra=words.pytest)
+    given = _command()
+    after = given[given.index("--") + 1 :] if "--" in given else ()
+    for word in words.pytest[: len(words.pytest) - len(after)]:
+        if not Path(word.partition("::")[0]).exists():
+            raise UsageError(f"run: {word!r} is no file; {ONE_WORD}; words for pytest stand after --")
+    return run_checks(vars(words), given, extra=words.pytest)
 
 
 def _bench(words: argparse.Namespace) -> int:

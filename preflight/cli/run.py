@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 from preflight.diagnose import diagnose_files
 from preflight.errors import UsageError
+from preflight.ledger.findings import EXIT_USAGE
 from preflight.options.launch import parse_run
 from preflight.report.document import RunReport, to_document
 from preflight.report.files import print_json
@@ -55,10 +58,13 @@ def run_checks(
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
     os.environ.pop("PYTEST_PLUGINS", None)
-    code = int(pytest.main(words, plugins=[Door(options)]))
-    if options.dry_run or not (folder / "report.json").is_file():
+    # What is printed for people goes where it does not break the JSON.
+    aside = contextlib.redirect_stdout(sys.stderr) if given.json == "-" else contextlib.nullcontext()
+    with aside:
+        code = int(pytest.main(words, plugins=[Door(options)]))
+    if options.dry_run or code == EXIT_USAGE or not (folder / "report.json").is_file():
         return code
-    if not options.json and given.verbosity != "line":
+    if not given.json and given.verbosity != "line":
         print(job_diagnosis(folder), end="")
     if section:
         _print_section(read_json(folder / "report.json"), section, given.json)

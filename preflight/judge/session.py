@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from preflight import hosts
-from preflight.errors import PreflightError
+from preflight.errors import PreflightError, UsageError
 from preflight.judge import launch_files
 from preflight.judge.existing import checks_folder, deselected_by, existing, why_not_collected
 from preflight.judge.fixtures import Fixtures
@@ -108,7 +108,10 @@ class Checking(Fixtures):
         self._guards.enter_context(never_green())
         self.stopping.install(0.0 if self.config.option.collectonly else self.options.deadline_seconds)
         if not self.config.option.collectonly:
-            folder.write_started(self.source, self.ledger, self.options)
+            try:
+                folder.write_started(self.source, self.ledger, self.options)
+            except UsageError as error:
+                raise pytest.UsageError(str(error)) from None
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be collected is an error of its checks; one that skips itself has left them out."""
@@ -149,6 +152,10 @@ class Checking(Fixtures):
         if subjects and check.id.split(".")[0] not in subjects:
             verbs = [verb for subject, verb in VERB_OF.items() if subject in subjects]
             return f"verb {verbs[0]}" if verbs else f"only {', '.join(subjects)}"
+        if isinstance(self.source, stored.StoredRun) and not subjects:
+            reason = self.source.why_not_asked(check.id, check.kind)
+            if reason:
+                return reason
         return "profile quick" if self.options.profile == "quick" and check.kind not in QUICK_KINDS else ""
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from preflight.errors import UsageError
@@ -17,13 +18,20 @@ from preflight.launch.rules.data import paths_on_nodes
 from preflight.launch.start import starting_of
 from preflight.options.options import Options, parse_options
 
+SETTINGS_FILE = "preflight.toml"
+
 
 def parse_run(values: Mapping[str, Any], *, command: tuple[str, ...], verbosity: str = "summary") -> Options:
     """The typed options of a run, with its launch files read: the one place where both are.
 
+    Without --settings, preflight.toml in the present folder holds, and the report says so.
     Raises UsageError for a value that cannot be, an unreadable file, and options that contradict the files.
     """
-    options = parse_options(values, command=command, verbosity=verbosity)
+    if values.get("settings") is None and Path(SETTINGS_FILE).is_file():
+        options = parse_options({**values, "settings": SETTINGS_FILE}, command=command, verbosity=verbosity)
+        options = replace(options, found_settings=f"./{SETTINGS_FILE}")
+    else:
+        options = parse_options(values, command=command, verbosity=verbosity)
     if not options.launch:
         return options
     return with_files(options, read_files(options.launch), launcher=values.get("launcher"))

@@ -169,6 +169,7 @@ class Options:
         "Thresholds and waivers, as preflight.toml has them.",
         CHECKS,
         metavar="FILE",
+        shown="./preflight.toml where there is one",
         convert=_load_settings,
     )
     fail_on_warn: bool = option(False, VERDICT, "End with exit code 1 on a warning.", CHECKS)
@@ -273,6 +274,7 @@ class Options:
     command: tuple[str, ...] = ()
     run_id: str = field(default_factory=new_run_id)
     subjects: tuple[str, ...] = ()  # of the checks that a verb runs; () for all
+    found_settings: str = ""  # the settings file that was not named, but found
     verbosity: str = "summary"  # or "line", or "checks"
     files: LaunchFiles = field(default_factory=LaunchFiles)
     launch_variables: tuple[tuple[str, str], ...] = ()  # what the launch files set to one value for every rank

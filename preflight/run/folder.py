@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from preflight import __version__
+from preflight.errors import UsageError
 from preflight.facts import decode
 from preflight.facts.decode import Document
 from preflight.hosts import Host
@@ -59,15 +60,23 @@ def dry_run_text(options: Options, hosts: tuple[Host, ...]) -> str:
     if options.launch:
         lines.append(f"reference job: {started_by(options)}")
     lines.append("ports: random ones for the mesh and the jobs, picked by the nodes; MASTER_PORT is bound, never used")
+    if options.found_settings:
+        lines.append(f"settings: {options.found_settings}, found in this folder")
     lines.append(f"report: {options.folder}")
     return "\n".join(lines)
 
 
 def write_started(source: ReportedSource, ledger: Ledger, options: Options) -> None:
-    """report.json as it stands should we be killed: error, unfinished. An unwritable folder is said at the end."""
-    with contextlib.suppress(OSError):
+    """report.json as it stands should we be killed: error, unfinished.
+
+    Raises UsageError where the folder cannot be written: better before the first node than after minutes.
+    """
+    try:
         options.folder.mkdir(parents=True, exist_ok=True)
         write_json(options.folder / FILES["json"], _unfinished(source, ledger, options))
+    except OSError as error:
+        words = f"{options.folder} cannot be written: {error.strerror or error}"
+        raise UsageError(f"--report-dir: {words}; name a folder that can be, with --report-dir=DIR") from None
 
 
 def withdraw(options: Options) -> None:
@@ -180,6 +189,8 @@ def _finished(source: ReportedSource, ledger: Ledger, options: Options, ending: 
     if ending.exit_code == EXIT_NOT_MEASURED and verdict in {Verdict.PASS, Verdict.WARN, Verdict.SKIP}:
         verdict = Verdict.ERROR  # a collection error, or a run that broke outside every check
     notes = list(source.notes)
+    if options.found_settings:
+        notes.append(f"settings are those of {options.found_settings}, found in this folder; --settings names others")
     if options.baseline and ending.baseline is None:
         notes.append(f"--baseline {options.baseline}: no earlier run of these hosts was good")
     notes += remarks(options.settings.waivers, ledger.findings, not_asked=ledger.not_asked, today=ending.today)

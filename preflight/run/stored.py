@@ -23,6 +23,7 @@ from preflight.results import Bench, Mesh, Training
 from preflight.run.source import Measurements
 
 T = TypeVar("T")
+JOBS = ("mesh", "bench", "training")
 LOG_LIMIT_BYTES = 1 << 20
 
 
@@ -73,6 +74,15 @@ class StoredRun:
 
     def end(self) -> None:
         """The second look is stored with the facts."""
+
+    def why_not_asked(self, check: str, kind: str) -> str:
+        """What kept the run itself from asking for the job that this check reads; "" where it asked."""
+        if kind not in JOBS or getattr(self.report, kind) is not None:
+            return ""
+        reason = next((reason for reason, checks in self.report.not_asked.items() if check in checks), "")
+        if not reason and self.report.profile == "quick" and kind != "mesh":
+            reason = "profile quick"
+        return f"{reason} of the stored run" if reason else ""
 
     def leave_out(self, names: Collection[str]) -> None:
         """The stored jobs ran on whatever nodes they ran on."""

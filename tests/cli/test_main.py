@@ -123,6 +123,8 @@ def test_the_version_is_told(capsys):
         (["report", "/nowhere"], "/nowhere"),
         (["explain", "no_such_check_at_all_here"], "nothing is known of 'no_such_check_at_all_here'"),
         (["run", "\udc80"], "\\udc80"),
+        (["run", "--hosts", "node1", "node2"], "'node2' is no file; several hosts are one word: --hosts=node1,node2"),
+        (["bench", "--hosts", "node1", "node2"], "several hosts are one word: --hosts=node1,node2"),
     ],
 )
 def test_a_usage_error_is_one_line_and_4(words, text):
@@ -141,7 +143,7 @@ def test_a_word_that_pytest_refuses_leaves_no_report(tmp_path, has_another_file)
     if has_another_file:
         folder.mkdir()
         (folder / "mine.txt").touch()
-    assert preflight("run", f"--report-dir={folder}", "no_such_check.py").returncode == 4
+    assert preflight("run", f"--report-dir={folder}", "--", "no_such_check.py").returncode == 4
     assert [path.name for path in tmp_path.rglob("*.*")] == ["mine.txt"] * has_another_file
     assert folder.exists() == has_another_file
 

@@ -114,3 +114,19 @@ def test_the_logs_of_a_failed_job_are_diagnosed(tmp_path):
     assert "training-rank1-node2.log:1: OSError: [Errno 28]" in logs_diagnosis(tmp_path)
     (tmp_path / "training-rank1-node2-trace.log").write_text('{"version": "2", "pg_status": {')
     assert logs_diagnosis(tmp_path) == ""
+
+
+def test_json_is_alone_on_standard_output(tmp_path):
+    """A program reads it as it stands; the summary for people is on standard error."""
+    words = ["run", "--hosts=local", "--profile=quick", "--report-dir=now", "--json", "--", "-kmtu"]
+    done = subprocess.run(
+        [sys.executable, "-m", "preflight", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert json.loads(done.stdout)["exit_code"] == done.returncode
+    assert f"exit code {done.returncode}" in done.stderr

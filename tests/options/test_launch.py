@@ -7,8 +7,9 @@ import pytest
 from preflight.errors import UsageError
 from preflight.launch.job import Starting
 from preflight.launch.read import read_texts
-from preflight.options.launch import variables, with_files
+from preflight.options.launch import parse_run, variables, with_files
 from preflight.options.options import Options
+from preflight.run.folder import dry_run_text
 
 FILES = {"a.sh": "torchrun --nnodes 2 --node_rank $1 --nproc_per_node 4 --master_addr n1 train.py\n"}
 
@@ -46,3 +47,16 @@ def test_the_checks_look_for_rank_0_where_the_files_do():
     """Its address and port are looked at as variables are; one that is only a placeholder is not."""
     assert variables(read_texts(FILES)) == {"MASTER_ADDR": "n1", "MASTER_PORT": "29500"}
     assert variables(read_texts({"a.sh": FILES["a.sh"].replace("n1", "MASTER_IP")})) == {"MASTER_PORT": "29500"}
+
+
+def test_settings_that_lie_in_the_folder_hold_and_are_said(tmp_path, monkeypatch):
+    """preflight.toml is found by itself; a file that was named takes its place."""
+    monkeypatch.chdir(tmp_path)
+    assert parse_run({}, command=()).found_settings == ""
+    (tmp_path / "preflight.toml").write_text("[clock]\nmax_offset_seconds = 0.25\n")
+    (tmp_path / "named.toml").write_text("")
+    found = parse_run({}, command=())
+    assert (found.settings.clock.max_offset_seconds, found.found_settings) == (0.25, "./preflight.toml")
+    assert "settings: ./preflight.toml, found in this folder" in dry_run_text(found, ())
+    named = parse_run({"settings": "named.toml"}, command=())
+    assert (named.settings.clock.max_offset_seconds == 0.25, named.found_settings) == (False, "")

@@ -69,10 +69,21 @@ def test_a_report_that_cannot_be_written_is_an_error(site):
     """What nobody can read was not told: exit 3, and the reason on the screen."""
     site.write(PASSING)
     site.report.mkdir()
-    (site.report / "report.json").mkdir()
+    (site.report / "report.html").mkdir()
     code, output = site.run("--hosts=local", "test_site.py")
     assert code == 3
     assert "the report could not be written" in output
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_a_node_is_asked(site):
+    """A usage error with the folder and the reason; the host that nobody can reach is not tried."""
+    site.write(PASSING)
+    site.report.mkdir()
+    (site.report / "report.json").mkdir()
+    code, output = site.run("--hosts=nowhere.invalid", "test_site.py")
+    assert code == 4, output
+    assert f"--report-dir: {site.report} cannot be written: Is a directory" in output
+    assert "nowhere.invalid:" not in output
 
 
 def test_facts_of_an_earlier_run_in_the_same_folder_are_removed(site):

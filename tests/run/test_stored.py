@@ -171,3 +171,21 @@ def test_a_broken_file_is_named(tmp_path):
 def test_the_age_of_a_stored_run_is_told_by_the_day(started, words):
     """What it found may have changed since."""
     assert age_text(started, datetime(2030, 1, 2, 12, tzinfo=timezone.utc)) == words
+
+
+@pytest.mark.parametrize(
+    ("changed", "measured", "reason"),
+    [
+        ({"not_asked": {"profile quick": ("bench.x",)}}, False, "profile quick of the stored run"),
+        ({"not_asked": {"-k": ("bench.x",)}}, False, "-k of the stored run"),
+        ({"profile": "quick"}, False, "profile quick of the stored run"),
+        ({}, False, ""),
+        ({"profile": "quick"}, True, ""),
+    ],
+)
+def test_a_job_that_the_run_was_not_asked_for_is_not_missed(tmp_path, changed, measured, reason):
+    """A job that was asked for and gave nothing is missed."""
+    source = stored.load(written(healthy(2), tmp_path, measured=measured), "auto")
+    source.report = msgspec.structs.replace(source.report, **changed)
+    assert source.why_not_asked("bench.x", "bench") == reason
+    assert source.why_not_asked("bench.x", "node") == ""
