@@ -27,7 +27,7 @@ RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?:/([0-9]{1,9}))?)?")
 # A path that a shell on the node reads as one word.
 PYTHON = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./~+@:-]{0,1023}")
 LOCAL = "local"
-LATER = re.compile(r"slurm|k8s:.*")
+LATER = re.compile(r"k8s:.*")
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,11 @@ def _expand(piece: str, where: str) -> list[Host]:
             named = transport.named(piece.partition(":")[2])
         except ValueError as error:
             raise UsageError(f"{where}: {_quoted(piece)}: {error}") from None
-        return [Host(name, address, transport=transport.name) for name, address in named]
+        return [
+            Host(name, address if address != folded else name, transport=transport.name)
+            for folded, address in named
+            for name in (_names(folded, where) if "[" in folded else [folded])
+        ]
     if LATER.fullmatch(piece):
         raise UsageError(f"{where}: {_quoted(piece)}: hosts of a scheduler are not supported; name the hosts")
     user, at, address = piece.rpartition("@")

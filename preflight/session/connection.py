@@ -256,8 +256,8 @@ class Session:
         stderr = self.stderr.decode("utf-8", "replace")
         unreached = transport_of(self.host).explain(self.host.name, code, stderr)
         if self.hello:
-            last = f" ({stderr.strip().splitlines()[-1]})" if stderr.strip() else ""
-            self._fail(HostError(self.host.name, f"the connection ended in mid-run{last}"))
+            last = unreached or last_line(stderr, "")
+            self._fail(HostError(self.host.name, "the connection ended in mid-run" + (f" ({last})" if last else "")))
         elif unreached:
             self._fail(Unreachable(self.host.name, unreached))
         elif code == 97:

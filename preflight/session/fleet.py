@@ -43,7 +43,7 @@ class Fleet:
         self.sessions: dict[str, Session] = {}
         self.failures: dict[str, HostError] = {}
         self.bounds = Bounds()
-        _raise_file_limit()
+        _raise_file_limit(_files_for(len(self.hosts)))
         refuse_too_many(len(self.hosts), files=resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self._loop = _new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="preflight-sessions", daemon=True)
@@ -208,9 +208,14 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _raise_file_limit() -> None:
-    """A connection takes three descriptors; the soft limit of 1024 is not enough for 400 nodes."""
+def _files_for(hosts: int) -> int:
+    """The open files that so many connections take."""
+    return OWN_FILES + 5 * min(hosts, CONCURRENT_CONNECTS) + 3 * hosts
+
+
+def _raise_file_limit(wanted: int) -> None:
+    """Where the soft limit (1024) is not enough: no further, for srun gives our own limits to the tasks it starts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
+    if soft not in {hard, resource.RLIM_INFINITY} and soft < wanted:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

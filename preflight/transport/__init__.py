@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from preflight.transport.local import Local
 from preflight.transport.reach import LOADER, Reach, Transport
+from preflight.transport.slurm import Slurm
 from preflight.transport.ssh import Ssh
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LOADER", "Reach", "Transport", "command", "forms", "transport_of", "written_for"]
 
-TRANSPORTS: Mapping[str, Transport] = {transport.name: transport for transport in (Ssh(), Local())}
+TRANSPORTS: Mapping[str, Transport] = {transport.name: transport for transport in (Ssh(), Local(), Slurm())}
 PLAIN = Ssh.name  # of hosts that are written without the name of a transport
 
 

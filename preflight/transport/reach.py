@@ -38,7 +38,8 @@ class Transport(Protocol):
     def named(self, rest: str) -> tuple[tuple[str, str], ...]:
         """Name and address of every host that NAME:REST stands for; `rest` is "" for NAME alone.
 
-        A node's name can be written in HOSTS again. Raises ValueError, which says what is wrong with `rest`.
+        A node's name can be written in HOSTS again; a folded one, node[1-3], stands for all of them. Raises
+        ValueError, which says what is wrong with `rest`.
         """
 
     def argv(self, host: Host, reach: Reach) -> list[str]:

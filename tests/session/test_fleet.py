@@ -148,13 +148,16 @@ def test_closing_twice_ends_everything_once():
     assert made._loop.is_closed()
 
 
-def test_there_are_descriptors_for_hundreds_of_connections():
-    """The soft limit is raised to the hard one: a connection takes three of them."""
+@pytest.mark.parametrize(("hosts", "is_raised"), [(500, True), (4, False)])
+def test_there_are_descriptors_for_hundreds_of_connections(hosts, is_raised):
+    """The soft limit is raised to the hard one where it is too small, and else left: srun hands it on to the nodes."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, before[1]), before[1]))
     try:
-        Fleet((), Reach(), run_id="x", deadline=time.monotonic()).close()
-        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
+        Fleet(
+            [Host(f"n{number}", "") for number in range(hosts)], Reach(), run_id="x", deadline=time.monotonic()
+        ).close()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == (before[1] if is_raised else 256)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 

@@ -7,7 +7,8 @@ import shlex
 
 from preflight.errors import FactMissing
 from preflight.launch.field import Field, Sourced, words
-from preflight.launch.launcher import Launcher
+from preflight.launch.job import ALL_RANKS, Job, Process, shared_variables
+from preflight.launch.launcher import AgentOutput, Launcher, Spelling
 from preflight.launch.layout import HEAD, Layout, exports, shared_launch
 from preflight.launch.plan import Plan, Slurm
 from preflight.launch.text.expansion import Assigned
@@ -158,12 +159,65 @@ def write(layout: Layout) -> dict[str, str]:
     return {"job.sbatch": HEAD + "\n".join(lines) + "\n" + body}
 
 
+# A task of srun takes its number from Slurm, and says how its rank ended: srun has many words for that.
+RANK = """#!/bin/sh
+{exports}export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID
+{python} {script}
+code=$?
+[ $code = 0 ] || echo "rank $RANK ended with $code"
+exit $code
+"""
+# The step in which a node's session runs must not decide what the step of the ranks is; the allocation may.
+STEP = """
+if [ -z "$SLURM_JOB_ID" ]; then
+  echo "srun: error: no SLURM_JOB_ID on $(hostname): it would wait for an allocation; reach the nodes by --hosts slurm"
+  exit 1
+fi
+for name in $(env | sed -n 's/^\\(SLURM_[A-Z0-9_]*\\)=.*/\\1/p'); do
+  case $name in
+    SLURM_CONF|SLURM_JOB_ID|SLURM_JOBID|SLURM_JOB_NODELIST|SLURM_JOB_NUM_NODES|SLURM_CLUSTER_NAME) ;;
+    *) unset "$name";;
+  esac
+done
+export SLURM_HOSTFILE="$HOSTS"
+exec srun --jobid="$SLURM_JOB_ID" --overlap --label --kill-on-bad-exit=1 --distribution=arbitrary "$@"
+"""
+
+
+def start_all(job: Job, master_port: int) -> dict[str, list[Process]]:
+    """One step of srun for all ranks, from the first node; where each of them runs is a file, in the ranks' order."""
+    started: dict[str, list[Process]] = {}
+    for node in job.nodes:
+        variables = {"MASTER_ADDR": job.address_for(node), "MASTER_PORT": str(master_port)}
+        own = {
+            **shared_variables(job, node),
+            **variables,
+            "LOCAL_WORLD_SIZE": str(len(job.placements_on(node))),
+        }
+        process: Process = {"name": node, "argv": [], "environment": own, "shared": {"rank.sh": RANK}}
+        if node == job.nodes[0]:
+            counts = [f"--nodes={len(job.nodes)}", f"--ntasks={job.world_size}"]
+            argv = ["sh", "-c", STEP, "srun", *counts, "sh", "{shared:rank.sh}"]
+            hosts = "".join(f"{place.node}\n" for place in job.placements)
+            own = {**own, "HOSTS": "{file:hosts}"}
+            process |= {"name": ALL_RANKS, "argv": argv, "environment": own, "files": {"hosts": hosts}}
+        started[node] = [process]
+    return started
+
+
 SLURM = Launcher(name="slurm", description="an sbatch script", starts_all_nodes=True, equal_ranks=True, write=write)
 SRUN = Launcher(
     name="srun",
+    description="a step of srun, in the allocation that `--hosts slurm` reaches",
+    spelling=Spelling(rank="SLURM_PROCID", nodes="--nodes"),
     starts_all_nodes=True,
     numbers_processes=True,
     wrappers=("srun",),
     claims=lambda plan: plan.slurm is not None or "srun" in plan.wraps,
     refusal="srun starts it, inside an allocation of Slurm",
+    start=start_all,
+    blames=AgentOutput(
+        failed=re.compile(r"(?m)^(?:\s*\d+: )?rank (?P<rank>\d+) ended with (?P<exit>-?\d+)$"),
+        line=re.compile(r"\s*(?P<rank>\d+): "),
+    ),
 )

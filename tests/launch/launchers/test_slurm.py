@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
-from preflight.launch.launchers.slurm import gpus_of_node, job_variables, read_directives, tasks_of_node
+from preflight.launch.job import ALL_RANKS, Job, Placement
+from preflight.launch.launchers import start_job
+from preflight.launch.launchers.slurm import SRUN, STEP, gpus_of_node, job_variables, read_directives, tasks_of_node
 from preflight.launch.read import read_texts
 from preflight.launch.write import write_files
 from tests.launch.nodes import cluster
@@ -116,3 +120,44 @@ def test_what_is_written_is_read_as_it_was_meant():
     assert (found["nodes"], found["processes_per_node"], found["world_size"]) == (2, 8, 16)
     assert found["node_rank"] == "$SLURM_NODEID"
     assert "--gpus-per-node" not in write_files("slurm", cluster(2, gpus=0), folder="/x")["job.sbatch"]
+
+
+def test_the_reference_job_is_one_step_that_the_first_node_starts():
+    """A task for each rank, on the node that the hosts file says, line by line; the others hold what it runs."""
+    spread = (Placement(0, "b", 0, 2), Placement(1, "b", 1, 2), Placement(2, "a", 0, 1))
+    job = Job("train", {}, spread, "10.0.0.2", (), 60)
+    started = start_job("srun", job, 29501)
+    (first,), (second,) = started["b"], started["a"]
+    assert (first["name"], second["argv"]) == (ALL_RANKS, [])
+    assert first["argv"][3:] == ["srun", "--nodes=2", "--ntasks=3", "sh", "{shared:rank.sh}"]
+    assert first["files"]["hosts"] == "b\nb\na\n"
+    assert [process["environment"]["LOCAL_WORLD_SIZE"] for process in (first, second)] == ["2", "1"]
+    assert "RANK=$SLURM_PROCID" in second["shared"]["rank.sh"]
+
+
+def test_a_step_is_started_in_the_allocation_alone(tmp_path):
+    """Options of the session's own step do not reach it; without a job it says so, and asks Slurm for nothing."""
+    tool = tmp_path / "srun"
+    tool.write_text('#!/bin/sh\necho "$*"; env | grep ^SLURM_ | sort\n')
+    tool.chmod(0o700)
+    variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOSTS": "h", "SLURM_NTASKS": "1", "SLURM_CPU_BIND": "quiet,none"}
+
+    def step(**more):
+        words = ["sh", "-c", STEP, "srun", "--ntasks=2", "sh", "rank.sh"]
+        return subprocess.run(words, env={**variables, **more}, capture_output=True, text=True, check=False)
+
+    inside, outside = step(SLURM_JOB_ID="17"), step()
+    assert inside.stdout.splitlines() == [
+        "--jobid=17 --overlap --label --kill-on-bad-exit=1 --distribution=arbitrary --ntasks=2 sh rank.sh",
+        "SLURM_HOSTFILE=h",
+        "SLURM_JOB_ID=17",
+    ]
+    assert (outside.returncode, "no SLURM_JOB_ID" in outside.stdout) == (1, True)
+
+
+def test_the_rank_that_ended_first_is_told_by_its_number():
+    """Between the labels of srun, which stops the others."""
+    log = "0: step 3\n1: rank 1 ended with 137\nsrun: error: node2: task 1: Exited with exit code 137\n"
+    (found,) = SRUN.blames.failed.finditer(log)
+    assert (found["rank"], found["exit"]) == ("1", "137")
+    assert SRUN.blames.line.match(" 12: text")["rank"] == "12"

@@ -1,0 +1,109 @@
+"""How is a Python on a node of a Slurm allocation reached? By a step of srun, as a job's own tasks are."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from preflight.transport.reach import last_line
+
+if TYPE_CHECKING:
+    from preflight.hosts import Host
+    from preflight.transport.reach import Reach
+
+NODELISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST")
+REQUEST = re.compile(r"[A-Za-z0-9_.-]{1,64}/[0-9]{1,5}")
+PIECE = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
+
+# Options that sbatch or the user left in the environment for the srun of the job. Our step has one task on one node,
+# and its output is read by a program.
+LEFT_FOR_SRUN = (
+    *("NTASKS_PER_NODE", "NTASKS_PER_CORE", "NTASKS_PER_GPU", "NTASKS_PER_SOCKET", "GPUS_PER_TASK", "GPU_BIND"),
+    *("TRES_PER_TASK", "LABELIO", "UNBUFFEREDIO", "STDINMODE", "STDOUTMODE", "STDERRMODE", "DISTRIBUTION", "HOSTFILE"),
+    *("EXACT", "EXCLUSIVE", "MULTI_PROG", "KILL_BAD_EXIT", "WAIT", "REQ_SWITCH", "EPILOG", "PROLOG", "RELATIVE"),
+)
+STEP = (
+    *("--nodes=1", "--ntasks=1", "--overlap"),  # beside the steps that run already, which it neither waits for nor robs
+    *("--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0", "--quiet"),
+)
+
+ANEW = "ask for a new one"
+LISTED = "name nodes of SLURM_JOB_NODELIST"
+MUNGE = "check munged, its key and the clock of {node}"
+SLURMD = "slurmd starts no task there"
+LOOK = "`scontrol show node {node}`, and slurmd's log on it"
+# Slurm's own words -> what is wrong, and what to do.
+CAUSES = (
+    (r"DUE TO TIME LIMIT", "the allocation's time limit is over", "ask for a longer one: --time"),
+    (r"DUE TO NODE FAILURE|Node failure on", "Slurm lost the node", "`scontrol show node {node}` tells why"),
+    (r"DUE TO PREEMPTION", "another job took the allocation's place", "requeue the job"),
+    (
+        r"\*\*\* (?:STEP|JOB) .* CANCELLED AT",
+        "Slurm cancelled the job",
+        "`scontrol show job` and slurmctld's log say why",
+    ),
+    (r"Invalid job id|already completing or completed|allocation has been revoked", "the allocation is over", ANEW),
+    (
+        r"node configuration is not available|not in this (?:job|allocation)",
+        "the node is not in the allocation",
+        LISTED,
+    ),
+    (r"Required node not available|Requested nodes? (?:are|is) (?:busy|DOWN)", "it is down or drained", "`sinfo -R`"),
+    (r"slurm_load_\w+ error|Unable to contact slurm controller", "slurmctld does not answer", "`scontrol ping`"),
+    (r"munge|protocol authentication|Invalid \w* ?credential", "its credentials are refused", MUNGE),
+    (r"Task launch for .* failed on node|communication connection failure|Socket timed out", SLURMD, LOOK),
+    (r"Connection (?:refused|timed out)|No route to host", SLURMD, LOOK),
+    (r"can(?:no|')t chdir|couldn't chdir", "the working directory is not there", "mount it on {node}"),
+    (r"srun\W+No such file", "srun is not installed here", "start preflight where Slurm's commands are"),
+)
+COMPLAINS = re.compile(r"(?m)^(?:srun|slurmstepd[^:]*): error: (?!.*task \d+: (?:Exited|Killed))")
+PASSES = re.compile(r"Socket timed out|temporarily unavailable|Resource temporarily|Job credential expired|try again")
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """The nodes of the allocation around us, each by a step of its own; what its tasks may do, so may we."""
+
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    name = "slurm"
+    form = "slurm"
+
+    def named(self, rest: str) -> tuple[tuple[str, str], ...]:
+        """The nodes of the allocation, in Slurm's order; ``slurm:NODES`` is some of them, in the order written."""
+        if REQUEST.fullmatch(rest):
+            raise ValueError("only `preflight run` asks for an allocation; start this one under salloc or sbatch")
+        text = next((self.environment[name] for name in NODELISTS if self.environment.get(name)), "")
+        if not text or not self.environment.get("SLURM_JOB_ID"):
+            raise ValueError("no allocation of Slurm around it (SLURM_JOB_NODELIST): start it under sbatch or salloc")
+        return tuple((piece, piece) for piece in PIECE.findall(rest or text))
+
+    def argv(self, host: Host, reach: Reach) -> list[str]:
+        """``env -u ... srun OPTIONS -- COMMAND``: a step with all that the job has on the node."""
+        left = [f"--unset=SLURM_{name}" for name in LEFT_FOR_SRUN]
+        words = ["env", *left, "srun", *STEP, f"--nodelist={host.address}"]
+        job = self.environment.get("SLURM_JOB_ID")
+        return [*words, *([f"--jobid={job}"] if job else []), "--", *reach.loader(host)]
+
+    def explain(self, node: str, code: int, stderr: str) -> str:
+        """srun's complaint in our words, with what to do; its last line where we know no better."""
+        other = re.search(r"Node failure on (\S+)", stderr)
+        if other and other[1] != node:
+            return f"Slurm ended the allocation, for it lost {other[1]}"
+        for sign, cause, fix in CAUSES:
+            found = re.search(sign, stderr, re.IGNORECASE)
+            if found:
+                return f"{cause} (srun: {last_line(found[0], '')}); {fix.format(node=node)}"
+        if COMPLAINS.search(stderr) and "execve" not in stderr:
+            return last_line(COMPLAINS.split(stderr, maxsplit=1)[1], f"srun ended with {code}")
+        return ""
+
+    def is_worth_a_retry(self, stderr: str) -> bool:
+        """Whether slurmctld had too much to do."""
+        return bool(PASSES.search(stderr))
+
+    def log_in_hint(self, node: str) -> str:
+        """The same step, by hand."""
+        return f"`srun --overlap --nodes=1 --ntasks=1 --nodelist={node} true` must succeed inside the allocation"

@@ -1,0 +1,118 @@
+"""Is a step of srun exactly what it should be, and are Slurm's words told as what is wrong with that node?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.hosts import Host, parse_hosts
+from preflight.transport import LOADER, Reach
+from preflight.transport.slurm import Slurm
+
+INSIDE = {"SLURM_JOB_ID": "17", "SLURM_JOB_NODELIST": "gpu[007-009,12],login-a", "PATH": "/bin"}
+SLURM = Slurm(INSIDE)
+
+
+@pytest.mark.parametrize(
+    ("rest", "pieces"),
+    [
+        ("", ["gpu[007-009,12]", "login-a"]),
+        ("gpu[007-008]", ["gpu[007-008]"]),
+        ("r[1-2]n[1,3],x", ["r[1-2]n[1,3]", "x"]),
+    ],
+)
+def test_the_nodes_are_those_of_the_allocation_in_its_order(rest, pieces):
+    """Folded as Slurm writes them; what stands after the colon is some of them."""
+    assert [name for name, _ in SLURM.named(rest)] == pieces
+
+
+def test_a_folded_list_becomes_hosts(monkeypatch):
+    """Each with the name that Slurm knows it by, padded as it is written."""
+    for name, value in INSIDE.items():
+        monkeypatch.setenv(name, value)
+    hosts = parse_hosts("slurm")
+    assert [host.name for host in hosts] == ["gpu007", "gpu008", "gpu009", "gpu12", "login-a"]
+    assert {(host.transport, host.name == host.address) for host in hosts} == {("slurm", True)}
+
+
+@pytest.mark.parametrize(
+    ("environment", "rest", "said"),
+    [
+        ({}, "", "start it under sbatch or salloc"),
+        ({"SLURM_JOB_NODELIST": "a[1-2]"}, "", "no allocation"),  # left in a shell, without a job
+        (INSIDE, "debug/4", "asks for an allocation"),
+    ],
+)
+def test_without_an_allocation_it_says_what_to_do(environment, rest, said):
+    """No step could be started, and srun would wait for an allocation of its own."""
+    with pytest.raises(ValueError, match=said):
+        Slurm(environment).named(rest)
+
+
+def test_a_step_is_of_one_task_beside_the_others_and_free_of_the_jobs_own_options():
+    """What sbatch or the user left for the job's srun (labels, GPUs of a task) would change ours."""
+    words = SLURM.argv(Host("gpu007", "gpu007", transport="slurm"), Reach(python="/opt/py", wrap=("nice",)))
+    start = words.index("srun")
+    assert words[0] == "env"
+    assert {"--unset=SLURM_LABELIO", "--unset=SLURM_GPUS_PER_TASK", "--unset=SLURM_HOSTFILE"} <= set(words[1:start])
+    assert words[start:] == [
+        "srun", "--nodes=1", "--ntasks=1", "--overlap", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0",
+        "--quiet", "--nodelist=gpu007", "--jobid=17", "--", "nice", "/opt/py", "-I", "-B", "-c", LOADER,
+    ]  # fmt: skip
+
+
+CANCELLED = "slurmstepd-gpu7: error: *** STEP 1.0 ON gpu7 CANCELLED AT 2026-11-22T03:05:39"
+ABORTED = (
+    "srun: Job step aborted: Waiting up to 4 seconds for job step to finish.\nsrun: error: gpu7: task 0: Terminated\n"
+)
+LOST = "srun: error: Node failure on gpu7\n"
+
+
+@pytest.mark.parametrize(
+    ("stderr", "told"),
+    [
+        (f"{CANCELLED} DUE TO TIME LIMIT ***\n{ABORTED}", "time limit is over (srun: DUE TO TIME LIMIT); ask for"),
+        (f"{CANCELLED} DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n", "`scontrol show node gpu7`"),
+        (f"{CANCELLED} DUE TO PREEMPTION ***\n", "another job took"),
+        (f"{CANCELLED} ***\n{ABORTED}", "Slurm cancelled the job"),
+        (LOST, "Slurm lost the node (srun: Node failure on)"),
+        (LOST.replace("gpu7", "gpu8"), "Slurm ended the allocation, for it lost gpu8"),
+        (
+            "srun: error: Unable to create step for job 3: Requested node configuration is not available\n",
+            "not in the all",
+        ),
+        (
+            "srun: error: Task launch for StepId=5.1 failed on node gpu7: Communication connection failure\n",
+            "no task there",
+        ),
+        ("srun: error: Unable to contact slurm controller (connect failure)\n", "slurmctld does not answer"),
+        ("srun: error: Unable to confirm allocation for job 99: Invalid job id specified\n", "the allocation is over"),
+        ("srun: error: Munge decode failed: Expired credential\n", "credentials are refused"),
+        ("env: 'srun': No such file or directory\n", "srun is not installed here"),
+        ("srun: error: something new\n", "something new"),
+    ],
+)
+def test_what_srun_says_is_told_as_what_is_wrong_with_the_node(stderr, told):
+    """With what to do; another node's failure is not held against it."""
+    assert told in SLURM.explain("gpu7", 1, stderr)
+
+
+@pytest.mark.parametrize(
+    ("code", "stderr"),
+    [
+        (97, "srun: error: gpu7: task 0: Exited with exit code 97\n"),
+        (
+            2,
+            "slurmstepd: error: execve(): /opt/py: No such file or directory\nsrun: error: gpu7: task 0: Exited\n",
+        ),
+        (1, "Traceback (most recent call last):\nKeyError: 1\n"),
+    ],
+)
+def test_a_python_that_was_started_ends_with_its_own_code(code, stderr):
+    """The node was reached; what its Python said is told by the session."""
+    assert SLURM.explain("gpu7", code, stderr) == ""
+
+
+@pytest.mark.parametrize(("stderr", "again"), [("srun: error: Socket timed out on recv", True), ("Invalid job", False)])
+def test_only_what_passes_is_tried_again(stderr, again):
+    """A controller under load answers a moment later."""
+    assert SLURM.is_worth_a_retry(stderr) is again
