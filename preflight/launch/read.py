@@ -16,7 +16,7 @@ from preflight.launch.launchers import accelerate, accelerate_file, deepspeed, f
 from preflight.launch.launchers.slurm import job_variables, read_directives
 from preflight.launch.manifests import compose, kubernetes
 from preflight.launch.plan import BatchConfig, Hostfile, LaunchFiles, Plan, ScriptFile, Skip, sharing_host
-from preflight.launch.text import form, grammar, located
+from preflight.launch.text import form, grammar, letters, located
 from preflight.launch.text.detect import kind_of, template_line
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import Marks, clean, is_known, plain
@@ -66,7 +66,8 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
     texts = {name: clean(text).replace("\r\n", "\n") for name, text in raw.items()}
     bundle = Bundle(dict(texts))
     scripts: list[str] = []
-    for name, text in texts.items():
+    for name in texts:
+        texts[name] = text = _meant(bundle, name, texts[name])
         if _take(bundle, name, text) == "shell":
             scripts.append(name)
             bundle.problems.extend(form.carriage_returns(raw[name], name))
@@ -92,6 +93,16 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
         tuple(bundle.scripts),
         raw,
     )
+
+
+def _meant(bundle: Bundle, name: str, text: str) -> str:
+    """The text with plain letters for those that only look like them, which are a problem each."""
+    if text.isascii() or name.endswith(".json"):
+        return text
+    is_yaml = name.endswith((".yaml", ".yml"))
+    bundle.problems.extend(letters.problems(text, name, is_yaml=is_yaml))
+    bundle.texts[name] = letters.as_meant(text, is_yaml=is_yaml)
+    return bundle.texts[name]
 
 
 def _take(bundle: Bundle, name: str, text: str) -> str:
@@ -337,6 +348,7 @@ def _beside(bundle: Bundle, script: str, path: str, *, look_beside: bool) -> str
     for candidate in (beside, path) if look_beside and is_ours else ():
         if os.path.isfile(candidate):
             bundle.texts[candidate] = clean(read_file(candidate)).replace("\r\n", "\n")
+            _meant(bundle, candidate, bundle.texts[candidate])
             return bundle.texts[candidate]
     return None
 

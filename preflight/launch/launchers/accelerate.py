@@ -12,7 +12,7 @@ from preflight.launch.field import Field, Sourced, firm, value_of, words
 from preflight.launch.job import Job, Placement, Process, on_each_node, shared_variables
 from preflight.launch.launcher import Launcher, Spelling
 from preflight.launch.launchers.accelerate_file import NUMBERS
-from preflight.launch.launchers.accelerate_rules import RULES, finds_nodes, hostfile_of
+from preflight.launch.launchers.accelerate_rules import RULES, configs_are_there, finds_nodes, hostfile_of
 from preflight.launch.launchers.torchrun import AGENT, arguments
 from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
 from preflight.launch.plan import Plan
@@ -289,10 +289,12 @@ ACCELERATE = Launcher(
     equal_ranks=True,
     states_world_size=True,
     default_nodes_count=True,
+    rendezvous_gives_ranks=True,
     programs=("accelerate launch", "accelerate-launch"),
     modules=("accelerate.commands.launch",),
     read=read,
     rules=RULES,
+    files_rules=(configs_are_there,),
     finds_nodes=finds_nodes,
     logs_in=lambda plan: bool(hostfile_of(plan)),
     write=write,

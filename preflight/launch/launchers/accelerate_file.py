@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.launch.field import Field, Sourced, Unknown, words
 from preflight.launch.plan import fail, warn
-from preflight.ledger.findings import Finding, Where
+from preflight.ledger.findings import Edit, Finding, Where
 
 if TYPE_CHECKING:
     from preflight.launch.text.located import Located
@@ -51,8 +51,15 @@ def read_config(document: Located, file: str) -> tuple[dict[str, Field[Any]], li
     """The settings of a YAML file, sections flattened ("deepspeed_config.zero_stage"), and what is wrong with them."""
     problems = [*_duplicates(document, file)]
     settings: dict[str, Field[Any]] = {}
+    flat = _flattened(document)
+    for section, lost in flat.items():
+        problems.append(_lost_indentation(section, lost, file))
+        settings |= {f"{section}.{key}": Sourced(held.plain(), file, held.line) for key, held in lost}
+    moved = {key for lost in flat.values() for key, _ in lost}
     for key, held in document.items():
         where = Where(file, held.line)
+        if key in moved:
+            continue
         if key not in KEYS:
             if str(document.mapping().get("compute_environment", held).value) != "AMAZON_SAGEMAKER":
                 problems.append(_unknown_key(document, key, where))
@@ -62,6 +69,32 @@ def read_config(document: Located, file: str) -> tuple[dict[str, Field[Any]], li
             problems.extend(_duplicates(held, file, within=f"{key}."))
         settings[key] = _typed(key, held, where, problems)
     return settings, problems
+
+
+def _flattened(document: Located) -> dict[str, list[tuple[str, Located]]]:
+    """The sections that hold nothing, and the keys right below them that belong in there: what a web page leaves."""
+    found: dict[str, list[tuple[str, Located]]] = {}
+    section = ""
+    for key, held in document.items():
+        if key in SECTIONS and held.value is None:
+            section = key
+        elif section and key.startswith(tuple(SECTIONS[section].split())):
+            found.setdefault(section, []).append((key, held))
+        else:
+            section = ""
+    return {section: inner for section, inner in found.items() if len(inner) > 1}
+
+
+def _lost_indentation(section: str, inner: list[tuple[str, Located]], file: str) -> Finding:
+    first, last = inner[0][1].line, inner[-1][1].line
+    lines = f"lines {first} to {last}" if last > first else f"line {first}"
+    message = f"{section} is empty, and {lines} below it have lost their indentation: accelerate refuses the file"
+    edits = tuple(Edit(file, held.line, held.line, (f"  {key}: {held.text}",)) for key, held in inner)
+    where = (Where(file, first), Where(file, last))
+    is_scalar = all(held.text and "\n" not in held.text for _, held in inner)
+    return fail(
+        "keys_are_indented", message, *where, fix=f"Indent {lines} by two blanks.", edits=edits if is_scalar else ()
+    )
 
 
 def _duplicates(mapping: Located, file: str, within: str = "") -> list[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from preflight.launch.field import Sourced, firm, value_of
-from preflight.launch.plan import Plan, fail
+from preflight.launch.plan import LaunchFiles, Plan, fail
 from preflight.ledger.findings import Finding
 
 
@@ -148,6 +148,22 @@ def address_is_given(plan: Plan) -> Iterable[Finding]:
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
     message = f"{firm(plan.nodes)} machines and no main_process_ip: accelerate stops, or every machine waits for itself"
     yield fail("master_address_is_given", message, nodes, fix="main_process_ip: <address of rank 0's node>")
+
+
+def configs_are_there(files: LaunchFiles) -> Iterable[Finding]:
+    """A script whose YAML is nowhere, while the one of its sibling is there: a slip in its name."""
+    plans = [plan for plan in files.plans if plan.launcher.name == "accelerate" and plan.command]
+    there = [plan for plan in plans if plan.config]
+    for plan in plans:
+        named = plan.settings.get("config_file")
+        if not there or plan.config or not plan.is_opaque or not isinstance(named, Sourced):
+            continue
+        other = there[0].settings["config_file"]
+        message = (
+            f"{named.value} is not there: accelerate stops on this node and the others wait for it"
+            f" ({there[0].where.file} names {value_of(other)}, which is there)"
+        )
+        yield fail("config_files_are_there", message, named.where, fix=f"Write {named.value}, or correct its name.")
 
 
 RULES = (

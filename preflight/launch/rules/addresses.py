@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from preflight.launch.address import is_loopback, wrong_with
 from preflight.launch.field import Sourced, Unknown, firm, value_of
-from preflight.launch.plan import Plan, fail, warn
+from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.rules.groups import Group
 from preflight.ledger.findings import Finding
 
@@ -50,6 +50,28 @@ def address_comes_from_an_address(plan: Plan) -> Iterable[Finding]:
         holds, right = NO_ADDRESS[name]
         message = f"the master address is {address.expression}, which holds {holds}"
         fix = f"{plan.launcher.spelling.address}={right}"
+        yield fail("master_address_is_an_address", message, address.where, fix=fix)
+
+
+OF_NOBODY = re.compile(r"[\"']?\$\{?([a-z][a-z0-9_]*)\}?[\"']?(?::\d+)?[\"']?")
+SETS_ELSEWHERE = re.compile(r"(?m)(^|[;&|]|\bthen|\bdo)\s*(source|\.|eval|getopts|mapfile|readarray)\s")
+
+
+def address_is_set(files: LaunchFiles) -> Iterable[Finding]:
+    """A variable of a guide, in small letters, that the script sets nowhere: bash puts nothing in its place."""
+    for plan in files.plans:
+        address = plan.master_address
+        text = files.texts.get(plan.where.file, "")
+        if not isinstance(address, Unknown) or not plan.may_span_nodes or SETS_ELSEWHERE.search(text):
+            continue
+        found = OF_NOBODY.fullmatch(address.expression)
+        if found is None or re.search(rf"(?<![$\w{{]){found[1]}\b", text):
+            continue
+        message = (
+            f"${found[1]} is set nowhere in the script: unless whoever starts it exports {found[1]} on every node, the"
+            " address of rank 0 is empty and every node waits for itself"
+        )
+        fix = f"{found[1]}=<address of rank 0's node> in a line above"
         yield fail("master_address_is_an_address", message, address.where, fix=fix)
 
 
@@ -190,3 +212,4 @@ PLAN_RULES = (
     rendezvous_id_is_one,
 )
 GROUP_RULES = (group_leads_elsewhere,)
+FILES_RULES = (address_is_set,)

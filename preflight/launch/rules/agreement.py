@@ -37,6 +37,8 @@ SETTINGS = re.compile(
     r"(deepspeed_config|fsdp_config|megatron_lm_config|parallelism_config|fp8_config|dynamo_config)\..+|distributed_type"
     r"|rdzv_backend|same_network|use_cpu|zero_stage|rdzv_conf|max_restarts"
 )
+# accelerate's command line has defaults of its own for these two, which win over its file.
+WITHOUT_EFFECT = frozenset({"rdzv_backend", "same_network"})
 NODE_NUMBER = re.compile(r"\d+")
 
 
@@ -53,7 +55,30 @@ def fields_agree(group: Group) -> Iterable[Finding]:
             continue
         yield from _one_field(group, name, pick)
     for name in sorted({key for plan in group.plans for key in plan.settings if SETTINGS.fullmatch(key)}):
+        if name in WITHOUT_EFFECT and group.plans[0].launcher.name == "accelerate":
+            yield from _without_effect(group, name)
+            continue
         yield from _one_field(group, name, lambda plan, name=name: plan.settings.get(name))  # type: ignore[misc]
+
+
+def _without_effect(group: Group, name: str) -> Iterable[Finding]:
+    """A key that differs between the files of accelerate and is read by none; one that the commands give counts."""
+
+    def of_command(plan: Plan) -> Field[Any]:
+        held = plan.settings.get(name)
+        return held if held is not None and plan.command and held.file == plan.where.file else None
+
+    yield from _one_field(group, name, of_command)
+    held = [
+        value for plan in group.plans if of_command(plan) is None and (value := plan.settings.get(name)) is not None
+    ]
+    known = [value for value in held if isinstance(value, Sourced)]
+    if len({str(value.value) for value in known}) > 1:
+        told = "; ".join(f"{value.value} in {value.file}:{value.line}" for value in known[:4])
+        message = f"{name} differs, with no effect: {told}. accelerate takes it from the command line alone"
+        yield warn(
+            "settings_have_an_effect", message, *(value.where for value in known), fix=f"--{name} in every command."
+        )
 
 
 def _one_field(group: Group, name: str, pick: Callable[[Plan], Field[Any]]) -> Iterable[Finding]:

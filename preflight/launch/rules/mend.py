@@ -33,10 +33,12 @@ def with_edits(finding: Finding, lines: Lines) -> Finding:
         return finding
     first = edits[0]
     shown = " ".join(line.strip() for line in first.lines)
-    fix = f"line {first.first}: {shown}" if shown and len(edits) < FEW and first.is_sure else finding.fix
+    is_shown = shown and len(edits) < FEW and first.is_sure and rule not in IN_WORDS
+    fix = f"line {first.first}: {shown}" if is_shown else finding.fix
     return replace(finding, edits=edits, fix=fix)
 
 
+IN_WORDS = frozenset({"keys_are_indented"})  # what changes there is not seen in one line
 FEW = 5  # edits beyond which one line does not say the fix
 
 

@@ -23,16 +23,26 @@ def option_of(group: Group) -> str:
 def ranks_are_distinct(group: Group) -> Iterable[Finding]:
     """Two nodes with one rank: both wait for the rank that is missing, or one of them is refused."""
     places: dict[int, list[Where]] = {}
+    sharing: dict[tuple[int, Where], set[str]] = {}  # the scripts that take a rank from one and the same line
     for plan in group.plans:
         rank = group.rank(plan)
         if isinstance(rank, Sourced) and rank.origin != "environment" and not plan.is_conditional:
             places.setdefault(rank.value, []).append(rank.where)
+            if rank.where.file != plan.where.file:
+                sharing.setdefault((rank.value, rank.where), set()).add(plan.where.file)
     if len(group.plans) < 2:
         return
     size = group.size
     free = [rank for rank in range(min(size or 0, RANKS_LIMIT)) if rank not in places]
     remote = all("ssh" in plan.wraps and plan.spans_nodes for plan in group.plans)
     open_ranks = iter(free)
+    for (taken, place), scripts in sharing.items():
+        if len(scripts) > 1:
+            name, listed = option_of(group), ", ".join(sorted(scripts)[:6])
+            message = f"{listed} name one file, {place.file}: each of them is {name} {taken}"
+            fix = f"A copy of {place.file} for each script, with {name} 0 to {len(scripts) - 1}."
+            yield fail("ranks_are_distinct", message, place, fix=fix)
+            places.pop(taken, None)
     for taken, where in places.items():
         if len(where) > 1 and (len(set(where)) > 1 or remote):
             name = option_of(group)
@@ -85,7 +95,8 @@ def rank_is_in_range(plan: Plan) -> Iterable[Finding]:
 
 def static_rendezvous_has_ranks(plan: Plan) -> Iterable[Finding]:
     """Without --node_rank every node of a static rendezvous takes itself for node 0."""
-    static = plan.launcher.rendezvous_gives_ranks and value_of(plan.rendezvous) == "static"
+    has_default = plan.launcher.default_nodes_count  # accelerate's machine_rank is 0 where none is given
+    static = plan.launcher.rendezvous_gives_ranks and not has_default and value_of(plan.rendezvous) == "static"
     if not static or not plan.spans_nodes or plan.is_opaque or plan.is_standalone or "kubernetes" in plan.wraps:
         return
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where

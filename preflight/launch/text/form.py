@@ -28,6 +28,7 @@ def problems(text: str, file: str, reading: Reading) -> Iterable[Finding]:
     if not reading.open_documents and not OTHER_SHELL.match(text):  # else nothing that follows is a command of bash
         yield from _syntax(file, lines, places, reading)
     yield from _holes(text, file, places, reading)
+    yield from _assignments(text, file, places, reading)
     yield from _folded(_continued(text, file, lines, places, reading))
     yield from _open_documents(text, file, places, reading)
     yield from _batch(file, lines, places, reading)
@@ -37,7 +38,8 @@ def as_meant(text: str, found: Iterable[Finding]) -> str:
     """The text with its commands continued as they were meant to be; every line keeps its number."""
     lines = text.split("\n")
     for finding in found:
-        for edit in finding.edits if finding.check == "launch.commands_are_continued" else ():
+        is_mended = finding.check in ("launch.commands_are_continued", "launch.variables_are_assigned")
+        for edit in finding.edits if is_mended else ():
             kept = edit.lines or ("\\",)  # a line that goes is an empty part of the command
             for number in range(edit.first, edit.last + 1):
                 lines[number - 1] = kept[min(number - edit.first, len(kept) - 1)]
@@ -67,6 +69,27 @@ def _holes(text: str, file: str, places: Lines, reading: Reading) -> Iterable[Fi
         message = f"{found[1]} was never filled in: sbatch refuses the script"
         where = Where(file, places.line(found.start(1)))
         yield fail("placeholders_are_filled_in", message, where, fix=f"The value in the place of {found[1]}.")
+
+
+ASSIGNED = re.compile(
+    r"(?P<export>export[ \t]+)(?P<name>[A-Za-z_]\w*)(?:[ \t]+=[ \t]*|=[ \t]+)(?P<value>[\w./:$\"'-]+)"
+    r"|(?P<plain>[A-Z][A-Z0-9_]*)[ \t]+=[ \t]*(?P<other>[\w./:$\"'-]*)(?=[ \t]*(?:\n|;|#|$))"
+)
+
+
+def _assignments(text: str, file: str, places: Lines, reading: Reading) -> Iterable[Finding]:
+    """Blanks around the equals sign: bash runs the name as a command, or exports it without its value."""
+    for place in reading.commands:
+        found = ASSIGNED.match(text, place)
+        if found is None:
+            continue
+        number = places.line(place)
+        name, value = found["name"] or found["plain"], found["value"] or found["other"]
+        does = f"exports {name} without it" if found["export"] else f"runs {name} as a command"
+        message = f"a blank beside the equals sign of {name}: bash {does}"
+        line = text.split("\n")[number - 1]
+        edit = Edit(file, number, number, (line.replace(found[0], f"{found['export'] or ''}{name}={value}", 1),))
+        yield fail("variables_are_assigned", message, Where(file, number), fix=_numbered(edit), edits=(edit,))
 
 
 def _continued(text: str, file: str, lines: list[str], places: Lines, reading: Reading) -> Iterable[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.launch.diff import mended
 from tests.launch.samples import config, failed, judged, rules
 
 
@@ -47,3 +48,16 @@ def test_a_section_that_lost_its_indentation():
 def test_a_key_of_another_version_warns():
     """It may be one that the installed accelerate knows."""
     assert [str(found.verdict) for found in judged({"n.yaml": config(brand_new="1")})] == ["warn"]
+
+
+LOST = ["deepspeed_multinode_launcher: standard", "gradient_clipping: 1.0", "zero_stage: 2"]
+
+
+def test_a_section_that_a_web_page_left_without_indentation_is_one_finding():
+    """The lines are named, the patch indents them, and the settings are judged as if they were."""
+    text = config(distributed_type="DEEPSPEED").replace("downcast", "\n".join(["deepspeed_config:", *LOST, "downcast"]))
+    (found,) = judged({"n.yaml": text})
+    assert (found.check, found.fix) == ("launch.keys_are_indented", "Indent lines 5 to 7 by two blanks.")
+    (right,) = mended({"n.yaml": text}).texts.values()
+    assert right.split("\n")[3:7] == ["deepspeed_config:", *(f"  {line}" for line in LOST)]
+    assert rules({"n.yaml": right}) == []

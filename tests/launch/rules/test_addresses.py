@@ -84,3 +84,25 @@ def test_an_empty_default_is_for_whoever_starts_the_script():
     """${MASTER_ADDR:-} is asked for a line later."""
     text = 'MASTER_ADDR=${MASTER_ADDR:-}\ntorchrun --nnodes=2 --node_rank=$R --master_addr "$MASTER_ADDR" t.py\n'
     assert rules({"n.sh": text}) == []
+
+
+ENDPOINT = "torchrun --nnodes 2 --nproc_per_node=8 --rdzv_id 1 --rdzv_backend c10d --rdzv_endpoint {}:29500 train.py\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "address", "is_told"),
+    [
+        ("", "$head_node_ip", True),
+        ("", '"${head_node_ip}"', True),
+        ("head_node_ip=$(scontrol show hostnames | head -n 1)\n", "$head_node_ip", False),
+        ("read -r head_node_ip < head\n", "$head_node_ip", False),
+        ("source cluster.env\n", "$head_node_ip", False),
+        (". ./cluster.env\n", "$head_node_ip", False),
+        ("", "$MASTER_ADDR", False),
+        ("", "$1", False),
+    ],
+)
+def test_a_variable_of_a_guide_that_is_set_nowhere_fails(before, address, is_told):
+    """bash puts nothing in its place; what a scheduler, an argument or another file sets is not judged."""
+    found = failed({"n.sh": before + ENDPOINT.format(address)})
+    assert ("master_address_is_an_address" in found) == is_told

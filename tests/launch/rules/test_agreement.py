@@ -82,3 +82,11 @@ def test_nobody_is_advised_to_take_the_loopback():
     (found,) = (found for found in judged(texts) if found.check == "launch.fields_agree")
     assert "10.0.0.1" in found.fix
     assert "127.0.0.1" not in found.fix
+
+
+@pytest.mark.parametrize(("key", "value"), [("rdzv_backend", "c10d"), ("same_network", "false")])
+def test_keys_that_accelerate_does_not_read_have_no_effect(key, value):
+    """Its command line has defaults of its own for them: the job runs, and the difference is told as none."""
+    (found,) = judged({"n0.yaml": config(0), "n1.yaml": config(1, **{key: value})})
+    assert (found.check, str(found.verdict)) == ("launch.settings_have_an_effect", "warn")
+    assert f"{key} differs, with no effect" in found.message

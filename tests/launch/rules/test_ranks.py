@@ -88,3 +88,34 @@ def test_two_ranks_that_are_doubled_are_given_a_free_one_each():
     texts = {f"n{place}.sh": torchrun(place % 2, nodes=4) for place in range(4)}
     fixes = [found.fix for found in judged(texts) if found.check == "launch.ranks_are_distinct"]
     assert ["--node_rank=2" in fixes[0], "--node_rank=3" in fixes[1]] == [True, True]
+
+
+def accelerate(number, name=None, more=""):
+    """A script of one node over the file of its number."""
+    return f"accelerate launch --config_file {name or f'c{number}.yaml'} {more} train.py\n"
+
+
+def test_two_scripts_over_one_file_are_one_rank():
+    """Each of them is the machine_rank of the file: the other machine is waited for."""
+    files = {"a_1.sh": accelerate(1, "c.yaml"), "a_2.sh": accelerate(2, "c.yaml"), "c.yaml": config()}
+    (found,) = judged(files)
+    assert found.message == "a_1.sh, a_2.sh name one file, c.yaml: each of them is machine_rank 0"
+    ranks = {
+        name: text.replace("train", f"--machine_rank {rank} train") for rank, (name, text) in enumerate(files.items())
+    }
+    assert failed({**ranks, "c.yaml": config()}) == []
+
+
+def test_a_file_that_is_not_there_while_its_sibling_is_fails():
+    """accelerate stops on that node; the others wait for it."""
+    files = {"a_1.sh": accelerate(1), "a_2.sh": accelerate(2), "c1.yaml": config()}
+    assert failed(files) == ["config_files_are_there"]
+    assert failed({**files, "c2.yaml": config(1)}) == []
+
+
+def test_ranks_that_a_rendezvous_hands_out_may_be_doubled():
+    """`--rdzv_backend c10d` on the command line numbers the machines itself."""
+    files = {f"a_{n}.sh": accelerate(n, more="--rdzv_backend c10d") for n in (1, 2)}
+    assert failed({**files, "c1.yaml": config(), "c2.yaml": config()}) == []
+    static = {name: text.replace("c10d", "static") for name, text in files.items()}
+    assert failed({**static, "c1.yaml": config(), "c2.yaml": config()}) == ["ranks_are_distinct"]

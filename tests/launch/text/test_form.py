@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.launch.text import form, grammar
+from tests.launch.samples import exports, judged, rules
 
 HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n"
 RUN = "torchrun \\\n  --nnodes 2 \\\n  --nproc_per_node 8 \\\n  train.py\n"
@@ -114,3 +115,26 @@ def test_line_ends_of_windows_are_one_finding():
     assert "2 lines" in found.message
     assert [edit.lines for edit in found.edits] == [("a",), ("b",)]
     assert list(form.carriage_returns("a\nb\n", "x.sh")) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "right"),
+    [
+        ("export RANK = 0", "export RANK=0"),
+        ("export RANK= 0", "export RANK=0"),
+        ("export RANK =0", "export RANK=0"),
+        ("RANK = 0", "RANK=0"),
+    ],
+)
+def test_a_blank_beside_an_equals_sign_is_told_and_read_as_meant(line, right):
+    """bash runs the name as a command, or exports it without its value; the rank is not lost to the other rules."""
+    text = exports().replace("export RANK=0", line)
+    found = [one for one in judged({"n0.sh": text, "n1.sh": exports(1)}) if str(one.verdict) == "fail"]
+    assert [one.check for one in found if "assigned" in one.check] == ["launch.variables_are_assigned"]
+    assert found[0].fix == f"line 1: {right}"
+
+
+@pytest.mark.parametrize("line", ["IFS= read -r x", "if [ $A = 0 ]; then echo; fi", "A= python x.py", "[[ $A = b ]]"])
+def test_other_equals_signs_are_left_alone(line):
+    """An empty value for one command, and comparisons."""
+    assert "variables_are_assigned" not in rules({"n0.sh": f"{line}\n{exports()}", "n1.sh": exports(1)})
