@@ -66,11 +66,12 @@ def _facts_table(cluster: Cluster) -> str:
     from preflight.report.facts import compared, row_values
 
     facts = {node.name: {title: printable(text) for title, text in row_values(node).items()} for node in cluster}
-    rows, nowhere = [], []
+    nowhere: dict[str, list[str]] = {}  # reason -> what is not known for it
+    rows = []
     for row in compared(facts):
         title = f"{row.title} *" if row.differs else row.title
         if all(value.startswith("(") for value, _ in row.values):
-            nowhere.append(f"{row.title} {row.values[0][0]}")
+            nowhere.setdefault(row.values[0][0], []).append(row.title)
         elif len(facts) <= MOST_COLUMNS:
             rows.append([title, *(facts[name][row.title] for name in facts)])
         elif row.is_own and len(row.values) > MOST_COLUMNS:
@@ -85,4 +86,7 @@ def _facts_table(cluster: Cluster) -> str:
     table = tabulate(
         rows, headers=["fact (* differs)", *names], disable_numparse=True, maxcolwidths=[None, *[widths] * len(names)]
     )
-    return f"{table}\n\nnot reported by any node: {'; '.join(nowhere)}" if nowhere else str(table)
+    if not nowhere:
+        return str(table)
+    lines = "".join(f"\n  {', '.join(titles)} {reason}" for reason, titles in nowhere.items())
+    return f"{table}\n\nnot reported by any node:{lines}"

@@ -37,6 +37,15 @@ class Parser(argparse.ArgumentParser):
         self.exit(EXIT_USAGE, f"preflight: {message} (see preflight --help)\n")
 
 
+class Formatter(argparse.HelpFormatter):
+    """Wraps all but the epilog, whose lines are there to be pasted."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith("examples:"):
+            return "".join(f"{indent}{line}" for line in text.splitlines(keepends=True))
+        return super()._fill_text(text, width, indent)
+
+
 def run(argv: Sequence[str]) -> int:
     """The exit code of a command line."""
     code = _code(list(argv))
@@ -74,10 +83,17 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"preflight {__version__}", help="Show the version.")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
     for name, verb in VERBS.items():
-        words = verbs.add_parser(name, help=verb.help, description=verb.help, epilog=EXIT_CODES)
+        words = verbs.add_parser(
+            name, help=verb.help, description=verb.help, epilog=_epilog(verb), formatter_class=Formatter
+        )
         if name in argv:
             verb.add_words(words, name)
     return parser
+
+
+def _epilog(verb: Verb) -> str:
+    examples = "".join(f"  preflight {line}\n" for line in verb.examples)
+    return f"examples:\n{examples}\n{EXIT_CODES}"
 
 
 def _add_options(parser: argparse.ArgumentParser, verb: str) -> None:
@@ -257,22 +273,68 @@ def _command() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb: its line of help, the words it takes, and what it does with them."""
+    """A verb: its line of help, the words it takes, what it does with them, and command lines to begin with."""
 
     help: str
     add_words: Callable[[argparse.ArgumentParser, str], None]
     run: Callable[[argparse.Namespace], int]
+    examples: tuple[str, ...]
 
 
 VERBS = {
-    "run": Verb("Run every check against the hosts, by default against this machine.", _words_of_checks, _run),
-    "bench": Verb("Measure collectives between the hosts, and name a slow node.", _words_of_checks, _bench),
-    "train": Verb("Run the reference training job over the hosts.", _words_of_checks, _train),
-    "facts": Verb("Show what each node is, as a table or as JSON.", _add_options, _facts),
-    "launch": Verb("Check launch files, or write correct ones.", _words_of_launch, _launch),
-    "report": Verb("Show a finished run again; of two runs, show what changed.", _words_of_report, _report),
-    "diagnose": Verb(
-        "Say what broke a job, by the logs it left, or what holds one that hangs now.", _words_of_diagnose, _diagnose
+    "run": Verb(
+        "Run every check against the hosts, by default against this machine.",
+        _words_of_checks,
+        _run,
+        (
+            "run --hosts='node[1-8]' --profile=quick",
+            "run --hosts=@hostfile --launch=job.sh --python=/opt/conda/bin/python",
+            "run --hosts='node[1-8]' --prune --report-dir=reports/today",
+        ),
     ),
-    "explain": Verb("Say what a check, a setting or an error means, and how to fix it.", _words_of_explain, _explain),
+    "bench": Verb(
+        "Measure collectives between the hosts, and name a slow node.",
+        _words_of_checks,
+        _bench,
+        ("bench --hosts='node[1-8]'", "bench --hosts='node[1-8]' --op=all -b 1M -e 256M"),
+    ),
+    "train": Verb(
+        "Run the reference training job over the hosts.",
+        _words_of_checks,
+        _train,
+        ("train --hosts='node[1-2]' --launcher=torchrun", "train --hosts='node[1-2]' --strategy=fsdp --model=small"),
+    ),
+    "facts": Verb(
+        "Show what each node is, as a table or as JSON.",
+        _add_options,
+        _facts,
+        ("facts --hosts='node[1-8]'", "facts --hosts=node3 --json=node3.json"),
+    ),
+    "launch": Verb(
+        "Check launch files, or write correct ones.",
+        _words_of_launch,
+        _launch,
+        (
+            "launch check 'configs/*.yaml' --hosts='node[1-2]'",
+            "launch write --launcher=torchrun --hosts='node[1-2]' --out=launch -- train.py --epochs 3",
+        ),
+    ),
+    "report": Verb(
+        "Show a finished run again; of two runs, show what changed.",
+        _words_of_report,
+        _report,
+        ("report last", "report last --format=fix", "report --list"),
+    ),
+    "diagnose": Verb(
+        "Say what broke a job, by the logs it left, or what holds one that hangs now.",
+        _words_of_diagnose,
+        _diagnose,
+        ("diagnose logs/rank0.log logs/rank1.log", "diagnose --hosts='node[1-8]' --match=train.py"),
+    ),
+    "explain": Verb(
+        "Say what a check, a setting or an error means, and how to fix it.",
+        _words_of_explain,
+        _explain,
+        ("explain network.mtu_is_the_same_on_every_node", "explain socket timeout"),
+    ),
 }

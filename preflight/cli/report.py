@@ -19,6 +19,7 @@ from preflight.report.formats.text import TELLING, headline
 from preflight.report.json import read_json
 from preflight.report.material import Material
 from preflight.run import history, stored
+from preflight.run.folder import wants_colour
 
 
 def show_report(
@@ -45,7 +46,7 @@ def show_report(
         print("\n".join([headline(report), heading(report.changes), "", *change_lines(report.changes, most=1000)]))
     else:
         width = shutil.get_terminal_size((100, 24)).columns
-        print(TELLING[verbosity](report, directory=str(folder), width=width), end="")
+        print(TELLING[verbosity](report, directory=str(folder), width=width, colour=wants_colour()), end="")
     return report.exit_code
 
 

@@ -233,6 +233,14 @@ class Checking(Fixtures):
             return report.outcome, "", report.outcome.upper()
         return None
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        """pytest ends with a line about the exception; make it say what happened."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        crash = getattr(getattr(reporter, "_keyboardinterrupt_memo", None), "reprcrash", None)
+        if crash is not None and self.stopping.number:
+            crash.message = self._why_unfinished()
+
     # -- the end
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -121,7 +121,7 @@ def write_finished(
         code = EXIT_NOT_MEASURED
         report = msgspec.structs.replace(report, verdict=Verdict.ERROR, exit_code=code)
     width = shutil.get_terminal_size((100, 24)).columns
-    text = TELLING[ending.verbosity](report, directory=str(folder), width=width, colour=_wants_colour())
+    text = TELLING[ending.verbosity](report, directory=str(folder), width=width, colour=wants_colour())
     if os.environ.get("GITHUB_ACTIONS"):
         text += "\n" + github_text(report.findings)
     if unwritable:
@@ -149,7 +149,8 @@ def _append_step_summary(markdown: Path) -> None:
             stream.write(markdown.read_text(encoding="utf-8") + "\n")
 
 
-def _wants_colour() -> bool:
+def wants_colour() -> bool:
+    """Whether standard output is a terminal whose owner wants colours."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

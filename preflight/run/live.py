@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -82,10 +83,10 @@ class Run:
         self._fleet = Fleet(self.hosts, opts.reach, run_id=opts.run_id, deadline=self.deadline)
         self._begin("facts: reaching the nodes and reading them")
         seconds = self._left(FACTS_SECONDS)
-        work = subjects.collect(self.fleet, opts.layers, opts.backend, seconds=seconds - SLACK_SECONDS)
-        self.documents, self.cluster = self._timed("facts", lambda: self.fleet.run(work, seconds=seconds))
+        work = partial(subjects.collect, self.fleet, opts.layers, opts.backend, seconds=seconds - SLACK_SECONDS)
+        self.documents, self.cluster = self._timed("facts", lambda: self.fleet.run(work(), seconds=seconds))
         self._begin("files: what all nodes share, and what takes long")
-        self._timed("files", lambda: self.fleet.run(self._further_facts(), seconds=self._left(FILES_SECONDS)))
+        self._timed("files", lambda: self._within(FILES_SECONDS, self._further_facts))
         self.failures = {name: error.reason for name, error in self.fleet.failures.items()}
         self.notes += [
             f"{name}: {remark}" for name, session in self.fleet.sessions.items() for remark in session.remarks
@@ -166,8 +167,8 @@ class Run:
                 node.name: node.address_for_peers() for node in self.cluster if self._has_training_interface(node)
             }
             seconds = self._left(MESH_SECONDS)
-            work = mesh.run(self.fleet.sessions, addresses, full=self.options.full_mesh, seconds=seconds)
-            result = self._timed("mesh", lambda: self.fleet.run(work, seconds=seconds + 5.0))
+            work = partial(mesh.run, self.fleet.sessions, addresses, full=self.options.full_mesh, seconds=seconds)
+            result = self._timed("mesh", lambda: self.fleet.run(work(), seconds=seconds + 5.0))
             self._mesh = msgspec.structs.replace(result, node_names=tuple(addresses), rendezvous=self.rendezvous())
         return self._mesh
 
@@ -212,9 +213,9 @@ class Run:
             )
             seconds += RESERVE_SECONDS
             job = crew.job("collectives", workload, seconds=self._left(seconds))
-            work = bench.run(self.fleet.sessions, crew.cluster, job, plan)
+            work = partial(bench.run, self.fleet.sessions, crew.cluster, job, plan)
             left = self._left(seconds + searching)
-            result, outcomes = self._timed("bench", lambda: self.fleet.run(work, seconds=left))
+            result, outcomes = self._timed("bench", lambda: self.fleet.run(work(), seconds=left))
             self._bench = msgspec.structs.replace(result, node_names=job.nodes)
             for name, outcome in outcomes.items():
                 self._keep_logs(name, outcome)
@@ -233,9 +234,9 @@ class Run:
             refusal = why_not(opts.launcher, job, view.packages(crew.cluster))
             if refusal:
                 raise NotMeasured(refusal)
-            work = training.run(self.fleet.sessions, job, opts, algbw_gbytes_per_s=self._algbw())
+            work = partial(training.run, self.fleet.sessions, job, opts, algbw_gbytes_per_s=self._algbw())
             left = self._left(300.0)
-            result, outcomes = self._timed("training", lambda: self.fleet.run(work, seconds=left))
+            result, outcomes = self._timed("training", lambda: self.fleet.run(work(), seconds=left))
             self._training = msgspec.structs.replace(result, node_names=job.nodes)
             for name, outcome in outcomes.items():
                 self._keep_logs(name, outcome)
@@ -255,8 +256,8 @@ class Run:
             return
         self._begin("ending: looking at the nodes once more")
         sessions = {name: self.fleet.sessions[name] for name in self.documents}
-        work = ending.collect(sessions)
-        self._add(self._timed("ending", lambda: self.fleet.run(work, seconds=self._left(20.0))))
+        work = partial(ending.collect, sessions)
+        self._add(self._timed("ending", lambda: self._within(20.0, work)))
 
     def planned(self) -> tuple[str, ...]:
         """The node of every rank of the training, by rank; empty where its agents number them as they like."""
@@ -288,6 +289,11 @@ class Run:
         if left < 1.0:
             raise NotMeasured(f"the deadline of {self.options.deadline_seconds:g} s was reached")
         return min(wanted, left)
+
+    def _within(self, seconds: float, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run on the sessions' loop what is only made once there is time for it: else nobody would await it."""
+        left = self._left(seconds)
+        return self.fleet.run(work(), seconds=left)
 
     def _timed(self, stage: str, work: Callable[[], T]) -> T:
         """Run a stage once: one that broke gives every further check the same reason, and is not started again."""

@@ -78,12 +78,12 @@ class Progress:
         grid = Table.grid(padding=(0, 1))
         grid.add_column(width=1)
         grid.add_column(justify="right", min_width=7, no_wrap=True)
-        grid.add_column(no_wrap=True, overflow="ellipsis")
+        grid.add_column()  # the one that gives way where the terminal is narrow
         for sign, words, seconds in self.lines():
             mark: Any = Text(sign, style="green")
             if sign == " ":
                 mark = self._spinner(Spinner)
-            grid.add_row(mark, Text(seconds, style="dim"), Text(words))
+            grid.add_row(mark, Text(seconds, style="dim"), Text(words, no_wrap=True, overflow="ellipsis"))
         return grid
 
     def _spinner(self, kind: Any) -> Any:
@@ -119,12 +119,21 @@ def _spent(stage: Stage) -> float:
 
 
 def _live(terminal: int, table: Callable[[], Table]) -> Live:
-    from rich.console import Console  # 60 ms to import: for those who look on
+    from rich.console import Console, ConsoleDimensions  # 60 ms to import: for those who look on
     from rich.live import Live
 
     console = Console(file=os.fdopen(terminal, "w", encoding="utf-8", errors="replace", closefd=False))
+
+    def fitting() -> Table:
+        # rich would ask the standard streams for the width, which pytest holds while a check runs.
+        with contextlib.suppress(OSError):
+            size = os.get_terminal_size(terminal)
+            if size.columns and size.lines:
+                console.size = ConsoleDimensions(size.columns, size.lines)
+        return table()
+
     return Live(
-        get_renderable=table,
+        get_renderable=fitting,
         console=console,
         refresh_per_second=REFRESHES_PER_SECOND,
         transient=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,18 @@ def test_help_names_every_verb_and_the_exit_codes(capsys):
     for verb in main.VERBS:
         assert f"\n    {verb} " in text
     assert "Exit codes: 0 pass or warn, 1 fail" in text
+
+
+@pytest.mark.parametrize("verb", main.VERBS)
+def test_help_of_a_verb_ends_in_examples_that_can_be_typed(verb, capsys):
+    """Each on a line of its own, and understood."""
+    assert main.run([verb, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert main.VERBS[verb].examples
+    for example in main.VERBS[verb].examples:
+        assert f"\n  preflight {example}\n" in text
+        words = shlex.split(example)
+        assert main._parser(words).parse_args(words).verb == verb
 
 
 OF_BENCH = {"op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode", "scope", "burn-in"}

@@ -33,6 +33,18 @@ def test_of_two_runs_it_says_what_changed(tmp_path, capsys):
     assert "### What has changed" in capsys.readouterr().out
 
 
+def test_a_report_is_coloured_where_a_run_is(tmp_path, capsys, monkeypatch):
+    """On a terminal, without NO_COLOR; never in a file."""
+    written(healthy(), tmp_path)
+    for name, value in (("TERM", "xterm"), ("NO_COLOR", "")):
+        monkeypatch.setenv(name, value)
+    report.show_report(tmp_path, None)
+    assert "\x1b[" not in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    report.show_report(tmp_path, None)
+    assert "\x1b[32mGO\x1b[0m" in capsys.readouterr().out
+
+
 def test_runs_are_listed_and_cleared_away(tmp_path, capsys):
     """The list says what is left; a number that is none is refused."""
     (tmp_path / "one").mkdir()

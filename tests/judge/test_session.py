@@ -217,6 +217,7 @@ def test_a_signal_leaves_a_report_and_its_own_code(site, number, code):
     output, _ = process.communicate(timeout=30)
 
     assert process.returncode == code, output
+    assert "preflight.errors" not in output
     document = site.document()
     assert document["finished"] is True
     assert {finding["check"]: finding["verdict"] for finding in document["findings"]} == {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from preflight.errors import HostError, NotApplicable, NotMeasured, PreflightError
@@ -45,6 +47,16 @@ def test_a_run_without_time_left_measures_nothing_more():
     for stage in (run.mesh, run.bench, run.training):
         with pytest.raises(NotMeasured, match="the deadline of 300 s was reached"):
             stage()
+
+
+def test_a_stage_that_has_no_time_leaves_nothing_that_nobody_awaits(recwarn):
+    """Python would complain of it on the screen."""
+    run = run_of(healthy())
+    run._fleet = SimpleNamespace(sessions={}, waiting=tuple)
+    run.deadline -= run.options.deadline_seconds
+    with pytest.raises(NotMeasured, match="the deadline"):
+        run.end()
+    assert [str(warning.message) for warning in recwarn] == []
 
 
 def test_a_stage_that_loses_a_node_is_not_measured_and_its_time_is_noted():

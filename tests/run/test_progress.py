@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
+import re
+import struct
+import termios
 import time
 
 import pytest
@@ -94,3 +98,24 @@ def test_a_narrow_terminal_cuts_lines_instead_of_wrapping_them():
         console.print(progress.table())
     (line,) = captured.get().splitlines()
     assert len(line) <= 40
+
+
+@pytest.mark.parametrize("columns", [30, 120])
+def test_lines_are_as_wide_as_the_terminal_that_they_are_drawn_on(terminal, monkeypatch, columns):
+    """Not as one that another stream, or nobody, has; the sign of a stage is never cut away."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    ours, theirs = terminal
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    progress = Progress(3, theirs)
+    words = "mesh: connecting every pair of nodes on random ports, until each has been tried from both of its ends"
+    progress.stage(words)
+    progress.stage("bench")
+    progress.end()
+    plain = re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "\n", re.sub(r"\x1b\[[0-9;]*m", "", seen(ours)))
+    drawn = [line for line in plain.splitlines() if "mesh" in line]
+    assert drawn
+    assert max(map(len, drawn)) <= columns
+    assert all((words in line) is (columns == 120) for line in drawn)
+    assert drawn[-1].startswith("✓")
