@@ -51,12 +51,14 @@ class Edit:
 class Command:
     """What puts one node right, for its shell, every value quoted: `now`, and `lasting` where a reboot would undo that.
 
-    Each is one line; `lasting` may be a comment where a file of the site's own has to be edited.
+    Each is one line; `lasting` may be a comment where a file of the site's own has to be edited. One that
+    ``is_for_job`` sets variables where the job starts on that node: a login to it would forget them.
     """
 
     node: str
     now: str
     lasting: str = ""
+    is_for_job: bool = False
 
 
 @dataclass(frozen=True)

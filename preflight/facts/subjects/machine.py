@@ -1,7 +1,8 @@
-"""What does a node report of its processor, its time services, its RDMA libraries and its compilers?"""
+"""What does a node report of its processor, of what sets clock and network, of RDMA libraries and compilers?"""
 
 from __future__ import annotations
 
+from preflight.facts.subjects.gpu import NOT_REPORTED
 from preflight.facts.value import Missing, Text, Value
 
 
@@ -14,3 +15,5 @@ class Machine(Value, frozen=True, kw_only=True):
     rdma_core: Text | Missing  # the version in libibverbs' own name
     rdma_driver: Text | Missing  # of an OFED; the kernel's own drivers have none
     compilers: dict[Text, Text]  # cc, c++, nvcc, ninja -> where the job's PATH finds it
+    # Who sets addresses and MTU at a boot: "netplan", "NetworkManager", "systemd-networkd" or "ifupdown".
+    network_manager: Text | Missing = NOT_REPORTED

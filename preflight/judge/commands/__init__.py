@@ -2,41 +2,72 @@
 
     with_commands(finding, cluster) -> the finding, with a command for each node that has one
 
-A row is a function of one node and the cluster. It gives what to run there now, and what makes it last; where the
-facts do not tell the value it raises FactMissing, and the check's own words stand alone. Nothing here is ever run by
-preflight. Every value is quoted for the shell: a hostile name stays a word.
+A row is a function of one node, the cluster and the finding's words. It gives what to run there now, and what makes it
+last; where the facts do not tell the value it raises FactMissing, and the check's own words stand alone. Its key is the
+check, or the check and words of the message that it is for. Nothing here is ever run by preflight. Every value is
+quoted for the shell: a hostile name stays a word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from preflight.errors import FactMissing, NotApplicable
 from preflight.facts.cluster import Cluster
-from preflight.facts.node import NodeFacts
-from preflight.judge.commands import clock, limits, names, network
+from preflight.judge.commands import (
+    clock,
+    environment,
+    files,
+    gpu,
+    kernel,
+    limits,
+    master,
+    names,
+    network,
+    rdma,
+    software,
+    trust,
+)
+from preflight.judge.commands.words import Case, Row
 from preflight.ledger.findings import Command, Finding, Verdict
 
-ROWS: Mapping[str, Callable[[NodeFacts, Cluster], tuple[str, str]]] = {
+ROWS: Mapping[str, Row] = {
     **network.ROWS,
     **names.ROWS,
+    **master.ROWS,
+    **environment.ROWS,
+    **software.ROWS,
+    **gpu.ROWS,
+    **rdma.ROWS,
+    **kernel.ROWS,
     **limits.ROWS,
+    **files.ROWS,
+    **trust.ROWS,
     **clock.ROWS,
 }
 
 
 def with_commands(finding: Finding, cluster: Cluster) -> Finding:
     """The finding with the commands that its nodes need; itself where it is no fault, or none is known."""
-    row = ROWS.get(finding.check)
-    if row is None or finding.blocked_by or finding.verdict not in (Verdict.FAIL, Verdict.WARN):
+    if finding.blocked_by or finding.verdict not in (Verdict.FAIL, Verdict.WARN):
         return finding
+    rows = _rows(finding)
     found = []
-    for node in cluster:
-        if node.name in finding.nodes:
-            try:
-                now, lasting = row(node, cluster)
-            except (FactMissing, NotApplicable):
-                continue
-            found.append(Command(node.name, now, lasting))
+    for node in cluster if rows else ():
+        if node.name in finding.nodes or finding.check in master.OF_ALL_NODES:
+            for row in rows:
+                try:
+                    remedy = row(Case(node, cluster, finding.message))
+                except (FactMissing, NotApplicable):
+                    continue
+                found.append(Command(node.name, remedy.now, remedy.lasting, remedy.is_for_job))
+                break
     return replace(finding, commands=tuple(found)) if found else finding
+
+
+def _rows(finding: Finding) -> list[Row]:
+    """The rows of a check whose words are in the message, those for any words last."""
+    keys = [key.partition(": ") for key in ROWS]
+    asked = [key for key in keys if key[0] == finding.check and key[2] in finding.message]
+    return [ROWS["".join(key)] for key in sorted(asked, key=lambda key: not key[2])]

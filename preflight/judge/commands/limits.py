@@ -1,47 +1,56 @@
-"""Which commands raise limits?"""
+"""Which commands raise limits, give room, and remove what was left behind?"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 
 from preflight.errors import FactMissing
-from preflight.facts.cluster import Cluster
-from preflight.facts.node import NodeFacts
-from preflight.judge.commands.words import as_root, into_file
+from preflight.judge.commands.words import Case, Remedy, Row, as_file, as_root, into_file
 
 FILE = "/etc/security/limits.d/90-preflight.conf"
+PORTS_FILE = "/etc/sysctl.d/90-preflight-ports.conf"
+PORTS = "32768 60999"  # the kernel's default
 GIB = 1 << 30
 
 
-def _limit(item: str, value: str) -> Callable[[NodeFacts, Cluster], tuple[str, str]]:
-    def row(node: NodeFacts, cluster: Cluster) -> tuple[str, str]:
-        del cluster
-        return into_file(node, FILE, f"* soft {item} {value}", f"* hard {item} {value}"), "# then log in anew"
+def _limit(item: str, value: str) -> Row:
+    def row(case: Case) -> Remedy:
+        now = into_file(case.node, FILE, f"* soft {item} {value}", f"* hard {item} {value}")
+        return Remedy(now, "# then log in anew")
 
     return row
 
 
-def _shared_memory(node: NodeFacts, cluster: Cluster) -> tuple[str, str]:
-    del cluster
+def _shared_memory(case: Case) -> Remedy:
+    node = case.node
     if node.identity.context == "container":
         raise FactMissing("/dev/shm", "its size is set where the container starts")
     size = f"{max(node.identity.memory_bytes // 2 // GIB, 1)}g"
     now = as_root(node, "mount", "-o", f"remount,size={size}", "/dev/shm")
-    return now, into_file(node, "/etc/fstab", f"tmpfs /dev/shm tmpfs defaults,size={size} 0 0")
+    return Remedy(now, into_file(node, "/etc/fstab", f"tmpfs /dev/shm tmpfs defaults,size={size} 0 0"))
 
 
-def _leftovers(node: NodeFacts, cluster: Cluster) -> tuple[str, str]:
-    del cluster
-    if not node.limits.leftovers:
+def _leftovers(case: Case) -> Remedy:
+    if not case.node.limits.leftovers:
         raise FactMissing("leftovers", "there are none")
-    return shlex.join(["rm", "-r", "--", *node.limits.leftovers]), ""
+    return Remedy(shlex.join(["rm", "-r", "--", *case.node.limits.leftovers]))
 
 
-ROWS = {
+def _ports(case: Case) -> Remedy:
+    """A wider range; which of many connections are too many nobody but their owner knows."""
+    low, high = case.node.network.ephemeral_ports
+    if high - low >= 28231:
+        raise FactMissing("ephemeral ports", "the range is as wide as the kernel's own")
+    setting = "net.ipv4.ip_local_port_range"
+    lasting = as_file(case.node, PORTS_FILE, f"{setting} = {PORTS}")
+    return Remedy(as_root(case.node, "sysctl", "-w", f"{setting}={PORTS}"), lasting)
+
+
+ROWS: dict[str, Row] = {
     "limits.memlock_is_enough_for_rdma": _limit("memlock", "unlimited"),
     "limits.enough_files_may_be_open": _limit("nofile", "65536"),
     "limits.processes_may_be_started": _limit("nproc", "unlimited"),
     "limits.shared_memory_is_enough": _shared_memory,
     "limits.nothing_is_left_behind": _leftovers,
+    "ports.ephemeral_ports_are_enough": _ports,
 }

@@ -1,11 +1,11 @@
-"""How is a command of a node written?"""
+"""How is a command of a node written, and what is a row that gives one told?"""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
@@ -14,29 +14,109 @@ from preflight.facts.node import NodeFacts
 T = TypeVar("T")
 
 
+class Case(NamedTuple):
+    """One node that a finding blames, among the others, and the finding's words."""
+
+    node: NodeFacts
+    cluster: Cluster
+    message: str
+
+    @property
+    def others(self) -> list[NodeFacts]:
+        """Every node but this one."""
+        return [node for node in self.cluster if node.name != self.node.name]
+
+
+class Remedy(NamedTuple):
+    """What to run now and what makes it last; ``is_for_job`` where the job's own shell, and not the node's, runs it."""
+
+    now: str
+    lasting: str = ""
+    is_for_job: bool = False
+
+
+Row = Callable[[Case], Remedy]
+
+
+def sudo(node: NodeFacts) -> str:
+    """What a command of root begins with, "" where the job's user is root."""
+    return "" if node.identity.user_id == 0 else "sudo "
+
+
 def as_root(node: NodeFacts, *words: str) -> str:
     """The command, each word quoted, with sudo where the job's user is not root."""
-    return shlex.join([*([] if node.identity.user_id == 0 else ["sudo"]), *words])
+    return f"{sudo(node)}{shlex.join(words)}"
 
 
 def into_file(node: NodeFacts, path: str, *lines: str) -> str:
     """The command that adds lines to a file that only root may write."""
-    sudo = "" if node.identity.user_id == 0 else "sudo "
-    return f"printf '%s\\n' {shlex.join(lines)} | {sudo}tee -a {shlex.quote(path)} >/dev/null"
+    return f"{_written(lines)} | {sudo(node)}tee -a {shlex.quote(path)} >/dev/null"
 
 
-def of_the_others(node: NodeFacts, cluster: Cluster, key: Callable[[NodeFacts], T], what: str) -> T:
-    """The value that most of the other nodes have, and this one has not. Raises FactMissing where there is no such."""
-    held: Counter[T] = Counter()
-    for other in cluster:
-        if other.name != node.name:
+def as_file(node: NodeFacts, path: str, *lines: str) -> str:
+    """The command that makes a file of root's hold these lines and nothing else."""
+    return f"{_written(lines)} | {sudo(node)}tee {shlex.quote(path)} >/dev/null"
+
+
+def _written(lines: tuple[str, ...]) -> str:
+    return f"printf '%s\\n' {shlex.join(lines)}"
+
+
+def into_kernel(node: NodeFacts, value: str, pattern: str) -> str:
+    """The command that writes a value into files of /proc or /sys; `pattern` is ours, for the shell to expand."""
+    return f"printf '%s\\n' {shlex.quote(value)} | {sudo(node)}tee {pattern} >/dev/null"
+
+
+def exported(**variables: str) -> Remedy:
+    """The line that sets variables where the job starts."""
+    words = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+    return Remedy(f"export {words}", is_for_job=True)
+
+
+def unset(*names: str) -> Remedy:
+    """The line that takes variables out of the job's environment."""
+    if not names:
+        raise FactMissing("variables", "there is none to unset", "absent")
+    return Remedy(shlex.join(["unset", *names]), is_for_job=True)
+
+
+def first_of(rows: tuple[Row, ...]) -> Row:
+    """The first of several rows that knows a command."""
+
+    def row(case: Case) -> Remedy:
+        for one in rows[:-1]:
             try:
-                held[key(other)] += 1
+                return one(case)
             except FactMissing:
                 continue
+        return rows[-1](case)
+
+    return row
+
+
+def of_the_others(case: Case, key: Callable[[NodeFacts], T], what: str) -> T:
+    """The value that most of the other nodes have, and this one has not. Raises FactMissing where there is no such."""
+    held: Counter[T] = Counter()
+    for other in case.others:
+        try:
+            held[key(other)] += 1
+        except FactMissing:
+            continue
     ranked = held.most_common(2)
     if not ranked or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
         raise FactMissing(what, "the other nodes do not agree on one")
-    if len(cluster) == 2:
+    if len(case.cluster) == 2:
         raise FactMissing(what, "of two nodes either may be the right one")
     return ranked[0][0]
+
+
+def wanted_here(case: Case, key: Callable[[NodeFacts], T], what: str) -> T:
+    """The others' value where this node has another one."""
+    wanted = of_the_others(case, key, what)
+    try:
+        if key(case.node) == wanted:
+            raise FactMissing(what, "it has that of the others")
+    except FactMissing as missing:
+        if missing.kind != "absent":
+            raise
+    return wanted

@@ -1,4 +1,4 @@
-"""Which processor, which keepers of the clock, which RDMA libraries and which compilers are here?"""
+"""Which processor, which keepers of the clock and of the network, which RDMA libraries and which compilers are here?"""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 COMPILERS = ("cc", "gcc", "c++", "g++", "clang", "nvcc", "hipcc", "ninja")
 TIME_SERVICES = ("chronyd", "ntpd", "ntpsec", "openntpd", "systemd-timesyn", "ptp4l", "phc2sys")
+# Who sets up interfaces, as the kernel shows its name (cut to 15 characters); netplan writes files for either.
+MANAGERS = {"NetworkManager": "NetworkManager", "systemd-network": "systemd-networkd"}
+ETC = "/etc"
 TIME_ERROR = 5  # adjtimex: the clock is not synchronised
 TIMEX_BYTES = 512  # more than any struct timex
 
@@ -22,9 +25,11 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject machine."""
     proc, sysfs = arguments["proc"], arguments["sysfs"]
     path = job_variables(arguments).get("PATH", (os.defpath, ""))[0]
+    processes = running(proc)
     return {
         "cpu_model": cpu_model(proc),
-        "time_services": time_services(proc),
+        "time_services": time_services(processes),
+        "network_manager": network_manager(processes, ETC),
         "clock_is_synchronised": clock_is_synchronised(),
         "rdma_core": rdma_core(SYSTEM_LIBRARIES),
         "rdma_driver": read_text_or_missing(f"{sysfs}/module/mlx5_core/version"),
@@ -44,18 +49,42 @@ def cpu_model(proc: str) -> Any:
     return missing("the kernel reports no model", "absent")
 
 
-def time_services(proc: str) -> list[str]:
+def time_services(processes: set[str]) -> list[str]:
     """The programs that set the clock, of the processes that we see."""
+    return sorted(processes & set(TIME_SERVICES))
+
+
+def network_manager(processes: set[str], etc: str) -> Any:
+    """Who sets up the interfaces at a boot; absent where none of those known does, as in most containers."""
+    for name in listed(f"{etc}/netplan"):
+        if name.endswith((".yaml", ".yml")):
+            return "netplan"
+    found = [MANAGERS[name] for name in MANAGERS if name in processes]
+    if found:
+        return found[0]
+    if "interfaces" in listed(f"{etc}/network"):
+        return "ifupdown"
+    return missing("no network manager is seen", "absent")
+
+
+def listed(folder: str) -> list[str]:
+    """The names in a folder, none where it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def running(proc: str) -> set[str]:
+    """The names of all processes that we see, as the kernel cuts them."""
     found = set()
     for entry in os.listdir(proc):
         if entry.isdigit():
             try:
-                name = read_text(f"{proc}/{entry}/comm")
+                found.add(read_text(f"{proc}/{entry}/comm"))
             except OSError:  # the process has ended meanwhile
                 continue
-            if name in TIME_SERVICES:
-                found.add(name)
-    return sorted(found)
+    return found
 
 
 def clock_is_synchronised() -> Any:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from preflight.errors import UsageError
-from preflight.hosts import parse_hosts
+from preflight.hosts import fold, parse_hosts
 from preflight.ledger.findings import Command, Finding, Verdict
 from preflight.report.document import RunReport
 from preflight.report.printable import printable
@@ -21,15 +21,30 @@ BAD = (Verdict.FAIL, Verdict.WARN)
 
 def here(report: RunReport, command: Command) -> str:
     """The line that runs `now` on its node; as a comment where it cannot be pasted safely or we know no way there."""
+    if command.is_for_job:
+        return next(_for_job([command]), f"# {_comment(command.node)}: {_comment(command.now)}")
     return _line(report, command.node, command.now)
 
 
 def lines(report: RunReport, findings: Iterable[Finding], *, most: int) -> list[str]:
     """The lines for some findings, each once; of more than `most` the first, and how to see them all."""
-    every = list(dict.fromkeys(here(report, command) for finding in findings for command in finding.commands))
+    found = [command for finding in findings for command in finding.commands]
+    every = list(dict.fromkeys(here(report, command) for command in found if not command.is_for_job))
+    every += _for_job(found)
     if len(every) <= most:
         return every
     return [*every[:most], f"# and {len(every) - most} more: preflight report {report.run.id} --format=fix"]
+
+
+def _for_job(commands: Iterable[Command]) -> Iterator[str]:
+    """The lines for the shell or file that starts the job, each once, with the nodes whose job needs it."""
+    nodes: dict[str, list[str]] = {}
+    for command in commands:
+        if command.is_for_job and command.node not in nodes.setdefault(command.now, []):
+            nodes[command.now].append(command.node)
+    for now, names in nodes.items():
+        if printable(now) == now:
+            yield f"{now}  # where the job starts, on {_comment(fold(names))}"
 
 
 def script(report: RunReport) -> str:
@@ -49,7 +64,9 @@ def _script(report: RunReport) -> Iterator[str]:
         for finding in own:
             yield f"# {_comment(finding.check)}: {_comment(finding.message)}"
             for command in finding.commands:
-                if command.node == node:
+                if command.node == node and command.is_for_job:
+                    yield f"# where the job starts on it: {_comment(command.now)}"
+                elif command.node == node:
                     yield _line(report, node, command.now)
                     if command.lasting:
                         is_note = command.lasting.startswith("#")

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from preflight.errors import FactMissing
-from preflight.judge.commands.words import as_root, into_file, of_the_others
+from preflight.judge.commands.words import (
+    Case,
+    as_file,
+    as_root,
+    exported,
+    into_file,
+    into_kernel,
+    of_the_others,
+    unset,
+)
 from preflight.testing import healthy
 from tests.judge.commands.typed import as_root as run_by_root
 
@@ -40,7 +49,33 @@ def test_the_value_of_the_others_is_that_of_most_of_them():
     def mtu(node):
         return node.network.training_interface.mtu
 
-    assert of_the_others(cluster["node3"], cluster, mtu, "mtu") == 9000
+    assert of_the_others(Case(cluster["node3"], cluster, ""), mtu, "mtu") == 9000
     split = RUN.broken_interface("node1", mtu=1400).broken_interface("node2", mtu=1400).cluster
     with pytest.raises(FactMissing, match="do not agree on one"):
-        of_the_others(split["node3"], split, mtu, "mtu")
+        of_the_others(Case(split["node3"], split, ""), mtu, "mtu")
+
+
+@given(texts, texts)
+def test_variables_are_set_to_what_they_hold(first, second):
+    """Two in one line, each value one word."""
+    assert shlex.split(exported(A=first, B=second).now) == ["export", f"A={first}", f"B={second}"]
+    assert exported(A=first).is_for_job
+
+
+def test_nothing_to_unset_is_no_command():
+    """`unset` alone does nothing."""
+    assert unset("A", "B").now == "unset A B"
+    with pytest.raises(FactMissing, match="none to unset"):
+        unset()
+
+
+def test_a_file_of_ours_is_written_anew_and_one_of_the_kernel_by_its_pattern(tmp_path):
+    """The second time it holds the same; a pattern names several files."""
+    file = tmp_path / "90-preflight.conf"
+    for _ in range(2):
+        subprocess.run(["sh", "-c", as_file(NODE, str(file), "vm.nr_hugepages = 0")], check=True)
+    assert file.read_text() == "vm.nr_hugepages = 0\n"
+    for name in ("cpu0", "cpu1"):
+        (tmp_path / name).touch()
+    subprocess.run(["sh", "-c", into_kernel(NODE, "it's", f"{tmp_path}/cpu*")], check=True)
+    assert {(tmp_path / name).read_text() for name in ("cpu0", "cpu1")} == {"it's\n"}

@@ -32,7 +32,7 @@ def test_keepers_of_the_clock_are_found_among_the_processes(tmp_path):
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "comm").write_text(f"{name}\n")
     (tmp_path / "9").mkdir()  # ended meanwhile
-    assert machine.time_services(os.fspath(tmp_path)) == ["chronyd", "systemd-timesyn"]
+    assert machine.time_services(machine.running(os.fspath(tmp_path))) == ["chronyd", "systemd-timesyn"]
 
 
 def test_the_first_compiler_on_the_path_counts(tmp_path):
@@ -51,3 +51,17 @@ def test_the_version_of_the_rdma_libraries_stands_in_their_name(tmp_path):
     (tmp_path / "libibverbs.so.1.14.48.0").touch()
     (tmp_path / "libibverbs.so.1").symlink_to("libibverbs.so.1.14.48.0")
     assert machine.rdma_core((os.fspath(tmp_path),)) == "1.14.48.0"
+
+
+def test_the_manager_of_the_network_is_found(tmp_path):
+    """netplan by its files, for it runs as none; the others by their process; ifupdown by its file."""
+    etc = os.fspath(tmp_path)
+    assert machine.network_manager(set(), etc)["kind"] == "absent"
+    (tmp_path / "network").mkdir()
+    (tmp_path / "network" / "interfaces").touch()
+    assert machine.network_manager({"sshd"}, etc) == "ifupdown"
+    assert machine.network_manager({"systemd-network"}, etc) == "systemd-networkd"
+    assert machine.network_manager({"NetworkManager"}, etc) == "NetworkManager"
+    (tmp_path / "netplan").mkdir()
+    (tmp_path / "netplan" / "01-netcfg.yaml").touch()
+    assert machine.network_manager({"NetworkManager"}, etc) == "netplan"

@@ -54,6 +54,17 @@ def test_a_command_with_what_cannot_be_seen_is_no_command(make_report):
     assert here(make_report(MTU), Command("node3", "ip link '\x1b[2J'")) == "# node3: ip link '\\x1b[2J'"
 
 
+def test_a_variable_is_for_the_shell_that_starts_the_job(make_report):
+    """One line for all nodes that need it, said so; in the script, which is run elsewhere, it is a comment."""
+    exports = tuple(Command(f"node{number}", "export MASTER_ADDR=10.0.0.1", "", True) for number in (1, 2, 3))
+    finding = Finding("master.x", Verdict.FAIL, ("node1",), "MASTER_ADDR differs", commands=exports)
+    report = make_report(finding)
+    line = "export MASTER_ADDR=10.0.0.1  # where the job starts, on {}"
+    assert lines(report, [finding], most=4) == [line.format("node[1-3]")]
+    assert here(report, exports[1]) == line.format("node2")
+    assert script(report).count("\n# where the job starts on it: export MASTER_ADDR=10.0.0.1\n") == 3
+
+
 def test_the_summary_the_page_and_the_notes_show_the_lines(make_report):
     """Below the fix in general words, and each once."""
     report = make_report(MTU, Finding("a.b", Verdict.PASS, ("node1",), "fine"))

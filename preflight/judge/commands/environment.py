@@ -1,0 +1,103 @@
+"""Which lines put the variables of the job right?"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from preflight.errors import FactMissing
+from preflight.facts.node import NodeFacts
+from preflight.facts.value import or_none
+from preflight.judge.commands.words import Case, Remedy, Row, exported, of_the_others, sudo, unset
+from preflight.tables import proxies, variables
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+FILES = {"/etc/nccl.conf": "/etc/nccl.conf", "~/.nccl.conf": "~/.nccl.conf"}
+
+
+def without(node: NodeFacts, *names: str) -> Remedy:
+    """Taken out of the file that sets them on the node, or out of the job's environment."""
+    if not names or not all(map(NAME.fullmatch, names)):
+        raise FactMissing("variables", "there is none to unset")
+    files = {FILES[layer] for name in names if (layer := node.setting(name).layer) in FILES}
+    if len(files) == 1 and all(node.setting(name).layer in FILES for name in names):
+        (file,) = files
+        script = f"/^[[:space:]]*({'|'.join(names)})[[:space:]]*=/d"
+        words = f"sed -i.bak -E {shlex.quote(script)} {file}"
+        return Remedy(f"{sudo(node) if file.startswith('/etc') else ''}{words}")
+    return unset(*names)
+
+
+def _unknown(case: Case) -> Remedy:
+    """The name that was meant, with the value; without a near one, none at all."""
+    node = case.node
+    nccl, torch = (or_none(held, "version") for held in (node.software.nccl, node.software.torch))
+    held = node.environment.variables
+    wrong = [name for name in held if variables.unknown(name) or variables.unread(name, nccl=nccl, torch=torch)]
+    near = {name: variables.nearest(name) for name in wrong if variables.unknown(name)}
+    if len(wrong) == 1 and near.get(wrong[0]) and NAME.fullmatch(wrong[0]):
+        now = f"unset {wrong[0]}; {exported(**{near[wrong[0]]: held[wrong[0]].value}).now}"
+        return Remedy(now, is_for_job=True)
+    return without(node, *wrong)
+
+
+def _refused(case: Case) -> Remedy:
+    held = case.node.environment.variables
+    return without(case.node, *(name for name, one in held.items() if variables.refused(name, one.value)))
+
+
+def _leftover(case: Case) -> Remedy:
+    held, has_rdma = case.node.environment.variables, bool(case.node.rdma.active_ports())
+    found = [name for name, one in held.items() if variables.leftover(name, one.value, has_rdma=has_rdma)]
+    return without(case.node, *found)
+
+
+def _as_the_others(case: Case) -> Remedy:
+    """The variable that the message begins with, as most other nodes have it, be it not at all."""
+    name = case.message.partition(":")[0]
+    if not NAME.fullmatch(name):
+        raise FactMissing("variable", f"{name} is no name")
+    wanted = of_the_others(case, lambda node: node.value(name), f"{name} of the others")
+    return exported(**{name: wanted}) if wanted else without(case.node, name)
+
+
+def _apart(case: Case) -> Remedy:
+    """The node's own rank; what names machines is best left to NCCL."""
+    name = case.message.partition("=")[0]
+    if name in ("NODE_RANK", "GROUP_RANK"):
+        return exported(**{name: str(case.node.index)})
+    return without(case.node, name)
+
+
+def _no_proxy(case: Case) -> Remedy:
+    """What is excepted already, and the peers that are not, by address and name."""
+    node = case.node
+    excepted = node.value("no_proxy") or node.value("NO_PROXY")
+    caught = [
+        peer
+        for peer in case.others
+        if not proxies.excepts(excepted, {peer.address_for_peers(), peer.identity.hostname})
+    ]
+    names = [name for peer in caught for name in (peer.address_for_peers(), peer.identity.hostname)]
+    value = ",".join(dict.fromkeys([*filter(None, [excepted.rstrip(",")]), *names]))
+    return exported(no_proxy=value, NO_PROXY=value)
+
+
+def _switched_off(case: Case) -> Remedy:
+    """The variable that the message names with its value, as what keeps NCCL from a fast way."""
+    names = [name for name in re.findall(r"\b(NCCL_[A-Z0-9_]+)=", case.message) if case.node.has_variable(name)]
+    return without(case.node, *dict.fromkeys(names))
+
+
+ROWS: dict[str, Row] = {
+    "environment.variables_exist": _unknown,
+    "environment.values_are_possible": _refused,
+    "environment.nothing_is_left_from_debugging": _leftover,
+    "environment.variables_of_all_ranks_agree": _as_the_others,
+    "environment.other_variables_are_the_same_on_every_node": _as_the_others,
+    "environment.what_sets_nodes_apart_is_each_nodes_own": _apart,
+    "environment.proxies_leave_the_peers_out": _no_proxy,
+    "bench.nccl_stays_on_nvlink_within_a_node": _switched_off,
+    "bench.nccl_takes_the_fast_ways": _switched_off,
+    "bench.nccl_loads_the_plugin_that_was_asked_for": _switched_off,
+}

@@ -1,0 +1,74 @@
+"""Which lines make MASTER_ADDR and MASTER_PORT lead every node to rank 0?"""
+
+from __future__ import annotations
+
+import re
+
+from preflight.errors import FactMissing
+from preflight.judge.commands.names import first_in_hosts, line_of_hosts
+from preflight.judge.commands.words import Case, Remedy, Row, exported, of_the_others
+
+PORT = 29500
+# What is wrong with the first node's value is wrong for the whole job.
+OF_ALL_NODES = frozenset(
+    {
+        "master.variables_are_the_same_on_every_node",
+        "master.address_belongs_to_the_first_node",
+        "master.address_leads_every_node_to_the_first",
+        "master.address_is_on_the_training_interface",
+        "master.port_is_outside_the_ephemeral_range",
+    }
+)
+VARIABLES = ("MASTER_ADDR", "MASTER_PORT")
+
+
+def _same(case: Case) -> Remedy:
+    """The variable that differs: the first node's own address, and the port that most nodes have."""
+    name = case.message.partition(":")[0]
+    if name not in VARIABLES:
+        raise FactMissing("variable", f"{name} is none of rank 0's place")
+    if name == "MASTER_ADDR":
+        return exported(MASTER_ADDR=case.cluster.first.address_for_peers())
+    try:
+        port = of_the_others(case, lambda node: node.value(name) or case.node.value(name), name)
+    except FactMissing:
+        port = case.cluster.first.value(name)
+    return exported(MASTER_PORT=port if port.isdecimal() else str(PORT))
+
+
+def _address(case: Case) -> Remedy:
+    return exported(MASTER_ADDR=case.cluster.first.address_for_peers())
+
+
+def _port(case: Case) -> Remedy:
+    low, _ = case.cluster.first.network.ephemeral_ports
+    return exported(MASTER_PORT=str(PORT if low > PORT else max(low - 1, 1024)))
+
+
+def _holder(case: Case) -> Remedy:
+    """Who holds the port; ending it is for its owner to decide."""
+    first = case.cluster.first
+    port = first.value("MASTER_PORT")
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        return Remedy(f"export MASTER_PORT={PORT}", is_for_job=True)
+    pid = re.search(r"\d+", first.peers.master_port_holder.rpartition("pid")[2])
+    end = f"# to end it: kill {pid[0]}" if pid else "# end what it shows, or export another MASTER_PORT on every node"
+    return Remedy(f"ss -ltnp 'sport = :{port}'", end)
+
+
+def _own_name(case: Case) -> Remedy:
+    """The endpoint's address for the node's own hostname, at the head of /etc/hosts."""
+    first = case.cluster.first
+    (address, *_) = first.peers.addresses_of_master()
+    return first_in_hosts(first, [line_of_hosts(address, first.identity.hostname)])
+
+
+ROWS: dict[str, Row] = {
+    "master.variables_are_the_same_on_every_node": _same,
+    "master.address_belongs_to_the_first_node": _address,
+    "master.address_leads_every_node_to_the_first": _address,
+    "master.address_is_on_the_training_interface": _address,
+    "master.first_node_knows_the_address_for_its_own": _own_name,
+    "master.port_is_free_on_the_first_node": _holder,
+    "master.port_is_outside_the_ephemeral_range": _port,
+}

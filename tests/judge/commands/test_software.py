@@ -1,0 +1,35 @@
+"""Does pip of the job's own interpreter get the others' version, from the others' index?"""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.testing import healthy, roce
+from tests.judge.commands.typed import as_root, typed
+
+VERSIONS = "software.versions_are_the_same_on_every_node"
+
+
+def test_torch_of_the_others_comes_from_their_index():
+    """By the CUDA that it was built for, for the interpreter that the job has."""
+    run = as_root(roce()).broken("node3", "software", torch="2.4.0", executable="/opt/my env/bin/python3")
+    want = "'/opt/my env/bin/python3' -m pip install --force-reinstall torch==2.13.0"
+    assert typed(run, VERSIONS) == {"node3": f"{want} --index-url https://download.pytorch.org/whl/cu130"}
+
+
+def test_a_package_of_one_node_only_goes():
+    """One that is there in another version becomes that of the others."""
+    run = as_root(healthy())
+    held = run.facts("node3", "software", type(run.subjects["node3"]["software"])).packages
+    more = run.broken("node3", "software", packages={**held, "tqdm": "4.1"})
+    name = "software.environments_are_the_same_on_every_node"
+    assert typed(more, name) == {"node3": "/usr/bin/python3 -m pip uninstall -y tqdm"}
+
+
+@pytest.mark.parametrize(("cuda", "tag"), [("12.4", "cu129"), ("11.4", "cu118"), ("13.1", None)])
+def test_torch_fits_the_driver(cuda, tag):
+    """The newest CUDA that it runs."""
+    run = as_root(roce()).broken("node2", "gpu", cuda_driver=cuda)
+    found = typed(run, "gpu.driver_runs_the_cuda_of_torch")
+    assert found == ({} if tag is None else {"node2": found.get("node2")})
+    assert tag is None or found["node2"].endswith(f"/whl/{tag}")
