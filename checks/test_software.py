@@ -120,6 +120,22 @@ def test_torch_is_installed(node):
     assert software.has_torch(), f"torch is not installed for {software.executable}"
 
 
+def test_torch_is_built_for_the_gpus(node):
+    """Where a node has GPUs, torch is a build for CUDA or ROCm.
+
+    A build for the CPU installs and imports without a word; the job then ends with "Torch not compiled with CUDA
+    enabled", or trains on the CPU.
+    Fix: `<python> -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu128`, or the
+    index that fits the driver.
+    """
+    if not node.gpu.has_any():
+        raise NotApplicable("the node has no GPUs")
+    if node.backend != "nccl":
+        raise NotApplicable(f"the job's backend is {node.backend}")
+    builds = {node.software.library_of_torch("torch_cuda"), node.software.library_of_torch("torch_hip")}
+    assert builds != {"none"}, f"torch {node.software.torch_version} is a build for the CPU, and the node has GPUs"
+
+
 def test_versions_are_the_same_on_every_node(cluster):
     """Python, torch, CUDA, cuDNN, NCCL and the GPU driver have the same version on every node.
 

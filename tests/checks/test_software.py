@@ -30,6 +30,14 @@ BROKEN = (
         "torch is not installed for /usr/bin/python3",
     ),
     Broken(
+        "software.torch_is_built_for_the_gpus",
+        roce().broken(
+            "node2", "software", torch_cuda=Missing("a build for the CPU", "absent"), torch_hip=Missing("no", "absent")
+        ),
+        ("node2",),
+        "torch 2.13.0 is a build for the CPU, and the node has GPUs",
+    ),
+    Broken(
         "software.versions_are_the_same_on_every_node",
         healthy().broken("node3", "software", torch="2.6.0"),
         ("node3",),

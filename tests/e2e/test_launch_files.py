@@ -68,7 +68,7 @@ rdzv_backend: static
 same_network: false
 use_cpu: false
 """
-DEEPSPEED_COMMAND = """export NCCL_DEBUG=INFO
+DEEPSPEED_COMMAND = """export NCCL_DEBUG=INFO PATH=/opt/env/bin:$PATH
 export NCCL_SOCKET_IFNAME=eth0
 export NCCL_IB_DISABLE=0
 export NCCL_IB_GID_INDEX=3

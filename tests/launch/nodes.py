@@ -24,6 +24,7 @@ def node(
     hcas=(),
     python="/usr/bin/python",
     conf=(),
+    packages=("accelerate", "deepspeed", "ray", "vllm", "sglang", "llamafactory", "mpi4py"),
 ):
     """A node named node1, node2, ... whose interfaces are 10.0.0.x, 10.1.0.x, ..."""
     number = index + 1
@@ -70,7 +71,7 @@ def node(
             implementation="cpython",
             executable=python,
             libc="glibc",
-            packages={},
+            packages=dict.fromkeys(("torch", *packages), "1.0"),
             torch=Missing("no"),
             torch_cuda=Missing("no"),
             torch_hip=Missing("no"),

@@ -12,6 +12,7 @@ from preflight.launch.field import Field, Sourced, Unknown, value_of
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.rules.groups import Group
 from preflight.ledger.findings import Finding
+from preflight.tables import variables as table
 
 
 def _address(plan: Plan) -> Field[str]:
@@ -39,6 +40,7 @@ SETTINGS = re.compile(
 )
 # accelerate's command line has defaults of its own for these two, which win over its file.
 WITHOUT_EFFECT = frozenset({"rdzv_backend", "same_network"})
+STEERING = ("NCCL_", "GLOO_", "TORCH_NCCL_")
 NODE_NUMBER = re.compile(r"\d+")
 
 
@@ -114,6 +116,31 @@ def _one_field(group: Group, name: str, pick: Callable[[Plan], Field[Any]]) -> I
     )
 
 
+def exports_agree(group: Group) -> Iterable[Finding]:
+    """NCCL does not compare its variables: ranks that were told otherwise wait for each other, or do not connect."""
+    if not group.is_set:
+        return
+    names = dict.fromkeys(name for plan in group.plans for name in plan.environment if name.startswith(STEERING))
+    for name in names:
+        given = [plan.environment.get(name) for plan in group.plans]
+        known = [held for held in given if isinstance(held, Sourced) and held.origin != "environment"]
+        absent = [plan for plan in group.plans if plan.environment.get(name) is None]
+        if len(known) + len(absent) < len(group.plans) or table.may_differ(name):
+            continue
+        values: dict[str, list[str]] = {}
+        for held in known:
+            values.setdefault(held.value.strip(), []).append(f"{held.file}:{held.line}")
+        is_default = set(values) == {"0"} and name in ("NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE")
+        if len(values) + bool(absent) < 2 or is_default:
+            continue
+        told = "; ".join(f"{value} in {', '.join(places[:4])}" for value, places in values.items())
+        told += f"; not set in {', '.join(plan.where.file for plan in absent[:4])}" if absent else ""
+        tell = fail if table.must_agree(name) else warn
+        most = max(values, key=lambda value: len(values[value]))
+        where = (held.where for held in known)
+        yield tell("exports_agree", f"{name} differs: {told}", *where, fix=f"export {name}={most} in every file")
+
+
 def programs_agree(group: Group) -> Iterable[Finding]:
     """Nodes that run different programs or arguments wait for each other's collectives."""
     if not group.is_set:
@@ -186,4 +213,4 @@ def processes_agree(group: Group) -> Iterable[Finding]:
         yield warn("processes_agree", message, *(held.where for held in firmly))
 
 
-GROUP_RULES = (fields_agree, programs_agree, processes_agree)
+GROUP_RULES = (fields_agree, exports_agree, programs_agree, processes_agree)

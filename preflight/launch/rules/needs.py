@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
@@ -14,6 +14,7 @@ from preflight.launch.field import Sourced, value_of
 from preflight.launch.launchers.accelerate import ACCELERATE
 from preflight.launch.launchers.deepspeed import DEEPSPEED
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
+from preflight.launch.text.shell import is_container
 from preflight.ledger.findings import Finding, Where
 
 COMPILERS = {"cc", "gcc", "clang"}
@@ -21,6 +22,58 @@ COMPILERS = {"cc", "gcc", "clang"}
 MODEL_SIZE = re.compile(r"(?<![\w.])[A-Za-z]?(\d{1,4}(?:\.\d+)?)[bB](?![A-Za-z0-9])")
 STATE_BYTES = 12  # of a parameter under Adam: the master copy and two moments, in fp32
 GIB = 1 << 30
+
+
+# What runs a script's commands with another interpreter than the one that was asked.
+OTHER_PYTHON = re.compile(r"\bactivate\b|\b(conda|mamba|micromamba|module|uv|poetry|pixi) \w|\bPATH=|\bcontainer\b")
+
+
+def packages_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """The launcher of the files, and what they tell it to use, is installed on every node."""
+    found: dict[tuple[str, Where], list[str]] = {}
+    for plan in files.plans:
+        text = files.texts.get(plan.where.file, "")
+        if is_container(plan.wrapper) or OTHER_PYTHON.search(text):
+            continue
+        for package, where in _needed(plan):
+            for node in cluster:
+                try:
+                    is_there = package in node.software.packages or not node.software.packages
+                except FactMissing:
+                    continue
+                if not is_there and node.name not in found.setdefault((package, where), []):
+                    found[package, where].append(node.name)
+    told: dict[tuple[str, tuple[str, ...]], list[Where]] = {}
+    for (package, where), names in found.items():
+        told.setdefault((package, tuple(names)), []).append(where)
+    for (package, lacking), places in told.items():
+        if not lacking:
+            continue
+        there = [node.software.packages[package] for node in cluster if package in _packages(node)]
+        python = cluster[lacking[0]].software.executable
+        message = f"{package} is not installed on {fold(lacking)} for {python}, and the launch files need it"
+        fix = f"{python} -m pip install {package}{f'=={there[0]}' if there else ''} on {fold(lacking)}"
+        yield fail("packages_are_there", message, *places, fix=fix, nodes=lacking)
+
+
+def _packages(node: NodeFacts) -> Mapping[str, str]:
+    try:
+        return node.software.packages
+    except FactMissing:
+        return {}
+
+
+def _needed(plan: Plan) -> Iterable[tuple[str, Where]]:
+    """The packages that a plan cannot do without, with the lines that say so."""
+    kind = plan.settings.get("distributed_type")
+    if plan.launcher.needs and plan.command:
+        yield plan.launcher.needs, plan.where
+    if plan.launcher is DEEPSPEED:
+        yield "deepspeed", plan.where
+    elif value_of(kind) == "DEEPSPEED" and kind is not None:
+        yield "deepspeed", kind.where
+    elif (flag := plan.settings.get("use_deepspeed")) is not None:
+        yield "deepspeed", flag.where
 
 
 def launcher_reaches_every_host(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
@@ -231,6 +284,7 @@ def servers_tell_the_right_address(files: LaunchFiles, cluster: Cluster) -> Iter
 
 
 RULES = (
+    packages_are_there,
     servers_tell_the_right_address,
     launcher_reaches_every_host,
     first_address_is_the_one_to_reach,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 
@@ -10,9 +11,11 @@ from preflight.facts import fabric, selection
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
+from preflight.launch.address import address_of
 from preflight.launch.field import Sourced
 from preflight.launch.launchers.deepspeed import DEEPSPEED
 from preflight.launch.plan import LaunchFiles, fail, warn
+from preflight.launch.rules.groups import groups
 from preflight.launch.rules.variables import RISKY
 from preflight.ledger.findings import Finding
 
@@ -25,7 +28,9 @@ NO_FP8 = re.compile(r"\b(A100|A800|A30|A40|A10G?|A16|A2|RTX 30\d\d|RTX A\d000)\b
 
 def variables_fit_the_nodes(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """The interfaces, adapters and GID indices that the variables name are on every node."""
-    sources = [plan.environment for plan in files.plans] + [variables for _, variables in files.variables]
+    nodes_of = of_nodes(files, cluster)
+    sources = [(plan.environment, nodes_of.get(plan.where.file, cluster.nodes)) for plan in files.plans]
+    sources += [(variables, cluster.nodes) for _, variables in files.variables]
     rules: dict[str, Callable[[NodeFacts, str], bool]] = {
         "NCCL_SOCKET_IFNAME": lambda node, text: bool(selection.nccl_interfaces(node.network, text)),
         "GLOO_SOCKET_IFNAME": lambda node, text: (
@@ -34,19 +39,20 @@ def variables_fit_the_nodes(files: LaunchFiles, cluster: Cluster) -> Iterable[Fi
         "NCCL_IB_HCA": lambda node, text: bool(fabric.chosen_hcas(node.rdma, text)) or not node.rdma.devices,
         "NCCL_IB_GID_INDEX": _has_gid,
     }
-    seen: set[tuple[str, str]] = set()
-    for variables in sources:
+    seen: set[tuple[str, str, tuple[str, ...]]] = set()
+    for variables, nodes in sources:
+        names = tuple(node.name for node in nodes)
         for name, holds in rules.items():
             value = variables.get(name)
             if (
                 not isinstance(value, Sourced)
                 or len(value.value) < 2 - (name == "NCCL_IB_GID_INDEX")
-                or (name, value.value) in seen
+                or (name, value.value, names) in seen
             ):
                 continue
-            seen.add((name, value.value))
+            seen.add((name, value.value, names))
             without = []
-            for node in cluster:
+            for node in nodes:
                 try:
                     if not holds(node, value.value):
                         without.append(node.name)
@@ -54,7 +60,68 @@ def variables_fit_the_nodes(files: LaunchFiles, cluster: Cluster) -> Iterable[Fi
                     continue
             if without:
                 message = f"{name}={value.value} fits nothing on {fold(without)}{_has(cluster[without[0]], name)}"
-                yield fail("variables_fit_the_nodes", message, value.where, nodes=tuple(without))
+                fix = _right_values(name, [cluster[node] for node in without])
+                yield fail("variables_fit_the_nodes", message, value.where, fix=fix, nodes=tuple(without))
+
+
+def of_nodes(files: LaunchFiles, cluster: Cluster) -> dict[str, tuple[NodeFacts, ...]]:
+    """The node that a script is for, where there is one script for each: by its name, or by the rank that it has."""
+    found: dict[str, tuple[NodeFacts, ...]] = {}
+    for group in groups(files):
+        if not group.is_set or len(group.files) != len(group.plans) or len(group.plans) > len(cluster):
+            continue
+        named = {plan.where.file: _named_in(plan.where.file, cluster) for plan in group.plans}
+        holders = [node for node in cluster for plan in group.plans if _holds(node, address_of(plan))]
+        is_in_order = not holders or holders[0].name == cluster.nodes[0].name
+        for plan in group.plans:
+            node, rank = named[plan.where.file], plan.written_rank
+            if node is None and is_in_order and not any(named.values()) and rank is not None and rank < len(cluster):
+                node = cluster.nodes[rank]
+            if node is not None:
+                found[plan.where.file] = (node,)
+    return found
+
+
+def _named_in(file: str, cluster: Cluster) -> NodeFacts | None:
+    """The node whose name is a part of a file's name by itself: `start-node3.sh`."""
+    stem = os.path.splitext(os.path.basename(file))[0]
+    found = [node for node in cluster if re.search(rf"(?<![\w]){re.escape(node.name)}(?![\w])", stem)]
+    return found[0] if len(found) == 1 else None
+
+
+def _holds(node: NodeFacts, address: str) -> bool:
+    try:
+        return bool(address) and node.network.holds_any([address.strip("[]")], reachable=True)
+    except (FactMissing, ValueError):
+        return False
+
+
+def _right_values(name: str, nodes: Iterable[NodeFacts]) -> str:
+    """What the variable may be on these nodes, as the facts say; "" where they do not."""
+    right: dict[str, list[str]] = {}
+    for node in nodes:
+        try:
+            value = _right_value(name, node)
+        except FactMissing:
+            continue
+        if value:
+            right.setdefault(value, []).append(node.name)
+    if len(right) == 1:
+        return f"export {name}={next(iter(right))}"
+    return "; ".join(f"export {name}={value} on {fold(names)}" for value, names in right.items())
+
+
+def _right_value(name: str, node: NodeFacts) -> str:
+    if name.endswith("SOCKET_IFNAME"):
+        own = node.address_for_peers()
+        holders = [held.name for held in node.network.interfaces if held.holds_any([own]) and not held.is_loopback]
+        usual = [held.name for held in selection.nccl_interfaces(node.network) if not held.is_loopback]
+        return (*holders, *usual, "")[0]
+    active = [hca for hca in fabric.hcas(node.rdma) if hca.is_active]
+    if name == "NCCL_IB_HCA":
+        return ",".join(hca.name for hca in active)
+    rows = {fabric.best_gid(hca.port, node.network).index for hca in active if hca.port.link_layer == "Ethernet"}
+    return str(rows.pop()) if len(rows) == 1 else ""
 
 
 def adapters_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:

@@ -114,7 +114,7 @@ def _netdevs(value: Sourced[str]) -> Iterable[Finding]:
 
 def _leads_home(name: str, value: Sourced[str]) -> Finding:
     message = f"{name}={value.value.strip()}: no other node is reached over it"
-    return fail("interface_leads_to_other_nodes", message, value.where, fix=f"{name}=eth0")
+    return fail("interface_leads_to_other_nodes", message, value.where, fix=f"unset {name}")
 
 
 def variables_are_exported(plan: Plan) -> Iterable[Finding]:

@@ -90,3 +90,22 @@ def test_keys_that_accelerate_does_not_read_have_no_effect(key, value):
     (found,) = judged({"n0.yaml": config(0), "n1.yaml": config(1, **{key: value})})
     assert (found.check, str(found.verdict)) == ("launch.settings_have_an_effect", "warn")
     assert f"{key} differs, with no effect" in found.message
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "verdict"),
+    [
+        ("NCCL_IB_DISABLE=1", "NCCL_IB_DISABLE=0", "fail"),
+        ("NCCL_IB_DISABLE=1", "A=1", "fail"),
+        ("NCCL_ALGO=Ring", "NCCL_ALGO=Tree", "fail"),
+        ("NCCL_P2P_DISABLE=1", "A=1", "warn"),
+        ("NCCL_IB_DISABLE=0", "A=1", ""),
+        ("NCCL_SOCKET_IFNAME=eth0", "NCCL_SOCKET_IFNAME=ens3", ""),
+        ('NCCL_ALGO="$ALGO"', "NCCL_ALGO=Tree", ""),
+    ],
+)
+def test_exports_that_differ_between_the_scripts(one, other, verdict):
+    """What NCCL wants alike on all ranks fails, the rest warns; what is each node's own, or not known, is silent."""
+    files = {f"n{rank}.sh": f"export {line}\n{torchrun(rank)}" for rank, line in enumerate((one, other))}
+    found = [str(one.verdict) for one in judged(files) if one.check == "launch.exports_agree"]
+    assert found == ([verdict] if verdict else [])

@@ -143,3 +143,37 @@ def test_a_server_finds_its_address_by_the_default_route():
     assert found[0].nodes == ("node1", "node2")
     own = {name: f"export VLLM_HOST_IP=10.0.0.{place + 1}\n{text}" for place, (name, text) in enumerate(files.items())}
     assert "servers_tell_the_right_address" not in rules(own, nodes)
+
+
+ACCELERATE = {f"n{n}.sh": f"accelerate launch --config_file n{n}.yaml train.py\n" for n in (0, 1)}
+CONFIGS = {f"n{n}.yaml": config(n) for n in (0, 1)}
+BY_DEEPSPEED = {
+    name: text.replace("MULTI_GPU", "DEEPSPEED") + "deepspeed_config:\n  deepspeed_multinode_launcher: standard\n"
+    for name, text in CONFIGS.items()
+}
+
+
+@pytest.mark.parametrize(
+    ("configs", "have", "lacking"),
+    [
+        (CONFIGS, (["accelerate"], ["accelerate"]), {}),
+        (CONFIGS, (["accelerate"], []), {"accelerate": ("node2",)}),
+        (CONFIGS, ([], []), {"accelerate": ("node1", "node2")}),
+        (BY_DEEPSPEED, (["accelerate"], ["accelerate"]), {"deepspeed": ("node1", "node2")}),
+        (BY_DEEPSPEED, (["accelerate", "deepspeed"], ["accelerate"]), {"deepspeed": ("node2",)}),
+    ],
+)
+def test_what_the_files_start_with_is_installed_on_every_node(configs, have, lacking):
+    """Absent on one node or on all, it fails with the nodes and the interpreter."""
+    nodes = cluster_of(*(node(index, packages=packages) for index, packages in enumerate(have)))
+    found = [one for one in judged({**ACCELERATE, **configs}, nodes) if one.check == "launch.packages_are_there"]
+    assert {one.message.split()[0]: one.nodes for one in found} == lacking
+    assert all(one.fix.startswith("/usr/bin/python -m pip install") for one in found)
+
+
+@pytest.mark.parametrize("line", ["source venv/bin/activate", "conda activate train", "export PATH=/opt/env/bin:$PATH"])
+def test_packages_of_an_environment_that_the_script_enters_are_not_known(line):
+    """Another interpreter than the one that was asked."""
+    nodes = cluster_of(node(0, packages=()), node(1, packages=()))
+    files = {name: f"{line}\n{text}" for name, text in ACCELERATE.items()}
+    assert "packages_are_there" not in rules({**files, **CONFIGS}, nodes)

@@ -75,3 +75,37 @@ def test_deepspeed_starts_its_own_interpreter_everywhere():
 def test_a_left_over_nccl_conf_of_a_node():
     """/etc/nccl.conf on the nodes is read with the launch files."""
     assert rules(pair(config), cluster(conf=(("NCCL_IB_USE_INLINE", "1"),))) == ["nccl_variables_are_safe"]
+
+
+def each(**values):
+    """The right script of every node, by the node's name, with its own value of NCCL_SOCKET_IFNAME."""
+    text = {name: f"export NCCL_SOCKET_IFNAME={value}\n" for name, value in values.items()}
+    return {f"{name}.sh": line + torchrun(rank) for rank, (name, line) in enumerate(text.items())}
+
+
+MIXED = cluster_of(node(0), node(1, interfaces=("ens3",)))
+
+
+@pytest.mark.parametrize("files", [each(node1="eth0", node2="ens3"), each(start_1="eth0", start_2="ens3")])
+def test_a_variable_that_is_right_on_each_node_passes(files):
+    """The script of a node is judged against that node: by the name of the file, or by its rank."""
+    assert failed(files, MIXED) == []
+
+
+def test_a_variable_that_is_wrong_on_one_node_names_it_with_the_right_value():
+    """No other node is blamed, and the fix is the interface that this node has."""
+    (found,) = [one for one in judged(each(start_1="eth0", start_2="eth0"), MIXED) if "fit" in one.check]
+    assert (found.nodes, found.fix) == (("node2",), "export NCCL_SOCKET_IFNAME=ens3")
+    assert [where.file for where in found.where] == ["start_2.sh"]
+
+
+def test_one_script_for_all_nodes_is_judged_against_all_of_them():
+    """Every node that it does not fit is named, each with what it has."""
+    (found,) = [one for one in judged({"run.sh": each(a="eth1")["a.sh"]}, MIXED) if "variables_fit" in one.check]
+    assert found.fix == "export NCCL_SOCKET_IFNAME=eth0 on node1; export NCCL_SOCKET_IFNAME=ens3 on node2"
+
+
+def test_loopback_is_no_interface_to_advise():
+    """A value that leads home is taken away, whatever the interfaces are called."""
+    (found,) = [one for one in judged(each(node1="lo", node2="eth0")) if "leads" in one.check]
+    assert found.fix.endswith("unset NCCL_SOCKET_IFNAME")
