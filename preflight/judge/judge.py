@@ -33,7 +33,7 @@ from preflight.ledger.ledger import Ledger
 from preflight.options.settings import Settings
 from preflight.results import Bench, Training
 from preflight.run.source import Source
-from preflight.transport import written_for
+from preflight.transport import TRANSPORTS, written_for
 
 # The last one that a check asks for says how it runs: `node` beside `cluster` is a body for every node.
 KINDS = ("cluster", "node", "mesh", "bench", "training", "ending")
@@ -103,6 +103,11 @@ class Judge:
         placed = [replace(finding, nodes=self._ordered(finding.nodes), seconds=seconds) for finding in findings]
         return [with_commands(finding, self.source.cluster) for finding in placed]
 
+    def _unreached_fix(self, names: list[str]) -> str:
+        """What to try by hand, as the transport of these nodes says; for several of them with a placeholder."""
+        transport = TRANSPORTS.get(self.source.transports.get(names[0], ""), written_for(names[0]))
+        return transport.log_in_hint(names[0] if len(names) == 1 else "<node>")
+
     def _unreached(self, check: Check) -> list[Finding]:
         failures = self.source.failures
         if not failures:
@@ -112,7 +117,7 @@ class Judge:
             for name, reason in failures.items():
                 reasons.setdefault(reason, []).append(name)
             return [
-                Finding(check.id, Verdict.ERROR, tuple(names), f"not reached: {reason}", _unreached_fix(names))
+                Finding(check.id, Verdict.ERROR, tuple(names), f"not reached: {reason}", self._unreached_fix(names))
                 for reason, names in reasons.items()
             ]
         words = f"blocked by {REACH_CHECK}"
@@ -297,11 +302,6 @@ def _members(cluster: Cluster, result: Bench | Training) -> Cluster:
     """The nodes of a cluster that took part in a job."""
     absent = without_part(result, [node.name for node in cluster])
     return Cluster(tuple(node for node in cluster if node.name not in absent), asked=cluster.asked)
-
-
-def _unreached_fix(names: list[str]) -> str:
-    """What to try by hand, as the transport of these nodes says; for several of them with a placeholder."""
-    return written_for(names[0]).log_in_hint(names[0] if len(names) == 1 else "<node>")
 
 
 def _authors_words(error: AssertionError) -> str:

@@ -54,6 +54,7 @@ class Run:
     stage_seconds: dict[str, float] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    transports: dict[str, str] = field(default_factory=dict)  # by which a node was to be reached
     documents: dict[str, Document] = field(default_factory=dict)
     cluster: Cluster = field(default_factory=lambda: Cluster(()))
     notes: list[str] = field(default_factory=list)
@@ -88,6 +89,7 @@ class Run:
         self._begin("files: what all nodes share, and what takes long")
         self._timed("files", lambda: self._within(FILES_SECONDS, self._further_facts))
         self.failures = {name: error.reason for name, error in self.fleet.failures.items()}
+        self.transports = {host.name: host.transport for host in self.hosts}
         self.notes += [
             f"{name}: {remark}" for name, session in self.fleet.sessions.items() for remark in session.remarks
         ]

@@ -30,6 +30,8 @@ class Source(Protocol):
     def cluster(self) -> Cluster: ...  # noqa: D102
     @property
     def failures(self) -> Mapping[str, str]: ...  # noqa: D102
+    @property
+    def transports(self) -> Mapping[str, str]: ...  # noqa: D102
 
     def mesh(self) -> Mesh: ...  # noqa: D102
     def bench(self) -> Bench: ...  # noqa: D102

@@ -40,6 +40,7 @@ class StoredRun:
     stage_seconds: dict[str, float] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)  # they stay in the folder of the run itself, like the facts
     documents: dict[str, Document] = field(default_factory=dict)
+    transports: dict[str, str] = field(default_factory=dict)  # nobody is reached again
 
     @property
     def started(self) -> str:

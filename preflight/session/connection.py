@@ -32,6 +32,7 @@ CLOSE_SECONDS = 6.0
 PINGS = 4  # at most, until one came back so soon:
 SURE_SECONDS = 0.02
 CLOCK_SECONDS = 5.0
+LAST_WORDS_SECONDS = 1.0  # for what is said of an end, which may come after it
 NO_OUTPUT = "no output"
 
 
@@ -290,7 +291,7 @@ class Session:
             end = said.read(self.host.name, said.End, message["end"], "end")
             self.ended = True
             self.residue = list(end.residue)
-            self._fail(HostError(self.host.name, f"the node agent ended: {end.reason}"))
+            self._tasks.append(asyncio.create_task(self._tell_end(end.reason)))
         elif "call" not in message:
             self._control.put_nowait(message)
         else:
@@ -300,6 +301,16 @@ class Session:
                 if reply.event is None:
                     del self.calls[call.number]
                 call.inbox.put_nowait(message)
+
+    async def _tell_end(self, reason: str) -> None:
+        """Why the node agent ended; one that was sent a signal does not know why, and its transport may (Slurm's)."""
+        why = f"the node agent ended: {reason}"
+        if reason.startswith("signal"):
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.process.wait(), LAST_WORDS_SECONDS)
+            stderr = self.stderr.decode("utf-8", "replace")
+            why = transport_of(self.host).explain(self.host.name, self.process.returncode or 0, stderr) or why
+        self._fail(HostError(self.host.name, why))
 
     def _fail(self, error: HostError) -> None:
         if self.failure is None:

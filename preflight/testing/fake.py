@@ -39,6 +39,7 @@ class FakeRun:
     backend: selection.Backend
     missing: Mapping[str, Mapping[str, Missing]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    transports: dict[str, str] = field(default_factory=dict)
     stage_seconds: dict[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:

@@ -1,19 +1,16 @@
-"""Does every example work as it stands: scripts are run, the commands of the YAML files too?"""
+"""Does every example work as it stands: scripts are run, the commands of the YAML files too? Slurm's: test_slurm."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
-import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
-
-from tests.lab import faults
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -103,50 +100,3 @@ def test_the_steps_of_the_workflow_run(lab3, copy):
             assert done.returncode == 0, f"{name}: {step}\n{done.stdout}{done.stderr}"
     assert json.loads((copy / "reports/17/report.json").read_text())["finished"]
     assert "GO" in summary.read_text()
-
-
-@pytest.fixture
-def slurm(lab3, copy):
-    """Runs an example as Slurm would over three nodes; srun and scontrol only write down what they were asked."""
-    tools = copy / "bin"
-    tools.mkdir()
-    for name in ("srun", "scontrol"):
-        (tools / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {copy}/asked\n')
-        (tools / name).chmod(stat.S_IRWXU)
-
-    def run(name):
-        variables = {
-            "PATH": f"{tools}:{PATH}",
-            "SLURM_JOB_ID": "17",
-            "SLURM_JOB_NODELIST": "node[1-3]",
-            "SLURM_JOB_NUM_NODES": "3",
-            "SLURMD_NODENAME": "node1",
-            "PREFLIGHT_PYTHON": sys.executable,
-            "PREFLIGHT_REPORTS": str(copy / "reports"),
-        }
-        (copy / "asked").write_text("")
-        done = lab3.run(["bash", name], env=variables, cwd=copy, timeout_s=120)
-        return done, (copy / "asked").read_text()
-
-    return run
-
-
-def test_a_batch_script_starts_its_job_on_good_nodes_only(lab3, slurm, copy):
-    """srun is reached behind a green report; with a node that differs the job ends, and its name is in a file."""
-    done, asked = slurm("slurm.sbatch")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert asked.startswith("srun torchrun --nnodes=3")
-    with faults.mtu(lab3["node2"], 1400):
-        done, asked = slurm("slurm.sbatch")
-    assert (done.returncode, asked) == (1, ""), done.stdout + done.stderr
-    assert (copy / "preflight-17/nodes-bad.txt").read_text().splitlines()[1:] == ["node2"]
-
-
-def test_the_prolog_drains_a_bad_node_and_lets_a_good_job_start(lab3, slurm):
-    """Exit 0 starts the job, any other requeues it; the node that is drained is the one that differs."""
-    done, asked = slurm("prolog-slurmctld.sh")
-    assert (done.returncode, asked) == (0, ""), done.stdout + done.stderr
-    with faults.mtu(lab3["node2"], 1400):
-        done, asked = slurm("prolog-slurmctld.sh")
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert asked.startswith("scontrol update nodename=node2 state=drain")

@@ -1,6 +1,7 @@
 """How do the hosts of a lab become a Slurm cluster: a real munged, slurmctld and one slurmd a host?"""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -46,7 +47,8 @@ KillWait=2
 OverTimeLimit=0
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 SwitchType=switch/none
-{more}
+PrologSlurmctld={folder}/prolog
+PrologEpilogTimeout=90
 {nodes}
 PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
@@ -68,7 +70,7 @@ def is_required() -> bool:
 class SlurmLab:
     """A lab whose hosts are the nodes of a Slurm cluster, and whose controller runs slurmctld; a context manager."""
 
-    def __init__(self, lab: Lab, *, settings: str = "") -> None:
+    def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self.folder = lab.shared / "slurm"
         (self.folder / "state").mkdir(parents=True)
@@ -76,9 +78,10 @@ class SlurmLab:
             f"NodeName={host.name} NodeAddr={host.address} CPUs={os.cpu_count()} RealMemory=1000 State=UNKNOWN"
             for host in lab.hosts
         )
-        text = CONFIGURATION.format(controller=CONTROLLER_ADDRESS, folder=self.folder, nodes=nodes, more=settings)
+        text = CONFIGURATION.format(controller=CONTROLLER_ADDRESS, folder=self.folder, nodes=nodes)
         (self.folder / "slurm.conf").write_text(text)
         self.environment = {"SLURM_CONF": str(self.folder / "slurm.conf")}
+        self.set_prolog(None)
         self._start_munged()
         self._controller = self._daemon(lab.command(["slurmctld", "-D", "-i"]), "slurmctld")
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
@@ -125,12 +128,29 @@ class SlurmLab:
         path = f"{Path(sys.executable).parent}:{ENVIRONMENT['PATH']}"
         return {**self.environment, "PATH": path, **(more or {})}
 
+    def set_prolog(self, script: Path | None, *, reports: Path | str = "") -> None:
+        """What slurmctld runs before a job: a site's script, in the environment that its unit file would give it."""
+        variables = {**self.variables(), "PREFLIGHT_PYTHON": sys.executable, "PREFLIGHT_REPORTS": str(reports)}
+        exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+        start = f"exec bash {shlex.quote(str(script))}\n" if script else "exit 0\n"
+        path = self.folder / "prolog"
+        path.write_text(f"#!/bin/sh\n{exports}{start}")
+        path.chmod(0o700)
+
+    def processes(self, node: str) -> list[str]:
+        """The command line of every process of a node."""
+        return self.lab[node].check(["ps", "-e", "-o", "args"]).splitlines()
+
     def check(self, *argv: str) -> str:
         """The output of a command of Slurm that must succeed."""
         done = self.run(list(argv), timeout_s=30)
         if done.returncode:
             raise LabError(f"{' '.join(argv)}: {done.returncode}: {done.stderr}{self.log()}")
         return done.stdout
+
+    def job(self, number: str) -> str:
+        """All that slurmctld knows of a job, on one line."""
+        return self.check("scontrol", "--oneliner", "show", "job", number)
 
     def state(self, node: str) -> str:
         """A node's state and its reason, as sinfo prints them: ``idle none``."""

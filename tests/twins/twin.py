@@ -191,6 +191,7 @@ class Collected:
     cluster: Cluster
     names: tuple[str, ...]
     failures: dict[str, str] = field(default_factory=dict)
+    transports: dict[str, str] = field(default_factory=dict)
 
     def end(self) -> None:
         """The state at the end is among the facts."""
