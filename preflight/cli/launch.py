@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -159,11 +160,35 @@ def write(options: Options, folder: Path, *, launcher: str, program: tuple[str, 
     try:
         text = like.read_text(encoding="utf-8") if like else ""
         cluster = Cluster(run.cluster.nodes, asked=len(run.names))
-        made = write_files(launcher, cluster, folder=str(folder.absolute()), program=program, like=text)
+        python = options.reach.python
+        made = write_files(
+            launcher, cluster, folder=str(folder.absolute()), program=program, like=text, python=python or ""
+        )
         folder.mkdir(parents=True, exist_ok=True)
+        for name, content in made.items():
+            held = (
+                (folder / name).read_text(encoding="utf-8", errors="replace") if (folder / name).exists() else content
+            )
+            if held != content:
+                raise UsageError(
+                    f"{folder / name} is there already, with another text: name another --out, or delete it"
+                )
         for name, content in made.items():
             write_atomically(folder / name, content.encode())
     except OSError as error:
         raise UsageError(f"--out {folder}: {error.strerror or error}") from None
     print("\n".join(str(folder / name) for name in made))
+    print(next_steps(tuple(made), folder.absolute(), cluster), file=sys.stderr)
     return 0
+
+
+def next_steps(made: tuple[str, ...], folder: Path, cluster: Cluster) -> str:
+    """What is done with files that were written: checked, brought to every node, started."""
+    own = {node.name: f"{node.name}.sh" for node in cluster if f"{node.name}.sh" in made}
+    place = shlex.quote(str(folder))
+    starts = [f"ssh {name} bash {place}/{shlex.quote(file)}" for name, file in own.items()]
+    lines = [f"Next: preflight run --hosts='{hosts.fold(node.name for node in cluster)}' --launch='{folder}/*'"]
+    if starts:
+        lines.append(f"Then bring {place} to the same path on every node (scp -r, or a shared folder) and start each:")
+        lines += [f"  {start}" for start in starts]
+    return "\n".join(lines)

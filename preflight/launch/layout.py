@@ -29,6 +29,7 @@ class Layout:
     program: tuple[str, ...]
     like: str
     has_gpus: bool
+    python: str = ""  # the interpreter that was asked for; "" leaves it to each node's PATH
 
     @property
     def world(self) -> int:
@@ -39,12 +40,18 @@ class Layout:
         """The rank of a node's first process."""
         return sum(self.processes[:index])
 
+    def command(self, program: str, module: str = "") -> list[str]:
+        """How a program of the job's environment is called: by its interpreter where one was asked for."""
+        return [self.python, *(["-m", module] if module else [])] if self.python else [program]
+
     def path(self, name: str) -> str:
         """A file of ours as it is called on the nodes."""
         return os.path.join(self.folder, name)
 
 
-def layout_of(cluster: Cluster, folder: str, program: tuple[str, ...], like: str, *, equal_ranks: bool) -> Layout:
+def layout_of(
+    cluster: Cluster, folder: str, program: tuple[str, ...], like: str, *, equal_ranks: bool, python: str = ""
+) -> Layout:
     """The layout of a job on the nodes of a cluster, with `equal_ranks` the same number of them on every node."""
     gpus = tuple(node.gpu_count() for node in cluster)
     alone = 2 if len(cluster) == 1 else 1
@@ -54,7 +61,7 @@ def layout_of(cluster: Cluster, folder: str, program: tuple[str, ...], like: str
     first = cluster.nodes[0]
     address = first.address_for_peers() if len(cluster) > 1 else "127.0.0.1"
     return Layout(
-        cluster.nodes, processes, address, _free_port(first), folder, program or ("train.py",), like, any(gpus)
+        cluster.nodes, processes, address, _free_port(first), folder, program or ("train.py",), like, any(gpus), python
     )
 
 
@@ -106,7 +113,24 @@ HEAD = "#!/bin/bash\n"
 
 def exports(values: Mapping[str, str]) -> str:
     """The lines of a script that set these variables for what it starts."""
-    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
+    lines = []
+    for name, value in values.items():
+        lines += [f"# {NOTES[name]}\n"] if name in NOTES and value.startswith("=") else []
+        lines.append(f"export {name}={_quoted(value)}\n")
+    return "".join([*lines, DEBUG] if values else lines)
+
+
+NOTES = {
+    "NCCL_SOCKET_IFNAME": "= in front takes this interface alone; without it eth1 takes eth10 too",
+    "NCCL_IB_HCA": "= in front takes these adapters alone",
+}
+DEBUG = (
+    "# For a first, small test: the log then says which interfaces and adapters NCCL takes.\n# export NCCL_DEBUG=INFO\n"
+)
+
+
+def _quoted(value: str) -> str:
+    return f"'{value}'" if value.startswith("=") and shlex.quote(value) == value else shlex.quote(value)
 
 
 def file_name(layout: Layout, index: int) -> str:

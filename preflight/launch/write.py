@@ -15,9 +15,15 @@ from preflight.launch.layout import layout_of
 
 
 def write_files(
-    launcher: str, cluster: Cluster, *, folder: str, program: tuple[str, ...] = ("train.py",), like: str = ""
+    launcher: str,
+    cluster: Cluster,
+    *,
+    folder: str,
+    program: tuple[str, ...] = ("train.py",),
+    like: str = "",
+    python: str = "",
 ) -> dict[str, str]:
-    """The launch files for the nodes of a cluster, by name."""
+    """The launch files for the nodes of a cluster, by name; `python` starts them where one was asked for."""
     row = LAUNCHERS.get(launcher)
     if row is None or row.write is None:
         raise UsageError(f"--launcher {launcher}: launch files are written for {', '.join(writable())}")
@@ -29,4 +35,4 @@ def write_files(
             f"{len(cluster)} of {max(cluster.asked, 1)} hosts answered: launch files are written for all of"
             " them or none"
         )
-    return row.write(layout_of(cluster, folder, program, like, equal_ranks=row.equal_ranks))
+    return row.write(layout_of(cluster, folder, program, like, equal_ranks=row.equal_ranks, python=python))

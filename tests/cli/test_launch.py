@@ -89,6 +89,18 @@ def test_written_files_pass_the_check(run):
     checked = run("launch", "check", *files, "--hosts=local")
 
     assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "Next: preflight run --hosts='local' --launch=" in done.stderr
+    assert "ssh local bash " in done.stderr
+
+
+def test_a_file_that_is_there_with_another_text_is_not_overwritten(run, tmp_path):
+    """What a user has changed by hand stays, and the message says what to do."""
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "local.sh").write_text("my own\n")
+    done = run("launch", "write", "--launcher=torchrun", "--out=made", "--", "train.py")
+    assert done.returncode == 4
+    assert "local.sh is there already, with another text" in done.stderr
+    assert (tmp_path / "made" / "local.sh").read_text() == "my own\n"
 
 
 def test_a_pull_request_shows_the_line(run, pair):

@@ -83,3 +83,29 @@ def test_like_keeps_nothing_that_would_part_the_ranks():
     assert [found.message for found in findings] == []
     with pytest.raises(UsageError, match="--like"):
         write_files("torchrun", CLUSTERS["no GPU"], folder="/x", like=like)
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "accelerate", "env", "deepspeed", "mpirun"])
+def test_the_interpreter_that_was_asked_for_starts_the_job(launcher):
+    """Over ssh PATH is short: the files name the interpreter in full, and are read as the same launcher."""
+    nodes = cluster(gpus=1)
+    made = write_files(launcher, nodes, folder="/w", program=("train.py",), python="/opt/env/bin/python")
+    assert any("/opt/env/bin/python" in text for text in made.values())
+    found, files = check_texts(made, nodes)
+    assert [one for one in found if str(one.verdict) == "fail"] == []
+    assert {plan.launcher.name for plan in files.plans} == {launcher}
+
+
+def test_like_keeps_the_port():
+    """The port of the user's own file is the one that a firewall lets in."""
+    like = config(main_process_port="12345")
+    made = write_files("accelerate", cluster(), folder="/w", program=("train.py",), like=like)
+    assert all("main_process_port: 12345" in text for name, text in made.items() if name.endswith(".yaml"))
+
+
+def test_what_looks_like_a_slip_is_explained():
+    """`==eth0` is meant; and the variable that a first test wants is there to be switched on."""
+    text = write_files("torchrun", cluster(), folder="/w", program=("train.py",))["node1.sh"]
+    assert "# = in front takes this interface alone" in text
+    assert "export NCCL_SOCKET_IFNAME='=eth0'" in text
+    assert "# export NCCL_DEBUG=INFO" in text

@@ -169,7 +169,9 @@ def write(layout: Layout) -> dict[str, str]:
         values = variables(node)
         if not layout.has_gpus:
             values["ACCELERATE_USE_CPU"] = "true"
-        command = ["accelerate", "launch", "--config_file", layout.path(config), *layout.program]
+        start = layout.command("accelerate", "accelerate.commands.launch")
+        start += [] if layout.python else ["launch"]
+        command = [*start, "--config_file", layout.path(config), *layout.program]
         files[f"{file_name(layout, index)}.sh"] = HEAD + exports(values) + f"exec {shlex.join(command)}\n"
     return files
 
@@ -197,7 +199,7 @@ def _config(layout: Layout, index: int) -> str:
         "num_processes": layout.world,
         "machine_rank": index,
         "main_process_ip": layout.address,
-        "main_process_port": layout.port,
+        "main_process_port": _kept_port(kept) or layout.port,
         "rdzv_backend": "static",
         "same_network": False,
     }
@@ -210,6 +212,12 @@ def _config(layout: Layout, index: int) -> str:
     if isinstance(config.get("deepspeed_config"), dict) and len(layout.nodes) > 1:
         config["deepspeed_config"] = {**config["deepspeed_config"], "deepspeed_multinode_launcher": "standard"}
     return str(yaml.safe_dump(config, sort_keys=True, allow_unicode=True))
+
+
+def _kept_port(kept: Mapping[str, Any]) -> int:
+    """The port of the user's own file, 0 where it names none that can be listened on."""
+    port = kept.get("main_process_port")
+    return port if isinstance(port, int) and not isinstance(port, bool) and 0 < port < 65536 else 0
 
 
 def start_node(job: Job, placements: list[Placement], master_port: int) -> list[Process]:

@@ -216,7 +216,7 @@ def is_auto(value: Field[Any]) -> bool:
 def write(layout: Layout) -> dict[str, str]:
     """A hostfile and one command, run on the first node."""
     hosts = "".join(f"{node.name} slots={count}\n" for node, count in zip(layout.nodes, layout.processes, strict=True))
-    command = ["deepspeed", f"--hostfile={layout.path('hostfile')}"]
+    command = [*layout.command("deepspeed", "deepspeed.launcher.runner"), f"--hostfile={layout.path('hostfile')}"]
     if len(layout.nodes) > 1:
         command.append(f"--master_addr={layout.address}")
     command += [f"--master_port={layout.port}", *layout.program]

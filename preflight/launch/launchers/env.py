@@ -74,7 +74,7 @@ def write(layout: Layout) -> dict[str, str]:
             "MASTER_PORT": str(layout.port),
             "WORLD_SIZE": str(layout.world),
         }
-        command = shlex.join(["python", *layout.program])
+        command = shlex.join([*layout.command("python"), *layout.program])
         count, first = layout.processes[index], layout.first_rank(index)
         if count == 1:
             body = exports({"RANK": str(first), "LOCAL_RANK": "0"}) + f"exec {command}\n"

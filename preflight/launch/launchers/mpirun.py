@@ -186,7 +186,7 @@ def write(layout: Layout) -> dict[str, str]:
     """A hostfile and one command, run on the first node; each rank takes its number from Open MPI or Hydra."""
     hosts = "".join(f"{node.name} slots={count}\n" for node, count in zip(layout.nodes, layout.processes, strict=True))
     shared = {**shared_launch(layout), "MASTER_ADDR": layout.address, "MASTER_PORT": str(layout.port)}
-    inner = f"{RANK_LINES}exec {shlex.join(['python', *layout.program])}"
+    inner = f"{RANK_LINES}exec {shlex.join([*layout.command('python'), *layout.program])}"
     command = [
         *("mpirun", "-np", str(layout.world), "--hostfile", layout.path("hostfile"), "--bind-to", "none"),
         *(word for name in shared for word in ("-x", name)),

@@ -126,7 +126,7 @@ def write(layout: Layout) -> dict[str, str]:
     files = {}
     for index, node in enumerate(layout.nodes):
         command = [
-            "torchrun",
+            *layout.command("torchrun", "torch.distributed.run"),
             f"--nnodes={len(layout.nodes)}",
             f"--node_rank={index}",
             f"--nproc_per_node={layout.processes[index]}",
