@@ -54,6 +54,7 @@ class Hca:
     @property
     def has_address(self) -> bool:
         """Whether its table has a row beyond the link-local ones."""
+        self.port.needs_gids()
         return any(classify(gid).scope in ("ipv4", "ipv6") for gid in self.port.gids)
 
     @property
@@ -76,6 +77,13 @@ def hcas(rdma: Rdma) -> tuple[Hca, ...]:
 
 def firmwares(rdma: Rdma) -> str:
     """The firmware of each kind of adapter, each version once: "MT4129 28.39.1002"."""
+    for device in rdma.devices:
+        for field in ("firmware", "board"):
+            value = getattr(device, field)
+            kin = (one for one in rdma.devices if one.model == device.model)
+            # Another adapter of the model tells it: here it was lost.
+            if isinstance(value, Missing) and any(isinstance(getattr(one, field), str) for one in kin):
+                raise FactMissing(f"{field} of {device.name}", value.missing)
     values = {
         f"{_kind(device) or device.name} {device.firmware}"
         for device in rdma.devices

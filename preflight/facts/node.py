@@ -223,6 +223,7 @@ class NodeFacts:
         found = {}
         for hca in self.active_hcas():
             if hca.port.link_layer == "Ethernet":
+                hca.port.needs_gids()
                 rows = {gid.index: fabric.classify(gid) for gid in hca.port.gids}
                 index = self._index_for(hca)
                 if index in rows:
@@ -258,6 +259,8 @@ class NodeFacts:
         ports = [hca for hca in self.active_hcas() if hca.port.link_layer == "Ethernet"]
         if not ports:  # on InfiniBand NCCL does not ask for the index
             raise FactMissing("active RoCE port", "all RDMA ports are InfiniBand", "absent")
+        for hca in ports:
+            hca.port.needs_gids()
         rows = {hca.name: {gid.index: fabric.classify(gid) for gid in hca.port.gids} for hca in ports}
         return {
             name: found[index] if index in found and found[index].scope != "empty" else None

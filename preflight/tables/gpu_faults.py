@@ -241,6 +241,8 @@ def _numa_nodes(node: NodeFacts) -> str:
     known = [str(one.numa_node) for one in functions if not isinstance(one.numa_node, Missing)]
     if not known:
         raise FactMissing("NUMA nodes of the GPUs", "the firmware reports none", "absent")
+    if len(known) < len(functions):
+        raise FactMissing("NUMA nodes of the GPUs", f"{len(known)} of {len(functions)} GPUs report theirs")
     return ", ".join(known)
 
 

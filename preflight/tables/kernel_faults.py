@@ -119,6 +119,8 @@ def _translates(node: NodeFacts) -> str:
         raise FactMissing("IOMMU of the GPUs", "fewer than two GPUs report it", "absent")
     if _are_joined(node):
         return ""
+    if 0 < sum(isinstance(kind, Missing) for kind in kinds) < len(kinds):
+        raise FactMissing("IOMMU of the GPUs", "it can be read for some of them only")
     translated = sorted({kind for kind in kinds if not isinstance(kind, Missing) and kind.startswith("DMA")})
     options = [] if isinstance(node.kernel.boot_options, Missing) else node.kernel.boot_options
     started = f" (the kernel was started with {' '.join(options)})" if options else ""

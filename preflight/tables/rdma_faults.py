@@ -97,6 +97,7 @@ def _local_only(hca: Hca) -> str:
     """Rows that all end at the layer 2 segment: the interface has no address."""
     if hca.port.link_layer != "Ethernet":
         raise NotApplicable("the link is no Ethernet")
+    hca.port.needs_gids()
     scopes = {classify(gid).scope for gid in hca.port.gids} - {"empty"}
     return "all its GIDs are link-local: its interface has no address" if scopes == {"link-local"} else ""
 
@@ -212,13 +213,17 @@ def _narrow(node: NodeFacts) -> str:
             ("{:g} GT/s", device.pci.speed, device.pci.speed_max),
         )
         for words, now, most in pairs:
+            for value in (now, most):
+                if isinstance(value, Missing) and value.kind != "absent":
+                    raise FactMissing(f"PCIe link of {device.name}", value.missing, value.kind)
             if not isinstance(now, Missing) and not isinstance(most, Missing) and now < most:
                 messages.append(f"{device.name} is on PCIe {words.format(now)}, where {words.format(most)} is possible")
     return "; ".join(messages)
 
 
 def _iwarp(node: NodeFacts) -> str:
-    names = [device.name for device in node.rdma.devices if device.node_type == "RNIC"]
+    kinds = {device.name: present(device.node_type, f"node type of {device.name}") for device in node.rdma.devices}
+    names = [name for name, kind in kinds.items() if kind == "RNIC"]
     return f"{', '.join(names)} speaks iWARP, which NCCL leaves out" if names else ""
 
 
@@ -351,7 +356,11 @@ class Watched:
         if self.end is None:
             raise NotApplicable("the port is gone")
         before, after = self.hca.port.counters, self.end.counters
+        names = tuple(names)
         known = [name for name in names if name in before and name in after]
+        lost = [name for name in names if name in self.hca.port.unread]
+        if lost:
+            raise FactMissing("counters", f"{', '.join(lost)} cannot be read")
         if not known:
             raise FactMissing("counters", "the port counts nothing of the kind", "absent")
         return {name: after[name] - before[name] for name in known if after[name] > before[name]}

@@ -471,3 +471,41 @@ def test_a_gid_whose_type_cannot_be_read_is_no_wrong_one():
     run = roce().broken_rdma_port("node2", gids=gids)
     findings = {f.nodes: f.verdict for f in judge("rdma.gid_index_is_routable_roce_v2", run)}
     assert findings["node2",] is Verdict.ERROR
+
+
+def with_device(run, node, **fields):
+    """Other values in the facts of the first device of a node."""
+    first, *rest = run.subjects[node]["rdma"].devices
+    return run.broken(node, "rdma", devices=(msgspec.structs.replace(first, **fields), *rest))
+
+
+CUT_SHORT = Missing("cut short")
+LOST_PCI = PciFunction("pci0000:10/0000:11:00.0", 0, CUT_SHORT, 16, 32.0, 32.0, CUT_SHORT, ())
+
+
+@pytest.mark.parametrize(
+    ("check", "lose"),
+    [
+        (
+            "software.companions_are_the_same_on_every_node",
+            lambda run, node: with_device(run, node, firmware=CUT_SHORT),
+        ),
+        ("rdma.choice_of_ports_is_sound", lambda run, node: with_device(run, node, node_type=CUT_SHORT)),
+        ("rdma.choice_of_ports_is_sound", lambda run, node: with_device(run, node, pci=LOST_PCI)),
+        ("rdma.gid_index_is_routable_roce_v2", lambda run, node: run.broken_rdma_port(node, unread=("gids/3",))),
+        ("rdma.roce_ports_have_an_address", lambda run, node: run.broken_rdma_port(node, unread=("gids/3",))),
+        (
+            "rdma.no_errors_were_counted_during_the_run",
+            lambda run, node: run.broken_rdma_port(node, unread=("symbol_error",)),
+        ),
+    ],
+)
+def test_what_could_not_be_read_is_never_a_pass(check, lose):
+    """On one node it is an error of that node alone, on all of them an error of each."""
+    everywhere = roce()
+    for name in everywhere.names:
+        everywhere = lose(everywhere, name)
+    on_one = {name: f.verdict for f in judge(check, lose(roce(), "node2")) for name in f.nodes}
+    on_all = {name: f.verdict for f in judge(check, everywhere) for name in f.nodes}
+    assert [name for name, verdict in on_one.items() if verdict is Verdict.ERROR] == ["node2"]
+    assert set(on_all.values()) == {Verdict.ERROR}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.errors import FactMissing
 from preflight.facts.subjects.gpu import NOT_REPORTED
 from preflight.facts.value import Count, Missing, Text, Value, present
 
@@ -63,6 +64,8 @@ class Kernel(Value, frozen=True, kw_only=True):
     def gpudirect(self, kernel: str) -> str:
         """How network adapters can reach the GPUs' memory: "nvidia_peermem", "dma-buf" or "none"."""
         modules = present(self.modules, "kernel modules")
+        if not modules:  # a driver of GPUs or adapters is one
+            raise FactMissing("kernel modules", "none of the drivers of GPUs and adapters is listed in /proc/modules")
         for name in ("nvidia_peermem", "nv_peer_mem", "amdgpu", "efa_nv_peermem"):
             if name in modules:
                 return name

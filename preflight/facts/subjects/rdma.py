@@ -33,10 +33,17 @@ class RdmaPort(Value, frozen=True, kw_only=True):
     active_mtu: Count | Missing = NOT_REPORTED  # InfiniBand's own: 256 to 4096
     pkeys: tuple[Text, ...] | Missing = NOT_REPORTED  # partition keys in the order of the table
 
+    unread: tuple[Text, ...] = ()  # files that the kernel has of such a port, and that could not be read
     pfc_priorities: Text | Missing = NOT_REPORTED  # of an Ethernet port: the lossless ones, "3", or "none"
     ecn_priorities: Text | Missing = NOT_REPORTED  # whose congestion is marked and heeded
     trust: Text | Missing = NOT_REPORTED  # which marking counts: "dscp" or "pcp"
     traffic_class: Text | Missing = NOT_REPORTED  # that every connection gets
+
+    def needs_gids(self) -> None:
+        """Raise FactMissing where a part of the GID table could not be read: what NCCL would take is not known."""
+        lost = [name for name in self.unread if name.startswith("gid")]
+        if lost:
+            raise FactMissing(f"GIDs of port {self.number}", f"{', '.join(lost[:3])} cannot be read")
 
     def state_text(self) -> str:
         """The state as a message says it: "DOWN (Polling)"."""

@@ -40,6 +40,11 @@ def missing_because(error: OSError) -> Missing:
 
 def read_text(path: str) -> str:
     """A small file of /proc or /sys without its line end; bytes that are no text are shown as escapes."""
+    return decoded(read_bytes(path))
+
+
+def read_bytes(path: str) -> bytes:
+    """All of a small file."""
     # A node reads hundreds of them, and a text file object costs three times what these calls do.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -48,6 +53,11 @@ def read_text(path: str) -> str:
             data += more
     finally:
         os.close(descriptor)
+    return data
+
+
+def decoded(data: bytes) -> str:
+    """The text without its line end."""
     return data.decode("utf-8", "backslashreplace").strip()
 
 
@@ -59,9 +69,24 @@ def read_text_or_missing(path: str) -> TextOrMissing:
         return missing_because(error)
 
 
+def read_lines(path: str) -> TextOrMissing:
+    """The text of a file whose last line the kernel ends too; one that does not end so was cut short.
+
+    A file without a byte was lost as well, while an empty line is a value: it says that there is none.
+    """
+    try:
+        data = read_bytes(path)
+    except OSError as error:
+        return missing_because(error)
+    if not data.endswith(b"\n"):
+        return missing(f"{path} was cut short" if data else f"{path} is empty")
+    return decoded(data)
+
+
 def must_read(path: str) -> TextOrMissing:
     """The same of a file that every kernel has: one that is not there or says nothing was not measured."""
-    text = read_text_or_missing(path)
+    text = read_lines(path)
     if isinstance(text, dict):
-        return text if text["kind"] == "denied" else missing(f"{path}: {text['missing']}")
+        is_told = text["kind"] == "denied" or text["missing"].startswith(path)
+        return text if is_told else missing(f"{path}: {text['missing']}")
     return text or missing(f"{path} is empty")

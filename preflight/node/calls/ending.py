@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from preflight.node.sources import rdma_tables
 from preflight.node.subjects import kernel, rdma
 
 TYPE_CHECKING = False
@@ -21,11 +22,11 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject ending."""
     folder = f"{arguments['sysfs']}/class/infiniband"
     ports = {}
-    for device in rdma.entries(folder):
-        for number in rdma.entries(f"{folder}/{device}/ports"):
+    for device in rdma_tables.entries(folder):
+        for number in rdma_tables.entries(f"{folder}/{device}/ports"):
             place = f"{folder}/{device}/ports/{number}"
-            counters = {**rdma.counters(f"{place}/counters"), **rdma.counters(f"{place}/hw_counters")}
-            ports[f"{device}:{number}"] = {"state": rdma.state(place), "counters": counters}
+            counted, _ = rdma_tables.counters(place)
+            ports[f"{device}:{number}"] = {"state": rdma.state(place), "counters": counted}
     proc = arguments["proc"]
     kills = kernel.field(f"{proc}/vmstat", "oom_kill")
     return {"ports": ports, "oom_kills": kills, "link_errors": kernel.link_errors(proc)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from preflight.node.agent.missing import missing, missing_because, read_text, read_text_or_missing
+from preflight.node.agent.missing import missing, missing_because, read_lines, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ SWITCH_CLASS = "0x068000"  # an NVSwitch is a bridge of no PCI kind
 # VGA and 3D controllers; of AMD's only what draws no picture, for those that do are often part of a processor.
 GPU_CLASSES = {NVIDIA: ("0x0300", "0x0302"), AMD: ("0x0302", "0x0380", "0x1200")}
 GPU_DRIVERS = ("nvidia", "amdgpu")  # any other has taken the device for something else: a guest, a screen
+LINK_FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
 EXTENDED_CONFIG = 0x100
 ACS_CAPABILITY = 0x000D
 # Bits of the ACS control register that send what one device says to another up to the root: lspci's ReqRedir,
@@ -70,7 +71,7 @@ def describe(folder: str) -> dict[str, Any]:
         "width_max": _least(_count(f"{place}/max_link_width"), _count(f"{slot}/max_link_width")),
         "speed": _speed(f"{place}/current_link_speed"),
         "speed_max": _least(_speed(f"{place}/max_link_speed"), _speed(f"{slot}/max_link_speed")),
-        "iommu": read_text_or_missing(f"{place}/iommu_group/type"),
+        "iommu": read_lines(f"{place}/iommu_group/type"),
         "redirecting_bridges": redirecting(bridges),
     }
 
@@ -147,14 +148,23 @@ def _functions(sysfs: str) -> dict[str, tuple[str, str, str]]:
 
 
 def _numa_node(folder: str) -> CountOrMissing:
-    text = read_text_or_missing(f"{folder}/numa_node")
+    text = read_lines(f"{folder}/numa_node")
     if isinstance(text, str):
         return int(text) if text.isdecimal() else missing("the firmware reports no NUMA node", "absent")
     return text
 
 
+def _link(path: str) -> TextOrMissing:
+    """One of the files of a link, which has all of them or none, as in a virtual machine."""
+    text = read_lines(path)
+    folder = os.path.dirname(path)
+    has_others = any(os.path.exists(f"{folder}/{name}") for name in LINK_FILES)
+    is_lost = isinstance(text, dict) and text["kind"] == "absent" and has_others
+    return missing(f"{path} is not there, and others of the link are") if is_lost else text
+
+
 def _count(path: str) -> CountOrMissing:
-    text = read_text_or_missing(path)
+    text = _link(path)
     if not isinstance(text, str):
         return text
     # 255 and 0 are what the kernel writes where the link has none.
@@ -163,7 +173,7 @@ def _count(path: str) -> CountOrMissing:
 
 def _speed(path: str) -> float | Missing:
     """The figure in "16.0 GT/s PCIe"."""
-    text: TextOrMissing = read_text_or_missing(path)
+    text = _link(path)
     if not isinstance(text, str):
         return text
     figure = text.partition(" ")[0]

@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 
-from preflight.node.agent.missing import missing, read_text
+from preflight.node.agent.missing import missing, must_read
 from preflight.node.sources.names import LIMIT_S, addresses_of, ask_all, for_resolver, full_name
 
 TYPE_CHECKING = False
@@ -37,7 +37,9 @@ def boot_id(proc: str) -> str:
     Containers and network namespaces of one machine share its boot id, yet are hosts of their own to a job: the
     network namespace distinguishes them.
     """
-    boot = read_text(f"{proc}/sys/kernel/random/boot_id")
+    boot = must_read(f"{proc}/sys/kernel/random/boot_id")
+    if isinstance(boot, dict):
+        raise OSError(boot["missing"])
     return f"{boot}:{os.stat(f'{proc}/self/ns/net').st_ino}"
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import os
 
-from preflight.node.agent.missing import missing, missing_because, must_read, read_text, read_text_or_missing
+from preflight.node.agent.missing import (
+    missing,
+    missing_because,
+    must_read,
+    read_lines,
+    read_text,
+    read_text_or_missing,
+)
 from preflight.node.sources import kernel_log
 
 TYPE_CHECKING = False
@@ -38,7 +45,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "has_iommu": has_iommu(sysfs),
         **governors(f"{sysfs}/devices/system/cpu/cpufreq"),
         **memory(proc),
-        "transparent_hugepages": chosen(read_text_or_missing(f"{sysfs}/kernel/mm/transparent_hugepage/enabled")),
+        "transparent_hugepages": chosen(read_lines(f"{sysfs}/kernel/mm/transparent_hugepage/enabled")),
         "oom_kills": field(f"{proc}/vmstat", "oom_kill"),
         "cpus_allowed": len(os.sched_getaffinity(0)),
         **cgroup(proc, f"{sysfs}/fs/cgroup"),
@@ -50,17 +57,16 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def loaded(proc: str) -> list[str] | Missing:
     """Those of MODULES that are loaded; one that is built in is not listed, as nowhere."""
-    try:
-        lines = read_text(f"{proc}/modules").splitlines()
-    except OSError as error:
-        return missing_because(error)
-    names = {line.split(" ", 1)[0] for line in lines}
+    text = read_lines(f"{proc}/modules")
+    if isinstance(text, dict):
+        return text
+    names = {line.split(" ", 1)[0] for line in text.splitlines()}
     return [name for name in MODULES if name in names]
 
 
 def is_driver_open(proc: str) -> bool | Missing:
     """Whether NVIDIA's kernel modules are the open ones, which alone share memory by dma-buf."""
-    text = read_text_or_missing(f"{proc}/driver/nvidia/version")
+    text = read_lines(f"{proc}/driver/nvidia/version")
     return "Open Kernel Module" in text if isinstance(text, str) else text
 
 
@@ -89,12 +95,15 @@ def governors(folder: str) -> dict[str, Any]:
     except OSError as error:
         reason = missing_because(error)
         return {"governors": reason, "scaling_driver": reason}
-    texts = [read_text_or_missing(f"{folder}/{policy}/scaling_governor") for policy in policies]
-    found = sorted({text for text in texts if isinstance(text, str)})
-    if not found:
+    if not policies:
         reason = missing("the CPUs' frequency is not the kernel's to choose", "absent")
         return {"governors": reason, "scaling_driver": reason}
-    return {"governors": found, "scaling_driver": read_text_or_missing(f"{folder}/{policies[0]}/scaling_driver")}
+    texts = [must_read(f"{folder}/{policy}/scaling_governor") for policy in policies]
+    lost = [text for text in texts if isinstance(text, dict)]
+    return {
+        "governors": lost[0] if lost else sorted({text for text in texts if isinstance(text, str)}),
+        "scaling_driver": must_read(f"{folder}/{policies[0]}/scaling_driver"),
+    }
 
 
 def memory(proc: str) -> dict[str, Any]:
@@ -148,7 +157,7 @@ def bonds(folder: str) -> dict[str, dict[str, bool]]:
 
 def link_errors(proc: str) -> dict[str, int]:
     """Network interface -> packets that came or went broken: bad checksums, lost carrier; drops are not errors."""
-    text = read_text_or_missing(f"{proc}/net/dev")
+    text = read_lines(f"{proc}/net/dev")
     lines = text.splitlines() if isinstance(text, str) else []
     figures = {name.strip(): words.split() for name, colon, words in (line.partition(":") for line in lines) if colon}
     return {name: int(row[2]) + int(row[10]) for name, row in figures.items() if len(row) >= 16}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from preflight.node.agent import programs
-from preflight.node.agent.missing import in_order, missing, read_text, read_text_or_missing
+from preflight.node.agent.missing import in_order, missing, read_lines, read_text_or_missing
 from preflight.node.sources import pci
+from preflight.node.sources.rdma_tables import compare_counters, counters, entries, gids
 from preflight.node.subjects.environment import job_variables
 
 TYPE_CHECKING = False
@@ -22,7 +23,7 @@ UNKNOWN_STATE = "UNKNOWN"  # as the kernel itself writes a state that it cannot 
 # What the kernel writes (drivers/infiniband/core/sysfs.c); another word is one that was cut short, and tells nothing.
 STATES = ("NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER")
 LINK_LAYERS = ("InfiniBand", "Ethernet", "Unspecified")
-LARGEST_COUNTER = 1 << 62
+EMPTY_KEY = "0x0000"
 LIMIT_S = 5.0
 QOS_TOOLS = ("mlnx_qos", "dcb")
 ROCE_HEADER_BYTES = 96  # the kernel's own reckoning of what RoCE may put around its data (iboe_get_mtu)
@@ -42,6 +43,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         devices = by_programs(path) if dev and os.path.isdir(f"{dev}/infiniband") else []
         return {"devices": devices, "without_driver": lost}
     devices = [device(f"{folder}/{name}", name=name, arguments={**arguments, "dev": dev}) for name in names]
+    compare_counters(devices, folder)
     program = programs.find("ibv_devinfo", path) if dev else ""
     if program:
         with_mtus(devices, program)
@@ -109,9 +111,9 @@ def device(folder: str, *, name: str, arguments: dict[str, Any]) -> dict[str, An
     is_pci = os.path.exists(f"{function}/vendor") and pci.is_address(os.path.basename(os.path.realpath(function)))
     return {
         "name": name,
-        "firmware": read_text_or_missing(f"{folder}/fw_ver"),
-        "board": read_text_or_missing(f"{folder}/board_id"),
-        "node_type": word(read_text_or_missing(f"{folder}/node_type")),
+        "firmware": read_lines(f"{folder}/fw_ver") or missing("its driver reports no firmware", "absent"),
+        "board": read_lines(f"{folder}/board_id"),
+        "node_type": node_type(f"{folder}/node_type"),
         "ports": [
             port(f"{folder}/ports/{number}", number=int(number), arguments=arguments)
             for number in sorted(ports, key=int)
@@ -139,7 +141,8 @@ def port(folder: str, *, number: int, arguments: dict[str, Any]) -> dict[str, An
     """One port; each file is read for itself, for drivers leave out and refuse different ones."""
     link_layer = read_text_or_missing(f"{folder}/link_layer")
     rate = read_text_or_missing(f"{folder}/rate")
-    table = gids(folder, arguments=arguments)
+    table, lost_gids = gids(folder, proc=arguments.get("proc", "/proc"))
+    counted, lost_counters = counters(folder)
     facts = {
         "number": number,
         "state": state(folder),
@@ -147,15 +150,22 @@ def port(folder: str, *, number: int, arguments: dict[str, Any]) -> dict[str, An
         "rate_gbps": rate_gbps(rate),
         "link_layer": link_layer if link_layer in LINK_LAYERS else UNKNOWN_STATE,
         "gids": table,
-        "lid": read_text_or_missing(f"{folder}/lid"),
-        "sm_lid": read_text_or_missing(f"{folder}/sm_lid"),
-        "counters": {**counters(f"{folder}/counters"), **counters(f"{folder}/hw_counters")},
+        "lid": read_lines(f"{folder}/lid"),
+        "sm_lid": read_lines(f"{folder}/sm_lid"),
+        "counters": counted,
+        "unread": [*lost_gids, *lost_counters],
         "width": width(rate),
         "pkeys": pkeys(f"{folder}/pkeys"),
     }
     if link_layer == "Ethernet":
         facts["active_mtu"] = mtu_of(table, sysfs=arguments["sysfs"])
     return facts
+
+
+def node_type(path: str) -> TextOrMissing:
+    """The name in "1: CA"; the kernel has this file of every device."""
+    text = word(read_lines(path))
+    return missing(f"{path}: {text['missing']}") if isinstance(text, dict) and text["kind"] == "absent" else text
 
 
 def state(folder: str) -> str:
@@ -175,10 +185,18 @@ def width(rate: TextOrMissing) -> CountOrMissing:
 def pkeys(folder: str) -> list[str] | Missing:
     """The partition keys, without the empty rows at the end of the table."""
     numbers = sorted(int(name) for name in entries(folder) if name.isdecimal())
-    rows = [read_text_or_missing(f"{folder}/{number}") for number in numbers]
-    keys = [row if isinstance(row, str) and row else "0x0000" for row in rows]
+    keys = []
+    for number in numbers:
+        row = read_text_or_missing(f"{folder}/{number}")
+        if isinstance(row, dict):
+            return row
+        if len(row) != len(EMPTY_KEY):
+            return missing(f"{folder}/{number} was cut short")
+        keys.append(row)
     while keys and int(keys[-1], 16) == 0:
         keys.pop()
+    if numbers[: len(keys)] != list(range(len(keys))):
+        return missing(f"{folder} lacks a row")
     return keys or missing("the port reports no partition key", "absent")
 
 
@@ -209,51 +227,3 @@ def rate_gbps(text: TextOrMissing) -> RateOrMissing:
     if not unit.startswith("Gb/sec") or not figure.replace(".", "", 1).isdecimal():
         return missing(f"not a rate: {text}")
     return float(figure)
-
-
-def gids(folder: str, *, arguments: dict[str, Any]) -> list[dict[str, Any]]:
-    """The GID table without its empty rows.
-
-    An empty row is all zeros (RoCE), or the subnet's prefix and a zero interface id (InfiniBand).
-    """
-    rows = []
-    for index in sorted(int(name) for name in entries(f"{folder}/gids") if name.isdecimal()):
-        try:
-            gid = read_text(f"{folder}/gids/{index}")
-        except OSError:  # a row that cannot be read cannot be used either
-            continue
-        if gid[len(gid) // 2 :].strip("0:"):
-            netdev = read_text_or_missing(f"{folder}/gid_attrs/ndevs/{index}")
-            row = {"index": index, "gid": gid, "netdev": netdev}
-            row["kind"] = read_text_or_missing(f"{folder}/gid_attrs/types/{index}")
-            tag = vlan(netdev, proc=arguments.get("proc", "/proc"))
-            rows.append({**row, **({"vlan": tag} if tag else {})})
-    return rows
-
-
-def vlan(netdev: TextOrMissing, *, proc: str) -> int:
-    """The VLAN of a netdev, 0 where it is none."""
-    try:
-        text = read_text(f"{proc}/net/vlan/{netdev}") if isinstance(netdev, str) else ""
-    except OSError:
-        return 0
-    tag = text.partition("VID: ")[2].split(None, 1)[:1]
-    return int(tag[0]) if tag and tag[0].isdecimal() else 0
-
-
-def counters(folder: str) -> dict[str, int]:
-    """The counters that are numbers; "N/A (no PMA)" is none."""
-    found = {}
-    for name in entries(folder):
-        text = read_text_or_missing(f"{folder}/{name}")
-        if isinstance(text, str) and text.isdecimal() and int(text) < LARGEST_COUNTER:
-            found[name] = int(text)
-    return found
-
-
-def entries(folder: str) -> list[str]:
-    """The sorted names in a folder, none where it is absent; a folder that we may not read is an error."""
-    try:
-        return sorted(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return []

@@ -112,11 +112,16 @@ def torch_facts(path: Iterable[str], packages: Mapping[str, str], *, library_fol
         cuda = ""
     else:
         cuda = values.get("cuda") or ""
+        # torch writes both, one of them or both None: a file without them ends too early.
+        cut = next((name for name in ("cuda", "hip") if name not in values and not cuda), "")
+        lost = missing(f"{folder}/version.py does not set {cut}")
         version = values.get("__version__")
         facts = {
             "torch": version or missing(f"{folder}/version.py sets no __version__"),
-            "torch_cuda": cuda or missing("built for ROCm" if values.get("hip") else CPU_BUILD, "absent"),
-            "torch_hip": values.get("hip") or missing("built for CUDA" if cuda else CPU_BUILD, "absent"),
+            "torch_cuda": cuda
+            or (lost if cut else missing("built for ROCm" if values.get("hip") else CPU_BUILD, "absent")),
+            "torch_hip": values.get("hip")
+            or (lost if cut else missing("built for CUDA" if cuda else CPU_BUILD, "absent")),
         }
     return {
         **facts,

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from preflight.node.agent.missing import missing_because, must_read, read_text, read_text_or_missing
+from preflight.node.agent.missing import missing_because, must_read, read_lines, read_text, read_text_or_missing
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,14 @@ def test_what_every_kernel_has_is_read(tmp_path):
     """As any other text."""
     (tmp_path / "cmdline").write_text("ro quiet\n")
     assert must_read(str(tmp_path / "cmdline")) == "ro quiet"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"), [("4X\n", "4X"), ("\n", ""), ("4X", "was cut short"), ("", "is empty"), ("a\nb", "was cut short")]
+)
+def test_a_file_that_does_not_end_its_last_line_was_cut_short(tmp_path, data, said):
+    """The kernel ends every line: what has no end may be the beginning of something else."""
+    path = tmp_path / "value"
+    path.write_text(data)
+    found = read_lines(os.fspath(path))
+    assert found == said if data.endswith("\n") else found == {"missing": f"{path} {said}", "kind": "failed"}
