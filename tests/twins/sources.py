@@ -2,7 +2,7 @@
 
 The sources are the files of its folder: each kind of them once (the state of any port stands for that of every port).
 A source that is gone, empty, cut short or closed must not leave every verdict as it was, unless the facts are the same
-without it: nobody reads it, or what was lost says nothing.
+without it (nobody reads it, or what was lost says nothing) or it is for information only: INFORMATION says why.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from typing import Any
 
 from preflight.facts.decode import Document
 from preflight.ledger.findings import Finding, Verdict
+from preflight.tables.rdma_faults import ERROR_COUNTERS
 
 from . import node
+from .faults import every
+from .faults_gpu import over_pcie
 from .folder import Folder
 from .platform import Platform
 from .twin import Twin
@@ -29,6 +32,48 @@ NO_SOURCE = re.compile(
 )
 # Measured anew at each look.
 VOLATILE = ("clock", "age_seconds", "reverse_seconds", "seconds", "ephemeral_in_use", "listeners", "leftovers")
+
+
+PCI_KINDS = {"0x0302": "GPU", "0x0300": "GPU", "0x1200": "GPU", "0x0200": "network", "0x0207": "adapter"}
+PCI_KINDS |= {"0x0604": "bridge", "0x0680": "switch"}
+GRAVEST = (Verdict.ERROR, Verdict.FAIL, Verdict.WARN, Verdict.SKIP)
+
+
+def has_infiniband(platform: Platform) -> bool:
+    """Whether its adapters speak InfiniBand."""
+    return any(hca.link_layer == "InfiniBand" for hca in platform.hcas)
+
+
+# What of a source (by its kind) and of platforms may be lost without a word, and why.
+INFORMATION: tuple[tuple[str, Callable[[Platform], bool], str], ...] = (
+    (r"class/infiniband/NAME/hca_type", every, "the board tells kinds of adapters apart, and is asked first"),
+    (r"ports/#/phys_state", every, "it stands in messages beside the state, which is what is judged"),
+    (r"ports/#/(sm_)?lid", lambda p: not has_infiniband(p), "an Ethernet port has no LID"),
+    (r"ports/#/gid", lambda p: not any(h.link_layer == "Ethernet" for h in p.hcas), "NCCL takes row 0 on InfiniBand"),
+    (r"ports/#/pkeys/", lambda p: not has_infiniband(p), "an Ethernet port has no partitions"),
+    (r"PCI GPU: (current|max)_link_speed", every, "the driver tells the generation of the GPU's link"),
+    (r"PCI bridge: max_link_", every, "without it the device's own maximum is wanted, which is no less"),
+    (r"PCI \w+: (class|vendor)", every, "the bus is asked for what no driver has listed, and this one is listed"),
+    (r"PCI GPU: iommu_group", lambda p: not over_pcie(p), "the GPUs talk over NVLink, which no IOMMU translates"),
+    (r"transparent_hugepage/enabled: removed", every, "a kernel without huge pages has no such file"),
+    (r"counters/OTHERS", every, "it counts traffic, or what is no error: no check asks"),
+    (
+        r"proc/driver/nvidia/version",
+        lambda p: "nvidia_peermem" in p.modules,
+        "adapters reach the GPUs by nvidia_peermem: whether dma-buf would do as well does not matter",
+    ),
+    (
+        r"proc/net/vlan/",
+        every,
+        "the kernel shows it to root only; networks are compared by the addresses of their GIDs",
+    ),
+)
+
+
+def information(platform: Platform, loss: str) -> str:
+    """Why a loss ("proc/meminfo: removed") need not be told on a platform, "" where a check depends on the source."""
+    found = (why for pattern, fits, why in INFORMATION if re.search(pattern, loss) and fits(platform))
+    return next(found, "")
 
 
 def removed(folder: Folder, name: str) -> None:
@@ -65,7 +110,19 @@ def kind_of(name: str) -> str:
     name = re.sub(r"[0-9a-f]{4}:[0-9a-f]{2}(:[0-9a-f]{2}\.[0-9a-f])?", "PCI", name)
     name = re.sub(r"(PCI/)+", "PCI/", re.sub(r"\d+", "#", name))
     name = re.sub(r"class/(infiniband|net)/[^/]+", r"class/\1/NAME", name)
-    return re.sub(r"(counters|hw_counters)/\w+", r"\1/NAME", name)
+    return re.sub(r"counters/(\w+)$", lambda found: f"counters/{counter_kind(found[1])}", name)
+
+
+def function_kind(path: Path) -> str:
+    """What a PCI function is that a file is of."""
+    place = next((parent / "class" for parent in path.parents if (parent / "class").is_file()), None)
+    return PCI_KINDS.get(place.read_text()[:6] if place else "", "other")
+
+
+def counter_kind(name: str) -> str:
+    """Whether a check asks for a counter."""
+    name = name.replace("VL#", "VL15")
+    return "ERRORS" if name in (*ERROR_COUNTERS, "link_downed") else "OTHERS"
 
 
 def sources(folder: Folder) -> dict[str, str]:
@@ -74,7 +131,7 @@ def sources(folder: Folder) -> dict[str, str]:
     for path in sorted(folder.root.rglob("*")):
         name = str(path.relative_to(folder.root))
         if path.is_file() and not path.is_symlink() and path.stat().st_size and not NO_SOURCE.match(name):
-            found.setdefault(kind_of(name), name)
+            found.setdefault(kind_of(name).replace("sys/devices/pciPCI/", f"PCI {function_kind(path)}: "), name)
     return found
 
 
@@ -111,11 +168,18 @@ class Lost:
     change: str
     where: str  # "node3" or "all"
     is_read: bool  # whether the facts are others without it
-    is_noticed: bool  # whether a verdict is another
+    said: str  # the gravest verdict that a cell has which passed: "error", "fail", "warn", "skip", or "" without one
+    why: str  # why nothing need be said, "" where something must be
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it was taken for well, with no reason for that."""
+        return self.is_read and not self.said and not self.why
 
 
-def try_source(twin: Twin, kind: str, name: str, change: str, names: tuple[str, ...]) -> Lost:
-    """Change a source on these nodes, judge, and put it back."""
+def try_source(platform: Platform, twin: Twin, source: tuple[str, str], change: str, names: tuple[str, ...]) -> Lost:
+    """Change a source (its kind, its file) on these nodes, judge, and put it back."""
+    kind, name = source
     try:
         for each in names:
             if twin[each].path(name).exists():
@@ -127,8 +191,10 @@ def try_source(twin: Twin, kind: str, name: str, change: str, names: tuple[str, 
     is_read = any(facts_of(documents[each]) != facts_of(twin.healthy[each]) for each in names)
     before, after = cells(twin.judge(twin.healthy)), cells(twin.judge(documents))
     passed = {cell for cell, (verdict, _) in before.items() if verdict is Verdict.PASS}
-    is_noticed = any(after.get(cell, (Verdict.PASS, ""))[0] is not Verdict.PASS for cell in passed)
-    return Lost(kind, change, names[0] if len(names) == 1 else "all", is_read, is_noticed)
+    verdicts = {after[cell][0] for cell in passed & after.keys()}
+    said = next((verdict.value for verdict in GRAVEST if verdict in verdicts), "")
+    where = names[0] if len(names) == 1 else "all"
+    return Lost(kind, change, where, is_read, said, "" if said else information(platform, f"{kind}: {change}"))
 
 
 def try_all(
@@ -141,13 +207,13 @@ def try_all(
     for kind, name in sources(twin["node2"]).items():
         if not only(kind):
             continue
-        first = try_source(twin, kind, name, "removed", ("node2",))
+        first = try_source(platform, twin, (kind, name), "removed", ("node2",))
         if not first.is_read:  # nobody asks for it
             continue
         if user == OTHER_USER:
-            yield from (try_source(twin, kind, name, "denied", names) for names in (("node2",), twin.names))
+            yield from (try_source(platform, twin, (kind, name), "denied", names) for names in (("node2",), twin.names))
             continue
         yield first
-        yield try_source(twin, kind, name, "removed", twin.names)
+        yield try_source(platform, twin, (kind, name), "removed", twin.names)
         for change in ("empty", "truncated"):
-            yield from (try_source(twin, kind, name, change, names) for names in (("node2",), twin.names))
+            yield from (try_source(platform, twin, (kind, name), change, names) for names in (("node2",), twin.names))
