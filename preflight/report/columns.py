@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
-from preflight.results import Bench, Device, Result, TrainedRank, Training
+from preflight.results import Bench, Device, Expected, Result, TrainedRank, Training
 
 Row = TypeVar("Row")
 Whole = TypeVar("Whole")
@@ -89,12 +89,16 @@ def rate_text(gbytes_per_s: float) -> str:
     return f"{gbytes_per_s:.4g} GB/s ({gbytes_per_s * 8:.3g} Gbit/s)"
 
 
-def _percent_of_expected(result: Result, bench: Bench) -> float | None:
-    """None for the collectives that no link rate says anything about."""
+def expected_by_links(result: Result, bench: Bench) -> Expected | None:
+    """What the links make of this collective; None for one that no link rate says anything about."""
     expected = bench.expected_for(result)
-    if expected is None or not expected.busbw_gbytes_per_s or result.op not in bench.link_bound_operations():
-        return None
-    return 100 * result.busbw_gbytes_per_s / expected.busbw_gbytes_per_s
+    is_known = expected is not None and expected.busbw_gbytes_per_s and result.op in bench.link_bound_operations()
+    return expected if is_known else None
+
+
+def _percent_of_expected(result: Result, bench: Bench) -> float | None:
+    expected = expected_by_links(result, bench)
+    return 100 * result.busbw_gbytes_per_s / expected.busbw_gbytes_per_s if expected is not None else None
 
 
 RESULTS: tuple[Column[Result, Bench], ...] = (

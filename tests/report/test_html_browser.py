@@ -142,6 +142,40 @@ def test_many_nodes_become_a_band_that_the_filter_redraws(show, make_report):
     assert window.run("return document.querySelector('.line .summary').textContent") == "fail node077 · pass 511"
 
 
+def test_a_link_leads_to_a_check_and_to_a_state_of_the_filter(show, planted):
+    """What the filter shows is in the address; a check in it is open and in view."""
+    window = show(planted)
+    window.run(TYPE, "words", "mtu same")
+    shown = window.run(VISIBLE_ROWS)
+    assert window.run("return location.hash") == "#words=mtu+same"
+    check = "network.mtu_is_the_same_on_every_node"
+    window.run(f"location.hash = '#check={check}'; return new Promise((done) => setTimeout(done, 50))")
+    assert len(window.run(VISIBLE_ROWS)) == 49
+    assert window.run("return document.querySelector('.line[open] .check').textContent") == check
+    assert window.run("return document.activeElement.querySelector('.check').textContent") == check
+    window.run("location.hash = '#words=mtu+same'; return new Promise((done) => setTimeout(done, 50))")
+    assert window.run(VISIBLE_ROWS) == shown
+
+
+def test_a_phone_shows_what_stands_out_with_its_nodes_in_words(show, planted):
+    """Cells without names say nothing; a box brings the rest."""
+    window = show(planted, width=390)
+    assert 0 < len(window.run(VISIBLE_ROWS)) < 20
+    row = "return document.querySelector('.line:not([hidden]) .summary').checkVisibility()"
+    assert window.run(row)
+    assert window.run("return document.querySelector('.line:not([hidden]) .summary').textContent").count("node3")
+    assert not window.run("return document.querySelector('.line .cells').checkVisibility()")
+
+
+def test_paper_leaves_out_what_passed(show, planted):
+    """And says so."""
+    window = show(planted)
+    window.media(kind="print")
+    assert not window.run("return document.querySelector('.line.v-p').checkVisibility()")
+    assert window.run("return document.querySelector('.line.v-f').checkVisibility()")
+    assert window.run("return document.querySelector('.paper').checkVisibility()")
+
+
 def test_a_row_opens_by_keyboard(show, planted):
     """Focus on a row and Enter: its findings with nodes and fix; the commands can be copied by a named button."""
     window = show(planted)

@@ -4,28 +4,44 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from preflight.report.columns import size_text
+from preflight.report.columns import expected_by_links, rate_text, size_text
 from preflight.report.document import RunReport
-from preflight.report.html.plots import Column, Point, Series, column_plot, line_plot, number, text
+from preflight.report.html.plots import Column, Point, Series, column_plot, line_plot, number, rounded, text
 from preflight.results import Bench, Result, Training
 
-GAUGE_WIDTH, GAUGE_HEIGHT, GAUGE_LEFT = 640, 34, 132
-CURVES = 12  # collectives and element types in one plot
+WIDTH = 480
+BAR_HEIGHT, BAR_TOP = 42, 8  # a line of words and a bar below it
+BARS = 24
+CURVES = 6  # element types and buffers in one plot: as many as there are colours
 
 
-def bandwidth(bench: Bench) -> Markup:
-    """Bus bandwidth over size where there are several sizes, else a bar for each collective."""
-    expected = ("expected", bench.expected.busbw_gbytes_per_s) if bench.expected else None
-    by_name: dict[str, list[Result]] = {}
+@dataclass(frozen=True)
+class Figure:
+    """A plot, its title, and its legend: the class of a line and what it means."""
+
+    title: str
+    plot: Markup
+    keys: tuple[tuple[str, str], ...]
+
+
+def bandwidth(bench: Bench) -> tuple[Figure, ...]:
+    """Bus bandwidth over size, one plot a collective with its own expectation; of one size alone, bars."""
+    by_title: dict[str, list[Result]] = {}
     for result in bench.results:
-        name = f"{result.title}{'' if result.dtype == 'float32' else f' {result.dtype}'}"
-        by_name.setdefault(f"{name}{'' if result.in_place else ' (out of place)'}", []).append(result)
-    sizes = sorted({result.bytes for result in bench.results})
-    if len(sizes) < 2:
-        return _gauges(by_name, expected[1] if expected else 0.0)
+        by_title.setdefault(result.title, []).append(result)
+    if len({result.bytes for result in bench.results}) < 2:
+        return (_bars(bench),) if bench.results else ()
+    return tuple(_curves(bench, title, results) for title, results in by_title.items())
+
+
+def _curves(bench: Bench, title: str, results: list[Result]) -> Figure:
+    by_name: dict[str, list[Result]] = {}
+    for result in sorted(results, key=lambda result: result.bytes):
+        by_name.setdefault(f"{result.dtype}, {'in place' if result.in_place else 'out of place'}", []).append(result)
     series = [
         Series(
             name,
@@ -36,55 +52,82 @@ def bandwidth(bench: Bench) -> Markup:
                     r.busbw_low_gbytes_per_s,
                     r.busbw_high_gbytes_per_s,
                 )
-                for r in sorted(results, key=lambda result: result.bytes)
+                for r in each
             ),
         )
-        for name, results in list(by_name.items())[:CURVES]
+        for name, each in list(by_name.items())[:CURVES]
     ]
-    every = math.ceil(len(sizes) / 10)
-    return line_plot(
+    sizes = sorted({result.bytes for result in results})
+    every = math.ceil(len(sizes) / 7)
+    expected = expected_by_links(results[0], bench)
+    keys = [(f"curve c{place}", one.name) for place, one in enumerate(series)]
+    if expected is not None:
+        keys.append(("expected", f"expected: {rate_text(expected.busbw_gbytes_per_s)}"))
+    plot = line_plot(
         series,
-        title="Bus bandwidth over message size, with the expected bandwidth as a dashed line",
+        title=f"Bus bandwidth of {title} over message size{', the expected one dashed' if expected else ''}",
         x_label="message size",
         y_label="busbw (GB/s)",
         x_ticks=[(math.log2(max(size, 1)), size_text(size)) for size in sizes[::every]],
-        reference=expected,
+        reference=expected.busbw_gbytes_per_s if expected is not None else None,
     )
+    return Figure(title if expected else f"{title} (no expectation: not bound by the links)", plot, tuple(keys))
 
 
-def _gauges(by_name: dict[str, list[Result]], expected: float) -> Markup:
-    """Measured against expected, one bar a collective."""
-    results = [(name, each[0]) for name, each in list(by_name.items())[:CURVES]]
-    full = max([expected, *(result.busbw_high_gbytes_per_s for _, result in results)]) * 1.02 or 1.0
-    scale = (GAUGE_WIDTH - GAUGE_LEFT) / full
+def _bars(bench: Bench) -> Figure:
+    """Measured beside expected, one bar a collective, type and buffers, over one axis."""
+    results = bench.results[:BARS]
+    expected = [each.busbw_gbytes_per_s if (each := expected_by_links(result, bench)) else 0.0 for result in results]
+    ticks = rounded(0.0, max([*expected, *(result.busbw_high_gbytes_per_s for result in results)]))
+    scale = (WIDTH - 36) / ticks[-1]
+    foot = BAR_TOP + len(results) * BAR_HEIGHT
     parts = []
-    for place, (name, result) in enumerate(results):
-        top = place * GAUGE_HEIGHT + 8
-        parts.append(Markup('<text class="tick" x="0" y="{}">{}</text>').format(top + 14, text(name[:18])))
+    for tick in ticks:
+        x = number(8 + tick * scale)
+        parts.append(Markup('<path class="grid" d="M{} {}V{}"/>').format(x, BAR_TOP, foot))
         parts.append(
-            Markup('<rect class="trough" x="{}" y="{}" width="{}" height="18" rx="3"/>').format(
-                GAUGE_LEFT, top, GAUGE_WIDTH - GAUGE_LEFT
+            Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>').format(
+                x, foot + 15, f"{tick:.6g}"
+            )
+        )
+    parts.append(
+        Markup('<text class="label" x="{}" y="{}" text-anchor="middle">busbw (GB/s)</text>').format(
+            WIDTH // 2, foot + 32
+        )
+    )
+    for place, (result, wanted) in enumerate(zip(results, expected, strict=True)):
+        top = BAR_TOP + place * BAR_HEIGHT
+        name = f"{result.title}, {result.dtype}, {'in place' if result.in_place else 'out of place'}"
+        share = f" ({100 * result.busbw_gbytes_per_s / wanted:.0f} % of expected)" if wanted else ""
+        parts.append(
+            Markup('<text class="tick" x="8" y="{}">{}</text>').format(
+                top + 11, text(f"{name}: {result.busbw_gbytes_per_s:.4g}{share}")
             )
         )
         parts.append(
-            Markup('<rect class="column whole" x="{}" y="{}" width="{}" height="18" rx="3"/>').format(
-                GAUGE_LEFT, top, number(result.busbw_gbytes_per_s * scale)
+            Markup('<rect class="column whole" x="8" y="{}" width="{}" height="16" rx="3"/>').format(
+                top + 19, number(result.busbw_gbytes_per_s * scale)
             )
         )
         low, high = (
-            number(GAUGE_LEFT + figure * scale)
-            for figure in (result.busbw_low_gbytes_per_s, result.busbw_high_gbytes_per_s)
+            number(8 + figure * scale) for figure in (result.busbw_low_gbytes_per_s, result.busbw_high_gbytes_per_s)
         )
-        parts.append(Markup('<path class="interval" d="M{} {}H{}"/>').format(low, top + 9, high))
-        if expected:
-            mark = number(GAUGE_LEFT + expected * scale)
-            parts.append(Markup('<path class="expected" d="M{} {}v26"/>').format(mark, top - 4))
-    return Markup('<svg class="plot" role="img" aria-label="{}" viewBox="0 0 {} {}">{}</svg>').format(
-        "Measured bus bandwidth as bars, the expected one as a dashed line",
-        GAUGE_WIDTH,
-        len(results) * GAUGE_HEIGHT + 8,
+        parts.append(Markup('<path class="interval" d="M{} {}H{}"/>').format(low, top + 27, high))
+        if wanted:
+            parts.append(Markup('<path class="expected" d="M{} {}v20"/>').format(number(8 + wanted * scale), top + 17))
+    plot = Markup('<svg class="plot" role="img" aria-label="{}" viewBox="0 0 {} {}">{}</svg>').format(
+        "Measured bus bandwidth as bars, the expected one of each as a dashed line",
+        WIDTH,
+        foot + 40,
         Markup("").join(parts),
     )
+    keys = [
+        ("swatch", "measured"),
+        ("interval", "95 % interval"),
+        *([("expected", "expected")] if any(expected) else []),
+    ]
+    sizes = ", ".join(dict.fromkeys(size_text(result.bytes) for result in results))
+    return Figure(f"Messages of {sizes}", plot, tuple(keys))
 
 
 def loss(training: Training) -> Markup:
@@ -131,7 +174,7 @@ def time_bar(report: RunReport) -> Markup:
         return Markup("")
     parts, left = [], 0.0
     for place, (name, spent) in enumerate(report.stages.items()):
-        wide = GAUGE_WIDTH * spent / whole
+        wide = WIDTH * spent / whole
         parts.append(
             Markup('<rect class="stage s{}" x="{}" y="0" width="{}" height="22"><title>{}</title></rect>').format(
                 place % 6, number(left), number(max(wide - 1.5, 0.5)), text(f"{name}: {spent:.1f} s")
@@ -139,5 +182,5 @@ def time_bar(report: RunReport) -> Markup:
         )
         left += wide
     return Markup('<svg class="plot" role="img" aria-label="Time by stage" viewBox="0 0 {} 22">{}</svg>').format(
-        GAUGE_WIDTH, Markup("").join(parts)
+        WIDTH, Markup("").join(parts)
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -14,6 +16,10 @@ from preflight.results import Bench, Edge, Mesh
 SIDE = 460  # pixels of the square, less for few nodes
 WIDEST = 64  # pixels of a cell
 NAMED = 32  # nodes up to which rows, columns and cells carry their names
+TICKS = 10  # names beside a larger square, at most
+LETTER = 7.0  # pixels of a letter
+LONGEST = 300  # pixels of a name
+UNMEASURED = "h0"
 VALUED = 8  # nodes up to which a cell shows its figure
 # Share of the usual stream below which a cell has that class; the last is for all the others.
 SHARES = ((0.5, "h1"), (0.8, "h2"), (0.9, "h3"), (0.95, "h4"), (float("inf"), "h5"))
@@ -62,45 +68,83 @@ def _usual(medians: dict[tuple[str, str], float]) -> float:
     return statistics.median(best.values()) if best else 0.0
 
 
+def usual(found: Sequence[Pair]) -> float:
+    """What a stream between good nodes shows, in GB/s; 0 where none was measured."""
+    return _usual({(pair.source, pair.target): pair.gbytes_per_s for pair in found if not pair.reason})
+
+
+def legend(nodes: Sequence[str], found: Sequence[Pair]) -> tuple[tuple[str, str], ...]:
+    """The classes of cells in words, and that of pairs that nobody measured where there is one."""
+    if len(found) < len(nodes) * (len(nodes) - 1):
+        return (*LEGEND, (UNMEASURED, "not measured"))
+    return LEGEND
+
+
 def heat_map(nodes: Sequence[str], found: Sequence[Pair]) -> Markup:
     """Rows send, columns receive. One path a class, so that 512 nodes weigh no more than their cells."""
     index = {node: place for place, node in enumerate(nodes)}
     shown = [pair for pair in found if pair.source in index and pair.target in index]
-    margin = 96 if len(nodes) <= NAMED else 26
+    every = 1 if len(nodes) <= NAMED else math.ceil(len(nodes) / TICKS)
+    names = {node: place for node, place in index.items() if place % every == 0}
+    short = _short(nodes)
+    margin = min(round(max(len(short[node]) for node in names) * LETTER), LONGEST) + 30
     side = min(SIDE, WIDEST * len(nodes))
     cell = side / len(nodes)
     gap = 2.0 if cell > 10 else 0.0
     parts = []
+    if len(nodes) > NAMED:
+        parts.append(Markup('<path class="{}" d="M{m} {m}h{s}v{s}h-{s}z"/>').format(UNMEASURED, m=margin, s=side))
+    else:
+        measured = {(pair.source, pair.target) for pair in shown}
+        blank = [(a, b) for a in nodes for b in nodes if a != b and (a, b) not in measured]
+        boxes = _boxes([(index[a], index[b]) for a, b in blank], cell, margin, cell - gap)
+        parts += [Markup('<path class="{}" d="{}"/>').format(UNMEASURED, boxes)] if boxes else []
     for kind, _ in reversed(LEGEND):  # the worst on top
         # A slow pair among thousands is drawn larger than it is, or it would not be seen.
         wide = max(cell - gap, SMALLEST) if kind in STANDING_OUT else cell - gap
-        boxes = "".join(
-            f"M{number(margin + index[pair.target] * cell)} {number(margin + index[pair.source] * cell)}"
-            f"h{number(wide)}v{number(wide)}h-{number(wide)}z"
-            for pair in shown
-            if pair.kind == kind
-        )
-        if boxes:
-            parts.append(Markup('<path class="{}" d="{}"/>').format(kind, boxes))
+        places = [(index[pair.source], index[pair.target]) for pair in shown if pair.kind == kind]
+        if places:
+            parts.append(Markup('<path class="{}" d="{}"/>').format(kind, _boxes(places, cell, margin, wide)))
+    parts += [_name(short[node], place, cell, margin) for node, place in names.items()]
+    has_figure = len(nodes) <= VALUED
     if len(nodes) <= NAMED:
-        parts += [_name(node, place, cell, margin) for node, place in index.items()]
-        parts += [_cell(pair, index, cell, margin, gap, has_figure=len(nodes) <= VALUED) for pair in shown]
-    parts.append(_label("receives", margin + side / 2, 12, turned=False))
+        parts += [_cell(pair, index, cell, margin, gap, has_figure=has_figure) for pair in shown]
+    parts.append(_label("receives" + " (GB/s)" * has_figure, margin + side / 2, 12, turned=False))
     parts.append(_label("sends", 12, margin + side / 2, turned=True))
-    total = number(margin + side)
+    total = number(margin + side + 6)
     words = f"Streams between {len(nodes)} nodes: rows send, columns receive. The slowest pairs stand in the table."
     return Markup('<svg class="heat" role="img" aria-label="{}" width="{}" viewBox="0 0 {} {}">{}</svg>').format(
         words, total, total, total, Markup("").join(parts)
     )
 
 
+def _boxes(places: Iterable[tuple[int, int]], cell: float, margin: int, wide: float) -> str:
+    """A square for each row and column."""
+    shape = f"h{number(wide)}v{number(wide)}h-{number(wide)}z"
+    return "".join(f"M{number(margin + column * cell)} {number(margin + row * cell)}{shape}" for row, column in places)
+
+
+def _short(nodes: Sequence[str]) -> dict[str, str]:
+    """Names whole where they are short; long ones without the domain and the words that all of them begin with."""
+    if max(map(len, nodes)) * LETTER <= LONGEST or len(nodes) < 2:
+        return {node: node for node in nodes}
+    front, back = _shared(nodes), _shared([node[::-1] for node in nodes])
+    return {node: f"{'…' * bool(front)}{node[front : len(node) - back] or node}{'…' * bool(back)}" for node in nodes}
+
+
+def _shared(names: Sequence[str]) -> int:
+    """How many letters all names begin with, to the end of a word."""
+    first, last = min(names), max(names)  # in this order the two that have the least in common
+    count = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return len(re.sub(r"[^-._]*$", "", first[:count]))
+
+
 def _name(node: str, place: int, cell: float, margin: int) -> Markup:
     middle = number(margin + (place + 0.5) * cell)
-    short = text(node if len(node) <= 12 else f"{node[:5]}…{node[-6:]}")
     return Markup(
         '<text class="tick" x="{left}" y="{middle}" text-anchor="end" dominant-baseline="middle">{name}</text>'
-        '<text class="tick" transform="translate({middle} {left}) rotate(-60)" dominant-baseline="middle">{name}</text>'
-    ).format(left=margin - 6, middle=middle, name=short)
+        '<text class="tick" transform="translate({middle} {left}) rotate(-90)" dominant-baseline="middle">{name}</text>'
+    ).format(left=margin - 6, middle=middle, name=text(node))
 
 
 def _cell(pair: Pair, index: dict[str, int], cell: float, margin: int, gap: float, *, has_figure: bool) -> Markup:

@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from preflight.ledger.findings import SEVERITY, Verdict
 from preflight.report.causes import BAD, causes, counts_of_nodes, nodes_text, worst_of_nodes
 from preflight.report.changes import change_text, drift_text, heading
-from preflight.report.columns import DEVICES, RANKS, RESULTS, columns_of, rate_text, size_text
+from preflight.report.columns import DEVICES, RANKS, RESULTS, columns_of, expected_by_links, rate_text, size_text
 from preflight.report.document import RunReport
 from preflight.report.facts import compared
 from preflight.report.formats.commands import lines
 from preflight.report.formats.text import headline
 from preflight.report.groups import checks_by_verdict, groups, not_asked_text
 from preflight.report.html import figures
-from preflight.report.html.heatmap import LEGEND, heat_map, pairs
+from preflight.report.html.heatmap import heat_map, legend, pairs, usual
 from preflight.report.html.strip import NARROWEST, SHAPES, STANDING_OUT, strip
 from preflight.report.material import Material
 from preflight.report.matrix import LETTERS, Row, packed, rows
@@ -110,7 +111,8 @@ def _page(material: Material, level: Level) -> str:
             log_letters=level.log_letters // max(len(material.logs), 1),
             pairs=found,
             map=heat_map(tuple(report.nodes), found) if found and len(report.nodes) > 1 else "",
-            legend=LEGEND,
+            legend=legend(tuple(report.nodes), found),
+            usual=usual(found),
             figures=figures,
             command=shlex.join(report.run.command),
             letters=LETTERS,
@@ -125,6 +127,7 @@ def _page(material: Material, level: Level) -> str:
             columns=_columns(report),
             size=size_text,
             rate=rate_text,
+            expected_by_links=expected_by_links,
         )
     )
 
@@ -154,6 +157,7 @@ def _environment() -> Environment:
     environment.filters["lines"] = _lines
     environment.filters["fix"] = _fix
     environment.filters["cut"] = _cut
+    environment.filters["address"] = _address
     return environment
 
 
@@ -182,6 +186,11 @@ def _fix(text: str) -> Markup:
         else escape(printable(piece, keep_newlines=True))
         for place, piece in enumerate(pieces)
     )
+
+
+def _address(check: str) -> str:
+    """A check's name as a link to it has it: as it stands on the page, which the script compares it with."""
+    return quote(printable(check), safe="")
 
 
 def _cut(text: str, letters: int) -> str:

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from preflight.report.printable import printable
 
-WIDTH, HEIGHT = 640, 250
+WIDTH, HEIGHT = 480, 230  # small, so that its words can be read on a phone
 LEFT, RIGHT, TOP, BOTTOM = 66, 18, 18, 44
 TITLED_COLUMNS = 128  # above it, columns are one path and have no text of their own
 DOTS = 64  # above it, a curve has no dot at every point
@@ -81,26 +81,21 @@ def line_plot(
     x_label: str,
     y_label: str,
     x_ticks: Sequence[tuple[float, str]],
-    reference: tuple[str, float] | None = None,
+    reference: float | None = None,
     from_zero: bool = True,
 ) -> Markup:
-    """Curves with their 95 % intervals, and a dashed line for what was expected."""
+    """Curves with their 95 % intervals, and a dashed line at `reference`; their names stand in a legend beside it."""
     points = [point for one in series for point in one.points]
-    tops = [point.high or point.y for point in points] + ([reference[1]] if reference else [])
-    bottoms = [point.low or point.y for point in points] + ([reference[1]] if reference else [])
+    tops = [point.high or point.y for point in points] + ([reference] if reference else [])
+    bottoms = [point.low or point.y for point in points] + ([reference] if reference else [])
     low = min(0.0, *bottoms) if from_zero else min(bottoms)
-    ticks = _ticks(low, max(tops))
+    ticks = rounded(low, max(tops))
     xs = [point.x for point in points]
     frame = _Frame(min(xs), max(xs), ticks[-1], ticks[0])
     parts = [_axes(frame, ticks, x_ticks, x_label, y_label)]
     if reference:
-        y = number(frame.y(reference[1]))
+        y = number(frame.y(reference))
         parts.append(Markup('<path class="expected" d="M{} {}H{}"/>').format(LEFT, y, WIDTH - RIGHT))
-        parts.append(
-            Markup('<text class="key" x="{}" y="{}" text-anchor="end">{}</text>').format(
-                WIDTH - RIGHT, number(frame.y(reference[1]) - 5), text(reference[0])
-            )
-        )
     for place, one in enumerate(series):
         parts.append(_curve(frame, one, place % 6))
     return _svg(title, parts)
@@ -129,11 +124,11 @@ def _curve(frame: _Frame, one: Series, place: int) -> Markup:
 
 def column_plot(columns: Sequence[Column], *, title: str, x_label: str, y_label: str) -> Markup:
     """One column a rank: the whole, the part at its foot in another colour, and a tick for the slowest steps."""
-    ticks = _ticks(0.0, max(max(column.value, column.mark) for column in columns))
+    ticks = rounded(0.0, max(max(column.value, column.mark) for column in columns))
     frame = _Frame(-0.5, len(columns) - 0.5, ticks[-1])
     slot = (WIDTH - LEFT - RIGHT) / len(columns)
     wide = max(min(slot * 0.7, 36.0), slot * 0.9 if slot < 3 else 1.0)
-    every = max(1, math.ceil(len(columns) / 16))
+    every = max(1, math.ceil(len(columns) / 12))
     labels = [(float(place), columns[place].label) for place in range(0, len(columns), every)]
     parts = [_axes(frame, ticks, labels, x_label, y_label)]
     for kind, spans in (
@@ -199,7 +194,7 @@ def _svg(title: str, parts: Iterable[Markup]) -> Markup:
     )
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def rounded(low: float, high: float) -> list[float]:
     """Round numbers from below `low` to above `high`, four to seven of them."""
     span = high - low
     if not span > 0:

@@ -92,10 +92,42 @@
     document.getElementById("count").textContent = `${shown} of ${lines.length} checks${some}`;
   };
 
+  // The filter is in the address, so that it can be sent; so is a check, which is opened.
+  const keep = () => {
+    const state = new URLSearchParams();
+    if (words.value) state.set("words", words.value);
+    if (who.value) state.set("node", who.value);
+    if (!boxes.every((box) => box.checked)) state.set("verdict", boxes.filter((box) => box.checked).map((box) => box.value).join(""));
+    history.replaceState(null, "", state.size ? `#${state}` : location.pathname + location.search);
+  };
+  const follow = () => {
+    const state = new URLSearchParams(location.hash.slice(1));
+    if (!["words", "node", "verdict", "check"].some((name) => state.has(name))) return false;
+    words.value = state.get("words") || "";
+    who.value = state.get("node") || "";
+    for (const box of boxes) box.checked = !state.has("verdict") || state.get("verdict").includes(box.value);
+    apply();
+    const line = lines.find((one) => one.querySelector(".check").textContent === state.get("check"));
+    if (line) {
+      line.open = true;
+      line.scrollIntoView({ block: "center" });
+      line.querySelector("summary").focus({ preventScroll: true });
+    } else {
+      document.getElementById("matrix").scrollIntoView();
+    }
+    return true;
+  };
+  // A phone has room for what stands out; a box brings the rest.
+  const isBad = data.rows.some(([worst]) => "few".includes(worst));
+  if (isBad && matchMedia("(max-width: 760px)").matches) {
+    for (const box of boxes) box.checked = "few".includes(box.value);
+  }
+
   form.hidden = !lines.length;
-  form.addEventListener("input", apply);
+  form.addEventListener("input", () => { apply(); keep(); });
   form.addEventListener("submit", (event) => event.preventDefault());
-  apply();
+  addEventListener("hashchange", follow);
+  if (!follow()) apply();
 
   // A command is there to be pasted.
   const copy = async (text, button) => {

@@ -9,17 +9,31 @@ import msgspec
 from preflight.report.html import figures
 
 
+def drawn(bench):
+    """The title, the picture and the words of the legend of each figure."""
+    return [
+        (one.title, ET.fromstring(str(one.plot)), [words for _, words in one.keys]) for one in figures.bandwidth(bench)
+    ]
+
+
+def texts(svg):
+    return [text.text for text in svg.iter("text")]
+
+
 def test_several_sizes_are_a_curve_and_one_is_a_bar(bench):
-    """With the expected bandwidth in both."""
-    curve = ET.fromstring(str(figures.bandwidth(bench)))
+    """With the expected bandwidth, axes and their unit in both."""
+    ((title, curve, keys),) = drawn(bench)
+    assert (title, keys[0]) == ("all_reduce", "float32, in place")
+    assert keys[-1].startswith("expected: ")
+    assert keys[-1].endswith("Gbit/s)")
     assert [text.text for text in curve.iter("text") if text.get("text-anchor") == "middle"][:2] == ["1 MiB", "64 MiB"]
+    assert {"busbw (GB/s)", "message size"} <= set(texts(curve))
     assert curve.find("path[@class='expected']") is not None
-    single = msgspec.structs.replace(bench, results=bench.results[:1])
-    bar = ET.fromstring(str(figures.bandwidth(single)))
-    whole = bar.find("rect[@class='column whole']")
-    trough = bar.find("rect[@class='trough']")
-    assert 0.9 < float(whole.get("width")) / float(trough.get("width")) < 1
+    ((title, bar, _),) = drawn(msgspec.structs.replace(bench, results=bench.results[:1]))
+    assert title == "Messages of 1 MiB"
+    assert "busbw (GB/s)" in texts(bar)
     assert bar.find("path[@class='expected']") is not None
+    assert any(words.startswith("all_reduce, float32, in place: ") for words in texts(bar))
 
 
 def test_a_bar_without_anything_expected_or_measured_is_drawn(bench):
@@ -27,14 +41,29 @@ def test_a_bar_without_anything_expected_or_measured_is_drawn(bench):
     zero = msgspec.structs.replace(
         bench.results[0], busbw_gbytes_per_s=0.0, busbw_low_gbytes_per_s=0.0, busbw_high_gbytes_per_s=0.0
     )
-    assert "<svg" in str(figures.bandwidth(msgspec.structs.replace(bench, results=(zero,), expected=None)))
+    assert drawn(msgspec.structs.replace(bench, results=(zero,), expected=None))[0][2] == ["measured", "95 % interval"]
 
 
-def test_each_collective_and_type_has_its_own_curve(bench):
-    """Two element types of one collective are not joined."""
+def test_each_collective_has_its_own_plot_and_expectation(bench):
+    """That of another says nothing of it; two element types of one are two curves with their names."""
     half = tuple(msgspec.structs.replace(result, dtype="float16") for result in bench.results)
-    svg = ET.fromstring(str(figures.bandwidth(msgspec.structs.replace(bench, results=(*bench.results, *half)))))
-    assert svg.find("path[@class='curve c1']") is not None
+    others = tuple(msgspec.structs.replace(result, op="reduce_scatter") for result in bench.results)
+    lower = msgspec.structs.replace(bench.expected, busbw_gbytes_per_s=0.05)
+    found = drawn(
+        msgspec.structs.replace(
+            bench,
+            backend="nccl",
+            results=(*bench.results, *half, *others),
+            expected_of={"all_reduce": bench.expected, "reduce_scatter": lower},
+        )
+    )
+    assert [title for title, _, _ in found] == ["all_reduce", "reduce_scatter"]
+    assert [words.partition(",")[0] for words in found[0][2][:2]] == ["float32", "float16"]
+    assert found[0][1].find("path[@class='curve c1']") is not None
+    assert found[1][2][-1] == "expected: 0.05 GB/s (0.4 Gbit/s)"
+    (unknown,) = drawn(msgspec.structs.replace(bench, results=others))
+    assert unknown[0] == "reduce_scatter (no expectation: not bound by the links)"
+    assert unknown[1].find("path[@class='expected']") is None
 
 
 def test_loss_and_step_times_are_told_in_words_too(training):

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
-from preflight.report.html.heatmap import heat_map, pairs
+from preflight.report.html.heatmap import heat_map, legend, pairs, usual
 from preflight.results import Edge, Mesh, Stream
 
 THREE = ("node1", "node2", "node3")
@@ -64,7 +64,30 @@ def test_hundreds_of_nodes_are_a_path_a_class(bench):
     )
     svg = ET.fromstring(str(heat_map(names, pairs(msgspec.structs.replace(bench, streams=streams), None))))
     assert list(svg.iter("title")) == []
+    ticks = [text.text for text in svg.iter("text") if text.get("class") == "tick"]
+    assert ticks[:4] == ["node0", "node0", "node20", "node20"]
     shapes = {path.get("class"): path.get("d") for path in svg.iter("path")}
     assert shapes["h1"].count("z") == 1
     assert "h3v3h-3z" in shapes["h1"]
     assert shapes["h5"].count("z") == 199
+
+
+def test_what_was_not_measured_has_a_key_and_figures_have_their_unit(bench):
+    """A blank cell would read as fine."""
+    streams = (Stream(source="node1", target="node2", shift=1, gbytes_per_s=1.0),)
+    found = pairs(msgspec.structs.replace(bench, streams=streams), None)
+    svg = ET.fromstring(str(heat_map(THREE, found)))
+    assert legend(THREE, found)[-1] == ("h0", "not measured")
+    assert svg.find("path[@class='h0']").get("d").count("z") == 5
+    assert "receives (GB/s)" in [text.text for text in svg.iter("text")]
+    assert usual(found) == 1.0
+    whole = pairs(msgspec.structs.replace(bench, streams=all_pairs(THREE)), None)
+    assert "not measured" not in dict(legend(THREE, whole)).values()
+
+
+def test_names_that_differ_in_their_middle_are_not_cut_there(bench):
+    """Long ones lose what all of them have in common."""
+    names = tuple(f"compute-cluster-prod-rack{n}-gpu.eu-west.internal.example.com" for n in (1, 12))
+    svg = ET.fromstring(str(heat_map(names, pairs(msgspec.structs.replace(bench, streams=all_pairs(names)), None))))
+    ticks = {text.text for text in svg.iter("text") if text.get("class") == "tick"}
+    assert ticks == {"…rack1…", "…rack12…"}

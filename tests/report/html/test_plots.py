@@ -58,7 +58,7 @@ def test_any_figures_have_a_scale(values):
 
 def test_what_was_expected_is_a_dashed_line_at_its_height():
     """Beyond the curve too: the scale holds both."""
-    svg = line(1.0, 2.0, reference=("expected", 8.0))
+    svg = line(1.0, 2.0, reference=8.0)
     height = float(re.match(r"M\d+ ([0-9.]+)H", svg.find("path[@class='expected']").get("d"))[1])
     top = min(float(spot.split()[1]) for spot in svg.find("path[@class='curve c0']").get("d")[1:].split("L"))
     assert height < top
