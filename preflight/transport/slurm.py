@@ -38,7 +38,9 @@ LOOK = "`scontrol show node {node}`, and slurmd's log on it"
 # Slurm's own words -> what is wrong, and what to do.
 CAUSES = (
     (r"DUE TO TIME LIMIT", "the allocation's time limit is over", "ask for a longer one: --time"),
-    (r"DUE TO NODE FAILURE|Node failure on", "Slurm lost the node", "`scontrol show node {node}` tells why"),
+    (r"Node failure on", "Slurm lost the node", "`scontrol show node {node}` tells why"),
+    # said by the slurmstepd of a node that is there: the job ends on all nodes when one of them is lost
+    (r"DUE TO NODE FAILURE", "Slurm ended the allocation, for it lost another node", "`sinfo -R` names it"),
     (r"DUE TO PREEMPTION", "another job took the allocation's place", "requeue the job"),
     (
         r"\*\*\* (?:STEP|JOB) .* CANCELLED AT",
