@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -48,9 +50,19 @@ class Formatter(argparse.HelpFormatter):
 
 def run(argv: Sequence[str]) -> int:
     """The exit code of a command line."""
+    if "_ARGCOMPLETE" in os.environ:
+        _complete()
     code = _code(list(argv))
     sys.stdout.flush()
     return code
+
+
+def _complete() -> None:
+    """Tell the shell what may come next, and end; only where argcomplete is installed."""
+    with contextlib.suppress(ImportError):
+        import argcomplete
+
+        argcomplete.autocomplete(_parser(tuple(VERBS)))
 
 
 def _code(argv: list[str]) -> int:

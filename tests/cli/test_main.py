@@ -192,3 +192,21 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(verb, tmp_path):
     assert "would reach 2 nodes" in done.stdout
     assert "-l ada -- node2" in done.stdout
     assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        ("preflight di", {"diagnose"}),
+        ("preflight run --prof", {"--profile"}),
+        ("preflight run --profile q", {"quick"}),
+        ("preflight bench --mo", {"--mode"}),
+    ],
+)
+def test_the_shell_is_told_what_may_come_next(typed, wanted, tmp_path):
+    """Verbs, the options of the verb that is typed, and their values."""
+    pytest.importorskip("argcomplete")
+    told = tmp_path / "told"
+    given = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(told), "_ARGCOMPLETE_IFS": "\n"}
+    preflight(COMP_LINE=typed, COMP_POINT=str(len(typed)), **given)
+    assert {word.strip() for word in told.read_text().splitlines()} == wanted
