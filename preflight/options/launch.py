@@ -14,7 +14,7 @@ from preflight.launch.job import Starting
 from preflight.launch.launchers import LAUNCHERS
 from preflight.launch.plan import LaunchFiles
 from preflight.launch.read import read_files
-from preflight.launch.rules.data import paths_on_nodes
+from preflight.launch.rules.data import alike_on_nodes, paths_on_nodes
 from preflight.launch.start import starting_of
 from preflight.options.options import Options, parse_options
 
@@ -58,6 +58,7 @@ def with_files(options: Options, files: LaunchFiles, *, launcher: str | None) ->
         files=files,
         launch_variables=tuple(variables(files).items()),
         named=paths_on_nodes(files),
+        same=tuple(dict.fromkeys((*options.same, *alike_on_nodes(files)))),
         starting=starting,
         launcher=launcher or starting.launcher or options.launcher,
     ).checked()

@@ -31,19 +31,19 @@ BROKEN = (
         "mesh.every_node_reaches_every_other_on_random_ports",
         healthy().mesh_fails(("node1", "node3"), ("node2", "node3"), blamed=(("node3",),)),
         ("node3",),
-        "2 to node3 (peers node[1-2]): no answer (filtered); one of them: node1 to node3 port 40001",
+        "node[1-2] cannot connect to node3: no answer (filtered); one of them: node1 to node3 port 40001",
     ),
     Broken(
         "mesh.every_node_reaches_every_other_on_random_ports",
         healthy().mesh_fails(("node3", "node1"), ("node3", "node2"), blamed=(("node3",),)),
         ("node3",),
-        "2 from node3 (peers node[1-2])",
+        "node3 cannot connect to node[1-2]",
     ),
     Broken(
         "mesh.every_node_reaches_every_other_on_random_ports",
         healthy().mesh_fails(("node1", "node2"), blamed=(("node1", "node2"),)),
         ("node1", "node2"),
-        "1 to node[1-2]",
+        "node1 cannot connect to node[1-2]",
     ),
     Broken(
         "mesh.every_node_reaches_every_other_on_random_ports",
@@ -97,3 +97,12 @@ def test_without_a_port_there_is_nothing_to_reach():
     run = healthy()
     run = replace(run, measured_mesh=msgspec.structs.replace(run.measured_mesh, rendezvous=None))
     assert {f.verdict for f in judge(PORT, run)} == {Verdict.SKIP}
+
+
+def test_where_every_node_filters_it_is_said_once():
+    """One finding for all of them, in one sentence."""
+    run = healthy()
+    pairs = [(one, other) for one in run.names for other in run.names if one != other]
+    findings = judge("mesh.every_node_reaches_every_other_on_random_ports", run.mesh_fails(*pairs, blamed=()))
+    assert [f.nodes for f in findings] == [run.names]
+    assert findings[0].message.startswith("on random ports no node can connect to any other: no answer (filtered)")

@@ -186,7 +186,7 @@ BLOCKED_PORTS = Caught(
     lambda: healthy().mesh_fails(("node1", "node3"), ("node2", "node3"), blamed=(("node3",),)),
     MESH,
     ("node3",),
-    "connections to random ports failed",
+    "on random ports",
 )
 LOOPBACK = "names.own_hostname_is_not_loopback"
 NOT_HERE = "the token did not appear within 10 s: this node sees another folder"

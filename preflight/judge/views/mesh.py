@@ -36,6 +36,9 @@ class MeshView:
         """One Blame for each set of nodes that the failed edges lie on; a node that took no part is unmeasured."""
         self.cluster.needs_peers()
         self.cluster.gather(lambda node: node.network.training_interface)
+        if self.result.failed and not self.result.ok and len(self.cluster) > 2:
+            names = self._ordered(end for edge in self.result.failed for end in (edge.source, edge.target))
+            return [Blame(self._message(names), nodes=names)]
         blames = [Blame(self._message(nodes), nodes=nodes) for nodes in self.result.blamed]
         blamed = {node for nodes in self.result.blamed for node in nodes}
         loose = [edge for edge in self.result.failed if not blamed & {edge.source, edge.target}]
@@ -61,21 +64,21 @@ class MeshView:
         return blames_of_port(found)
 
     def _message(self, nodes: Iterable[str]) -> str:
-        """How many connections with these nodes failed in which direction, why, and one of them in full."""
+        """Who cannot connect to whom, why, and one of the connections in full."""
         names = set(nodes)
         edges = [edge for edge in self.result.failed if names & {edge.source, edge.target}]
         sources = [edge.source for edge in edges if edge.target in names]
         targets = [edge.target for edge in edges if edge.source in names and edge.target not in names]
-        parts = [
-            f"{len(ends)} {direction} {fold(self._ordered(names))} (peers {fold(self._ordered(ends))})"
-            for direction, ends in (("to", sources), ("from", targets))
-            if ends
-        ]
+        these = fold(self._ordered(names))
+        parts = [f"{fold(self._ordered(sources))} cannot connect to {these}"] if sources else []
+        parts += [f"{these} cannot connect to {fold(self._ordered(targets))}"] if targets else []
+        if not self.result.ok and len(self.cluster) > 2:
+            parts = ["no node can connect to any other"]
         reasons = ", ".join(sorted({REASONS[edge.reason] for edge in edges}))
         one = edges[0]
         detail = f" ({one.detail})" if one.detail else ""
         return (
-            f"connections to random ports failed: {'; '.join(parts)}: {reasons}; "
+            f"on random ports {'; '.join(parts)}: {reasons}; "
             f"one of them: {one.source} to {one.target} port {one.port}{detail}"
         )
 

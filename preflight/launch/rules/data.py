@@ -63,6 +63,15 @@ def paths_on_nodes(files: LaunchFiles) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))[:PATHS_LIMIT]
 
 
+# Files that a program reads and never writes, and that no node has a version of its own of.
+ALIKE = re.compile(r".*\.(py|ya?ml|json|toml|ini|cfg|csv|tsv|jsonl|txt|model|vocab)")
+
+
+def alike_on_nodes(files: LaunchFiles) -> tuple[str, ...]:
+    """The full paths of files that must have one content on every node: programs, configurations, lists of data."""
+    return tuple(path for path in paths_on_nodes(files) if ALIKE.fullmatch(path))
+
+
 def _full_paths(plan: Plan) -> list[Sourced[str]]:
     program = [plan.program] if isinstance(plan.program, Sourced) else []
     return [path for path in (*program, *paths_of(plan)) if path.value.startswith("/") and "\0" not in path.value]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.launch.read import read_texts
-from preflight.launch.rules.data import no_pointers, paths_of, paths_on_nodes
+from preflight.launch.rules.data import alike_on_nodes, no_pointers, paths_of, paths_on_nodes
 from tests.launch.samples import torchrun
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 123456\n"
@@ -31,3 +31,9 @@ def test_the_paths_that_every_node_must_have():
     """Full ones only, each once, the program's own included."""
     files = read_texts({"n.sh": torchrun(program="/code/t.py --model_path=/m/a --out_dir /o/b --data d/c --meta /m/a")})
     assert paths_on_nodes(files) == ("/code/t.py", "/m/a")
+
+
+def test_programs_and_configurations_are_compared_by_themselves():
+    """What the files name in full and no node has for itself; data folders and checkpoints are not."""
+    line = torchrun(program="/w/train.py --config /w/c.yaml --data_path /data/set --ckpt /w/last.pt")
+    assert alike_on_nodes(read_texts({"n.sh": line})) == ("/w/train.py", "/w/c.yaml")
