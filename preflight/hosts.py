@@ -42,6 +42,14 @@ class Host:
     python: str | None = None
     transport: str = PLAIN
 
+    @property
+    def written(self) -> str:
+        """As HOSTS has it, with user and port where they were given; else its name."""
+        if self.user is None and self.port is None:
+            return self.name
+        address = f"[{self.address}]" if ":" in self.address and self.port is not None else self.address
+        return f"{self.user or ''}{'@' * bool(self.user)}{address}{f':{self.port}' if self.port is not None else ''}"
+
 
 def parse_hosts(text: str) -> tuple[Host, ...]:
     """HOSTS as written -> the hosts in written order.

@@ -231,3 +231,10 @@ def test_names_are_folded_for_people(given_names, expected):
 def test_folded_names_read_back_as_the_same_hosts(given_names):
     """Folding loses no host and adds none."""
     assert set(names(fold(given_names))) == set(given_names)
+
+
+@pytest.mark.parametrize("text", ["node1", "me@node1", "me@node1:2222", "node1:2222", "me@[fe80::1]:22"])
+def test_a_host_is_written_as_it_was_given(text):
+    """With user and port, though its name is without."""
+    (host,) = parse_hosts(text)
+    assert host.written == text

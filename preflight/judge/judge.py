@@ -103,8 +103,15 @@ class Judge:
         placed = [replace(finding, nodes=self._ordered(finding.nodes), seconds=seconds) for finding in findings]
         return [with_commands(finding, self.source.cluster) for finding in placed]
 
-    def _unreached_fix(self, names: list[str]) -> str:
-        """What to try by hand, as the transport of these nodes says; for several of them with a placeholder."""
+    def _unreached_fix(self, names: list[str], reason: str) -> str:
+        """What to do: as the reason says where it does, else by hand, as the transport of these nodes says."""
+        if reason.startswith("busy: "):
+            return "wait for the run named to end, or stop it where it was started (Ctrl-C), then run again"
+        if "give --python PATH" in reason:
+            return "`--python PATH` with the full path of a Python of 3.9 or newer on the nodes named, then run again"
+        said = re.search(r"\bssh(-copy-id)? [-\w@.:\[\] ]+$", reason)
+        if said:  # with the user and the port that HOSTS gave
+            return f"`{said[0]}`, then run again"
         transport = TRANSPORTS.get(self.source.transports.get(names[0], ""), written_for(names[0]))
         return transport.log_in_hint(names[0] if len(names) == 1 else "<node>")
 
@@ -117,7 +124,9 @@ class Judge:
             for name, reason in failures.items():
                 reasons.setdefault(reason, []).append(name)
             return [
-                Finding(check.id, Verdict.ERROR, tuple(names), f"not reached: {reason}", self._unreached_fix(names))
+                Finding(
+                    check.id, Verdict.ERROR, tuple(names), f"not reached: {reason}", self._unreached_fix(names, reason)
+                )
                 for reason, names in reasons.items()
             ]
         words = f"blocked by {REACH_CHECK}"

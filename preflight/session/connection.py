@@ -255,7 +255,7 @@ class Session:
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._tasks[1]), 1.0)
         stderr = self.stderr.decode("utf-8", "replace")
-        unreached = transport_of(self.host).explain(self.host.name, code, stderr)
+        unreached = transport_of(self.host).explain(self.host.written, code, stderr)
         if self.hello:
             last = unreached or last_line(stderr, "")
             self._fail(HostError(self.host.name, "the connection ended in mid-run" + (f" ({last})" if last else "")))

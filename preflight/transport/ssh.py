@@ -36,10 +36,10 @@ CLOSED_EARLY = ("kex_exchange_identification", "Connection closed by", "Connecti
 
 # ssh's own words -> what is wrong, and what to do.
 CAUSES = (
-    ("Host key verification failed", "the host key is unknown or has changed", "log in once by hand: ssh {host}"),
-    ("Permission denied", "login refused", "install your key: ssh-copy-id {host}"),
+    ("Host key verification failed", "the host key is unknown or has changed", "log in once by hand: ssh {login}"),
+    ("Permission denied", "login refused", "install your key: ssh-copy-id {login}"),
     ("Could not resolve hostname", "the name does not resolve", "check the spelling, DNS or /etc/hosts"),
-    ("Connection refused", "nothing listens on the ssh port", "start sshd on {host} or give user@host:port"),
+    ("Connection refused", "nothing listens on the ssh port", "start sshd on {host}{port}"),
     ("Connection timed out", "no answer on the ssh port", "check that {host} is up and its firewall lets ssh in"),
     ("No route to host", "no route, or a firewall prohibits it", "check that {host} is up and its firewall"),
     ("Network is unreachable", "no route to its network", "check the routes of this machine"),
@@ -74,7 +74,7 @@ class Ssh:
             return ""
         for sign, cause, fix in CAUSES:
             if sign in stderr:
-                return f"{cause} (ssh: {sign}); {fix.format(host=node)}"
+                return f"{cause} (ssh: {sign}); {fix.format(**_words(node))}"
         return last_line(stderr, "ssh ended without a message")
 
     def is_worth_a_retry(self, stderr: str) -> bool:
@@ -83,4 +83,16 @@ class Ssh:
 
     def log_in_hint(self, node: str) -> str:
         """The same login, by hand."""
-        return f"log in by hand the same way (`ssh {node} true`), then run again"
+        return f"log in by hand the same way (`ssh {_words(node)['login']} true`), then run again"
+
+
+def _words(node: str) -> dict[str, str]:
+    """What ssh's own tools call a host that is written as in HOSTS ("me@node3:2222"): its login, name and port."""
+    user, at, rest = node.rpartition("@")
+    address, _, port = rest.rpartition(":")
+    if not address or not port.isdecimal() or (":" in address and not address.endswith("]")):
+        address, port = rest, ""
+    if not port:
+        return {"login": f"{user}{at}{address}", "host": address, "port": ", or give its port as user@host:port"}
+    login = f"-p {port} {user}{at}{address.strip('[]')}"
+    return {"login": login, "host": address, "port": f" at port {port}, or give its own port"}

@@ -295,6 +295,21 @@ def test_nodes_that_were_not_reached_are_errors_of_every_check():
     ]
 
 
+@pytest.mark.parametrize(
+    ("reason", "fix"),
+    [
+        ("busy: run 2030; wait for it to end, or stop it", "wait for the run named to end"),
+        ("no Python could be started (sh: 1: python3: not found): give --python PATH", "`--python PATH` with"),
+        ("login refused (ssh: x); install your key: ssh-copy-id -p 2222 me@node2", "`ssh-copy-id -p 2222 me@node2`,"),
+        ("the connection went silent", "log in by hand the same way (`ssh node2 true`)"),
+    ],
+)
+def test_what_to_do_fits_the_reason(reason, fix):
+    """A node that is busy, or has no such Python, is logged in to well enough."""
+    run = healthy().unreached("node2", reason)
+    assert findings(check(raising(ValueError(), on=()), name=REACH_CHECK), run)[0].fix.startswith(fix)
+
+
 def test_a_run_that_reached_nobody_is_all_errors():
     """No body is evaluated, and no cell is left out."""
     run = healthy()

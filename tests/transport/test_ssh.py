@@ -81,7 +81,8 @@ def test_what_ssh_says_is_told_with_what_to_do(sign, cause, fix):
     reason = SSH.explain("node7", 255, f"Warning: something\nssh: {sign}.\n")
     assert reason.startswith(cause)
     assert sign in reason
-    assert fix.format(host="node7") in reason
+    port = ", or give its port as user@host:port"
+    assert fix.format(host="node7", login="node7", port=port) in reason
 
 
 @pytest.mark.parametrize(
@@ -122,3 +123,25 @@ def test_only_a_connection_closed_before_the_login_is_tried_again(stderr, is_wor
 def test_the_way_in_by_hand_is_named():
     """The same login, which a person can look at."""
     assert "`ssh node7 true`" in SSH.log_in_hint("node7")
+
+
+@pytest.mark.parametrize(
+    ("written", "login"),
+    [
+        ("me@node3", "me@node3"),
+        ("me@node3:2222", "-p 2222 me@node3"),
+        ("node3:2222", "-p 2222 node3"),
+        ("me@[fe80::1]:22", "-p 22 me@fe80::1"),
+        ("fe80::1", "fe80::1"),
+    ],
+)
+def test_user_and_port_are_kept_in_what_to_type(written, login):
+    """For a key, a first login and a try."""
+    assert SSH.explain(written, 255, "Permission denied (publickey).").endswith(f"ssh-copy-id {login}")
+    assert f"`ssh {login} true`" in SSH.log_in_hint(written)
+
+
+def test_a_port_that_was_given_is_not_asked_for():
+    """It is the one that refused."""
+    refused = "ssh: connect to host node3 port 2222: Connection refused"
+    assert SSH.explain("node3:2222", 255, refused).endswith("start sshd on node3 at port 2222, or give its own port")

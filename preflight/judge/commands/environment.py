@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import or_none
-from preflight.judge.commands.words import Case, Remedy, Row, exported, of_the_others, sudo, unset
+from preflight.judge.commands.words import Case, Remedy, Row, edited, exported, of_the_others, unset
 from preflight.tables import proxies, variables
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -23,8 +22,7 @@ def without(node: NodeFacts, *names: str) -> Remedy:
     if len(files) == 1 and all(node.setting(name).layer in FILES for name in names):
         (file,) = files
         script = f"/^[[:space:]]*({'|'.join(names)})[[:space:]]*=/d"
-        words = f"sed -i.bak -E {shlex.quote(script)} {file}"
-        return Remedy(f"{sudo(node) if file.startswith('/etc') else ''}{words}")
+        return Remedy(edited(node, script, file))
     return unset(*names)
 
 

@@ -8,7 +8,7 @@ import shlex
 from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import present
-from preflight.judge.commands.words import Case, Remedy, Row, as_file, as_root, into_kernel, sudo, wanted_here
+from preflight.judge.commands.words import Case, Remedy, Row, as_file, as_root, edited, into_kernel, sudo, wanted_here
 
 GOVERNORS = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
 HUGE = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -51,7 +51,7 @@ def _swap(case: Case) -> Remedy:
     if is_on:
         return Remedy(as_root(case.node, "swapon", "-a"))
     script = r"s/^([^#].*[[:space:]]swap[[:space:]].*)$/# \1/"
-    return Remedy(as_root(case.node, "swapoff", "-a"), as_root(case.node, "sed", "-i.bak", "-E", script, "/etc/fstab"))
+    return Remedy(as_root(case.node, "swapoff", "-a"), edited(case.node, script, "/etc/fstab"))
 
 
 def boot_options(node: NodeFacts, *options: str) -> Remedy:

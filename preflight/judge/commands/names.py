@@ -9,7 +9,7 @@ from collections.abc import Callable
 from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.peers import Route
-from preflight.judge.commands.words import Case, Remedy, Row, as_root, into_file, sudo
+from preflight.judge.commands.words import Case, Remedy, Row, as_root, edited, into_file, sudo
 
 HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*")
 ADDRESS = re.compile(r"[0-9A-Fa-f.:]+")
@@ -34,7 +34,7 @@ def _own_line(case: Case) -> Remedy:
     script = f"s/^({LOOPBACK_LINE})([[:space:]].*\\b{re.escape(name)}\\b.*)$/{address}\\2/"
     if not ADDRESS.fullmatch(address):
         raise FactMissing("address", f"{address} is no address for /etc/hosts")
-    return Remedy(as_root(case.node, "sed", "-i.bak", "-E", script, "/etc/hosts"))
+    return Remedy(edited(case.node, script, "/etc/hosts"))
 
 
 def first_in_hosts(node: NodeFacts, lines: list[str]) -> Remedy:

@@ -53,6 +53,12 @@ def into_file(node: NodeFacts, path: str, *lines: str) -> str:
     return f"{_written(lines)} | {sudo(node)}tee -a {shlex.quote(path)} >/dev/null"
 
 
+def edited(node: NodeFacts, script: str, path: str) -> str:
+    """The command that passes a file of root's through sed; not by -i, for in a container some cannot be replaced."""
+    held = f"$(sed -E {shlex.quote(script)} {path})"
+    return f'held="{held}" && printf \'%s\\n\' "$held" | {sudo(node)}tee {path} >/dev/null'
+
+
 def as_file(node: NodeFacts, path: str, *lines: str) -> str:
     """The command that makes a file of root's hold these lines and nothing else."""
     return f"{_written(lines)} | {sudo(node)}tee {shlex.quote(path)} >/dev/null"

@@ -21,7 +21,7 @@ def test_the_name_that_was_meant_takes_the_value():
 
 
 def test_what_a_file_of_the_node_sets_is_taken_out_of_it(tmp_path):
-    """By an edit of /etc/nccl.conf there, of that variable only; a copy stays."""
+    """By an edit of /etc/nccl.conf there, of that variable only."""
     run = as_root(healthy())
     held = {"CUDA_LAUNCH_BLOCKING": Variable("1", "/etc/nccl.conf")}
     (command,) = typed(run.broken("node2", "environment", variables=held), DEBUG).values()
