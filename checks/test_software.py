@@ -2,7 +2,7 @@
 
 import pytest
 
-from preflight.errors import BlameMany, NotApplicable
+from preflight.errors import Blame, BlameMany, NotApplicable
 from preflight.facts import fabric
 from preflight.facts.value import or_none
 from preflight.tables import packages
@@ -117,7 +117,12 @@ def test_torch_is_installed(node):
     Fix: `<python> -m pip install torch` on the nodes named, or name the right interpreter with --python.
     """
     software = node.software
-    assert software.has_torch(), f"torch is not installed for {software.executable}"
+    if not software.has_torch():
+        message = f"torch is not installed for {software.executable}"
+        for path, version in list(software.torch_elsewhere.items())[:1]:
+            fix = f"`--python={path}`, which has torch there, or `{software.executable} -m pip install torch`"
+            raise Blame(f"{message}; {path} has torch {version}", nodes=[node.name], fix=fix)
+        raise Blame(message, nodes=[node.name])
 
 
 def test_torch_is_built_for_the_gpus(node):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -70,6 +71,7 @@ async def _facts_of(
     subjects: dict[str, dict[str, Any]] = {}
     missing: dict[str, Missing] = {}
     arguments = {"environment": [list(layer) for layer in layers], "sysfs": "/sys", "proc": "/proc"}
+    arguments["interpreter"] = sys.executable  # where the nodes may have the same environment
     try:
         call = await session.start("facts", arguments, seconds=FACTS_SECONDS + PEERS_SECONDS)
         # a node that hangs must not use up its peers' second round

@@ -193,6 +193,16 @@ def test_a_node_without_torch_has_no_other_version_of_it():
     assert verdicts["node1", "node2", "node4"][0] is Verdict.PASS
 
 
+def test_the_interpreter_that_has_torch_is_named():
+    """On that node; nothing is to be installed there."""
+    other = {"/opt/conda/bin/python3": "2.9.0"}
+    run = healthy().broken("node2", "software", torch=Missing("not installed", "absent"), torch_elsewhere=other)
+    (finding,) = (one for one in judge("software.torch_is_installed", run) if one.verdict is Verdict.FAIL)
+    assert finding.message == "torch is not installed for /usr/bin/python3; /opt/conda/bin/python3 has torch 2.9.0"
+    assert finding.fix.startswith("`--python=/opt/conda/bin/python3`")
+    assert finding.commands == ()
+
+
 def test_a_second_nccl_that_nobody_loads_is_no_fault():
     """Beside torch's own, distributions install one that no process of the job meets."""
     run = roce().broken("node2", "software", nccl_copies={"/usr/lib64/libnccl.so.2.16.2": "2.16.2"})

@@ -30,6 +30,8 @@ class Software(Value, frozen=True, kw_only=True):
     requirements: dict[Text, dict[Text, Text]] = msgspec.field(default_factory=dict)
     # The network plugins (libnccl-net*.so) that NCCL would find; what is elsewhere it does not load.
     nccl_plugins: tuple[Text, ...] | Missing = NOT_REPORTED
+    # Other interpreters of the node that have torch -> its version; looked for where the job's own has none.
+    torch_elsewhere: dict[Text, Text] = msgspec.field(default_factory=dict)
     nccl_preloaded: Text = ""  # the one that LD_PRELOAD puts before all others
 
     def has_torch(self) -> bool:

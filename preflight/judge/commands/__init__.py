@@ -32,6 +32,7 @@ from preflight.judge.commands import (
 from preflight.judge.commands.words import Case, Row
 from preflight.ledger.findings import Command, Finding, Verdict
 
+MOST_PARTS = 16
 ROWS: Mapping[str, Row] = {
     **network.ROWS,
     **names.ROWS,
@@ -52,22 +53,30 @@ def with_commands(finding: Finding, cluster: Cluster) -> Finding:
     """The finding with the commands that its nodes need; itself where it is no fault, or none is known."""
     if finding.blocked_by or finding.verdict not in (Verdict.FAIL, Verdict.WARN):
         return finding
-    rows = _rows(finding)
-    found = []
-    for node in cluster if rows else ():
-        if node.name in finding.nodes or finding.check in master.OF_ALL_NODES:
-            for row in rows:
-                try:
-                    remedy = row(Case(node, cluster, finding.message))
-                except (FactMissing, NotApplicable):
-                    continue
-                found.append(Command(node.name, remedy.now, remedy.lasting, remedy.is_for_job))
-                break
+    found: dict[Command, None] = {}
+    # What several rows of a check say of the same nodes is one message.
+    for part in finding.message.split("; ")[:MOST_PARTS]:
+        rows = _rows(finding.check, part)
+        for node in cluster if rows else ():
+            if node.name in finding.nodes or finding.check in master.OF_ALL_NODES:
+                command = _command(rows, Case(node, cluster, part))
+                if command is not None:
+                    found[command] = None
     return replace(finding, commands=tuple(found)) if found else finding
 
 
-def _rows(finding: Finding) -> list[Row]:
+def _command(rows: list[Row], case: Case) -> Command | None:
+    for row in rows:
+        try:
+            remedy = row(case)
+        except (FactMissing, NotApplicable):
+            continue
+        return Command(case.node.name, remedy.now, remedy.lasting, remedy.is_for_job)
+    return None
+
+
+def _rows(check: str, words: str) -> list[Row]:
     """The rows of a check whose words are in the message, those for any words last."""
     keys = [key.partition(": ") for key in ROWS]
-    asked = [key for key in keys if key[0] == finding.check and key[2] in finding.message]
+    asked = [key for key in keys if key[0] == check and key[2] in words]
     return [ROWS["".join(key)] for key in sorted(asked, key=lambda key: not key[2])]

@@ -68,15 +68,14 @@ def _apart(case: Case) -> Remedy:
 
 
 def _no_proxy(case: Case) -> Remedy:
-    """What is excepted already, and the peers that are not, by address and name."""
-    node = case.node
-    excepted = node.value("no_proxy") or node.value("NO_PROXY")
-    caught = [
-        peer
-        for peer in case.others
-        if not proxies.excepts(excepted, {peer.address_for_peers(), peer.identity.hostname})
+    """What is excepted already, and every node by address and name: one value that fits all nodes."""
+    excepted = case.node.value("no_proxy") or case.node.value("NO_PROXY")
+    missed = [
+        node
+        for node in case.cluster
+        if not proxies.excepts(excepted, {node.address_for_peers(), node.identity.hostname})
     ]
-    names = [name for peer in caught for name in (peer.address_for_peers(), peer.identity.hostname)]
+    names = [name for node in missed for name in (node.address_for_peers(), node.identity.hostname)]
     value = ",".join(dict.fromkeys([*filter(None, [excepted.rstrip(",")]), *names]))
     return exported(no_proxy=value, NO_PROXY=value)
 

@@ -59,7 +59,9 @@ def _torch(case: Case) -> Remedy:
 
 
 def _missing_torch(case: Case) -> Remedy:
-    """The interpreter of the node that has torch where there is one, else the others' torch for the job's own."""
+    """The others' torch for the job's own interpreter, where no other one of the node has it."""
+    if case.node.software.torch_elsewhere:
+        raise FactMissing("torch", "another interpreter has it: --python names that one")
     if not case.others:
         return pip(case.node, "torch")
     try:

@@ -25,6 +25,18 @@ SYSTEM_LIBRARIES = (
     "/usr/lib64",
     "/usr/lib",
 )
+# Where environments of conda, venv, virtualenv and pyenv lie, each with bin/python3; "~" is the user's home.
+ENVIRONMENTS = (
+    *("~/.venv", "~/venv", "~/env", "~/*/.venv", "~/*/venv", "~/.virtualenvs/*", "~/.pyenv/versions/*"),
+    *(
+        f"{place}/{name}{part}"
+        for place in ("~", "/opt")
+        for name in ("conda", "miniconda3", "anaconda3", "miniforge3", "mambaforge")
+        for part in ("", "/envs/*")
+    ),
+    *("/opt/venv", "/opt/*/venv", "/venv", "/workspace/venv", "/usr/local", "/usr"),
+)
+MOST_ENVIRONMENTS = 200
 LINKER_CACHE = "/etc/ld.so.cache"
 CPU_BUILD = "this torch is a CPU build"
 
@@ -36,6 +48,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     found = installed(path)
     packages = {name: version for name, (version, _) in found.items()}
     folders = variables.get("LD_LIBRARY_PATH", ("", ""))[0].split(":")
+    torch = torch_facts(path, packages, library_folders=folders)
     preloaded = variables.get("LD_PRELOAD", ("", ""))[0].replace(":", " ").split()
     return {
         "python": sys.version.split()[0],
@@ -43,7 +56,8 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "executable": sys.executable,
         "libc": libc(),
         "packages": packages,
-        **torch_facts(path, packages, library_folders=folders),
+        **torch,
+        "torch_elsewhere": torch_elsewhere(prefixes(variables, arguments)) if isinstance(torch["torch"], dict) else {},
         "requirements": requirements(found),
         "nccl_copies": nccl_copies(path, packages, folders),
         "nccl_plugins": nccl_plugins([*folders, *SYSTEM_LIBRARIES]),
@@ -130,6 +144,41 @@ def torch_facts(path: Iterable[str], packages: Mapping[str, str], *, library_fol
         or nccl_file([f"{folder}/lib", *library_folders, *SYSTEM_LIBRARIES])
         or missing("no nvidia-nccl distribution and no libnccl.so.2", "absent"),
     }
+
+
+def prefixes(variables: Variables, arguments: Mapping[str, Any]) -> list[str]:
+    """The environments that this node may have: those that are active or listed, the controller's own, the usual."""
+    import glob
+
+    home = os.path.expanduser("~")
+    active = [variables.get(name, ("", ""))[0] or os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    listed = read(f"{home}/.conda/environments.txt").splitlines()
+    controllers = os.path.dirname(os.path.dirname(arguments.get("interpreter", "")))
+    usual = [folder for pattern in ENVIRONMENTS for folder in sorted(glob.glob(os.path.expanduser(pattern)))]
+    return list(dict.fromkeys(one for one in (*active, controllers, *listed, *usual) if one))[:MOST_ENVIRONMENTS]
+
+
+def torch_elsewhere(folders: Iterable[str]) -> dict[str, str]:
+    """Each interpreter of these environments that has torch -> the version that its version.py says."""
+    found: dict[str, str] = {}
+    for folder in folders:
+        python = f"{folder}/bin/python3"
+        if os.access(python, os.X_OK):
+            for library in sorted(names_in(f"{folder}/lib")):
+                for part in ("site-packages", "dist-packages") if library.startswith("python3") else ():
+                    version = version_of_torch(f"{folder}/lib/{library}/{part}/torch/version.py")
+                    if version:
+                        found.setdefault(python, version)
+    return found
+
+
+def version_of_torch(path: str) -> str:
+    """What a version.py says, "" where there is none or it says nothing."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return constants(file.read(), name=path).get("__version__") or ""
+    except (OSError, SyntaxError, ValueError):
+        return ""
 
 
 def constants(source: str, *, name: str) -> dict[str, str | None]:

@@ -40,6 +40,13 @@ def test_a_variable_gets_the_value_of_the_others():
     assert typed(run, "environment.variables_of_all_ranks_agree") == {"node2": "export NCCL_ALGO='Ring; Tree'"}
 
 
+def test_several_variables_that_differ_get_a_line_each():
+    """Though one message speaks of both."""
+    run = healthy().with_variables("node2", NCCL_ALGO="Tree", NCCL_PROTO="Simple")
+    found = judge("environment.variables_of_all_ranks_agree", run)
+    assert {command.now for one in found for command in one.commands} == {"unset NCCL_ALGO", "unset NCCL_PROTO"}
+
+
 def test_each_node_gets_its_own_rank():
     """By its place among the hosts."""
     run = healthy().with_variables(NODE_RANK="0")

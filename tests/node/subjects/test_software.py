@@ -203,3 +203,24 @@ def test_plugins_of_nccl_are_found_where_the_linker_looks(tmp_path):
     found = software.nccl_plugins([os.fspath(tmp_path / "one"), "", "/nonexistent"], os.fspath(tmp_path / "cache"))
     assert found == [os.fspath(tmp_path / "one/libnccl-net.so"), os.fspath(cached)]
     assert software.nccl_plugins([], "/nonexistent") == []
+
+
+def test_other_interpreters_that_have_torch_are_found(tmp_path):
+    """In an active environment, one that conda lists, and the controller's own; without a Python it is none."""
+    for name in ("active", "listed", "own", "no-python"):
+        folder = tmp_path / name / "lib" / "python3.11" / "site-packages" / "torch"
+        folder.mkdir(parents=True)
+        (folder / "version.py").write_text(f"__version__ = '2.9.0+{name}'\n")
+        (tmp_path / name / "bin").mkdir()
+        if name != "no-python":
+            (tmp_path / name / "bin" / "python3").touch(mode=0o755)
+    (tmp_path / "empty" / "bin").mkdir(parents=True)
+    (tmp_path / "empty" / "bin" / "python3").touch(mode=0o755)
+    variables = {"VIRTUAL_ENV": (os.fspath(tmp_path / "active"), "node")}
+    found = software.prefixes(variables, {"interpreter": os.fspath(tmp_path / "own" / "bin" / "python3")})
+    assert found[0] == os.fspath(tmp_path / "active")
+    assert os.fspath(tmp_path / "own") in found
+    names = ("active", "own", "listed", "no-python", "empty")
+    assert software.torch_elsewhere(os.fspath(tmp_path / name) for name in names) == {
+        f"{tmp_path}/{name}/bin/python3": f"2.9.0+{name}" for name in ("active", "own", "listed")
+    }
