@@ -27,14 +27,14 @@ SYSTEM_LIBRARIES = (
 )
 # Where environments of conda, venv, virtualenv and pyenv lie, each with bin/python3; "~" is the user's home.
 ENVIRONMENTS = (
-    *("~/.venv", "~/venv", "~/env", "~/*/.venv", "~/*/venv", "~/.virtualenvs/*", "~/.pyenv/versions/*"),
+    *("~/.venv", "~/venv", "~/env", "~/*/.venv", "~/*/venv", "~/.virtualenvs/*", "~/.py*/versions/*"),
     *(
         f"{place}/{name}{part}"
         for place in ("~", "/opt")
         for name in ("conda", "miniconda3", "anaconda3", "miniforge3", "mambaforge")
         for part in ("", "/envs/*")
     ),
-    *("/opt/venv", "/opt/*/venv", "/venv", "/workspace/venv", "/usr/local", "/usr"),
+    *("/opt/*", "/opt/*/venv", "/venv", "/workspace/venv", "/usr/local", "/usr"),
 )
 MOST_ENVIRONMENTS = 200
 LINKER_CACHE = "/etc/ld.so.cache"
