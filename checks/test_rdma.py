@@ -60,7 +60,7 @@ def test_infiniband_adapters_have_their_driver(node):
 
 
 def test_plugin_of_nccl_is_there(node):
-    """Where NCCL needs a network plugin, as for EFA or the network that NCCL_NET names, it finds one.
+    """Where NCCL needs a network plugin, as for EFA, GPUDirect-TCPXO or the network that NCCL_NET names, it finds one.
 
     Without it NCCL takes TCP sockets, and says so in its log only; with NCCL_NET set it ends with an error.
     Fix: install aws-ofi-nccl (EFA) or the cloud's plugin on the nodes named, and add its folder to LD_LIBRARY_PATH.
@@ -68,6 +68,8 @@ def test_plugin_of_nccl_is_there(node):
     if node.without_rdma():
         raise NotApplicable(node.without_rdma())
     why = fabric.needs_plugin(node.rdma, node.value("NCCL_NET"))
+    if not why and node.has_variable("NCCL_FASTRAK_IFNAME"):
+        why = "NCCL_FASTRAK_IFNAME is for GPUDirect-TCPXO"
     if not why:
         raise NotApplicable("NCCL needs no plugin for the network of these nodes")
     found = present(node.software.nccl_plugins, "network plugins of NCCL")

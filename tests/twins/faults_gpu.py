@@ -16,6 +16,7 @@ QUERY, TOPO, LINKS = (f"{TWIN}/outputs/nvidia-smi {words}" for words in ("-q -x"
 AMD = f"{TWIN}/outputs/amd-smi static --json"
 BROKEN, HELD_BACK = "gpu.none_is_broken", "gpu.none_is_held_back"
 COUNT, LISTED = "gpu.count_is_the_same_on_every_node", "gpu.every_gpu_on_the_bus_is_listed"
+DOMAIN = "gpu.an_nvlink_domain_can_be_used"
 SETTINGS = "gpu.settings_are_the_same_on_every_node"
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 570.133\n"
 
@@ -104,6 +105,13 @@ def translated(folder: Folder, platform: Platform) -> None:
     folder.sub("proc/cmdline", "iommu=pt", "intel_iommu=on")
 
 
+def one_numa_node(folder: Folder, platform: Platform) -> None:
+    """The BIOS shows both sockets as one NUMA node."""
+    assert platform.gpus is not None
+    for place in platform.gpus.pci:
+        folder.write(f"sys/{sysfs.folder_of(place)}/numa_node", "0\n")
+
+
 def busy(folder: Folder, _: Platform) -> None:
     """A program of yesterday still computes."""
     process = "\t\t\t<process_info>\n\t\t\t\t<pid>4711</pid>\n\t\t\t\t<type>C</type>\n\t\t\t</process_info>\n"
@@ -183,6 +191,27 @@ FAULTS = (
         SETTINGS,
         "persistence mode",
         is_nvidia,
+    ),
+    Fault(
+        "one NUMA node less",
+        one_numa_node,
+        SETTINGS,
+        "NUMA nodes of the GPUs",
+        of(lambda p: p.gpus.vendor == "nvidia" and len({place[5:7] >= "50" for place in p.gpus.pci}) > 1),
+    ),
+    Fault(
+        "no IMEX channel",
+        gone("dev/nvidia-caps-imex-channels"),
+        DOMAIN,
+        "no channel of IMEX",
+        of(lambda p: p.gpus.clique != "0"),
+    ),
+    Fault(
+        "other clique",
+        replaced(QUERY, r"<cliqueId>.*<", "<cliqueId>7<", 0),
+        DOMAIN,
+        "clique",
+        of(lambda p: p.gpus.clique != "0"),
     ),
     Fault("lower power limit", tag("current_power_limit", r"\S+ W", "250.00 W"), SETTINGS, "power limit", is_nvidia),
     Fault("split", mig, "gpu.none_is_partitioned", "MIG mode", of(lambda p: p.gpus.memory_mib > 60000)),

@@ -205,6 +205,13 @@ FAULTS = (
     Fault("EFA port down", down, "rdma.ports_are_active", "is DOWN", is_efa),
     Fault("EFA plugin missing", without_plugin, "rdma.plugin_of_nccl_is_there", "libnccl-net.so", is_efa),
     Fault(
+        "TCPXO plugin missing",
+        gone("var/lib/tcpxo/lib64/libnccl-net.so"),
+        "rdma.plugin_of_nccl_is_there",
+        "libnccl-net.so",
+        lambda p: "NCCL_FASTRAK_IFNAME" in p.environment,
+    ),
+    Fault(
         "EFA driver not loaded",
         gone("sys/class/infiniband"),
         "rdma.port_count_is_the_same_on_every_node",
