@@ -72,7 +72,8 @@ def forked(program: str, scenarios: dict[str, dict]) -> dict[str, dict]:
         input=json.dumps(whole),
         capture_output=True,
         text=True,
-        timeout=120,
+        # Many ranks one after the other, on a machine that runs other tests too.
+        timeout=600,
         check=False,
         env=environment(),
     )
