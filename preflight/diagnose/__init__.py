@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from preflight.diagnose import recorder
 from preflight.diagnose.cause import Cause
@@ -12,13 +12,21 @@ from preflight.diagnose.gather import Gatherer
 from preflight.diagnose.read import lines_of, opened
 from preflight.diagnose.verdict import BY_NAME, conclude
 
-__all__ = ["Diagnosis", "cause_named", "cause_of", "diagnose", "diagnose_files"]
+__all__ = ["Diagnosis", "cause_named", "cause_of", "diagnose", "diagnose_files", "diagnose_texts"]
 
 
 def diagnose(lines: Iterable[str], *, name: str = "log") -> Diagnosis:
     """The diagnosis of lines of text, in the order in which they were printed; evidence counts them from 1."""
     gathered = Gatherer()
     gathered.read(name, ((number, line.rstrip("\n").encode()) for number, line in enumerate(lines, 1)))
+    return conclude(gathered)
+
+
+def diagnose_texts(texts: Mapping[str, str]) -> Diagnosis:
+    """The diagnosis of several logs together, by their names."""
+    gathered = Gatherer()
+    for name, text in texts.items():
+        gathered.read(name, ((number, line.encode()) for number, line in enumerate(text.splitlines(), 1)))
     return conclude(gathered)
 
 

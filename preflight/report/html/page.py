@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from preflight.diagnose import diagnose_texts
 from preflight.ledger.findings import SEVERITY, Verdict
 from preflight.report.causes import BAD, causes, counts_of_nodes, nodes_text, worst_of_nodes
 from preflight.report.changes import change_text, drift_text, heading
@@ -20,6 +21,7 @@ from preflight.report.columns import DEVICES, RANKS, RESULTS, columns_of, expect
 from preflight.report.document import RunReport
 from preflight.report.facts import compared
 from preflight.report.formats.commands import lines
+from preflight.report.formats.diagnosis import diagnosis_text
 from preflight.report.formats.text import headline
 from preflight.report.groups import checks_by_verdict, groups, not_asked_text
 from preflight.report.html import figures
@@ -108,6 +110,7 @@ def _page(material: Material, level: Level) -> str:
             reference_job=str((report.plan or {}).get("reference_job", "")),
             seat_names=[name.replace("_", " ") for name in SEAT],
             logs={name: text for name, text in material.logs.items() if text.strip()},
+            diagnosis=_diagnosis(material),
             log_letters=level.log_letters // max(len(material.logs), 1),
             pairs=found,
             map=heat_map(tuple(report.nodes), found) if found and len(report.nodes) > 1 else "",
@@ -130,6 +133,16 @@ def _page(material: Material, level: Level) -> str:
             expected_by_links=expected_by_links,
         )
     )
+
+
+def _diagnosis(material: Material) -> str:
+    """What the logs of a training that failed lead to, as text; "" where it did not fail, or they tell of no cause."""
+    training = material.report.training
+    if training is None or training.failure is None:
+        return ""
+    of_ranks = {name: text for name, text in material.logs.items() if name.startswith("train")}
+    found = diagnose_texts(of_ranks)
+    return diagnosis_text(found) if found.causes else ""
 
 
 def _columns(report: RunReport) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from preflight.ledger.findings import Finding, Verdict, Where
 from preflight.report.document import Counts
 from preflight.report.html.page import SIZE_LIMIT_BYTES, html_text
 from preflight.report.material import Material
-from preflight.results import Device, Edge, Mesh, Stream
+from preflight.results import Device, Edge, JobFailure, Mesh, Stream
 from tests.report.readers import Page
 
 FACTS = {
@@ -215,3 +215,16 @@ def test_the_rest_is_counted_where_a_page_would_grow_too_large(make_report):
 def test_templates_do_not_run_what_they_are_given(make_report):
     """Braces of Jinja in a message are braces."""
     assert "{{ 7*7 }}" in page_of(make_report(Finding("a.b", Verdict.FAIL, ("node1",), "{{ 7*7 }}"))).text()
+
+
+@pytest.mark.parametrize(("failed", "is_told"), [(True, True), (False, False)])
+def test_what_broke_a_training_is_read_from_the_logs_of_its_ranks(make_report, training, failed, is_told):
+    """The cause with its evidence; a job that passed may print what it likes."""
+    failure = JobFailure(nodes=("node3",), is_proven=True, message="rank 2 died") if failed else None
+    report = make_report(training=msgspec.structs.replace(training, failure=failure))
+    logs = {
+        "train-rank2-node3.log": "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    }
+    page = html_text(Material(report, logs=logs))
+    assert ("What broke the reference job" in page) is is_told
+    assert ("train-rank2-node3.log:1" in page) is is_told
