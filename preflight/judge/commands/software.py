@@ -216,6 +216,7 @@ ROWS: dict[str, Row] = {
     "software.packages_meet_each_others_requirements": _unmet,
     "software.one_nccl_can_be_met": _one_nccl,
     "software.a_compiler_is_there_for_deepspeed": _compiler,
+    "software.torch_is_built_for_the_gpus": _older_cuda,
     "gpu.driver_runs_the_cuda_of_torch": _older_cuda,
     "gpu.torch_has_code_for_them": _fitting_cuda,
 }
