@@ -192,8 +192,12 @@ def _words_of_launch(parser: argparse.ArgumentParser, verb: str) -> None:
 
 
 def _run(words: argparse.Namespace) -> int:
+    from preflight.cli.allocate import request_in, run_inside
     from preflight.cli.run import run_checks
 
+    request = request_in(words.hosts)
+    if request is not None:
+        return run_inside(request, sys.argv[1:])
     given = _command()
     after = given[given.index("--") + 1 :] if "--" in given else ()
     for word in words.pytest[: len(words.pytest) - len(after)]:

@@ -83,6 +83,18 @@ def test_a_node_that_is_not_of_the_allocation_is_told(cluster, tmp_path):
     assert found["fix"].startswith("`srun --overlap --nodes=1")
 
 
+def test_nodes_are_asked_for_and_given_back(cluster, tmp_path):
+    """By a partition and a number; a partition that is none is an error, not a check that failed."""
+    words = preflight("run", tmp_path / "run", "--profile=quick")
+    words[2] = "--hosts=slurm:debug/2"
+    done = cluster.run(words)
+    words[2] = "--hosts=slurm:nowhere/2"
+    refused = cluster.run(words)
+    assert (done.returncode, list(report_of(tmp_path / "run")["nodes"])) == (0, ["node1", "node2"]), done.stderr
+    assert (refused.returncode, "Slurm gave no 2 nodes of nowhere" in refused.stderr) == (3, True), refused.stderr
+    cluster.wait_until_idle()
+
+
 def started(cluster, folder, *words):
     """A training through Slurm whose ranks are under way."""
     argv = ["salloc", "--quiet", "--nodelist=node[1-2]", *preflight("train", folder, "--launcher=srun")]
