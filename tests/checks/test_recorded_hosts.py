@@ -114,6 +114,8 @@ SHOWN = {
     "gpud-8x4090-535.154-a": (BUSY,),
     "gpud-8x4090-535.154-c": (BUSY,),
     "pai-nvidia_smi_out_of_order": (BUSY,),
+    "telegraf-dual_2080-v13": ("gpu.none_is_held_back",),  # x8 in slots for x16: the board shares its lanes out
+    "telegraf-quadro-p2000-v12": ("gpu.none_is_held_back",),
     "telegraf-dual_a5000-v13": (BUSY,),
     "telegraf-pro-6000-maxq-blackwell-v13": (BUSY,),
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +23,9 @@ def parent(tmp_path, monkeypatch):
     folder = tmp_path / "shm"
     folder.mkdir()
     folder.chmod(0o1777)
-    for above in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+    for above in (tmp_path, *tmp_path.parents):
+        if above == Path(tempfile.gettempdir()):
+            break
         above.chmod(0o755)
     monkeypatch.setattr(scratch, "NEW_SECONDS", 0.0)
     return str(folder)
