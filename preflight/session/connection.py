@@ -19,7 +19,8 @@ from preflight.errors import BadReply, Busy, HostError, TimedOut, Unreachable
 from preflight.hosts import Host
 from preflight.node.agent import frames
 from preflight.session import payload, said
-from preflight.session.budget import STDERR_BYTES, Budget, Pool
+from preflight.session.budget import Budget, Pool
+from preflight.session.line import LAST_WORDS_SECONDS, Line, Own
 from preflight.transport import Reach, command, transport_of
 from preflight.transport.reach import last_line
 
@@ -27,12 +28,10 @@ LEASE_SECONDS = 10.0
 BEAT_SECONDS = 2.0
 HELLO_SECONDS = 20.0
 NOISE_LIMIT_BYTES = 1 << 20
-STDERR_KEPT_BYTES = 64 << 10
 CLOSE_SECONDS = 6.0
 PINGS = 4  # at most, until one came back so soon:
 SURE_SECONDS = 0.02
 CLOCK_SECONDS = 5.0
-LAST_WORDS_SECONDS = 1.0  # for what is said of an end, which may come after it
 NO_OUTPUT = "no output"
 
 
@@ -104,11 +103,21 @@ class Call:
         return message
 
 
-class Session:
-    """One live connection to one node."""
+async def own_line(host: Host, reach: Reach) -> Own:
+    """The line of the host's own command. Raises Unreachable where that cannot be started here."""
+    argv = command(host, reach)
+    try:
+        return await Own.start(argv)
+    except OSError as error:
+        raise Unreachable(host.name, f"cannot start {argv[0]}: {error.strerror}") from None
 
-    def __init__(self, host: Host, *, run_id: str, deadline: float, bounds: Bounds | None = None) -> None:
+
+class Session:
+    """One live connection to one node, over a line at whose other end the loader waits."""
+
+    def __init__(self, host: Host, line: Line, *, run_id: str, deadline: float, bounds: Bounds | None = None) -> None:
         self.host = host
+        self.line = line
         self.run_id = run_id
         self.deadline = deadline
         self.bounds = bounds or Bounds()
@@ -119,7 +128,6 @@ class Session:
         self.failure: HostError | None = None
         self.hello: said.Greeting | None = None
         self.remarks: tuple[str, ...] = ()  # what the node told when it was taken
-        self.stderr = b""
         self.residue: list[str] = []
         self.ended = False
         self.clock: tuple[float, float] = (0.0, float("inf"))
@@ -127,23 +135,11 @@ class Session:
         self._control: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def open(self, reach: Reach) -> None:
-        """Connect, load the node agent, take the node's lock, measure its clock. Raises HostError."""
-        argv = command(self.host, reach)
+    async def open(self, *, seconds: float) -> None:
+        """Load the node agent, take the node's lock, measure its clock. Raises HostError."""
+        self._tasks = [asyncio.create_task(self._read())]
         try:
-            self.process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-                limit=1 << 20,
-            )
-        except OSError as error:
-            raise Unreachable(self.host.name, f"cannot start {argv[0]}: {error.strerror}") from None
-        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._read_errors())]
-        try:
-            await self._greet(reach.connect_seconds + HELLO_SECONDS)
+            await self._greet(seconds)
         except BaseException:  # cancelled too: whoever ran out of patience leaves no connection behind
             await self.abort()
             raise
@@ -218,18 +214,17 @@ class Session:
         await self._write_raw(frames.order(self.marker, message, blob))
 
     async def _write_raw(self, data: bytes) -> None:
-        assert self.process.stdin is not None
         try:
-            self.process.stdin.write(data)
-            await self.process.stdin.drain()
-        except (ConnectionError, RuntimeError):
+            self.line.writer.write(data)
+            await self.line.writer.drain()
+        except (OSError, RuntimeError):
             # The reader meets the end of the stream and says why.
             return
 
     async def _read(self) -> None:
-        assert self.process.stdout is not None
+        silence = ""
         try:
-            while data := await self.process.stdout.read(1 << 18):
+            while data := await self.line.reader.read(1 << 18):
                 self.budget.arrived(len(data))
                 for message, _ in self.decoder.feed(data):
                     self._deliver(message)
@@ -243,21 +238,26 @@ class Session:
         except (frames.FrameError, MemoryError) as error:
             self._give_up(BadReply(self.host.name, f"{type(error).__name__}: {error}"))
             return
-        await self._explain_end()
+        except OSError as error:  # of a socket: a pipe just ends
+            silence = error.strerror or type(error).__name__
+            self.line.cut()
+        await self._explain_end(silence)
 
     def _give_up(self, error: HostError) -> None:
         """What it says is not to be trusted any more, and is not read any more."""
         self._fail(error)
-        self._kill()
+        self.line.cut()
 
-    async def _explain_end(self) -> None:
-        code = await self.process.wait()
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._tasks[1]), 1.0)
-        stderr = self.stderr.decode("utf-8", "replace")
+    async def _explain_end(self, silence: str) -> None:
+        code = await self.line.ended()
+        await self.line.last_words()
+        if self.line.flood:
+            self._fail(BadReply(self.host.name, self.line.flood))
+            return
+        stderr = self.line.stderr
         unreached = transport_of(self.host).explain(self.host.written, code, stderr)
         if self.hello:
-            last = unreached or last_line(stderr, "")
+            last = unreached or last_line(stderr, silence)
             self._fail(HostError(self.host.name, "the connection ended in mid-run" + (f" ({last})" if last else "")))
         elif unreached:
             self._fail(Unreachable(self.host.name, unreached))
@@ -273,17 +273,6 @@ class Session:
     def _last_words(self, stderr: str) -> str:
         """What a login said last: nologin and expired passwords say it on standard output."""
         return last_line(stderr, last_line(self.decoder.text(), NO_OUTPUT))
-
-    async def _read_errors(self) -> None:
-        assert self.process.stderr is not None
-        count = 0
-        while data := await self.process.stderr.read(1 << 16):
-            self.stderr = (self.stderr + data)[-STDERR_KEPT_BYTES:]
-            count += len(data)
-            if count > STDERR_BYTES:
-                self._give_up(BadReply(self.host.name, f"more than {STDERR_BYTES >> 20} MiB on its standard error"))
-                return
-            await asyncio.sleep(0)
 
     def _deliver(self, message: dict[str, Any]) -> None:
         """Hand a message to whoever waits for it. Raises BadReply where it has none of the shapes of a message."""
@@ -306,10 +295,11 @@ class Session:
         """Why the node agent ended; one that was sent a signal does not know why, and its transport may (Slurm's)."""
         why = f"the node agent ended: {reason}"
         if reason.startswith("signal"):
+            code = 0
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self.process.wait(), LAST_WORDS_SECONDS)
-            stderr = self.stderr.decode("utf-8", "replace")
-            why = transport_of(self.host).explain(self.host.name, self.process.returncode or 0, stderr) or why
+                code = await asyncio.wait_for(self.line.ended(), LAST_WORDS_SECONDS)
+            await self.line.last_words()
+            why = transport_of(self.host).explain(self.host.name, code, self.line.stderr) or why
         self._fail(HostError(self.host.name, why))
 
     def _fail(self, error: HostError) -> None:
@@ -329,20 +319,15 @@ class Session:
         if self.failure is None:
             await self.write({"close": True})
         try:
-            await asyncio.wait_for(self.process.wait(), CLOSE_SECONDS)
+            await asyncio.wait_for(self.line.ended(), CLOSE_SECONDS)
         except asyncio.TimeoutError:
-            self._kill()
+            self.line.cut()
         await self.abort()
 
     async def abort(self) -> None:
         """Drop the connection; the node agent notices and cleans up."""
-        self._kill()
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self.process.wait(), 2.0)
+        self.line.cut()
+        await self.line.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()

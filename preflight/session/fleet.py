@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 from preflight.errors import BadReply, Busy, HostError, PreflightError, TimedOut, Unreachable
 from preflight.hosts import Host
-from preflight.session.connection import CLOSE_SECONDS, Bounds, Session
+from preflight.session.connection import CLOSE_SECONDS, HELLO_SECONDS, Bounds, Session, own_line
+from preflight.session.line import Line
 from preflight.transport import Reach, transport_of
 
 T = TypeVar("T")
@@ -136,16 +137,19 @@ class Fleet:
 
     async def _open_patiently(self, host: Host) -> Session:
         for attempt in range(EARLY_CLOSE_RETRIES + 1):
-            session = Session(host, run_id=self.run_id, deadline=self.deadline, bounds=self.bounds)
+            line = await own_line(host, self.reach)
             try:
-                await session.open(self.reach)
-                return session
+                return await self._session(host, line)
             except Unreachable:
-                stderr = session.stderr.decode("utf-8", "replace")
-                if not transport_of(host).is_worth_a_retry(stderr) or attempt == EARLY_CLOSE_RETRIES:
+                if not transport_of(host).is_worth_a_retry(line.stderr) or attempt == EARLY_CLOSE_RETRIES:
                     raise
             await asyncio.sleep(random.uniform(*RETRY_SECONDS) * 2**attempt)
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def _session(self, host: Host, line: Line) -> Session:
+        session = Session(host, line, run_id=self.run_id, deadline=self.deadline, bounds=self.bounds)
+        await session.open(seconds=self.reach.connect_seconds + HELLO_SECONDS)
+        return session
 
     def close(self) -> None:
         """Close every session, then the loop; bounded, and safe to call twice."""

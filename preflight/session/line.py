@@ -1,0 +1,103 @@
+"""What carries a session: the pipes of a command of its own, or the socket of a task that one command started?"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Protocol
+
+from preflight.session.budget import STDERR_BYTES
+
+STDERR_KEPT_BYTES = 64 << 10
+LAST_WORDS_SECONDS = 1.0  # for what is said of an end, which may come after it
+
+
+class Line(Protocol):
+    """Both directions of one session, and what its command says beside them."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    flood: str  # why it was cut here: its command said too much; "" else
+
+    @property
+    def stderr(self) -> str:
+        """What its command said last on standard error."""
+
+    async def ended(self) -> int:
+        """Wait for the end of the line -> the exit code of its command, 0 where that is not known."""
+
+    async def last_words(self) -> None:
+        """Wait, after the end, for what the command still says of it; bounded."""
+
+    def cut(self) -> None:
+        """End the line now; the other end notices."""
+
+    async def close(self) -> None:
+        """Give back what the line holds here, once it was cut."""
+
+
+class Own:
+    """The line of a host with a command of its own: ssh, a Python here, a step of srun."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.process = process
+        self.reader = process.stdout
+        self.writer = process.stdin
+        self.flood = ""
+        self._said = b""
+        self._errors = asyncio.create_task(self._read_errors())
+
+    @classmethod
+    async def start(cls, argv: Sequence[str]) -> Own:
+        """Start the command. Raises OSError where it cannot be started."""
+        return cls(
+            await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+                limit=1 << 20,
+            )
+        )
+
+    @property
+    def stderr(self) -> str:
+        """Its standard error, the last 64 KiB."""
+        return self._said.decode("utf-8", "replace")
+
+    async def ended(self) -> int:
+        """The exit code of the command."""
+        return await self.process.wait()
+
+    async def last_words(self) -> None:
+        """Until its standard error ends; a master connection of ssh may keep that open."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self._errors), LAST_WORDS_SECONDS)
+
+    def cut(self) -> None:
+        """Kill the command."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+
+    async def close(self) -> None:
+        """Reap the command, and read no further."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self.process.wait(), 2.0)
+        self._errors.cancel()
+        await asyncio.gather(self._errors, return_exceptions=True)
+
+    async def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        count = 0
+        while data := await self.process.stderr.read(1 << 16):
+            self._said = (self._said + data)[-STDERR_KEPT_BYTES:]
+            count += len(data)
+            if count > STDERR_BYTES:
+                self.flood = f"more than {STDERR_BYTES >> 20} MiB on its standard error"
+                self.cut()
+                return
+            await asyncio.sleep(0)

@@ -1,0 +1,46 @@
+"""Does a line carry both directions, keep what its command says, and end when it is cut?"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from preflight.session.line import Own
+
+SAYS = "import sys; print('first', file=sys.stderr); sys.stdout.write(sys.stdin.readline()); sys.exit(3)"
+
+
+async def spoken():
+    line = await Own.start([sys.executable, "-I", "-S", "-c", SAYS])
+    line.writer.write(b"hello\n")
+    heard = await asyncio.wait_for(line.reader.readline(), 10)
+    code = await asyncio.wait_for(line.ended(), 10)
+    await line.last_words()
+    await line.close()
+    return heard, code, line.stderr
+
+
+def test_a_command_of_its_own_carries_both_directions_and_what_it_says_beside_them():
+    """Its exit code and its standard error are there when it has ended."""
+    assert asyncio.run(spoken()) == (b"hello\n", 3, "first\n")
+
+
+async def cut():
+    line = await Own.start([sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"])
+    line.cut()
+    code = await asyncio.wait_for(line.ended(), 10)
+    await line.close()
+    return code
+
+
+def test_a_line_that_is_cut_ends_its_command():
+    """At once, whatever the command waits for."""
+    assert asyncio.run(cut()) == -9
+
+
+def test_a_command_that_cannot_be_started_is_an_error_of_the_system():
+    """Who asked for it knows whose command it was."""
+    with pytest.raises(FileNotFoundError):
+        asyncio.run(Own.start(["no-such-command-here"]))
