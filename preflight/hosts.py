@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from preflight.errors import UsageError
+from preflight.errors import PreflightError, UsageError
 from preflight.transport import PLAIN, written_for
 
 HOST_LIMIT = 20_000
@@ -27,7 +27,8 @@ RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?:/([0-9]{1,9}))?)?")
 # A path that a shell on the node reads as one word.
 PYTHON = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./~+@:-]{0,1023}")
 LOCAL = "local"
-LATER = re.compile(r"k8s:.*")
+# What a selector of labels goes on with after a comma, and no host's name has: "app=train,tier in (a,b)".
+SELECTING = re.compile(r"!.*|.*[=()].*")
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Host:
     slots: int | None = None
     python: str | None = None
     transport: str = PLAIN
+    trouble: str = ""  # why nothing can run there now, where its transport knows that before it is tried
 
     @property
     def written(self) -> str:
@@ -119,7 +121,19 @@ def _split(text: str, where: str) -> list[str]:
         return []
     if not all(pieces):
         raise UsageError(f"{where}: an empty name in {_quoted(text)}")
-    return pieces
+    return _with_selectors(pieces)
+
+
+def _with_selectors(pieces: list[str]) -> list[str]:
+    """The parts of a selector, which has commas of its own, put together again."""
+    whole: list[str] = []
+    for piece in pieces:
+        open_list = bool(whole) and whole[-1].count("(") > whole[-1].count(")")
+        if whole and ":" in whole[-1] and written_for(whole[-1]).form and (open_list or SELECTING.fullmatch(piece)):
+            whole[-1] += f",{piece}"
+        else:
+            whole.append(piece)
+    return whole
 
 
 def _expand(piece: str, where: str) -> list[Host]:
@@ -129,13 +143,18 @@ def _expand(piece: str, where: str) -> list[Host]:
             named = transport.named(piece.partition(":")[2])
         except ValueError as error:
             raise UsageError(f"{where}: {_quoted(piece)}: {error}") from None
+        except OSError as error:
+            raise PreflightError(f"{where}: {_quoted(piece)}: {error}") from None
         return [
-            Host(name, address if address != folded else name, transport=transport.name)
-            for folded, address in named
-            for name in (_names(folded, where) if "[" in folded else [folded])
+            Host(
+                name,
+                found.address if found.address != found.name else name,
+                transport=transport.name,
+                trouble=found.trouble,
+            )
+            for found in named
+            for name in (_names(found.name, where) if "[" in found.name else [found.name])
         ]
-    if LATER.fullmatch(piece):
-        raise UsageError(f"{where}: {_quoted(piece)}: hosts of a scheduler are not supported; name the hosts")
     user, at, address = piece.rpartition("@")
     if at and not USER.fullmatch(user):
         raise UsageError(f"{where}: {_quoted(user)} is not a user name (in {_quoted(piece)})")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from preflight.errors import UsageError
+from preflight.errors import PreflightError, UsageError
 from preflight.judge.existing import checks_folder
 from preflight.options.options import OPTIONS, Options
 from preflight.options.table import Option, canonical, destination
@@ -74,6 +74,8 @@ def pytest_configure(config: pytest.Config) -> None:
         options = parse_run(values, command=("pytest", *map(str, config.invocation_params.args)), verbosity=verbosity)
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
+    except PreflightError as error:
+        pytest.exit(f"preflight: {error}", returncode=3)
     _refuse_stray(config)
     _judge(config, options, taken=config.stash.get(TAKEN, ()))
     if config.args_source is not pytest.Config.ArgsSource.ARGS:

@@ -104,7 +104,9 @@ class Call:
 
 
 async def own_line(host: Host, reach: Reach) -> Own:
-    """The line of the host's own command. Raises Unreachable where that cannot be started here."""
+    """The line of the host's own command. Raises Unreachable where that cannot be started here, or would be in vain."""
+    if host.trouble:
+        raise Unreachable(host.name, host.trouble)
     argv = command(host, reach)
     try:
         return await Own.start(argv)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from preflight.transport.kubernetes import Kubernetes
 from preflight.transport.local import Local
 from preflight.transport.reach import LOADER, Reach, Transport
 from preflight.transport.slurm import Slurm
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LOADER", "Reach", "Transport", "command", "forms", "transport_of", "written_for"]
 
-TRANSPORTS: Mapping[str, Transport] = {transport.name: transport for transport in (Ssh(), Local(), Slurm())}
+TRANSPORTS: Mapping[str, Transport] = {
+    transport.name: transport for transport in (Ssh(), Local(), Slurm(), Kubernetes())
+}
 PLAIN = Ssh.name  # of hosts that are written without the name of a transport
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from preflight.transport.reach import Found
+
 if TYPE_CHECKING:
     from preflight.hosts import Host
     from preflight.transport.reach import Reach
@@ -16,11 +18,11 @@ class Local:
     name = "local"
     form = "local"
 
-    def named(self, rest: str) -> tuple[tuple[str, str], ...]:
+    def named(self, rest: str) -> tuple[Found, ...]:
         """The one host there is."""
         if rest:
             raise ValueError("'local' is this machine without ssh and takes no user or port")
-        return (("local", "127.0.0.1"),)
+        return (Found("local", "127.0.0.1"),)
 
     def argv(self, host: Host, reach: Reach) -> list[str]:
         """The loader itself, in this interpreter unless another one is named."""

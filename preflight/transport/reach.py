@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from preflight.hosts import Host
@@ -29,17 +29,25 @@ class Reach:
         return [*self.wrap, host.python or self.python or python, "-I", "-B", "-c", LOADER]
 
 
+class Found(NamedTuple):
+    """A host, or a folded set of them, that NAME:REST stands for."""
+
+    name: str
+    address: str
+    trouble: str = ""  # why nothing can run there now, and what to do, where that is known before it is tried
+
+
 class Transport(Protocol):
     """A way to reach a Python on a node; its hosts are written NAME or NAME:REST in HOSTS, those of ssh as they are."""
 
     name: str
     form: str  # how people write its hosts, for help; "" where they are written without its name
 
-    def named(self, rest: str) -> tuple[tuple[str, str], ...]:
-        """Name and address of every host that NAME:REST stands for; `rest` is "" for NAME alone.
+    def named(self, rest: str) -> tuple[Found, ...]:
+        """Every host that NAME:REST stands for; `rest` is "" for NAME alone.
 
-        A node's name can be written in HOSTS again; a folded one, node[1-3], stands for all of them. Raises
-        ValueError, which says what is wrong with `rest`.
+        A folded name, node[1-3], stands for all of them. Raises ValueError, which says what is wrong with `rest`, and
+        OSError where whoever knows the hosts could not be asked.
         """
 
     def argv(self, host: Host, reach: Reach) -> list[str]:

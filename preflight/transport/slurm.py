@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from preflight.transport.reach import last_line
+from preflight.transport.reach import Found, last_line
 
 if TYPE_CHECKING:
     from preflight.hosts import Host
@@ -73,14 +73,14 @@ class Slurm:
     name = "slurm"
     form = "slurm"
 
-    def named(self, rest: str) -> tuple[tuple[str, str], ...]:
+    def named(self, rest: str) -> tuple[Found, ...]:
         """The nodes of the allocation, in Slurm's order; ``slurm:NODES`` is some of them, in the order written."""
         if REQUEST.fullmatch(rest):
             raise ValueError("only `preflight run` asks for an allocation; start this one under salloc or sbatch")
         text = next((self.environment[name] for name in NODELISTS if self.environment.get(name)), "")
         if not text or not self.environment.get("SLURM_JOB_ID"):
             raise ValueError("no allocation of Slurm around it (SLURM_JOB_NODELIST): start it under sbatch or salloc")
-        return tuple((piece, piece) for piece in PIECE.findall(rest or text))
+        return tuple(Found(piece, piece) for piece in PIECE.findall(rest or text))
 
     def argv(self, host: Host, reach: Reach) -> list[str]:
         """``env -u ... srun OPTIONS -- COMMAND``: a step with all that the job has on the node."""

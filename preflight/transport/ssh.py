@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from preflight.transport.reach import last_line
+from preflight.transport.reach import Found, last_line
 
 if TYPE_CHECKING:
     from preflight.hosts import Host
@@ -54,9 +54,9 @@ class Ssh:
     name = "ssh"
     form = ""
 
-    def named(self, rest: str) -> tuple[tuple[str, str], ...]:
+    def named(self, rest: str) -> tuple[Found, ...]:
         """The host itself."""
-        return ((rest, rest),)
+        return (Found(rest, rest),)
 
     def argv(self, host: Host, reach: Reach) -> list[str]:
         """``ssh OPTIONS -- HOST COMMAND``; the ``--`` keeps a host's name from being an option."""

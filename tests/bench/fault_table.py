@@ -164,7 +164,7 @@ TABLE: dict[str, Fault] = {
     "G2": not_yet("bare environment", "the example of a prolog is run in its own; not with env -i"),
     "G3": not_yet("srun", "no transport of srun"),
     "G4": not_yet("srun and INT", "no transport of srun"),
-    "G5": not_yet("kubectl", "no transport of kubectl"),
+    "G5": by("kubectl", "tests/e2e/test_kubernetes.py"),
     "G6": by("TERM by Kubernetes", f"{LEFT}::test_a_stopped_run_cleans_up_before_it_ends"),
     "G7": not_yet("common outage", "preflight drains nothing by itself"),
     "G8": not_yet("real Slurm", "examples run against stand-ins for its programs"),

@@ -22,7 +22,7 @@ SLURM = Slurm(INSIDE)
 )
 def test_the_nodes_are_those_of_the_allocation_in_its_order(rest, pieces):
     """Folded as Slurm writes them; what stands after the colon is some of them."""
-    assert [name for name, _ in SLURM.named(rest)] == pieces
+    assert [found.name for found in SLURM.named(rest)] == pieces
 
 
 def test_a_folded_list_becomes_hosts(monkeypatch):

@@ -11,8 +11,8 @@ from preflight.hosts import fold, parse_hosts
 from preflight.ledger.findings import Command, Finding, Verdict
 from preflight.report.document import RunReport
 from preflight.report.printable import printable
+from preflight.transport import written_for
 from preflight.transport.local import Local
-from preflight.transport.ssh import Ssh
 
 # What a shell reads as it stands, so that ssh's command needs no second pair of quotes.
 PLAIN = re.compile(r"[A-Za-z0-9_./:=@%+,\- ]+")
@@ -96,14 +96,14 @@ def _line(report: RunReport, node: str, command: str) -> str:
 
 def _way(report: RunReport, node: str) -> str | None:
     """The words before a command that run it on a node, "" for this machine; None where there are none."""
+    if node not in report.nodes or written_for(report.nodes[node].host).form not in ("", Local.form):
+        return None  # what a stored report says must not make a transport ask for its hosts
     try:
         (host,) = parse_hosts(report.nodes[node].host)
-    except (UsageError, ValueError, KeyError):
+    except (UsageError, ValueError):
         return None
     if host.transport == Local.name:
         return ""
-    if host.transport != Ssh.name:
-        return None
     port = ["-p", str(host.port)] if host.port is not None else []
     return shlex.join(["ssh", *port, f"{host.user}@{host.address}" if host.user else host.address])
 

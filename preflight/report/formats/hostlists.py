@@ -11,6 +11,7 @@ from preflight.report.causes import BAD, worst_of_nodes
 from preflight.report.document import RunReport
 from preflight.report.material import Material
 from preflight.report.printable import printable
+from preflight.transport.kubernetes import WRITTEN
 
 ADDRESS = re.compile(
     rf"(?:{USER.pattern}@)?(?:{NAME.pattern}|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[A-Za-z0-9_.-]+)?\]?)(?::[0-9]{{1,5}})?"
@@ -67,7 +68,8 @@ def _hostfile(report: RunReport, nodes: tuple[str, ...], which: str) -> str:
     for node in nodes:
         host = report.nodes[node].host
         # A name that is none would be read as an option or a command by the program that takes the list.
-        lines.append(host if ADDRESS.fullmatch(host) else f"# not a host name: {printable(host)}")
+        is_host = ADDRESS.fullmatch(host) or WRITTEN.fullmatch(host)
+        lines.append(host if is_host else f"# not a host name: {printable(host)}")
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,189 @@
+"""Which pods did the API server list: in which order do they train, in which container, and do they run?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+NAME = r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
+LABEL_VALUE = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+# The rank of a pod within its job, as the controllers write it: Indexed Job, JobSet, StatefulSet, LeaderWorkerSet and
+# the operators of Kubeflow. The first two of the order are those of the whole job.
+INDEXES = (
+    "jobset.sigs.k8s.io/job-global-index",
+    "batch.kubernetes.io/job-completion-index",
+    "apps.kubernetes.io/pod-index",
+    "leaderworkerset.sigs.k8s.io/worker-index",
+    "training.kubeflow.org/replica-index",
+)
+ROLES = ("training.kubeflow.org/replica-type", "volcano.sh/task-spec")
+FIRST_ROLES = ("master", "launcher", "leader", "head", "chief")
+# Containers that a mesh of services, a queue or a log collector puts beside the job's own.
+BESIDE = re.compile(r"(?:istio|linkerd|envoy|vault|fluent|dapr|cloud-sql|gke-gcsfuse|tcpx|tcpxo)[-\w]*")
+GPU = re.compile(r"(?:nvidia\.com|amd\.com|habana\.ai|gpu\.intel\.com)/.+")
+ENDED = ("Succeeded", "Failed")
+MAKES_ANEW = ("ReplicaSet", "StatefulSet", "DaemonSet")  # a pod that ended is made again under whatever name
+
+
+@dataclass(frozen=True)
+class Pod:
+    """One pod as the API server describes it."""
+
+    name: str
+    node: str
+    phase: str
+    is_leaving: bool
+    labels: Mapping[str, str]
+    owner: tuple[str, str]  # kind and uid of what made it
+    training_container: str
+    states: Mapping[str, Mapping[str, Any]]  # of its containers by name
+    reason: str  # why it is not scheduled, or has failed
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, or is about to."""
+        return self.phase in ENDED or self.is_leaving
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """What another pod has in common with it that is there in its stead."""
+        index = next((f"{key}={self.labels[key]}" for key in INDEXES if key in self.labels), "")
+        return (*self.owner, index)
+
+    @property
+    def has_heirs(self) -> bool:
+        """Whether a pod that ended is made again, for the same place of the job."""
+        return bool(self.place[2]) or self.owner[0] in MAKES_ANEW
+
+    def trouble(self, container: str, namespace: str) -> str:
+        """Why nothing can run in this container now, and what to do; "" where it runs."""
+        described = f"`kubectl describe pod {self.name} --namespace={namespace}` tells why"
+        detail = f": {self.reason}" if self.reason else ""
+        if self.phase in ENDED:
+            return f"the pod has ended ({self.phase}{detail}); select pods that run, or start the job anew"
+        if self.is_leaving:
+            return f"the pod is being deleted; select pods that run: `kubectl get pods --namespace={namespace}`"
+        state = self.states.get(container)
+        if state is None and self.states:
+            return f"the pod has no container {container}; name one of {', '.join(self.states)}: SELECTOR:CONTAINER"
+        waiting = (state or {}).get("waiting")
+        if waiting:
+            return f"its container {container} does not run: {waiting}; {described}"
+        if self.phase != "Running":
+            return f"the pod is {self.phase or 'in no phase'}{detail}; {described}"
+        return ""
+
+
+def read_pods(document: Any) -> tuple[Pod, ...]:
+    """The pods of a PodList. Raises ValueError where it is none."""
+    items = _at(document, "items", list)
+    return tuple(_pod(item) for item in items)
+
+
+def in_order(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """By rank where a controller has numbered them, else by name; without those that another has replaced."""
+    found = tuple(pods)
+    living = {pod.place for pod in found if not pod.is_over}
+    kept = (pod for pod in found if not (pod.is_over and pod.has_heirs and pod.place in living))
+    return tuple(sorted(kept, key=_order))
+
+
+def _order(pod: Pod) -> tuple[Any, ...]:
+    role = next((pod.labels[key].lower() for key in ROLES if key in pod.labels), "")
+    indexes = tuple(int(text) if (text := pod.labels.get(key, "")).isdecimal() else -1 for key in INDEXES)
+    name = tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", pod.name))
+    return (role not in FIRST_ROLES, role, indexes, name)
+
+
+def _pod(item: Any) -> Pod:
+    metadata, spec, status = (_at(item, key, dict) for key in ("metadata", "spec", "status"))
+    name, node = _text(metadata, "name"), _text(spec, "nodeName")
+    containers = [container for container in _at(spec, "containers", list) if isinstance(container, dict)]
+    if (
+        not re.fullmatch(NAME, name)
+        or not containers
+        or not all(re.fullmatch(NAME, _text(c, "name")) for c in containers)
+    ):
+        raise ValueError("a pod without a name or a container")
+    owners = [owner for owner in _at(metadata, "ownerReferences", list) if isinstance(owner, dict)] or [{}]
+    labels, annotations = (_words(_at(metadata, key, dict)) for key in ("labels", "annotations"))
+    return Pod(
+        name=name,
+        node=node if re.fullmatch(NAME, node) else "",
+        phase=_text(status, "phase"),
+        is_leaving="deletionTimestamp" in metadata,
+        labels=labels,
+        owner=(_text(owners[0], "kind"), _text(owners[0], "uid")),
+        training_container=_training_container(containers, annotations.get(DEFAULT_CONTAINER, "")),
+        states=_states(status),
+        reason=_reason(status),
+    )
+
+
+def _training_container(containers: list[dict[str, Any]], default: str) -> str:
+    """As kubectl has it where the pod says so; else the one with the GPUs, or the first that is no helper."""
+    names = [_text(container, "name") for container in containers]
+    if default in names:
+        return default
+    gpus = (c for c in containers if any(map(GPU.fullmatch, _at(_at(c, "resources", dict), "limits", dict))))
+    own = (name for name in names if not BESIDE.fullmatch(name))
+    return next((_text(container, "name") for container in gpus), None) or next(own, names[0])
+
+
+def _states(status: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """What each container waits for, or how it ended, in words."""
+    found = {}
+    for each in _at(status, "containerStatuses", list):
+        if not isinstance(each, dict):
+            continue
+        state, last = _at(each, "state", dict), _at(each, "lastState", dict)
+        words = ""
+        if isinstance(ended := state.get("terminated"), dict):
+            words = _ended(ended)
+        elif isinstance(waiting := state.get("waiting"), dict):
+            before = last.get("terminated")
+            words = _text(waiting, "reason") or "it waits"
+            words += f", {_ended(before)} before" if isinstance(before, dict) else ""
+            words += f": {message}" if (message := _line(_text(waiting, "message"))) and not before else ""
+        found[_text(each, "name")] = {"waiting": words}
+    return found
+
+
+def _ended(state: dict[str, Any]) -> str:
+    return f"it ended with {state.get('exitCode', '?')} ({_text(state, 'reason') or 'no reason given'})"
+
+
+def _reason(status: dict[str, Any]) -> str:
+    words = [_text(status, "reason"), _line(_text(status, "message"))]
+    for condition in _at(status, "conditions", list):
+        if (
+            isinstance(condition, dict)
+            and condition.get("type") == "PodScheduled"
+            and condition.get("status") == "False"
+        ):
+            words = [_text(condition, "reason"), _line(_text(condition, "message"))]
+    return ", ".join(word for word in words if word)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:200]
+
+
+def _at(held: Any, key: str, kind: type[Any]) -> Any:
+    """A member of an object: empty where it is absent or null, which is the same to the API server."""
+    value = held.get(key) if isinstance(held, dict) else None
+    if value is not None and not isinstance(value, kind):
+        raise ValueError(f"{key} is no {kind.__name__}")
+    return kind() if value is None else value
+
+
+def _text(held: Mapping[str, Any], key: str) -> str:
+    value = held.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _words(held: Mapping[str, Any]) -> dict[str, str]:
+    return {key: value for key, value in held.items() if isinstance(value, str)}

@@ -1,0 +1,179 @@
+"""Are labels in HOSTS understood, is `kubectl exec` as it should be, and are kubectl's words told as causes?"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from preflight.errors import UsageError
+from preflight.hosts import Host, parse_hosts
+from preflight.transport import LOADER, Reach
+from preflight.transport.kubernetes import WRITTEN, Kubernetes, run_kubectl
+from tests.lab.kubernetes import pod
+
+
+class Kubectl:
+    """A kubectl that lists these pods, or fails with these words; it keeps what it was asked."""
+
+    def __init__(self, *pods, stderr="", code=0, stdout=None):
+        self.asked = []
+        self.done = (code, json.dumps({"items": pods}) if stdout is None else stdout, stderr)
+
+    def __call__(self, argv):
+        self.asked.append(argv)
+        code, stdout, stderr = self.done
+        return subprocess.CompletedProcess(argv, code, stdout, stderr)
+
+
+def test_pods_are_listed_by_their_labels():
+    """In one request that is bounded in time; every pod is written so that a later run asks nobody."""
+    kubectl = Kubectl(pod("llama-1-x", 1), pod("llama-0-y", 0))
+    found = Kubernetes(kubectl).named("train/job-name=llama")
+    assert [each.name for each in found] == ["llama-0-y", "llama-1-x"]
+    assert found[0].address == "k8s:train/pod/llama-0-y:trainer@machine-0"
+    assert WRITTEN.fullmatch(found[0].address)
+    (words,) = kubectl.asked
+    assert words[3:] == [
+        "--namespace=train", "--selector=job-name=llama", "--output=json", "--request-timeout=20s",
+    ]  # fmt: skip
+    again = parse_hosts(found[0].address)
+    assert [(host.name, host.address) for host in again] == [found[0][:2]]
+
+
+@pytest.mark.parametrize(
+    ("rest", "selector", "container"),
+    [
+        ("n/app.kubernetes.io/name=x", "app.kubernetes.io/name=x", "trainer"),
+        ("n/a=1,b!=2,c in (d, e),f notin (g),!h,i", "a=1,b!=2,c in (d, e),f notin (g),!h,i", "trainer"),
+        ("n/app=x:log-shipper", "app=x", "log-shipper"),
+        ("n/app==x", "app==x", "trainer"),
+    ],
+)
+def test_a_selector_is_handed_over_as_it_is(rest, selector, container):
+    """A container may be named after a colon; without, the one with the GPUs is taken."""
+    kubectl = Kubectl(pod("p", 0))
+    (found,) = Kubernetes(kubectl).named(rest)
+    assert f"--selector={selector}" in kubectl.asked[0]
+    assert f":{container}@" in found.address
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        *("", "n", "n/", "/a=b", "N/a=b", "n/a=b c", "n/a=$(x)", "n/a='b'", "n/a=b,", "n/--all", "n/a in (b", "-n/a=b"),
+        *("n/pod/", "n/pod/X", "n/pod/x:Y", "n/a=b:", "n/a\n=b", "n/" + "a," * 3000 + "b", "n/pod/x@y z"),
+    ],
+)
+def test_what_is_no_selector_is_refused_before_kubectl_is_asked(rest):
+    """With what was wanted."""
+    kubectl = Kubectl()
+    with pytest.raises(ValueError, match="wanted k8s:NAMESPACE/SELECTOR, as in"):
+        Kubernetes(kubectl).named(rest)
+    assert kubectl.asked == []
+
+
+def test_the_commas_of_a_selector_do_not_end_it():
+    """A plain word after a comma is a host of its own, as it may be one."""
+    with pytest.raises(UsageError) as caught:
+        parse_hosts("k8s:n/a=1,b in (c, d, e),!f?")
+    assert "'k8s:n/a=1,b in (c,d,e),!f?'" in str(caught.value)
+    assert [host.transport for host in parse_hosts("k8s:n/pod/a,k8s:n/pod/b,node7")] == ["k8s", "k8s", "ssh"]
+
+
+@pytest.mark.parametrize(
+    ("kubectl", "error", "said"),
+    [
+        (Kubectl(), ValueError, "no pod matches"),
+        (Kubectl(code=1, stderr="error: You must be logged in to the server (Unauthorized)\n"), OSError, "token is"),
+        (Kubectl(code=1, stderr="error: something new\n"), OSError, "error: something new"),
+        (Kubectl(code=1), OSError, "kubectl ended with 1"),
+        (Kubectl(stdout="hello"), OSError, "printed a list of pods that is none"),
+        (Kubectl(stdout="[" * 100_000), OSError, "printed a list of pods that is none"),
+        (Kubectl({"metadata": {"name": "A;B"}}), OSError, "printed a list of pods that is none"),
+    ],
+)
+def test_no_list_is_no_host(kubectl, error, said):
+    """Nothing there is the user's to mend; not asked is not."""
+    with pytest.raises(error, match=said):
+        Kubernetes(kubectl).named("train/app=x")
+
+
+def test_a_kubectl_that_is_not_there_is_told(monkeypatch):
+    """In words, not as a number."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(FileNotFoundError, match="kubectl is not installed here"):
+        run_kubectl(["kubectl", "version"])
+
+
+def test_a_command_is_started_without_a_terminal():
+    """In the container chosen; the pod's name cannot be an option, the loader follows --."""
+    host = Host("p", "k8s:train/pod/p:trainer@m", transport="k8s")
+    assert Kubernetes().argv(host, Reach(python="/opt/py", wrap=("nice",))) == [
+        "kubectl", "exec", "--stdin", "--quiet", "--namespace=train", "--container=trainer", "p",
+        "--", "nice", "/opt/py", "-I", "-B", "-c", LOADER,
+    ]  # fmt: skip
+    assert Kubernetes().argv(Host("p", "k8s:train/pod/p", transport="k8s"), Reach())[4:6] == ["--namespace=train", "p"]
+
+
+CUT = "next reader: websocket: close 1006 (abnormal closure): unexpected EOF"
+SERVER = "Error from server (Forbidden): pods"
+REFUSED = (
+    'E1122 04:57:54 6006 memcache.go:381] "Couldn\'t get" err="Get: dial tcp [::1]:8080: connect: connection refused"'
+)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "told"),
+    [
+        (f'{SERVER} "p" is forbidden: User "u" cannot create resource "pods/exec" in API group ""', "not run commands"),
+        (f'{SERVER} is forbidden: User "u" cannot list resource "pods" in API group ""', "may not read the pods"),
+        ('Error from server (Forbidden): admission webhook "x" denied the request', "the API server forbids it"),
+        ('Error from server (NotFound): pods "p" not found', "its successor has a new name: run again"),
+        ("error: unable to upgrade connection: pod p does not have a host assigned", "not scheduled"),
+        ('error: unable to upgrade connection: container not found ("trainer")', "`kubectl logs --previous p` tell"),
+        ("error: container x is not valid for pod p out of: a, b", "name one of its own: SELECTOR:CONTAINER"),
+        ("error: cannot exec into a container in a completed pod; current phase is Succeeded", "the pod has ended"),
+        ("error: error dialing backend: dial tcp 10.0.0.7:10250: i/o timeout", "does not reach the kubelet"),
+        (f"error: error reading from error stream: {CUT}", "the stream through the API server broke"),
+        ("command terminated with exit code 137", "was killed: restarted, evicted or out of memory"),
+        (f"{REFUSED}\nThe connection to the server localhost:8080 was refused - did you", "nothing listens at the API"),
+        ("error: You must be logged in to the server (Unauthorized)", "kubeconfig's token is refused or has expired"),
+        ("Unable to connect to the server: getting credentials: exec: executable x not found", "credential plugin"),
+        (
+            "Unable to connect to the server: tls: failed to verify certificate: x509: certificate signed",
+            "is not trust",
+        ),
+        ("Unable to connect to the server: dial tcp 10.0.0.1:6443: i/o timeout", "the API server does not answer"),
+        ("Unable to connect to the server: dial tcp: lookup k8s.x: no such host", "name does not resolve"),
+        ('error: context "nope" does not exist', "kubeconfig is not usable"),
+        ("error: something new", "error: something new"),
+    ],
+)
+def test_what_kubectl_says_is_told_as_what_is_wrong(stderr, told):
+    """With what to do."""
+    assert told in Kubernetes().explain("p", 1, f"{stderr}\n")
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        "Traceback (most recent call last):\nKeyError: 1\ncommand terminated with exit code 1\n",
+        "nsenter: failed to execute /opt/py: No such file or directory\ncommand terminated with exit code 127\n",
+        'error: OCI runtime exec failed: exec: "python3": executable file not found in $PATH: unknown\n',
+        "a warning of the pod's own\n",
+    ],
+)
+def test_a_python_that_was_started_or_is_not_there_is_the_sessions_to_tell(stderr):
+    """The pod was reached."""
+    assert Kubernetes().explain("p", 1, stderr) == ""
+
+
+@pytest.mark.parametrize(
+    ("stderr", "again"),
+    [("Error from server (TooManyRequests): please try again later", True), ("Error from server (NotFound): x", False)],
+)
+def test_only_what_passes_is_tried_again(stderr, again):
+    """An API server under load answers a moment later."""
+    assert Kubernetes().is_worth_a_retry(stderr) is again
