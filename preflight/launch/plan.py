@@ -111,6 +111,11 @@ class Plan:
         return self.slurm is not None or bool(self.wraps & STARTS_ALL)
 
     @property
+    def is_of_a_manifest(self) -> bool:
+        """Whether a manifest or a job file of a cloud stands around the command."""
+        return bool(self.wraps & OF_MANIFESTS)
+
+    @property
     def says_something(self) -> bool:
         """Whether the file tells how many take part, or where they meet."""
         fields = (self.nodes, self.world_size, self.processes_per_node, self.master_address, self.node_rank)
@@ -128,6 +133,8 @@ class Plan:
         return frozenset(word.rpartition("/")[2] for word in self.wrapper)
 
 
+# Who starts all nodes from one description of them: what numbers the nodes is judged where that is read.
+OF_MANIFESTS = frozenset({"kubernetes", "skypilot", "azureml"})
 STARTS_ALL = frozenset({"srun", "mpirun", "mpiexec", "pdsh", "clush", "ssh", "xargs", "parallel-ssh"})
 
 

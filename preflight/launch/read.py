@@ -14,7 +14,7 @@ from preflight.launch.commands import Context, plan_of, unjudged
 from preflight.launch.field import Field, value_of, words
 from preflight.launch.launchers import accelerate, accelerate_file, deepspeed, first_words, launch_words, mpirun
 from preflight.launch.launchers.slurm import job_variables, read_directives
-from preflight.launch.manifests import compose, kubernetes
+from preflight.launch.manifests import clouds, compose, kubernetes
 from preflight.launch.plan import BatchConfig, Hostfile, LaunchFiles, Plan, ScriptFile, Skip, sharing_host
 from preflight.launch.text import form, grammar, letters, located
 from preflight.launch.text.detect import kind_of, template_line
@@ -145,6 +145,10 @@ def _yaml(bundle: Bundle, name: str, text: str) -> None:
         bundle.problems.extend(problems)
         if not plans:
             bundle.skips.append(Skip(name, 1, "a compose file with no command of a known launcher"))
+    elif any(map(clouds.is_skypilot, documents)):
+        _of_a_cloud(bundle, name, clouds.skypilot(documents, name), "a SkyPilot task")
+    elif documents and clouds.is_azureml(documents[0]):
+        _of_a_cloud(bundle, name, clouds.azureml(documents[0], name), "an AzureML job")
     elif documents and any(key in documents[0].mapping() for key in ACCELERATE_KEYS):
         unfilled = [
             held for _, held in documents[0].items() if isinstance(held.value, str) and held.value.startswith("$")
@@ -160,6 +164,14 @@ def _yaml(bundle: Bundle, name: str, text: str) -> None:
         bundle.problems.extend(problems)
     else:
         bundle.skips.append(Skip(name, 1, "YAML of no launcher that is known"))
+
+
+def _of_a_cloud(bundle: Bundle, name: str, answer: tuple[list[Plan], list[Finding]], what: str) -> None:
+    plans, problems = answer
+    bundle.plans.extend(plans)
+    bundle.problems.extend(problems)
+    if not plans:
+        bundle.skips.append(Skip(name, 1, f"{what} with no command of a known launcher"))
 
 
 def _json(bundle: Bundle, name: str, text: str) -> None:

@@ -79,7 +79,7 @@ NCCL_ROWS = (
     Row("NCCL_IB_TC", whole(-1, 255), "2.1.15", must_agree=True),
     Row("NCCL_IB_FIFO_TC", whole(-1, 255), "2.22.3"),
     Row("NCCL_IB_QPS_PER_CONNECTION", whole(1, 128), "2.10", must_agree=True),
-    Row("NCCL_IB_SPLIT_DATA_ON_QPS", whole(0, 1), "2.18", must_agree=True),
+    Row("NCCL_IB_SPLIT_DATA_ON_QPS", whole(0), "2.18", must_agree=True),
     Row("NCCL_IB_PCI_RELAXED_ORDERING", whole(0, 2), "2.12"),
     Row("NCCL_IB_DISABLE", SWITCH, must_agree=True),
     Row("NCCL_IB_AR_THRESHOLD", whole(0), "2.6"),

@@ -62,14 +62,14 @@ def node_rank_is_read(plan: Plan) -> Iterable[Finding]:
         where = plan.rank.where if plan.rank is not None else plan.where
         message = "RANK is set, and llamafactory-cli reads NODE_RANK: every node becomes node 0"
         yield fail("rank_is_read_where_it_is_set", message, where, fix=f"NODE_RANK={value_of(plan.rank)}")
-    elif plan.node_rank is None and not plan.is_conditional and "kubernetes" not in plan.wraps:
+    elif plan.node_rank is None and not plan.is_conditional and not plan.is_of_a_manifest:
         message = f"NNODES={firm(plan.nodes)} and no NODE_RANK: every node becomes node 0"
         yield fail("static_rendezvous_has_node_ranks", message, plan.where, fix="NODE_RANK=0 (1, 2, ... on the others)")
 
 
 def address_is_given(plan: Plan) -> Iterable[Finding]:
     """Without MASTER_ADDR every node waits for the others on its own 127.0.0.1."""
-    if plan.spans_nodes and plan.master_address is None and "kubernetes" not in plan.wraps:
+    if plan.spans_nodes and plan.master_address is None and not plan.is_of_a_manifest:
         message = f"NNODES={firm(plan.nodes)} and no MASTER_ADDR: every node waits for the others on 127.0.0.1"
         yield fail("master_address_is_given", message, plan.where, fix="MASTER_ADDR=<address of rank 0's node>")
 

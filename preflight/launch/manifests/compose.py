@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from preflight.launch.commands import Context, plan_of
 from preflight.launch.containers import Container, trouble
-from preflight.launch.manifests.pods import commands_of
+from preflight.launch.manifests.programs import program_of
 from preflight.launch.plan import Plan
 from preflight.launch.text.located import Located
 from preflight.launch.text.marks import Marks
@@ -30,7 +30,9 @@ def read(document: Located, file: str) -> tuple[list[Plan], list[Finding]]:
     for _, service in services.items() if services is not None else ():
         marks = Marks(file)
         context = Context(marks)
-        held = [plan_of(command, context) for command in commands_of(as_container(service), marks, file, ())]
+        commands, of_form = program_of(as_container(service), marks, file, ())
+        problems.extend(of_form)
+        held = [plan_of(command, context) for command in commands]
         of_service = [replace(plan, wrapper=("compose", *plan.wrapper)) for plan in held if plan is not None]
         problems.extend(context.problems)
         found.append((service, of_service))

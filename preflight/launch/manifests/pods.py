@@ -8,18 +8,14 @@ from dataclasses import dataclass, replace
 
 from preflight.launch.commands import Context, plan_of
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
-from preflight.launch.launchers import first_words
 from preflight.launch.launchers.kubernetes import KUBERNETES
+from preflight.launch.manifests.programs import program_of
 from preflight.launch.plan import Plan, fail, warn
-from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.located import Located
 from preflight.launch.text.marks import Marks
-from preflight.launch.text.shell import SHELLS, Command, Word
-from preflight.launch.text.statements import read_script
 from preflight.ledger.findings import Finding, Where
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
-REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 
 
 Answer = tuple[list[Plan], list[Finding]]
@@ -83,11 +79,13 @@ def plans(
     index: str = "JOB_COMPLETION_INDEX",
     told: bool = True,
     pods_of_a_job: Field[int] = None,
+    around: str = "kubernetes",
 ) -> Answer:
     """The plans of the groups' commands; variables that the operator sets are unknown, not absent.
 
     Without an operator a pod knows which one it is by `index`. `told` says that the pods are the nodes of a job, whose
-    commands must fit their number; `pods_of_a_job` is that number where it is not all of them.
+    commands must fit their number; `pods_of_a_job` is that number where it is not all of them. `around` is what starts
+    them.
     """
     found: list[Plan] = []
     problems: list[Finding] = []
@@ -96,20 +94,30 @@ def plans(
         context, plans_of_group = Context(Marks(file)), []
         for container in group.containers:
             context = Context(Marks(file))
-            for command in commands_of(container, context.marks, file, operator):
+            commands, of_form = program_of(container, context.marks, file, operator)
+            problems.extend(of_form)
+            for command in commands:
                 plan = plan_of(command, context)
                 if plan is not None:
-                    plans_of_group.append(_placed(plan, pods if told else None, operator))
+                    plans_of_group.append(_placed(plan, pods if told else None, operator, around))
             problems.extend(context.problems)
         several = (firm(pods) or 1) > 1 or any(plan.spans_nodes for plan in plans_of_group)
         problems.extend(_pod_problems(group, file, several=several))
         if "PET_NODE_RANK" not in operator and (firm(group.count) or 1) > 1:
             problems.extend(found for plan in plans_of_group for found in _numbered(plan, index))
         found.extend(plans_of_group)
-    if not found and groups and pods is not None and told and any(group.gpus(file) is not None for group in groups):
+    is_kubernetes = around == "kubernetes"
+    if (
+        is_kubernetes
+        and not found
+        and groups
+        and pods is not None
+        and told
+        and any(group.gpus(file) is not None for group in groups)
+    ):
         found.append(Plan(KUBERNETES, Where(file, document.line), "all nodes", nodes=pods))
     if told:
-        problems.extend(_counted(found, pods, operator))
+        problems.extend(_counted(found, pods, operator, "pods" if is_kubernetes else "nodes"))
     return found, list(dict.fromkeys(problems))
 
 
@@ -123,13 +131,14 @@ def _numbered(plan: Plan, index: str) -> list[Finding]:
     if isinstance(rank, Unknown) or plan.is_standalone:
         return []
     place = rank.where if isinstance(rank, Sourced) and rank.origin == "written" else plan.where
-    how = f"{option} {rank.value} in every pod" if place is not plan.where and rank is not None else f"no {option}"
-    message = f"{how}, and nothing gives the pods a node rank: every pod becomes node 0"
+    what = "pod" if "kubernetes" in plan.wraps else "node"
+    how = f"{option} {rank.value} in every {what}" if place is not plan.where and rank is not None else f"no {option}"
+    message = f"{how}, and nothing gives the {what}s a node rank: every {what} becomes node 0"
     fix = f"{option}=${index}" if index.isupper() else f"{option}={index}"
     return [fail("static_rendezvous_has_node_ranks", message, place, fix=fix)]
 
 
-def _placed(plan: Plan, pods: Field[int], operator: tuple[str, ...]) -> Plan:
+def _placed(plan: Plan, pods: Field[int], operator: tuple[str, ...], around: str) -> Plan:
     nodes = plan.nodes
     by_itself = (
         nodes is None and plan.start == "all nodes"
@@ -138,10 +147,10 @@ def _placed(plan: Plan, pods: Field[int], operator: tuple[str, ...]) -> Plan:
         isinstance(nodes, Sourced) and nodes.origin == "tool" and "PET_NNODES" in operator
     ):
         nodes = pods
-    return replace(plan, start="all nodes", nodes=nodes, wrapper=("kubernetes", *plan.wrapper))
+    return replace(plan, start="all nodes", nodes=nodes, wrapper=(around, *plan.wrapper))
 
 
-def _counted(found: list[Plan], pods: Field[int], operator: tuple[str, ...]) -> list[Finding]:
+def _counted(found: list[Plan], pods: Field[int], operator: tuple[str, ...], what: str) -> list[Finding]:
     """The number of nodes that a command names is the number of pods."""
     problems = []
     count = firm(pods)
@@ -152,12 +161,15 @@ def _counted(found: list[Plan], pods: Field[int], operator: tuple[str, ...]) -> 
             or not isinstance(nodes, Sourced)
             or not isinstance(pods, Sourced)
             or not plan.launcher.has_agent
-            or plan.launcher.states_world_size
+            or (plan.launcher.states_world_size and nodes.origin != "written")
         ):
             continue
         fewest, option = firm(plan.fewest_nodes) or nodes.value, plan.launcher.spelling.nodes
+        option = (
+            f"--{option}" if option[:1].islower() else option
+        )  # a key of accelerate's file, as its command takes it
         if nodes.origin == "tool" and "PET_NNODES" not in operator and count > 1:
-            message = f"{plan.launcher.name} without {option}: each of the {count} pods becomes a world of its own"
+            message = f"{plan.launcher.name} without {option}: each of the {count} {what} becomes a world of its own"
             problems.append(
                 fail(
                     "nodes_are_counted_right",
@@ -168,7 +180,7 @@ def _counted(found: list[Plan], pods: Field[int], operator: tuple[str, ...]) -> 
                 )
             )
         elif nodes.origin == "written" and not fewest <= count <= max(nodes.value, fewest):
-            message = f"{option} {nodes.value}, and the manifest starts {count} pods"
+            message = f"{option} {nodes.value}, and the manifest starts {count} {what}"
             problems.append(
                 fail(
                     "nodes_are_counted_right",
@@ -179,53 +191,6 @@ def _counted(found: list[Plan], pods: Field[int], operator: tuple[str, ...]) -> 
                 )
             )
     return problems
-
-
-def commands_of(container: Located, marks: Marks, file: str, operator: tuple[str, ...]) -> list[Command]:
-    """The commands of a container: its words, or the script that a shell among them reads."""
-    variables = {
-        name: Assigned((marks.unknown(f"${name}", container.line),), container.line, True) for name in operator
-    }
-    env = container.get("env")
-    for entry in env.each() if env else []:
-        name, value = entry.get("name"), entry.get("value")
-        if name is not None:
-            text = str(value.text) if value is not None else marks.unknown(f"valueFrom of {name.value}", name.line)
-            line = value.line if value is not None else name.line
-            variables[str(name.value)] = Assigned((_referred(text, variables, marks, line),), line, True)
-    words: list[Word] = []
-    for part in ("command", "args"):
-        held = container.get(part)
-        for item in held.each() if held else []:
-            line = item.line + 1 if "\n" in item.text else item.line
-            words.append(Word(_referred(item.text, variables, marks, item.line), line))
-    if not words:
-        return []
-    names = [word.plain.rpartition("/")[2] for word in words]
-    if names[0] in SHELLS:
-        for place, option in enumerate(names[1:-1], start=1):
-            if option.startswith("-") and "c" in option:
-                script = words[place + 1]
-                return read_script(
-                    script.text,
-                    file,
-                    per_node=True,
-                    variables=variables,
-                    first_line=script.line,
-                    marks=marks,
-                    launch_words=first_words(),
-                ).commands
-    return [Command(tuple(words), words[0].line, variables, {}, (), False, True)]
-
-
-def _referred(text: str, variables: dict[str, Assigned], marks: Marks, line: int) -> str:
-    """Kubernetes' own ``$(NAME)``."""
-
-    def value(match: re.Match[str]) -> str:
-        held = variables.get(match[1])
-        return held.text if held else marks.unknown(match[0], line)
-
-    return REFERENCE.sub(value, text) if len(text) < 200 else text
 
 
 def _pod_problems(group: Group, file: str, *, several: bool) -> list[Finding]:
@@ -325,6 +290,7 @@ def against_gpus(found: list[Plan], groups: list[Group]) -> list[Finding]:
     """As many processes in a pod as it has GPUs."""
     problems = []
     for plan in found:
+        what = "a pod" if "kubernetes" in plan.wraps else "a node"
         gpus = [group.gpus(plan.where.file) for group in groups]
         known = {value_of(count) for count in gpus if count is not None}
         processes = plan.processes_per_node
@@ -335,12 +301,12 @@ def against_gpus(found: list[Plan], groups: list[Group]) -> list[Finding]:
         if not isinstance(processes, Sourced) or not isinstance(place, Sourced) or have is None:
             continue
         if processes.value > have:
-            message = f"{processes.value} processes in a pod with {have} GPUs"
+            message = f"{processes.value} processes in {what} with {have} GPUs"
             problems.append(
                 fail("processes_match_devices", message, processes.where, place.where, fix=f"--nproc_per_node={have}")
             )
         elif processes.value < have:
-            message = f"{processes.value} processes in a pod with {have} GPUs: {have - processes.value} stay idle"
+            message = f"{processes.value} processes in {what} with {have} GPUs: {have - processes.value} stay idle"
             problems.append(
                 warn("processes_match_devices", message, processes.where, place.where, fix=f"--nproc_per_node={have}")
             )

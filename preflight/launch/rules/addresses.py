@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from preflight.launch.address import is_loopback, wrong_with
 from preflight.launch.field import Sourced, Unknown, firm, value_of
-from preflight.launch.plan import LaunchFiles, Plan, fail, warn
+from preflight.launch.plan import LaunchFiles, Plan, fail, problem, warn
 from preflight.launch.rules.groups import Group
-from preflight.ledger.findings import Finding
+from preflight.ledger.findings import Finding, Verdict
 
 FALLS_BACK = re.compile(r"\|\|\s*(?:echo|printf)\s+[\"']?(localhost|127\.0\.0\.1)\b")
 
@@ -58,7 +58,7 @@ SETS_ELSEWHERE = re.compile(r"(?m)(^|[;&|]|\bthen|\bdo)\s*(source|\.|eval|getopt
 
 
 def address_is_set(files: LaunchFiles) -> Iterable[Finding]:
-    """A variable of a guide, in small letters, that the script sets nowhere: bash puts nothing in its place."""
+    """A variable of a guide, in small letters, that the script sets nowhere: only who starts it knows what it holds."""
     for plan in files.plans:
         address = plan.master_address
         text = files.texts.get(plan.where.file, "")
@@ -68,11 +68,11 @@ def address_is_set(files: LaunchFiles) -> Iterable[Finding]:
         if found is None or re.search(rf"(?<![$\w{{]){found[1]}\b", text):
             continue
         message = (
-            f"${found[1]} is set nowhere in the script: unless whoever starts it exports {found[1]} on every node, the"
-            " address of rank 0 is empty and every node waits for itself"
+            f"{plan.where.file}: not judged: ${found[1]} is set nowhere in the script; where nobody exports it on every"
+            " node, the address of rank 0 is empty and every node waits for itself"
         )
         fix = f"{found[1]}=<address of rank 0's node> in a line above"
-        yield fail("master_address_is_an_address", message, address.where, fix=fix)
+        yield problem(Verdict.SKIP, "file_is_judged", message, address.where, fix=fix)
 
 
 def address_is_given(plan: Plan) -> Iterable[Finding]:

@@ -49,12 +49,16 @@ def processes_fit_devices(plan: Plan) -> Iterable[Finding]:
             devices.where,
             fix=f"{len(listed)} processes on each node, or {processes.value} devices",
         )
-    elif processes.value < len(listed) and processes.origin != "tool":
+    elif processes.value < len(listed) and processes.origin != "tool" and plan.setting("by") not in SPREADS:
         message = (
             f"{processes.value} processes on each node, and {len(listed)} devices ({devices.value}):"
             f" {len(listed) - processes.value} stay idle"
         )
         yield warn("processes_match_devices", message, processes.where, devices.where)
+
+
+# Programs whose processes share out the devices that are more than they: a model's layers lie on several.
+SPREADS = ("sft", "pt", "rlhf", "infer")
 
 
 def parallelism_fits(plan: Plan) -> Iterable[Finding]:

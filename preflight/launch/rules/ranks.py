@@ -97,7 +97,7 @@ def static_rendezvous_has_ranks(plan: Plan) -> Iterable[Finding]:
     """Without --node_rank every node of a static rendezvous takes itself for node 0."""
     has_default = plan.launcher.default_nodes_count  # accelerate's machine_rank is 0 where none is given
     static = plan.launcher.rendezvous_gives_ranks and not has_default and value_of(plan.rendezvous) == "static"
-    if not static or not plan.spans_nodes or plan.is_opaque or plan.is_standalone or "kubernetes" in plan.wraps:
+    if not static or not plan.spans_nodes or plan.is_opaque or plan.is_standalone or plan.is_of_a_manifest:
         return
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
     if plan.node_rank is not None:

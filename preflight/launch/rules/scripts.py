@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 
 from preflight.launch.field import Sourced, Unknown, firm, value_of
@@ -20,10 +21,14 @@ DOWNLOADS = (
     ("conda", "install"),
     ("apt-get", "install"),
     ("apt", "install"),
-    ("git", "clone"),
     ("huggingface-cli", "download"),
     ("hf", "download"),
     ("modelscope", "download"),
+)
+FEW_PACKAGES = 3
+# Packages of gigabytes, or that are built where they are installed.
+HEAVY = re.compile(
+    r"(?i)\b(torch|tensorflow|jax|flash[-_]attn|apex|deepspeed|transformer[-_]engine|xformers|vllm|sglang|nemo|megatron)"
 )
 
 
@@ -45,8 +50,16 @@ def _downloads(commands: Sequence[Command], plans: Sequence[Plan], marks: Marks)
         names = [word.plain.rpartition("/")[2] for word in command.words[:5]]
         pairs = list(itertools.pairwise(names))
         fetches = any(pair in DOWNLOADS for pair in pairs) or names[0] in ("wget", "curl")
-        local = {"-e", "--no-deps", "--no-index", "."} & {word.plain for word in command.words}
-        if fetches and not local and command.per_node and command.line < last and not command.is_conditional:
+        named = [word.plain for word in command.words]
+        local = {"-e", "--no-deps", "--no-index", "."} & set(named)
+        if (
+            fetches
+            and not local
+            and not _is_light(named)
+            and command.per_node
+            and command.line < last
+            and not command.is_conditional
+        ):
             message = (
                 f"every node runs `{' '.join(names[:4])}` before it starts: nodes come minutes apart, and the"
                 " store times out after 10 to 15"
@@ -58,6 +71,15 @@ def _downloads(commands: Sequence[Command], plans: Sequence[Plan], marks: Marks)
                 fix="Install and download before the job, or into the image.",
             )
             return
+
+
+def _is_light(names: list[str]) -> bool:
+    """Whether pip installs a package or two of those that are there in seconds."""
+    if "install" not in names or not any(name.rpartition("/")[2] in ("pip", "pip3") for name in names[:4]):
+        return False
+    packages = [name for name in names[names.index("install") + 1 :] if not name.startswith("-")]
+    takes_a_list = any(name.startswith(("-r", "--requirement")) for name in names)
+    return len(packages) < FEW_PACKAGES and not takes_a_list and not any(map(HEAVY.search, packages))
 
 
 def _scontrol(plans: Sequence[Plan]) -> Iterable[Finding]:

@@ -28,6 +28,9 @@ TEMPLATE = re.compile(
     r"\{\{-?\s*(\.Values|\.Release|include\b|if\b|with\b|range\b|toYaml\b|[A-Za-z_][\w.]*(\s*\|[^}]*)?\s*-?\}\})|\{%-?\s*\w"
 )
 
+# AzureML fills these in itself when it starts the command.
+FILLED_IN_LATER = re.compile(r"\$\{\{\s*(inputs|outputs|parent|search_space)\.[^{}]*\}\}")
+
 
 def kind_of(name: str, text: str, launch_words: Iterable[str] = ()) -> Kind:
     """The kind of a file by its name and content; `launch_words` are those by which a script starts a job."""
@@ -67,6 +70,6 @@ def _launches(text: str, words: Iterable[str]) -> bool:
 def template_line(text: str) -> int:
     """The line of the first part that a template engine has yet to fill in, 0 where there is none."""
     for number, line in enumerate(text.split("\n"), start=1):
-        if TEMPLATE.search(line) and not line.lstrip().startswith("#"):
+        if TEMPLATE.search(FILLED_IN_LATER.sub("", line)) and not line.lstrip().startswith("#"):
             return number
     return 0

@@ -105,12 +105,26 @@ def _continued(text: str, file: str, lines: list[str], places: Lines, reading: R
         message = f"a blank behind the backslash: the command ends here, and `{_head(following)}` runs as a command"
         edit = Edit(file, number, number, (line,))
         yield fail("commands_are_continued", message, Where(file, number), fix=_numbered(edit), edits=(edit,))
+    behind = [(place, "its words become arguments") for place in reading.hashed]
+    behind += [(place, "the blank becomes an argument") for place in reading.comments]
+    for place, becomes in behind:
+        number = places.line(place)
+        start = text.rfind("\n", 0, place) + 1
+        code = text[start : place + 1] if text[place] == "\\" else text[start:place].rstrip()
+        if not CONTINUED.search(code):
+            continue
+        named.add(number + 1)
+        message = f"a comment behind the backslash: {becomes}, and nothing continues the line"
+        edit = Edit(file, number, number, (code,))
+        yield fail("commands_are_continued", message, Where(file, number), fix=_numbered(edit), edits=(edit,))
     for place in reading.commands:
         number = places.line(place)
         if not re.match(r"--?[A-Za-z]", text[place : place + 3]) or number in named or not _leads(lines[number - 1]):
             continue
         named.add(number)
-        yield from _torn(file, lines, number, _ends_in_comment(reading, places, lines, number))
+        comment = next((place for place in reading.comments if places.line(place) == number - 1), 0)
+        until = comment - text.rfind("\n", 0, comment) - 1 if comment else None
+        yield from _torn(file, lines, number, _ends_in_comment(reading, places, lines, number), until)
 
 
 def _folded(found: Iterable[Finding]) -> Iterable[Finding]:
@@ -145,7 +159,8 @@ def _has(numbers: list[int], wanted: int) -> bool:
     return place < len(numbers) and numbers[place] == wanted
 
 
-def _torn(file: str, lines: list[str], number: int, comment: int) -> Iterable[Finding]:
+def _torn(file: str, lines: list[str], number: int, comment: int, until: int | None) -> Iterable[Finding]:
+    """What is wrong above an option that leads a command; `until` is where the comment of the line above begins."""
     option = _head(lines[number - 1].strip())
     if comment:
         message = f"a comment within a continued command ends it, and `{option}` runs as a command"
@@ -165,7 +180,7 @@ def _torn(file: str, lines: list[str], number: int, comment: int) -> Iterable[Fi
         yield fail("commands_are_continued", message, Where(file, number), fix=fix, edits=(edit,))
     elif before and above == number - 1 and not before.lstrip().startswith("#"):
         message = f"no backslash at the end of this line: the command ends here, and `{option}` runs as a command"
-        edit = Edit(file, above, above, (f"{before} \\",))
+        edit = Edit(file, above, above, (f"{before[:until].rstrip()} \\",))
         where = Where(file, above)
         yield fail("commands_are_continued", message, where, Where(file, number), fix=_numbered(edit), edits=(edit,))
 
@@ -197,6 +212,7 @@ def _batch(file: str, lines: list[str], places: Lines, reading: Reading) -> Iter
     directives = [number for number in sorted(comments) if DIRECTIVE.match(lines[number - 1])]
     if not directives:
         return
+    yield from _expanded(file, lines, directives)
     if not lines[0].startswith("#!"):
         at = next((number for number, line in enumerate(lines[:40], start=1) if SHEBANG.match(line)), 0)
         told = f"#! stands in line {at}" if at else "there is no #! line"
@@ -219,6 +235,25 @@ def _batch(file: str, lines: list[str], places: Lines, reading: Reading) -> Iter
         judged = fail if any(SHAPES.search(lines[number - 1]) for number in late) else warn
         wheres = [Where(file, number) for number in late[:4]]
         yield judged("batch_script_is_read", message, *wheres, fix=f"Above line {first}.", edits=edits)
+
+
+# A variable in an option that names a file or speaks to people: sbatch takes the letters as they stand.
+EXPANDED = re.compile(r"#SBATCH\s+(?P<option>--?[A-Za-z][\w-]*)[=\s]*[\"']?[^\s#]*\$\{?[A-Za-z_]\w*")
+NAMES = re.compile(r"-(o|e|i|J|D|-output|-error|-input|-job-name|-chdir|-comment|-mail-user|-wckey)$")
+
+
+def _expanded(file: str, lines: list[str], directives: list[int]) -> Iterable[Finding]:
+    """No shell reads the #SBATCH lines, so that a variable in them stays its name."""
+    found = [(number, match) for number in directives if (match := EXPANDED.match(lines[number - 1]))]
+    for judged, is_name in ((fail, False), (warn, True)):
+        alike = [(number, match) for number, match in found if bool(NAMES.match(match["option"])) == is_name]
+        if not alike:
+            continue
+        words = ", ".join(lines[number - 1].removeprefix("#SBATCH").split("#")[0].strip() for number, _ in alike[:4])
+        ends = "the name holds the letters" if is_name else "sbatch refuses the script"
+        fix = f"The value itself, or `sbatch {alike[0][1]['option']}=...` on the command line."
+        message = f"sbatch expands no variable in #SBATCH lines, {ends}: {words}"
+        yield judged("batch_script_is_read", message, *(Where(file, number) for number, _ in alike[:4]), fix=fix)
 
 
 def carriage_returns(text: str, file: str) -> Iterable[Finding]:

@@ -25,13 +25,14 @@ class Reading:
     """What reading a script to its end brought to light; every place is an offset into the text.
 
     ``placeholders`` are the spans of ``<ADDRESS>`` that nobody filled in, ``blanked`` the backslashes with a blank
-    between them and the end of their line, ``comments`` the places of comments, ``open_documents`` here-documents
-    without their last line.
+    between them and the end of their line, ``hashed`` those with a blank and a # behind them, ``comments``
+    the places of comments, ``open_documents`` here-documents without their last line.
     """
 
     broken: Broken | None
     placeholders: tuple[tuple[int, int], ...] = ()
     blanked: tuple[int, ...] = ()
+    hashed: tuple[int, ...] = ()
     comments: tuple[int, ...] = ()
     commands: tuple[int, ...] = ()
     open_documents: tuple[int, ...] = ()
@@ -51,6 +52,7 @@ def read(text: str) -> Reading:
         broken,
         tuple(grammar.placeholders),
         tuple(grammar.blanked),
+        tuple(grammar.hashed),
         tuple(grammar.comments),
         tuple(grammar.starts),
         tuple(grammar.open_documents),

@@ -21,6 +21,7 @@ FOREIGN = re.compile("[\U000f0000-\U0010ffff]")
 VARIES = re.compile(
     r"\bRANDOM\b|\bhostname\b|\bHOSTNAME\b|\bhostid\b|\buuidgen\b|\bdate\b|\bshuf\b|\bifconfig\b|\bip (?:-\S+ )*a|\$\$"
     r"|\bmktemp\b|\buuid\b|\bopenssl rand\b|get_free_port|/dev/u?random|\bEPOCH"
+    r"|\bSM_CURRENT_HOST\b|\bPOD_IP\b"
 )
 
 # Asked of another node, or of Slurm: the same wherever it is worked out.

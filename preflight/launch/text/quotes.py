@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 PLAIN = re.compile(r"[^\\'\"`$\s;&|()<>]+")
 IN_QUOTES = re.compile(r"[^\\\"`$]+")
 BLANKED = re.compile(r"\\[ \t]+(?=\n|$)")
+HASHED = re.compile(r"\\[ \t]#")
 
 
 class Broken(Exception):
@@ -25,6 +26,7 @@ class Quotes:
     text: str
     at: int = 0
     blanked: list[int] = field(default_factory=list)
+    hashed: list[int] = field(default_factory=list)
     # Quoted texts of several lines with a letter right behind them: one that was meant to end earlier.
     suspects: list[int] = field(default_factory=list)
     inside: int = 0
@@ -43,6 +45,8 @@ class Quotes:
         if letter == "\\":
             if BLANKED.match(self.text, self.at) and not self.inside:
                 self.blanked.append(self.at)
+            if HASHED.match(self.text, self.at) and not self.inside and self.text[self.at - 1] in " \t":
+                self.hashed.append(self.at)
             self.at += 2
         elif letter == "'":
             self.single(self.at + 1)

@@ -138,3 +138,39 @@ def test_a_blank_beside_an_equals_sign_is_told_and_read_as_meant(line, right):
 def test_other_equals_signs_are_left_alone(line):
     """An empty value for one command, and comparisons."""
     assert "variables_are_assigned" not in rules({"n0.sh": f"{line}\n{exports()}", "n1.sh": exports(1)})
+
+
+@pytest.mark.parametrize(
+    ("line", "mended"),
+    [
+        ("torchrun --nnodes 1 \\ # nodes", "torchrun --nnodes 1 \\"),
+        ("torchrun --nnodes 1 \\   # nodes", "torchrun --nnodes 1 \\"),
+        ("torchrun --nnodes 1   # nodes", "torchrun --nnodes 1 \\"),
+    ],
+)
+def test_a_comment_that_ends_a_command_goes(line, mended):
+    """A backslash has to be the last letter of its line: a comment may stand neither behind it nor in its place."""
+    (found,) = judged({"t.sh": f"{line}\n  --nproc_per_node 8 t.py\n"})
+    assert (found.check, found.edits[0].lines) == ("launch.commands_are_continued", (mended,))
+
+
+def test_a_comment_behind_a_backslash_in_an_array_fails():
+    """The words of the comment become arguments of the program."""
+    text = "ARGS=(\n  --heads=32 \\ # 7b: 32\n  --x 3\n)\ntorchrun t.py ${ARGS[@]}\n"
+    (found,) = judged({"t.sh": text})
+    assert (found.check, found.where[0].line, found.edits[0].lines) == (
+        "launch.commands_are_continued",
+        2,
+        ("  --heads=32 \\",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "verdict"),
+    [("--nodes=$N", "fail"), ("-N ${N}", "fail"), ("--output=$HOME/%j.out", "warn"), ("--output=%x-%j.out", "")],
+)
+def test_a_variable_in_an_sbatch_line_stays_its_name(option, verdict):
+    """No shell reads the line: a count is refused, a file is called so."""
+    text = f"#!/bin/bash\n#SBATCH {option}\nsrun python train.py\n"
+    found = [str(one.verdict) for one in judged({"j.sbatch": text}) if one.check == "launch.batch_script_is_read"]
+    assert found == ([verdict] if verdict else [])

@@ -1,0 +1,152 @@
+"""What do the job files of SkyPilot and of AzureML ask for?
+
+SkyPilot runs the script of a task on every one of its nodes. AzureML runs a command on every instance, as often as
+its distribution says, and gives each process its rank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from preflight.launch.field import Field, Sourced, Unknown, firm
+from preflight.launch.manifests import pods
+from preflight.launch.manifests.pods import Answer, Group, number
+from preflight.launch.plan import Plan, fail
+from preflight.launch.text.located import Located
+from preflight.ledger.findings import Finding
+
+ACCELERATORS = re.compile(r"[\w.-]+:(\d{1,3})")
+SKYPILOT_KEYS = frozenset({"resources", "num_nodes", "setup", "envs", "file_mounts", "workdir"})
+# What AzureML gives every process of a distribution.
+GIVEN_BY_AZUREML = {
+    "pytorch": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"),
+    "mpi": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "AZ_BATCH_MASTER_NODE"),
+}
+INPUT = re.compile(r"\$\{\{[^{}]*\}\}|\$\[\[[^\[\]]*\]\]")
+
+
+def is_skypilot(document: Located) -> bool:
+    """Whether a YAML document is a task of SkyPilot: a script to run, and something of what it is to run on."""
+    run = document.get("run")
+    return run is not None and isinstance(run.value, str) and bool(SKYPILOT_KEYS & set(document.mapping()))
+
+
+def is_azureml(document: Located) -> bool:
+    """Whether a YAML document is a job or a pipeline of AzureML."""
+    schema = document.get("$schema")
+    named = schema is not None and "azureml" in str(schema.value)
+    return (named or document.get("distribution", "type") is not None) and any(True for _ in _commands(document))
+
+
+def skypilot(documents: Iterable[Located], file: str) -> Answer:
+    """The plans of every task's script."""
+    found: list[Plan] = []
+    problems: list[Finding] = []
+    for document in documents:
+        run = document.get("run")
+        if run is None or not isinstance(run.value, str):
+            continue
+        count = number(document.get("num_nodes"), file, 1)
+        gpus = _accelerators(document)
+        known = {"SKYPILOT_NUM_NODES": str(firm(count))} if firm(count) else {}
+        known |= {"SKYPILOT_NUM_GPUS_PER_NODE": gpus.text} if gpus is not None else {}
+        env = [_variable(name, value, document.line) for name, value in known.items()]
+        for part in ("envs", "secrets"):
+            given = document.get(part)
+            env += [_variable(name, held.text, held.line) for name, held in given.items()] if given is not None else []
+        group = _group(_script(run), env, gpus, count, run.line)
+        plans, more = pods.plans(
+            [group],
+            document,
+            file,
+            operator=("SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS"),
+            index="SKYPILOT_NODE_RANK",
+            around="skypilot",
+        )
+        found.extend(plans)
+        problems.extend([*more, *pods.against_gpus(plans, [group])])
+    return found, problems
+
+
+def azureml(document: Located, file: str) -> Answer:
+    """The plans of a job's command, or of the commands of a pipeline's jobs."""
+    found: list[Plan] = []
+    problems: list[Finding] = []
+    for job in _commands(document):
+        count = number(job.get("resources", "instance_count"), file, 1)
+        kind = job.get("distribution", "type")
+        given = GIVEN_BY_AZUREML.get(str(kind.value).lower(), ()) if kind is not None else ()
+        each = number(job.get("distribution", "process_count_per_instance"), file, 1 if given else None)
+        held = job.get("environment_variables")
+        env = [_variable(name, value.text, value.line) for name, value in held.items()] if held is not None else []
+        command = job.mapping()["command"]
+        text = INPUT.sub("INPUT", command.text)
+        group = _group(_script(replace(command, text=text)), env, None, count, command.line)
+        plans, more = pods.plans([group], job, file, operator=given, index="NODE_RANK", around="azureml")
+        found.extend(replace(plan, processes_per_node=each) if plan.is_by_hand and each else plan for plan in plans)
+        problems.extend(more)
+        problems.extend(_started_twice(plans, each))
+    return found, problems
+
+
+def _started_twice(plans: list[Plan], each: Field[int]) -> list[Finding]:
+    """A launcher that AzureML starts once for each process starts all of them in every one."""
+    if not isinstance(each, Sourced) or each.value < 2:
+        return []
+    found = []
+    for plan in plans:
+        own = plan.processes_per_node
+        if plan.launcher.has_agent and not (isinstance(own, Sourced) and own.value == 1):
+            started = "as many again" if own is None or isinstance(own, Unknown) else f"{own.value}"
+            message = (
+                f"process_count_per_instance {each.value}: AzureML starts {plan.launcher.name} {each.value} times on"
+                f" each node, and it starts {started} processes in every one of them"
+            )
+            fix = "process_count_per_instance: 1"
+            found.append(fail("tasks_are_counted_once", message, each.where, plan.where, fix=fix))
+    return found
+
+
+def _commands(document: Located) -> Iterable[Located]:
+    """The jobs with a command: the document itself, or the entries of its pipeline."""
+    command = document.get("command")
+    if command is not None and isinstance(command.value, str):
+        yield document
+    jobs = document.get("jobs")
+    for _, job in jobs.items() if jobs is not None else ():
+        inner = job.get("command")
+        if inner is not None and isinstance(inner.value, str):
+            yield job
+
+
+def _accelerators(document: Located) -> Located | None:
+    """The GPUs of a node, where one kind of accelerator is named: ``H100:8``, ``{H100: 8}``."""
+    held = document.get("resources", "accelerators")
+    if held is None:
+        return None
+    entries = list(held.items())
+    if len(entries) == 1 and isinstance(entries[0][1].value, int):
+        count = entries[0][1]
+        return Located(count.value, count.line, str(count.value))
+    match = ACCELERATORS.fullmatch(held.value.strip()) if isinstance(held.value, str) else None
+    return Located(int(match[1]), held.line, match[1]) if match else None
+
+
+def _script(held: Located) -> Located:
+    shell = [Located(word, held.line, word) for word in ("bash", "-c")]
+    return Located([*shell, Located(held.text, held.line, held.text)], held.line)
+
+
+def _variable(name: str, value: str, line: int) -> Located:
+    return Located({"name": Located(name, line, name), "value": Located(value, line, value)}, line)
+
+
+def _group(words: Located, env: list[Located], gpus: Located | None, count: Field[int], line: int) -> Group:
+    """The nodes of a task, as Kubernetes would write pods of one template."""
+    limits = Located({"nvidia.com/gpu": gpus} if gpus is not None else {}, line)
+    resources = Located({"limits": limits}, line)
+    container = Located({"command": words, "env": Located(env, line), "resources": resources}, line)
+    pod = Located({"containers": Located([container], line)}, line)
+    return Group(pod, count, "node", knows_volumes=False)
