@@ -65,7 +65,7 @@ INSIDE = {
     ),
     "node": (("agent",), ("sources",), ("subjects",), ("calls",)),
     "report": (
-        ("printable", "files", "plan", "facts", "columns"),
+        ("printable", "files", "plan", "facts", "columns", "language"),
         ("changes",),
         ("document",),
         ("groups", "matrix", "material", "measurements", "json"),

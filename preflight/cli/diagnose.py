@@ -21,8 +21,9 @@ from preflight.options.options import Options
 from preflight.report.files import print_json
 from preflight.report.formats.diagnosis import diagnosis_document, diagnosis_text
 from preflight.report.formats.hanging import hanging_document, hanging_text
+from preflight.report.language import ENGLISH, Language
 from preflight.report.printable import printable
-from preflight.run.folder import dry_run_text
+from preflight.run.folder import dry_run_text, language_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,12 @@ def nothing(diagnosis: Diagnosis) -> tuple[Confirmed, ...]:
     return ()
 
 
-def diagnose_logs(names: list[str], json: str, ask: Callable[[Diagnosis], tuple[Confirmed, ...]] = nothing) -> int:
+def diagnose_logs(
+    names: list[str],
+    json: str,
+    ask: Callable[[Diagnosis], tuple[Confirmed, ...]] = nothing,
+    language: Language = ENGLISH,
+) -> int:
     """Read the logs and say what happened: 0, or 5 where they held no line. `ask` asks the nodes about the causes.
 
     Raises UsageError for a log that cannot be read.
@@ -50,15 +56,16 @@ def diagnose_logs(names: list[str], json: str, ask: Callable[[Diagnosis], tuple[
         raise UsageError("diagnose: - is the standard input and can be named once")
     diagnosis = diagnose_files(names, say=_progress if sys.stderr.isatty() else lambda _: None)
     if not json:
-        print(diagnosis_text(diagnosis), end="")
+        print(diagnosis_text(diagnosis, language), end="")
     confirmed = ask(diagnosis)
     if json:
         print_json({**diagnosis_document(diagnosis), "confirmed": [asdict(one) for one in confirmed]}, json)
     for one in confirmed:
         nodes = f" on {fold(one.nodes)}" if one.nodes else ""
-        print(f"{one.check} {one.verdict}{nodes}: {printable(one.message)}", file=sys.stderr if json else sys.stdout)
+        said = f"{one.check} {one.verdict}{language.say(nodes)}: {printable(language.say(one.message))}"
+        print(said, file=sys.stderr if json else sys.stdout)
     if not diagnosis.lines:
-        print("preflight: diagnose: the logs hold no line", file=sys.stderr)
+        print(language.say("preflight: diagnose: the logs hold no line"), file=sys.stderr)
         return EXIT_CODES[Verdict.SKIP]
     return 0
 
@@ -104,18 +111,19 @@ def look_at_job(options: Options, *, match: str, pids: list[int]) -> int:
     except re.error as error:
         raise UsageError(f"--match {match!r}: {error}") from None
     if options.dry_run:
-        print(dry_run_text(options, options.hosts))
+        print(language_of(options).lines(dry_run_text(options, options.hosts)))
         return 0
     found, failures = look(options.hosts, options.reach, run_id=options.run_id, match=match, pids=pids)
     stuck = compare(found)
+    language = language_of(options)
     if options.json:
         print_json(hanging_document(stuck, failures), options.json)
     else:
-        print(hanging_text(stuck, failures), end="")
+        print(language.lines(hanging_text(stuck, failures)), end="")
     if failures:
         return EXIT_CODES[Verdict.ERROR]
     if not stuck.groups:
-        print("preflight: diagnose: no process of that job was found", file=sys.stderr)
+        print(language.say("preflight: diagnose: no process of that job was found"), file=sys.stderr)
         return EXIT_CODES[Verdict.SKIP]
     return 0
 

@@ -14,6 +14,7 @@ from preflight.diagnose.causes import CAUSES
 from preflight.errors import UsageError
 from preflight.options.settings import Settings
 from preflight.plugin import checks_folder
+from preflight.report.language import ENGLISH, Language
 from preflight.tables.variable_names import ROWS
 
 SHOWN_WHOLE = 6  # of more than so many only the best are shown whole, the others by their first lines
@@ -39,19 +40,21 @@ class Entry:
         """The first line of the text."""
         return self.text.partition("\n")[0]
 
-    def whole(self) -> str:
+    def whole(self, language: Language) -> str:
         """Everything, as it is shown."""
-        return f"{self.name} ({self.kind})\n\n{textwrap.indent(self.text, '  ')}\n"
+        text = textwrap.indent(language.document(self.text), "  ")
+        return f"{self.name} ({language.say(self.kind)})\n\n{text}\n"
 
 
-def explain(wanted: str) -> int:
+def explain(wanted: str, language: Language = ENGLISH) -> int:
     """Print what is known of the words: whole where it is little, else a line each; every check without words.
 
     A part of a name is enough; words that no name holds are looked for in the texts. Raises UsageError where
     nothing is found.
     """
     if not wanted:
-        print("\n".join(f"{entry.name}\n    {entry.first}" for entry in sorted(_checks(), key=lambda held: held.name)))
+        checks = sorted(_checks(), key=lambda held: held.name)
+        print("\n".join(f"{entry.name}\n    {language.say(entry.first)}" for entry in checks))
         return 0
     known = entries()
     found = search(wanted, known)
@@ -61,12 +64,13 @@ def explain(wanted: str) -> int:
         hint = f"; did you mean {', '.join(near)}?" if near else "; preflight explain lists the checks"
         raise UsageError(f"explain: nothing is known of {wanted!r}{hint}")
     whole = len(found) if wanted.endswith(".") or len(found) <= SHOWN_WHOLE else BEST
-    print("\n".join(entry.whole() for entry in found[:whole]))
+    print("\n".join(entry.whole(language) for entry in found[:whole]))
     if found[whole:]:
-        print("Also, by preflight explain NAME:\n")
-        print("\n".join(f"{entry.name} ({entry.kind})\n    {entry.first}" for entry in found[whole:LISTED]))
+        print(language.say("Also, by preflight explain NAME:\n"))
+        rest = [(entry, language.say(entry.kind), language.say(entry.first)) for entry in found[whole:LISTED]]
+        print("\n".join(f"{entry.name} ({kind})\n    {first}" for entry, kind, first in rest))
     if found[LISTED:]:
-        print(f"... and {len(found) - LISTED} more")
+        print(language.say(f"... and {len(found) - LISTED} more"))
     return 0
 
 

@@ -25,7 +25,9 @@ from preflight.options.launch import with_files
 from preflight.options.options import Options
 from preflight.report.files import print_json, write_atomically
 from preflight.report.formats.annotations import github_text, sarif_text
+from preflight.report.language import ENGLISH, Language
 from preflight.report.printable import printable
+from preflight.run.folder import language_of
 from preflight.run.live import Run
 
 PORT_RULE = "rank_0_is_reached"
@@ -63,7 +65,8 @@ def check(
         found = mended(files.texts)
         print(patch(files.texts, found.texts), end="")
         left = [finding for finding in findings if finding.verdict in (Verdict.FAIL, Verdict.WARN)]
-        print(f"{len(found.findings)} of {len(left)} findings are mended by this patch", file=sys.stderr)
+        said = f"{len(found.findings)} of {len(left)} findings are mended by this patch"
+        print(language_of(options).say(said), file=sys.stderr)
     elif options.json:
         document = {
             "schema": 1,
@@ -73,13 +76,13 @@ def check(
         }
         print_json(document, options.json)
     elif style == "text":
-        print(findings_text(findings, files, cluster))
+        print(findings_text(findings, files, cluster, language_of(options)))
         if os.environ.get("GITHUB_ACTIONS"):
             print(github_text(findings), end="")
     else:
         print((github_text if style == "github" else sarif_text)(findings), end="")
     for name, reason in failures.items():
-        print(f"{name}: {printable(reason)}", file=sys.stderr)
+        print(f"{name}: {printable(language_of(options).say(reason))}", file=sys.stderr)
     return code
 
 
@@ -125,7 +128,9 @@ def _document(finding: Finding) -> dict[str, Any]:
     }
 
 
-def findings_text(findings: Iterable[Finding], files: LaunchFiles, cluster: Cluster | None) -> str:
+def findings_text(
+    findings: Iterable[Finding], files: LaunchFiles, cluster: Cluster | None, language: Language = ENGLISH
+) -> str:
     """The findings with file and line, and below them what every rank will see."""
     from tabulate import tabulate
 
@@ -134,16 +139,16 @@ def findings_text(findings: Iterable[Finding], files: LaunchFiles, cluster: Clus
         place = ", ".join(f"{where.file}:{where.line}" for where in finding.where[:3])
         nodes = f"  {hosts.fold(finding.nodes)}" if finding.nodes else ""
         lines.append(f"{str(finding.verdict).upper():5}  {printable(place)}  {finding.check}{nodes}")
-        lines.append(f"       {printable(finding.message)}")
+        lines.append(f"       {printable(language.say(finding.message))}")
         if finding.fix:
-            lines.append(f"       Fix: {printable(finding.fix)}")
+            lines.append(f"       {language.say('Fix')}: {printable(language.say(finding.fix))}")
     seats = ranks_table(files.plans, cluster)
     if seats:
         rows = [[printable(cell) for cell in row] for row in folded(seats)]
         headers = [name.replace("_", " ") for name in seats[0]._fields]
         lines += ["", str(tabulate(rows, headers=headers, disable_numparse=True))]
     count = len(files.plans)
-    lines += ["", f"{count} start{'s' * (count != 1)} of a job read"]
+    lines += ["", language.say(f"{count} start{'s' * (count != 1)} of a job read")]
     return "\n".join(lines)
 
 

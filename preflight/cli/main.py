@@ -11,12 +11,16 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from preflight import __version__
 from preflight.errors import PreflightError, UsageError
 from preflight.ledger.findings import EXIT_USAGE
 
+if TYPE_CHECKING:
+    from preflight.report.language import Language
+
+LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")
 GATES = ("reach", "names", "network", "software", "mesh")
 DESCRIPTION = "Will my multi-node PyTorch job start on these nodes, will it be fast, and if not, which node and why?"
 EXIT_CODES = (
@@ -76,17 +80,18 @@ def _code(argv: list[str]) -> int:
             return EXIT_USAGE
         return int(VERBS[words.verb].run(words))
     except UsageError as error:
-        _complain(error)
+        _complain(error, argv)
         return EXIT_USAGE
     except PreflightError as error:
-        _complain(error)
+        _complain(error, argv)
         return 3
 
 
-def _complain(error: PreflightError) -> None:
+def _complain(error: PreflightError, argv: Sequence[str]) -> None:
     from preflight.report.printable import printable  # here, as help needs none of the reports
 
-    print(f"preflight: {printable(str(error), keep_newlines=True)}", file=sys.stderr)
+    said = _language(argv).say(str(error))
+    print(f"preflight: {printable(said, keep_newlines=True)}", file=sys.stderr)
 
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
@@ -100,7 +105,32 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
         )
         if name in argv:
             verb.add_words(words, name)
+    return _told(parser, argv)
+
+
+def _told(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser with all that its --help says in the language asked for."""
+    if "zh" in "".join([*argv, *(os.environ.get(name, "") for name in LOCALE)]):
+        from preflight.cli.spoken import tell
+
+        tell(parser, _language(argv))
     return parser
+
+
+def _spoken(words: argparse.Namespace) -> Language:
+    """The language of a verb's parsed options."""
+    from preflight.report.language import chosen
+
+    return chosen(words.lang or "auto", os.environ)
+
+
+def _language(argv: Sequence[str]) -> Language:
+    """The language of --lang among the words, whose options are not parsed yet, or of the locale."""
+    from preflight.report.language import chosen
+
+    named = [word.removeprefix("--lang=") for word in argv if word.startswith("--lang=")]
+    named += [argv[place + 1] for place, word in enumerate(argv[:-1]) if word == "--lang"]
+    return chosen(named[-1] if named else "auto", os.environ)
 
 
 def _epilog(verb: Verb) -> str:
@@ -137,9 +167,9 @@ def _words_of_report(parser: argparse.ArgumentParser, verb: str) -> None:
 
 
 def _words_of_explain(parser: argparse.ArgumentParser, verb: str) -> None:
-    del verb
     text = "A check, a launch rule, a variable, a threshold or an error: a part of its name, or words of its text."
     parser.add_argument("what", nargs="*", metavar="WHAT", help=text)
+    _add_options(parser, verb)
 
 
 def _words_of_diagnose(parser: argparse.ArgumentParser, verb: str) -> None:
@@ -253,13 +283,14 @@ def _report(words: argparse.Namespace) -> int:
         raise UsageError(f"report: wanted one or two runs, as folders, ids or `last`; got {len(given)}")
     folders = [called(run) for run in given]
     earlier = folders[0] if len(folders) == 2 else None
-    return show_report(folders[-1], words.json, words.format, earlier, words.verbosity)
+    how = {"verbosity": words.verbosity, "language": _spoken(words)}
+    return show_report(folders[-1], words.json, words.format, earlier, **how)
 
 
 def _explain(words: argparse.Namespace) -> int:
     from preflight.cli.explain import explain
 
-    return explain(" ".join(words.what))
+    return explain(" ".join(words.what), _spoken(words))
 
 
 def _diagnose(words: argparse.Namespace) -> int:
@@ -276,10 +307,13 @@ def _diagnose(words: argparse.Namespace) -> int:
         options = parse_options(vars(words), command=_command())
         return diagnose.look_at_job(options, match=words.match or "", pids=words.pid or [])
     if words.hosts is None:
-        return diagnose.diagnose_logs(words.logs, words.json or "")
+        return diagnose.diagnose_logs(words.logs, words.json or "", language=_spoken(words))
     command = _command()
     return diagnose.diagnose_logs(
-        words.logs, words.json or "", lambda diagnosis: diagnose.confirm(diagnosis, vars(words), command)
+        words.logs,
+        words.json or "",
+        lambda diagnosis: diagnose.confirm(diagnosis, vars(words), command),
+        language=_spoken(words),
     )
 
 

@@ -17,13 +17,20 @@ from preflight.report.files import print_json
 from preflight.report.formats.nagios import nagios_code
 from preflight.report.formats.text import TELLING, headline
 from preflight.report.json import read_json
+from preflight.report.language import ENGLISH, Language
 from preflight.report.material import Material
 from preflight.run import history, stored
 from preflight.run.folder import wants_colour
 
 
 def show_report(
-    folder: Path, target: str | None, wanted: str = "text", earlier: Path | None = None, verbosity: str = "summary"
+    folder: Path,
+    target: str | None,
+    wanted: str = "text",
+    earlier: Path | None = None,
+    *,
+    verbosity: str = "summary",
+    language: Language = ENGLISH,
 ) -> int:
     """A finished run in the format asked for, with the exit code it had; as nagios with that of its state.
 
@@ -37,16 +44,20 @@ def show_report(
     if target:
         print_json(to_document(report), target)
     elif wanted != "text":
-        material = stored.material(folder, report) if wanted == "html" else Material(report)
+        material = (
+            stored.material(folder, report, language) if wanted == "html" else Material(report, language=language)
+        )
         sys.stdout.flush()
         sys.stdout.buffer.write(FORMATS[wanted](material).encode("utf-8"))  # UTF-8 wherever it is piped to
         if wanted == "nagios":
             return nagios_code(report)
     elif earlier is not None and report.changes is not None:
-        print("\n".join([headline(report), heading(report.changes), "", *change_lines(report.changes, most=1000)]))
+        lines = [headline(report), heading(report.changes), "", *change_lines(report.changes, most=1000)]
+        print(language.lines("\n".join(lines)))
     else:
         width = shutil.get_terminal_size((100, 24)).columns
-        print(TELLING[verbosity](report, directory=str(folder), width=width, colour=wants_colour()), end="")
+        how = {"directory": str(folder), "width": width, "colour": wants_colour(), "language": language}
+        print(TELLING[verbosity](report, **how), end="")
     return report.exit_code
 
 

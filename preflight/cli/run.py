@@ -20,6 +20,8 @@ from preflight.report.formats.diagnosis import diagnosis_text
 from preflight.report.formats.table import bench_table
 from preflight.report.formats.training import training_table
 from preflight.report.json import read_json
+from preflight.report.language import ENGLISH, Language
+from preflight.run.folder import language_of
 
 PYTEST_INI = Path(__file__).parents[1] / "pytest.ini"
 PYTEST_WORDS = (
@@ -65,21 +67,21 @@ def run_checks(
     if options.dry_run or code == EXIT_USAGE or not (folder / "report.json").is_file():
         return code
     if not given.json and given.verbosity != "line":
-        print(job_diagnosis(folder), end="")
+        print(job_diagnosis(folder, language_of(options)), end="")
     if section:
-        _print_section(read_json(folder / "report.json"), section, given.json)
+        _print_section(read_json(folder / "report.json"), section, given.json, language_of(options))
     elif given.json:
         print_json(to_document(read_json(folder / "report.json")), given.json)
     return code
 
 
-def job_diagnosis(folder: Path) -> str:
+def job_diagnosis(folder: Path, language: Language = ENGLISH) -> str:
     """What the logs of a reference job that failed lead to, as text; "" where none failed or nothing is known."""
     training = read_json(folder / "report.json").training
-    return logs_diagnosis(folder / "logs") if training is not None and training.failure is not None else ""
+    return logs_diagnosis(folder / "logs", language) if training is not None and training.failure is not None else ""
 
 
-def logs_diagnosis(folder: Path) -> str:
+def logs_diagnosis(folder: Path, language: Language = ENGLISH) -> str:
     """What the logs of a reference job's ranks lead to, as text; "" where no cause is known."""
     logs = sorted(str(path) for path in folder.glob("train*.log") if "-launch-" not in path.name)
     try:
@@ -88,13 +90,14 @@ def logs_diagnosis(folder: Path) -> str:
         return ""
     if not diagnosis.causes:
         return ""
-    return f"\nThe reference job failed. By its logs in {folder}: {diagnosis_text(diagnosis)}"
+    said = language.say(f"The reference job failed. By its logs in {folder}:")
+    return f"\n{said} {diagnosis_text(diagnosis, language)}"
 
 
-def _print_section(report: RunReport, section: str, target: str) -> None:
+def _print_section(report: RunReport, section: str, target: str, language: Language) -> None:
     if target:
         print_json(to_document(report)[section], target)
     elif section == "bench" and report.bench is not None:
-        print(bench_table(report.bench))
+        print(language.lines(bench_table(report.bench)))
     elif section == "training" and report.training is not None:
-        print(training_table(report.training))
+        print(language.lines(training_table(report.training)))

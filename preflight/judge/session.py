@@ -80,7 +80,8 @@ class Checking(Fixtures):
     def configured(cls, config: pytest.Config, options: Options, *, taken: tuple[str, ...] = ()) -> Checking:
         """The plugin for these options; `taken` are short options of other plugins. Raises UsageError."""
         if options.dry_run:
-            print(folder.dry_run_text(options, options.hosts if options.from_run is None else ()))
+            hosts = options.hosts if options.from_run is None else ()
+            print(folder.language_of(options).lines(folder.dry_run_text(options, hosts)))
             pytest.exit("dry run: nothing was contacted", returncode=0)
         source: ReportedSource
         if options.from_run is not None:
@@ -89,7 +90,7 @@ class Checking(Fixtures):
         else:
             names = [host.name for host in options.hosts]
             baseline = history.baseline(options, names)
-            source = Run(options, progress=on_terminal(len(names)), baseline=baseline)
+            source = Run(options, progress=on_terminal(len(names), folder.language_of(options)), baseline=baseline)
         _quiet_pytest(config)
         checking = cls(config, options, source, baseline=baseline, taken=taken)
         checking.json_target = options.json

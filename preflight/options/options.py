@@ -38,6 +38,7 @@ MESH = frozenset({"run", "bench"})
 CHECKS = frozenset({"run", "bench", "train"})
 FACTS = CHECKS | {"facts"}
 JSON = FACTS | {"launch check", "report", "diagnose"}
+SPOKEN = JSON | {"launch write", "explain"}
 JOB = CHECKS | {"launch check", "launch write"}
 NODES = JOB | {"facts", "diagnose"}
 
@@ -190,6 +191,13 @@ class Options:
     )
     json: str = option(
         "", VERDICT, "Print the result as JSON, or write it to FILE.", JSON, metavar="FILE", file_or_stdout=True
+    )
+    lang: str = option(
+        "auto",
+        VERDICT,
+        "The language of terminal and pages; auto is that of the locale. JSON stays English.",
+        SPOKEN,
+        choices=("auto", "en", "zh"),
     )
     localize: bool = option(False, BANDWIDTH, "Search for slow nodes even when the bandwidth is good.", MESH)
     bench_op: str | None = option(

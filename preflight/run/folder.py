@@ -34,6 +34,7 @@ from preflight.report.files import write_atomically, write_together
 from preflight.report.formats.annotations import github_text
 from preflight.report.formats.text import TELLING
 from preflight.report.json import write_json
+from preflight.report.language import Language, chosen
 from preflight.report.material import Material
 from preflight.report.printable import printable
 from preflight.run.source import Measurements, ReportedSource
@@ -102,10 +103,13 @@ def write_finished(
     """
     report = _finished(source, ledger, options, ending)
     folder = options.folder
+    language = language_of(options)
     unwritable = ""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        material = Material(report, {node.name: row_values(node) for node in source.cluster}, dict(source.logs))
+        material = Material(
+            report, {node.name: row_values(node) for node in source.cluster}, dict(source.logs), language
+        )
         if options.from_run is None:
             _write_facts(folder / "facts", source.documents)
             _write_logs(folder / "logs", source.logs)
@@ -121,11 +125,13 @@ def write_finished(
         code = EXIT_NOT_MEASURED
         report = msgspec.structs.replace(report, verdict=Verdict.ERROR, exit_code=code)
     width = shutil.get_terminal_size((100, 24)).columns
-    text = TELLING[ending.verbosity](report, directory=str(folder), width=width, colour=wants_colour())
+    text = TELLING[ending.verbosity](
+        report, directory=str(folder), width=width, colour=wants_colour(), language=language
+    )
     if os.environ.get("GITHUB_ACTIONS"):
         text += "\n" + github_text(report.findings)
     if unwritable:
-        text += f"\n{unwritable}"
+        text += f"\n{language.say(unwritable)}"
     return code, text
 
 
@@ -147,6 +153,11 @@ def _append_step_summary(markdown: Path) -> None:
     if summary_file:
         with contextlib.suppress(OSError), open(summary_file, "a", encoding="utf-8") as stream:
             stream.write(markdown.read_text(encoding="utf-8") + "\n")
+
+
+def language_of(options: Options) -> Language:
+    """The language of --lang, or of the locale."""
+    return chosen(options.lang, os.environ)
 
 
 def wants_colour() -> bool:

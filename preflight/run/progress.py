@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from preflight.hosts import fold
+from preflight.report.language import ENGLISH, Language
 from preflight.report.printable import printable
 
 if TYPE_CHECKING:
@@ -38,13 +39,14 @@ class Progress:
 
     nodes: int
     terminal: int | None = None
+    language: Language = ENGLISH
     stages: list[Stage] = field(default_factory=list)
     _live: Live | None = None
 
     def stage(self, words: str, waiting: Callable[[], Iterable[str]] = tuple) -> None:
         """The next stage has begun, and the one before it is over."""
         self._finish()
-        self.stages.append(Stage(words, waiting, time.monotonic()))
+        self.stages.append(Stage(self.language.say(words), waiting, time.monotonic()))
         if self.terminal is not None and self._live is None:
             self._live = _live(self.terminal, self.table)
             self._live.start(refresh=True)
@@ -52,7 +54,7 @@ class Progress:
     def say(self, text: str) -> None:
         """What the present stage is at."""
         if self.stages:
-            self.stages[-1].detail = text
+            self.stages[-1].detail = self.language.say(text)
 
     def end(self) -> None:
         """Nothing is under way any more: clear the screen for the summary."""
@@ -99,7 +101,7 @@ class Progress:
         if names:
             folded = printable(fold(names))
             folded = folded if len(folded) <= NODES_WIDTH else f"{folded[:NODES_WIDTH]}..."
-            parts.append(f"waiting for {len(names)} of {self.nodes}: {folded}")
+            parts.append(self.language.say(f"waiting for {len(names)} of {self.nodes}: {folded}"))
         return ", ".join([*parts, *filter(None, [printable(stage.detail)])])
 
     def _finish(self) -> None:
@@ -107,11 +109,11 @@ class Progress:
             self.stages[-1].seconds = time.monotonic() - self.stages[-1].begun
 
 
-def on_terminal(nodes: int) -> Progress:
+def on_terminal(nodes: int, language: Language = ENGLISH) -> Progress:
     """Drawn where a person looks on: standard error is a terminal, and this is no CI."""
     is_watched = sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
     # A descriptor of its own: while a check runs, pytest holds the standard ones.
-    return Progress(nodes, os.dup(sys.stderr.fileno()) if is_watched else None)
+    return Progress(nodes, os.dup(sys.stderr.fileno()) if is_watched else None, language)
 
 
 def _spent(stage: Stage) -> float:

@@ -18,6 +18,7 @@ from preflight.report.compare import Snapshot
 from preflight.report.document import NodeInfo, RunReport
 from preflight.report.facts import lasting, row_values
 from preflight.report.json import read_json
+from preflight.report.language import ENGLISH, Language
 from preflight.report.material import Material
 from preflight.results import Bench, Mesh, Training
 from preflight.run.source import Measurements
@@ -152,13 +153,13 @@ def _without_collections() -> Iterator[None]:
         gc.enable()
 
 
-def material(folder: Path, report: RunReport) -> Material:
+def material(folder: Path, report: RunReport, language: Language = ENGLISH) -> Material:
     """What report.html draws from, as far as the folder holds it; `folder` may be report.json alone."""
     if not folder.is_dir():
-        return Material(report)
+        return Material(report, language=language)
     shown_facts = {node.name: row_values(node) for node in load(folder, "auto").cluster}
     logs = {path.name: _end_of(path) for path in sorted((folder / "logs").glob("*.log"))}
-    return Material(report, shown_facts, logs)
+    return Material(report, shown_facts, logs, language)
 
 
 def _end_of(path: Path) -> str:

@@ -10,6 +10,8 @@ from preflight.diagnose.cause import CONFIDENCE
 from preflight.diagnose.found import Diagnosis, Evidence, Finding, Job
 from preflight.diagnose.verdict import hang_text
 from preflight.hosts import fold
+from preflight.report.language import ENGLISH, Language
+from preflight.report.language.wrap import wrapped
 from preflight.report.printable import printable
 
 WIDTH = 118
@@ -17,20 +19,22 @@ LONGEST = 240
 MOST_FOLDED = 8
 
 
-def diagnosis_text(diagnosis: Diagnosis) -> str:
-    """The diagnosis as a page of text, the first cause on top."""
-    parts = [_headline(diagnosis)]
+def diagnosis_text(diagnosis: Diagnosis, language: Language = ENGLISH) -> str:
+    """The diagnosis as a page of text, the first cause on top; the lines of logs as they are."""
+    say = language.say
+    parts = [say(_headline(diagnosis))]
     for number, finding in enumerate(diagnosis.causes):
-        parts.append("\n".join(_cause_lines(finding, title="cause" if number == 0 else "also")))
+        parts.append("\n".join(_cause_lines(finding, language, title="cause" if number == 0 else "also")))
     if diagnosis.consequences:
-        parts.append("\n".join(_folded(diagnosis)))
+        parts.append("\n".join(_folded(diagnosis, language)))
     if diagnosis.notes:
-        parts.append("\n".join(["also seen, and often harmless:", *map(_one_line, diagnosis.notes[:MOST_FOLDED])]))
+        notes = [_one_line(note, language) for note in diagnosis.notes[:MOST_FOLDED]]
+        parts.append("\n".join([say("also seen, and often harmless:"), *notes]))
     job = list(_job_lines(diagnosis.job))
     if job:
-        parts.append("\n".join(["the job:", *(f"  {line}" for line in job)]))
+        parts.append("\n".join([say("the job:"), *(f"  {say(line)}" for line in job)]))
     if diagnosis.collect and diagnosis.has_failed:
-        parts.append("\n".join(["to find out more:", *(f"  - {line}" for line in diagnosis.collect)]))
+        parts.append("\n".join([say("to find out more:"), *(f"  - {say(line)}" for line in diagnosis.collect)]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -46,42 +50,46 @@ def _headline(diagnosis: Diagnosis) -> str:
     return f"no failure found in these lines   [{read}]"
 
 
-def _cause_lines(finding: Finding, *, title: str) -> Iterator[str]:
+def _cause_lines(finding: Finding, language: Language, *, title: str) -> Iterator[str]:
     cause = finding.cause
     lines = f"{finding.count} line{'s' * (finding.count != 1)}"
-    yield f"{title}: {cause.name}, confidence {CONFIDENCE[cause.kind]}, {lines}"
-    yield from _wrapped("means", cause.meaning)
+    yield language.say(f"{title}: {cause.name}, confidence {CONFIDENCE[cause.kind]}, {lines}")
+    yield from _wrapped("means", cause.meaning, language)
     if finding.detail:
-        yield from _wrapped("here", finding.detail)
+        yield from _wrapped("here", finding.detail, language)
     for evidence in finding.evidence:
         yield f"  {_place(evidence)}: {_cut(evidence.text)}"
-    yield from _wrapped("fix", cause.fix)
+    yield from _wrapped("fix", cause.fix, language)
     if cause.check:
         yield f"  check  {cause.check} (`preflight explain {cause.check}`)"
     if cause.source:
         yield f"  source {printable(cause.source)}"
 
 
-def _wrapped(title: str, text: str) -> list[str]:
+def _wrapped(title: str, text: str, language: Language) -> list[str]:
+    if language is not ENGLISH:
+        first, *rest = wrapped(printable(language.say(text)), WIDTH, first=0, rest=9)
+        return [f"  {language.say(title)} {first}", *rest]
     lines = textwrap.wrap(printable(text), WIDTH - 9, break_long_words=False) or [""]
     return [f"  {title:6} {lines[0]}", *(f"         {line}" for line in lines[1:])]
 
 
-def _folded(diagnosis: Diagnosis) -> Iterator[str]:
-    yield "followed from it:" if diagnosis.causes else "what is known:"
+def _folded(diagnosis: Diagnosis, language: Language) -> Iterator[str]:
+    yield language.say("followed from it:" if diagnosis.causes else "what is known:")
     for finding in diagnosis.consequences[:MOST_FOLDED]:
-        yield _one_line(finding)
+        yield _one_line(finding, language)
         if finding.detail:
-            yield f"      {printable(finding.detail)}"
+            yield f"      {printable(language.say(finding.detail))}"
     if len(diagnosis.consequences) > MOST_FOLDED:
-        yield f"  and {len(diagnosis.consequences) - MOST_FOLDED} more"
+        yield f"  {language.say(f'and {len(diagnosis.consequences) - MOST_FOLDED} more')}"
 
 
-def _one_line(finding: Finding) -> str:
+def _one_line(finding: Finding, language: Language) -> str:
     where = f" on {printable(finding.where)}" if finding.where else ""
     lines = f"{finding.count} line{'s' * (finding.count != 1)}"
     first = finding.evidence[0]
-    return f"  - {finding.cause.name}{where}, {lines}, first {_place(first)}: {_cut(first.text, 120)}"
+    said = language.say(f"{finding.cause.name}{where}, {lines}, first {_place(first)}")
+    return f"  - {said}: {_cut(first.text, 120)}"
 
 
 def _place(evidence: Evidence) -> str:

@@ -16,7 +16,8 @@ from preflight.report.document import RunReport
 from preflight.report.formats import commands
 from preflight.report.formats.text import headline
 from preflight.report.groups import checks_by_verdict, groups
-from preflight.report.material import Material
+from preflight.report.language import Language
+from preflight.report.material import Material, told
 from preflight.report.measurements import measurement_lines
 from preflight.report.printable import printable
 
@@ -37,7 +38,7 @@ def markdown_text(material: Material) -> str:
     report = material.report
     text = ""
     size = 0
-    for block in _blocks(report):
+    for block in _blocks(told(report, material.language), material.language):
         size += len(block.encode("utf-8"))
         if size > SIZE_LIMIT_BYTES - 200:
             return text + "The rest did not fit here: see `report.json`.\n"
@@ -73,86 +74,96 @@ def _fence(text: str, *, least: int) -> str:
     return "`" * max(least, longest + 1)
 
 
-def _blocks(report: RunReport) -> Iterator[str]:
+def _blocks(report: RunReport, language: Language) -> Iterator[str]:
     word, _, detail = headline(report).partition("  ")
+    say = language.say
     sign = SIGNS[report.verdict if report.finished else Verdict.ERROR]
-    yield f"## {sign} preflight: {word}\n\n{code(detail)}\n\n"
+    yield f"## {sign} preflight: {say(word)}\n\n{code(say(detail))}\n\n"
     for verdict, title in TITLES.items():
         found = causes(report, verdict)
         if found:
-            yield f"### {title}\n\n"
+            yield f"### {say(title)}\n\n"
             for cause in found[:CAUSES]:
-                yield _card(report, cause)
+                yield _card(report, cause, language)
             if len(found) > CAUSES:
-                yield f"And {len(found) - CAUSES} more: see `report.json`.\n\n"
-    yield from _counts(report)
+                yield say(f"And {len(found) - CAUSES} more: see `report.json`.\n\n")
+    yield from _counts(report, language)
     lines = list(measurement_lines(report))
     if lines:
-        yield "### Measured\n\n" + block("\n".join(lines)) + "\n"
-    yield from _changes(report)
-    yield from _nodes(report)
-    yield from _about(report)
+        yield f"### {say('Measured')}\n\n" + block(language.lines("\n".join(lines))) + "\n"
+    yield from _changes(report, language)
+    yield from _nodes(report, language)
+    yield from _about(report, language)
 
 
-def _card(report: RunReport, cause: Cause) -> str:
-    nodes = nodes_text(report, cause.nodes, most=NODES_LIMIT)
-    waived = " (waived)" if cause.is_waived else ""
-    title = code(cause.title) if len(cause.checks) == 1 else cause.title
+def _card(report: RunReport, cause: Cause, language: Language) -> str:
+    say = language.say
+    nodes = say(nodes_text(report, cause.nodes, most=NODES_LIMIT))
+    waived = f" {say('(waived)')}" if cause.is_waived else ""
+    on = say("on")
+    title = code(cause.title) if len(cause.checks) == 1 else say(cause.title)
     if cause.is_consequence:
-        return f"- {SIGNS[cause.verdict]} {title} on {code(nodes)}: {code(cause.parts[0].message[:MESSAGE_LIMIT])}\n\n"
-    text = f"- {SIGNS[cause.verdict]} **{title}** on {code(nodes)}{waived}\n\n"
+        return (
+            f"- {SIGNS[cause.verdict]} {title} {on} {code(nodes)}: {code(cause.parts[0].message[:MESSAGE_LIMIT])}\n\n"
+        )
+    text = f"- {SIGNS[cause.verdict]} **{title}** {on} {code(nodes)}{waived}\n\n"
     for part in cause.parts[:MESSAGES]:
         if len(cause.parts) > 1:
             text += f"  {code(nodes_text(report, part.nodes, most=NODES_LIMIT))}:\n\n"
         text += block(part.message[:MESSAGE_LIMIT], indent="  ") + "\n"
     if len(cause.parts) > MESSAGES:
-        text += f"  And {len(cause.parts) - MESSAGES} more messages in `report.json`.\n\n"
+        more = say(f"And {len(cause.parts) - MESSAGES} more messages in `report.json`.")
+        text += f"  {more}\n\n"
     for where in cause.where[:MESSAGES]:
-        text += f"  At {code(f'{where.file}:{where.line}')}\n\n"
+        text += f"  {say('At')} {code(f'{where.file}:{where.line}')}\n\n"
     for fix in cause.fixes[:MESSAGES]:
-        text += "  Fix:\n\n" + block(fix[:MESSAGE_LIMIT], indent="  ") + "\n"
+        text += f"  {say('Fix')}:\n\n" + block(fix[:MESSAGE_LIMIT], indent="  ") + "\n"
     typed = commands.lines(report, [finding for part in cause.parts for finding in part.findings], most=MESSAGES)
     if typed:
         text += block("\n".join(line[:MESSAGE_LIMIT] for line in typed), indent="  ") + "\n"
     return text
 
 
-def _counts(report: RunReport) -> Iterator[str]:
-    yield "### All checks\n\n| verdict | checks |\n|---|---:|\n"
+def _counts(report: RunReport, language: Language) -> Iterator[str]:
+    say = language.say
+    yield f"### {say('All checks')}\n\n| {say('verdict')} | {say('checks')} |\n|---|---:|\n"
     for verdict, checks in reversed(checks_by_verdict(report).items()):
         yield f"| {SIGNS[verdict]} {verdict} | {len(checks)} |\n"
-    yield f"| not asked | {report.ledger.not_asked} |\n\n"
+    yield f"| {say('not asked')} | {report.ledger.not_asked} |\n\n"
     skipped = groups(report, Verdict.SKIP)
     for group in skipped[:CAUSES]:
-        number = f"{len(group.checks)} check{'s' * (len(group.checks) != 1)}"
+        number = say(f"{len(group.checks)} check{'s' * (len(group.checks) != 1)}")
         nodes = nodes_text(report, group.nodes, most=NODES_LIMIT)
-        yield f"- {SIGNS[Verdict.SKIP]} {number} on {code(nodes)}: {code(group.message[:MESSAGE_LIMIT])}\n"
+        yield f"- {SIGNS[Verdict.SKIP]} {number} {say('on')} {code(nodes)}: {code(group.message[:MESSAGE_LIMIT])}\n"
     if skipped:
         yield "\n"
 
 
-def _changes(report: RunReport) -> Iterator[str]:
+def _changes(report: RunReport, language: Language) -> Iterator[str]:
     if report.changes is not None:
         lines = [heading(report.changes), *change_lines(report.changes, most=CAUSES)]
-        yield "### What has changed\n\n" + block("\n".join(lines)) + "\n"
+        yield f"### {language.say('What has changed')}\n\n" + block(language.lines("\n".join(lines))) + "\n"
 
 
-def _nodes(report: RunReport) -> Iterator[str]:
+def _nodes(report: RunReport, language: Language) -> Iterator[str]:
+    say = language.say
     worst = worst_of_nodes(report)
     order = list(Verdict)
     named = sorted(report.nodes, key=lambda node: -order.index(worst[node]))
-    yield "<details><summary>Nodes</summary>\n\n| node | address | worst verdict |\n|---|---|---|\n"
+    yield f"<details><summary>{say('Nodes')}</summary>\n\n"
+    yield f"| {say('node')} | {say('address')} | {say('worst verdict')} |\n|---|---|---|\n"
     for node in named[:NODE_ROWS]:
         info = report.nodes[node]
-        verdict = f"{SIGNS[worst[node]]} {worst[node]}" if info.reached else "not reached"
+        verdict = f"{SIGNS[worst[node]]} {worst[node]}" if info.reached else say("not reached")
         yield f"| {cell(node)} | {cell(info.address)} | {verdict} |\n"
     if len(named) > NODE_ROWS:
-        yield f"\nAnd {len(named) - NODE_ROWS} more.\n"
+        yield f"\n{say(f'And {len(named) - NODE_ROWS} more.')}\n"
     yield "\n</details>\n\n"
 
 
-def _about(report: RunReport) -> Iterator[str]:
-    yield "<details><summary>The run</summary>\n\n"
+def _about(report: RunReport, language: Language) -> Iterator[str]:
+    say = language.say
+    yield f"<details><summary>{say('The run')}</summary>\n\n"
     yield block(shlex.join(report.run.command)[:MESSAGE_LIMIT]) + "\n"
     rows = {
         "run": report.run.id,
@@ -163,8 +174,8 @@ def _about(report: RunReport) -> Iterator[str]:
         "exit code": str(report.exit_code),
         **{f"stage {name}": f"{spent:.1f} s" for name, spent in report.stages.items()},
     }
-    yield "| what | value |\n|---|---|\n"
-    yield "".join(f"| {cell(name)} | {cell(value)} |\n" for name, value in rows.items()) + "\n"
+    yield f"| {say('what')} | {say('value')} |\n|---|---|\n"
+    yield "".join(f"| {cell(say(name))} | {cell(value)} |\n" for name, value in rows.items()) + "\n"
     for note in report.notes[:CAUSES]:
         yield f"- {code(note[:MESSAGE_LIMIT])}\n"
     yield "\n</details>\n"

@@ -12,6 +12,9 @@ from preflight.report.changes import change_lines, heading
 from preflight.report.document import INTERRUPTED_CODES, RunReport
 from preflight.report.formats import commands
 from preflight.report.groups import checks_by_verdict, groups, not_asked_text
+from preflight.report.language import ENGLISH, Language
+from preflight.report.language.wrap import wrapped
+from preflight.report.material import told
 from preflight.report.matrix import rows
 from preflight.report.measurements import measurement_lines
 from preflight.report.printable import printable
@@ -36,12 +39,14 @@ CHANGES = 2  # of each kind
 INDENT = 7
 
 
-def summary(report: RunReport, *, directory: str = "", width: int = 80, colour: bool = False) -> str:
+def summary(
+    report: RunReport, *, directory: str = "", width: int = 80, colour: bool = False, language: Language = ENGLISH
+) -> str:
     """The whole summary, ending in a newline: one screen for 3 nodes and for 300.
 
     `colour` is the caller's decision (a terminal, no NO_COLOR); lines keep to `width` except commands to paste.
     """
-    page = _Page(report, max(width, 40), colour)
+    page = _Page(told(report, language), max(width, 40), colour, language)
     lines = [*page.headline(), ""]
     for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN):
         lines += page.causes(verdict)
@@ -52,7 +57,7 @@ def summary(report: RunReport, *, directory: str = "", width: int = 80, colour: 
     return "\n".join(lines) + "\n"
 
 
-def one_line(report: RunReport, *, directory: str = "") -> str:
+def one_line(report: RunReport, *, directory: str = "", language: Language = ENGLISH) -> str:
     """The verdict, the first cause with its message, and where the rest is."""
     worst = next((found[0] for verdict in (Verdict.FAIL, Verdict.ERROR) if (found := causes(report, verdict))), None)
     cause = (
@@ -60,7 +65,8 @@ def one_line(report: RunReport, *, directory: str = "") -> str:
         if worst
         else ""
     )
-    return f"{headline(report)}{cause}{f'; {printable(directory)}' if directory else ''}\n"
+    said = language.say(headline(report))
+    return f"{said}{language.say(cause)}{f'; {printable(directory)}' if directory else ''}\n"
 
 
 def every_check(report: RunReport) -> str:
@@ -76,7 +82,9 @@ def every_check(report: RunReport) -> str:
 
 TELLING: dict[str, Callable[..., str]] = {
     "summary": summary,
-    "line": lambda report, *, directory, **_: one_line(report, directory=directory),
+    "line": lambda report, *, directory, language=ENGLISH, **_: one_line(
+        report, directory=directory, language=language
+    ),
     "checks": lambda report, **how: f"{every_check(report)}\n{summary(report, **how)}",
 }
 
@@ -138,12 +146,14 @@ class _Page:
     report: RunReport
     width: int
     colour: bool
+    language: Language
 
     def headline(self) -> list[str]:
         word = _word(self.report)
         lines = self._wrapped(headline(self.report), first=0, rest=4)
+        shown = self.language.say(word)
         verdict = self.report.verdict if word == WORDS[self.report.verdict] else Verdict.ERROR
-        lines[0] = lines[0].replace(word, self._painted(word, verdict), 1)
+        lines[0] = lines[0].replace(shown, self._painted(shown, verdict), 1)
         return lines
 
     def causes(self, verdict: Verdict) -> Iterator[str]:
@@ -175,21 +185,22 @@ class _Page:
             text = f"{who}{printable(part.message, keep_newlines=True)}"
             yield from self._message(text, most=MESSAGE_LINES if is_one else 1)
         if len(cause.parts) > MESSAGES_A_CHECK:
-            yield f"{'':{INDENT}}... and {_count(len(cause.parts) - MESSAGES_A_CHECK, 'more message')} in report.json"
+            more = f"... and {_count(len(cause.parts) - MESSAGES_A_CHECK, 'more message')} in report.json"
+            yield f"{'':{INDENT}}{self.language.say(more)}"
         yield from self._remedy(cause)
 
     def _message(self, text: str, *, most: int) -> Iterator[str]:
         lines = [line for part in text.split("\n") for line in self._wrapped(part, first=INDENT, rest=INDENT)]
         yield from lines[:most]
         if len(lines) > most > 1:
-            yield f"{'':{INDENT}}... (more in report.json)"
+            yield f"{'':{INDENT}}{self.language.say('... (more in report.json)')}"
 
     def _remedy(self, cause: Cause) -> Iterator[str]:
         for where in cause.where:
             yield f"{'':{INDENT}}at {printable(where.file)}:{where.line}"
         for fix in cause.fixes[:MESSAGES_A_CHECK]:
             # On one line, however long: it is there to be copied.
-            yield f"{'':{INDENT}}Fix: {printable(' '.join(fix.split()))}"
+            yield f"{'':{INDENT}}{self.language.say('Fix')}: {printable(' '.join(fix.split()))}"
         findings = [finding for part in cause.parts for finding in part.findings]
         for line in commands.lines(self.report, findings, most=COMMANDS):
             yield f"{'':{INDENT}}  {line}"
@@ -241,10 +252,10 @@ class _Page:
         for note in self.report.notes[:4]:
             yield from self._wrapped(f"note      {printable(note)}", first=0, rest=10)
         if len(self.report.notes) > 4:
-            yield f"note      and {len(self.report.notes) - 4} more: see report.json"
+            yield self.language.say(f"note      and {len(self.report.notes) - 4} more: see report.json")
         if directory:
-            yield f"report    {printable(directory)}"
-        yield f"exit code {self.report.exit_code}"
+            yield self.language.say(f"report    {printable(directory)}")
+        yield self.language.say(f"exit code {self.report.exit_code}")
 
     def _labelled(self, verdict: Verdict, text: str) -> list[str]:
         lines = self._wrapped(text, first=INDENT, rest=INDENT + 2)
@@ -253,6 +264,8 @@ class _Page:
 
     def _wrapped(self, text: str, *, first: int, rest: int) -> list[str]:
         # Words stay whole: a path or an address cut in two can be neither searched nor copied.
+        if self.language is not ENGLISH:
+            return wrapped(self.language.say(text), self.width, first=first, rest=rest)
         return textwrap.wrap(
             text,
             self.width,

@@ -27,7 +27,9 @@ from preflight.report.groups import checks_by_verdict, groups, not_asked_text
 from preflight.report.html import figures
 from preflight.report.html.heatmap import heat_map, legend, pairs, usual
 from preflight.report.html.strip import NARROWEST, SHAPES, STANDING_OUT, strip
-from preflight.report.material import Material
+from preflight.report.language import ENGLISH, Language
+from preflight.report.language.template import translated
+from preflight.report.material import Material, told
 from preflight.report.matrix import LETTERS, Row, packed, rows
 from preflight.report.plan import SEAT, launches, seats
 from preflight.report.printable import printable
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 FOLDER = Path(__file__).parent
+TEMPLATE = "report.html.j2"
 SIZE_LIMIT_BYTES = 3_000_000
 COMMANDS = 20  # lines of them on one card
 CELLS_UP_TO = 16  # nodes that get a column of their own; more become a band
@@ -72,15 +75,16 @@ def html_text(material: Material) -> str:
 def _page(material: Material, level: Level) -> str:
     from markupsafe import Markup
 
-    report = material.report
+    language = material.language
+    report = told(material.report, language)
     word, _, detail = headline(report).partition("  ")
     style, script = _asset("report.css"), _asset("report.js")
     is_whole = report.finished and report.exit_code in (0, 1, 3, 5)
     found = pairs(report.bench, report.mesh)
     worst = worst_of_nodes(report)
     return (
-        _environment()
-        .get_template("report.html.j2")
+        _environment(language)
+        .get_template(TEMPLATE)
         .render(
             report=report,
             word=word,
@@ -156,27 +160,30 @@ def _columns(report: RunReport) -> dict[str, Any]:
 
 
 @cache
-def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+def _environment(language: Language) -> Environment:
+    from jinja2 import DictLoader, Environment, StrictUndefined
+
+    def plain(value: Any) -> Any:
+        """Every text that a template puts on the page is said and made printable here, and escaped by Jinja after."""
+        return printable(language.say(value)) if type(value) is str else value
+
+    template = (FOLDER / TEMPLATE).read_text(encoding="utf-8")
+    if language is not ENGLISH:
+        template = translated(template, language.name, language.say)
 
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
-        loader=FileSystemLoader(FOLDER),
+        loader=DictLoader({TEMPLATE: template}),
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_plain,
+        finalize=plain,
     )
     environment.filters["lines"] = _lines
     environment.filters["fix"] = _fix
     environment.filters["cut"] = _cut
     environment.filters["address"] = _address
     return environment
-
-
-def _plain(value: Any) -> Any:
-    """Every text that a template puts on the page is made printable here, and escaped by Jinja after it."""
-    return printable(value) if type(value) is str else value
 
 
 def _lines(text: str) -> Markup:

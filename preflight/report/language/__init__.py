@@ -1,0 +1,74 @@
+"""In which language is a person spoken to? Messages are made in English, and translated where they are shown.
+
+``catalogue``  zh.po, written by ``python -m tests.catalogue``
+``match``      a finished message back to its msgid
+``template``   the words of the page's template
+``wrap``       lines of a script without spaces
+
+JSON, exit codes, and the names of checks, options and commands are the same in every language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from preflight.report.language.catalogue import catalogue
+
+if TYPE_CHECKING:
+    from preflight.report.language.match import Matcher
+
+NAMES = ("auto", "en", "zh")
+LINE = re.compile(r"^([ \t]*(?:- )?)(.*?)([ \t]*)$", re.MULTILINE)
+FIX = re.compile(r"(?:^|\n)Fix:\s*")
+
+
+@dataclass(frozen=True)
+class Language:
+    """A language by its name; English says everything as it is."""
+
+    name: str = "en"
+
+    def say(self, text: str) -> str:
+        """A message, label or sentence in this language; what the catalogue does not know stays as it is."""
+        return text if self.name == "en" else _matcher(self.name).say(text)
+
+    def lines(self, text: str) -> str:
+        """A text whose every line is a message of its own, indented or not."""
+        if self.name == "en":
+            return text
+        return LINE.sub(lambda found: f"{found[1]}{self.say(found[2])}{found[3]}", text)
+
+    def document(self, text: str) -> str:
+        """A docstring: its paragraphs, and what follows ``Fix:``."""
+        if self.name == "en":
+            return text
+        body, *fix = FIX.split(text, maxsplit=1)
+        told = "\n\n".join(self._paragraph(part) for part in re.split(r"\n\s*\n", body.strip()))
+        return f"{told}\n{self.say('Fix')}: {self._paragraph(fix[0])}" if fix else told
+
+    def _paragraph(self, text: str) -> str:
+        """One sentence broken over lines, or lines that each stand by themselves."""
+        joined = " ".join(text.split())
+        return self.say(joined) if _matcher(self.name).knows(joined) else self.lines(text)
+
+
+ENGLISH = Language()
+
+
+def chosen(name: str, environment: Mapping[str, str]) -> Language:
+    """The language of ``--lang``; with auto that of the locale, where there is a catalogue of it."""
+    if name in ("", "auto"):
+        locale = next((environment[key] for key in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(key)), "")
+        name = re.split(r"[_.@]", locale)[0]
+    return Language(name) if catalogue(name) and name.isalpha() else ENGLISH
+
+
+@cache
+def _matcher(name: str) -> Matcher:
+    from preflight.report.language.match import Matcher
+
+    return Matcher(catalogue(name))

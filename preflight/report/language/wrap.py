@@ -1,0 +1,34 @@
+"""Where does a line end that holds letters of two columns, with no space between words?"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# A letter of a script without spaces, with the punctuation that may not begin a line; else a word up to its space.
+UNIT = re.compile(
+    r"[\u2e80-\u9fff\uff00-\uffef][\u3001-\u3011\uff01\uff09\uff0c\uff1a\uff1b\uff1f]*|\s+|[^\s\u2e80-\u9fff\uff00-\uffef]+"
+)
+
+
+def width_of(text: str) -> int:
+    """The columns of a terminal that a text takes."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def wrapped(text: str, width: int, *, first: int, rest: int) -> list[str]:
+    """Lines of at most `width` columns, the first indented by `first`, the others by `rest`; a word stays whole."""
+    lines: list[str] = []
+    line, used = " " * first, first
+    is_empty = True
+    for unit in UNIT.findall(text):
+        columns = width_of(unit)
+        if not is_empty and not unit.isspace() and used + columns > width:
+            lines.append(line.rstrip())
+            line, used, is_empty = " " * rest, rest, True
+        if is_empty and unit.isspace() and lines:
+            continue
+        line += unit
+        used += columns
+        is_empty = is_empty and unit.isspace()
+    return [*lines, line.rstrip()]

@@ -1,0 +1,327 @@
+"""Which sentences does a person read, and which of them have no Chinese yet? `python -m tests.catalogue`.
+
+Messages stay plain f-strings where they are made. Here they are read out of the syntax trees of checks/ and preflight/:
+each becomes a msgid whose placeholders have names, and preflight/report/language/ finds the msgid again by the words of
+a finished message. The command brings zh.po up to date and prints what it lacks; what is gone is dropped.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeGuard
+
+from babel.messages.catalog import Catalog
+from babel.messages.pofile import read_po, write_po
+
+from preflight.cli.explain import _told_by
+from preflight.report.language.catalogue import FOLDER
+from preflight.report.language.template import pieces
+from tests.house import PACKAGE, ROOT
+
+ZH = FOLDER / "zh.po"
+
+# What nobody reads: the tests' own material, and the code in ranks and nodes that speaks in keys.
+LEFT_OUT = (
+    *(f"report/formats/{name}.py" for name in ("annotations", "csv", "hostlists", "junit", "metrics", "nagios")),
+    "testing",
+    "workloads/collectives.py",
+    "workloads/train.py",
+    "redact.py",
+    "node/agent/loader.py",
+)
+PATTERNS = frozenset({"compile", "search", "match", "fullmatch", "findall", "sub", "split", "finditer"})
+SILENT = frozenset(
+    [
+        "startswith",
+        "endswith",
+        "removeprefix",
+        "removesuffix",
+        "partition",
+        "rpartition",
+        "find",
+        "index",
+        "replace",
+        "count",
+        "strip",
+        "encode",
+        "addinivalue_line",
+        "getgroup",
+    ]
+)
+SHELL = re.compile(
+    r"\$\(|\bprintf\b|&& | \|\| |>/dev/null|#!/bin|\$SLURM|\$\{|^\s*--|\\\\n"
+    r"|^(?:exec|srun|sudo|torchrun|until|case|echo) .*\{"
+)
+# Words that are put together where they are shown, and argparse's own.
+PUT_TOGETHER = [
+    "",
+    "{count} node{s}",
+    "{count} check{s}",
+    "{count} rank{s}",
+    "{count} step{s}",
+    "{count} log{s}",
+    "{count} character{s}",
+    "{count} line{s}",
+    "{count} file{s}",
+    "{count} start{s}",
+    "{count} more check{s}",
+    "{count} more message{s}",
+    "{count} check{s} fail{s2}",
+    "{count} check{s} warn{s2}",
+    "{count} check{s} was not measured",
+    "{count} check{s} were not measured",
+    "{count} check{s} passed",
+    "Default: {shown}.",
+    "GO",
+    "NO-GO",
+    "INTERRUPTED",
+    "UNFINISHED",
+    "Fails",
+    "Warnings",
+    "Measured",
+    "All checks",
+    "verdict",
+    "checks",
+    "At",
+    "on",
+    "ok",
+    "usage:",
+    "options",
+    "positional arguments",
+    "show this help message and exit",
+    "nodes",
+    "bandwidth",
+    "output",
+    "examples:",
+    "cause",
+    "also",
+    "means",
+    "here",
+    "fix",
+    "likely",
+    "certain",
+    "",
+][1:-1]
+WORD = re.compile(r"[A-Za-z][A-Za-z']+")
+LABELS = ("report/facts.py", "report/columns.py")  # whose titles are single words
+
+
+@dataclass
+class Sentence:
+    """A msgid with the places it comes from."""
+
+    msgid: str
+    places: list[tuple[str, int]] = field(default_factory=list)
+
+
+def sentences() -> dict[str, Sentence]:
+    """Every msgid, in the order of files and lines."""
+    found: dict[str, Sentence] = {}
+    for path in (*sorted((ROOT / "checks").glob("*.py")), *sorted(PACKAGE.rglob("*.py"))):
+        place = path.relative_to(ROOT).as_posix()
+        if place.removeprefix("preflight/").startswith(LEFT_OUT) or "report/language/" in place:
+            continue
+        for msgid, line in spoken(path.read_text(encoding="utf-8"), place):
+            found.setdefault(msgid, Sentence(msgid)).places.append((place, line))
+    for msgid in PUT_TOGETHER:
+        found.setdefault(msgid, Sentence(msgid)).places.append(("tests/catalogue.py", 1))
+    for path in sorted((PACKAGE / "report" / "html").glob("*.j2")):
+        for msgid, line in pieces(path.read_text(encoding="utf-8")):
+            found.setdefault(msgid, Sentence(msgid)).places.append((path.relative_to(ROOT).as_posix(), line))
+    return found
+
+
+def spoken(source: str, place: str) -> Iterator[tuple[str, int]]:
+    """Msgid and line of each sentence of one module."""
+    tree = ast.parse(source)
+    yield from _documented(tree, place)
+    skipped = _silent(tree, source)
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Dict) and place.endswith(LABELS):
+            yield from ((key.value, key.lineno) for key in node.keys if _is_label(key))
+        if isinstance(node, ast.keyword) and node.arg == "title" and _is_label(node.value):
+            yield node.value.value, node.value.lineno
+        if isinstance(node, ast.JoinedStr | ast.Constant):
+            msgid = template_of(node)
+            if is_prose(msgid, is_formatted=isinstance(node, ast.JoinedStr)) and is_shown(msgid, place):
+                yield " ".join(msgid.split()), node.lineno
+        if isinstance(node, ast.FormattedValue):
+            for inner in ast.walk(node.value):
+                if isinstance(inner, ast.IfExp):
+                    for side in (inner.body, inner.orelse):
+                        if _is_label(side) and _is_word(side.value):
+                            yield side.value.strip(), side.lineno
+
+
+def _is_label(node: ast.AST | None) -> TypeGuard[ast.Constant]:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(WORD.search(node.value))
+
+
+def _is_word(text: str) -> bool:
+    return bool(re.fullmatch(r" ?[a-z]{2,}[,.]? ?", text))
+
+
+def _documented(tree: ast.Module, place: str) -> Iterator[tuple[str, int]]:
+    """The docstrings that people read: of checks, and of the rules about launch files."""
+    if place.startswith("checks/"):
+        yield from ((part, 1) for part in parts(ast.get_docstring(tree) or ""))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and (
+            (place.startswith("checks/") and node.name.startswith("test_"))
+            or (place.startswith("preflight/launch/") and any(_told_by(node)))
+        ):
+            yield from ((part, node.lineno) for part in parts(ast.get_docstring(node) or ""))
+
+
+def parts(text: str) -> list[str]:
+    """A docstring as what is translated by itself: its first line, each paragraph, and the fix."""
+    return [" ".join(part.split()) for part in re.split(r"\n\s*\n|(?:^|\n)Fix:", text) if part.strip()]
+
+
+def _silent(tree: ast.Module, source: str) -> set[int]:
+    """The nodes that are no messages: docstrings, patterns, keys, pieces of f-strings."""
+    lines = source.splitlines()
+    silent: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                silent.add(id(first.value))
+        if isinstance(node, ast.JoinedStr):
+            silent.update(id(value) for value in node.values if isinstance(value, ast.Constant))
+            for value in node.values:
+                if isinstance(value, ast.FormattedValue) and value.format_spec is not None:
+                    silent.update(map(id, ast.walk(value.format_spec)))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr == "split" and isinstance(node.func.value, ast.Constant):
+                silent.add(id(node.func.value))
+            if node.func.attr in PATTERNS | SILENT and not isinstance(node.func.value, ast.JoinedStr):
+                silent.update(id(word) for word in node.args if isinstance(word, ast.Constant))
+        if isinstance(node, ast.Compare):
+            silent.update(map(id, (node.left, *node.comparators)))
+        if isinstance(node, ast.Subscript):
+            silent.add(id(node.slice))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            begin = lines[node.lineno - 1].encode()[node.col_offset : node.col_offset + 2].lower()
+            if begin.startswith((b"r", b"br")):
+                silent.add(id(node))
+    return silent
+
+
+def template_of(node: ast.AST) -> str:
+    """The msgid of a string: what is filled in has the last name of its expression, and a number where two share it."""
+    if isinstance(node, ast.Constant):
+        return node.value.replace("{", "{{").replace("}", "}}") if isinstance(node.value, str) else ""
+    if not isinstance(node, ast.JoinedStr):
+        return ""
+    text = ""
+    used: dict[str, int] = {}
+    for value in node.values:
+        if isinstance(value, ast.Constant):
+            text += str(value.value).replace("{", "{{").replace("}", "}}")
+        elif isinstance(value, ast.FormattedValue):
+            name = _name(value.value)
+            used[name] = used.get(name, 0) + 1
+            text += f"{{{name}{'' if used[name] == 1 else used[name]}}}"
+    return text
+
+
+def _name(expression: ast.AST) -> str:
+    """A word for what stands there: plural endings are `s`, which a translation may leave out."""
+    if isinstance(expression, ast.IfExp | ast.Subscript | ast.BinOp):
+        ends = {
+            inner.value
+            for inner in ast.walk(expression)
+            if isinstance(inner, ast.Constant) and isinstance(inner.value, str)
+        }
+        if ends and ends <= {"", "s", "es"}:
+            return "s"
+    names = [
+        inner.attr if isinstance(inner, ast.Attribute) else inner.id
+        for inner in ast.walk(expression)
+        if isinstance(inner, ast.Attribute | ast.Name)
+    ]
+    plain = [
+        name.strip("_")
+        for name in names
+        if name not in {"join", "map", "self", "str", "sorted", "printable", "fold", "len"}
+    ]
+    return plain[0] if plain else "value"
+
+
+def is_prose(text: str, *, is_formatted: bool) -> bool:
+    """Whether a person would read it as words: two of them with a space between, one where something is filled in."""
+    literal = re.sub(r"\{\w*\}", " 0 ", text)
+    words = [word for word in re.findall(r"(?<![\w./%$=-])[A-Za-z][A-Za-z']*(?![\w/=(%])", literal) if len(word) > 1]
+    if is_formatted and re.search(r"(?:^| )[a-z]{2,}[,;:]? |(?: |\()[a-z]{2,}$", text):
+        return len(words) >= 1
+    return " " in text.strip() and len(words) >= 2 and not text.lstrip().startswith(("import ", "<", "def "))
+
+
+def is_shown(text: str, place: str) -> bool:
+    """Whether it reaches a person as a sentence: no command of a shell, no word that is compared or split."""
+    if "judge/commands/" in place:
+        return text.startswith("# ")
+    if "/node/" in place and not text[:1].islower() and "{" not in text and len(text.split()) < 5:
+        return False
+    return not SHELL.search(text)
+
+
+def catalogue(existing: Catalog) -> Catalog:
+    """What zh.po ought to hold: every msgid of today, with the translation that it has."""
+    made = Catalog(
+        locale="zh_CN",
+        project="preflight",
+        charset="utf-8",
+        header_comment="# Chinese. Written by python -m tests.catalogue; translate what has no msgstr.",
+        fuzzy=False,
+    )
+    made.creation_date = made.revision_date = None
+    for sentence in sentences().values():
+        held = existing.get(sentence.msgid)
+        made.add(
+            sentence.msgid,
+            string=str(held.string) if held and held.string else "",
+            locations=[(sentence.places[0][0], None)],
+        )
+    return made
+
+
+def read(path: Path) -> Catalog:
+    """A catalogue from disk."""
+    with path.open("rb") as file:
+        return read_po(file, locale="zh_CN")
+
+
+def text_of(made: Catalog) -> str:
+    """A catalogue as its file has it: long lines, so that a sentence can be searched for."""
+    file = io.BytesIO()
+    write_po(file, made, width=0, omit_header=True, include_lineno=False)
+    return file.getvalue().decode("utf-8")
+
+
+def untranslated(made: Catalog) -> list[str]:
+    """The msgids without Chinese."""
+    return [str(message.id) for message in made if message.id and not message.string]
+
+
+def main(words: Iterable[str]) -> int:
+    """Write zh.po; the exit code is 1 where it lacks something."""
+    existing = read(ZH) if ZH.exists() else Catalog(locale="zh_CN")
+    made = catalogue(existing)
+    ZH.write_text(text_of(made), encoding="utf-8")
+    missing = untranslated(made)
+    print("\n".join([*missing, f"{len(made) - len(missing)} of {len(made)} sentences have Chinese"]))
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,55 @@
+"""Has every sentence its Chinese, with the same placeholders, commands and names in it?"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from babel.messages.pofile import read_po
+
+from preflight.report.language.catalogue import FOLDER, catalogue
+from preflight.report.language.match import is_ending
+from tests import catalogue as sources
+
+CHINESE = catalogue("zh")
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
+NAME = re.compile(r"\b(?:[A-Z]+_[A-Z0-9_]+)\b")
+
+
+@pytest.fixture(scope="module")
+def msgids() -> list[str]:
+    """What checks and package say today."""
+    return list(sources.sentences())
+
+
+def test_nothing_is_translated_that_nobody_says(msgids: list[str]):
+    """What was reworded leaves no dead entry behind."""
+    assert sorted(CHINESE.keys() - set(msgids)) == []
+
+
+def test_placeholders_are_the_same():
+    """All but the ending of a plural, which Chinese has not."""
+    wrong = {
+        msgid: told
+        for msgid, told in CHINESE.items()
+        if {name for name in PLACEHOLDER.findall(msgid) if not is_ending(name)}
+        != {name for name in PLACEHOLDER.findall(told) if not is_ending(name)}
+    }
+    assert wrong == {}
+
+
+def test_commands_and_variables_are_the_same():
+    """What is typed is English in every language: code between backticks, and names such as NCCL_DEBUG."""
+    codes = {msgid: told for msgid, told in CHINESE.items() if msgid.count("`") != told.count("`")}
+    assert codes == {}
+    wanted = ((msgid, told, re.findall(r"`[^`]*`", msgid)) for msgid, told in CHINESE.items())
+    assert [msgid for msgid, told, code in wanted if not all(piece in told for piece in code)] == []
+    assert [msgid for msgid, told in CHINESE.items() if set(NAME.findall(msgid)) - set(NAME.findall(told))] == []
+
+
+def test_the_file_is_read_as_babel_reads_it():
+    """Our reader is twenty lines; babel's is the judge of them."""
+    with (FOLDER / "zh.po").open("rb") as file:
+        judged = {str(entry.id): str(entry.string) for entry in read_po(file) if entry.id and entry.string}
+    assert judged == CHINESE
+    assert catalogue("tlh") == {}
