@@ -33,6 +33,10 @@ PATTERNS = (
     ("device", r"#\s+rank +(\d+) +(?:group +\d+ +)?pid +\d+ on +(\S+) +device"),
     ("complete", r"all distributed processes registered"),
     ("member", r"global_rank: (\d+), member: \d+/(\d+)"),
+    ("ended", r"exits successfully"),
+    ("ended", r"trainer\.fit` stopped"),
+    ("ended", r"\btrain_runtime\b"),
+    ("ended", r"\btraining (?:has |is |was )?(?:completed?|finished|done)\b"),
     ("behind", r"\branks? ([\d, ]+) failed to pass monitoredbarrier"),
 )
 
@@ -72,6 +76,7 @@ class Facts:
             "device": self._device,
             "member": self._member,
             "complete": self._complete,
+            "ended": self._ended,
         }
         if name in takers:
             takers[name](found, line)
@@ -150,6 +155,10 @@ class Facts:
     def _complete(self, found: Match[str], line: Said) -> None:
         del found, line
         self.is_complete = True
+
+    def _ended(self, found: Match[str], line: Said) -> None:
+        """Counted by the file: it tells what the job survived."""
+        del found, line
 
     @property
     def world_size(self) -> int:

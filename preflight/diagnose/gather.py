@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
 from preflight.diagnose import recorder
 from preflight.diagnose.cause import Cause
-from preflight.diagnose.causes import CAUSES
+from preflight.diagnose.causes import CAUSES, SUBJECTS
 from preflight.diagnose.facts import PATTERNS, Facts
 from preflight.diagnose.found import Evidence, Finding
 from preflight.diagnose.index import WORDS, Index, compiled
-from preflight.diagnose.prefix import said
-from preflight.diagnose.tracebacks import Tracebacks
+from preflight.diagnose.prefix import ANSI, said
+from preflight.diagnose.tracebacks import BUILT_IN, Tracebacks
 
 LONGEST_LINE = 1024  # bytes of a line that are looked at
 EVIDENCE = 3
 MOST_WHO = 4096
 WENT_ON = 5  # lines of progress after which a failure was survived
+# Ranks that do not find each other make no progress at all: one line of it, and they did.
+JOINING = frozenset(
+    (
+        *(cause.name for cause in SUBJECTS["rendezvous"]),
+        *("connection-refused", "connect-timed-out", "name-not-resolved", "no-route", "store-wait-timeout"),
+    )
+)
 PROGRESS = frozenset((b"loss", b"iteration", b"epoch"))
 TRACEBACK = b"traceback"
+ESCAPE = b"\x1b"
+COLOURS = re.compile(ANSI.pattern.encode())
 OFTEN = 64  # lines of the same words after which no more are looked at, where none of them told anything
 VERY_OFTEN = 4096  # the same where they told a cause: by then most ranks have said it
 MOST_SHAPES = 50_000
@@ -62,6 +72,7 @@ class Gatherer:
     seen: dict[str, Seen] = field(default_factory=dict)
     known: set[tuple[str, int]] = field(default_factory=set)  # places of lines that a cause explains
     progress: dict[str, int] = field(default_factory=dict)
+    ended: dict[str, int] = field(default_factory=dict)  # file -> how often a part of the job said that it ended well
     files: list[str] = field(default_factory=list)
     lines: int = 0
     seconds: float = -1.0  # the last time that was named in this file
@@ -70,13 +81,15 @@ class Gatherer:
         """Every line of a file; this loop sees all bytes of gigabytes, so it does little."""
         self.files.append(name)
         self.seconds = -1.0
-        wanted = causes_index().words | facts_index().words | {TRACEBACK}
+        wanted = causes_index().words | facts_index().words | BUILT_IN | {TRACEBACK}
         is_idle, is_no_progress, open_tracebacks = wanted.isdisjoint, PROGRESS.isdisjoint, self.tracebacks.open
         progress, number, count = 0, 0, 0
         known: dict[int, tuple[int, tuple[str, ...]]] = {}  # the words of lines -> how often, and their causes
         table = WORDS
-        for number, line in lines:
+        for number, printed in lines:
             count += 1
+            # The letter that ends a colour would be a part of the next word.
+            line = COLOURS.sub(b"", printed) if ESCAPE in printed else printed
             words = line.translate(table).split()
             if open_tracebacks or not is_idle(words):
                 shape = hash(tuple(words))
@@ -90,7 +103,7 @@ class Gatherer:
                 else:
                     for cause in causes:
                         self.seen[cause].count += 1
-                        self.seen[cause].progress[name] = progress
+                        self.seen[cause].progress[name] = self._progress(name)
                 if causes:
                     continue
             if not is_no_progress(words):
@@ -114,7 +127,8 @@ class Gatherer:
         )
         facts = list(facts_index().matches(words, lowered))
         is_traceback = TRACEBACK in words and "most recent call last" in lowered
-        if not (found or facts or is_traceback or self.tracebacks.open):
+        is_exception = not BUILT_IN.isdisjoint(words)
+        if not (found or facts or is_traceback or is_exception or self.tracebacks.open):
             return (), True
         line = said(text, file=name)
         self.facts.hear(line)
@@ -123,6 +137,8 @@ class Gatherer:
         evidence = Evidence(name, number, line.text.strip()[:500], line.rank, line.node, self.seconds)
         for fact, match in facts:
             self.facts.take(fact, match, line)
+            if fact == "ended":
+                self.ended[name] = self.ended.get(name, 0) + 1
         for cause, _ in found:
             self._add(cause, evidence)
         if found and len(self.known) < 10_000:
@@ -131,7 +147,9 @@ class Gatherer:
         if is_traceback:
             self.tracebacks.begin(stream)
         elif stream in self.tracebacks.open:
-            self.tracebacks.take(stream, line, evidence)
+            self.tracebacks.take(stream, line, evidence, progress=self._progress(name))
+        elif is_exception:
+            self.tracebacks.take_alone(line, evidence, progress=self._progress(name))
         names = tuple({cause.name: None for cause, _ in found})
         return names, not is_traceback and all(fact in REPEATED for fact, _ in facts)
 
@@ -149,7 +167,15 @@ class Gatherer:
             seen.ranks.add(evidence.rank)
         if evidence.node and len(seen.nodes) < MOST_WHO:
             seen.nodes.add(evidence.node)
-        seen.progress[evidence.file] = self.progress.get(evidence.file, 0)
+        seen.progress[evidence.file] = self._progress(evidence.file)
+
+    def _progress(self, file: str) -> int:
+        """Lines of progress of a file so far; a part of the job that ended well counts as many."""
+        return self.progress.get(file, 0) + WENT_ON * self.ended.get(file, 0)
+
+    def went_on(self, file: str, before: int, wanted: int = WENT_ON) -> bool:
+        """Whether the training went on for so many lines after those `before`."""
+        return self._progress(file) - before >= wanted
 
     def take_dump(self, name: str, data: bytes) -> None:
         """A dump of the flight recorder. Raises UsageError for one that cannot be read."""
@@ -172,7 +198,10 @@ class Gatherer:
                 seen.count,
                 tuple(sorted(seen.ranks)),
                 tuple(sorted(seen.nodes)),
-                survived=all(self.progress.get(file, 0) - before >= WENT_ON for file, before in seen.progress.items()),
+                survived=all(
+                    self.went_on(file, before, 1 if seen.cause.name in JOINING else WENT_ON)
+                    for file, before in seen.progress.items()
+                ),
             )
             for seen in rows
         ]

@@ -29,6 +29,8 @@ PREFIXES = tuple(
         r"\[(?P<time>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d \d{4})\]\s*",  # dmesg -T
         r"\[?(?P<glog>[IWEF]\d{3,4} \d\d:\d\d:\d\d(?:\.\d+)?)\s+",  # glog: torch's native code
         r"\[(?P<ticks>\s*\d+\.\d{6})\]\s*",  # dmesg
+        r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \[?[\w./]+:\d+\]:? ?",  # vLLM
+        r"\{\"log\": ?\"",  # Docker's own files
         r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)[:\s]\s*",
         r"(?P<node>[A-Za-z][\w.-]*\d[\w.-]*): (?=\S)",  # pdsh, and DeepSpeed through it
     )

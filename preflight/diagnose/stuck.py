@@ -106,6 +106,11 @@ def compare(found: Mapping[str, tuple[Process, ...]]) -> Stuck:
         return Stuck(
             groups, (), missing, "all ranks wait in the same call: the network between them, or a GPU, lost it"
         )
+    unread = [one.process.frames.missing for one in all_doing if isinstance(one.process.frames, Missing)]
+    if unread:
+        return Stuck(
+            groups, (), missing, f"all ranks look the same from outside, but their Python was not read: {unread[0]}"
+        )
     return Stuck(groups, (), missing, "all ranks do the same")
 
 

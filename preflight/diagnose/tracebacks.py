@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from dataclasses import dataclass, field
 
@@ -38,14 +39,27 @@ OF_OTHERS = frozenset(
 )
 
 
+# As a line begins with them where only the end of a traceback was kept.
+BUILT_IN = frozenset(
+    name.lower().encode()
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type) and issubclass(kind, Exception) and name.endswith(("Error", "Exception"))
+)
+
+
 @dataclass(frozen=True)
 class Raised:
-    """An exception as a traceback ends with it; ``at`` is the innermost frame of the program's own, else of all."""
+    """An exception as a traceback ends with it.
+
+    ``at`` is the innermost frame of the program's own, else of all, "" where no frame was printed; ``progress`` counts
+    the lines of progress of its file before it.
+    """
 
     kind: str
     message: str
     at: str
     evidence: Evidence
+    progress: int = 0
 
 
 @dataclass
@@ -69,7 +83,7 @@ class Tracebacks:
         if len(self.open) < 4096:
             self.open[stream] = Open()
 
-    def take(self, stream: str, line: Said, evidence: Evidence) -> Raised | None:
+    def take(self, stream: str, line: Said, evidence: Evidence, *, progress: int = 0) -> Raised | None:
         """A line of a stream with an open traceback; gives the exception when it is the last."""
         traceback = self.open[stream]
         traceback.lines += 1
@@ -85,8 +99,16 @@ class Tracebacks:
                 del self.open[stream]
             return None
         del self.open[stream]
-        at = traceback.own or traceback.last
-        raised = Raised(found[1].rpartition(".")[2], (found[2] or "").strip()[:300], at, evidence)
+        return self._add(found, traceback.own or traceback.last, evidence, progress)
+
+    def take_alone(self, line: Said, evidence: Evidence, *, progress: int = 0) -> None:
+        """A line outside of any traceback that begins as the last of one does: the frames went elsewhere."""
+        found = RAISED.match(line.text)
+        if found and found[2] and found[1].endswith(("Error", "Exception")):
+            self._add(found, "", evidence, progress)
+
+    def _add(self, found: re.Match[str], at: str, evidence: Evidence, progress: int) -> Raised:
+        raised = Raised(found[1].rpartition(".")[2], (found[2] or "").strip()[:300], at, evidence, progress)
         if len(self.raised) < MOST:
             self.raised.append(raised)
         return raised

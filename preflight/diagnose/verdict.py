@@ -114,7 +114,9 @@ def _unknown_exception(gathered: Gatherer) -> Finding | None:
     own = [
         raised
         for raised in gathered.tracebacks.raised
-        if raised.kind not in OF_OTHERS and (raised.evidence.file, raised.evidence.line) not in gathered.known
+        if raised.kind not in OF_OTHERS
+        and (raised.evidence.file, raised.evidence.line) not in gathered.known
+        and not gathered.went_on(raised.evidence.file, raised.progress)
     ]
     if not own:
         return None

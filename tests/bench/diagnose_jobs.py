@@ -1,17 +1,20 @@
 """Do real jobs that were made to fail lead to what was done to them? ``python -m tests.bench.diagnose_jobs [NAME...]``.
 
-Each fault is planted in a job of two ranks on this machine (torchrun, plain variables, accelerate; Gloo), and what the
+Each fault is planted in a job of two ranks on this machine (torchrun, plain variables, accelerate, DeepSpeed; Gloo), and what the
 job printed is diagnosed. As root each job has a network namespace of its own, so that ports and names are its alone.
 """
 
 from __future__ import annotations
 
+import base64
+import functools
 import os
 import subprocess
 import sys
 import tempfile
 import textwrap
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 from preflight.diagnose import diagnose_files
@@ -38,6 +41,17 @@ ACCELERATE = (
     "--num_machines=1",
     "{script}",
 )
+# What `deepspeed` starts on every node; by itself it would look for GPUs first, or for ssh.
+DEEPSPEED = (
+    "{python}",
+    "-m",
+    "deepspeed.launcher.launch",
+    "--world_info=" + base64.urlsafe_b64encode(b'{"localhost": [0, 1]}').decode(),
+    "--node_rank=0",
+    "--master_addr=127.0.0.1",
+    "--master_port=29471",
+    "{script}",
+)
 ONE_OF_TWO = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29471"}
 
 
@@ -59,6 +73,21 @@ FAULTS: dict[str, Fault] = {
         ("program-error",),
         ACCELERATE,
         {"ACCELERATE_USE_CPU": "true"},
+    ),
+    "node without ssh under DeepSpeed": Fault(
+        "join()",
+        ("ssh-login",),
+        ("{python}", "-m", "deepspeed.launcher.runner", "--hostfile={folder}/hostfile", "{script}"),
+    ),
+    "batches under DeepSpeed": Fault(
+        "join()\nfrom deepspeed.runtime.config import DeepSpeedConfig\n"
+        "DeepSpeedConfig({'train_batch_size': 7, 'train_micro_batch_size_per_gpu': 2, 'gradient_accumulation_steps': 1})",
+        ("deepspeed-batch",),
+        DEEPSPEED,
+    ),
+    "killed under DeepSpeed": Fault(ON_1.format("os.kill(os.getpid(), 9)"), ("killed-by-signal-9",), DEEPSPEED),
+    "healthy under DeepSpeed": Fault(
+        "join()\ndist.all_reduce(x)\nprint('loss', 2.5)\ndist.destroy_process_group()", (), DEEPSPEED
     ),
     "killed": Fault(ON_1.format("os.kill(os.getpid(), 9)"), ("killed-by-signal-9",)),
     "crashed": Fault(ON_1.format("import ctypes; ctypes.string_at(0)"), ("segmentation-fault",)),
@@ -167,7 +196,11 @@ def run(fault: Fault, folder: Path) -> Diagnosis:
     script, log = folder / "job.py", folder / "job.log"
     program = BEGIN + textwrap.dedent(fault.program).replace("{scratch}", str(folder))
     script.write_text(program)
-    words = [word.replace("{python}", sys.executable).replace("{script}", str(script)) for word in fault.command]
+    (folder / "hostfile").write_text("localhost slots=2\n")
+    given = {"{python}": sys.executable, "{script}": str(script), "{folder}": str(folder)}
+    words = [
+        functools.reduce(lambda word, name: word.replace(name, given[name]), given, word) for word in fault.command
+    ]
     if os.geteuid() == 0:
         words = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *words]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(folder), **fault.environment}
@@ -195,6 +228,9 @@ def main() -> None:
     for name in sys.argv[1:] or FAULTS:
         with tempfile.TemporaryDirectory() as folder:
             fault = FAULTS[name]
+            if any("deepspeed" in word for word in fault.command) and not find_spec("deepspeed"):
+                print(f"-     {name}: DeepSpeed is not installed here", flush=True)
+                continue
             diagnosis = run(fault, Path(folder))
             is_ok = is_right(fault, diagnosis)
             wrong += not is_ok

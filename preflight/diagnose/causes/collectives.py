@@ -114,6 +114,7 @@ CAUSES = (
             r"received (?:signal )?(?:death signal|sigterm|15)",
             r"terminating other ranks",
             r"job step aborted",
+            r"due to task failure",
             r"killing subprocess \d+",
             r"sigterm received",
             r"exits with return code = -15",

@@ -91,6 +91,7 @@ CAUSES = (
             r"nfs: server \S+ not responding",
             r"nfs: server .*timed out",
             r"lustre.*(?:evict|timed out|not responding|connection to \S+ .*lost)",
+            r"lustreerror: .*(?:evict|timed out|failed|lost)\w*",
             r"stale file handle",
             r"errno 116\]",
             r"cannot send after transport endpoint shutdown",
@@ -102,7 +103,7 @@ CAUSES = (
         "the file server and the network to it; mount again on the nodes named (`umount -l`, `mount -a`)",
         "kernel, NFS and Lustre clients",
         check="files.network_file_systems_answer",
-        weight=5,
+        weight=6,
     ),
     Cause(
         "disk-error",

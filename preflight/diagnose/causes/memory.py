@@ -133,7 +133,6 @@ CAUSES = (
             r"registration of .*failed: cannot allocate memory",
             r"the hard limit of memlock",
             r"openib btl.*registered memory",
-            r"max locked memory",
         ),
         "unlimited memlock: `docker run --ulimit memlock=-1`, LimitMEMLOCK=infinity for slurmd or kubelet's runtime, limits.conf"
         " for ssh logins; then log in anew",

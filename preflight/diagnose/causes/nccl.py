@@ -121,7 +121,10 @@ CAUSES = (
         (
             r"detected mismatch between collectives on ranks",
             r"mismatch between collectives",
-            r"message truncated : received",
+            r"message truncated : receiv(?:ed|ing)",
+            r"shape mismatches\. all shapes across devices must be valid",
+            r"distributedoperationexception",
+            r"caused by a collective mismatch",
             r"mismatched collective",
             r"collectives? .*does not match",
             r"collective(?:s)? mismatch",
@@ -166,7 +169,8 @@ CAUSES = (
         "parameters did not take part in the loss, so their gradients are never reduced",
         (
             r"expected to have finished reduction in the prior iteration",
-            r"find_unused_parameters=true",
+            r"keyword argument `?find_unused_parameters=true",
+            r"parameters that were not used in producing the loss",
             r"parameters? (?:which|that) did not receive grad",
             r"expected to mark a variable ready only once",
             r"marked as ready twice",
@@ -255,6 +259,22 @@ CAUSES = (
         Kind.SUSPICION,
         check="gpu.acs_leaves_peer_to_peer_alone",
         weight=4,
+    ),
+    Cause(
+        "nccl-imex",
+        "NVLink between nodes (MNNVL) cannot be used: no IMEX channel in the container, or nvidia-imex does not run",
+        (
+            r"mnnvl .*(?:not working|unhealthy|failed)",
+            r"imex channel",
+            r"nvidia-imex.*(?:fail|error|not running|unavailable)\w*",
+            r"nvidia-caps-imex-channels.*(?:no such|denied|missing)",
+        ),
+        "`nvidia-imex-ctl -N`: every node READY; /dev/nvidia-caps-imex-channels/channel0 in the container; NCCL_MNNVL_ENABLE=0"
+        " goes round it",
+        "NVIDIA/nccl, environment variables; NVIDIA IMEX guide",
+        check="gpu.an_nvlink_domain_can_be_used",
+        weight=6,
+        unless=(r"nccl info", r"imex channels? (?:are|is) (?:ready|created)"),
     ),
     Cause(
         "nccl-nvls",

@@ -160,7 +160,6 @@ CAUSES = (
             r"unexpected magic",
             r"invalid magic",
             r"socketfinalizeaccept: wrong type",
-            r"message truncated : receiving",
         ),
         "keep scanners and health probes off the nodes' random ports; NCCL 2.28 or later ignores such connections",
         "NVIDIA/nccl#1808",

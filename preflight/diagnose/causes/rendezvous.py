@@ -64,7 +64,7 @@ CAUSES = (
         Kind.SUSPICION,
         check="master.address_leads_every_node_to_the_first",
         weight=3,
-        unless=(r"errno: 97",),
+        unless=(r"errno: 97", r"\bretrying\b"),
     ),
     Cause(
         "no-endpoint-matches",
@@ -127,6 +127,7 @@ CAUSES = (
         (
             r"world[_ ]?size .*(?:does not match|mismatch|is not equal|differs|not match)",
             r"sees a world of",
+            r"world size should be less or equal to the world size",
             r"mismatch in rank count from procs",
             r"rank \d+ .*(?:>=|greater than|not less than|must be less than|exceeds) .*world.?size",
             r"invalid rank.*world",

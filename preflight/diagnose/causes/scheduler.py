@@ -27,7 +27,9 @@ CAUSES = (
         "the scheduler or the cloud took the node back for something else",
         (
             r"due to preemption",
-            r"\bpreempted\b",
+            r"(?:job|step|node|instance|pod|task|vm|machine|worker)\b.* preempted\b(?!=)",
+            r"\bpreempted (?:job|by|at|node|instance|pod|task|vm|worker)\b",
+            r"\bstate=preempted\b",
             r"spot instance (?:interruption|termination)",
             r"instance will be (?:terminated|stopped)",
             r"maintenance event",
@@ -39,6 +41,7 @@ CAUSES = (
         "requeue and resume from a checkpoint; a partition or capacity that is not preempted",
         "Slurm; cloud providers",
         weight=8,
+        unless=(r"preemptionmode", r"sequence group", r"\brequests?\b", r"\bnot preempted\b"),
     ),
     Cause(
         "node-fail",
@@ -79,6 +82,7 @@ CAUSES = (
         "Slurm",
         Kind.SUSPICION,
         weight=2,
+        unless=(r"due to task failure",),
     ),
     Cause(
         "slurm-refused",
@@ -98,6 +102,8 @@ CAUSES = (
             r"invalid job credential",
             r"nodes .*are ahead or behind",
             r"srun: fatal:",
+            r"unable to layout tasks",
+            r"application launch failed",
         ),
         "`sinfo`, `scontrol show partition`, `sacctmgr show assoc user=$USER`; --gres as the nodes have it",
         "Slurm",
@@ -146,7 +152,11 @@ CAUSES = (
         "pod-evicted",
         "Kubernetes evicted the pod: the node ran low on memory or disk",
         (
-            r"\bevicted\b",
+            r"\breason: +evicted\b",
+            r"\d/\d +evicted\b",
+            r"\bpods?\b.* evicted\b",
+            r"\bevicted pod\b",
+            r"\btype=evicted\b",
             r"the node was low on resource",
             r"nodehasdiskpressure",
             r"memorypressure\]",
