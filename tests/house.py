@@ -85,25 +85,30 @@ def tree(path: Path) -> ast.Module:
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
     """Everything below a node that is there at run time."""
-    for child in ast.iter_child_nodes(node):
-        is_typing = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
-        if not is_typing:
-            yield child
-            yield from statements(child)
+    parents = [node]
+    while parents:
+        for child in ast.iter_child_nodes(parents.pop()):
+            is_typing = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+            if not is_typing:
+                yield child
+                parents.append(child)
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def imported(path: Path) -> tuple[str, ...]:
     """Dotted names of the modules that a file imports at run time, functions included."""
+    found: list[str] = []
     for node in statements(tree(path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: a relative import"
             module = str(node.module)
             for alias in node.names:
                 inner = ROOT / module.replace(".", "/") / alias.name
                 is_module = inner.with_suffix(".py").is_file() or inner.is_dir()
-                yield f"{module}.{alias.name}" if module.startswith("preflight") and is_module else module
+                found.append(f"{module}.{alias.name}" if module.startswith("preflight") and is_module else module)
+    return tuple(found)
 
 
 def sources() -> list[Path]:

@@ -6,6 +6,8 @@ import ast
 import re
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,16 +59,26 @@ def room_of_path(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-@pytest.mark.parametrize("path", OURS, ids=name_of)
-def test_what_runs_elsewhere_is_apart(path):
+def broken(rule: Callable[[Path], Iterable[str]], paths: Iterable[Path]) -> list[str]:
+    """Where files break a rule that yields what is wrong with one. A rule is one test, as there are 900 files."""
+    return [f"{name_of(path)}: {wrong}" for path in paths for wrong in rule(path)]
+
+
+def test_what_runs_elsewhere_is_apart():
     """The code of nodes and ranks is sent, not imported; it imports its own package and nothing else of ours."""
-    room = room_of_path(path)
-    for module in imported(path):
-        if not module.startswith("preflight") or (room, module) in READERS_OF_NODE:
-            continue
-        target = house.room_of(module)
-        assert room != "__init__" or not target, f"import preflight must cost nothing, and imports {module}"
-        assert room == target or not {room, target} & house.APART, f"{room} imports {module}"
+
+    def rule(path: Path) -> Iterator[str]:
+        room = room_of_path(path)
+        for module in imported(path):
+            if not module.startswith("preflight") or (room, module) in READERS_OF_NODE:
+                continue
+            target = house.room_of(module)
+            if room == "__init__" and target:
+                yield f"import preflight must cost nothing, and imports {module}"
+            if room != target and {room, target} & house.APART:
+                yield f"{room} imports {module}"
+
+    assert broken(rule, OURS) == []
 
 
 def test_no_room_imports_one_beside_or_above_it():
@@ -95,44 +107,64 @@ def test_the_house_stays_small():
     assert {name_of(folder): count for folder, count in modules.items() if count > 15} == {}
 
 
-@pytest.mark.parametrize("path", OURS, ids=name_of)
-def test_packages_of_others_are_known_where_they_belong(path):
+def test_packages_of_others_are_known_where_they_belong():
     """No torch outside of the ranks' programs, no pytest below the plugin, one door to each library."""
-    for module in imported(path):
-        known = ONLY_IN.get(module.split(".")[0])
-        assert known is None or room_of_path(path) in known, f"{module} is for {known}"
+
+    def rule(path: Path) -> Iterator[str]:
+        for module in imported(path):
+            known = ONLY_IN.get(module.split(".")[0])
+            if known is not None and room_of_path(path) not in known:
+                yield f"{module} is for {known}"
+
+    assert broken(rule, OURS) == []
 
 
-@pytest.mark.parametrize("path", [*NODE, *sources(PACKAGE / "workloads")], ids=name_of)
-def test_what_runs_elsewhere_needs_little(path):
+def test_what_runs_elsewhere_needs_little():
     """On a node the standard library, psutil and netifaces; in a rank torch and what a job has anyway."""
-    known = {"psutil", "netifaces"} if path in NODE else {"torch", "numpy", "accelerate", "deepspeed"}
-    for module in imported(path):
-        top = module.split(".")[0]
-        assert top in {*sys.stdlib_module_names, *known, "preflight"}, module
+
+    def rule(path: Path) -> Iterator[str]:
+        known = {"psutil", "netifaces"} if path in NODE else {"torch", "numpy", "accelerate", "deepspeed"}
+        allowed = {*sys.stdlib_module_names, *known, "preflight"}
+        yield from (f"imports {module}" for module in imported(path) if module.split(".")[0] not in allowed)
+
+    assert broken(rule, [*NODE, *sources(PACKAGE / "workloads")]) == []
 
 
-@pytest.mark.parametrize("path", NODE, ids=name_of)
-def test_node_code_is_what_the_oldest_node_understands(path):
+def test_node_code_is_what_the_oldest_node_understands():
     """Python 3.9: its grammar, annotations that are never evaluated, and no time spent on importing typing."""
-    ast.parse(path.read_text(), feature_version=(3, 9))
-    assert not {"typing", "asyncio", "logging", "email", "ssl"} & set(imported(path))
-    if path.name != "__init__.py":
-        assert "from __future__ import annotations" in path.read_text().splitlines()
+
+    def rule(path: Path) -> Iterator[str]:
+        text = path.read_text()
+        try:
+            ast.parse(text, feature_version=(3, 9))
+        except SyntaxError as error:
+            yield f"line {error.lineno}: {error.msg}"
+        slow = {"typing", "asyncio", "logging", "email", "ssl"} & set(imported(path))
+        if slow:
+            yield f"imports {sorted(slow)}"
+        if path.name != "__init__.py" and "from __future__ import annotations" not in text.splitlines():
+            yield "no `from __future__ import annotations`"
+
+    assert broken(rule, NODE) == []
 
 
-@pytest.mark.parametrize("path", NODE, ids=name_of)
-def test_optional_packages_are_imported_where_they_are_used(path):
+def test_optional_packages_are_imported_where_they_are_used():
     """A node without psutil loads the module all the same, and falls back."""
-    for node in tree(path).body:
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        assert not {"psutil", "netifaces"} & set(names)
-        assert not (isinstance(node, ast.ImportFrom) and str(node.module).startswith(("psutil", "netifaces")))
+
+    def rule(path: Path) -> Iterator[str]:
+        for node in tree(path).body:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+            if any(name.startswith(("psutil", "netifaces")) for name in names):
+                yield f"line {node.lineno}: imports {names}"
+
+    assert broken(rule, NODE) == []
 
 
-def called(node: ast.AST) -> str:
-    """What a call calls, as it is written (os.system); nothing for what is no call."""
-    return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+@cache
+def calls(path: Path) -> list[tuple[ast.Call, str]]:
+    """Every call in a file, and what it calls, as it is written (os.system)."""
+    return [(node, ast.unparse(node.func)) for node in statements(tree(path)) if isinstance(node, ast.Call)]
 
 
 BANNED_CALLS = {"os.system", "os.popen", "eval", "exec", "tempfile.mktemp", "yaml.load", "yaml.unsafe_load", "input"}
@@ -141,16 +173,21 @@ BANNED_IMPORTS = {"pickle", "shelve", "dill", "commands", "telnetlib"}
 ALLOWED = {("preflight/node/agent/bootstrap.py", "exec")}  # a loader runs the code it was sent: that is what it is for
 
 
-@pytest.mark.parametrize("path", [*OURS, *CHECKS], ids=name_of)
-def test_nothing_dangerous_is_called(path):
+def test_nothing_dangerous_is_called():
     """No shell between us and a program, no data that is code, no name of a file that another may take first."""
-    for node in statements(tree(path)):
-        call = called(node)
-        assert call not in BANNED_CALLS or (name_of(path), call) in ALLOWED, f"line {node.lineno}: {call}"
-        for keyword in getattr(node, "keywords", ()):
-            shell = isinstance(node, ast.Call) and keyword.arg == "shell"
-            assert not (shell and ast.unparse(keyword.value) != "False"), f"line {node.lineno}: a shell"
-    assert not BANNED_IMPORTS & {module.split(".")[0] for module in imported(path)}
+
+    def rule(path: Path) -> Iterator[str]:
+        for node, call in calls(path):
+            if call in BANNED_CALLS and (name_of(path), call) not in ALLOWED:
+                yield f"line {node.lineno}: {call}"
+            for keyword in node.keywords:
+                if keyword.arg == "shell" and ast.unparse(keyword.value) != "False":
+                    yield f"line {node.lineno}: a shell"
+        banned = BANNED_IMPORTS & {module.split(".")[0] for module in imported(path)}
+        if banned:
+            yield f"imports {sorted(banned)}"
+
+    assert broken(rule, [*OURS, *CHECKS]) == []
 
 
 # Waiting that ends by other means than a time of its own, and why that is enough.
@@ -176,32 +213,37 @@ POLLING = {
 }
 
 
-@pytest.mark.parametrize("path", [*OURS, *CHECKS], ids=name_of)
-def test_nothing_waits_without_a_bound(path):
+def test_nothing_waits_without_a_bound():
     """A thread, a process and a result are waited for with a time limit, and no sleep stands for a signal."""
-    for node in statements(tree(path)):
-        call = called(node)
-        if not isinstance(node, ast.Call) or (name_of(path), call) in BOUNDED_OTHERWISE:
-            continue
-        is_wait = "." in call and call.rpartition(".")[2] in WAITS and not node.args
-        has_limit = any(keyword.arg in ("timeout", "seconds") for keyword in node.keywords)
-        assert not is_wait or has_limit, f"line {node.lineno}: {call}() without a time limit"
-        assert call != "subprocess.run" or has_limit, f"line {node.lineno}: subprocess.run without a time limit"
-        assert call != "select.select" or len(node.args) == 4, f"line {node.lineno}: select without a time limit"
-        assert call != "time.sleep" or name_of(path) in POLLING, f"line {node.lineno}: a sleep"
+
+    def rule(path: Path) -> Iterator[str]:
+        for node, call in calls(path):
+            if (name_of(path), call) in BOUNDED_OTHERWISE:
+                continue
+            is_wait = "." in call and call.rpartition(".")[2] in WAITS and not node.args
+            has_limit = any(keyword.arg in ("timeout", "seconds") for keyword in node.keywords)
+            has_limit = len(node.args) == 4 if call == "select.select" else has_limit
+            if (is_wait or call in {"subprocess.run", "select.select"}) and not has_limit:
+                yield f"line {node.lineno}: {call} without a time limit"
+            if call == "time.sleep" and name_of(path) not in POLLING:
+                yield f"line {node.lineno}: a sleep"
+
+    assert broken(rule, [*OURS, *CHECKS]) == []
 
 
-@pytest.mark.parametrize("path", OURS, ids=name_of)
-def test_checkpoints_are_read_as_data(path):
+def test_checkpoints_are_read_as_data():
     """torch.load runs whatever a file says unless it is told that there are weights in it and nothing else."""
-    for node in statements(tree(path)):
-        if called(node) == "torch.load" and isinstance(node, ast.Call):
+
+    def rule(path: Path) -> Iterator[str]:
+        for node, call in calls(path):
             given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
-            assert given.get("weights_only") == "True", f"line {node.lineno}"
+            if call == "torch.load" and given.get("weights_only") != "True":
+                yield f"line {node.lineno}"
+
+    assert broken(rule, OURS) == []
 
 
-@pytest.mark.parametrize("path", CHECKS, ids=name_of)
-def test_checks_read_facts_and_nothing_else(path):
+def test_checks_read_facts_and_nothing_else():
     """No program, no connection, no file, no try: whatever they need arrives as a fixture."""
     known = {
         "pytest",
@@ -215,43 +257,62 @@ def test_checks_read_facts_and_nothing_else(path):
         "re",
         "typing",
     }
-    for module in imported(path):
-        assert module.split(".")[0] in known, module
-    assert not [node for node in ast.walk(tree(path)) if isinstance(node, ast.Try)]
+
+    def rule(path: Path) -> Iterator[str]:
+        yield from (f"imports {module}" for module in imported(path) if module.split(".")[0] not in known)
+        yield from (f"line {node.lineno}: a try" for node in ast.walk(tree(path)) if isinstance(node, ast.Try))
+
+    assert broken(rule, CHECKS) == []
 
 
 def functions(path: Path) -> list[ast.FunctionDef]:
     return [n for n in ast.walk(tree(path)) if isinstance(n, ast.FunctionDef) and n.name.startswith("test_")]
 
 
-@pytest.mark.parametrize("path", CHECKS, ids=name_of)
-def test_every_check_says_what_why_and_how_to_mend(path):
+def test_every_check_says_what_why_and_how_to_mend():
     """Its docstring is what a user reads: a sentence, a reason, and `Fix:`."""
-    for function in functions(path):
-        text = ast.get_docstring(function) or ""
-        first, _, rest = text.partition("\n")
-        assert first.endswith("."), f"{function.name}: {first!r}"
-        reason, found, fix = rest.partition("Fix:")
-        assert found, f"{function.name}: no Fix:"
-        assert reason.strip(), f"{function.name}: not a word why"
-        assert fix.strip(), f"{function.name}: an empty fix"
+
+    def rule(path: Path) -> Iterator[str]:
+        for function in functions(path):
+            text = ast.get_docstring(function) or ""
+            first, _, rest = text.partition("\n")
+            reason, found, fix = rest.partition("Fix:")
+            if not first.endswith("."):
+                yield f"{function.name}: {first!r}"
+            if not found:
+                yield f"{function.name}: no Fix:"
+            if not reason.strip():
+                yield f"{function.name}: not a word why"
+            if found and not fix.strip():
+                yield f"{function.name}: an empty fix"
+
+    assert broken(rule, CHECKS) == []
 
 
-@pytest.mark.parametrize("path", [path for path in TESTS if path.name.startswith("test_")], ids=name_of)
-def test_every_test_says_what_it_shows(path):
+def test_every_test_says_what_it_shows():
     """In a sentence, of behaviour; and there is something in the file to be shown."""
-    assert functions(path), "a file of tests without a test"
-    for function in functions(path):
-        text = ast.get_docstring(function) or ""
-        assert text.partition("\n")[0].rstrip().endswith((".", "?")), f"{function.name}: {text!r}"
+
+    def rule(path: Path) -> Iterator[str]:
+        if not functions(path):
+            yield "a file of tests without a test"
+        for function in functions(path):
+            text = ast.get_docstring(function) or ""
+            if not text.partition("\n")[0].rstrip().endswith((".", "?")):
+                yield f"{function.name}: {text!r}"
+
+    assert broken(rule, [path for path in TESTS if path.name.startswith("test_")]) == []
 
 
-@pytest.mark.parametrize("path", [path for path in OURS if path.name != "__init__.py"], ids=name_of)
-def test_every_module_has_a_twin_among_the_tests(path):
+def test_every_module_has_a_twin_among_the_tests():
     """`preflight/facts/node.py` is tested in `tests/facts/test_node.py`, where everybody looks first."""
-    inner = path.relative_to(PACKAGE)
-    twin = TABLES.get(str(inner), str(inner.with_name(f"test_{inner.name}")))
-    assert (ROOT / "tests" / twin).is_file(), f"tests/{twin} is missing"
+
+    def rule(path: Path) -> Iterator[str]:
+        inner = path.relative_to(PACKAGE)
+        twin = TABLES.get(str(inner), str(inner.with_name(f"test_{inner.name}")))
+        if not (ROOT / "tests" / twin).is_file():
+            yield f"tests/{twin} is missing"
+
+    assert broken(rule, [path for path in OURS if path.name != "__init__.py"]) == []
 
 
 def test_only_tables_are_tested_by_their_checks():
@@ -276,11 +337,13 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), *sor
 TEXTS = [*PAGES, ROOT / "pyproject.toml", ROOT / "constraints.txt", *sorted((ROOT / ".ci").glob("*"))]
 
 
-@pytest.mark.parametrize("path", [*OURS, *CHECKS, *TESTS, *TEXTS], ids=name_of)
-def test_no_file_knows_the_machine_it_was_written_on(path):
+def test_no_file_knows_the_machine_it_was_written_on():
     """A path of somebody's own works nowhere else."""
-    if path.is_file():
-        assert PRIVATE.findall(path.read_text(encoding="utf-8")) == []
+
+    def rule(path: Path) -> list[str]:
+        return PRIVATE.findall(path.read_text(encoding="utf-8")) if path.is_file() else []
+
+    assert broken(rule, [*OURS, *CHECKS, *TESTS, *TEXTS]) == []
 
 
 def test_every_fault_names_tests_that_exist_or_why_there_is_none():
