@@ -171,13 +171,16 @@ def _environment(language: Language) -> Environment:
     if language is not ENGLISH:
         template = translated(template, language.name, language.say)
 
+    from preflight.report.html.compiled import Compiled
+
+    whitespace: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True}
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
         loader=DictLoader({TEMPLATE: template}),
-        trim_blocks=True,
-        lstrip_blocks=True,
+        bytecode_cache=Compiled(FOLDER / "__pycache__" / f"{TEMPLATE}.{language.name}", whitespace),
         finalize=plain,
+        **whitespace,
     )
     environment.filters["lines"] = _lines
     environment.filters["fix"] = _fix
