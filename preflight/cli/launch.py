@@ -15,6 +15,7 @@ from preflight.facts.cluster import Cluster
 from preflight.judge.views.mesh import blames_of_port
 from preflight.launch.diff import mended, patch
 from preflight.launch.field import Sourced
+from preflight.launch.launchers import LAUNCHERS
 from preflight.launch.plan import LaunchFiles, fail, problem
 from preflight.launch.read import read_files
 from preflight.launch.rules.check import check_files
@@ -152,8 +153,10 @@ def findings_text(
     return "\n".join(lines)
 
 
-def write(options: Options, folder: Path, *, launcher: str, program: tuple[str, ...], like: Path | None) -> int:
-    """``preflight launch write``: the files for these hosts, into `folder`."""
+def write(
+    options: Options, folder: Path, *, launcher: str, program: tuple[str, ...], like: Path | None, given: str
+) -> int:
+    """``preflight launch write``: the files for these hosts, which were `given` so, into `folder`."""
     run = Run(options)
     try:
         run.open()
@@ -183,16 +186,18 @@ def write(options: Options, folder: Path, *, launcher: str, program: tuple[str, 
     except OSError as error:
         raise UsageError(f"--out {folder}: {error.strerror or error}") from None
     print("\n".join(str(folder / name) for name in made))
-    print(next_steps(tuple(made), folder.absolute(), cluster), file=sys.stderr)
+    print(next_steps(tuple(made), folder.absolute(), cluster, launcher=launcher, given=given), file=sys.stderr)
     return 0
 
 
-def next_steps(made: tuple[str, ...], folder: Path, cluster: Cluster) -> str:
+def next_steps(made: tuple[str, ...], folder: Path, cluster: Cluster, *, launcher: str, given: str) -> str:
     """What is done with files that were written: checked, brought to every node, started."""
+    begins = LAUNCHERS[launcher].begins_with
     own = {node.name: f"{node.name}.sh" for node in cluster if f"{node.name}.sh" in made}
     place = shlex.quote(str(folder))
     starts = [f"ssh {name} bash {place}/{shlex.quote(file)}" for name, file in own.items()]
-    lines = [f"Next: preflight run --hosts='{hosts.fold(node.name for node in cluster)}' --launch='{folder}/*'"]
+    lines = [f"Next: preflight run --hosts={shlex.quote(given)} --launch='{folder}/*'"]
+    lines += [f"Then start it: {begins} {place}/{shlex.quote(file)}" for file in made if begins]
     if starts:
         lines.append(f"Then bring {place} to the same path on every node (scp -r, or a shared folder) and start each:")
         lines += [f"  {start}" for start in starts]

@@ -267,7 +267,8 @@ def _launch(words: argparse.Namespace) -> int:
     options = parse_options({**vars(words), "launcher": None}, command=_command())
     like = Path(words.like) if words.like else None
     program = tuple(words.program) or ("train.py",)
-    return launch.write(options, Path(words.out), launcher=words.launcher, program=program, like=like)
+    given = words.hosts or "local"
+    return launch.write(options, Path(words.out), launcher=words.launcher, program=program, like=like, given=given)
 
 
 def _report(words: argparse.Namespace) -> int:

@@ -108,6 +108,7 @@ class Launcher:
 
     # Writing: the text of every launch file by its name.
     write: Callable[[Layout], dict[str, str]] | None = None
+    begins_with: str = ""  # the command that starts the job by the one file that was written
     takes_like: bool = False  # whether --like, a file of the user's, is read for its other settings
 
     # Starting the reference job: the processes of every node, given the port of the rendezvous.

@@ -89,7 +89,7 @@ def test_written_files_pass_the_check(run):
     checked = run("launch", "check", *files, "--hosts=local")
 
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert "Next: preflight run --hosts='local' --launch=" in done.stderr
+    assert "Next: preflight run --hosts=local --launch=" in done.stderr
     assert "ssh local bash " in done.stderr
 
 

@@ -74,7 +74,7 @@ def test_a_job_does_not_start_behind_a_red_report(copy, name):
 
 def test_the_init_container_judges_its_node(copy):
     """Its command, as the pod would start it; the volume it mounts is there."""
-    _, job = yaml.safe_load_all((copy / "kubernetes.yaml").read_text())
+    _, job, *_ = yaml.safe_load_all((copy / "kubernetes.yaml").read_text())
     pod = job["spec"]["template"]["spec"]
     (first,) = pod["initContainers"]
     done = shell(copy, shlex.join(first["command"]).replace("/tmp/preflight", str(copy / "report")))

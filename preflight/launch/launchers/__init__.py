@@ -12,7 +12,7 @@ from preflight.launch.launchers.accelerate import ACCELERATE
 from preflight.launch.launchers.deepspeed import DEEPSPEED
 from preflight.launch.launchers.direct import DIRECT
 from preflight.launch.launchers.env import ENV
-from preflight.launch.launchers.kubernetes import KUBERNETES
+from preflight.launch.launchers.kubernetes import K8S, KUBERNETES
 from preflight.launch.launchers.llamafactory import LLAMAFACTORY
 from preflight.launch.launchers.mpirun import MPIRUN
 from preflight.launch.launchers.ray import RAY
@@ -34,6 +34,7 @@ ROWS = (
     RAY,
     VLLM,
     SGLANG,
+    K8S,
     KUBERNETES,
 )
 LAUNCHERS: Mapping[str, Launcher] = {row.name: row for row in ROWS}

@@ -1,12 +1,220 @@
-"""What is a group of pods whose command is not known? A job that only the cluster's controller starts."""
+"""How do the pods of a job start without anybody logging in to them, and what is a group whose command is not known?"""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from preflight.errors import FactMissing, UsageError
 from preflight.launch.launcher import Launcher
+from preflight.launch.layout import Layout, shared_launch
+
+if TYPE_CHECKING:
+    from preflight.facts.node import NodeFacts
+    from preflight.launch.text.located import Located
+
+REPORT = "/tmp/preflight"
+IMAGE = "IMAGE"  # no image can be called so: one that was not filled in is refused by the cluster
+FROM_POD = (
+    "nodeSelector",
+    "tolerations",
+    "imagePullSecrets",
+    "serviceAccountName",
+    "schedulerName",
+    "runtimeClassName",
+)
+FROM_CONTAINER = ("image", "imagePullPolicy", "workingDir", "envFrom", "securityContext")
+HEAD = """\
+# {count} of one Job, numbered by Kubernetes; rank 0 is where {first} leads, by the headless Service.
+# Each pod looks at its own node before it trains: one whose node is bad stays in Init:Error, and the Job fails with the
+# reason in `kubectl logs POD -c preflight`. No pod talks to the API server, and nobody needs to log in to one.
+"""
+TO_FILL_IN = "# Fill in IMAGE: one with preflight, torch and your program, in both containers.\n"
+RDMA = "# The RDMA devices of your cluster's plugin (rdma/...) belong into the limits of both containers.\n"
+
+
+def write(layout: Layout) -> dict[str, str]:
+    """An Indexed Job with its headless Service; a manifest given as `like` lends its pods' image, volumes and place."""
+    import yaml
+
+    class Plain(yaml.SafeDumper):
+        """Writes what two containers share twice, for people to read, not as an anchor and its alias."""
+
+        def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the base class passes it
+            return True
+
+    name = _name(layout.program)
+    like = _pod_like(layout.like)
+    count = f"{len(layout.nodes)} pod{'s' * (len(layout.nodes) != 1)}"
+    head = HEAD.format(count=count, first=f"{name}-0.{name}")
+    head += "" if like["container"].get("image") else TO_FILL_IN
+    head += RDMA if _has_rdma(layout.nodes) and not _asks_for_rdma(like) else ""
+    documents = (_service(name), _job(name, layout, like))
+    dumped = [yaml.dump(each, Dumper=Plain, sort_keys=False, width=110, allow_unicode=True) for each in documents]
+    return {f"{name}.yaml": head + "---\n".join(dumped)}
+
+
+def _service(name: str) -> dict[str, Any]:
+    """What gives the pods names; also before they are ready, which they are not while their init containers run."""
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"job-name": name}}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+def _job(name: str, layout: Layout, like: Mapping[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any] = {"completionMode": "Indexed", "completions": len(layout.nodes)}
+    # A rank that is started again alone is not let in by the others: the whole job fails, and is started anew.
+    spec |= {"parallelism": len(layout.nodes), "backoffLimit": 0}
+    annotations = {"kubectl.kubernetes.io/default-container": "train", "sidecar.istio.io/inject": "false"}
+    spec["template"] = {"metadata": {"annotations": annotations}, "spec": _pod(name, layout, like)}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+def _pod(name: str, layout: Layout, like: Mapping[str, Any]) -> dict[str, Any]:
+    apart = {"labelSelector": {"matchLabels": {"job-name": name}}, "topologyKey": "kubernetes.io/hostname"}
+    shared = {"name": "shm", "emptyDir": {"medium": "Memory"}}
+    volumes = [volume for volume in like["volumes"] if volume.get("name") != "shm"]
+    return {
+        "restartPolicy": "Never",
+        "subdomain": name,
+        "automountServiceAccountToken": False,
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
+        **like["pod"],
+        "initContainers": [_container("preflight", _looking(layout), layout, like)],
+        "containers": [_container("train", _training(name, layout), layout, like)],
+        "volumes": [shared, *volumes],
+    }
+
+
+def _container(name: str, command: list[str], layout: Layout, like: Mapping[str, Any]) -> dict[str, Any]:
+    rights: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    if _has_rdma(layout.nodes) or _asks_for_rdma(like):
+        rights["capabilities"]["add"] = ["IPC_LOCK"]  # to register memory with the adapter
+    mounts = [mount for mount in like["mounts"] if mount.get("mountPath", "").rstrip("/") != "/dev/shm"]
+    limits = {**like["limits"], **({_gpu(layout.nodes): layout.processes[0]} if layout.has_gpus else {})}
+    variables = [{"name": each, "value": value} for each, value in _variables(layout).items()]
+    own = [each for each in like["env"] if each.get("name") not in _variables(layout)]
+    return {
+        "name": name,
+        "image": IMAGE,
+        "securityContext": rights,
+        **like["container"],
+        "command": command,
+        **({"env": [*own, *variables]} if own or variables else {}),
+        **({"resources": {"limits": limits}} if limits else {}),
+        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}, *mounts],
+    }
+
+
+def _looking(layout: Layout) -> list[str]:
+    """What each pod runs before it trains: preflight on itself, for which it needs nobody's leave."""
+    words = ["run", "--hosts=local", "--profile=quick", f"--report-dir={REPORT}"]
+    return [*layout.command("preflight", "preflight"), *words]
+
+
+def _training(name: str, layout: Layout) -> list[str]:
+    words = [f"--nnodes={len(layout.nodes)}", f"--nproc-per-node={layout.processes[0]}"]
+    words += ["--node-rank=$(JOB_COMPLETION_INDEX)", f"--master-addr={name}-0.{name}", f"--master-port={layout.port}"]
+    # Kubernetes takes $(NAME) for a variable; written $$(NAME) it is left as it is.
+    program = [word.replace("$(", "$$(") for word in layout.program]
+    return [*layout.command("torchrun", "torch.distributed.run"), *words, *program]
+
+
+def _variables(layout: Layout) -> dict[str, str]:
+    """Those that hold in every pod: the names of interfaces and adapters only as pods see them."""
+    in_pods = all(node.identity.context == "container" for node in layout.nodes)
+    return shared_launch(layout) if in_pods else {}
+
+
+def _name(program: tuple[str, ...]) -> str:
+    """A name that a Service may have, after the program."""
+    stem = os.path.splitext(os.path.basename(program[0]))[0].lower()
+    name = re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:40].strip("-")
+    return name if re.match("[a-z]", name) else f"train-{name}".strip("-")
+
+
+def _gpu(nodes: tuple[NodeFacts, ...]) -> str:
+    from preflight.facts.value import present
+
+    names = [device.name for node in nodes for device in present(node.gpu.devices, "GPUs")]
+    return "amd.com/gpu" if names and all(name.startswith("AMD") for name in names) else "nvidia.com/gpu"
+
+
+def _has_rdma(nodes: tuple[NodeFacts, ...]) -> bool:
+    from preflight.facts import fabric  # decodes facts: not for --help, which lists the launchers
+
+    try:
+        return any(hca.is_active for node in nodes for hca in fabric.hcas(node.rdma))
+    except FactMissing:
+        return False
+
+
+def _asks_for_rdma(like: Mapping[str, Any]) -> bool:
+    return any(str(name).startswith("rdma/") for name in like["limits"])
+
+
+def _pod_like(text: str) -> dict[str, Any]:
+    """What a manifest of the user's says of its pods and their first container, as far as ours do not say it."""
+    pod = _template(text)
+    containers = pod.get("containers") or [{}]
+    if not isinstance(containers, list) or not all(isinstance(each, dict) for each in (pod, *containers)):
+        raise UsageError("--like: its pods have no list of containers")
+    first = containers[0]
+    return {
+        "pod": {key: pod[key] for key in FROM_POD if key in pod},
+        "container": {key: first[key] for key in FROM_CONTAINER if key in first},
+        "env": _objects(first, "env"),
+        "limits": (first.get("resources") or {}).get("limits") or {},
+        "mounts": _objects(first, "volumeMounts"),
+        "volumes": _objects(pod, "volumes"),
+    }
+
+
+def _objects(held: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    found = held.get(key) or []
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise UsageError(f"--like: {key} is no list of objects")
+    return found
+
+
+def _template(text: str) -> dict[str, Any]:
+    """The first pod of a manifest, however deep it lies; empty without a manifest."""
+    if not text:
+        return {}
+    from preflight.launch.text.located import load
+
+    for document in load(text, "--like"):
+        found = _pod_in(document)
+        if found is not None:
+            plain: dict[str, Any] = found.plain()
+            return plain
+    raise UsageError("--like: no manifest with pods, which have a list of containers")
+
+
+def _pod_in(held: Located) -> Located | None:
+    if isinstance(held.value, dict):
+        if held.get("containers") is not None:
+            return held
+        return next((found for _, inner in held.items() if (found := _pod_in(inner)) is not None), None)
+    if isinstance(held.value, list):
+        return next((found for inner in held.each() if (found := _pod_in(inner)) is not None), None)
+    return None
+
 
 KUBERNETES = Launcher(
     name="kubernetes",
     starts_all_nodes=True,
     nodes_are_hosts=False,
     refusal="a Kubernetes manifest is started by the cluster's controller",
+)
+K8S = Launcher(
+    name="k8s",
+    description="an Indexed Job whose pods run preflight before they train",
+    starts_all_nodes=True,
+    equal_ranks=True,
+    write=write,
+    takes_like=True,
+    begins_with="kubectl apply --filename",
 )

@@ -205,7 +205,14 @@ def start_all(job: Job, master_port: int) -> dict[str, list[Process]]:
     return started
 
 
-SLURM = Launcher(name="slurm", description="an sbatch script", starts_all_nodes=True, equal_ranks=True, write=write)
+SLURM = Launcher(
+    name="slurm",
+    description="an sbatch script",
+    starts_all_nodes=True,
+    equal_ranks=True,
+    write=write,
+    begins_with="sbatch",
+)
 SRUN = Launcher(
     name="srun",
     description="a step of srun, in the allocation that `--hosts slurm` reaches",

@@ -14,7 +14,7 @@ from preflight.launch.text.shell import SHELLS, Command, Word
 from preflight.launch.text.statements import read_script
 from preflight.ledger.findings import Finding
 
-REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
+REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_]\w*)\)")
 
 
 def program_of(
@@ -75,9 +75,11 @@ def _script(
 
 
 def _referred(text: str, variables: dict[str, Assigned], marks: Marks, line: int) -> str:
-    """Kubernetes' own ``$(NAME)``."""
+    """Kubernetes' own ``$(NAME)``, and ``$$`` for a dollar."""
 
     def value(match: re.Match[str]) -> str:
+        if match[0] == "$$":
+            return "$"
         held = variables.get(match[1])
         return held.text if held else marks.unknown(match[0], line)
 

@@ -83,6 +83,7 @@ def context() -> str:
     """How this process was started, for its limits and variables depend on it."""
     if "SSH_CONNECTION" in os.environ:
         return "ssh"
-    if any(os.path.exists(mark) for mark in CONTAINER_MARKS):
+    # The last is set in every container of Kubernetes, where neither file is.
+    if any(os.path.exists(mark) for mark in CONTAINER_MARKS) or "KUBERNETES_SERVICE_HOST" in os.environ:
         return "container"
     return "local"

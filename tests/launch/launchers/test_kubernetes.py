@@ -1,11 +1,22 @@
-"""Is a group of pods whose command is not known a job of its own, which only the cluster's controller starts?"""
+"""Are pods whose command is not known a job of their own, and are manifests written right, with no more than needed?"""
 
 from __future__ import annotations
 
-import yaml
+import os
+from dataclasses import replace
+from pathlib import Path
 
+import pytest
+import yaml
+from msgspec import structs
+
+from preflight.errors import UsageError
+from preflight.launch.field import value_of
 from preflight.launch.read import read_texts
+from preflight.launch.rules.check import check_texts
 from preflight.launch.start import starting_of
+from preflight.launch.write import write_files
+from tests.launch.nodes import cluster, cluster_of
 from tests.launch.plans import launch, values
 
 GPUS = {"limits": {"nvidia.com/gpu": 1}}
@@ -30,3 +41,132 @@ def test_pods_without_gpus_are_no_job_of_ours():
     text = yaml.safe_dump(JOB).replace("nvidia.com/gpu", "cpu")
     (skip,) = read_texts({"job.yaml": text}).skips
     assert skip.reason == "kind Job: no command of a known launcher"
+
+
+def validate(text):
+    """Each document against the schema that Kubernetes publishes for its kind, unknown keys refused."""
+    if os.environ.get("PREFLIGHT_LAB") != "required":
+        pytest.importorskip("kubernetes_validate")
+    import kubernetes_validate
+
+    documents = list(yaml.safe_load_all(text))
+    for document in documents:
+        for version in ("1.29", "1.37"):
+            kubernetes_validate.validate(document, version, strict=True)
+    return documents
+
+
+LIKE = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: mine}
+spec:
+  template:
+    spec:
+      nodeSelector: {pool: h100}
+      tolerations: [{key: gpu, operator: Exists}]
+      containers:
+        - name: main
+          image: registry.example/llm:7
+          env: [{name: HF_HOME, value: /data/hf}]
+          resources: {limits: {nvidia.com/gpu: 1, rdma/hca: 1, memory: 64Gi}}
+          volumeMounts: [{name: data, mountPath: /data}, {name: dshm, mountPath: /dev/shm}]
+      volumes:
+        - {name: data, persistentVolumeClaim: {claimName: data}}
+        - {name: dshm, emptyDir: {medium: Memory}}
+"""
+MADE = {
+    "of GPUs": (cluster(hcas=("mlx5_0",)), ("train.py",), ""),
+    "without GPUs": (cluster(gpus=0), ("train.py",), ""),
+    "of one node": (cluster(1), ("train.py",), ""),
+    "like a user's": (cluster(), ("pretrain_llm.py", "--cfg", "$(x)"), LIKE),
+}
+
+
+def made(case, **more):
+    """The text of the one file that is written."""
+    nodes, program, like = MADE[case]
+    ((name, text),) = write_files("k8s", nodes, folder="/x", program=program, like=like, **more).items()
+    assert name == f"{program[0].removesuffix('.py').replace('_', '-')}.yaml"
+    return text
+
+
+@pytest.mark.parametrize("case", MADE)
+def test_what_is_written_is_a_manifest_and_read_back_as_the_same_job(case):
+    """By the published schemas, and by our own rules without a finding."""
+    validate(made(case))
+    findings, files = check_texts({"job.yaml": made(case)}, None)
+    assert [(found.check, found.message) for found in findings] == []
+    (plan,) = files.plans
+    nodes, program, _ = MADE[case]
+    assert (plan.launcher.name, value_of(plan.nodes), value_of(plan.program)) == ("torchrun", len(nodes), program[0])
+
+
+def test_a_pod_may_do_no_more_than_it_must():
+    """No token of the API server, no capability but to lock memory for RDMA, no way to more."""
+    _, job = validate(made("of GPUs"))
+    pod = job["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    for container in pod["initContainers"] + pod["containers"]:
+        rights = container["securityContext"]
+        assert rights["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
+        assert rights["allowPrivilegeEscalation"] is False
+        assert container["resources"]["limits"] == {"nvidia.com/gpu": 8}
+
+
+def test_preflight_runs_first_and_rank_0_is_found_by_name():
+    """The service's selector and name are the job's; names resolve before a pod is ready."""
+    service, job = validate(made("of GPUs", python="/opt/py"))
+    name = job["metadata"]["name"]
+    assert service["spec"] == {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"job-name": name}}
+    pod = job["spec"]["template"]["spec"]
+    (first,), (then,) = pod["initContainers"], pod["containers"]
+    assert first["command"][:4] == ["/opt/py", "-m", "preflight", "run"]
+    assert {f"--master-addr={name}-0.{name}", "--node-rank=$(JOB_COMPLETION_INDEX)"} < set(then["command"])
+    assert pod["subdomain"] == service["metadata"]["name"]
+
+
+def test_a_manifest_of_the_users_lends_what_ours_does_not_say():
+    """Image, place, variables, volumes and other devices; counts of GPUs and /dev/shm are ours."""
+    text = made("like a user's")
+    pod = validate(text)[1]["spec"]["template"]["spec"]
+    assert "IMAGE" not in text
+    assert (pod["nodeSelector"], pod["tolerations"][0]["key"]) == ({"pool": "h100"}, "gpu")
+    (container,) = pod["containers"]
+    assert container["image"] == "registry.example/llm:7"
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": 8, "rdma/hca": 1, "memory": "64Gi"}
+    assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/dev/shm", "/data"]
+    assert container["env"] == [{"name": "HF_HOME", "value": "/data/hf"}]
+    assert container["command"][-1] == "$$(x)"  # which Kubernetes hands over as $(x)
+
+
+@pytest.mark.parametrize(
+    "like", ["a: 1\n", "- x\n", "containers: 5\n", "containers: [5]\n", "containers: [{env: 3}]\n"]
+)
+def test_a_manifest_without_pods_is_refused(like):
+    """It would lend nothing."""
+    with pytest.raises(UsageError, match="--like"):
+        write_files("k8s", cluster(), folder="/x", like=like)
+
+
+def test_interfaces_are_named_only_as_pods_see_them():
+    """Facts of machines tell nothing of a pod's network; facts of its pods do."""
+    assert "NCCL_SOCKET_IFNAME" not in made("of GPUs")
+    pods = [as_a_pod(node) for node in cluster(hcas=("mlx5_0",))]
+    (text,) = write_files("k8s", cluster_of(*pods), folder="/x").values()
+    variables = validate(text)[1]["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert {"name": "NCCL_SOCKET_IFNAME", "value": "=eth0"} in variables
+
+
+def as_a_pod(node):
+    """The node as a pod tells of itself."""
+    identity = structs.replace(node.identity, context="container")
+    return replace(node, subjects={**node.subjects, "identity": identity})
+
+
+def test_the_example_is_a_manifest_too():
+    """With the Role that --hosts k8s needs: to see pods and to run in them, and nothing else."""
+    text = (Path(__file__).parents[3] / "examples" / "kubernetes.yaml").read_text()
+    role = next(document for document in validate(text) if document["kind"] == "Role")
+    allowed = {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+    assert allowed == {("pods", "get"), ("pods", "list"), ("pods/exec", "create"), ("pods/exec", "get")}

@@ -59,3 +59,10 @@ def test_a_login_over_ssh_is_told(monkeypatch, name, context):
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
     monkeypatch.setenv(name, "192.0.2.1 5000 192.0.2.2 22")
     assert identity.context() == context or (context is None and identity.context() in ("container", "local"))
+
+
+def test_a_container_of_kubernetes_is_told(monkeypatch):
+    """containerd leaves no mark in its root; the variable of the API server's address is in every container."""
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    assert identity.context() == "container"
