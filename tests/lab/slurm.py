@@ -1,14 +1,18 @@
 """How do the hosts of a lab become a Slurm cluster: a real munged, slurmctld and one slurmd a host?"""
 
+import contextlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from . import faults, residue
+from .faults import Planted
 from .lab import Lab
 from .machine import CONTROLLER_ADDRESS
 from .spaces import ENVIRONMENT, LabError
@@ -106,11 +110,22 @@ class SlurmLab:
         self._in_space(node, ["pkill", "-KILL", "-x", "slurmd"])  # of this host's processes alone
         daemon.wait(10)
 
-    def crash(self, node: str) -> None:
-        """The node loses power: slurmd and every step on it are gone at once."""
-        self._in_space(node, ["pkill", "-KILL", "-x", "slurmstepd|slurmd"])
-        self._in_space(node, ["pkill", "-KILL", "-f", "sys.stdin.buffer"])
+    def crash(self, node: str) -> Planted:
+        """The node loses power: its cable is dead, and all that ran on it gone; undone, slurmd starts again."""
+        host = self.lab[node]
+        unplugged = faults.link_down(host)
+        kept = {host.space.pid, residue.listener_pid(host.space)}
+        for pid in set(host.space.members()) - kept:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._daemons.pop(node).wait(10)
+
+        def power_on() -> None:
+            unplugged.undo()
+            self.start_slurmd(node)
+            self.wait_until_idle()
+
+        return Planted(power_on)
 
     def run(
         self,
@@ -202,7 +217,7 @@ class SlurmLab:
         environment = {**ENVIRONMENT, **self.environment}
         with (self.folder / f"{name}.out").open("wb") as out:
             return subprocess.Popen(
-                argv,
+                ["setpriv", "--pdeathsig", "KILL", *argv],  # a test that is killed leaves no daemon behind
                 env=environment,
                 cwd="/",
                 stdin=subprocess.DEVNULL,
