@@ -224,7 +224,7 @@ class Session:
             return
 
     async def _read(self) -> None:
-        silence = ""
+        broken = ""
         try:
             while data := await self.line.reader.read(1 << 18):
                 self.budget.arrived(len(data))
@@ -241,16 +241,17 @@ class Session:
             self._give_up(BadReply(self.host.name, f"{type(error).__name__}: {error}"))
             return
         except OSError as error:  # of a socket: a pipe just ends
-            silence = error.strerror or type(error).__name__
+            broken = self.line.broken_by(error)
             self.line.cut()
-        await self._explain_end(silence)
+        await self._explain_end(broken)
 
     def _give_up(self, error: HostError) -> None:
         """What it says is not to be trusted any more, and is not read any more."""
         self._fail(error)
         self.line.cut()
 
-    async def _explain_end(self, silence: str) -> None:
+    async def _explain_end(self, broken: str) -> None:
+        self.line.met_end()
         code = await self.line.ended()
         await self.line.last_words()
         if self.line.flood:
@@ -259,7 +260,7 @@ class Session:
         stderr = self.line.stderr
         unreached = transport_of(self.host).explain(self.host.written, code, stderr)
         if self.hello:
-            last = unreached or last_line(stderr, silence)
+            last = unreached or broken or last_line(stderr, "")
             self._fail(HostError(self.host.name, "the connection ended in mid-run" + (f" ({last})" if last else "")))
         elif unreached:
             self._fail(Unreachable(self.host.name, unreached))

@@ -18,7 +18,8 @@ from preflight.errors import BadReply, Busy, HostError, PreflightError, TimedOut
 from preflight.hosts import Host
 from preflight.session.connection import CLOSE_SECONDS, HELLO_SECONDS, Bounds, Session, own_line
 from preflight.session.line import Line
-from preflight.transport import Reach, transport_of
+from preflight.session.step import Gatherings
+from preflight.transport import Reach, gathering_of, transport_of
 
 T = TypeVar("T")
 CONCURRENT_CONNECTS = 64
@@ -26,6 +27,7 @@ EARLY_CLOSE_RETRIES = 3
 RETRY_SECONDS = (0.2, 1.0)  # before the first of them; twice as long before each further one
 MARGIN_SECONDS = 2.0  # before a stage's time is over, calls without an answer end, so that the rest of it counts
 OWN_FILES = 100
+PIPES = 3
 SAME_MOMENT = timedelta(minutes=1)
 
 
@@ -44,8 +46,11 @@ class Fleet:
         self.sessions: dict[str, Session] = {}
         self.failures: dict[str, HostError] = {}
         self.bounds = Bounds()
-        _raise_file_limit(_files_for(len(self.hosts)))
-        refuse_too_many(len(self.hosts), files=resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        self.gatherings: Gatherings | None = None
+        # A socket for each task of one command; else three pipes for each command.
+        each = 1 if gathering_of(self.hosts, reach) else PIPES
+        _raise_file_limit(_files_for(len(self.hosts), each=each))
+        refuse_too_many(len(self.hosts), files=resource.getrlimit(resource.RLIMIT_NOFILE)[0], each=each)
         self._loop = _new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="preflight-sessions", daemon=True)
         self._thread.start()
@@ -88,7 +93,13 @@ class Fleet:
         gate = asyncio.Semaphore(CONCURRENT_CONNECTS)
         until = min(time.monotonic() + seconds, self.bounds.until)
 
+        gatherings = self.gatherings = Gatherings(self.hosts, self.reach)
+
         async def one(host: Host) -> None:
+            line = await gatherings.line(host)
+            if line is not None and await self._join(host, line):
+                await then(self.sessions[host.name])
+                return
             async with gate:
                 self.sessions[host.name] = await self._open_patiently(host)
             await then(self.sessions[host.name])
@@ -146,6 +157,16 @@ class Fleet:
             await asyncio.sleep(random.uniform(*RETRY_SECONDS) * 2**attempt)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
+    async def _join(self, host: Host, line: Line) -> bool:
+        """Whether the session could be opened over this line; one of the host's own tells best why it could not."""
+        try:
+            self.sessions[host.name] = await self._session(host, line)
+        except Busy:
+            raise
+        except HostError:
+            return False
+        return True
+
     async def _session(self, host: Host, line: Line) -> Session:
         session = Session(host, line, run_id=self.run_id, deadline=self.deadline, bounds=self.bounds)
         await session.open(seconds=self.reach.connect_seconds + HELLO_SECONDS)
@@ -158,6 +179,8 @@ class Fleet:
 
         async def all_of_them() -> None:
             await asyncio.gather(*(session.close() for session in self.sessions.values()), return_exceptions=True)
+            if self.gatherings is not None:
+                await self.gatherings.close()
             # What a stage left waiting when one of its nodes failed: a closed loop would complain of it.
             left = asyncio.all_tasks() - {asyncio.current_task()}
             for task in left:
@@ -181,16 +204,16 @@ def of_host(name: str, error: BaseException) -> HostError:
     return HostError(name, f"{type(error).__name__}: {error}")
 
 
-def refuse_too_many(hosts: int, *, files: int) -> None:
+def refuse_too_many(hosts: int, *, files: int, each: int = PIPES) -> None:
     """PreflightError where this machine cannot hold so many connections: that is no fault of the nodes.
 
-    A connection takes three descriptors, and five more while it is made; ours are a hundred at most.
+    A connection takes `each` descriptors, and five more while it is made; ours are a hundred at most.
     """
-    most = (files - OWN_FILES - 5 * min(hosts, CONCURRENT_CONNECTS)) // 3
+    most = (files - OWN_FILES - 5 * min(hosts, CONCURRENT_CONNECTS)) // each
     if files != resource.RLIM_INFINITY and hosts > max(1, most):
         raise PreflightError(
             f"this machine allows a process {files} open files, enough for {max(1, most)} nodes; {hosts} are named: "
-            f"raise it with `ulimit -n {3 * hosts + 1000}`"
+            f"raise it with `ulimit -n {each * hosts + 1000}`"
         )
 
 
@@ -212,9 +235,9 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _files_for(hosts: int) -> int:
+def _files_for(hosts: int, *, each: int) -> int:
     """The open files that so many connections take."""
-    return OWN_FILES + 5 * min(hosts, CONCURRENT_CONNECTS) + 3 * hosts
+    return OWN_FILES + 5 * min(hosts, CONCURRENT_CONNECTS) + each * hosts
 
 
 def _raise_file_limit(wanted: int) -> None:

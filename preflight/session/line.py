@@ -27,6 +27,12 @@ class Line(Protocol):
     async def ended(self) -> int:
         """Wait for the end of the line -> the exit code of its command, 0 where that is not known."""
 
+    def met_end(self) -> None:
+        """The reader met the end of what the other end sends."""
+
+    def broken_by(self, error: OSError) -> str:
+        """What an error of reading says of the other end."""
+
     async def last_words(self) -> None:
         """Wait, after the end, for what the command still says of it; bounded."""
 
@@ -72,6 +78,13 @@ class Own:
     async def ended(self) -> int:
         """The exit code of the command."""
         return await self.process.wait()
+
+    def met_end(self) -> None:
+        """The command ends soon, or is killed by whoever waits for it."""
+
+    def broken_by(self, error: OSError) -> str:
+        """A pipe knows no more than the system says."""
+        return error.strerror or type(error).__name__
 
     async def last_words(self) -> None:
         """Until its standard error ends; a master connection of ssh may keep that open."""

@@ -5,19 +5,30 @@ Each transport is a class in a file of its own, as `reach.Transport` describes i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from preflight.transport.kubernetes import Kubernetes
 from preflight.transport.local import Local
-from preflight.transport.reach import LOADER, Reach, Transport
+from preflight.transport.reach import LOADER, TASK_PROGRAM, Gatherer, Gathering, Reach, Transport
 from preflight.transport.slurm import Slurm
 from preflight.transport.ssh import Ssh
 
 if TYPE_CHECKING:
     from preflight.hosts import Host
 
-__all__ = ["LOADER", "Reach", "Transport", "command", "forms", "transport_of", "written_for"]
+__all__ = [
+    "LOADER",
+    "TASK_PROGRAM",
+    "Gathering",
+    "Reach",
+    "Transport",
+    "command",
+    "forms",
+    "gathering_of",
+    "transport_of",
+    "written_for",
+]
 
 TRANSPORTS: Mapping[str, Transport] = {
     transport.name: transport for transport in (Ssh(), Local(), Slurm(), Kubernetes())
@@ -44,3 +55,11 @@ def transport_of(host: Host) -> Transport:
 def command(host: Host, reach: Reach) -> list[str]:
     """The argv, here, that starts the loader in the job's Python on `host`."""
     return transport_of(host).argv(host, reach)
+
+
+def gathering_of(hosts: Sequence[Host], reach: Reach) -> Gathering | None:
+    """How all hosts come by one command; None where each has a command of its own."""
+    if len(hosts) < 2 or len({host.transport for host in hosts}) > 1:
+        return None
+    transport = transport_of(hosts[0])
+    return transport.gathering(hosts, reach) if isinstance(transport, Gatherer) else None

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from preflight.hosts import Host
 
 # One line without quotes, "!" or newline: dash, bash and tcsh hand it over alike.
 LOADER = (
     "import sys,zlib;sys.version_info<(3,9)and(print(sys.version),sys.exit(97));"
     "i=sys.stdin.buffer;exec(zlib.decompress(i.read(int(i.readline()))))"
+)
+
+
+# For tasks that are given their program in their environment, which no other user of a node can read.
+TASK_PROGRAM = "PREFLIGHT_TASK"
+TASK_LOADER = (
+    "import os,sys,zlib;sys.version_info<(3,9)and(print(sys.version),sys.exit(97));"
+    f"exec(zlib.decompress(bytes.fromhex(os.environ.pop('{TASK_PROGRAM}'))))"
 )
 
 
@@ -24,9 +35,9 @@ class Reach:
     ssh_options: tuple[str, ...] = ()
     connect_seconds: int = 10
 
-    def loader(self, host: Host, *, python: str = "python3") -> list[str]:
+    def loader(self, host: Host, *, python: str = "python3", program: str = LOADER) -> list[str]:
         """The words that start the loader on a host: in its own Python, the user's, or else `python`."""
-        return [*self.wrap, host.python or self.python or python, "-I", "-B", "-c", LOADER]
+        return [*self.wrap, host.python or self.python or python, "-I", "-B", "-c", program]
 
 
 class Found(NamedTuple):
@@ -61,6 +72,35 @@ class Transport(Protocol):
 
     def log_in_hint(self, node: str) -> str:
         """What to try by hand when a node is not reached."""
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """One command that starts TASK_LOADER on many hosts, whose tasks then connect to us.
+
+    Its environment goes to every task, and its standard error begins each task's lines with the task's number.
+    """
+
+    argv: tuple[str, ...]
+    controller: tuple[str, ...]  # variables of a task of which one holds our address as the task can reach it
+    address: str  # the variable that holds the host's address, as `Host.address`
+    number: str  # the variable that holds the task's number
+    ask_ports: tuple[str, ...]  # prints, here, at which of our ports tasks may connect:
+    ports_printed: str  # a regular expression, whose two groups are the first of them and the last
+
+    def ports(self, text: str) -> range:
+        """Those ports, read from what `ask_ports` printed; port 0 alone for any."""
+        found = re.search(self.ports_printed, text)
+        first, last = (int(found[1]), int(found[2])) if found else (0, 0)
+        return range(first, min(last, 65535) + 1)
+
+
+@runtime_checkable
+class Gatherer(Transport, Protocol):
+    """A transport that starts the loader on many hosts by one command, where the hosts and `reach` allow it."""
+
+    def gathering(self, hosts: Sequence[Host], reach: Reach) -> Gathering | None:
+        """How these hosts, two or more, come by one command; None where each needs its own."""
 
 
 def last_line(stderr: str, otherwise: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from preflight.transport.reach import Found, last_line
+from preflight.transport.reach import TASK_LOADER, Found, Gathering, last_line
 
 if TYPE_CHECKING:
     from preflight.hosts import Host
@@ -26,9 +26,12 @@ LEFT_FOR_SRUN = (
     *("EXACT", "EXCLUSIVE", "MULTI_PROG", "KILL_BAD_EXIT", "WAIT", "REQ_SWITCH", "EPILOG", "PROLOG", "RELATIVE"),
 )
 STEP = (
-    *("--nodes=1", "--ntasks=1", "--overlap"),  # beside the steps that run already, which it neither waits for nor robs
+    "--overlap",  # beside the steps that run already, which it neither waits for nor robs
     *("--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0", "--quiet"),
 )
+# A step of many nodes goes on when one of its tasks ends or one of its nodes is lost; `--label` tells who says what.
+# Its standard input is not used: srun gives it to no task before all nodes have answered.
+GATHERED = ("--ntasks-per-node=1", "--wait=0", "--no-kill", "--label", "--input=none")
 
 ANEW = "ask for a new one"
 LISTED = "name nodes of SLURM_JOB_NODELIST"
@@ -84,10 +87,32 @@ class Slurm:
 
     def argv(self, host: Host, reach: Reach) -> list[str]:
         """``env -u ... srun OPTIONS -- COMMAND``: a step with all that the job has on the node."""
+        return self._step(["--nodes=1", "--ntasks=1", *STEP, f"--nodelist={host.address}"], reach.loader(host))
+
+    def gathering(self, hosts: Sequence[Host], reach: Reach) -> Gathering | None:
+        """One step for all of them, with a task on each: Slurm's own tree starts it, and one srun holds it.
+
+        A container (`--wrap`) may neither know Slurm's variables nor have our address, and under --export=NONE a task
+        does not have our environment: then each has its own step.
+        """
+        exported = self.environment.get("SLURM_EXPORT_ENV", "ALL")
+        if reach.wrap or "ALL" not in exported.split(",") or len({host.python for host in hosts}) > 1:
+            return None
+        names = ",".join(host.address for host in hosts)
+        options = [f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}", *STEP, *GATHERED, f"--nodelist={names}"]
+        return Gathering(
+            argv=tuple(self._step(options, reach.loader(hosts[0], program=TASK_LOADER))),
+            controller=("SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_HOST"),
+            address="SLURMD_NODENAME",
+            number="SLURM_PROCID",
+            ask_ports=("scontrol", "show", "config"),
+            ports_printed=r"(?m)^SrunPortRange\s*=\s*(\d{1,5})-(\d{1,5})\s*$",
+        )
+
+    def _step(self, options: Sequence[str], command: Sequence[str]) -> list[str]:
         left = [f"--unset=SLURM_{name}" for name in LEFT_FOR_SRUN]
-        words = ["env", *left, "srun", *STEP, f"--nodelist={host.address}"]
         job = self.environment.get("SLURM_JOB_ID")
-        return [*words, *([f"--jobid={job}"] if job else []), "--", *reach.loader(host)]
+        return ["env", *left, "srun", *options, *([f"--jobid={job}"] if job else []), "--", *command]
 
     def explain(self, node: str, code: int, stderr: str) -> str:
         """srun's complaint in our words, with what to do; its last line where we know no better."""

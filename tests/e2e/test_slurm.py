@@ -120,16 +120,16 @@ def test_a_job_that_is_cancelled_says_so(cluster, tmp_path):
 
 
 def test_a_node_that_dies_in_mid_run_is_named(cluster, tmp_path):
-    """Once Slurm has noticed, by the node's own session; the other node lost nothing of its own."""
+    """It loses its power: no packet says so, and Slurm waits longer than we do. The other node lost nothing."""
     run = started(cluster, tmp_path / "run")
-    cluster.crash("node2")
-    said, _ = run.communicate(timeout=100)
-    cluster.start_slurmd("node2")
-    cluster.wait_until_idle()
+    with cluster.crash("node2"):
+        said, _ = run.communicate(timeout=100)
     assert run.returncode == 3, said
     told = messages(tmp_path / "run", "error")["training.every_rank_joined_where_planned"]["message"]
-    assert "node2: the connection ended in mid-run (Slurm lost the node" in told
-    assert told.count("Slurm lost the node") == 1, told
+    assert re.search(r"node2: the connection ended in mid-run \((Slurm lost the node|it acknowledged nothing)", told), (
+        told
+    )
+    assert "node1: " not in told
 
 
 @pytest.fixture

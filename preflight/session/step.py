@@ -1,0 +1,335 @@
+"""How do the sessions of many nodes come by one command? It starts a task on each, and the tasks connect to us.
+
+What a task runs is a program of a few lines in its environment, which no other user sees; it holds the key by which a
+task and we prove ourselves to each other. Until all tasks have connected, a task does nothing:
+where some do not come, or the command gives up, it is tried once more for those that came, and the others get
+commands of their own, which say why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import secrets
+import signal
+import socket
+import zlib
+from collections.abc import Sequence
+
+from preflight.hosts import Host
+from preflight.session.line import LAST_WORDS_SECONDS
+from preflight.transport import TASK_PROGRAM, Gathering, Reach, gathering_of
+
+FIRST_SECONDS = 12.0  # until half of the tasks have connected;
+LATE_SECONDS = 3.0  # the others get twice the time that this took, and so many seconds
+GREETING_SECONDS = 5.0
+END_SECONDS = 1.5
+HURRY_SECONDS = 0.2
+SILENT_SECONDS = 15.0  # a node that acknowledges nothing for so long is lost: we send something every two
+STDERR_KEPT_BYTES = 256 << 10  # of all tasks together
+KEY_BYTES = NONCE_BYTES = 16
+MAC_BYTES = 32
+TRIES = 2
+OF_TASKS = re.compile(r"srun: error: \S+: tasks? ([\d,-]+): ")
+
+# Run by the task's loader, whose `os`, `sys` and `zlib` these are: connect, prove, run what comes over the connection.
+TASK = """
+import hashlib, socket
+where = next(filter(None, map(os.environ.get, {controller!r})))
+wire = socket.create_connection((where, {port}), {seconds})
+wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+def receive(count):
+    data = b""
+    while len(data) < count:
+        more = wire.recv(count - len(data))
+        if not more: sys.exit("the controller of preflight refused this task")
+        data += more
+    return data
+def proof(*words): return hashlib.blake2b(b"".join(words), key={key!r}, digest_size={mac}).digest()
+me = (os.environ[{number!r}] + " " + os.environ[{address!r}]).encode()
+theirs, mine = receive({nonce}), os.urandom({nonce})
+wire.sendall(mine + proof(b"task", theirs, mine, me) + bytes([len(me)]) + me)
+if receive({mac}) != proof(b"controller", mine, theirs): sys.exit("not the controller of preflight")
+wire.settimeout(None)
+os.dup2(wire.fileno(), 0)
+os.dup2(wire.fileno(), 1)
+wire.close()
+i = open(0, "rb", closefd=False)
+exec(zlib.decompress(i.read(int(i.readline()))))
+"""
+
+
+class Joined:
+    """The line of a task that connected to us."""
+
+    def __init__(self, step: Step, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.step = step
+        self.number = number
+        self.reader = reader
+        self.writer = writer
+        self.flood = ""
+        self._gone = asyncio.Event()
+
+    @property
+    def stderr(self) -> str:
+        """What the command said of this task, of all tasks, and what the task said."""
+        return said_of(self.number, self.step.stderr.decode("utf-8", "replace"))
+
+    async def ended(self) -> int:
+        """0: the connection ended; the command has other tasks."""
+        await self._gone.wait()
+        return 0
+
+    def met_end(self) -> None:
+        """There is nothing more to wait for."""
+        self._gone.set()
+
+    def broken_by(self, error: OSError) -> str:
+        """A node without power sends no end of its connection."""
+        if error.errno == errno.ETIMEDOUT:
+            return f"it acknowledged nothing for {SILENT_SECONDS:g} s: its power or its network is gone"
+        return error.strerror or type(error).__name__
+
+    async def last_words(self) -> None:
+        """Until the command says more, or ends."""
+        before = len(self.step.stderr)
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self.step.says_more(before), LAST_WORDS_SECONDS)
+
+    def cut(self) -> None:
+        """End the connection; the task notices."""
+        self.writer.transport.abort()
+        self._gone.set()
+
+    async def close(self) -> None:
+        """Wait until the connection is gone here."""
+        with contextlib.suppress(asyncio.TimeoutError, OSError):
+            await asyncio.wait_for(self.writer.wait_closed(), 2.0)
+
+
+class Step:
+    """One run of the command: who connected, and what it says."""
+
+    def __init__(self, hosts: Sequence[Host], gathering: Gathering) -> None:
+        self.hosts = {host.address: host for host in hosts}
+        self.gathering = gathering
+        self.key = secrets.token_bytes(KEY_BYTES)
+        self.lines: dict[str, Joined] = {}  # by the host's name
+        self.stderr = b""
+        self._claimed_twice: set[str] = set()
+        self._news = asyncio.Condition()
+        self._process: asyncio.subprocess.Process | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> bool:
+        """Start the command, and wait for its tasks -> whether every host's has connected."""
+        with contextlib.suppress(OSError):
+            listener = await _listen(self.gathering)
+            server = await asyncio.start_server(self._greet, sock=listener)
+            try:
+                await self._launch(listener.getsockname()[1])
+                await self._gather()
+            finally:
+                server.close()
+        return self.is_whole
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the command runs and every host's task has connected."""
+        runs = self._process is not None and self._process.returncode is None
+        return runs and len(self.lines) == len(self.hosts)
+
+    async def says_more(self, than: int) -> None:
+        """Wait until more was said than so many bytes, or the command has ended."""
+        async with self._news:
+            await self._news.wait_for(lambda: len(self.stderr) > than or self._has_ended)
+
+    async def end(self, *, patience_seconds: float = END_SECONDS) -> None:
+        """Cut what is still connected, and end the command: by itself first, for it ends with its tasks."""
+        for line in self.lines.values():
+            line.cut()
+        if self._process is not None:
+            for number in (0, signal.SIGTERM, signal.SIGKILL):
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.send_signal(number)
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._process.wait(), patience_seconds)
+                    break
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _launch(self, port: int) -> None:
+        program = TASK.format(
+            controller=self.gathering.controller,
+            port=port,
+            seconds=GREETING_SECONDS,
+            key=self.key,
+            mac=MAC_BYTES,
+            nonce=NONCE_BYTES,
+            number=self.gathering.number,
+            address=self.gathering.address,
+        )
+        self._process = await asyncio.create_subprocess_exec(
+            *self.gathering.argv,
+            env={**os.environ, TASK_PROGRAM: zlib.compress(program.encode()).hex()},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._tasks = [asyncio.create_task(self._read_errors())]
+
+    async def _gather(self) -> None:
+        """Wait for the tasks: half of them within FIRST_SECONDS, the others a little longer than these took."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        for wanted in (-(-len(self.hosts) // 2), len(self.hosts)):
+            until = FIRST_SECONDS if wanted < len(self.hosts) else 2 * (loop.time() - begun) + LATE_SECONDS
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._come(wanted), max(0.0, begun + until - loop.time()))
+
+    async def _come(self, wanted: int) -> None:
+        async with self._news:
+            await self._news.wait_for(lambda: len(self.lines) >= wanted or self._has_ended)
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._process is not None and self._process.returncode is not None
+
+    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Let a task prove that it is one of ours; whoever cannot is cut."""
+        try:
+            line = await asyncio.wait_for(self._prove(reader, writer), GREETING_SECONDS)
+        except (OSError, ValueError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError):
+            writer.transport.abort()
+            return
+        async with self._news:
+            name = self.hosts[line[0]].name
+            if name in self.lines or name in self._claimed_twice:
+                # One of the two lies, and nobody knows which: neither is believed.
+                self._claimed_twice.add(name)
+                for each in (line[1], self.lines.pop(name, line[1])):
+                    each.cut()
+            else:
+                self.lines[name] = line[1]
+            self._news.notify_all()
+
+    async def _prove(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, Joined]:
+        ours = secrets.token_bytes(NONCE_BYTES)
+        writer.write(ours)
+        theirs, proof = await reader.readexactly(NONCE_BYTES), await reader.readexactly(MAC_BYTES)
+        told = await reader.readexactly((await reader.readexactly(1))[0])
+        if not secrets.compare_digest(proof, self._proof(b"task", ours, theirs, told)):
+            raise ValueError("not one of our tasks")
+        number, _, address = told.decode("ascii").partition(" ")
+        if address not in self.hosts:
+            raise ValueError("a task of no host of ours")
+        endure(writer.get_extra_info("socket"))
+        writer.write(self._proof(b"controller", theirs, ours))
+        return address, Joined(self, int(number), reader, writer)
+
+    def _proof(self, *words: bytes) -> bytes:
+        return hashlib.blake2b(b"".join(words), key=self.key, digest_size=MAC_BYTES).digest()
+
+    async def _read_errors(self) -> None:
+        assert self._process is not None
+        assert self._process.stderr is not None
+        while data := await self._process.stderr.read(1 << 16):
+            async with self._news:
+                self.stderr = (self.stderr + data)[-STDERR_KEPT_BYTES:]
+                self._news.notify_all()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._process.wait(), END_SECONDS)
+        async with self._news:
+            self._news.notify_all()
+
+
+class Gatherings:
+    """The lines of a fleet's hosts that come by one command; those of all others are None."""
+
+    def __init__(self, hosts: Sequence[Host], reach: Reach) -> None:
+        self.reach = reach
+        self._steps: list[Step] = []
+        self._lines = {host.name: asyncio.get_running_loop().create_future() for host in hosts}
+        self._work = asyncio.create_task(self._gather(list(hosts)))
+
+    async def line(self, host: Host) -> Joined | None:
+        """The line of a host, once it is known to hold."""
+        found: Joined | None = await asyncio.shield(self._lines[host.name])
+        return found
+
+    async def close(self) -> None:
+        """End what still runs; sessions have said their last words."""
+        self._work.cancel()
+        await asyncio.gather(self._work, return_exceptions=True)
+        await asyncio.gather(*(step.end() for step in self._steps), return_exceptions=True)
+
+    async def _gather(self, hosts: list[Host]) -> None:
+        try:
+            for _ in range(TRIES):
+                gathering = gathering_of(hosts, self.reach) if hosts else None
+                if gathering is None:
+                    return
+                step = Step(hosts, gathering)
+                self._steps.append(step)
+                if await step.start():
+                    self._resolve(dict(step.lines))
+                    return
+                hosts = [host for host in hosts if host.name in step.lines]
+                self._resolve(dict.fromkeys(self._lines.keys() - {host.name for host in hosts}))
+                await step.end(patience_seconds=HURRY_SECONDS)  # it may wait for the node that does not answer
+        finally:
+            self._resolve(dict.fromkeys(self._lines))
+
+    def _resolve(self, lines: dict[str, Joined] | dict[str, None]) -> None:
+        for name, line in lines.items():
+            if not self._lines[name].done():
+                self._lines[name].set_result(line)
+
+
+def said_of(number: int, stderr: str) -> str:
+    """The lines of a command's standard error that concern a task: its own, without the label, and those of nobody."""
+    kept = []
+    for line in stderr.splitlines():
+        labelled = re.match(r"\s*(\d+): (.*)", line)
+        others = OF_TASKS.match(line)
+        if labelled and int(labelled[1]) == number:
+            kept.append(labelled[2])
+        elif not labelled and (others is None or _is_in(number, others[1])):
+            kept.append(line)
+    return "".join(f"{line}\n" for line in kept)
+
+
+def _is_in(number: int, ranges: str) -> bool:
+    """Whether "0-3,7" holds a number."""
+    ends = (piece.partition("-") for piece in ranges.split(",") if piece)
+    return any(first.isdigit() and int(first) <= number <= int(last or first) for first, _, last in ends)
+
+
+def endure(wire: socket.socket) -> None:
+    """Send at once, and take a peer for lost that acknowledges nothing."""
+    wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENT_SECONDS * 1000))
+
+
+async def _listen(gathering: Gathering) -> socket.socket:
+    """A listening socket at a port where tasks may connect. Raises OSError where none is free."""
+    process = await asyncio.create_subprocess_exec(
+        *gathering.ask_ports, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        printed, _ = await asyncio.wait_for(process.communicate(), GREETING_SECONDS)
+    except asyncio.TimeoutError:
+        process.kill()
+        raise OSError("no answer to where tasks may connect") from None
+    both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
+    for port in gathering.ports(printed.decode("utf-8", "replace")):
+        with contextlib.suppress(OSError):
+            return socket.create_server(("", port), family=family, backlog=4096, dualstack_ipv6=both)
+    raise OSError("no port is free where tasks may connect")

@@ -1,0 +1,139 @@
+"""Do the sessions of many nodes come by one command, and only with tasks that prove to be its own?"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+
+import pytest
+
+from preflight.hosts import Host
+from preflight.session.fleet import Fleet
+from preflight.session.step import Step, said_of
+from preflight.transport import Reach, gathering_of
+from preflight.transport.slurm import Slurm
+
+HOSTS = tuple(Host(f"n{number}", f"n{number}", transport="slurm") for number in range(3))
+# Slurm as far as a step sees it: a task for each name of --nodelist, told its name, its number and where srun is. A
+# step of one task has its standard input. In $DEAD no task starts; the task of $LIAR says that it is $CLAIMS.
+SRUN = """#!/bin/sh
+echo "$*" >> "$CALLS"
+for word; do case $word in --nodelist=*) nodes=${word#--nodelist=};; esac; done
+while [ "$1" != -- ]; do shift; done; shift
+export SLURM_LAUNCH_NODE_IPADDR=127.0.0.1
+case $nodes in *,*) ;; *) SLURMD_NODENAME=$nodes SLURM_PROCID=0 exec "$@";; esac
+number=0
+for node in $(echo $nodes | tr , ' '); do
+  name=$node; [ "$node" = "$LIAR" ] && name=$CLAIMS
+  [ "$node" = "$DEAD" ] || SLURMD_NODENAME=$name SLURM_PROCID=$number "$@" &
+  number=$((number + 1))
+done
+wait
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """The words of every srun so far, and an allocation of three nodes that are all this machine."""
+    for name, text in {"srun": SRUN, "scontrol": "#!/bin/sh\necho 'SrunPortRange = 0-0'\n"}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    calls = tmp_path / "calls"
+    calls.touch()
+    for name, value in {"CALLS": str(calls), "DEAD": "", "LIAR": "", "SLURM_JOB_ID": "7"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("SLURM_EXPORT_ENV", raising=False)
+    return lambda: [line.partition("--nodelist=")[2].split()[0] for line in calls.read_text().splitlines()]
+
+
+def opened():
+    """The nodes that answered a fleet: they are one machine, so all but one of them say that it is busy."""
+    made = Fleet(HOSTS, Reach(python=sys.executable), run_id="x", deadline=time.monotonic() + 40)
+    made.run(made.open(), seconds=30)
+    reached = {*made.sessions, *(name for name, why in made.failures.items() if "busy" in str(why))}
+    made.close()
+    return reached
+
+
+def test_one_command_carries_all_sessions(slurm):
+    """A task connects from each node, and its session is like any other."""
+    assert opened() == {"n0", "n1", "n2"}
+    assert slurm() == ["n0,n1,n2"]
+
+
+def test_a_node_whose_task_does_not_come_gets_a_command_of_its_own(slurm, monkeypatch):
+    """Which says why; the others share one again."""
+    monkeypatch.setenv("DEAD", "n1")
+    assert opened() == {"n0", "n1", "n2"}  # a step of its own reaches it here
+    assert sorted(slurm()) == ["n0,n1,n2", "n0,n2", "n1"]
+
+
+def test_of_two_tasks_that_claim_one_node_neither_is_believed(slurm, monkeypatch):
+    """Both nodes are reached by a command of their own, which Slurm starts nowhere else."""
+    monkeypatch.setenv("LIAR", "n2")
+    monkeypatch.setenv("CLAIMS", "n0")
+    assert opened() == {"n0", "n1", "n2"}
+    assert sorted(slurm()) == ["n0", "n0,n1,n2", "n1", "n2"]
+
+
+async def intruded():
+    """Whether a step believes a stranger who found its port."""
+    gathering = gathering_of(HOSTS, Reach(python=sys.executable))
+    assert gathering is not None
+    step = Step(HOSTS, gathering)
+    server = await asyncio.start_server(step._greet, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    await reader.readexactly(16)
+    writer.write(bytes(48) + bytes([4]) + b"0 n0")
+    answer = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    server.close()
+    return answer, step.lines
+
+
+def test_a_stranger_is_told_nothing_and_becomes_no_node(slurm):
+    """It does not hold the key, which stands in the environment of our tasks alone."""
+    assert asyncio.run(intruded()) == (b"", {})
+
+
+def test_what_is_said_belongs_to_its_task():
+    """Lines with another task's label are dropped, and so is what srun says of others; the rest concerns all."""
+    said = (
+        " 1: Traceback of one\n12: of twelve\nsrun: error: n[0-1]: tasks 0-1: Killed\nsrun: error: n7: task 7: Killed\n"
+        "slurmstepd-n0: error: *** STEP 3.0 ON n0 CANCELLED AT 2026-11-22 DUE TO TIME LIMIT ***\n"
+    )
+    assert said_of(1, said).splitlines() == [
+        "Traceback of one",
+        "srun: error: n[0-1]: tasks 0-1: Killed",
+        "slurmstepd-n0: error: *** STEP 3.0 ON n0 CANCELLED AT 2026-11-22 DUE TO TIME LIMIT ***",
+    ]
+
+
+def test_the_ports_are_those_that_the_site_left_open(slurm):
+    """Where a firewall lets nodes connect to some ports of a login node only, Slurm is told which."""
+    gathering = gathering_of(HOSTS, Reach())
+    assert gathering is not None
+    assert gathering.ports("SlurmdPort = 6818\nSrunPortRange           = 60001-60004\n") == range(60001, 60005)
+    assert gathering.ports("SrunPortRange = 0-0\n") == range(1)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "reach", "exported"),
+    [
+        (HOSTS, Reach(wrap=("docker", "exec", "-i", "trainer")), "ALL"),
+        (HOSTS, Reach(), "NONE"),
+        ((HOSTS[0], Host("n9", "n9", transport="slurm", python="/opt/py")), Reach(), "ALL"),
+    ],
+)
+def test_hosts_that_differ_have_steps_of_their_own(hosts, reach, exported):
+    """So has a container, which may not know Slurm's variables, and a job that exports nothing."""
+    assert Slurm({"SLURM_EXPORT_ENV": exported}).gathering(hosts, reach) is None
+
+
+@pytest.mark.parametrize("hosts", [(), HOSTS[:1], (HOSTS[0], Host("n9", "n9")), (Host("n8", "n8"), Host("n9", "n9"))])
+def test_one_host_and_hosts_of_ssh_share_no_command(hosts):
+    """There is nothing to share, or nobody who would start it on all of them."""
+    assert gathering_of(hosts, Reach()) is None
