@@ -43,7 +43,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
         first = _first([finding for grade, finding in graded if grade == best])
         causes = (_with_detail(first, job), *_beside(first, [f for grade, f in graded if grade == best]))
     consequences = [f for grade, f in graded if grade > Kind.NOTE and f not in causes and not _is_same(f, causes)]
-    consequences.sort(key=lambda f: (-_grade(f), -f.cause.weight))
+    consequences.sort(key=lambda f: (-_grade(f, names), -f.cause.weight))
     return Diagnosis(
         files=tuple(gathered.files),
         lines=gathered.lines,

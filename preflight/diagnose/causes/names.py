@@ -31,6 +31,16 @@ CAUSES = (
         weight=6,
     ),
     Cause(
+        "address-family-differs",
+        "some ranks use IPv4 and others IPv6: a name leads to another kind of address on some nodes, or the interface has both",
+        (r"ss1\.ss_family == ss2\.ss_family",),
+        "one family on all nodes: GLOO_SOCKET_IFNAME and NCCL_SOCKET_FAMILY=AF_INET, and IPv4 addresses for the nodes' names in"
+        " /etc/hosts",
+        "pytorch/pytorch#135355",
+        check="names.own_hostname_is_not_loopback",
+        weight=6,
+    ),
+    Cause(
         "wrong-interface",
         "an interface was picked that the other nodes cannot reach: docker0, a VLAN, a NAT address or another network",
         (

@@ -27,7 +27,7 @@ CAUSES = (
         "the scheduler or the cloud took the node back for something else",
         (
             r"due to preemption",
-            r"(?:job|step|node|instance|pod|task|vm|machine|worker)\b.* preempted\b(?!=)",
+            r"(?:job|step|node|instance|pod|task|vm|machine|worker) (?:.* )?preempted\b(?!=)",
             r"\bpreempted (?:job|by|at|node|instance|pod|task|vm|worker)\b",
             r"\bstate=preempted\b",
             r"spot instance (?:interruption|termination)",
@@ -110,6 +110,21 @@ CAUSES = (
         weight=5,
     ),
     Cause(
+        "slurm-credential",
+        "a Slurm daemon refused a credential: munge does not run there, has another key, or the clocks differ",
+        (
+            r"munge decode failed",
+            r"(?:rewound|expired|replayed) credential",
+            r"munge encode failed",
+            r"protocol authentication error",
+            r"invalid authentication credential",
+        ),
+        "`munge -n | ssh NODE unmunge` says which; `systemctl status munge`, the same /etc/munge/munge.key and time on every node",
+        "munge(7); Slurm",
+        check="clock.clocks_agree",
+        weight=6,
+    ),
+    Cause(
         "slurm-gpu-binding",
         "Slurm gave the tasks other GPUs than the launcher expects",
         (r"--gpus-per-task", r"gpu-bind", r"gpus? .*task .*(?:sees|visible) .*one", r"cgroup.*device.*denied.*nvidia"),
@@ -154,7 +169,7 @@ CAUSES = (
         (
             r"\breason: +evicted\b",
             r"\d/\d +evicted\b",
-            r"\bpods?\b.* evicted\b",
+            r"\bpods? (?:.* )?evicted\b",
             r"\bevicted pod\b",
             r"\btype=evicted\b",
             r"the node was low on resource",
