@@ -56,6 +56,7 @@ JOBS = re.compile(
     r"(?:NCCL|RCCL|GLOO|TORCH\w*|PYTORCH|CUDA|HIP|ROCR|HSA|MASTER|OMP|KMP|MKL|FI|UCX|RDMAV|IBV|TP|OMPI|PMIX?|SLURM|PET"
     r"|LOCAL|NODE|WORLD|RANK|GROUP|ROLE|TRITON|XLA|NVIDIA|PREFLIGHT|ACCELERATE|PDSH)(?:_\w*)?|PATH|LD_\w+|PYTHON\w*|RANK|HOME"
 )
+NOTIFY = ("--notify", "--preflight-notify")  # the address of a webhook is all that it takes to write to it
 KEY_LENGTH = 20
 KEY_BITS = 3.3  # a letter; words of a language and paths have less, hexadecimal digits of a key 3.5 and more
 PLAIN = re.compile(r"[-+]?[\d.,:]+|true|false|yes|no|on|off|none|[\w.-]{0,16}|(?:/[\w.@+-]+)+/?", re.IGNORECASE)
@@ -88,6 +89,10 @@ def words_without_secrets(words: Iterable[str]) -> tuple[str, ...]:
         elif name in ("--env", "--preflight-env") and "=" in value:
             inner, _, held = value.partition("=")
             shown.append(f"{name}={inner}={_of_env(inner, held)}")
+        elif before in NOTIFY:
+            shown.append(HIDDEN)
+        elif name in NOTIFY and value:
+            shown.append(f"{name}={HIDDEN}")
         elif before == "-p" and len(shown) > 1 and shown[-2].rpartition("/")[2] == "sshpass":
             shown.append(HIDDEN)
         else:

@@ -162,6 +162,7 @@ def _words_of_report(parser: argparse.ArgumentParser, verb: str) -> None:
     _add_options(parser, verb)
     _add_verbosity(parser)
     parser.add_argument("--list", action="store_true", help="List the runs in the folder given. Default: reports.")
+    parser.add_argument("--open", action="store_true", help="Open the page of the run in the browser.")
     parser.add_argument("--keep", metavar="N", help="Delete all runs in that folder but the newest N.")
     parser.add_argument("--format", metavar="FORMAT", default="text", help=f"One of {FORMATS}. Default: text.")
 
@@ -225,6 +226,8 @@ def _run(words: argparse.Namespace) -> int:
     from preflight.cli.allocate import request_in, run_inside
     from preflight.cli.run import run_checks
 
+    if words.last_failed and words.hosts is None:
+        words = _as_last_time(words)
     request = request_in(words.hosts)
     if request is not None:
         return run_inside(request, sys.argv[1:])
@@ -234,6 +237,25 @@ def _run(words: argparse.Namespace) -> int:
         if not Path(word.partition("::")[0]).exists():
             raise UsageError(f"run: {word!r} is no file; {ONE_WORD}; words for pytest stand after --")
     return run_checks(vars(words), given, extra=words.pytest)
+
+
+def _as_last_time(words: argparse.Namespace) -> argparse.Namespace:
+    """These words over those of the last run: its hosts, its launch files, its settings; the report is a new one."""
+    from preflight.run.history import last_command
+
+    command = last_command()
+    given = [re.sub("^--preflight-", "--", word) for word in command[1:]]
+    verb = next((word for word in given if word in VERBS), "")
+    parser = Parser(add_help=False)
+    _words_of_checks(parser, "run")
+    before = vars(parser.parse_known_args([word for word in given if word != verb])[0])
+    # Checks of the site's own are asked for by their files; -k and its like are what --last-failed is instead of.
+    before["pytest"] = [word for word in before["pytest"] if Path(word.partition("::")[0]).exists()]
+    kept = {name: value for name, value in before.items() if name not in ("report_dir", "json", "verbosity")}
+    now = {name: value for name, value in vars(words).items() if value not in (None, False, [])}
+    if verb not in ("", "run"):
+        raise UsageError(f"--last-failed: the last run was `preflight {verb}`; name the hosts with --hosts")
+    return argparse.Namespace(**{**vars(words), **kept, **now})
 
 
 def _bench(words: argparse.Namespace) -> int:
@@ -272,7 +294,7 @@ def _launch(words: argparse.Namespace) -> int:
 
 
 def _report(words: argparse.Namespace) -> int:
-    from preflight.cli.report import show_history, show_report
+    from preflight.cli.report import open_page, show_history, show_report
     from preflight.run.history import REPORTS, called
 
     given = [Path(run) for run in words.runs]
@@ -284,6 +306,8 @@ def _report(words: argparse.Namespace) -> int:
         raise UsageError(f"report: wanted one or two runs, as folders, ids or `last`; got {len(given)}")
     folders = [called(run) for run in given]
     earlier = folders[0] if len(folders) == 2 else None
+    if words.open:
+        open_page(folders[-1])
     how = {"verbosity": words.verbosity, "language": _spoken(words)}
     return show_report(folders[-1], words.json, words.format, earlier, **how)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from preflight.errors import UsageError
-from preflight.report import FORMATS
+from preflight.report import FILES, FORMATS
 from preflight.report.changes import change_lines, heading
 from preflight.report.compare import changes
 from preflight.report.document import to_document
@@ -59,6 +59,21 @@ def show_report(
         how = {"directory": str(folder), "width": width, "colour": wants_colour(), "language": language}
         print(TELLING[verbosity](report, **how), end="")
     return report.exit_code
+
+
+def open_page(folder: Path) -> None:
+    """Show the page of a run in the browser; where there is none to be had, say where the page is.
+
+    Raises UsageError where the run has no page.
+    """
+    import webbrowser
+
+    page = (folder if folder.is_dir() else folder.parent) / FILES["html"]
+    if not page.is_file():
+        raise UsageError(f"report --open: {page} is not there; write it with --format=html")
+    address = page.absolute().as_uri()
+    if not webbrowser.open(address):
+        print(f"no browser could be started; the page is {address}", file=sys.stderr)
 
 
 def show_history(folder: Path, kept: str | None) -> int:

@@ -101,7 +101,20 @@ class Judge:
             findings += self._reached(check)
         seconds = round(time.monotonic() - begun, 4)
         placed = [replace(finding, nodes=self._ordered(finding.nodes), seconds=seconds) for finding in findings]
+        if self._is_proved(check):
+            placed = [replace(finding, proof=self._proof_text(finding)) for finding in placed]
         return [with_commands(finding, self.source.cluster) for finding in placed]
+
+    def _is_proved(self, check: Check) -> bool:
+        """Whether the check is judged by what an earlier run measured."""
+        proof = self.source.proof
+        return proof is not None and any(job in check.arguments for job in proof.jobs)
+
+    def _proof_text(self, finding: Finding) -> str:
+        """Only a verdict on the measurement is proved: what kept it from being judged is of this run."""
+        proof = self.source.proof
+        was_judged = finding.verdict in (Verdict.PASS, Verdict.WARN, Verdict.FAIL)
+        return proof.text() if proof is not None and was_judged else ""
 
     def _unreached_fix(self, names: list[str], reason: str) -> str:
         """What to do: as the reason says where it does, else by hand, as the transport of these nodes says."""

@@ -23,14 +23,18 @@ from preflight.judge.judge import KINDS, REACH_CHECK, Check, Judge
 from preflight.judge.leaving import never_green
 from preflight.judge.stopping import INTERRUPT_CODES, Stopping, is_whole_program
 from preflight.ledger.findings import EXIT_USAGE, SEVERITY, Finding, Verdict
+from preflight.ledger.gates import GATES, is_gate
 from preflight.ledger.ledger import Ledger
 from preflight.ledger.waivers import waive
 from preflight.options import launch
 from preflight.options.options import Options
+from preflight.report import FILES
 from preflight.report.compare import Snapshot
+from preflight.report.json import read_json
 from preflight.report.printable import printable
 from preflight.run import folder, history, stored
 from preflight.run.live import Run
+from preflight.run.notify import notify
 from preflight.run.progress import on_terminal
 from preflight.run.source import ReportedSource
 
@@ -89,6 +93,8 @@ class Checking(Fixtures):
             baseline = history.baseline(options, source.names)
         else:
             names = [host.name for host in options.hosts]
+            if options.last_failed:
+                options = replace(options, only=history.not_green(options, names))
             baseline = history.baseline(options, names)
             source = Run(options, progress=on_terminal(len(names), folder.language_of(options)), baseline=baseline)
         _quiet_pytest(config)
@@ -150,6 +156,8 @@ class Checking(Fixtures):
 
     def _why_left_out(self, check: Check) -> str:
         subjects = self.options.subjects
+        if self.options.only is not None and not self._is_asked_again(check):
+            return "green in the last run"
         if subjects and check.id.split(".")[0] not in subjects:
             verbs = [verb for subject, verb in VERB_OF.items() if subject in subjects]
             return f"verb {verbs[0]}" if verbs else f"only {', '.join(subjects)}"
@@ -158,6 +166,12 @@ class Checking(Fixtures):
             if reason:
                 return reason
         return "profile quick" if self.options.profile == "quick" and check.kind not in QUICK_KINDS else ""
+
+    def _is_asked_again(self, check: Check) -> bool:
+        """Whether --last-failed asks for it: it was not green, or a job that is started again waits for it."""
+        red = self.options.only or frozenset()
+        jobs = {self.checks[name].kind for name in red if name in self.checks} & {*GATES}
+        return check.id in red or check.id == REACH_CHECK or any(is_gate(job, check.id) for job in jobs)
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """What -k, a profile or a verb leaves out is counted and said."""
@@ -194,6 +208,7 @@ class Checking(Fixtures):
     def _open(self, session: pytest.Session) -> None:
         try:
             self.source.open()
+            self.source.recall(self._measuring())
             if self.options.launch:
                 names = tuple(node.name for node in self.source.cluster)
                 self.plan = launch_files.record(self.ledger, self.options.files, self.source.cluster, names)
@@ -201,6 +216,12 @@ class Checking(Fixtures):
         except PreflightError as error:
             self.broken_because = str(error)
             session.shouldstop = printable(str(error))
+
+    def _measuring(self) -> tuple[str, ...]:
+        """The checks of this run that bandwidth and training are measured for."""
+        asked = {cell.check for cell in self.ledger.expected}
+        jobs = {"bench", "training"}
+        return tuple(sorted(name for name, check in self.checks.items() if name in asked and jobs & {*check.arguments}))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
@@ -257,16 +278,29 @@ class Checking(Fixtures):
                 self.ledger.expected.clear()  # collecting judges nothing
             self.ledger.close(self._why_unfinished(), self.source.names)
             self.exit_code = self._code(session)
+            if self.exit_code == 0:
+                self.source.certify(self._measuring())
             if not self.config.option.collectonly:
                 ending = folder.Ending(self.exit_code, self.today, self.plan, self.baseline, self.verbosity)
                 self.exit_code, self.text = folder.write_finished(
                     self.source, self.ledger, self.options, ending, on_written=self.stopping.written
                 )
         self.stopping.written(self.exit_code)
+        self._tell_others()
         try:
             return (yield)
         finally:
             session.exitstatus = self.exit_code
+
+    def _tell_others(self) -> None:
+        """Whatever becomes of the notice: report and exit code stand by now."""
+        stored_at = self.options.folder / FILES["json"]
+        if self.options.notify and not self.config.option.collectonly and stored_at.is_file():
+            try:
+                failed = notify(self.options.notify, read_json(stored_at))
+            except UsageError as error:
+                failed = f"warning: --notify: {error}"
+            self.text += f"{failed}\n" if failed else ""
 
     def pytest_unconfigure(self) -> None:
         """Give back what is the process's own, where there is more to it than this run."""

@@ -66,6 +66,7 @@ class Finding:
     """One verdict of one check with one message, for all nodes that share them (in HOSTS order).
 
     ``blocked_by`` is the id of the check that stands behind an error which is only a consequence; "" elsewhere.
+    ``proof`` names the earlier run whose measurement was judged, where this one did not measure anew; "" elsewhere.
     ``edits`` together put the files right that it speaks of, ``commands`` the nodes.
     """
 
@@ -80,6 +81,7 @@ class Finding:
     blocked_by: str = ""
     edits: tuple[Edit, ...] = ()
     commands: tuple[Command, ...] = ()
+    proof: str = ""
 
     @property
     def counted(self) -> Verdict:

@@ -8,8 +8,10 @@ import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from preflight.errors import UsageError
 from preflight.hosts import Host, parse_hosts
@@ -29,9 +31,12 @@ STRATEGIES = ("ddp", "fsdp")
 PRECISIONS = ("fp32", "bf16")
 ACCUMULATE = ("1", "2", "4")  # what divides the batch of every model
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+LONGEST_REUSE = timedelta(days=7)
 SWEEP_WORDS = ("op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode", "scope")
 
 # Which verbs take an option; pytest takes all of them.
+RUN = frozenset({"run"})
 BENCH = frozenset({"bench"})
 TRAIN = frozenset({"run", "train"})
 MESH = frozenset({"run", "bench"})
@@ -54,6 +59,27 @@ VERDICT = "verdict and report"
 def new_run_id() -> str:
     """A name that sorts by time and that no other run has."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
+
+
+def duration(text: str) -> timedelta:
+    """6h, 30m, 90s or 7d, as a time. Raises UsageError for anything else."""
+    found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text.strip())
+    age = timedelta(seconds=int(found[1]) * SECONDS_OF[found[2]]) if found else None
+    if age is None or age > LONGEST_REUSE:
+        raise UsageError(f"--reuse {text!r}: wanted a time up to {LONGEST_REUSE.days}d, as 6h or 30m")
+    return age
+
+
+def webhook(url: str) -> str:
+    """The URL of a webhook. Raises UsageError, which shows nothing of it, for anything else."""
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_good = False
+    if not is_good or any(letter <= " " or letter > "~" for letter in url):
+        raise UsageError("--notify: wanted the URL of a webhook, as https://hooks.slack.com/services/...")
+    return url
 
 
 def _startable() -> tuple[str, ...]:
@@ -162,6 +188,17 @@ class Options:
         False, CHECKED, "Log in from every node to every other, as deepspeed, pdsh and mpirun do.", FACTS
     )
     full_mesh: bool = option(False, CHECKED, "Measure every ordered pair of nodes, however many there are.", MESH)
+    reuse: timedelta | None = option(
+        None,
+        CHECKED,
+        "Take bandwidth and training from a run up to this old, where nothing has changed since: 6h, 30m.",
+        CHECKS,
+        metavar="DURATION",
+        convert=duration,
+    )
+    last_failed: bool = option(
+        False, CHECKED, "Ask again what was not green in the last run of these hosts, and nothing else.", RUN
+    )
     force: bool = option(False, CHECKED, "Run the jobs even on GPUs that other programs use.", CHECKS)
     prune: bool = option(False, CHECKED, "Start bandwidth and training only on the nodes that are good so far.", CHECKS)
     settings: Settings = option(
@@ -177,6 +214,14 @@ class Options:
     require_all: bool = option(False, VERDICT, "Count what we are not permitted to read as an error.", CHECKS)
     baseline: str = option(
         "", VERDICT, "Show what changed since an earlier run: its folder, or last-good.", CHECKS, metavar="RUN"
+    )
+    notify: str = option(
+        "",
+        VERDICT,
+        "Send the verdict to a webhook: Slack's and Feishu's are known by their host, others get JSON.",
+        CHECKS,
+        metavar="URL",
+        convert=webhook,
     )
     report_dir: Path | None = option(
         None, VERDICT, "The folder of the report.", CHECKS, metavar="DIR", convert=Path, shown="reports/<run id>"
@@ -282,6 +327,7 @@ class Options:
     command: tuple[str, ...] = ()
     run_id: str = field(default_factory=new_run_id)
     subjects: tuple[str, ...] = ()  # of the checks that a verb runs; () for all
+    only: frozenset[str] | None = None  # the checks that --last-failed asks again
     found_settings: str = ""  # the settings file that was not named, but found
     verbosity: str = "summary"  # or "line", or "checks"
     files: LaunchFiles = field(default_factory=LaunchFiles)
@@ -361,6 +407,9 @@ class Options:
                     raise UsageError(f"{name} {path!r}: wanted a full path, the same on every node")
         if self.from_run is not None and self.from_run.exists() and not self.from_run.is_dir():
             raise UsageError(f"--from {self.from_run}: not a folder")
+        if self.from_run is not None and (self.reuse is not None or self.last_failed):
+            name = "--reuse" if self.reuse is not None else "--last-failed"
+            raise UsageError(f"{name} with --from: a stored run measures nothing; leave one of them out")
         if self.from_run is not None and self.dry_run:
             raise UsageError("--dry-run with --from: a stored run contacts no host anyway; leave one of them out")
         if self.report_dir is not None and self.report_dir.exists() and not self.report_dir.is_dir():

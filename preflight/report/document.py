@@ -34,20 +34,37 @@ class RunInfo(Part, frozen=True, kw_only=True):
     version: str
 
 
-class NodeInfo(Part, frozen=True, kw_only=True):
-    """How a node was addressed, and whether it answered."""
+class Proof(Part, frozen=True, kw_only=True):
+    """The earlier run that measured what this one did not: `at` is ISO 8601 in UTC, `jobs` are bench and training."""
+
+    run: str
+    at: str
+    jobs: tuple[str, ...]
+
+    def text(self) -> str:
+        """As a message says it."""
+        return f"proved at {self.at} by run {self.run}"
+
+
+class NodeInfo(Part, frozen=True, kw_only=True, omit_defaults=True):
+    """How a node was addressed, whether it answered, and what of it was proved by an earlier run."""
 
     host: str
     address: str
     reached: bool
+    proof: Proof | None = None
 
 
-class Counts(Part, frozen=True, kw_only=True):
-    """Cells (check x node) that had to be judged, those that were, and how many checks were left out."""
+class Counts(Part, frozen=True, kw_only=True, omit_defaults=True):
+    """Cells (check x node) that had to be judged, those that were, and how many checks were left out.
+
+    Of those that were judged, `reused` by what an earlier run had measured.
+    """
 
     expected: Count
     judged: Count
     not_asked: Count
+    reused: Count = 0
 
 
 class RunReport(Part, frozen=True, kw_only=True):

@@ -14,6 +14,12 @@ from preflight.results import Bench, Mesh, Training
 
 def measurement_lines(report: RunReport) -> Iterator[str]:
     """One line for the mesh, a small table for the bench, one line for the training; nothing for what did not run."""
+    proof = next((info.proof for info in report.nodes.values() if info.proof), None)
+    if proof:
+        yield (
+            f"proved    {' and '.join(proof.jobs)}: not measured in this run, {printable(proof.text())};"
+            " facts and connections were read anew and have not changed"
+        )
     if report.mesh:
         yield _mesh_line(report.mesh)
     if report.bench:

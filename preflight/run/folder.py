@@ -239,7 +239,12 @@ def _report(
         verdict=verdict,
         exit_code=exit_code,
         nodes=source.node_infos(),
-        ledger=Counts(expected=len(ledger.expected), judged=ledger.judged, not_asked=len(ledger.not_asked)),
+        ledger=Counts(
+            expected=len(ledger.expected),
+            judged=ledger.judged,
+            not_asked=len(ledger.not_asked),
+            reused=sum(len(finding.nodes) for finding in ledger.findings if finding.proof),
+        ),
         findings=tuple(ledger.findings),
         mesh=measured.mesh,
         bench=measured.bench,

@@ -15,9 +15,11 @@ from preflight import hosts
 from preflight.errors import UsageError
 from preflight.ledger.findings import Verdict
 from preflight.options.options import Options
+from preflight.redact import HIDDEN
 from preflight.report import FILES
 from preflight.report.compare import Snapshot
 from preflight.report.document import RunInfo
+from preflight.report.json import read_json
 from preflight.report.printable import printable
 from preflight.run import stored
 
@@ -88,6 +90,45 @@ def baseline(options: Options, names: Collection[str]) -> Snapshot | None:
     found = [past for place in places for past in runs(place) if _is_good(past.head) and set(past.head.nodes) == wanted]
     newest = max(found, key=lambda past: past.head.run.started, default=None)
     return None if newest is None else _snapshot(str(newest.folder))
+
+
+def last_of(options: Options, names: Collection[str]) -> Past | None:
+    """The newest finished run of these nodes, in `reports` or beside this run's own folder."""
+    places = {place.resolve() for place in (REPORTS, options.folder.parent)}
+    found = [
+        past
+        for place in places
+        for past in runs(place)
+        if past.head.finished and set(past.head.nodes) == set(names) and past.folder != options.folder.resolve()
+    ]
+    return max(found, key=lambda past: past.head.run.started, default=None)
+
+
+def not_green(options: Options, names: Collection[str]) -> frozenset[str]:
+    """The checks that failed, were not measured or warned in the last run of these nodes.
+
+    Raises UsageError where there was no such run, and where all was green: then there is nothing to ask again.
+    """
+    past = last_of(options, names)
+    if past is None:
+        raise UsageError(f"--last-failed: no finished run of {hosts.fold(names)} in {REPORTS}; leave the option out")
+    report = read_json(past.folder / FILES["json"])
+    red = {finding.check for finding in report.findings if finding.counted not in (Verdict.PASS, Verdict.SKIP)}
+    if not red:
+        raise UsageError(f"--last-failed: run {report.run.id} was green; leave the option out to ask everything again")
+    return frozenset(red)
+
+
+def last_command() -> tuple[str, ...]:
+    """The command line of the newest finished run in `reports`. Raises UsageError where it is not to be had."""
+    past = next((run for run in runs(REPORTS) if run.head.finished), None)
+    if past is None:
+        raise UsageError(f"--last-failed: no finished run in {REPORTS}; name the hosts with --hosts")
+    if any(HIDDEN in word for word in past.head.run.command):
+        raise UsageError(
+            f"--last-failed: the command line of run {past.head.run.id} held a secret; give its options again"
+        )
+    return past.head.run.command
 
 
 def list_text(folder: Path) -> str:

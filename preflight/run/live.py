@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from preflight.collect import ending, files, subjects, trust
-from preflight.errors import NotApplicable, NotMeasured, PreflightError, TimedOut
+from preflight.errors import NotApplicable, NotMeasured, PreflightError, TimedOut, UsageError
 from preflight.facts import view
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Answer, Document
@@ -25,8 +25,10 @@ from preflight.launch.launchers import why_not
 from preflight.measure import bench, devices, mesh, rails, rendezvous, scope, streams, training
 from preflight.options.options import Options
 from preflight.report.compare import Snapshot
-from preflight.report.document import NodeInfo
+from preflight.report.document import NodeInfo, Proof
 from preflight.results import Bench, Mesh, Rendezvous, Training
+from preflight.run import certificates
+from preflight.run.certificates import Archive, Asked, Certificate
 from preflight.run.progress import Progress
 from preflight.run.source import Measurements
 from preflight.session.fleet import Fleet
@@ -60,6 +62,7 @@ class Run:
     notes: list[str] = field(default_factory=list)
     left_out: frozenset[str] = frozenset()
     baseline: Snapshot | None = None  # the earlier run to compare with
+    proof: Proof | None = None  # of the earlier run whose measurements hold
 
     def __post_init__(self) -> None:
         self.hosts: tuple[Host, ...] = self.options.hosts
@@ -110,6 +113,48 @@ class Run:
         hosts_of = {host.name: host for host in self.hosts if host.name in sessions}
         self._add(await trust.collect(sessions, hosts_of, opts))
 
+    def recall(self, checks: tuple[str, ...]) -> None:
+        """With --reuse, take over what an earlier run measured where its certificate holds, and say why not elsewhere.
+
+        `checks` are those that bandwidth and training are measured for.
+        """
+        reuse = self.options.reuse
+        if reuse is None or not checks:
+            return
+        asked = Asked(self.options, checks)
+        try:
+            found = Archive.opened(certificates.state_folder()).find(asked)
+        except UsageError as error:
+            found = str(error)
+        reason = found if isinstance(found, str) else ""
+        if isinstance(found, Certificate):
+            now = datetime.now(timezone.utc)
+            reason = certificates.why_not(found, self.documents, asked, now=now, reuse=reuse)
+        if reason or isinstance(found, str):
+            self.notes.append(f"--reuse: measured anew: {reason}")
+            return
+        self._bench, self._training = found.bench, found.training
+        jobs = {"bench": found.bench, "training": found.training}
+        measured = tuple(name for name, result in jobs.items() if result is not None)
+        self.proof = Proof(run=found.run, at=found.at.isoformat(timespec="seconds"), jobs=measured)
+
+    def certify(self, checks: tuple[str, ...]) -> None:
+        """After a run that ended well with --reuse: leave a certificate of what it measured itself."""
+        if self.options.reuse is None or self.proof is not None or not (self._bench or self._training):
+            return
+        certificate = certificates.made(
+            self.options,
+            self.documents,
+            checks,
+            bench=self._bench,
+            training=self._training,
+            at=datetime.now(timezone.utc),
+        )
+        try:
+            Archive.opened(certificates.state_folder()).keep(Asked(self.options, checks), certificate)
+        except (OSError, UsageError) as error:
+            self.notes.append(f"--reuse: no certificate could be written: {error}")
+
     def _add(self, answers: Mapping[str, Answer]) -> None:
         """What the nodes gave in a further round."""
         self.documents, self.cluster = subjects.with_answers(self.documents, self.cluster, answers)
@@ -132,7 +177,7 @@ class Run:
             address = self.cluster[host.name].address_for_peers()
         except (KeyError, PreflightError):
             address = host.address
-        return NodeInfo(host=written(host), address=address, reached=host.name in self.documents)
+        return NodeInfo(host=written(host), address=address, reached=host.name in self.documents, proof=self.proof)
 
     def close(self) -> None:
         """End every node agent; what a node could not clean up is a note."""

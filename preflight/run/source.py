@@ -8,7 +8,7 @@ from typing import Protocol
 
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Document
-from preflight.report.document import NodeInfo
+from preflight.report.document import NodeInfo, Proof
 from preflight.results import Bench, Mesh, Training
 
 
@@ -32,6 +32,9 @@ class Source(Protocol):
     def failures(self) -> Mapping[str, str]: ...  # noqa: D102
     @property
     def transports(self) -> Mapping[str, str]: ...  # noqa: D102
+
+    @property
+    def proof(self) -> Proof | None: ...  # noqa: D102 - the earlier run whose bench and training hold
 
     def mesh(self) -> Mesh: ...  # noqa: D102
     def bench(self) -> Bench: ...  # noqa: D102
@@ -58,6 +61,8 @@ class ReportedSource(Source, Protocol):
     def documents(self) -> Mapping[str, Document]: ...  # noqa: D102
 
     def open(self) -> None: ...  # noqa: D102
+    def recall(self, checks: tuple[str, ...]) -> None: ...  # noqa: D102
+    def certify(self, checks: tuple[str, ...]) -> None: ...  # noqa: D102
     def close(self) -> None: ...  # noqa: D102
     def measured(self) -> Measurements: ...  # noqa: D102
     def node_infos(self) -> dict[str, NodeInfo]: ...  # noqa: D102

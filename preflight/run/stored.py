@@ -15,7 +15,7 @@ from preflight.facts import decode, view
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Document
 from preflight.report.compare import Snapshot
-from preflight.report.document import NodeInfo, RunReport
+from preflight.report.document import NodeInfo, Proof, RunReport
 from preflight.report.facts import lasting, row_values
 from preflight.report.json import read_json
 from preflight.report.language import ENGLISH, Language
@@ -50,6 +50,17 @@ class StoredRun:
 
     def open(self) -> None:
         """No node is contacted."""
+
+    def recall(self, checks: tuple[str, ...]) -> None:
+        """A stored run measures nothing anew."""
+
+    def certify(self, checks: tuple[str, ...]) -> None:
+        """What was measured is certified by the run itself."""
+
+    @property
+    def proof(self) -> Proof | None:
+        """What the run itself took from an earlier one."""
+        return next((info.proof for info in self.report.nodes.values() if info.proof is not None), None)
 
     def close(self) -> None:
         """Nothing was opened."""

@@ -18,6 +18,7 @@ from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.network import Network
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.value import Missing, Value
+from preflight.report.document import Proof
 from preflight.results import Bench, Edge, Mesh, Training
 from preflight.testing.hardware import node_address
 
@@ -41,6 +42,7 @@ class FakeRun:
     failures: dict[str, str] = field(default_factory=dict)
     transports: dict[str, str] = field(default_factory=dict)
     stage_seconds: dict[str, float] = field(default_factory=dict)
+    proof: Proof | None = None
 
     def __repr__(self) -> str:
         """Short: pytest prints it where an assertion fails."""

@@ -103,3 +103,17 @@ def test_runs_that_cannot_be_meant_are_one_line_and_4(words, tmp_path, monkeypat
     assert main.run(["report", *words]) == 4
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert (tmp_path / "a" / "report.json").is_file()
+
+
+def test_the_page_is_opened_in_the_browser(tmp_path, monkeypatch, capsys):
+    """In that of BROWSER; a run without a page says how to get one."""
+    written(healthy(), tmp_path)
+    browser = tmp_path / "browser"
+    browser.write_text('#!/bin/sh\necho "$1" > "$0.opened"\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(browser))
+    with pytest.raises(UsageError, match=r"report\.html is not there; write it with --format=html"):
+        report.open_page(tmp_path)
+    (tmp_path / "report.html").write_text("<p>")
+    assert main.run(["report", str(tmp_path), "--open"]) == 0
+    assert (tmp_path / "browser.opened").read_text().strip() == (tmp_path / "report.html").as_uri()

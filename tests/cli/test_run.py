@@ -130,3 +130,37 @@ def test_json_is_alone_on_standard_output(tmp_path):
     )
     assert json.loads(done.stdout)["exit_code"] == done.returncode
     assert f"exit code {done.returncode}" in done.stderr
+
+
+SITE_CHECK = '''
+"""A check of the site's own."""
+import pathlib
+
+
+def test_the_scratch_disk_is_there(node):
+    """The scratch disk is mounted."""
+    assert pathlib.Path("scratch").exists(), "no scratch"
+'''
+
+
+def test_what_was_not_green_is_asked_again_and_nothing_else(tmp_path):
+    """With the hosts and files of the last run; a green one has nothing left to ask."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "test_site.py").write_text(SITE_CHECK)
+
+    def preflight(*words):
+        argv = [sys.executable, "-m", "preflight", "run", *words]
+        return subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False)
+
+    first = preflight("--hosts=local", "--profile=quick", "--", "-k", "scratch or reach", "site/test_site.py")
+    assert first.returncode == 1, first.stdout + first.stderr
+    (tmp_path / "scratch").touch()
+    again = preflight("--last-failed", "-v")
+    assert again.returncode == 0, again.stdout + again.stderr
+    verdicts = [line.split()[:2] for line in again.stdout.splitlines()]
+    assert ["PASS", "site.the_scratch_disk_is_there"] in verdicts
+    assert ["PASS", "reach.every_node_answers"] in verdicts
+    assert "green in the last run" in again.stdout
+    green = preflight("--last-failed")
+    assert green.returncode == 4
+    assert "was green; leave the option out to ask everything again" in green.stderr

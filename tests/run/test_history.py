@@ -144,3 +144,26 @@ def test_a_run_that_is_not_there_or_not_the_only_one_is_refused(store, words, re
     store("20261102-bb", 5, verdict=Verdict.FAIL, exit_code=1)
     with pytest.raises(UsageError, match=reason):
         history.called(Path(words))
+
+
+def test_what_was_not_green_is_asked_again(store):
+    """Of the newest finished run of these nodes, in words where there is nothing to ask."""
+    store("20261101-aa", 9)
+    options = Options(run_id="now")
+    with pytest.raises(UsageError, match="run 20261101-aa was green; leave the option out"):
+        history.not_green(options, ["node1", "node2", "node3"])
+    with pytest.raises(UsageError, match=r"no finished run of node\[7-8\] in reports"):
+        history.not_green(options, ["node7", "node8"])
+
+
+def test_the_last_command_line_is_taken_over_unless_it_held_a_secret(store):
+    """What is hidden in the report cannot be typed again."""
+    with pytest.raises(UsageError, match="no finished run in reports; name the hosts"):
+        history.last_command()
+    folder = store("20261101-aa", 9)
+    assert history.last_command() == read_json(folder / "report.json").run.command
+    report = read_json(folder / "report.json")
+    run = msgspec.structs.replace(report.run, command=("preflight", "run", "--env=KEY=[hidden]"))
+    write_json(folder / "report.json", msgspec.structs.replace(report, run=run))
+    with pytest.raises(UsageError, match="held a secret; give its options again"):
+        history.last_command()

@@ -44,6 +44,7 @@ class Kernel(Value, frozen=True, kw_only=True):
     link_errors: dict[Text, Count] = msgspec.field(
         default_factory=dict
     )  # network interface -> rx/tx errors since it exists
+    network_settings: dict[Text, Text] = msgspec.field(default_factory=dict)  # sysctl's, "net.core.rmem_max" -> value
 
     def events(self, kind: str, *, within_seconds: float) -> tuple[LogEvent, ...]:
         """The kernel's lines of one kind that are not too old."""

@@ -40,6 +40,8 @@ class Interface(Value, frozen=True, kw_only=True):
     is_up: bool
     is_loopback: bool
     is_physical: bool | Missing  # has a /sys/class/net/<name>/device
+    # How often the link went up or down since the interface exists.
+    carrier_changes: Count | Missing = Missing("not reported", "absent")
 
     def holds_any(self, addresses: Iterable[str]) -> bool:
         """Whether the interface has one of `addresses`."""

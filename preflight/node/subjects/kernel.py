@@ -31,6 +31,11 @@ BOOT_OPTIONS = (
     *("iommu", "intel_iommu", "amd_iommu", "pci", "pcie_acs_override", "hugepages", "hugepagesz"),
     *("default_hugepagesz", "transparent_hugepage", "numa_balancing", "isolcpus", "processor.max_cstate"),
 )
+NETWORK_SETTINGS = (
+    *("core.rmem_max", "core.wmem_max", "core.netdev_max_backlog", "core.somaxconn", "core.default_qdisc"),
+    *("ipv4.tcp_rmem", "ipv4.tcp_wmem", "ipv4.tcp_congestion_control", "ipv4.tcp_mtu_probing"),
+    *("ipv4.conf.all.rp_filter", "ipv4.conf.all.arp_ignore", "ipv4.conf.all.arp_announce"),
+)
 UNLIMITED_FROM = 1 << 60  # cgroup v1 writes a figure near the largest integer instead of "max"
 
 
@@ -51,6 +56,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         **cgroup(proc, f"{sysfs}/fs/cgroup"),
         "bonds": bonds(f"{proc}/net/bonding"),
         "link_errors": link_errors(proc),
+        "network_settings": network_settings(proc),
         "log": kernel_log.collect(arguments.get("kmsg", "/dev/kmsg")),
     }
 
@@ -161,6 +167,16 @@ def link_errors(proc: str) -> dict[str, int]:
     lines = text.splitlines() if isinstance(text, str) else []
     figures = {name.strip(): words.split() for name, colon, words in (line.partition(":") for line in lines) if colon}
     return {name: int(row[2]) + int(row[10]) for name, row in figures.items() if len(row) >= 16}
+
+
+def network_settings(proc: str) -> dict[str, str]:
+    """Those settings of sysctl that decide how fast TCP can be; what this kernel or namespace lacks is left out."""
+    found = {}
+    for name in NETWORK_SETTINGS:
+        text = read_lines(f"{proc}/sys/net/{name.replace('.', '/')}")
+        if isinstance(text, str):
+            found[f"net.{name}"] = " ".join(text.split())
+    return found
 
 
 def field(path: str, name: str) -> CountOrMissing:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SIOCGIFFLAGS, SIOCGIFMTU, SIOCETHTOOL = 0x8913, 0x8921, 0x8946
 IFF_LOOPBACK, IFF_RUNNING = 0x8, 0x40
 ETHTOOL_GSET = 1
+OTHER_SYSFS = "sysfs of another network namespace"
 NO_SPEED = (errno.EOPNOTSUPP, errno.EINVAL, errno.EBUSY, errno.EPERM)
 
 
@@ -67,6 +68,7 @@ def interfaces(names: dict[int, str], *, sysfs: str) -> list[dict[str, Any]]:
                     "is_up": bool(flags & IFF_RUNNING),
                     "is_loopback": bool(flags & IFF_LOOPBACK),
                     "is_physical": is_physical(name, index=index, sysfs=sysfs),
+                    "carrier_changes": carrier_changes(name, index=index, sysfs=sysfs),
                 }
             )
     return found
@@ -153,11 +155,26 @@ def speed_mbps(kernel: socket.socket, name: str) -> int:
 def is_physical(name: str, *, index: int, sysfs: str) -> bool | dict[str, str]:
     """Whether a device stands behind the interface; a sysfs mounted in another network namespace does not show it."""
     folder = f"{sysfs}/class/net/{name}"
+    return os.path.exists(f"{folder}/device") if shows(folder, index) else missing(OTHER_SYSFS)
+
+
+def carrier_changes(name: str, *, index: int, sysfs: str) -> int | dict[str, str]:
+    """How often the link went up or down: a cable that is loose, a switch that was started again."""
+    folder = f"{sysfs}/class/net/{name}"
+    if not shows(folder, index):
+        return missing(OTHER_SYSFS)
     try:
-        same = int(read_text(f"{folder}/ifindex")) == index
+        return int(read_text(f"{folder}/carrier_changes"))
     except (OSError, ValueError):
-        same = False
-    return os.path.exists(f"{folder}/device") if same else missing("sysfs of another network namespace")
+        return missing("the kernel does not count it", "absent")
+
+
+def shows(folder: str, index: int) -> bool:
+    """Whether sysfs speaks of this very interface."""
+    try:
+        return int(read_text(f"{folder}/ifindex")) == index
+    except (OSError, ValueError):
+        return False
 
 
 def gateways(names: dict[int, str]) -> list[dict[str, Any]]:

@@ -74,6 +74,7 @@ def every_check(report: RunReport) -> str:
     lines = [
         f"{str(finding.counted).upper():<{INDENT}}{printable(finding.check)}  "
         f"{nodes_text(report, finding.nodes, most=NODES_WIDTH)}{'  (waived)' if finding.waived else ''}"
+        f"{f'  ({printable(finding.proof)})' if finding.proof else ''}"
         for row in rows(report)
         for finding in row.findings
     ]
@@ -223,7 +224,9 @@ class _Page:
             yield from self._labelled(Verdict.SKIP, text)
         passed = len(checks_by_verdict(self.report)[Verdict.PASS])
         if passed:
-            yield from self._labelled(Verdict.PASS, _count(passed, "check"))
+            reused = len({finding.check for finding in self.report.findings if finding.proof})
+            text = f"{_count(passed, 'check')}{f', {reused} of them not measured anew' if reused else ''}"
+            yield from self._labelled(Verdict.PASS, text)
         if self.report.ledger.not_asked:
             yield from self._wrapped(printable(not_asked_text(self.report)), first=INDENT, rest=INDENT)
 

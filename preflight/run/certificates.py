@@ -1,0 +1,290 @@
+"""Which measurements of an earlier run still hold, because nothing has changed since on any of its nodes?
+
+A run that ends well with --reuse leaves a certificate below the user's state folder: what bandwidth and training
+measured, for which nodes, and a fingerprint of the facts of each. It is signed with a key that only this user can read,
+so that what a run takes over is what a run of this user measured. Facts and connections are read anew in every run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hmac
+import os
+import secrets
+import stat
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from preflight import __version__
+from preflight.errors import UsageError
+from preflight.facts import decode
+from preflight.facts.decode import Document
+from preflight.hosts import fold
+from preflight.options.options import Options
+from preflight.report.files import write_atomically
+from preflight.results import Bench, Training
+from preflight.run.fingerprint import fields, fingerprint, leaves
+
+KEY_BYTES = 32
+KEY_FILE = "certificates.key"
+KEPT = 50  # certificates; the oldest go
+CLOCK_SECONDS = 1.0  # what a node's clock may have moved against ours, beside what the round trip leaves open
+CHANGES_SAID = 3
+VALUE_LETTERS = 40
+# Options that say where a report goes or how it is judged, not what is measured; and what is made from others.
+BESIDE = frozenset(
+    (
+        *("command", "run_id", "verbosity", "report_dir", "record", "json", "deadline", "dry_run", "from_run", "reuse"),
+        *(
+            "last_failed",
+            "only",
+            "notify",
+            "fail_on_warn",
+            "require_all",
+            "found_settings",
+            "launch",
+            "files",
+            "starting",
+        ),
+    )
+)
+
+
+class Seal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One node as it was: the digests of its facts, and its clock against ours."""
+
+    facts: dict[str, str]
+    clock_offset_seconds: float
+    clock_uncertainty_seconds: float
+
+
+class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a run measured on these nodes in this order, and how they were; `at` is in UTC, `folder` its report."""
+
+    version: str
+    run: str
+    at: datetime
+    folder: str
+    checks: tuple[str, ...]  # those that were judged by the measurements
+    nodes: dict[str, Seal]
+    bench: Bench | None
+    training: Training | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run asks for, as far as it decides what is measured."""
+
+    options: Options
+    checks: tuple[str, ...]  # those that bandwidth and training are for
+
+    def digest(self, key: bytes) -> str:
+        """Of the hosts and every option that counts; with a key, for variables may hold secrets."""
+        opts = self.options
+        values = {
+            field.name: getattr(opts, field.name) for field in dataclasses.fields(opts) if field.name not in BESIDE
+        }
+        values["files"] = sorted(opts.files.texts.items())
+        text = repr(sorted(values.items()))
+        return hmac.new(key, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
+
+
+def state_folder() -> Path:
+    """Where programs keep what is theirs from run to run: XDG_STATE_HOME, else ~/.local/state."""
+    named = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(named) if named.startswith("/") else Path.home() / ".local" / "state") / "preflight"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The certificates of this user, and the key that they are signed with."""
+
+    folder: Path
+    key: bytes
+
+    @classmethod
+    def opened(cls, folder: Path) -> Archive:
+        """The archive in a folder, made where there is none yet.
+
+        Raises UsageError where others could read or replace the key: what it signs would prove nothing.
+        """
+        path = folder / KEY_FILE
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not path.exists():
+                _write_key(path)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with open(descriptor, "rb") as stream:
+                about, key = os.fstat(descriptor), stream.read(KEY_BYTES + 1)
+            around = folder.stat()
+        except OSError as error:
+            raise UsageError(f"{error.filename or path}: {error.strerror}") from None
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
+            raise UsageError(f"{path} can be read by others: chmod 600 it, or remove it and the files beside it")
+        if around.st_uid != os.geteuid() or around.st_mode & 0o022:
+            raise UsageError(f"{folder} can be written by others: chmod 700 {folder}")
+        if len(key) != KEY_BYTES:
+            raise UsageError(f"{path} holds no key of {KEY_BYTES} bytes: remove it")
+        return cls(folder, key)
+
+    def path(self, asked: Asked) -> Path:
+        """The file for these hosts and options."""
+        return self.folder / f"{asked.digest(self.key)[:40]}.certificate"
+
+    def keep(self, asked: Asked, certificate: Certificate) -> None:
+        """Write a certificate, signed, and remove the oldest where there are many. Raises OSError."""
+        body = msgspec.json.encode(certificate)
+        write_atomically(self.path(asked), self._signature(body) + b"\n" + body)
+        held = sorted(self.folder.glob("*.certificate"), key=lambda path: path.stat().st_mtime)
+        for path in held[:-KEPT]:
+            path.unlink(missing_ok=True)
+
+    def find(self, asked: Asked) -> Certificate | str:
+        """The certificate for these hosts and options, or why there is none."""
+        try:
+            signature, _, body = self.path(asked).read_bytes().partition(b"\n")
+        except FileNotFoundError:
+            return "no run of these hosts with these options is certified yet"
+        except OSError as error:
+            return f"the certificate cannot be read: {error.strerror}"
+        if not hmac.compare_digest(signature, self._signature(body)):
+            return "the certificate was changed after it was signed, or signed with another key"
+        try:
+            return msgspec.json.decode(body, type=Certificate)
+        except (msgspec.DecodeError, UnicodeDecodeError):  # signed by us: by another version
+            return "the certificate is of another version of preflight"
+
+    def _signature(self, body: bytes) -> bytes:
+        return hmac.new(self.key, body, "sha256").hexdigest().encode("ascii")
+
+
+def _write_key(path: Path) -> None:
+    """A key of our own; where two runs begin at once, the first that writes one has made it."""
+    new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with open(descriptor, "wb") as stream:
+            stream.write(secrets.token_bytes(KEY_BYTES))
+            stream.flush()
+            os.fsync(descriptor)
+        try:
+            os.link(new, path)
+        except FileExistsError:
+            return
+    finally:
+        os.unlink(new)
+
+
+def made(
+    options: Options,
+    documents: Mapping[str, Document],
+    checks: tuple[str, ...],
+    *,
+    bench: Bench | None,
+    training: Training | None,
+    at: datetime,
+) -> Certificate:
+    """The certificate of a run that ended well."""
+    return Certificate(
+        version=__version__,
+        run=options.run_id,
+        at=at,
+        folder=str(options.folder.absolute()),
+        checks=checks,
+        nodes={name: _sealed(document) for name, document in documents.items()},
+        bench=bench,
+        training=training,
+    )
+
+
+def why_not(
+    certificate: Certificate, documents: Mapping[str, Document], asked: Asked, *, now: datetime, reuse: timedelta
+) -> str:
+    """Why what is certified does not hold for these nodes now; "" where it does."""
+    if certificate.version != __version__:
+        return f"run {certificate.run} was measured by preflight {certificate.version}, this is {__version__}"
+    age = now - certificate.at
+    if not timedelta() <= age <= reuse:
+        when = "in the future" if age < timedelta() else f"{_age_text(age)} ago"
+        return f"run {certificate.run} was {when}"
+    if tuple(certificate.nodes) != tuple(host.name for host in asked.options.hosts):
+        return f"run {certificate.run} was of other hosts"
+    if not set(asked.checks) <= set(certificate.checks):
+        more = sorted(set(asked.checks) - set(certificate.checks))
+        return f"run {certificate.run} was not asked for {more[0]}" + (f" and {len(more) - 1} more" if more[1:] else "")
+    absent = [name for name in certificate.nodes if name not in documents]
+    if absent:
+        return f"{fold(absent)} did not answer"
+    changed = {
+        name: words
+        for name, document in documents.items()
+        if (words := _changes(certificate.nodes[name], document, Path(certificate.folder)))
+    }
+    return "; ".join(f"{fold(nodes)}: {words}" for words, nodes in _folded(changed).items()) if changed else ""
+
+
+def _folded(changed: Mapping[str, str]) -> dict[str, list[str]]:
+    nodes_of: dict[str, list[str]] = {}
+    for name, words in changed.items():
+        nodes_of.setdefault(words, []).append(name)
+    return nodes_of
+
+
+def _changes(seal: Seal, document: Document, folder: Path) -> str:
+    """What of a node is not as it was, in words; "" where everything is."""
+    now = fingerprint(document)
+    keys = [key for key in dict.fromkeys((*seal.facts, *now)) if seal.facts.get(key) != now.get(key)]
+    said = _in_values(keys, document, folder) or [f"{key} has changed" for key in keys]
+    offset, uncertainty = _clock(document)
+    if abs(offset - seal.clock_offset_seconds) > CLOCK_SECONDS + uncertainty + seal.clock_uncertainty_seconds:
+        said.append(f"the clock moved by {offset - seal.clock_offset_seconds:+.1f} s")
+    more = f" and {len(said) - CHANGES_SAID} more" if len(said) > CHANGES_SAID else ""
+    return ", ".join(said[:CHANGES_SAID]) + more
+
+
+def _in_values(keys: Collection[str], document: Document, folder: Path) -> list[str]:
+    """Each change with both values, where the facts of the certified run still lie in its folder."""
+    if not keys:
+        return []
+    try:
+        earlier = next(
+            (
+                found
+                for path in sorted((folder / "facts").glob("*.json"))
+                if (found := decode.read(path)).node == document.node
+            ),
+            None,
+        )
+    except (UsageError, OSError):
+        return []
+    if earlier is None:
+        return []
+    then = {path: value for key, value in fields(earlier).items() if key in keys for path, value in leaves(value, key)}
+    now = {path: value for key, value in fields(document).items() if key in keys for path, value in leaves(value, key)}
+    return [
+        f"{path} was {_short(then.get(path, 'not there'))}, is {_short(now.get(path, 'gone'))}"
+        for path in dict.fromkeys((*then, *now))
+        if then.get(path) != now.get(path)
+    ]
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= VALUE_LETTERS else f"{value[:VALUE_LETTERS]}..."
+
+
+def _sealed(document: Document) -> Seal:
+    return Seal(fingerprint(document), *_clock(document))
+
+
+def _clock(document: Document) -> tuple[float, float]:
+    clock = document.subjects["clock"]
+    return float(clock["offset_seconds"]), float(clock["uncertainty_seconds"])
+
+
+def _age_text(age: timedelta) -> str:
+    minutes = int(age.total_seconds() // 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"

@@ -1,0 +1,62 @@
+"""How does the verdict of a run get to a webhook, and what if it does not?"""
+
+from __future__ import annotations
+
+import json
+import threading
+from urllib.parse import urlsplit
+
+from preflight.report.document import RunReport
+from preflight.report.formats.notice import notice
+from preflight.report.printable import printable
+
+SECONDS = 5.0  # for all of it: a name that does not resolve, a server that answers by letters
+ANSWER_BYTES = 4096
+
+
+def notify(url: str, report: RunReport, *, seconds: float = SECONDS) -> str:
+    """Send the verdict; "" where the webhook took it, else one line that says why not. Never longer than `seconds`."""
+    host = urlsplit(url).hostname or ""
+    said: list[str] = []
+    body = json.dumps(notice(report, host), ensure_ascii=True).encode("ascii")
+    sending = threading.Thread(target=lambda: said.append(_post(url, body)), name="notify", daemon=True)
+    sending.start()
+    sending.join(seconds)
+    why = said[0] if said else f"no answer within {seconds:g} s"
+    return f"warning: --notify: {printable(host)} was not told: {printable(why)}" if why else ""
+
+
+def _post(url: str, body: bytes) -> str:
+    """Why the webhook did not take it. The address is a secret: nothing of it but the host is ever said."""
+    import http.client  # 40 ms to import, for those who ask for it
+    import urllib.error
+    import urllib.request
+
+    class Staying(urllib.request.HTTPRedirectHandler):
+        """A webhook that sends us elsewhere is not the one that was named."""
+
+        def redirect_request(self, *_: object, **__: object) -> None:
+            return None
+
+    request = urllib.request.Request(  # noqa: S310 -- http or https, by `checked`
+        url, data=body, method="POST", headers={"Content-Type": "application/json; charset=utf-8"}
+    )
+    try:
+        with urllib.request.build_opener(Staying).open(request, timeout=SECONDS) as answer:
+            return _refusal(answer.read(ANSWER_BYTES))
+    except urllib.error.HTTPError as error:
+        return f"it answered {error.code}"
+    except urllib.error.URLError as error:
+        return getattr(error.reason, "strerror", None) or type(error.reason).__name__
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return type(error).__name__
+
+
+def _refusal(answer: bytes) -> str:
+    """Feishu answers 200 to what it refuses, with a code that is not 0."""
+    try:
+        said = json.loads(answer)
+    except ValueError:
+        return ""
+    code = said.get("code", 0) if isinstance(said, dict) else 0
+    return f"it answered code {code}" if isinstance(code, int) and code != 0 else ""

@@ -1,0 +1,50 @@
+"""On real hosts over ssh: is a gate that is certified not measured again, and is it taken back by a change?"""
+
+import json
+import sys
+
+import pytest
+
+BENCH = ("--op=sendrecv", "-b", "64K", "--iters=6", "--ranks-per-node=1", "--reuse=6h", "-v")
+
+
+@pytest.mark.exclusive
+def test_what_was_measured_is_taken_over_until_something_changes(make_lab, tmp_path):
+    """Said for each node with run and time, counted apart; connections are made anew; a variable takes it back."""
+    lab = make_lab(2)
+    words = [sys.executable, "-m", "preflight", "bench", "--hosts=node[1-2]", f"--python={sys.executable}", *BENCH]
+
+    def run(name, *more):
+        folder = tmp_path / name
+        state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+        done = lab.run([*words, *more, f"--report-dir={folder}"], timeout_s=120, env=state)
+        return done, json.loads((folder / "report.json").read_text())
+
+    done, first = run("first")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "reused" not in first["ledger"]
+    assert first["notes"] == ["--reuse: measured anew: no run of these hosts with these options is certified yet"]
+
+    done, again = run("again")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert again["bench"] == first["bench"]
+    assert "bench" not in again["stages"]
+    assert again["mesh"]["ok"] == 2
+    assert "mesh" in again["stages"]
+    proof = {"run": first["run"]["id"], "at": again["nodes"]["node2"]["proof"]["at"], "jobs": ["bench"]}
+    assert [node["proof"] for node in again["nodes"].values()] == [proof, proof]
+    proved = [finding for finding in again["findings"] if finding["proof"]]
+    assert {finding["check"].split(".")[0] for finding in proved} == {"bench"}
+    assert {finding["verdict"] for finding in proved} <= {"pass", "warn"}
+    assert again["ledger"]["reused"] == sum(len(finding["nodes"]) for finding in proved) > 0
+    said = " ".join(done.stdout.split())
+    assert f"proved bench: not measured in this run, proved at {proof['at']} by run {proof['run']}" in said
+
+    lab["node2"].write_file("/etc/nccl.conf", "NCCL_SOCKET_IFNAME=none0\n")
+    done, changed = run("changed")  # a variable that keeps the bench from starting, so that the test need not wait
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "reused" not in changed["ledger"]
+    (note,) = [note for note in changed["notes"] if note.startswith("--reuse")]
+    assert note.startswith(
+        "--reuse: measured anew: node2: environment.variables.NCCL_SOCKET_IFNAME.value was not there"
+    )
