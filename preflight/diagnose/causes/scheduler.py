@@ -27,7 +27,7 @@ CAUSES = (
         "the scheduler or the cloud took the node back for something else",
         (
             r"due to preemption",
-            r"(?:job|step|node|instance|pod|task|vm|machine|worker) (?:.* )?preempted\b(?!=)",
+            r"(?:job|step|node|instance|pod|task|vm|machine|worker) .* preempted\b(?!=)",
             r"\bpreempted (?:job|by|at|node|instance|pod|task|vm|worker)\b",
             r"\bstate=preempted\b",
             r"spot instance (?:interruption|termination)",
@@ -169,7 +169,7 @@ CAUSES = (
         (
             r"\breason: +evicted\b",
             r"\d/\d +evicted\b",
-            r"\bpods? (?:.* )?evicted\b",
+            r"\bpods? .* evicted\b",
             r"\bevicted pod\b",
             r"\btype=evicted\b",
             r"the node was low on resource",
