@@ -77,6 +77,8 @@ PUT_TOGETHER = [
     "{count} check{s} was not measured",
     "{count} check{s} were not measured",
     "{count} check{s} passed",
+    "{name} and {count} more (-v lists all)",
+    "note",
     "Default: {shown}.",
     "GO",
     "NO-GO",
@@ -108,6 +110,8 @@ PUT_TOGETHER = [
     "certain",
     "",
 ][1:-1]
+NAMES = re.compile(r"\s*[\w.\-\[\]]+(?:\s+[\w.\-\[\]]+){2,}\s*")
+STOP = re.compile(r"\b(?:a|an|the|is|of|on|in|to|and|no|not|each|every|all|are|by|for|with|than)\b")
 WORD = re.compile(r"[A-Za-z][A-Za-z']+")
 LABELS = ("report/facts.py", "report/columns.py")  # whose titles are single words
 
@@ -272,6 +276,8 @@ def is_shown(text: str, place: str) -> bool:
         return text.startswith("# ")
     if "/node/" in place and not text[:1].islower() and "{" not in text and len(text.split()) < 5:
         return False
+    if "launch/" in place and NAMES.fullmatch(text) and not STOP.search(text):
+        return False  # a list of names, to be split
     return not SHELL.search(text)
 
 

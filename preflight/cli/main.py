@@ -47,7 +47,7 @@ class Formatter(argparse.HelpFormatter):
     """Wraps all but the epilog, whose lines are there to be pasted."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if text.startswith("examples:"):
+        if "\n  preflight " in text:
             return "".join(f"{indent}{line}" for line in text.splitlines(keepends=True))
         return super()._fill_text(text, width, indent)
 

@@ -17,8 +17,9 @@ WORD = re.compile(r"[A-Za-z][A-Za-z']+")
 CODE = re.compile(r"`[^`]*`")
 FOREIGN = re.compile(r"[\u2e80-\u9fff\uff00-\uffef]")
 # Where a text that is no sentence of ours as a whole is cut, and what joins its parts in Chinese.
-CUTS = (("\n", "\n"), ("; ", "\uff1b"), (". ", ""), (": ", "\uff1a"), (" · ", " · "), (", ", "\uff0c"))
-FEW_WORDS = 2  # that a placeholder may hold, where the msgid has fewer than two of its own
+CUTS = (("\n", "\n"), ("  ", "  "), (". ", ""), ("; ", "\uff1b"), (": ", "\uff1a"), (" · ", " · "), (", ", "\uff0c"))
+FEW_WORDS = 2  # that a placeholder may hold, where the msgid has
+FEW_LETTERS = 10  # of its own, or less
 DEEPEST = 6
 
 
@@ -50,6 +51,11 @@ class Template:
         return sum(map(len, self.literals))
 
     @cached_property
+    def letters(self) -> int:
+        """How many letters are its own."""
+        return sum(letter.isalpha() for literal in self.literals for letter in literal)
+
+    @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The message that it makes, each placeholder a group of its name; white space may be broken anew."""
         parts = [_spaced(self.literals[0])]
@@ -59,7 +65,8 @@ class Template:
             is_second_of_two = place > 0 and not self.literals[place]
             is_a_word = self.literals[place].endswith(" ") and (literal.startswith(" ") or not literal)
             kind = "(?:[^A-Za-z0-9].*?)?" if is_second_of_two else ".+?" if is_first_of_two or is_a_word else ".*?"
-            parts += [f"(?P<{name}>{'e?s?' if is_ending(name) else kind})", _spaced(literal)]
+            kind = "e?s?" if is_ending(name) else r"\d+" if name == "count" else kind
+            parts += [f"(?P<{name}>{kind})", _spaced(literal)]
         return re.compile("".join(parts), re.DOTALL)
 
 
@@ -116,7 +123,7 @@ class Matcher:
 
     def _can_be(self, template: Template, found: Mapping[str, str]) -> bool:
         """Whether what would be filled in can be meant: a msgid of one word fits almost anything."""
-        return len(template.words) > 1 or all(
+        return template.letters > FEW_LETTERS or all(
             _folded(text) in self.plain or (len(text.split()) <= FEW_WORDS and not re.search(r"[,;:] ", text))
             for text in found.values()
         )
