@@ -13,7 +13,8 @@ def test_memlock_is_enough_for_rdma(node, settings):
 
     With the usual 64 KiB or 8 MiB, NCCL ends with "ibv_reg_mr failed: Cannot allocate memory" on this node.
     Fix: `* soft memlock unlimited` and `* hard memlock unlimited` in /etc/security/limits.d, LimitMEMLOCK=infinity
-    for the service that starts the job, `--ulimit memlock=-1` for a container; log in again.
+    for the service that starts the job, `--ulimit memlock=-1` for a container; log in again. Slurm also hands on the
+    limits of the shell that submits: PropagateResourceLimitsExcept=MEMLOCK in slurm.conf.
     """
     if not node.rdma.active_ports():
         raise NotApplicable("no active RDMA port on this node")

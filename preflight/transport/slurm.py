@@ -25,6 +25,8 @@ LEFT_FOR_SRUN = (
     *("TRES_PER_TASK", "LABELIO", "UNBUFFEREDIO", "STDINMODE", "STDOUTMODE", "STDERRMODE", "DISTRIBUTION", "HOSTFILE"),
     *("EXACT", "EXCLUSIVE", "MULTI_PROG", "KILL_BAD_EXIT", "WAIT", "REQ_SWITCH", "EPILOG", "PROLOG", "RELATIVE"),
 )
+# Of the login from which we were started: the tasks would seem to be reached over ssh, at that address.
+LOGIN = ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")
 STEP = (
     "--overlap",  # beside the steps that run already, which it neither waits for nor robs
     *("--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0", "--quiet"),
@@ -110,7 +112,7 @@ class Slurm:
         )
 
     def _step(self, options: Sequence[str], command: Sequence[str]) -> list[str]:
-        left = [f"--unset=SLURM_{name}" for name in LEFT_FOR_SRUN]
+        left = [f"--unset={name}" for name in (*LOGIN, *(f"SLURM_{name}" for name in LEFT_FOR_SRUN))]
         job = self.environment.get("SLURM_JOB_ID")
         return ["env", *left, "srun", *options, *([f"--jobid={job}"] if job else []), "--", *command]
 

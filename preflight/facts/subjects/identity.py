@@ -20,7 +20,7 @@ class Identity(Value, frozen=True, kw_only=True):
     user_id: Count
     hostname_address: Text | Missing  # the first of the hostname's that can be bound there, which gloo takes
     hostname_addresses: tuple[Text, ...]  # every address getaddrinfo gives for the hostname
-    context: Text  # where limits and environment were read: ssh, local, container
+    context: Text  # where limits and environment were read: ssh, local, container, slurm
 
     @property
     def own_address(self) -> str:

@@ -8,6 +8,8 @@ from preflight.errors import FactMissing
 from preflight.judge.commands.words import Case, Remedy, Row, as_file, as_root, into_file
 
 FILE = "/etc/security/limits.d/90-preflight.conf"
+SLURMD = "/etc/systemd/system/slurmd.service.d"
+RESTART = ("systemctl", "restart", "slurmd")  # steps that run go on
 PORTS_FILE = "/etc/sysctl.d/90-preflight-ports.conf"
 PORTS = "32768 60999"  # the kernel's default
 GIB = 1 << 30
@@ -15,6 +17,11 @@ GIB = 1 << 30
 
 def _limit(item: str, value: str) -> Row:
     def row(case: Case) -> Remedy:
+        if case.node.identity.context == "slurm":  # whose tasks have the limits of slurmd, and no login
+            unit = f"Limit{item.upper()}={value.replace('unlimited', 'infinity')}"
+            written = as_file(case.node, f"{SLURMD}/90-preflight-{item}.conf", "[Service]", unit)
+            restarted = f"{as_root(case.node, 'systemctl', 'daemon-reload')} && {as_root(case.node, *RESTART)}"
+            return Remedy(f"{as_root(case.node, 'mkdir', '-p', SLURMD)} && {written} && {restarted}")
         now = into_file(case.node, FILE, f"* soft {item} {value}", f"* hard {item} {value}")
         return Remedy(now, "# then log in anew")
 

@@ -81,9 +81,10 @@ def first_address(hostname: str) -> str:
 
 def context() -> str:
     """How this process was started, for its limits and variables depend on it."""
-    if "SSH_CONNECTION" in os.environ:
+    # A step of srun has the environment of whoever started it: of a login over ssh, perhaps.
+    if "SSH_CONNECTION" in os.environ and "SLURM_STEP_ID" not in os.environ:
         return "ssh"
     # The last is set in every container of Kubernetes, where neither file is.
     if any(os.path.exists(mark) for mark in CONTAINER_MARKS) or "KUBERNETES_SERVICE_HOST" in os.environ:
         return "container"
-    return "local"
+    return "slurm" if "SLURM_JOB_ID" in os.environ else "local"

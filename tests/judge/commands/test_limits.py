@@ -19,6 +19,20 @@ def test_a_limit_is_written_where_logins_read_it(tmp_path):
     assert file.read_text() == "* soft memlock unlimited\n* hard memlock unlimited\n"
 
 
+def test_in_slurm_a_limit_is_that_of_its_daemon(tmp_path):
+    """A task of slurmd is no login; the daemon's limit acts when it was started anew."""
+    run = (
+        as_root(roce())
+        .broken("node2", "limits", memlock_soft_bytes=1 << 16)
+        .broken("node2", "identity", context="slurm")
+    )
+    (command,) = typed(run, "limits.memlock_is_enough_for_rdma").values()
+    folder, restarted = "/etc/systemd/system/slurmd.service.d", "systemctl daemon-reload && systemctl restart slurmd"
+    assert command.endswith(restarted)
+    subprocess.run(["sh", "-c", command.replace(folder, str(tmp_path)).replace(restarted, "true")], check=True)
+    assert (tmp_path / "90-preflight-memlock.conf").read_text() == "[Service]\nLimitMEMLOCK=infinity\n"
+
+
 def test_shared_memory_gets_half_of_the_memory_now_and_after_a_boot():
     """In a container its size is none of the node's."""
     run = as_root(healthy()).broken("node2", "limits", shm_free_bytes=1 << 20, shm_total_bytes=1 << 26)

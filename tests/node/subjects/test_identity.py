@@ -61,6 +61,17 @@ def test_a_login_over_ssh_is_told(monkeypatch, name, context):
     assert identity.context() == context or (context is None and identity.context() in ("container", "local"))
 
 
+def test_a_task_of_slurm_is_told_wherever_it_was_started_from(monkeypatch):
+    """srun hands on the variables of a login: the limits are slurmd's all the same."""
+    for name, value in {
+        "SSH_CONNECTION": "192.0.2.1 5000 192.0.2.2 22",
+        "SLURM_JOB_ID": "7",
+        "SLURM_STEP_ID": "0",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert identity.context() in ("slurm", "container")
+
+
 def test_a_container_of_kubernetes_is_told(monkeypatch):
     """containerd leaves no mark in its root; the variable of the API server's address is in every container."""
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
