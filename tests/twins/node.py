@@ -112,8 +112,10 @@ def _proc(platform: Platform, n: int) -> Tree:
 def _etc(platform: Platform, n: int, names: dict[int, str]) -> Tree:
     addresses = {m: _own_address(platform, m) for m in names}
     own = platform.own_name or addresses[n]
-    others = [f"{addresses[m]} {name}" for m, name in names.items() if m != n]
-    lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback", f"{own} {names[n]}", *others]
+    full = {m: f"{name}.{platform.domain}" if platform.domain else name for m, name in names.items()}
+    others = [f"{addresses[m]} {name}" for m, name in full.items() if m != n]
+    own_line = f"{own} {' '.join(dict.fromkeys((full[n], names[n])))}"
+    lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback", own_line, *others]
     return {
         "etc/hosts": "\n".join(lines) + "\n" + platform.hosts,
         "etc/resolv.conf": "",

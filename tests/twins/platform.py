@@ -77,6 +77,7 @@ class Platform:
     gpus: Gpus | None = None
     hostname: str = "node{n}"
     hosts: str = ""  # further lines of /etc/hosts; the peers stand there anyway
+    domain: str = ""  # of full names, which are then all that a node knows its peers by
     own_name: str = ""  # the address that a node's own name has on it; "" for that of its first interface
     environment: Mapping[str, str] = field(default_factory=dict)
     etc: Mapping[str, str] = field(default_factory=dict)  # "nccl.conf" -> text

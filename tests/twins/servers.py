@@ -80,11 +80,13 @@ IPV6 = Platform(
 )
 POD = Platform(
     name="kubernetes-pod",
-    source="Kubernetes networking (a /32 and a link-local gateway, as Calico gives), NVIDIA's device plugin, no root",
+    source="Kubernetes networking (a /32 and a link-local gateway, as Calico gives), the names that a headless service"
+    " gives to the pods of an Indexed Job, NVIDIA's device plugin, no root",
     nics=(Nic("eth0", ("10.77.0.{n}/32",), 0, 8981),),
     hcas=tuple(Hca(f"mlx5_{rail}", pci=nic_place(rail)) for rail in RAILS),
     gpus=H100,
     hostname="trainer-{n}",
+    domain="trainer.ml.svc.cluster.local",
     user_id=1000,
     has_log=False,
     container=True,
