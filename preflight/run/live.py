@@ -32,6 +32,7 @@ from preflight.run.certificates import Archive, Asked, Certificate
 from preflight.run.progress import Progress
 from preflight.run.source import Measurements
 from preflight.session.fleet import Fleet
+from preflight.transport.kubernetes import machines
 
 T = TypeVar("T")
 DEEPSPEED_ON_CPU = "without GPUs accelerate's DeepSpeed gives every rank a world of one"
@@ -96,6 +97,7 @@ class Run:
         self.notes += [
             f"{name}: {remark}" for name, session in self.fleet.sessions.items() for remark in session.remarks
         ]
+        self.notes += machines(self.hosts)
         self.notes += [
             f"{name}: text before our replies: {session.decoder.text()[:200]!r}"
             for name, session in self.fleet.sessions.items()

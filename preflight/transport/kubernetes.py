@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from preflight.transport.reach import Reach
 
 LISTING_SECONDS = 30.0
+NOTED = 32  # pods in a note
 FORM = "k8s:NAMESPACE/SELECTOR"
 WANTED = f"wanted {FORM}, as in k8s:train/job-name=llama, or k8s:NAMESPACE/pod/NAME"
 # A pod by its name, as reports write it: with the container, and with the node that it runs on.
@@ -169,6 +170,16 @@ class Kubernetes:
     def log_in_hint(self, node: str) -> str:
         """The same way in, by hand."""
         return f"`kubectl exec {node} -- true` must succeed, with the --namespace of --hosts"
+
+
+def machines(hosts: Iterable[Host]) -> tuple[str, ...]:
+    """A note of which pod runs on which node of Kubernetes: that is what is drained or repaired. None without pods."""
+    found = [
+        (host.name, place["node"]) for host in hosts if (place := WRITTEN.fullmatch(host.address)) and place["node"]
+    ]
+    listed = ", ".join(f"{pod} on {node}" for pod, node in found[:NOTED])
+    more = f", and {len(found) - NOTED} more: see report.json" if len(found) > NOTED else ""
+    return (f"pods: {listed}{more}",) if found else ()
 
 
 def told(said: str, node: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from preflight.errors import UsageError
 from preflight.hosts import Host, parse_hosts
 from preflight.transport import LOADER, Reach
-from preflight.transport.kubernetes import WRITTEN, Kubernetes, run_kubectl
+from preflight.transport.kubernetes import WRITTEN, Kubernetes, machines, run_kubectl
 from tests.lab.kubernetes import pod
 
 
@@ -168,6 +168,15 @@ def test_what_kubectl_says_is_told_as_what_is_wrong(stderr, told):
 def test_a_python_that_was_started_or_is_not_there_is_the_sessions_to_tell(stderr):
     """The pod was reached."""
     assert Kubernetes().explain("p", 1, stderr) == ""
+
+
+def test_the_machines_of_pods_are_noted():
+    """In a few words, however many they are; hosts that are no pods are machines themselves."""
+    hosts = [Host(f"p{n}", f"k8s:train/pod/p{n}:trainer@m{n}", transport="k8s") for n in range(40)]
+    (note,) = machines([Host("node1", "node1"), *hosts])
+    assert note.startswith("pods: p0 on m0, p1 on m1, ")
+    assert note.endswith("p31 on m31, and 8 more: see report.json")
+    assert machines([Host("node1", "node1"), Host("p", "k8s:train/pod/p", transport="k8s")]) == ()
 
 
 @pytest.mark.parametrize(
