@@ -56,7 +56,7 @@ INSIDE = {
         ("field", "job", "launcher", "layout"),
         ("plan",),
         ("text", "address", "seats", "containers"),
-        ("launchers",),
+        ("launchers", "bundle"),
         ("commands", "write"),
         ("manifests",),
         ("read",),

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import glob
-import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from preflight.errors import UsageError
+from preflight.launch.bundle import Bundle, beside, expanded, meant, read_file, resolved
 from preflight.launch.commands import Context, plan_of, unjudged
 from preflight.launch.field import Field, value_of, words
 from preflight.launch.launchers import accelerate, accelerate_file, deepspeed, first_words, launch_words, mpirun
+from preflight.launch.launchers.llamafactory import LLAMAFACTORY
 from preflight.launch.launchers.slurm import job_variables, read_directives
-from preflight.launch.manifests import clouds, compose, kubernetes
-from preflight.launch.plan import BatchConfig, Hostfile, LaunchFiles, Plan, ScriptFile, Skip, sharing_host
-from preflight.launch.text import form, grammar, letters, located
+from preflight.launch.manifests import clouds, compose, kubernetes, trainings
+from preflight.launch.plan import Hostfile, LaunchFiles, Plan, ScriptFile, Skip, sharing_host
+from preflight.launch.text import form, grammar, located
 from preflight.launch.text.detect import kind_of, template_line
 from preflight.launch.text.expansion import Assigned
-from preflight.launch.text.marks import Marks, clean, is_known, plain
+from preflight.launch.text.marks import Marks, clean, is_known
 from preflight.launch.text.shell import Command
 from preflight.launch.text.statements import read_script
 from preflight.ledger.findings import Finding, Where
@@ -36,24 +35,6 @@ UNKNOWNS_LIMIT = 4
 ACCELERATE_KEYS = ("distributed_type", "compute_environment", "num_machines", "num_processes", "deepspeed_config")
 
 
-@dataclass
-class Bundle:
-    """The files read so far, by the name they were given with or found under."""
-
-    texts: dict[str, str] = field(default_factory=dict)
-    configs: dict[str, dict[str, Field[Any]]] = field(default_factory=dict)
-    config_lines: dict[str, Where] = field(default_factory=dict)
-    used_configs: set[str] = field(default_factory=set)
-    hostfiles: dict[str, Hostfile] = field(default_factory=dict)
-    hostfile_problems: dict[str, list[Finding]] = field(default_factory=dict)  # to DeepSpeed
-    batches: dict[str, BatchConfig] = field(default_factory=dict)
-    variables: dict[str, Mapping[str, Field[str]]] = field(default_factory=dict)
-    plans: list[Plan] = field(default_factory=list)
-    skips: list[Skip] = field(default_factory=list)
-    problems: list[Finding] = field(default_factory=list)
-    scripts: list[ScriptFile] = field(default_factory=list)
-
-
 def read_files(patterns: Iterable[str]) -> LaunchFiles:
     """Read every file; UsageError for one that cannot be read or is broken, a Skip for one of a kind not judged."""
     files = expanded(patterns)
@@ -67,7 +48,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
     bundle = Bundle(dict(texts))
     scripts: list[str] = []
     for name in texts:
-        texts[name] = text = _meant(bundle, name, texts[name])
+        texts[name] = text = meant(bundle, name, texts[name])
         if _take(bundle, name, text) == "shell":
             scripts.append(name)
             bundle.problems.extend(form.carriage_returns(raw[name], name))
@@ -77,6 +58,11 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
         if name in texts and name not in bundle.used_configs:
             plan = accelerate.config_plan(settings, bundle.config_lines[name])
             bundle.plans.append(replace(plan, config=texts[name]))
+    used = {argument.file for plan in bundle.plans for argument in plan.arguments}
+    for name, training in bundle.trainings.items():
+        if name not in used:
+            reason = "a LLaMA-Factory configuration: judged together with the script that starts it"
+            bundle.skips.append(Skip(name, training.line, reason))
     for name, problems in bundle.hostfile_problems.items():
         if not mpirun.reads_alone(bundle.plans, name):
             bundle.problems.extend(problems)
@@ -93,16 +79,6 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
         tuple(bundle.scripts),
         raw,
     )
-
-
-def _meant(bundle: Bundle, name: str, text: str) -> str:
-    """The text with plain letters for those that only look like them, which are a problem each."""
-    if text.isascii() or name.endswith(".json"):
-        return text
-    is_yaml = name.endswith((".yaml", ".yml"))
-    bundle.problems.extend(letters.problems(text, name, is_yaml=is_yaml))
-    bundle.texts[name] = letters.as_meant(text, is_yaml=is_yaml)
-    return bundle.texts[name]
 
 
 def _take(bundle: Bundle, name: str, text: str) -> str:
@@ -162,6 +138,8 @@ def _yaml(bundle: Bundle, name: str, text: str) -> None:
         bundle.configs[name] = settings
         bundle.config_lines[name] = Where(name, documents[0].line)
         bundle.problems.extend(problems)
+    elif documents and trainings.is_training(documents[0]):
+        bundle.trainings[name] = documents[0]
     else:
         bundle.skips.append(Skip(name, 1, "YAML of no launcher that is known"))
 
@@ -194,14 +172,14 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
     reading = grammar.read(text)
     problems = list(form.problems(text, name, reading))
     bundle.problems.extend(problems)
-    meant = form.as_meant(text, problems)
-    if meant != text:
-        text, reading = meant, grammar.read(meant)
+    repaired = form.as_meant(text, problems)
+    if repaired != text:
+        text, reading = repaired, grammar.read(repaired)
 
     lacking: list[str] = []
 
     def load(path: str) -> str | None:
-        found = _beside(bundle, name, path, look_beside=look_beside)
+        found = beside(bundle, name, path, look_beside=look_beside)
         lacking.extend([path] if found is None and is_known(path) else [])
         return found
 
@@ -233,10 +211,10 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
             plan = replace(plan, is_opaque=True)
         config = value_of(plan.settings.get("config_file"))
         if config in context.configs:
-            config = _resolved(bundle, name, str(config)) or str(config)
+            config = resolved(bundle, name, str(config)) or str(config)
             bundle.used_configs.add(config)
             plan = replace(plan, config=bundle.texts[config])
-        plans.append(plan)
+        plans.append(_with_training(bundle, plan, name, look_beside=look_beside))
     plans = _without_helpers(plans)
     here = sharing_host(plans)
     plans = [replace(plan, shares_host=True) if plan in here else plan for plan in plans]
@@ -248,6 +226,27 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
     )
     if not plans:
         _bare(bundle, name, commands, marks, variables, told=bool(unknowns))
+
+
+def _with_training(bundle: Bundle, plan: Plan, script: str, *, look_beside: bool) -> Plan:
+    """The plan with the options that LLaMA-Factory's YAML holds; a DeepSpeed configuration that it names is read."""
+    named = (value_of(argument) or "" for argument in plan.arguments)
+    path = next((word for word in named if word.endswith((".yaml", ".yml"))), "")
+    if plan.launcher is not LLAMAFACTORY or not path:
+        return plan
+    text = beside(bundle, script, path, look_beside=look_beside)
+    found = resolved(bundle, script, path) or path
+    if text is not None and found not in bundle.trainings:
+        _take(bundle, found, text)
+    training = bundle.trainings.get(found)
+    if training is None:
+        return plan
+    config = trainings.deepspeed_file(training)
+    held = beside(bundle, found, config, look_beside=look_beside) if config.endswith(".json") else None
+    name = resolved(bundle, found, config) or config
+    if held is not None and name not in bundle.batches:
+        _take(bundle, name, held)
+    return replace(plan, arguments=(*trainings.arguments(training, found), *plan.arguments))
 
 
 def _without_helpers(plans: list[Plan]) -> list[Plan]:
@@ -306,9 +305,9 @@ def _named_files(bundle: Bundle, context: Context, commands: list[Command], name
         names = {word.plain.rpartition("/")[2] for word in command.words}
         letters = LETTERS if names & TAKES_LETTERS else ()
         for path in _values_of(command, (*NAMING, *letters)):
-            found = _resolved(bundle, name, path)
-            if found is None and look_beside and _beside(bundle, name, path, look_beside=True) is not None:
-                found = _resolved(bundle, name, path)
+            found = resolved(bundle, name, path)
+            if found is None and look_beside and beside(bundle, name, path, look_beside=True) is not None:
+                found = resolved(bundle, name, path)
             is_read = found in bundle.configs or found in bundle.hostfiles or found in bundle.batches
             if found is not None and not is_read:
                 _take(bundle, found, bundle.texts[found])
@@ -337,65 +336,3 @@ def _values_of(command: Command, options: tuple[str, ...]) -> list[str]:
             following = command.words[place + 1].plain if place + 1 < len(command.words) else ""
             values.append(value if equals else following)
     return [value for value in values if value]
-
-
-def _resolved(bundle: Bundle, script: str, path: str) -> str | None:
-    """The name under which a path that a script names was given: as written, beside the script, or by its end."""
-    path = plain(path)
-    candidates = (path, os.path.join(os.path.dirname(script), path), os.path.normpath(path))
-    for candidate in candidates:
-        if candidate in bundle.texts:
-            return candidate
-    ends = [name for name in bundle.texts if os.path.basename(name) == os.path.basename(path)]
-    return ends[0] if len(ends) == 1 else None
-
-
-def _beside(bundle: Bundle, script: str, path: str, *, look_beside: bool) -> str | None:
-    """The text of a file that a script names, given, or found beside it or from here."""
-    found = _resolved(bundle, script, path)
-    if found is not None:
-        return bundle.texts[found]
-    beside = os.path.join(os.path.dirname(script), path)
-    is_ours = path.endswith((".yaml", ".yml", ".json", ".sh", ".env")) or "host" in os.path.basename(path)
-    for candidate in (beside, path) if look_beside and is_ours else ():
-        if os.path.isfile(candidate):
-            bundle.texts[candidate] = clean(read_file(candidate)).replace("\r\n", "\n")
-            _meant(bundle, candidate, bundle.texts[candidate])
-            return bundle.texts[candidate]
-    return None
-
-
-FILE_LIMIT_BYTES = 4 << 20
-
-FILES_LIMIT = 4096
-
-
-def expanded(patterns: Iterable[str]) -> list[str]:
-    """The files that names and patterns stand for, each once."""
-    files: list[str] = []
-    for pattern in patterns:
-        is_glob = any(letter in pattern for letter in "*?[") and not os.path.exists(pattern)
-        found = sorted(path for path in glob.glob(pattern) if os.path.isfile(path)) if is_glob else [pattern]
-        if not found:
-            raise UsageError(f"{pattern!r} matches no file")
-        files.extend(found)
-    if len(files) > FILES_LIMIT:
-        raise UsageError(f"{len(files)} launch files; wanted at most {FILES_LIMIT}")
-    return list(dict.fromkeys(files))
-
-
-def read_file(name: str) -> str:
-    """The text of a file of a sensible size."""
-    try:
-        if not os.path.isfile(name):
-            raise UsageError(f"{name!r} is not a file that can be read")
-        with open(name, "rb") as stream:
-            data = stream.read(FILE_LIMIT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{name!r} cannot be read: {reason}") from None
-    if len(data) > FILE_LIMIT_BYTES:
-        raise UsageError(f"{name!r} has more than {FILE_LIMIT_BYTES >> 20} MiB")
-    if b"\0" in data:
-        raise UsageError(f"{name!r} is no text file")
-    return data.decode("utf-8-sig", "replace")

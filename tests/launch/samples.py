@@ -194,6 +194,32 @@ spec:
         containers:
         - args: [torchrun, --nnodes=2, --node_rank=$(LWS_WORKER_INDEX), --master_addr=$(LWS_LEADER_ADDRESS), t.py]
 """
+SKYPILOT = """name: train
+resources:
+  accelerators: H100:8
+num_nodes: 2
+envs:
+  NCCL_DEBUG: INFO
+run: |
+  HEAD=$(echo "$SKYPILOT_NODE_IPS" | head -n1)
+  torchrun --nnodes=$SKYPILOT_NUM_NODES --nproc_per_node=$SKYPILOT_NUM_GPUS_PER_NODE \\
+    --node_rank=$SKYPILOT_NODE_RANK --master_addr=$HEAD --master_port=8008 train.py
+"""
+AZUREML = """$schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json
+code: src
+command: >-
+  python train.py --epochs ${{inputs.epochs}}
+inputs:
+  epochs: 3
+environment_variables:
+  NCCL_DEBUG: WARN
+compute: azureml:gpu
+distribution:
+  type: pytorch
+  process_count_per_instance: 8
+resources:
+  instance_count: 2
+"""
 FORMATS = {
     "accelerate": ("node0.yaml", config()),
     "torchrun": ("node0.sh", torchrun()),
@@ -206,6 +232,8 @@ FORMATS = {
     "servers": ("serve.sh", SERVERS),
     "compose": ("compose.yaml", COMPOSE),
     "sets": ("sets.yaml", SETS),
+    "skypilot": ("task.yaml", SKYPILOT),
+    "azureml": ("aml.yml", AZUREML),
 }
 SNIPPETS = (
     "$RANDOM", "${A:-b}", "$(hostname)", "'", '"', "\\", "\n", "{{ x }}", ": [", "&a *a", "!!python/object:x", "-1",

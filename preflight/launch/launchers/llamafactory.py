@@ -14,13 +14,16 @@ from preflight.launch.text.options import Reader
 from preflight.launch.text.shell import Word
 from preflight.ledger.findings import Finding
 
+BY_ITSELF = ("llamafactory-cli", "lmf")
+# Any of them makes llamafactory-cli start torchrun; with USE_RAY Ray starts the workers.
+FORCING = ("FORCE_TORCHRUN", "USE_MCA", "USE_MEGATRON_BRIDGE", "USE_RAY")
 SWIFT = ("sft", "pt", "rlhf", "infer")
 
 
 def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan | None:
     """The plan of ``llamafactory-cli train`` or ``swift sft``, which start torchrun from NNODES and others."""
     before = [word.plain.rpartition("/")[2] for word in reader.command.words[: len(reader.command.words) - len(words)]]
-    by_swift = before[-1] not in ("llamafactory-cli", "lmf")
+    by_swift = before[-1] not in BY_ITSELF
     if not by_swift and (not words or words[0].plain != "train"):
         return None
     where = reader.where
@@ -31,16 +34,20 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
     def default(value: int) -> Field[int]:
         return Sourced(value, where.file, where.line, "tool")
 
+    meets = not by_swift and "RDZV_ID" in {*reader.command.variables, *reader.command.prefix}
+    least, most = (number("MIN_NNODES"), number("MAX_NNODES")) if meets else (None, None)
     return Plan(
         launcher=LLAMAFACTORY,
         where=where,
-        nodes=number("NNODES") or default(1),
+        nodes=(most if least is not None else None) or number("NNODES") or default(1),
+        fewest_nodes=least if most is not None else None,
         node_rank=number("NODE_RANK"),
         processes_per_node=number("NPROC_PER_NODE"),
         rank=number("RANK"),
         master_address=reader.variable("MASTER_ADDR"),
         master_port=number("MASTER_PORT"),
-        rendezvous=Sourced("static", where.file, where.line, "tool"),
+        rendezvous=Sourced("c10d" if meets else "static", where.file, where.line, "tool"),
+        rendezvous_id=reader.variable("RDZV_ID") if meets else None,
         device_ids=reader.variable("CUDA_VISIBLE_DEVICES"),
         program=reader.text(words[0]) if words else None,
         arguments=arguments(reader, words[1:]),
@@ -55,7 +62,9 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
 
 
 def node_rank_is_read(plan: Plan) -> Iterable[Finding]:
-    """llamafactory-cli starts torchrun with NODE_RANK; RANK is not read."""
+    """llamafactory-cli starts torchrun with NODE_RANK, and RDZV_ID makes it do without; RANK is not read."""
+    if value_of(plan.rendezvous) == "c10d":
+        return
     if not plan.spans_nodes and not written(plan.rank):
         return
     if written(plan.rank) and not written(plan.node_rank) and plan.may_span_nodes:
@@ -74,11 +83,20 @@ def address_is_given(plan: Plan) -> Iterable[Finding]:
         yield fail("master_address_is_given", message, plan.where, fix="MASTER_ADDR=<address of rank 0's node>")
 
 
+def port_is_given(plan: Plan) -> Iterable[Finding]:
+    """Without MASTER_PORT llamafactory-cli takes a free port, on every node another; ms-swift leaves torchrun's."""
+    if plan.setting("by") not in BY_ITSELF or not plan.spans_nodes or plan.master_port is not None:
+        return
+    if not plan.is_of_a_manifest and not plan.is_conditional:
+        message = f"NNODES={firm(plan.nodes)} and no MASTER_PORT: every node takes a free port of its own"
+        yield fail("master_port_is_the_same_everywhere", message, plan.where, fix="MASTER_PORT=29500")
+
+
 def torchrun_is_forced(plan: Plan) -> Iterable[Finding]:
     """On nodes with one GPU llamafactory-cli starts no torchrun by itself, and every node trains alone."""
-    is_forced = value_of(plan.environment.get("FORCE_TORCHRUN")) not in (None, "", "0", "false")
-    unknown = "FORCE_TORCHRUN" in plan.environment and value_of(plan.environment["FORCE_TORCHRUN"]) is None
-    if plan.spans_nodes and not is_forced and not unknown and plan.setting("by") in ("llamafactory-cli", "lmf"):
+    given = [plan.environment[name] for name in FORCING if name in plan.environment]
+    may_be_forced = any(value_of(held) not in ("", "0", "false") for held in given)  # or is not known
+    if plan.spans_nodes and not may_be_forced and plan.setting("by") in BY_ITSELF:
         message = f"NNODES={firm(plan.nodes)} without FORCE_TORCHRUN: on a node with one GPU no torchrun is started"
         yield warn("torchrun_is_forced", message, plan.where, fix="FORCE_TORCHRUN=1")
 
@@ -107,7 +125,7 @@ LLAMAFACTORY = Launcher(
     has_agent=True,
     programs=("llamafactory-cli", "lmf", *(f"swift {word}" for word in SWIFT), *(f"megatron {word}" for word in SWIFT)),
     read=read,
-    rules=(node_rank_is_read, address_is_given, torchrun_is_forced),
+    rules=(node_rank_is_read, address_is_given, port_is_given, torchrun_is_forced),
     write=write,
     started_as="torchrun",
 )

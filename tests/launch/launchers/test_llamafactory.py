@@ -58,9 +58,13 @@ def test_the_files_that_are_written_start_one_configuration_on_every_node():
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        ("NNODES=2 MASTER_ADDR=a FORCE_TORCHRUN=1 llamafactory-cli train x.yaml", "static_rendezvous_has_node_ranks"),
-        ("NNODES=2 NODE_RANK=0 FORCE_TORCHRUN=1 llamafactory-cli train x.yaml", "master_address_is_given"),
-        ("NNODES=2 NODE_RANK=0 MASTER_ADDR=a llamafactory-cli train x.yaml", "torchrun_is_forced"),
+        (
+            "NNODES=2 MASTER_ADDR=a MASTER_PORT=2900 FORCE_TORCHRUN=1 lmf train x.yaml",
+            "static_rendezvous_has_node_ranks",
+        ),
+        ("NNODES=2 NODE_RANK=0 MASTER_PORT=2900 FORCE_TORCHRUN=1 lmf train x.yaml", "master_address_is_given"),
+        ("NNODES=2 NODE_RANK=0 MASTER_ADDR=a MASTER_PORT=2900 llamafactory-cli train x.yaml", "torchrun_is_forced"),
+        ("NNODES=2 NODE_RANK=0 MASTER_ADDR=a FORCE_TORCHRUN=1 lmf train x.yaml", "master_port_is_the_same_everywhere"),
         ("NNODES=2 MASTER_ADDR=a NPROC_PER_NODE=8 swift sft --model m", "static_rendezvous_has_node_ranks"),
     ],
 )
@@ -77,3 +81,16 @@ def test_one_node_needs_nothing():
         "FORCE_TORCHRUN=1 lmf train x",
     ):
         assert rules({"n.sh": text + "\n"}) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RDZV_ID=x NNODES=2 MASTER_ADDR=a MASTER_PORT=2900 FORCE_TORCHRUN=1 lmf train x.yaml\n",
+        "RDZV_ID=x MIN_NNODES=1 MAX_NNODES=3 MASTER_ADDR=a MASTER_PORT=2900 FORCE_TORCHRUN=1 lmf train x.yaml\n",
+        "USE_MCA=1 NNODES=2 NODE_RANK=0 MASTER_ADDR=a MASTER_PORT=2900 lmf train x.yaml\n",
+    ],
+)
+def test_what_makes_it_start_torchrun_otherwise(text):
+    """RDZV_ID lets the nodes agree on their ranks; Megatron's backends force torchrun."""
+    assert rules({"n.sh": text}) == []
