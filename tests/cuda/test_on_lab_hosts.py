@@ -1,4 +1,4 @@
-"""Does the whole path of a GPU cluster run over two hosts of four ranks, with NCCL's ways of failing?
+"""Does the whole path of a GPU cluster run over two hosts of several ranks, with NCCL's ways of failing?
 
 Above torch everything is ours and real: ssh, node agents, ranks, records, logs, blame, report. Below it `standin`
 stands for CUDA, NCCL and NVML. What only a GPU shows (speed, P2P, GDR, kernels) is not shown here.
@@ -15,7 +15,6 @@ import pytest
 
 from tests import cuda
 
-RANKS = 8
 WAIT_SECONDS = 5.0
 # Acts in the sixth collective of that rank whose data is large: the measurement is under way.
 ACT = """
@@ -23,7 +22,7 @@ import os, signal, torch.distributed as dist
 whole, calls = dist.all_reduce, []
 def all_reduce(tensor, *words, **named):
     calls.append(tensor.numel() > 10000)
-    if sum(calls) == 6 and os.environ.get("RANK") == "6":
+    if sum(calls) == 6 and os.environ.get("RANK") == "2":
         os.kill(os.getpid(), signal.{signal})
     return whole(tensor, *words, **named)
 dist.all_reduce = all_reduce
@@ -40,14 +39,14 @@ def lab2(make_lab):
 def run(lab2, tmp_path):
     """A verb over both hosts with backend nccl; its report, the seconds that it took, and its logs."""
 
-    def run_verb(verb, *words, plant="", **described):
+    def run_verb(verb, *words, gpus=2, plant="", **described):
         folder = tmp_path / verb
         argv = [sys.executable, "-m", "preflight", verb, f"--hosts={lab2.names}", f"--python={sys.executable}"]
         before, began = lab2.residue(), time.monotonic()
         with ExitStack() as planted:
             for name in ("node1", "node2"):
-                planted.enter_context(cuda.plant(lab2[name], plant, gpus=4, **described))
-            more = ["--backend=nccl", "--ranks-per-node=4", f"--report-dir={folder}"]
+                planted.enter_context(cuda.plant(lab2[name], plant, gpus=gpus, **described))
+            more = ["--backend=nccl", f"--ranks-per-node={gpus}", f"--report-dir={folder}"]
             done = lab2.run([*argv, *more, *words], timeout_s=200)
         seconds = time.monotonic() - began
         assert (folder / "report.json").exists(), done.stdout + done.stderr
@@ -58,28 +57,38 @@ def run(lab2, tmp_path):
     return run_verb
 
 
-@pytest.mark.parametrize("mode", ["blocking", "pipelined"])
-def test_nine_collectives_are_right_and_ncclls_log_is_read(run, mode):
-    """Every operation over eight ranks, and of each rank the network, its interface and its paths."""
-    report, _, logs, done = run("bench", "--op=all", "-b", "64K", "-e", "64K", "--iters=6", f"--mode={mode}")
-    bench = report["bench"]
+NINE = ("bench", "--op=all", "-b", "64K", "-e", "64K", "--iters=6")
+
+
+def nine_are_right(bench, logs, done, *, ranks):
+    """Every operation over all ranks, and of each rank the network, its interface and its paths."""
     assert bench, done.stdout + done.stderr
     assert bench["not_measured"] == "", done.stdout + done.stderr
-    assert {(result["ranks"], result["wrong"]) for result in bench["results"]} == {(RANKS, 0)}
+    assert {(result["ranks"], result["wrong"]) for result in bench["results"]} == {(ranks, 0)}
     assert len({result["op"] for result in bench["results"]}) == 9
-    assert [rank["nccl"] for rank in bench["ranks"]] == ["2.27.3 linked into torch"] * RANKS
+    assert [rank["nccl"] for rank in bench["ranks"]] == ["2.27.3 linked into torch"] * ranks
     assert {use["network"] for use in bench["transports"]} == {"Socket"}
     assert {way for use in bench["transports"] for way in use["between_nodes"]} == {"NET/Socket"}
     assert {way for use in bench["transports"] for way in use["within_node"]} == {"P2P/CUMEM"}
     assert not any("-nccl.log" in name for name in logs)
-    assert len(bench["devices"]) == RANKS
+    assert len(bench["devices"]) == ranks
     assert all(device["products"] > 100 and not device["wrong_products"] for device in bench["devices"])
-    assert {device["sm_mhz"] for device in bench["devices"]} == {1980.0}
+
+
+def test_nine_collectives_are_right_and_ncclls_log_is_read(run):
+    """One after the other over four ranks, and every GPU at its own clock."""
+    report, _, logs, done = run(*NINE, "--mode=blocking")
+    nine_are_right(report["bench"], logs, done, ranks=4)
+    assert {device["sm_mhz"] for device in report["bench"]["devices"]} == {1980.0}
 
 
 def test_a_gpu_at_half_its_clock_is_named_with_the_reason(run):
-    """By default, in the ranks of the benchmark: GPU 2 of each node, with what NVML tells of it under load."""
-    report, _, _, done = run("bench", "-b", "64K", "-e", "64K", "--iters=6", slow={"2": 0.5}, reasons={"2": 64})
+    """By default, in the ranks of the benchmark: GPU 2 of each node, with what NVML tells of it under load.
+
+    Pipelined over eight ranks, and all that they deliver is right.
+    """
+    report, _, logs, done = run(*NINE, "--mode=pipelined", gpus=4, slow={"2": 0.5}, reasons={"2": 64})
+    nine_are_right(report["bench"], logs, done, ranks=8)
     said: dict[str, str] = {}
     for finding in report["findings"]:
         if finding["verdict"] in {"fail", "warn"}:
@@ -92,12 +101,12 @@ def test_a_gpu_at_half_its_clock_is_named_with_the_reason(run):
 
 
 def test_the_reference_training_runs(run):
-    """DDP over eight ranks: losses fall, parameters agree to the last bit, gradients are what a peer computes."""
+    """DDP over four ranks: losses fall, parameters agree to the last bit, gradients are what a peer computes."""
     report, _, _, done = run("train")
     training = report["training"]
     assert training["not_measured"] == "", done.stdout + done.stderr
     assert training["backend"] == "nccl"
-    assert len(training["ranks"]) == RANKS
+    assert len(training["ranks"]) == 4
     assert len({rank["parameters_digest"] for rank in training["ranks"]}) == 1
     assert training["losses"][-1] < training["losses"][0]
 
@@ -110,16 +119,16 @@ def test_a_rank_that_is_killed_or_stopped_is_named_and_every_log_is_kept(run, la
     bench = report["bench"]
     assert bench, done.stdout + done.stderr
     assert bench["not_measured_nodes"] == ["node2"], bench["not_measured"]
-    assert bench["not_measured"].startswith("rank 6 on node2 stopped at stage running")
+    assert bench["not_measured"].startswith("rank 2 on node2 stopped at stage running")
     assert ended in bench["not_measured"]
     assert seconds < 60
-    for rank in range(RANKS):
-        log = logs[f"bench-rank{rank}-node{1 + rank // 4}-nccl.log"]
+    for rank in range(4):
+        log = logs[f"bench-rank{rank}-node{1 + rank // 2}-nccl.log"]
         assert "Init COMPLETE" in log
     recorded = [name for name in logs if "flight-recorder" in name]
-    assert len(recorded) >= RANKS - 4
+    assert len(recorded) >= 2  # NCCL's error may end a rank of the same node before it has written
     assert all(json.loads(logs[name])["entries"][-1]["profiling_name"] == "nccl:allreduce" for name in recorded)
-    assert "bench-rank6-node2-flight-recorder.log" not in logs
+    assert "bench-rank2-node2-flight-recorder.log" not in logs
 
 
 def test_a_slow_rail_is_named_by_pairs_of_ranks(make_lab, tmp_path):

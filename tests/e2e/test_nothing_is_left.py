@@ -16,8 +16,8 @@ from tests.lab import faults
 MOMENTS = (0.5, 0.8, 1.1, 1.5, 2.2, 3.5, 5.0, 7.0, 9.0, 12.0)
 
 
-def start(lab, folder, *words):
-    argv = [sys.executable, "-m", "preflight", "run", "--hosts=node[1-3]", f"--python={sys.executable}", *words]
+def start(lab, folder, *words, verb="run"):
+    argv = [sys.executable, "-m", "preflight", verb, "--hosts=node[1-3]", f"--python={sys.executable}", *words]
     return lab.start([*argv, f"--report-dir={folder}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -74,7 +74,7 @@ def test_a_stopped_run_cleans_up_before_it_ends(lab3, tmp_path, number, code):
 
 def test_a_second_run_is_told_that_the_nodes_are_busy(lab3, tmp_path):
     """Two runs on the same hosts: the second says which run holds them, and disturbs nothing."""
-    first = start(lab3, tmp_path / "first")
+    first = start(lab3, tmp_path / "first", "-b", "1M", verb="bench")
     deadline = time.monotonic() + 10
     while not (tmp_path / "first" / "report.json").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
