@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from preflight.errors import UsageError
+from preflight.hosts import Host
 from preflight.launch.address import address_of
 from preflight.launch.field import value_of
 from preflight.launch.job import Starting
 from preflight.launch.launchers import LAUNCHERS
-from preflight.launch.plan import LaunchFiles
+from preflight.launch.plan import OF_MANIFESTS, LaunchFiles, Plan
 from preflight.launch.read import read_files
 from preflight.launch.rules.data import alike_on_nodes, paths_on_nodes
 from preflight.launch.start import starting_of
@@ -56,7 +57,7 @@ def with_files(options: Options, files: LaunchFiles, *, launcher: str | None) ->
     return replace(
         options,
         files=files,
-        launch_variables=tuple(variables(files).items()),
+        launch_variables=tuple(variables(files, options.hosts).items()),
         named=paths_on_nodes(files),
         same=tuple(dict.fromkeys((*options.same, *alike_on_nodes(files)))),
         starting=starting,
@@ -75,7 +76,7 @@ def started_by(options: Options) -> str:
     return f"started with {options.launcher} as {places} start{'s' * (len(starts) == 1)} the job"
 
 
-def variables(files: LaunchFiles) -> dict[str, str]:
+def variables(files: LaunchFiles, hosts: tuple[Host, ...]) -> dict[str, str]:
     """What every start of the files sets to one and the same value: NCCL and Gloo, and where they look for rank 0."""
     found: dict[str, set[str]] = {}
     for plan in files.plans:
@@ -85,8 +86,16 @@ def variables(files: LaunchFiles) -> dict[str, str]:
         port = value_of(plan.master_port)
         if plan.may_span_nodes and not plan.is_standalone and port is not None:
             held["MASTER_PORT"] = str(port)
-        if plan.may_span_nodes and address_of(plan):
+        if plan.may_span_nodes and address_of(plan) and _may_be_known(plan, hosts):
             held["MASTER_ADDR"] = address_of(plan)
         for name, value in held.items():
             found.setdefault(name, set()).add(str(value))
     return {name: next(iter(values)) for name, values in found.items() if len(values) == 1 and "None" not in values}
+
+
+def _may_be_known(plan: Plan, hosts: tuple[Host, ...]) -> bool:
+    """Whether the nodes can know the address of rank 0: the name of a pod is known where the pods of its job are."""
+    name = address_of(plan).partition(".")[0]
+    if not plan.wraps & OF_MANIFESTS or name.isdigit() or ":" in name:
+        return True
+    return any(host.name == name or host.name.startswith(f"{name}-") for host in hosts)

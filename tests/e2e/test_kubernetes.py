@@ -61,6 +61,17 @@ def test_three_pods_give_the_findings_of_the_same_three_hosts_over_ssh(cluster, 
     assert cluster.lab.left_since(before) == {}
 
 
+def test_what_is_written_for_pods_is_right_for_them(cluster, tmp_path):
+    """By our own rules, against the very pods, without a word; a run with it judges them as ever."""
+    words = [f"--hosts={cluster.hosts}", PYTHON]
+    made = cluster.run(["preflight", "launch", "write", "--launcher=k8s", *words, f"--out={tmp_path}"])
+    assert (made.returncode, made.stdout.split()) == (0, [f"{tmp_path}/train.yaml"]), made.stderr
+    files = [f"--launch={tmp_path}/train.yaml", "--profile=quick", f"--report-dir={tmp_path / 'run'}"]
+    done = cluster.run(["preflight", "run", *words, *files])
+    assert done.returncode == 0, done.stdout
+    assert report_of(tmp_path / "run")["plan"]["ranks"], done.stdout
+
+
 WAITING = {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container"}
 ENDED = {"terminated": {"exitCode": 1, "reason": "Error"}}
 UNSCHEDULED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from preflight.errors import UsageError
+from preflight.hosts import parse_hosts
 from preflight.launch.job import Starting
 from preflight.launch.read import read_texts
+from preflight.launch.write import write_files
 from preflight.options.launch import parse_run, variables, with_files
 from preflight.options.options import Options
 from preflight.run.folder import dry_run_text
+from tests.launch.nodes import cluster
 
 FILES = {"a.sh": "torchrun --nnodes 2 --node_rank $1 --nproc_per_node 4 --master_addr n1 train.py\n"}
 
@@ -45,8 +48,19 @@ def test_a_launcher_that_was_asked_for_stands_in_for_files_that_start_nothing_he
 
 def test_the_checks_look_for_rank_0_where_the_files_do():
     """Its address and port are looked at as variables are; one that is only a placeholder is not."""
-    assert variables(read_texts(FILES)) == {"MASTER_ADDR": "n1", "MASTER_PORT": "29500"}
-    assert variables(read_texts({"a.sh": FILES["a.sh"].replace("n1", "MASTER_IP")})) == {"MASTER_PORT": "29500"}
+    assert variables(read_texts(FILES), ()) == {"MASTER_ADDR": "n1", "MASTER_PORT": "29500"}
+    assert variables(read_texts({"a.sh": FILES["a.sh"].replace("n1", "MASTER_IP")}), ()) == {"MASTER_PORT": "29500"}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "known"), [("node[1-2]", False), ("train-0-x7k2p,train-1-9b4qd", True), ("train-0,train-1", True)]
+)
+def test_the_name_of_a_pod_is_looked_for_where_its_job_runs(hosts, known):
+    """Machines, and the pods of another job, do not know a name that this job's service will give."""
+    files = read_texts({"train.yaml": write_files("k8s", cluster(), folder="/x")["train.yaml"]})
+    held = variables(files, parse_hosts(hosts))
+    assert held.get("MASTER_ADDR") == ("train-0.train" if known else None)
+    assert held["MASTER_PORT"] == "29500"
 
 
 def test_settings_that_lie_in_the_folder_hold_and_are_said(tmp_path, monkeypatch):
