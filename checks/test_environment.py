@@ -2,7 +2,7 @@
 
 import pytest
 
-from preflight.errors import Blame, BlameMany
+from preflight.errors import Blame, BlameMany, NotApplicable
 from preflight.facts.value import or_none
 from preflight.tables import proxies, variables
 
@@ -112,6 +112,30 @@ def test_proxies_leave_the_peers_out(node, cluster):
     ]
     whom = ", ".join(caught[:4]) if len(caught) < len(peers) else "any peer"
     assert not caught, f"{', '.join(found)} set, and no_proxy leaves out neither name nor address of {whom}"
+
+
+@pytest.mark.advisory
+def test_a_persons_shell_has_the_variables_of_the_job(node):
+    """What steers NCCL, Gloo and the rendezvous is the same where a person types and where a launcher logs in.
+
+    What ~/.profile, module files and ~/.bashrc behind "not interactive: return" set is seen by jobs that are typed, and
+    not by those that pdsh, deepspeed, mpirun or this run start over ssh: the one works and the other does not.
+    Fix: set the variable in the launch file, or `export` it above the `return` in ~/.bashrc, on the nodes named.
+    """
+    environment = node.environment
+    if not environment.shells:
+        reasons = sorted(set(environment.shells_unread.values())) or ["none was asked"]
+        raise NotApplicable(f"no shell of a person told its variables: {'; '.join(reasons)}")
+    names = {name for shell in environment.shells.values() for name in shell if variables.is_steering(name)}
+    set_apart = {name: found for name in sorted(names) if (found := environment.only_typed(name))}
+    assert not set_apart, "; ".join(_typed(node, name, found) for name, found in set_apart.items())
+
+
+def _typed(node, name, found):
+    """Where a variable has another value than the job's environment."""
+    values = {value: [kind for kind in found if found[kind] == value] for value in found.values()}
+    where = ", ".join(f"{value!r} in {' and in '.join(kinds)}" for value, kinds in values.items())
+    return f"{name}: {where}, {_shown(node, name)} in the job's environment"
 
 
 def _with_layer(node, words):

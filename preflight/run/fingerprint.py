@@ -22,6 +22,7 @@ MOVING = (
     "clock",  # compared with a tolerance
     "ending",  # read after the jobs
     "ports",
+    "environment.shells_unread",
     "kernel.memory_available_bytes",
     "kernel.swap_used_bytes",
     "kernel.log.*.age_seconds",

@@ -29,6 +29,8 @@ OF_A_NODE = re.compile(
 )
 
 
+STEERING = ("NCCL_", "GLOO_", "MASTER_", "FI_", "UCX_", "RDMAV_")
+
 # Where a value that cannot be does not stop a job: logs and threads as by default, and of counts the adapter takes
 # the lowest bits (13 retries are 5, a timeout of 60 is 28: the fields have three and five bits).
 HARMLESS = frozenset(
@@ -187,6 +189,11 @@ def leftover(name: str, value: str, *, has_rdma: bool) -> str:
         if row.name == name and re.fullmatch(row.values, value.strip()) and (has_rdma or not row.needs_rdma):
             return f"{name}={value}: {row.does}"
     return ""
+
+
+def is_steering(name: str) -> bool:
+    """Whether it decides which way the ranks find and talk to each other; logs do not."""
+    return name.startswith(STEERING) and name not in HARMLESS
 
 
 def may_differ(name: str) -> bool:

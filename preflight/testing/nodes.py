@@ -105,7 +105,11 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
             on_bus=tuple(f"0000:{index:02x}:00.0" for index in range(gpu_count)),
         ),
         "rdma": made(Rdma, devices=tuple(hca(index, number) for index in range(gpu_count)), without_driver=()),
-        "environment": made(Environment, variables={key: Variable(text, "--env") for key, text in variables.items()}),
+        "environment": made(
+            Environment,
+            variables={key: Variable(text, "--env") for key, text in variables.items()},
+            shells={"a login over ssh": {}, "a new window": {}},
+        ),
         "limits": lock,
         "kernel": _kernel(gpu_count),
         "ending": made(

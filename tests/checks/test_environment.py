@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.facts.subjects.environment import Variable
 from preflight.ledger.findings import Verdict
 from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, judge
 
 PROXY = "http://proxy:3128"
 BROKEN = (
+    Broken(
+        "environment.a_persons_shell_has_the_variables_of_the_job",
+        healthy().broken("node2", "environment", shells={"a new window": {"NCCL_SOCKET_IFNAME": "eth1"}}),
+        ("node2",),
+        "NCCL_SOCKET_IFNAME: 'eth1' in a new window, not set in the job's environment",
+    ),
     Broken(
         "environment.variables_exist",
         healthy().with_variables("node2", NCCL_IFNAME="eth0"),
@@ -108,3 +115,46 @@ def test_a_value_with_which_the_job_runs_all_the_same_is_a_warning(variables, ve
         if f.nodes == ("node2",)
     ]
     assert found.verdict is verdict
+
+
+SHELLS = "environment.a_persons_shell_has_the_variables_of_the_job"
+
+
+def typed(node, layer="", **values):
+    """A person's shell on a node sets these; the job's environment has what `layer` gives, else nothing."""
+    shells = {"a new window": values}
+    given = {"variables": {name: Variable("eth0", layer) for name in values}} if layer else {"variables": {}}
+    return healthy().broken(node, "environment", shells=shells, **given)
+
+
+def test_what_only_a_persons_shell_sets_is_a_warning():
+    """With the value on both sides, on that node alone, and the line that gives it to the job."""
+    found = [f for f in judge(SHELLS, typed("node2", NCCL_SOCKET_IFNAME="eth1", OMP_NUM_THREADS="8")) if f.commands]
+    ((verdict, nodes, message),) = [(f.verdict, f.nodes, f.message) for f in found]
+    assert (verdict, nodes) == (Verdict.WARN, ("node2",))
+    assert message == "NCCL_SOCKET_IFNAME: 'eth1' in a new window, not set in the job's environment"
+    assert found[0].commands[0].now == "export NCCL_SOCKET_IFNAME=eth1"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        typed("node2", NCCL_DEBUG="INFO"),
+        typed("node2", NCCL_SOCKET_IFNAME=""),
+        typed("node2", "launch files", NCCL_SOCKET_IFNAME="eth1"),
+        typed("node2", "node", NCCL_SOCKET_IFNAME="eth0"),
+    ],
+)
+def test_logs_what_is_equal_and_what_the_launch_sets_are_no_difference(run):
+    """The launch files set a variable for every way to start."""
+    assert {f.verdict for f in judge(SHELLS, run) if f.nodes == ("node2",)} <= {Verdict.PASS}
+
+
+def test_a_shell_that_tells_nothing_is_no_reason_to_stop():
+    """An account without a login shell, one whose files wait for input: said, and skipped."""
+    run = healthy().broken("node2", "environment", shells={}, shells_unread={"a new window": "the shell is nologin"})
+    (found,) = [f for f in judge(SHELLS, run) if "node2" in f.nodes]
+    assert (found.verdict, found.message) == (
+        Verdict.SKIP,
+        "no shell of a person told its variables: the shell is nologin",
+    )

@@ -116,7 +116,7 @@ def become(order):
     place.tmpfs("/dev/shm", f"1777,size={answers['shared_memory_bytes']}")
     place.lay(folder)
     os.chdir("/")
-    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/root"}
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/opt/twin"}
     environment |= answers["environment"]
     if answers["user_id"]:
         os.setgroups([])

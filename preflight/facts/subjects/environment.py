@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from preflight.facts.value import Text, Value
+
+GIVEN = ("launch files", "--env")
 
 
 class Variable(Value, frozen=True):
@@ -16,3 +20,18 @@ class Environment(Value, frozen=True, kw_only=True):
     """The variables that steer a job, by allow-list; everything else stays on the node."""
 
     variables: dict[Text, Variable]
+    # Kind of shell ("a login over ssh", "a new window") -> what a person's own has there.
+    shells: dict[Text, dict[Text, Text]] = msgspec.field(default_factory=dict)
+    shells_unread: dict[Text, Text] = msgspec.field(default_factory=dict)  # kind of shell -> why that is not known
+
+    def only_typed(self, name: str) -> dict[str, str]:
+        """What a variable is in the shells of people, where that is not what the job's environment has.
+
+        Nothing where the launch files or --env set it: they do for every way to start.
+        """
+        held = self.variables.get(name)
+        if held is not None and held.layer in GIVEN:
+            return {}
+        own = "" if held is None else held.value
+        found = {kind: shell.get(name, "") for kind, shell in self.shells.items()}
+        return {kind: value for kind, value in found.items() if value not in ("", own)}

@@ -67,6 +67,16 @@ def _apart(case: Case) -> Remedy:
     return without(case.node, name)
 
 
+def _as_typed(case: Case) -> Remedy:
+    """What people's shells have, for the job that a launcher starts."""
+    environment = case.node.environment
+    names = re.findall(r"(?:^|; )([A-Za-z_][A-Za-z0-9_]*): ", case.message)
+    values = {name: next(iter(found.values())) for name in names if (found := environment.only_typed(name))}
+    if not values:
+        raise FactMissing("variables", "no shell has another value")
+    return exported(**values)
+
+
 def _no_proxy(case: Case) -> Remedy:
     """What is excepted already, and every node by address and name: one value that fits all nodes."""
     excepted = case.node.value("no_proxy") or case.node.value("NO_PROXY")
@@ -93,6 +103,7 @@ ROWS: dict[str, Row] = {
     "environment.variables_of_all_ranks_agree": _as_the_others,
     "environment.other_variables_are_the_same_on_every_node": _as_the_others,
     "environment.what_sets_nodes_apart_is_each_nodes_own": _apart,
+    "environment.a_persons_shell_has_the_variables_of_the_job": _as_typed,
     "environment.proxies_leave_the_peers_out": _no_proxy,
     "bench.nccl_stays_on_nvlink_within_a_node": _switched_off,
     "bench.nccl_takes_the_fast_ways": _switched_off,

@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 
 # The order in which subjects are collected, and which of them share a message. A message wakes five processes on its
 # way, so quick subjects share one. What may block for ever in a driver or a file system (gpu, software, rdma) has a
-# message of its own, so that the subjects before it have arrived by then. gpu is first, because it starts a program;
+# message of its own, so that the subjects before it have arrived by then; so has environment, which starts a person's
+# shells. gpu is first, because it starts a program;
 # identity is last, because it may leave threads behind that wait for a resolver.
 GROUPS = (
     ("gpu",),
-    ("network", "ports", "environment", "limits", "machine"),
+    ("network", "ports", "limits", "machine"),
     ("software",),
     ("rdma",),
+    ("environment",),
     ("kernel", "identity"),
 )
 COLLECTORS = tuple(subject for group in GROUPS for subject in group)  # each is collected by the module of its name

@@ -18,6 +18,7 @@ from preflight.node.agent import programs
 from preflight.node.calls import collect, ending
 from preflight.node.sources import kernel_log as log
 from preflight.node.sources.scrubbed import Scrubber
+from preflight.node.sources.shells import SHELLS
 from preflight.node.subjects.environment import job_variables, may_leave_node, without_credentials
 from preflight.node.subjects.machine import rdma_core
 from preflight.node.subjects.software import SYSTEM_LIBRARIES
@@ -60,7 +61,8 @@ class Reads:
             self.files[first] = None
         elif event in ("os.listdir", "os.scandir") and isinstance(first, str):
             self.folders[first] = None
-        elif event == "subprocess.Popen" and len(arguments) > 1:
+        elif event == "subprocess.Popen" and len(arguments) > 1 and os.path.basename(arguments[1][0]) not in SHELLS:
+            # A person's shell prints their whole environment.
             self.commands[tuple(map(str, arguments[1]))] = None
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from preflight.node.sources import shells
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,14 +49,21 @@ SYSTEM_NCCL_CONF = "/etc/nccl.conf"
 
 def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject environment."""
-    variables = job_variables(arguments)
+    variables, told = job_variables(arguments), shells.collect()
     return {
         "variables": {
             name: {"value": without_credentials(value), "layer": layer}
             for name, (value, layer) in sorted(variables.items())
             if may_leave_node(name)
-        }
+        },
+        "shells": {kind: for_wire(held) for kind, held in told.items() if isinstance(held, dict)},
+        "shells_unread": {kind: reason for kind, reason in told.items() if isinstance(reason, str)},
     }
+
+
+def for_wire(held: Mapping[str, str]) -> dict[str, str]:
+    """Those variables of a shell that may leave the node."""
+    return {name: without_credentials(value) for name, value in sorted(held.items()) if may_leave_node(name)}
 
 
 def job_variables(arguments: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
