@@ -56,9 +56,25 @@ def config_plan(settings: Mapping[str, Field[Any]], where: Where) -> Plan:
     return _plan(settings, {}, where)
 
 
+# Options of torchrun and others that people give to accelerate.
+OF_OTHERS = {
+    "nnodes": "--num_machines",
+    "num_nodes": "--num_machines",
+    "nproc_per_node": "--num_processes, of all machines together",
+    "num_gpus": "--num_processes, of all machines together",
+    "node_rank": "--machine_rank",
+    "master_addr": "--main_process_ip",
+    "master_port": "--main_process_port",
+    "rdzv_endpoint": "--main_process_ip and --main_process_port",
+    "rdzv_id": '--rdzv_conf "..."',
+    "standalone": "--num_machines 1",
+}
+
+
 def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan:
     """The plan of the words after ``accelerate launch`` over the YAML file that they name."""
     parsed = parse_options(words, SPEC, reader.marks)
+    reader.refuse(parsed, "accelerate launch", OF_OTHERS)
     given: dict[str, Field[Any]] = {}
     for name, word in parsed.options.items():
         given[name] = reader.number(word, f"--{name}") if name in NUMBERS else reader.text(word)

@@ -39,6 +39,17 @@ SPEC = Spec(
 SLOTS = re.compile(r"(\S+)\s+slots=(\d{1,9})\b")
 COLON_SLOTS = re.compile(r"([A-Za-z0-9_.-]+):(\d{1,5})")  # of Hydra
 BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+# Options of torchrun and accelerate that people give to DeepSpeed's runner.
+OF_OTHERS = {
+    "nnodes": "--num_nodes",
+    "num_machines": "--num_nodes",
+    "nproc_per_node": "--num_gpus",
+    "num_processes": "--num_gpus",
+    "machine_rank": "--node_rank",
+    "main_process_ip": "--master_addr",
+    "main_process_port": "--master_port",
+    "rdzv_endpoint": "--master_addr and --master_port",
+}
 
 
 def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan | None:
@@ -46,6 +57,7 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
     if not words:
         return None
     parsed = parse_options(words, SPEC, reader.marks)
+    reader.refuse(parsed, "deepspeed", OF_OTHERS)
     given = {name: reader.text(word) for name, word in parsed.options.items()}
     where = reader.where
 

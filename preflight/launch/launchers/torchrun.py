@@ -29,11 +29,23 @@ SPEC = Spec(
 COUNTED_ON_THE_NODE = ("auto", "gpu", "cpu", "xpu")
 DEFAULT_PORT = 29500
 DEFAULT_C10D_PORT = 29400
+# Options of accelerate and DeepSpeed that people give to torchrun.
+OF_OTHERS = {
+    "num_machines": "--nnodes",
+    "num_nodes": "--nnodes",
+    "num_processes": "--nproc_per_node, of one node",
+    "num_gpus": "--nproc_per_node",
+    "machine_rank": "--node_rank",
+    "main_process_ip": "--master_addr",
+    "main_process_port": "--master_port",
+    "hostfile": "torchrun on every node",
+}
 
 
 def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan:
     """The plan of the words after ``torchrun``: options, then PET_ variables, then torchrun's own defaults."""
     parsed = parse_options(words, SPEC, reader.marks)
+    reader.refuse(parsed, "torchrun", OF_OTHERS)
 
     def given(name: str) -> Word | None:
         if name in parsed.options:

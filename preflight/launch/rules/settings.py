@@ -14,10 +14,10 @@ from preflight.hosts import fold
 from preflight.launch.address import address_of
 from preflight.launch.field import Sourced
 from preflight.launch.launchers.deepspeed import DEEPSPEED
-from preflight.launch.plan import LaunchFiles, fail, warn
+from preflight.launch.plan import LaunchFiles, fail, problem, warn
 from preflight.launch.rules.groups import groups
 from preflight.launch.rules.variables import RISKY
-from preflight.ledger.findings import Finding
+from preflight.ledger.findings import Finding, Verdict
 
 # Compute capability: bf16 wants Ampere (8.0), fp8 wants Ada or Hopper (8.9).
 NO_BF16 = re.compile(
@@ -258,7 +258,31 @@ def _from_conf(node: NodeFacts, name: str) -> bool:
         return False
 
 
+def limits_are_those_of_slurmd(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """The tasks of a job have slurmd's limits, or those of the shell that submits, not those of a login by ssh."""
+    started = next((plan for plan in files.plans if plan.slurm is not None or "srun" in plan.wraps), None)
+    if started is None:
+        return
+    read_elsewhere = [node for node in cluster if _registers_memory(node) and node.identity.context != "slurm"]
+    for context in dict.fromkeys(node.identity.context for node in read_elsewhere):
+        nodes = tuple(node.name for node in read_elsewhere if node.identity.context == context)
+        message = (
+            f"not judged: memlock was read in a session over {context} on {fold(nodes)}, and slurmd starts the job with"
+            " limits of its own, on which RDMA depends"
+        )
+        fix = "`preflight run --hosts slurm` inside an allocation reads them there; or `srun sh -c 'ulimit -l'`."
+        yield problem(Verdict.SKIP, "limits_are_those_of_slurmd", message, started.where, nodes=nodes, fix=fix)
+
+
+def _registers_memory(node: NodeFacts) -> bool:
+    try:
+        return bool(node.rdma.active_ports())
+    except FactMissing:
+        return False
+
+
 RULES = (
+    limits_are_those_of_slurmd,
     variables_fit_the_nodes,
     adapters_are_there,
     hostfile_is_the_hosts,

@@ -114,6 +114,15 @@ class Reader:
         """A word as a field."""
         return None if word is None else self.marks.field(word.text, word.line)
 
+    def refuse(self, parsed: Parsed, tool: str, others: Mapping[str, str]) -> None:
+        """Options of another launcher, which `tool` does not know, are a problem each; `others` has its own names."""
+        for word in parsed.unknown:
+            written = word.plain.partition("=")[0]
+            own = others.get(written.lstrip("-").replace("-", "_"))
+            if own is not None and written.startswith("--"):
+                message = f"{tool} has no option {written} and stops: unrecognized arguments"
+                self.problems.append(fail("options_are_known", message, Where(self.marks.file, word.line), fix=own))
+
     def number(self, value: Field[str] | Word, name: str) -> Field[int]:
         """A number; a text that is none is a problem, and unknown."""
         found = self.text(value) if isinstance(value, Word) else value

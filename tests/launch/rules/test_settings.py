@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.launch.nodes import cluster, cluster_of, node
-from tests.launch.samples import DEEPSPEED, HOSTFILE, config, failed, judged, pair, rules, torchrun
+from tests.launch.samples import DEEPSPEED, HOSTFILE, SBATCH, config, failed, judged, pair, rules, torchrun
 
 HOSTS = HOSTFILE.replace("worker-", "node")
 
@@ -109,3 +109,11 @@ def test_loopback_is_no_interface_to_advise():
     """A value that leads home is taken away, whatever the interfaces are called."""
     (found,) = [one for one in judged(each(node1="lo", node2="eth0")) if "leads" in one.check]
     assert found.fix.endswith("unset NCCL_SOCKET_IFNAME")
+
+
+def test_limits_of_a_login_say_nothing_of_those_of_slurmd():
+    """Told once where memory is registered and the facts come over ssh; no word without RDMA, or without Slurm."""
+    told = [found for found in judged({"j.sbatch": SBATCH}, cluster(hcas=("mlx5_0",))) if "slurmd" in found.check]
+    assert [(str(found.verdict), len(found.nodes)) for found in told] == [("skip", 2)]
+    assert "limits_are_those_of_slurmd" not in rules({"j.sbatch": SBATCH}, cluster())
+    assert rules(with_variable("NCCL_DEBUG=INFO"), cluster(hcas=("mlx5_0",))) == []

@@ -175,3 +175,11 @@ def test_a_product_with_something_unknown_is_not_told(other):
     """In either order."""
     assert product(Sourced(2, "x.sh", 1), other) is None
     assert product(other, Sourced(2, "x.sh", 1)) is None
+
+
+def test_options_of_another_launcher_are_refused():
+    """As the tool itself stops at them; what nobody here knows may be new."""
+    held = reader("tool --num_machines 2 --brand_new 3 train.py\n")
+    found = parse_options(held.command.words[1:], SPEC, held.marks)
+    held.refuse(found, "tool", {"num_machines": "--nnodes", "brand": "--role"})
+    assert [(one.check, one.fix) for one in held.problems] == [("launch.options_are_known", "--nnodes")]
