@@ -1,16 +1,40 @@
-"""Do the pages in docs/ say what the code says?"""
+"""Do the pages in docs/ say what the code says, and do their links, commands and options lead somewhere?"""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import io
+import os
 import re
+import shlex
+import subprocess
+import sys
 
+import pytest
 from markdown_it import MarkdownIt
 
 from preflight.cli.explain import check_texts
+from preflight.cli.main import Parser, _parser
+from preflight.options.options import OPTIONS
 from tests import docs, house
 
 ARCHITECTURE = docs.ARCHITECTURE_PAGE.read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (\d+|apart) \| `(\w+)` \| \S.*\|$", re.MULTILINE)
+PAGES = sorted((*docs.DOCS.rglob("*.md"), house.ROOT / "README.md", house.ROOT / "README.zh-CN.md"))
+HAND_WRITTEN = [path for path in PAGES if path.name not in ("checks.md", "errors.md", "rules.md", "variables.md")]
+COMMAND = re.compile(r"^    (preflight .*)$|`(preflight [^`\n]+)`", re.MULTILINE)
+# Options of one verb alone, and of other programs.
+OTHERS = {
+    "--match", "--pid", "--list", "--keep", "--format", "--diff", "--out", "--like", "--mode", "--help", "--wrap",
+    "--gpus-per-task", "--overlap", "--rdzv_id", "--rdzv_endpoint", "--nnodes", "--nproc_per_node", "--node_rank",
+}  # fmt: skip
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def named(path):
+    """A page as a test's id has it."""
+    return str(path.relative_to(house.ROOT))
 
 
 def rendered(text: str) -> str:
@@ -19,9 +43,16 @@ def rendered(text: str) -> str:
     return " ".join(" ".join(part.content or " " for part in tokens).split())
 
 
-def test_the_page_of_checks_is_current():
+@pytest.fixture(scope="module")
+def written():
+    """Every page that is written from the code, as it ought to be now."""
+    return docs.written()
+
+
+def test_the_pages_are_current(written):
     """Word for word what `python -m tests.docs` writes now."""
-    assert docs.CHECKS_PAGE.read_text(encoding="utf-8") == docs.checks_page(), "run python -m tests.docs"
+    stale = [named(path) for path, text in written.items() if path.read_text(encoding="utf-8") != text]
+    assert stale == [], "run python -m tests.docs"
 
 
 def test_the_page_shows_what_explain_prints():
@@ -32,6 +63,92 @@ def test_the_page_shows_what_explain_prints():
 
     seen = letters(rendered(docs.CHECKS_PAGE.read_text(encoding="utf-8")))
     assert [name for name, _, text in check_texts(docs.CHECKS_FOLDER) if letters(text) not in seen] == []
+
+
+def test_what_is_looked_up_is_all_there(written):
+    """Every option, every fact of a subject and every symptom has its line."""
+    options = written[docs.DOCS / "reference" / "options.md"]
+    assert [row.name for row in OPTIONS.values() if f"--{row.name.removeprefix('bench-')}`" not in options] == []
+    facts = written[docs.DOCS / "reference" / "facts.md"]
+    assert [
+        path.stem for path in (house.PACKAGE / "facts/subjects").glob("[a-z]*.py") if f"\n## {path.stem}\n" not in facts
+    ] == []
+    for page in (docs.DOCS / "troubleshooting.md", docs.DOCS / "zh" / "troubleshooting.md"):
+        assert re.findall(r"<!-- symptom: (.*?) -->\n<!-- /symptom -->", written[page]) == []
+        assert all(
+            f"symptom: {word} " in written[page] for word in ("socket timeout", "connection refused", "nan", "slow")
+        )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_somewhere(page):
+    """To files of the checkout, and to headings of their pages."""
+    lost = []
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        place, _, anchor = link.partition("#")
+        target = (page.parent / place) if place else page
+        if link.startswith(("http", "mailto:")):
+            continue
+        if not target.exists() or (anchor and anchor not in headings(target)):
+            lost.append(link)
+    assert lost == []
+
+
+def headings(page) -> set[str]:
+    """The anchors of a page's headings, as GitHub and mkdocs make them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\s-]", "", title).strip().lower().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", HAND_WRITTEN, ids=named)
+def test_commands_are_ones_that_preflight_takes(page):
+    """Each is parsed as it stands; those in sentences may end where the reader's own words begin."""
+    wrong = {}
+    for block, inline in COMMAND.findall(page.read_text(encoding="utf-8")):
+        command = re.split(r"  +#|\.\.\.", block or inline)[0].strip()
+        said = refusal(command.replace("<", "").replace(">", ""))
+        if said and (block or "the following arguments are required" not in said):
+            wrong[command] = said
+    assert wrong == {}
+
+
+def refusal(command: str) -> str:
+    """What the parser of the command line has against a command; "" for nothing."""
+    words = shlex.split(command)[1:]
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            _parser(words).parse_args(words)
+        except SystemExit as ended:
+            return said.getvalue() if ended.code else ""
+    return ""
+
+
+def test_a_wrong_command_is_refused():
+    """Else the test above would pass on anything."""
+    assert isinstance(_parser(["run"]), Parser)
+    assert "unrecognized arguments" in refusal("preflight run --hots=node1")
+
+
+@pytest.mark.parametrize("page", HAND_WRITTEN, ids=named)
+def test_options_that_are_named_exist(page):
+    """An option in code, of ours by its name, is one of the table, of a verb, of a launcher or of another program."""
+    ours = {f"--{row.name}" for row in OPTIONS.values()} | {f"--{row.name_in('bench')}" for row in OPTIONS.values()}
+    text = page.read_text(encoding="utf-8")
+    given = set(re.findall(r"`(--[a-z][a-z-]+)(?:[ =][A-Z]+(?:\\\|[\w-]+)?)?`", text))
+    assert sorted(given - ours - OTHERS) == []
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
+def test_the_site_is_built_without_a_warning(tmp_path):
+    """mkdocs --strict: every page in the menu, every link and anchor in place."""
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", ".ci/mkdocs.yml", "-d", str(tmp_path / "site")]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(words, cwd=house.ROOT, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stderr
+    assert (tmp_path / "site" / "start" / "accelerate.html").is_file()
+    assert "训练网卡" in (tmp_path / "site" / "zh" / "checks.html").read_text(encoding="utf-8")
 
 
 def test_every_room_is_named_in_its_layer():
@@ -49,8 +166,6 @@ def test_the_layers_inside_the_larger_rooms_are_those_kept():
 
 
 def test_files_that_the_pages_name_are_there():
-    """Links between the pages, and paths of the package in the table of what to touch."""
-    links = re.findall(r"\]\(([^)#]+)\)", ARCHITECTURE)
-    assert [link for link in links if not (house.ROOT / "docs" / link).exists()] == []
+    """Paths of the package in the table of what to touch."""
     paths = re.findall(r"`((?:node|facts|launch|transport|workloads|options|report)/[\w/]+(?:\.py)?)`", ARCHITECTURE)
     assert [path for path in paths if "NAME" not in path and not (house.PACKAGE / path).exists()] == []

@@ -22,10 +22,10 @@ PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
 def test_every_example_is_tried_here():
-    """One that is added is added here too, and README speaks of it."""
+    """One that is added is added here too, and the page of gates speaks of it."""
     assert {path.name for path in EXAMPLES.iterdir() if path.is_file()} == TRIED
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [name for name in TRIED - {"train.py", "accelerate.yaml"} if name not in readme] == []
+    gates = (ROOT / "docs/gates.md").read_text(encoding="utf-8")
+    assert [name for name in TRIED - {"train.py", "accelerate.yaml"} if name not in gates] == []
 
 
 @pytest.mark.parametrize("name", ["torchrun.sh", "accelerate.yaml", "slurm.sbatch", "kubernetes.yaml"])

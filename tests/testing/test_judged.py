@@ -50,10 +50,9 @@ def test_the_example_of_the_documentation_is_true(tmp_path):
     assert run_example(tmp_path, check.replace("== 0", ">= 0"), test) == "1 failed"
 
 
-def test_the_example_in_the_readme_is_true(tmp_path):
+def test_the_example_of_the_page_is_true(tmp_path):
     """Its check, and the test of it."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    section = readme.partition("## Add a check")[2].partition("\n## ")[0]
+    section = (Path(__file__).parents[2] / "docs/site-checks.md").read_text(encoding="utf-8")
     blocks = [textwrap.dedent(block) for block in re.findall(r"(?:^    .*\n|^\n)+", section, re.MULTILINE)]
     check, test = (block for block in blocks if "def test_" in block)
     assert run_example(tmp_path, check, test) == "1 passed"
