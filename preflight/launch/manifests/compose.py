@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import replace
 
@@ -30,7 +31,7 @@ def read(document: Located, file: str) -> tuple[list[Plan], list[Finding]]:
     for _, service in services.items() if services is not None else ():
         marks = Marks(file)
         context = Context(marks)
-        commands, of_form = program_of(as_container(service), marks, file, ())
+        commands, of_form = program_of(as_container(service, marks), marks, file, ())
         problems.extend(of_form)
         held = [plan_of(command, context) for command in commands]
         of_service = [replace(plan, wrapper=("compose", *plan.wrapper)) for plan in held if plan is not None]
@@ -45,24 +46,42 @@ def read(document: Located, file: str) -> tuple[list[Plan], list[Finding]]:
     return plans, problems
 
 
-def as_container(service: Located) -> Located:
+FILLED_IN = re.compile(
+    r"\$(?:(?P<dollar>\$)|(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?:(?P<how>:?[-?+])(?P<other>[^{}]*))?\})"
+)
+
+
+def filled_in(text: str, marks: Marks, line: int) -> str:
+    """What compose puts in the place of its own variables: not known here, but for a default; $$ is a $ inside."""
+
+    def value(match: re.Match[str]) -> str:
+        if match["dollar"]:
+            return "$"
+        if match["how"] in ("-", ":-"):
+            return marks.default(match["other"])
+        return marks.unknown(match[0], line)
+
+    return FILLED_IN.sub(value, text)
+
+
+def as_container(service: Located, marks: Marks) -> Located:
     """A service as Kubernetes would write its container: words and variables in lists."""
     words: list[Located] = []
     for key in ("entrypoint", "command"):
         held = service.get(key)
         if held is not None and isinstance(held.value, str):
             line = held.line + 1 if "\n" in held.text else held.line
-            words += [Located(word, line, word) for word in _split(held.value)]
+            words += [Located(word, line, word) for word in _split(filled_in(held.value, marks, line))]
         elif held is not None:
-            words += held.each()
+            words += [replace(word, text=filled_in(word.text, marks, word.line)) for word in held.each()]
     variables: list[Located] = []
     given = service.get("environment")
     for entry in given.each() if given is not None else ():
         name, equals, value = str(entry.text or entry.value).partition("=")
         if equals:
-            variables.append(_variable(name, value, entry.line))
+            variables.append(_variable(name, filled_in(value, marks, entry.line), entry.line))
     for name, entry in given.items() if given is not None else ():
-        variables.append(_variable(name, entry.text, entry.line))
+        variables.append(_variable(name, filled_in(entry.text, marks, entry.line), entry.line))
     line = service.line
     return Located({"command": Located(words, line), "env": Located(variables, line)}, line)
 
@@ -75,7 +94,6 @@ def _split(text: str) -> list[str]:
 
 
 def _variable(name: str, value: str, line: int) -> Located:
-    # compose's own $$ is a $ for the container; ${NAME} is filled in by compose, and not known here
     return Located({"name": Located(name, line, name), "value": Located(value, line, value)}, line)
 
 

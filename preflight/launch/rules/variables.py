@@ -45,7 +45,7 @@ def in_files(files: LaunchFiles) -> Iterable[Finding]:
 
 def _judged(variables: Mapping[str, Field[str]], *, several: bool) -> Iterable[Finding]:
     for name, value in variables.items():
-        if not isinstance(value, Sourced):
+        if not isinstance(value, Sourced) or "\n" in value.value.strip():  # a quote that was never closed
             continue
         text = value.value.strip()
         yield from _by_table(name, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.launch.plans import launch, values
-from tests.launch.samples import judged, rules
+from tests.launch.samples import failed, judged, rules
 
 ONE = """services:
   trainer:
@@ -69,3 +69,19 @@ def test_services_of_others_are_one_skip():
     """A database starts no job."""
     (found,) = judged({"docker-compose.yml": "services:\n  db:\n    image: postgres\n"})
     assert (str(found.verdict), "compose file" in found.message) == ("skip", True)
+
+
+@pytest.mark.parametrize(
+    ("rank", "rule"),
+    [
+        ("${NODE_RANK}", ""),
+        ("$NODE_RANK", ""),
+        ("${NODE_RANK:?set it}", ""),
+        ("${NODE_RANK:-0}", ""),
+        ("x", "numbers_are_numbers"),
+    ],
+)
+def test_what_compose_fills_in_is_not_known_here(rank, rule):
+    """${NAME} comes from the shell that runs compose, or from .env."""
+    text = ONE.replace("--node_rank 0", f"--node_rank {rank}").replace("NCCL_IB_HCA: mlx5", "NCCL_IB_HCA: ${HCA}")
+    assert failed({"compose.yaml": text}) == ([rule] if rule else [])
