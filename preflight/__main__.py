@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
@@ -10,6 +11,7 @@ def main() -> None:
     from preflight.cli.streams import prepare
 
     prepare()
+    gc.set_threshold(50_000, 20, 100)  # else what thousands of nodes told is looked through again and again
     from preflight.cli.main import run
 
     sys.exit(run(sys.argv[1:]))

@@ -35,14 +35,14 @@ ORDER = (
 # The same inside the larger rooms.
 INSIDE = {
     "facts": (
-        ("value", "neighbours"),
+        ("value", "neighbours", "shared"),
         ("subjects",),
         ("selection",),
         ("fabric",),
         ("node",),
         ("cluster", "versions"),
         ("decode",),
-        ("view",),
+        ("view", "documents"),
     ),
     "diagnose": (
         ("cause", "prefix", "read"),

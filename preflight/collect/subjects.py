@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from preflight.errors import BadReply, FactMissing, HostError, MissingKind
 from preflight.facts import decode, neighbours, view
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Answer, Document
+from preflight.facts.documents import Documents, packed
 from preflight.facts.node import NodeFacts
+from preflight.facts.shared import Shared
 from preflight.facts.value import Missing
 from preflight.session import said
 from preflight.session.connection import Call, Session
@@ -27,9 +30,7 @@ ASKED = COLLECTED | {"peers"}
 Layers = list[tuple[str, dict[str, str]]]
 
 
-async def collect(
-    fleet: Fleet, layers: Layers, backend: str, *, seconds: float = 90.0
-) -> tuple[dict[str, Document], Cluster]:
+async def collect(fleet: Fleet, layers: Layers, backend: str, *, seconds: float = 90.0) -> tuple[Documents, Cluster]:
     """Open every session and ask it for its facts as soon as it is up; nodes that fail are in fleet.failures.
 
     So are those that have not answered when the first round must end, for the others to be asked about their peers
@@ -37,37 +38,51 @@ async def collect(
     facts, decoded.
     """
     first_round = max(seconds - PEERS_SECONDS, FIRST_ROUND_SHARE * seconds)
-    answers: dict[str, Document] = {}
+    answered = Answered()
     calls: dict[str, Call] = {}
 
     async def ask(session: Session) -> None:
-        answers[session.host.name] = await _facts_of(fleet, session, layers, calls, until=until)
+        answered.take(await facts_of(session, places[session.host.name], layers, calls, until=until))
 
+    places = {host.name: place for place, host in enumerate(fleet.hosts)}
     until = time.monotonic() + first_round
     await fleet.open(then=ask, seconds=first_round + LATE_SECONDS)
-    documents = {host.name: answers[host.name] for host in fleet.hosts if host.name in answers}
-    cluster = view.view(documents.values(), backend)
+    documents, cluster = answered.whole(places, backend)
     peers = neighbours.asked([node.name for node in cluster])
     rounds = await asyncio.gather(
-        *(_peers_of(calls[node.name], node, cluster, peers[node.name]) for node in cluster if node.name in calls)
+        *(peers_of(calls[node.name], node, cluster, peers[node.name]) for node in cluster if node.name in calls)
     )
     return with_answers(documents, cluster, dict(rounds))
 
 
-def with_answers(
-    documents: Mapping[str, Document], cluster: Cluster, answers: Mapping[str, Answer]
-) -> tuple[dict[str, Document], Cluster]:
+class Answered:
+    """What the nodes told in the first round; each answer is decoded and packed as it comes."""
+
+    def __init__(self) -> None:
+        self._shared = Shared()
+        self._packed: dict[str, bytes] = {}
+        self._nodes: dict[str, NodeFacts] = {}
+
+    def take(self, document: Document) -> None:
+        """The answer of one node."""
+        self._nodes[document.node] = decode.decode(document, self._shared)
+        self._packed[document.node] = packed(document)
+
+    def whole(self, order: Iterable[str], backend: str) -> tuple[Documents, Cluster]:
+        """Documents and facts of those that answered, in this order."""
+        names = [name for name in order if name in self._packed]
+        documents = Documents.of_packed({name: self._packed[name] for name in names})
+        return documents, view.of_nodes([self._nodes[name] for name in names], backend)
+
+
+def with_answers(documents: Documents, cluster: Cluster, answers: Mapping[str, Answer]) -> tuple[Documents, Cluster]:
     """Documents and facts with what the nodes gave in a further round; what was there is not decoded again."""
-    merged = {name: decode.merge(documents[name], answer) for name, answer in answers.items()}
-    return {**documents, **merged}, view.with_answers(cluster, answers)
+    return documents.merged(answers), view.with_answers(cluster, answers)
 
 
-async def _facts_of(
-    fleet: Fleet, session: Session, layers: Layers, calls: dict[str, Call], *, until: float
-) -> Document:
-    """What one node tells in the first round. Raises HostError where that is nothing."""
+async def facts_of(session: Session, index: int, layers: Layers, calls: dict[str, Call], *, until: float) -> Document:
+    """What one node, the `index`-th of HOSTS, tells in the first round. Raises HostError where that is nothing."""
     name = session.host.name
-    index = next(i for i, host in enumerate(fleet.hosts) if host.name == name)
     subjects: dict[str, dict[str, Any]] = {}
     missing: dict[str, Missing] = {}
     arguments = {"environment": [list(layer) for layer in layers], "sysfs": "/sys", "proc": "/proc"}
@@ -95,7 +110,7 @@ async def _facts_of(
     return Document(decode.SCHEMA, name, index, reached, slots, subjects, missing)
 
 
-async def _peers_of(call: Call, node: NodeFacts, cluster: Cluster, names: Collection[str]) -> tuple[str, Answer]:
+async def peers_of(call: Call, node: NodeFacts, cluster: Cluster, names: Collection[str]) -> tuple[str, Answer]:
     """The second round of one node: its name, and the subject that came or is missing."""
     subjects: dict[str, dict[str, Any]] = {}
     missing: dict[str, Missing] = {}
@@ -113,13 +128,12 @@ async def _peers_of(call: Call, node: NodeFacts, cluster: Cluster, names: Collec
 
 def _about_peers(node: NodeFacts, cluster: Cluster, names: Collection[str]) -> dict[str, Any]:
     peers = []
-    for peer in cluster:
-        if peer.name in names:
-            try:
-                called = {"hostname": peer.identity.hostname, "fqdn": peer.identity.fqdn}
-            except FactMissing:
-                continue
-            peers.append({"name": peer.name, "address": peer.address_for_peers(), **called})
+    for peer in sorted((cluster[name] for name in names), key=attrgetter("index")):
+        try:
+            called = {"hostname": peer.identity.hostname, "fqdn": peer.identity.fqdn}
+        except FactMissing:
+            continue
+        peers.append({"name": peer.name, "address": peer.address_for_peers(), **called})
     return {
         "peers": peers,
         "master_address": node.variable("MASTER_ADDR") if node.has_variable("MASTER_ADDR") else "",

@@ -12,12 +12,14 @@ import msgspec
 
 from preflight.errors import UsageError
 from preflight.facts.node import NodeFacts
+from preflight.facts.shared import Shared
 from preflight.facts.subjects import SUBJECTS
 from preflight.facts.value import Missing, Value
 from preflight.facts.versions import NOT_COLLECTED, adapted
 
 SCHEMA = 1
 FACTS_FILE_LIMIT_BYTES = 64 << 20
+NO_ANSWER = Missing("the node did not answer")
 
 # What a node gave in one round: subject -> its facts in the node's own words, and subject -> why it is missing.
 Answer = tuple[Mapping[str, dict[str, Any]], Mapping[str, Missing]]
@@ -35,14 +37,17 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     missing: dict[str, Missing]
 
 
-def decode(document: Document) -> NodeFacts:
-    """The typed facts of one node; a subject that is not of its type is missing, with the reason."""
-    silent = dict.fromkeys(SUBJECTS, Missing("the node did not answer"))
+def decode(document: Document, shared: Shared | None = None) -> NodeFacts:
+    """The typed facts of one node; a subject that is not of its type is missing, with the reason.
+
+    What `shared` has seen of other nodes is not held twice.
+    """
+    silent = dict.fromkeys(SUBJECTS, NO_ANSWER)
     node = NodeFacts(document.node, document.index, document.address, {}, silent, document.slots)
-    return with_answer(node, (document.subjects, document.missing))
+    return with_answer(node, (document.subjects, document.missing), shared)
 
 
-def with_answer(node: NodeFacts, answer: Answer) -> NodeFacts:
+def with_answer(node: NodeFacts, answer: Answer, shared: Shared | None = None) -> NodeFacts:
     """The facts of a node with those of a further round; only these are decoded."""
     said, reasons = answer
     subjects: dict[str, Value] = {}
@@ -52,7 +57,8 @@ def with_answer(node: NodeFacts, answer: Answer) -> NodeFacts:
             missing[name] = Missing("not a subject that was asked for")
             continue
         try:
-            subjects[name] = msgspec.convert(facts, type=SUBJECTS[name], strict=True)
+            value = msgspec.convert(facts, type=SUBJECTS[name], strict=True)
+            subjects[name] = value if shared is None else shared.same(value)
         except (msgspec.ValidationError, UnicodeError) as error:
             missing[name] = Missing(f"the node's answer is malformed: {error}")
     return replace(
@@ -62,9 +68,9 @@ def with_answer(node: NodeFacts, answer: Answer) -> NodeFacts:
     )
 
 
-def decode_stored(document: Document) -> NodeFacts:
+def decode_stored(document: Document, shared: Shared | None = None) -> NodeFacts:
     """The same of a stored document, whose version of preflight may have known other subjects and other facts."""
-    node = decode(document)
+    node = decode(document, shared)
     known = document.subjects.keys() & SUBJECTS.keys()
     absent = SUBJECTS.keys() - known - document.missing.keys()
     if known == document.subjects.keys() == node.subjects.keys() and not absent:
@@ -74,24 +80,31 @@ def decode_stored(document: Document) -> NodeFacts:
         for name in known
     }
     missing = {**document.missing, **dict.fromkeys(absent, Missing(NOT_COLLECTED))}
-    return decode(msgspec.structs.replace(document, subjects=subjects, missing=missing))
+    return decode(msgspec.structs.replace(document, subjects=subjects, missing=missing), shared)
 
 
 def encode(document: Document) -> bytes:
     """The bytes of facts/<node>.json; ASCII, so no control character of a node reaches a terminal."""
-    text = json.dumps(_encodable(msgspec.to_builtins(document)), ensure_ascii=True, indent=1)
+    try:
+        made = msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        made = b""
+    if made.isascii() and made:  # as nearly all are: twenty times as fast
+        text = msgspec.json.format(made, indent=1).decode()
+    else:
+        text = json.dumps(encodable(msgspec.to_builtins(document)), ensure_ascii=True, indent=1)
     # DEL is the one control character that JSON leaves as it is.
     return text.replace("\x7f", "\\u007f").encode() + b"\n"
 
 
-def _encodable(value: Any) -> Any:
+def encodable(value: Any) -> Any:
     """The same without lone surrogates, which strict parsers refuse: what we write we must be able to read."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
-        return {_encodable(key): _encodable(inner) for key, inner in value.items()}
+        return {encodable(key): encodable(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_encodable(inner) for inner in value]
+        return [encodable(inner) for inner in value]
     return value
 
 

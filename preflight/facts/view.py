@@ -11,6 +11,7 @@ from preflight.facts import decode, selection
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Answer, Document
 from preflight.facts.node import NodeFacts
+from preflight.facts.shared import Shared
 from preflight.facts.subjects.environment import Environment
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.value import Missing, Value
@@ -23,8 +24,12 @@ def view(documents: Iterable[Document], backend: str, *, are_stored: bool = Fals
 
     A stored document may be another version's; a live node's may not.
     """
-    read = decode.decode_stored if are_stored else decode.decode
-    nodes = [read(document) for document in documents]
+    read, shared = decode.decode_stored if are_stored else decode.decode, Shared()
+    return of_nodes([read(document, shared) for document in documents], backend)
+
+
+def of_nodes(nodes: Iterable[NodeFacts], backend: str) -> Cluster:
+    """The same of nodes that are decoded already."""
     ordered = sorted(nodes, key=lambda node: node.index)
     chosen = _backend(ordered, backend)
     return Cluster(tuple(_for_backend(node, chosen) for node in ordered))
@@ -32,7 +37,8 @@ def view(documents: Iterable[Document], backend: str, *, are_stored: bool = Fals
 
 def with_answers(cluster: Cluster, answers: Mapping[str, Answer]) -> Cluster:
     """The cluster with what its nodes gave in a further round, by their names; the rest is not decoded again."""
-    nodes = (decode.with_answer(node, answers[node.name]) if node.name in answers else node for node in cluster)
+    shared = Shared()
+    nodes = (decode.with_answer(node, answers[node.name], shared) if node.name in answers else node for node in cluster)
     return dataclasses.replace(cluster, nodes=tuple(nodes))
 
 

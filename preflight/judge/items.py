@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from preflight.errors import NotApplicable, NotMeasured, UsageError
 from preflight.judge.existing import check_id
 from preflight.judge.judge import KINDS, Check
-from preflight.judge.leaving import no_exit
+from preflight.judge.leaving import LEAVE, no_exit
 
 # What a check waits for decides how it runs; with `node` beside `cluster` its body is evaluated for every node.
 BY_WEIGHT = ("ending", "training", "bench", "mesh", "node", "cluster")
@@ -53,13 +55,21 @@ def check_of(item: pytest.Item) -> Check:
     return Check(id_of(item), item.obj, arguments, kind, advisory, needs)
 
 
-def contained(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The check with pytest's outcomes and attempts to leave turned into plain exceptions."""
+def contained(function: Callable[..., Any], *, is_within_no_exit: bool = False) -> Callable[..., Any]:
+    """The check with pytest's outcomes and attempts to leave turned into plain exceptions.
+
+    For a body that is evaluated for thousands of nodes, the caller puts `no_exit` around all of them.
+    """
+    owner = os.getpid()
 
     def call(**arguments: Any) -> None:
         try:
-            with no_exit():
-                returned = function(**arguments)
+            with contextlib.nullcontext() if is_within_no_exit else no_exit():
+                try:
+                    returned = function(**arguments)
+                finally:
+                    if os.getpid() != owner:  # forked: the rest of the run is not its affair
+                        LEAVE(sys.exc_info()[0] is not None)
         except pytest.skip.Exception as skipped:
             raise NotApplicable(str(skipped)) from None
         except (pytest.fail.Exception, pytest.xfail.Exception) as failed:

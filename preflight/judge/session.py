@@ -20,7 +20,7 @@ from preflight.judge.existing import checks_folder, deselected_by, existing, why
 from preflight.judge.fixtures import Fixtures
 from preflight.judge.items import check_of, contained, id_of, id_of_node, refuse_without_asserts
 from preflight.judge.judge import KINDS, REACH_CHECK, Check, Judge
-from preflight.judge.leaving import never_green
+from preflight.judge.leaving import never_green, no_exit
 from preflight.judge.stopping import INTERRUPT_CODES, Stopping, is_whole_program
 from preflight.ledger.findings import EXIT_USAGE, SEVERITY, Finding, Verdict
 from preflight.ledger.gates import GATES, is_gate
@@ -228,8 +228,10 @@ class Checking(Fixtures):
         """Judge one check, write its findings down, and give pytest its outcome."""
         check = self.checks[id_of(pyfuncitem)]
         others = {name: value for name, value in pyfuncitem.funcargs.items() if name not in OURS}
-        guarded = replace(check, function=contained(check.function), others=others)
-        findings = [counting for finding in self.judge.judge(guarded) for counting in self.ledger.record(finding)]
+        guarded = replace(check, function=contained(check.function, is_within_no_exit=True), others=others)
+        with no_exit():
+            judged = self.judge.judge(guarded)
+        findings = [counting for finding in judged for counting in self.ledger.record(finding)]
         worst = max(findings, key=lambda finding: SEVERITY[finding.counted], default=None)
         if worst is not None and worst.counted in {Verdict.FAIL, Verdict.ERROR}:
             said = printable(worst.message)  # pytest prints it as it is, with -rA whatever our summary leaves out

@@ -100,6 +100,21 @@ def combine(tried: Sequence[Pair], results: Mapping[str, Mapping[str, Any]], *, 
     )
 
 
+def joined(meshes: Sequence[Mesh]) -> Mesh:
+    """The connections of several groups of nodes as those of one mesh; a node of several is named once."""
+    failed = tuple(edge for part in meshes for edge in part.failed)
+    names = tuple(dict.fromkeys(name for part in meshes for name in part.node_names))
+    return Mesh(
+        edges=sum(part.edges for part in meshes),
+        ok=sum(part.ok for part in meshes),
+        failed=failed,
+        blamed=blame(failed, names),
+        unmeasured={name: reason for part in meshes for name, reason in part.unmeasured.items()},
+        seconds=sum(part.seconds for part in meshes),
+        node_names=names,
+    )
+
+
 CONNECT_SECONDS = 3.0
 
 PAYLOAD_BYTES = 65536

@@ -13,7 +13,7 @@ from preflight.results import Filter, Rendezvous
 from preflight.session import said
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from preflight.facts.cluster import Cluster
     from preflight.facts.node import NodeFacts
@@ -98,4 +98,18 @@ async def run(sessions: Mapping[str, Session], addresses: dict[str, str], *, por
             if result["filters"]
         },
         unmeasured=unmeasured,
+    )
+
+
+def joined(meetings: Sequence[Rendezvous]) -> Rendezvous | None:
+    """What several groups of nodes found at the same port, as one; None where there are none."""
+    if not meetings:
+        return None
+    first = meetings[0]
+    return msgspec.structs.replace(
+        first,
+        tried=sum(part.tried for part in meetings),
+        failed=tuple(edge for part in meetings for edge in part.failed),
+        filters={name: rules for part in meetings for name, rules in part.filters.items()},
+        unmeasured={name: reason for part in meetings for name, reason in part.unmeasured.items()},
     )

@@ -123,6 +123,9 @@ def from_document(document: object, *, source: str = "report.json") -> RunReport
     return report
 
 
+WITHOUT_FLOATS = {str, int, bool}
+
+
 def _is_finite(value: object) -> bool:
     """Whether there is no NaN and no infinity; quicker than to tell where one stands."""
     if isinstance(value, (str, int)) or value is None:
@@ -130,7 +133,9 @@ def _is_finite(value: object) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     inner = value.values() if isinstance(value, dict) else value
-    return not isinstance(inner, Iterable) or all(map(_is_finite, inner))
+    if not isinstance(inner, Iterable):
+        return True
+    return set(map(type, inner)) <= WITHOUT_FLOATS or all(map(_is_finite, inner))  # long lists of names
 
 
 def _not_finite(value: object, path: str = "$") -> str:

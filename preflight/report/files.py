@@ -8,9 +8,13 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from preflight.errors import UsageError
+
+FEW = 16
+SYNCS_AT_ONCE = 32
 
 
 def print_json(document: object, target: str) -> None:
@@ -47,6 +51,7 @@ def write_together(files: Mapping[Path, bytes], after_first: Callable[[], None] 
         for path, data in files.items():
             temporary[path] = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
             _write_new(temporary[path], data)
+        _sync_all(list(temporary.values()))
         for number, (path, new) in enumerate(temporary.items()):
             os.rename(new, path)
             if not number:
@@ -65,12 +70,20 @@ def _write_new(path: Path, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     with open(descriptor, "wb") as stream:
         stream.write(data)
-        stream.flush()
-        os.fsync(descriptor)
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _sync_all(paths: list[Path]) -> None:
+    """Wait until the disk has them: many at once, for it takes them together, and thousands one by one are minutes."""
+    if len(paths) <= FEW:
+        for path in paths:
+            _sync(path)
+        return
+    with ThreadPoolExecutor(SYNCS_AT_ONCE) as pool:
+        list(pool.map(_sync, paths))
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

@@ -80,4 +80,6 @@ def not_asked_text(report: RunReport) -> str:
 def in_order(report: RunReport, names: Iterable[str]) -> tuple[str, ...]:
     """Names once each, in HOSTS order; a name that is no node of the run comes last."""
     wanted = dict.fromkeys(names)
+    if wanted.keys() == report.nodes.keys():  # as of most findings
+        return tuple(report.nodes)
     return (*(name for name in report.nodes if name in wanted), *(name for name in wanted if name not in report.nodes))

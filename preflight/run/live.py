@@ -15,7 +15,8 @@ from preflight.collect import ending, files, subjects, trust
 from preflight.errors import NotApplicable, NotMeasured, PreflightError, TimedOut, UsageError
 from preflight.facts import view
 from preflight.facts.cluster import Cluster
-from preflight.facts.decode import Answer, Document
+from preflight.facts.decode import Answer
+from preflight.facts.documents import Documents
 from preflight.facts.node import NodeFacts
 from preflight.hosts import Host, fold
 from preflight.jobs.outcome import Outcome
@@ -27,7 +28,7 @@ from preflight.options.options import Options
 from preflight.report.compare import Snapshot
 from preflight.report.document import NodeInfo, Proof
 from preflight.results import Bench, Mesh, Rendezvous, Training
-from preflight.run import certificates
+from preflight.run import certificates, turns
 from preflight.run.certificates import Archive, Asked, Certificate
 from preflight.run.progress import Progress
 from preflight.run.source import Measurements
@@ -37,6 +38,8 @@ from preflight.transport.kubernetes import machines
 T = TypeVar("T")
 DEEPSPEED_ON_CPU = "without GPUs accelerate's DeepSpeed gives every rank a world of one"
 FACTS_SECONDS = 90.0
+FIRST_TURN_SHARE = 0.5  # of the time, where nodes are visited in turns
+UNCONFIRMED = "the connection ended before the node confirmed that nothing is left"
 SLACK_SECONDS = 0.5  # of a stage, for what we do with the answers
 MESH_SECONDS = 30.0
 BENCH_SECONDS = 90.0
@@ -58,7 +61,7 @@ class Run:
     logs: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     transports: dict[str, str] = field(default_factory=dict)  # by which a node was to be reached
-    documents: dict[str, Document] = field(default_factory=dict)
+    documents: Documents = field(default_factory=Documents)
     cluster: Cluster = field(default_factory=lambda: Cluster(()))
     notes: list[str] = field(default_factory=list)
     left_out: frozenset[str] = frozenset()
@@ -86,23 +89,64 @@ class Run:
         """Reach every node and collect its facts; nodes that fail are in `failures`."""
         opts = self.options
         self._fleet = Fleet(self.hosts, opts.reach, run_id=opts.run_id, deadline=self.deadline)
+        if self._fleet.is_whole:
+            self._open_at_once()
+        else:
+            self._open_in_turns()
+        self.failures = {name: error.reason for name, error in self.fleet.failures.items()}
+        self.transports = {host.name: host.transport for host in self.hosts}
+        self.notes += machines(self.hosts)
+
+    def _open_at_once(self) -> None:
+        opts = self.options
         self._begin("facts: reaching the nodes and reading them")
         seconds = self._left(FACTS_SECONDS)
         work = partial(subjects.collect, self.fleet, opts.layers, opts.backend, seconds=seconds - SLACK_SECONDS)
         self.documents, self.cluster = self._timed("facts", lambda: self.fleet.run(work(), seconds=seconds))
         self._begin("files: what all nodes share, and what takes long")
         self._timed("files", lambda: self._within(FILES_SECONDS, self._further_facts))
-        self.failures = {name: error.reason for name, error in self.fleet.failures.items()}
-        self.transports = {host.name: host.transport for host in self.hosts}
         self.notes += [
             f"{name}: {remark}" for name, session in self.fleet.sessions.items() for remark in session.remarks
         ]
-        self.notes += machines(self.hosts)
         self.notes += [
             f"{name}: text before our replies: {session.decoder.text()[:200]!r}"
             for name, session in self.fleet.sessions.items()
             if session.decoder.noise.strip()
         ]
+
+    def _open_in_turns(self) -> None:
+        """More nodes than can be connected at once: each is visited for its facts, then with some of the others."""
+        self._begin(f"facts: visiting the nodes, {self.fleet.at_once} at a time")
+        seconds = self._left(self.options.deadline_seconds) * FIRST_TURN_SHARE
+        work = partial(turns.collect, self.fleet, self.options, seconds=seconds - SLACK_SECONDS)
+        self.documents, self.cluster = self._timed(
+            "facts", lambda: self.fleet.run(work(), seconds=seconds + SLACK_SECONDS)
+        )
+        self._note_partings()
+        self._begin("mesh: connecting the nodes group by group")
+        left = self._left(self.options.deadline_seconds)
+        second = turns.Second(self.fleet, self.options, self.cluster, self._add)
+        rest = partial(second.run, seconds=left - SLACK_SECONDS, say=self.progress.say)
+        self._timed("mesh", lambda: self.fleet.run(rest(), seconds=left + SLACK_SECONDS))
+        self._note_partings()
+        self._mesh = second.mesh()
+        self.stage_seconds["ending"] = 0.0
+        self.notes.append(
+            f"mesh within groups: {self.fleet.why_in_turns()} connects each node with 16 of all the others"
+        )
+
+    def _note_partings(self) -> None:
+        """What is to be told of the visits that are over."""
+        for name, parting in self.fleet.partings.items():
+            self.notes += [f"{name}: {remark}" for remark in parting.remarks]
+            self.notes += [f"{name}: text before our replies: {parting.noise!r}"] * bool(parting.noise)
+            self.notes += [f"{name}: left behind: {left}" for left in parting.residue]
+            self.notes += [f"{name}: {UNCONFIRMED}"] * (not parting.ended and name not in self.fleet.failures)
+        self.fleet.partings.clear()
+
+    def _needs_all(self) -> None:
+        if self._fleet is not None and not self._fleet.is_whole:
+            raise NotMeasured(f"it needs all nodes at once: {self.fleet.why_in_turns()}")
 
     def _begin(self, stage: str) -> None:
         self.progress.stage(stage, tuple if self._fleet is None else self._fleet.waiting)
@@ -193,7 +237,7 @@ class Run:
         for name, session in self._fleet.sessions.items():
             self.notes += [f"{name}: left behind: {left}" for left in session.residue]
             if not session.ended and name not in self.failures:
-                self.notes.append(f"{name}: the connection ended before the node confirmed that nothing is left")
+                self.notes.append(f"{name}: {UNCONFIRMED}")
 
     def leave_out(self, names: Collection[str]) -> None:
         """Start the jobs that follow without these nodes, and say so."""
@@ -237,6 +281,7 @@ class Run:
     def bench(self) -> Bench:
         """The all-reduce and the streams beside it."""
         if self._bench is None:
+            self._needs_all()
             self._begin("bench: measuring the bandwidth")
             opts, crew = self.options, self.crew
             searching = self._full_mesh_seconds() if opts.full_mesh else SEARCH_SECONDS
@@ -273,6 +318,7 @@ class Run:
     def training(self) -> Training:
         """The reference training through the launcher of the options."""
         if self._training is None:
+            self._needs_all()
             self._begin("training: running the reference job")
             opts, crew = self.options, self.crew
             if self.not_started():

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -28,6 +29,11 @@ RETRY_SECONDS = (0.2, 1.0)  # before the first of them; twice as long before eac
 MARGIN_SECONDS = 2.0  # before a stage's time is over, calls without an answer end, so that the rest of it counts
 OWN_FILES = 100
 PIPES = 3
+FILES_WHILE_MADE = 10
+FILES_OF_A_VISIT = 4
+FEW_GREETINGS = 32  # after so many we know how long nodes take to answer:
+PATIENCE_FACTOR = 10.0  # one that takes so much longer than nearly all of them,
+PATIENCE_SECONDS = 8.0  # and this long at least, keeps its place from the others no longer
 SAME_MOMENT = timedelta(minutes=1)
 
 
@@ -35,8 +41,21 @@ async def _nothing(_session: Session) -> None:
     return
 
 
+@dataclass(frozen=True)
+class Parting:
+    """What is to be told of a session that has ended."""
+
+    remarks: tuple[str, ...]
+    noise: str
+    residue: tuple[str, ...]
+    ended: bool
+
+
 class Fleet:
-    """Every session of a run, and the thread they live in."""
+    """Every session of a run, and the thread they live in.
+
+    Of more nodes than this machine can hold connections, `at_once` are visited at a time.
+    """
 
     def __init__(self, hosts: Iterable[Host], reach: Reach, *, run_id: str, deadline: float) -> None:
         self.hosts = tuple(hosts)
@@ -46,22 +65,37 @@ class Fleet:
         self.sessions: dict[str, Session] = {}
         self.failures: dict[str, HostError] = {}
         self.bounds = Bounds()
+        self.partings: dict[str, Parting] = {}  # of visits
+        self._greetings: list[float] = []  # seconds
         self.gatherings: Gatherings | None = None
         # A socket for each task of one command; else three pipes for each command.
         each = 1 if gathering_of(self.hosts, reach) else PIPES
         _raise_file_limit(_files_for(len(self.hosts), each=each))
-        refuse_too_many(len(self.hosts), files=resource.getrlimit(resource.RLIMIT_NOFILE)[0], each=each)
+        self.at_once = most_at_once(len(self.hosts), files=resource.getrlimit(resource.RLIMIT_NOFILE)[0], each=each)
         self._loop = _new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="preflight-sessions", daemon=True)
         self._thread.start()
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all nodes are connected at the same time."""
+        return self.at_once >= len(self.hosts)
+
+    def why_in_turns(self) -> str:
+        """What a job that needs all nodes at once cannot have, and what to do."""
+        return (
+            f"this machine allows a process {resource.getrlimit(resource.RLIMIT_NOFILE)[0]} open files, so of "
+            f"{len(self.hosts)} nodes {self.at_once} were visited at a time: `ulimit -n {3 * len(self.hosts) + 1000}`"
+        )
+
     def waiting(self) -> list[str]:
         """The nodes that are not up yet, or have a call under way."""
-        sessions = dict(self.sessions)
+        sessions, parted = dict(self.sessions), set(self.partings)
         return [
             host.name
             for host in self.hosts
-            if host.name not in self.failures and (host.name not in sessions or sessions[host.name].calls)
+            if host.name not in self.failures
+            and (sessions[host.name].calls if host.name in sessions else host.name not in parted)
         ]
 
     def run(self, work: Coroutine[Any, Any, T], *, seconds: float) -> T:
@@ -101,7 +135,7 @@ class Fleet:
                 await then(self.sessions[host.name])
                 return
             async with gate:
-                self.sessions[host.name] = await self._open_patiently(host)
+                self.sessions[host.name] = await self.open_patiently(host)
             await then(self.sessions[host.name])
 
         async def judged(host: Host) -> None:
@@ -134,6 +168,53 @@ class Fleet:
             if task in pending and host.name not in self.failures:
                 self.failures[host.name] = TimedOut(host.name, self._late(host))
 
+    async def visit(
+        self,
+        hosts: Iterable[Host],
+        work: Callable[[Session], Awaitable[None]],
+        *,
+        seconds: float,
+    ) -> None:
+        """Do `work` with a session to each of these hosts, `at_once` of them at a time; each is closed after it.
+
+        Those that fail, or have not had their turn within `seconds`, are in `failures`.
+        """
+        until = min(time.monotonic() + seconds, self.bounds.until)
+        left = iter(hosts)
+
+        async def one_by_one() -> None:
+            for host in left:
+                if time.monotonic() > until:
+                    self.failures[host.name] = TimedOut(host.name, "its turn did not come within the time of the stage")
+                    continue
+                try:
+                    session = await self.open_patiently(host)
+                    self.sessions[host.name] = session
+                    await work(session)
+                except Exception as error:
+                    self.failures[host.name] = of_host(host.name, error)
+                finally:
+                    await self.part([host.name])
+
+        await asyncio.gather(*(one_by_one() for _ in range(self.at_once)))
+
+    async def part(self, names: Iterable[str]) -> None:
+        """Close these sessions, and keep what is to be told of them."""
+        sessions = {name: self.sessions[name] for name in names if name in self.sessions}
+        await asyncio.gather(*(session.close() for session in sessions.values()), return_exceptions=True)
+        for name, session in sessions.items():
+            noise = session.decoder.text()[:200] if session.decoder.noise.strip() else ""
+            self.partings[name] = Parting(session.remarks, noise, tuple(session.residue), session.ended)
+            del self.sessions[name]
+
+    def _patience(self) -> float:
+        """How long a node may take to answer: as long as usual, but where places are few, not for ever."""
+        usual = self.reach.connect_seconds + HELLO_SECONDS
+        if self.is_whole or len(self._greetings) < FEW_GREETINGS:
+            return usual
+        ordered = sorted(self._greetings[-10 * FEW_GREETINGS :])
+        return min(usual, max(PATIENCE_SECONDS, PATIENCE_FACTOR * ordered[len(ordered) * 9 // 10]))
+
     def _late(self, host: Host) -> str:
         if host.name not in self.sessions:
             return "no Python answered on it within the time of the stage"
@@ -146,7 +227,8 @@ class Fleet:
         begun, ours = _begun(error.run), _begun(self.run_id)
         return error.run if begun and ours and ours - begun < SAME_MOMENT else ""
 
-    async def _open_patiently(self, host: Host) -> Session:
+    async def open_patiently(self, host: Host) -> Session:
+        """A session; a connection that was closed before anybody was asked who he is is tried again."""
         for attempt in range(EARLY_CLOSE_RETRIES + 1):
             line = await own_line(host, self.reach)
             try:
@@ -169,7 +251,9 @@ class Fleet:
 
     async def _session(self, host: Host, line: Line) -> Session:
         session = Session(host, line, run_id=self.run_id, deadline=self.deadline, bounds=self.bounds)
-        await session.open(seconds=self.reach.connect_seconds + HELLO_SECONDS)
+        begun = time.monotonic()
+        await session.open(seconds=self._patience())
+        self._greetings.append(time.monotonic() - begun)
         return session
 
     def close(self) -> None:
@@ -204,17 +288,21 @@ def of_host(name: str, error: BaseException) -> HostError:
     return HostError(name, f"{type(error).__name__}: {error}")
 
 
-def refuse_too_many(hosts: int, *, files: int, each: int = PIPES) -> None:
-    """PreflightError where this machine cannot hold so many connections: that is no fault of the nodes.
+def most_at_once(hosts: int, *, files: int, each: int = PIPES) -> int:
+    """How many of so many hosts can be connected at a time.
 
-    A connection takes `each` descriptors, and five more while it is made; ours are a hundred at most.
+    A connection takes `each` descriptors, five more while it is made, and one for whoever waits for its end; ours are a
+    hundred at most. PreflightError where it is not one: that is no fault of the nodes.
     """
-    most = (files - OWN_FILES - 5 * min(hosts, CONCURRENT_CONNECTS)) // each
-    if files != resource.RLIM_INFINITY and hosts > max(1, most):
+    if files == resource.RLIM_INFINITY or (files - OWN_FILES - 5 * min(hosts, CONCURRENT_CONNECTS)) // each >= hosts:
+        return hosts
+    most = (files - OWN_FILES - FILES_WHILE_MADE) // FILES_OF_A_VISIT
+    if hosts > 1 and most < 2:
         raise PreflightError(
-            f"this machine allows a process {files} open files, enough for {max(1, most)} nodes; {hosts} are named: "
+            f"this machine allows a process {files} open files, too few for two nodes at a time; {hosts} are named: "
             f"raise it with `ulimit -n {each * hosts + 1000}`"
         )
+    return min(hosts, max(1, most))
 
 
 def _begun(run_id: str) -> datetime | None:

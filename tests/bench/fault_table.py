@@ -154,7 +154,7 @@ TABLE: dict[str, Fault] = {
     "F8": by("one machine twice", "tests/e2e/test_words.py::test_one_machine_under_two_names_is_told"),
     "F9": by("host lists", "tests/test_hosts.py"),
     "F10": not_yet("5,000 hosts", "tests.bench.simulate has 1,000 simulated ones"),
-    "F11": by("few descriptors", f"{FLEET}::test_too_many_nodes_for_this_machine_are_its_own_fault"),
+    "F11": by("few descriptors", f"{FLEET}::test_as_many_nodes_are_connected_at_a_time_as_files_may_be_open"),
     "F12": not_yet("a local child in D state", NO_RIG),
     "F13": not_yet("wall clock stepped", "all deadlines are monotonic; a namespace cannot step the wall clock"),
     "F14": by("checks that break or leave", f"{JUDGED}::test_whatever_a_check_does_it_is_not_green", LEAVING),

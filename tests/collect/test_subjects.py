@@ -11,6 +11,7 @@ from preflight.collect.subjects import _about_peers, _port_to_bind, _take, colle
 from preflight.errors import BadReply
 from preflight.facts import decode, view
 from preflight.facts.decode import Document
+from preflight.facts.documents import Documents
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
 from preflight.hosts import parse_hosts
@@ -128,7 +129,7 @@ def test_an_answer_of_another_shape_is_a_bad_reply_of_that_node(event, words):
 def test_a_further_round_adds_its_subjects_and_decodes_nothing_else(tmp_path):
     """The facts of before are the same objects; what came late replaces why it was missing, in both forms."""
     run = healthy(2).without("node1", "trust", "not asked yet")
-    before = documents(run, tmp_path)
+    before = Documents.of(documents(run, tmp_path).values())
     cluster = view.view(before.values(), "auto")
     trust = {"logins": []}
     answers = {"node1": ({"trust": trust, "odd": {}}, {"files": Missing("went away")})}
@@ -136,7 +137,7 @@ def test_a_further_round_adds_its_subjects_and_decodes_nothing_else(tmp_path):
     after, later = with_answers(before, cluster, answers)
 
     assert after["node1"].subjects["trust"] == trust
-    assert after["node2"] is before["node2"]
+    assert after["node2"] == before["node2"]
     assert later["node2"] is cluster["node2"]
     assert later["node1"].network is cluster["node1"].network
     assert later["node1"].trust.logins == ()

@@ -251,13 +251,14 @@ def test_a_call_ends_before_the_time_of_its_stage():
         made.close()
 
 
-def test_too_many_nodes_for_this_machine_are_its_own_fault():
-    """Said before anybody is reached, with the command that helps; not by hundreds of nodes that seem to fail."""
-    fleets.refuse_too_many(2000, files=1 << 20)
-    fleets.refuse_too_many(50, files=1024)
-    fleets.refuse_too_many(1, files=64)
-    with pytest.raises(PreflightError, match=r"256 open files.*300 are named.*ulimit -n 1900"):
-        fleets.refuse_too_many(300, files=256)
+def test_as_many_nodes_are_connected_at_a_time_as_files_may_be_open():
+    """All of them where that is possible; too few for two is said before anybody is reached, with what helps."""
+    assert fleets.most_at_once(2000, files=1 << 20) == 2000
+    assert fleets.most_at_once(50, files=1024) == 50
+    assert fleets.most_at_once(5000, files=256) == 36
+    assert fleets.most_at_once(1, files=64) == 1
+    with pytest.raises(PreflightError, match=r"100 open files.*300 are named.*ulimit -n 1900"):
+        fleets.most_at_once(300, files=100)
 
 
 def test_what_a_login_says_on_standard_output_is_told(reached_by):

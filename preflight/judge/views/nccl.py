@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -190,7 +191,11 @@ class NcclView:
         return [Blame(words, nodes=nodes, fix=fix) for (words, fix), nodes in blamed.items()]
 
     def _ranks(self, name: str) -> int:
-        return sum(report.node == name for report in self.result.ranks)
+        return self._ranks_of[name]
+
+    @cached_property
+    def _ranks_of(self) -> Counter[str]:
+        return Counter(report.node for report in self.result.ranks)
 
     def _without_nvls(self, name: str, used: list[Transport]) -> tuple[str, str] | None:
         node = self.cluster[name]

@@ -32,10 +32,10 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """Emit the subjects, group by group as they are known; one that fails is emitted as missing, with the reason.
 
     Then {"collected": true}, and the second round in the same process: a message {"peers": {...}} asks how this node
-    reaches its peers, {"finish": true} ends the call without it.
+    reaches its peers, {"finish": true} ends the call without it. With ``subjects`` false that round is the only one.
     """
     arguments = {**arguments, "scratch": channel.scratch}
-    *others, last = GROUPS
+    *others, last = GROUPS if arguments.get("subjects", True) else ((),)
     for group in others:
         channel.emit(*(answer(subject, arguments) for subject in group))
     channel.emit(*(answer(subject, arguments) for subject in last), {"collected": True})

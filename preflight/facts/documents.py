@@ -1,0 +1,64 @@
+"""How are the documents of thousands of nodes kept until they are written?"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from preflight.facts import decode
+from preflight.facts.decode import Answer, Document
+
+
+@dataclass(frozen=True)
+class Documents(Mapping[str, Document]):
+    """Node -> its document. Each is held packed, a twentieth of its size, and made anew when it is asked for."""
+
+    _packed: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)  # the document, and what came later
+
+    @classmethod
+    def of(cls, documents: Iterable[Document]) -> Documents:
+        """These, in their order."""
+        return cls({document.node: (packed(document),) for document in documents})
+
+    @classmethod
+    def of_packed(cls, documents: Mapping[str, bytes]) -> Documents:
+        """Node -> what `packed` made of its document."""
+        return cls({name: (data,) for name, data in documents.items()})
+
+    def merged(self, answers: Mapping[str, Answer]) -> Documents:
+        """With what the nodes gave in a further round."""
+        return Documents({**self._packed, **{name: (*self._packed[name], _pack(it)) for name, it in answers.items()}})
+
+    def __getitem__(self, name: str) -> Document:
+        first, *others = self._packed[name]
+        document: Document = _unpack(first, Document)
+        for other in others:
+            document = decode.merge(document, _unpack(other, Answer))
+        return document
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+
+def packed(document: Document) -> bytes:
+    """A document as `Documents` holds it."""
+    return _pack(document)
+
+
+def _pack(value: object) -> bytes:
+    try:
+        text = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a lone surrogate, which a stored document may not have either
+        text = msgspec.json.encode(decode.encodable(msgspec.to_builtins(value)))
+    return zlib.compress(text, 1)
+
+
+def _unpack(data: bytes, kind: Any) -> Any:
+    return msgspec.json.decode(zlib.decompress(data), type=kind)

@@ -1,0 +1,47 @@
+"""How is a node's message decoded fast, where it is as our own agent writes it?
+
+msgspec decodes ten times as fast as the standard library, but says nothing of a key that stands twice. So what it
+decoded is encoded again: where that gives the very same bytes, each key stood once, and every number is within bounds.
+Anything else goes to the strict reader that the node agent has too.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from preflight.node.agent import frames
+
+LONG_NUMBER = re.compile(rb"\d{%d}" % (frames.DIGITS_LIMIT + 1))
+
+
+def message(text: bytes) -> dict[str, Any]:
+    """The message of a frame. Raises FrameError as frames.strict_json does."""
+    if (
+        b"\\" in text
+        or LONG_NUMBER.search(text)
+        or frames.most_values(text) > frames.VALUES_LIMIT
+        or not _is_shallow(text)
+    ):
+        return frames.strict_json(text)
+    try:
+        found = msgspec.json.decode(text)
+        if isinstance(found, dict) and msgspec.json.encode(found) == text:
+            return found
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        pass  # the strict reader says what is wrong
+    return frames.strict_json(text)
+
+
+def _is_shallow(text: bytes) -> bool:
+    """The bound on depth, of a text without a backslash: every other piece between its quotes is outside strings."""
+    if text.count(b"[") + text.count(b"{") <= frames.DEPTH_LIMIT:
+        return True
+    brackets = b"".join(text.split(b'"')[::2]).translate(frames.BRACKETS, frames.OTHER_BYTES)
+    for _ in range(frames.DEPTH_LIMIT):
+        if not brackets:
+            return True
+        brackets = brackets.replace(b"[]", b"")  # the innermost pairs
+    return not brackets
