@@ -70,7 +70,7 @@ INSIDE = {
         ("document",),
         ("groups", "matrix", "material", "measurements", "json"),
         ("causes", "compare"),
-        ("formats",),
+        ("formats", "trend"),
         ("html",),
     ),
 }

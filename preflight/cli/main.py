@@ -162,6 +162,8 @@ def _words_of_report(parser: argparse.ArgumentParser, verb: str) -> None:
     _add_options(parser, verb)
     _add_verbosity(parser)
     parser.add_argument("--list", action="store_true", help="List the runs in the folder given. Default: reports.")
+    text = "Show bandwidth, step times and facts over all runs in the folder given, as a page there. Default: reports."
+    parser.add_argument("--trend", action="store_true", help=text)
     parser.add_argument("--open", action="store_true", help="Open the page of the run in the browser.")
     parser.add_argument("--keep", metavar="N", help="Delete all runs in that folder but the newest N.")
     parser.add_argument("--format", metavar="FORMAT", default="text", help=f"One of {FORMATS}. Default: text.")
@@ -294,7 +296,7 @@ def _launch(words: argparse.Namespace) -> int:
 
 
 def _report(words: argparse.Namespace) -> int:
-    from preflight.cli.report import open_page, show_history, show_report
+    from preflight.cli.report import open_page, show_history, show_report, show_trend
     from preflight.run.history import REPORTS, called
 
     given = [Path(run) for run in words.runs]
@@ -302,6 +304,10 @@ def _report(words: argparse.Namespace) -> int:
         if len(given) > 1:
             raise UsageError("report: --list and --keep take one folder of runs")
         return show_history(given[0] if given else REPORTS, words.keep)
+    if words.trend:
+        if len(given) > 1:
+            raise UsageError("report: --trend takes one folder of runs")
+        return show_trend(given[0] if given else REPORTS, is_opened=words.open)
     if not 1 <= len(given) <= 2:
         raise UsageError(f"report: wanted one or two runs, as folders, ids or `last`; got {len(given)}")
     folders = [called(run) for run in given]

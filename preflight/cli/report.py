@@ -13,14 +13,17 @@ from preflight.report import FILES, FORMATS
 from preflight.report.changes import change_lines, heading
 from preflight.report.compare import changes
 from preflight.report.document import to_document
-from preflight.report.files import print_json
+from preflight.report.files import print_json, write_atomically
 from preflight.report.formats.nagios import nagios_code
 from preflight.report.formats.text import TELLING, headline
 from preflight.report.json import read_json
 from preflight.report.language import ENGLISH, Language
 from preflight.report.material import Material
+from preflight.report.trend import trend_lines
 from preflight.run import history, stored
 from preflight.run.folder import wants_colour
+
+TREND_PAGE = "trend.html"
 
 
 def show_report(
@@ -66,14 +69,34 @@ def open_page(folder: Path) -> None:
 
     Raises UsageError where the run has no page.
     """
-    import webbrowser
-
     page = (folder if folder.is_dir() else folder.parent) / FILES["html"]
     if not page.is_file():
         raise UsageError(f"report --open: {page} is not there; write it with --format=html")
+    _browse(page)
+
+
+def _browse(page: Path) -> None:
+    import webbrowser  # 20 ms to import, for one option
+
     address = page.absolute().as_uri()
     if not webbrowser.open(address):
         print(f"no browser could be started; the page is {address}", file=sys.stderr)
+
+
+def show_trend(folder: Path, *, is_opened: bool) -> int:
+    """Write the page of all runs in a folder, and say what got worse with which run."""
+    from preflight.report.html.trend import trend_html
+
+    found = history.trend_of(folder)
+    page = folder / TREND_PAGE
+    try:
+        write_atomically(page, trend_html(found).encode("utf-8"))
+    except OSError as error:
+        raise UsageError(f"report --trend: {page} cannot be written: {error.strerror or error}") from None
+    print("\n".join([*trend_lines(found), f"page      {page}"]))
+    if is_opened:
+        _browse(page)
+    return 0
 
 
 def show_history(folder: Path, kept: str | None) -> int:

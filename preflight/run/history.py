@@ -21,11 +21,13 @@ from preflight.report.compare import Snapshot
 from preflight.report.document import RunInfo
 from preflight.report.json import read_json
 from preflight.report.printable import printable
+from preflight.report.trend import Trend, trend
 from preflight.run import stored
 
 LAST, LAST_GOOD = "last", "last-good"
 REPORTS = Path("reports")
 OURS = {*FILES.values(), "facts", "logs"}
+TREND_FACTS = 50  # runs
 RUNNING_AT_MOST = timedelta(days=1)  # the longest --deadline: an unfinished run that began earlier is over
 
 
@@ -149,6 +151,25 @@ def list_text(folder: Path) -> str:
         return f"no run in {printable(str(folder))}"
     cells = [[printable(cell) for cell in row] for row in rows]
     return str(tabulate(cells, ["started (UTC)", "verdict", "nodes", "took", "run"], "plain", disable_numparse=True))
+
+
+def trend_of(folder: Path) -> Trend:
+    """The finished runs of a folder, the oldest first; facts are read of the newest alone. UsageError without runs."""
+    past = [run for run in reversed(runs(folder)) if run.head.finished]
+    if not past:
+        raise UsageError(f"report --trend: no finished run in {printable(str(folder))}")
+    with_facts = {run.folder for run in past[-TREND_FACTS:]}
+    snapshots, folders, notes = [], [], []
+    for run in past:
+        try:
+            place = run.folder if run.folder in with_facts else run.folder / FILES["json"]
+            snapshots.append(stored.snapshot(place))
+            folders.append(run.folder.name)
+        except UsageError as error:  # one that cannot be read is no reason to leave out the others
+            notes.append(str(error))
+    if len(past) > TREND_FACTS:
+        notes.append(f"facts are those of the newest {TREND_FACTS} runs")
+    return trend(snapshots, folders, notes)
 
 
 def keep(folder: Path, count: int) -> list[str]:

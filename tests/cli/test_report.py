@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -117,3 +118,22 @@ def test_the_page_is_opened_in_the_browser(tmp_path, monkeypatch, capsys):
     (tmp_path / "report.html").write_text("<p>")
     assert main.run(["report", str(tmp_path), "--open"]) == 0
     assert (tmp_path / "browser.opened").read_text().strip() == (tmp_path / "report.html").as_uri()
+
+
+def test_the_trend_of_all_runs_is_a_page(tmp_path, capsys, monkeypatch):
+    """Beside the runs that it links to; a run that cannot be read is a note, and a folder without runs an error."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="no finished run in reports"):
+        report.show_trend(Path("reports"), is_opened=False)
+    for name, run in (("a", healthy()), ("b", healthy().broken_interface("node2", mtu=1500)), ("c", healthy())):
+        (tmp_path / "reports" / name).mkdir(parents=True)
+        written(run, tmp_path / "reports" / name)
+    (tmp_path / "reports" / "c" / "facts" / "node1.json").write_text("{")
+    assert main.run(["report", "--trend"]) == 0
+    said = capsys.readouterr().out
+    assert "its MTU on node2: 9000 -> 1500" in said or "its MTU on node2: 1500 -> 9000" in said
+    assert "node1.json: not a facts file" in said
+    assert "page      reports/trend.html" in said
+    page = (tmp_path / "reports" / "trend.html").read_text()
+    assert 'href="a/report.html"' in page
+    assert main.run(["report", "--trend", "a", "b"]) == 4

@@ -5,8 +5,11 @@ import pytest
 
 from preflight.ledger.findings import Finding, Verdict, Where, worst
 from preflight.report.changes import Changes, Drift, FactChange, FindingChange
-from preflight.report.document import Counts, NodeInfo, RunInfo, RunReport
+from preflight.report.compare import Snapshot
+from preflight.report.document import Counts, NodeInfo, Proof, RunInfo, RunReport
+from preflight.report.facts import lasting
 from preflight.results import Bench, Edge, Expected, Mesh, Result, Slow, Stream, TrainedRank, Training
+from preflight.testing import healthy
 from tests.report.hostile import HOSTILE
 
 CODES = {Verdict.PASS: 0, Verdict.WARN: 0, Verdict.FAIL: 1, Verdict.ERROR: 3, Verdict.SKIP: 5}
@@ -233,3 +236,42 @@ def planted(make_report, bench, training):
         training=training,
         stages={"facts": 0.4, "mesh": 0.1},
     )
+
+
+@pytest.fixture
+def series(make_report):
+    """Runs that measured such bandwidths, in GB/s, one a day."""
+
+    def made(values, *, step=0.1, run=None, proved=(), sizes=()):
+        found = []
+        for place, value in enumerate(values):
+            given = run or healthy(3)
+            bench = given.measured_bench
+            result = msgspec.structs.replace(
+                bench.results[0],
+                bytes=sizes[place] if sizes else 1 << 26,
+                busbw_gbytes_per_s=value,
+                busbw_low_gbytes_per_s=value * 0.98,
+                busbw_high_gbytes_per_s=value * 1.02,
+            )
+            seconds = step[place] if isinstance(step, list) else step
+            ranks = tuple(
+                msgspec.structs.replace(rank, step_seconds_median=seconds) for rank in given.measured_training.ranks
+            )
+            proof = Proof(run="r0", at="2030-01-01T00:00:00+00:00", jobs=("bench",)) if place in proved else None
+            report = make_report(
+                run=RunInfo(
+                    id=f"r{place}",
+                    started=f"2030-01-{place + 1:02}T04:00:00+00:00",
+                    seconds=9.0,
+                    command=("x",),
+                    version="1",
+                ),
+                bench=msgspec.structs.replace(bench, results=(result,)),
+                training=msgspec.structs.replace(given.measured_training, ranks=ranks),
+                nodes={n: NodeInfo(host=n, address=n, reached=True, proof=proof) for n in ("node1", "node2", "node3")},
+            )
+            found.append(Snapshot(report, {node.name: lasting(node) for node in given.cluster}))
+        return found
+
+    return made
