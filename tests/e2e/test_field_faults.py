@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from preflight.plugin import checks_folder
 from tests.e2e.test_planted_faults import Judged
 from tests.lab import faults
@@ -29,21 +27,24 @@ def test_a_folder_that_each_host_has_for_itself_is_not_shared(lab3, tmp_path):
         assert ".preflight-" not in lab3[name].check(["ls", "-a", "/tmp"])
 
 
-@pytest.mark.parametrize(
-    ("variable", "check", "verdict"),
-    [
-        ("NCCL_IFNAME=eth0", "environment.variables_exist", "warn"),
-        ("NCCL_IB_DISABLE=true", "environment.values_are_possible", "fail"),
-        ("CUDA_LAUNCH_BLOCKING=1", "environment.nothing_is_left_from_debugging", "warn"),
-        ("http_proxy=http://proxy:3128", "environment.proxies_leave_the_peers_out", "warn"),
-    ],
-)
-def test_a_variable_that_does_harm_is_told(lab3, tmp_path, variable, check, verdict):
-    """On every host that has it, with the layer that set it, and nothing else is told."""
-    run = Judged(lab3, tmp_path / "report", *FILES, "--env", variable)
+# variable -> the check that tells it, and how
+HARMFUL = {
+    "NCCL_IFNAME=eth0": ("environment.variables_exist", "warn"),
+    "NCCL_IB_DISABLE=true": ("environment.values_are_possible", "fail"),
+    "CUDA_LAUNCH_BLOCKING=1": ("environment.nothing_is_left_from_debugging", "warn"),
+    "http_proxy=http://proxy:3128": ("environment.proxies_leave_the_peers_out", "warn"),
+}
 
-    assert bad(run) == {check: ("node1", "node2", "node3")}, run.told()
-    assert run.finding(check, verdict)["fix"]
+
+def test_variables_that_do_harm_are_told(lab3, tmp_path):
+    """Each by its own check, on every host that has it, with the layer that set it, and nothing else is told."""
+    run = Judged(lab3, tmp_path / "report", *FILES, *(f"--env={variable}" for variable in HARMFUL))
+
+    assert bad(run) == {check: ("node1", "node2", "node3") for check, _ in HARMFUL.values()}, run.told()
+    for variable, (check, verdict) in HARMFUL.items():
+        found = run.finding(check, verdict)
+        assert variable.partition("=")[0] in found["message"]
+        assert found["fix"]
 
 
 def test_an_address_of_a_second_network_in_the_same_subnet_is_told(lab3, tmp_path):
