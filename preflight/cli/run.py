@@ -26,6 +26,7 @@ from preflight.run.folder import language_of
 PYTEST_INI = Path(__file__).parents[1] / "pytest.ini"
 PYTEST_WORDS = (
     "-pno:cacheprovider",
+    "-pno:unraisableexception",  # it goes through all objects five times at the end
     "--import-mode=importlib",
     "-qq",
     "--no-header",
