@@ -58,7 +58,9 @@ class Ending:
 def dry_run_text(options: Options, hosts: tuple[Host, ...]) -> str:
     """What would be contacted and started, one line a host."""
     lines = [f"would reach {len(hosts)} node{'s' * (len(hosts) != 1)}, deadline {options.deadline_seconds:g} s:"]
-    lines += [f"  {host.name}: {shlex.join(words_without_secrets(command(host, options.reach)))}" for host in hosts]
+    for host in hosts:
+        way = shlex.join(words_without_secrets(command(host, options.reach)))
+        lines.append(f"  {host.name}: {host.trouble or way}")
     if options.launch:
         lines.append(f"reference job: {started_by(options)}")
     lines.append("ports: random ones for the mesh and the jobs, picked by the nodes; MASTER_PORT is bound, never used")

@@ -32,7 +32,10 @@ ROLE = "give it the Role of examples/kubernetes.yaml"
 WHOAMI = "`kubectl auth whoami` must succeed here without asking anything"
 INFO = "`kubectl cluster-info` must succeed"
 NEARER = "a proxy or load balancer in the way may cut it: run again, from nearer to the API server"
-NO_ANSWER = r"i/o timeout|context deadline exceeded|TLS handshake timeout|no route to host|network is unreachable"
+NO_ANSWER = (
+    r"i/o timeout|context deadline exceeded|Client.Timeout exceeded|TLS handshake timeout"
+    r"|no route to host|network is unreachable"
+)
 CUT = (
     r"websocket: close|unexpected EOF|error reading from error stream|connection reset by peer|broken pipe"
     r"|lost connection|use of closed network|ping timeout"
@@ -88,16 +91,16 @@ NO_PROGRAM = re.compile(
 PASSES = re.compile(r"TooManyRequests|too many requests|etcdserver: |TLS handshake timeout|\(ServiceUnavailable\)")
 
 
-def run_kubectl(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def run_kubectl(argv: Sequence[str], *, seconds: float = LISTING_SECONDS) -> subprocess.CompletedProcess[str]:
     """Run kubectl, which may ask nobody anything. Raises OSError where it is not there or does not come back."""
     try:
         return subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LISTING_SECONDS, check=False
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
         )
     except FileNotFoundError:
         raise FileNotFoundError("kubectl is not installed here: start preflight where it is") from None
     except subprocess.TimeoutExpired:
-        words = f"kubectl gave no answer in {LISTING_SECONDS:.0f} s; `kubectl cluster-info` must succeed"
+        words = f"kubectl gave no answer in {seconds:.0f} s; `kubectl cluster-info` must succeed"
         raise TimeoutError(words) from None
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from preflight.hosts import parse_hosts
+from preflight.hosts import Host, parse_hosts
 from preflight.launch.job import Starting
 from preflight.options.options import Options
 from preflight.report import FILES
@@ -20,6 +20,8 @@ PASSING = 'def test_fine(node):\n    """It is fine.\n\n    Fix: nothing.\n    ""
 
 def test_a_dry_run_shows_every_command_and_says_what_is_not_touched():
     """A line a host, that a shell would take."""
+    told = folder.dry_run_text(Options(run_id="x"), (Host("p", "k8s:n/pod/p", transport="k8s", trouble="it is over"),))
+    assert "  p: it is over\n" in told
     told = folder.dry_run_text(Options(run_id="x"), parse_hosts("ada@node[1-2]:2222"))
     assert told.splitlines()[0] == "would reach 2 nodes, deadline 300 s:"
     assert "-p 2222 -l ada -- node2" in told

@@ -107,6 +107,12 @@ def test_a_kubectl_that_is_not_there_is_told(monkeypatch):
         run_kubectl(["kubectl", "version"])
 
 
+def test_a_kubectl_that_does_not_come_back_is_ended():
+    """It may be asking somebody for a password, or wait for an API server that is silent."""
+    with pytest.raises(TimeoutError, match="kubectl gave no answer in 0 s; `kubectl cluster-info` must succeed"):
+        run_kubectl(["sleep", "60"], seconds=0.1)
+
+
 def test_a_command_is_started_without_a_terminal():
     """In the container chosen; the pod's name cannot be an option, the loader follows --."""
     host = Host("p", "k8s:train/pod/p:trainer@m", transport="k8s")
