@@ -55,7 +55,7 @@ SILENT = frozenset(
     ]
 )
 SHELL = re.compile(
-    r"\$\(|\bprintf\b|&& | \|\| |>/dev/null|#!/bin|\$SLURM|\$\{|^\s*--|\\\\n"
+    r"^import |\$\(|\bprintf\b|&& | \|\| |>/dev/null|#!/bin|\$SLURM|\$\{|^\s*--|\\\\n"
     r"|^(?:exec|srun|sudo|torchrun|until|case|echo) .*\{"
 )
 # Words that are put together where they are shown, and argparse's own.
@@ -265,7 +265,7 @@ def is_prose(text: str, *, is_formatted: bool) -> bool:
     """Whether a person would read it as words: two of them with a space between, one where something is filled in."""
     literal = re.sub(r"\{\w*\}", " 0 ", text)
     words = [word for word in re.findall(r"(?<![\w./%$=-])[A-Za-z][A-Za-z']*(?![\w/=(%])", literal) if len(word) > 1]
-    if is_formatted and re.search(r"(?:^| )[a-z]{2,}[,;:]? |(?: |\()[a-z]{2,}$", text):
+    if is_formatted and re.search(r"(?:^| |\()[a-z]{2,}[,;:]? |(?: |\()[a-z]{2,}$", text):
         return len(words) >= 1
     return " " in text.strip() and len(words) >= 2 and not text.lstrip().startswith(("import ", "<", "def "))
 

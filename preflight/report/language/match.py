@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -19,8 +19,14 @@ FOREIGN = re.compile(r"[\u2e80-\u9fff\uff00-\uffef]")
 # Where a text that is no sentence of ours as a whole is cut, and what joins its parts in Chinese.
 CUTS = (("\n", "\n"), ("  ", "  "), (". ", ""), ("; ", "\uff1b"), (": ", "\uff1a"), (" · ", " · "), (", ", "\uff0c"))
 FEW_WORDS = 2  # that a placeholder may hold, where the msgid has
-FEW_LETTERS = 10  # of its own, or less
-DEEPEST = 6
+FEW_LETTERS = 8  # of its own, or less
+BRACKETED = re.compile(r"(.*\S) (\([^()]+\))", re.DOTALL)
+DEEPEST = 8
+MOST_PARTS = 12  # of more, no run is looked for
+COUNTS = {"count": r"\d+", "gbytes_per_s": r"[\d.e+-]+"}  # placeholders that hold a number
+NAME = re.compile(r"[=_/.:\d-]")
+LEADING = "\uff1b\uff0c\uff1a; ,"
+LONGEST = 4000  # letters: what is longer is a log or a stack, and no message
 
 
 @dataclass(frozen=True)
@@ -64,8 +70,8 @@ class Template:
             is_first_of_two = not literal and place + 1 < len(names)
             is_second_of_two = place > 0 and not self.literals[place]
             is_a_word = self.literals[place].endswith(" ") and (literal.startswith(" ") or not literal)
-            kind = "(?:[^A-Za-z0-9].*?)?" if is_second_of_two else ".+?" if is_first_of_two or is_a_word else ".*?"
-            kind = "e?s?" if is_ending(name) else r"\d+" if name == "count" else kind
+            kind = "(?:[ ,;:(].*?)?" if is_second_of_two else ".+?" if is_first_of_two or is_a_word else ".*?"
+            kind = "e?s?" if is_ending(name) else COUNTS.get(name, kind)
             parts += [f"(?P<{name}>{kind})", _spaced(literal)]
         return re.compile("".join(parts), re.DOTALL)
 
@@ -88,66 +94,121 @@ class Matcher:
         templates = [Template(msgid, told) for msgid, told in catalogue.items() if PLACEHOLDER.search(msgid)]
         often = Counter(word for template in templates for word in set(template.words))
         self.by_word: dict[str, list[Template]] = defaultdict(list)
-        for template in sorted(templates, key=lambda held: -held.weight):
+        self.weak_by_word: dict[str, list[Template]] = defaultdict(list)
+        for template in templates:
             if template.words:
-                self.by_word[min(template.words, key=lambda word: often[word])].append(template)
-        self.say = lru_cache(maxsize=20_000)(self._say)
+                among = self.by_word if template.letters > FEW_LETTERS else self.weak_by_word
+                among[min(template.words, key=lambda word: often[word])].append(template)
+        self._said = lru_cache(maxsize=50_000)(self._find)  # what is put together from parts asks for them again
 
-    def _say(self, text: str, depth: int = 0) -> str:
+    def say(self, text: str) -> str:
+        """A message in the language, as far as the catalogue has it."""
+        return self._say(text, 0)
+
+    def _say(self, text: str, depth: int) -> str:
         core = text.strip()
-        if not core or depth > DEEPEST or not WORD.search(core):
+        is_ours = core and depth <= DEEPEST and WORD.search(core) and not FOREIGN.search(core)
+        if not is_ours or len(core) > LONGEST:
             return text
-        whole = self.plain.get(_folded(core)) or self._ended(core) or self._filled(core, depth)
-        whole = whole or self._parted(core, depth)
-        return text if whole is None else text.replace(core, whole, 1)
+        return text.replace(core, self._said(core, depth), 1)
+
+    def _find(self, core: str, depth: int) -> str:
+        told = self._whole(core, depth) or self._weak(core, depth, is_short=True)
+        told = told or self._led(core, depth) or self._headed(core, depth) or self._bracketed(core, depth)
+        return told or self._parted(core, depth) or self._weak(core, depth, is_short=False) or core
 
     def knows(self, text: str) -> bool:
         """Whether a text is one sentence of the catalogue."""
         return _folded(text) in self.plain or self._ended(text) is not None
+
+    def _whole(self, core: str, depth: int) -> str | None:
+        """A text that one sentence of the catalogue fits as a whole, and hardly by accident."""
+        return self.plain.get(_folded(core)) or self._ended(core) or self._filled(core, depth, self.by_word)
 
     def _ended(self, core: str) -> str | None:
         """A sentence that is put together from one without its full stop."""
         told = self.plain.get(_folded(core[:-1])) if core.endswith(".") else None
         return f"{told}。" if told else None
 
-    def _filled(self, core: str, depth: int) -> str | None:
-        words = [found[0].lower() for found in WORD.finditer(core)]
-        candidates = [template for word in dict.fromkeys(words) for template in self.by_word.get(word, ())]
-        for template in sorted(candidates, key=lambda held: -held.weight):
-            found = template.pattern.fullmatch(core)
-            if found is not None and self._can_be(template, found.groupdict()):
-                values = {name: self._say(value, depth + 1) for name, value in found.groupdict().items()}
-                filled = PLACEHOLDER.sub(lambda place, values=values: values[place[1]], template.told)  # type: ignore[misc]
-                return filled.replace("{{", "{").replace("}}", "}")
+    def _filled(self, core: str, depth: int, among: Mapping[str, list[Template]]) -> str | None:
+        for template, found in _fitting(core, among):
+            return _fill(template, {name: self._say(value, depth + 1) for name, value in found.items()})
         return None
 
-    def _can_be(self, template: Template, found: Mapping[str, str]) -> bool:
-        """Whether what would be filled in can be meant: a msgid of one word fits almost anything."""
-        return template.letters > FEW_LETTERS or all(
-            _folded(text) in self.plain or (len(text.split()) <= FEW_WORDS and not re.search(r"[,;:] ", text))
-            for text in found.values()
-        )
+    def _weak(self, core: str, depth: int, *, is_short: bool) -> str | None:
+        """A msgid of a word or two, which fits almost anything: only with short values, or with sentences in them."""
+        for template, found in _fitting(core, self.weak_by_word):
+            values = {name: self._say(value, depth + 1) for name, value in found.items()}
+            if all(_is_short(value) or (not is_short and self._whole(value, depth + 1)) for value in found.values()):
+                return _fill(template, values)
+        return None
+
+    def _led(self, core: str, depth: int) -> str | None:
+        """A name that is no word (``NAME=VALUE``, an option, a port), and a sentence about it."""
+        name, _, rest = core.partition(" ")
+        told = self._whole(rest, depth) if rest and NAME.search(name) else None
+        return f"{name} {told}" if told else None
+
+    def _headed(self, core: str, depth: int) -> str | None:
+        """A sentence that ends in a colon, and what is listed behind it."""
+        for found in reversed(list(re.finditer(": ", core))[:MOST_PARTS]):
+            head, rest = core[: found.end() - 1], core[found.end() :]
+            told = self._whole(head, depth) if head.count(" ") > 1 else None
+            if told:
+                return f"{told}{'' if FOREIGN.search(told[-1]) else ' '}{self._say(rest, depth + 1)}"
+        return None
+
+    def _bracketed(self, core: str, depth: int) -> str | None:
+        """A sentence with something added in brackets at its end."""
+        found = BRACKETED.fullmatch(core)
+        if found is None:
+            return None
+        head, added = self._say(found[1], depth + 1), self._say(found[2], depth + 1)
+        return f"{head} {added}" if head != found[1] else None
 
     def _parted(self, core: str, depth: int) -> str | None:
         """The text in parts, where at least one of them says something; code is never cut."""
         for cut, joint in CUTS:
             parts = _cut(core, cut)
             if len(parts) > 1:
-                if cut == ". ":
-                    parts = self._sentences([*(f"{part}." for part in parts[:-1]), parts[-1]])
-                said = [self._say(part, depth + 1) for part in parts]
-                if said != parts:
+                said = list(self._parts(parts, cut, depth))
+                if "".join(said) != "".join(parts).replace(cut, ""):
+                    is_foreign = FOREIGN.search("".join(said))
                     if cut == ". ":
                         return "".join(part if FOREIGN.search(part[-1:]) else f"{part} " for part in said).rstrip()
-                    return joint.join(said) if FOREIGN.search("".join(said)) else cut.join(said)
+                    return (joint if is_foreign else cut).join(said) if is_foreign else None
         return None
 
-    def _sentences(self, parts: list[str]) -> list[str]:
-        """The longest run of sentences from the first on that the catalogue has as one, and the others."""
-        for end in range(len(parts), 1, -1):
-            if self.knows(head := " ".join(parts[:end])):
-                return [head, *parts[end:]]
-        return parts
+    def _parts(self, parts: list[str], cut: str, depth: int) -> Iterator[str]:
+        """What the parts say: the longest run of them that is one sentence, and so on."""
+        dot = "." if cut == ". " else ""
+        start = 0
+        while start < len(parts):
+            ends = range(min(len(parts), start + MOST_PARTS), start, -1) if len(parts) <= MOST_PARTS else [start + 1]
+            for end in ends:
+                text = cut.join(parts[start:end]) + (dot if end < len(parts) else "")
+                told = self._whole(text, depth + 1) or (self._whole(f"{cut}{text}", depth + 1) if start else None)
+                if told or end == start + 1:
+                    yield told.lstrip(LEADING) if told else self._say(text, depth + 1)
+                    start = end
+                    break
+
+
+def _fitting(core: str, among: Mapping[str, list[Template]]) -> Iterator[tuple[Template, dict[str, str]]]:
+    words = dict.fromkeys(found[0].lower() for found in WORD.finditer(core))
+    candidates = [template for word in words for template in among.get(word, ())]
+    for template in sorted(candidates, key=lambda held: -held.weight):
+        found = template.pattern.fullmatch(core)
+        if found is not None:
+            yield template, found.groupdict()
+
+
+def _fill(template: Template, values: Mapping[str, str]) -> str:
+    return PLACEHOLDER.sub(lambda place: values[place[1]], template.told).replace("{{", "{").replace("}}", "}")
+
+
+def _is_short(text: str) -> bool:
+    return len(text.split()) <= FEW_WORDS and not re.search(r"[,;:] ", text)
 
 
 def _folded(text: str) -> str:
