@@ -117,13 +117,13 @@ def _pod(item: Any) -> Pod:
         is_leaving="deletionTimestamp" in metadata,
         labels=labels,
         owner=(_text(owners[0], "kind"), _text(owners[0], "uid")),
-        training_container=_training_container(containers, annotations.get(DEFAULT_CONTAINER, "")),
+        training_container=training_container(containers, annotations.get(DEFAULT_CONTAINER, "")),
         states=_states(status),
         reason=_reason(status),
     )
 
 
-def _training_container(containers: list[dict[str, Any]], default: str) -> str:
+def training_container(containers: list[dict[str, Any]], default: str) -> str:
     """As kubectl has it where the pod says so; else the one with the GPUs, or the first that is no helper."""
     names = [_text(container, "name") for container in containers]
     if default in names:

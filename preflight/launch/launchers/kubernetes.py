@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from preflight.errors import FactMissing, UsageError
 from preflight.launch.launcher import Launcher
 from preflight.launch.layout import Layout, shared_launch
+from preflight.transport.pods import training_container
 
 if TYPE_CHECKING:
     from preflight.facts.node import NodeFacts
     from preflight.launch.text.located import Located
 
 REPORT = "/tmp/preflight"
+IN_SET = "workers"  # of the one Job in a JobSet
 IMAGE = "IMAGE"  # no image can be called so: one that was not filled in is refused by the cluster
+FROM_METADATA = ("namespace", "labels")  # a queue of Kueue is a label
 FROM_POD = (
     "nodeSelector",
     "tolerations",
@@ -36,7 +39,7 @@ RDMA = "# The RDMA devices of your cluster's plugin (rdma/...) belong into the l
 
 
 def write(layout: Layout) -> dict[str, str]:
-    """An Indexed Job with its headless Service; a manifest given as `like` lends its pods' image, volumes and place."""
+    """An Indexed Job with its headless Service, or a JobSet where `like`, which lends volumes and place, is one."""
     import yaml
 
     class Plain(yaml.SafeDumper):
@@ -45,45 +48,82 @@ def write(layout: Layout) -> dict[str, str]:
         def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the base class passes it
             return True
 
-    name = _name(layout.program)
-    like = _pod_like(layout.like)
+    like = _like(layout.like)
+    names = Names.of(_name(layout.program), is_set=like["is_set"])
     count = f"{len(layout.nodes)} pod{'s' * (len(layout.nodes) != 1)}"
-    head = HEAD.format(count=count, first=f"{name}-0.{name}")
+    head = HEAD.format(count=count, first=names.first)
     head += "" if like["container"].get("image") else TO_FILL_IN
     head += RDMA if _has_rdma(layout.nodes) and not _asks_for_rdma(like) else ""
-    documents = (_service(name), _job(name, layout, like))
+    documents = (
+        (_job_set(names, layout, like),) if like["is_set"] else (_service(names, like), _job(names, layout, like))
+    )
     dumped = [yaml.dump(each, Dumper=Plain, sort_keys=False, width=110, allow_unicode=True) for each in documents]
-    return {f"{name}.yaml": head + "---\n".join(dumped)}
+    return {f"{names.own}.yaml": head + "---\n".join(dumped)}
 
 
-def _service(name: str) -> dict[str, Any]:
+class Names(NamedTuple):
+    """What the controllers will call the job, its first pod for its peers, and all its pods."""
+
+    own: str
+    first: str
+    label: dict[str, str]
+
+    @classmethod
+    def of(cls, name: str, *, is_set: bool) -> Names:
+        """Those of a Job, or of the one Job of a JobSet."""
+        if is_set:
+            return cls(name, f"{name}-{IN_SET}-0-0.{name}", {"jobset.sigs.k8s.io/jobset-name": name})
+        return cls(name, f"{name}-0.{name}", {"job-name": name})
+
+
+def _service(names: Names, like: Mapping[str, Any]) -> dict[str, Any]:
     """What gives the pods names; also before they are ready, which they are not while their init containers run."""
-    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"job-name": name}}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": names.label}
+    metadata = {"name": names.own, **{key: value for key, value in like["metadata"].items() if key == "namespace"}}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
-def _job(name: str, layout: Layout, like: Mapping[str, Any]) -> dict[str, Any]:
+def _job(names: Names, layout: Layout, like: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {"name": names.own, **like["metadata"]}
+    spec = {**_indexed(layout), "template": _template(names, layout, like)}
+    spec["template"]["spec"] = {"subdomain": names.own, **spec["template"]["spec"]}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def _job_set(names: Names, layout: Layout, like: Mapping[str, Any]) -> dict[str, Any]:
+    """Its controller makes the headless service, and gives the pods their subdomain."""
+    job = {"spec": {**_indexed(layout), "template": _template(names, layout, like)}}
+    spec = {
+        "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+        "replicatedJobs": [{"name": IN_SET, "replicas": 1, "template": job}],
+    }
+    metadata = {"name": names.own, **like["metadata"]}
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": spec}
+
+
+def _indexed(layout: Layout) -> dict[str, Any]:
     spec: dict[str, Any] = {"completionMode": "Indexed", "completions": len(layout.nodes)}
     # A rank that is started again alone is not let in by the others: the whole job fails, and is started anew.
-    spec |= {"parallelism": len(layout.nodes), "backoffLimit": 0}
+    return spec | {"parallelism": len(layout.nodes), "backoffLimit": 0}
+
+
+def _template(names: Names, layout: Layout, like: Mapping[str, Any]) -> dict[str, Any]:
     annotations = {"kubectl.kubernetes.io/default-container": "train", "sidecar.istio.io/inject": "false"}
-    spec["template"] = {"metadata": {"annotations": annotations}, "spec": _pod(name, layout, like)}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+    return {"metadata": {"annotations": annotations}, "spec": _pod(names, layout, like)}
 
 
-def _pod(name: str, layout: Layout, like: Mapping[str, Any]) -> dict[str, Any]:
-    apart = {"labelSelector": {"matchLabels": {"job-name": name}}, "topologyKey": "kubernetes.io/hostname"}
+def _pod(names: Names, layout: Layout, like: Mapping[str, Any]) -> dict[str, Any]:
+    apart = {"labelSelector": {"matchLabels": names.label}, "topologyKey": "kubernetes.io/hostname"}
     shared = {"name": "shm", "emptyDir": {"medium": "Memory"}}
     volumes = [volume for volume in like["volumes"] if volume.get("name") != "shm"]
     return {
         "restartPolicy": "Never",
-        "subdomain": name,
         "automountServiceAccountToken": False,
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
         **like["pod"],
         "initContainers": [_container("preflight", _looking(layout), layout, like)],
-        "containers": [_container("train", _training(name, layout), layout, like)],
+        "containers": [_container("train", _training(names, layout), layout, like)],
         "volumes": [shared, *volumes],
     }
 
@@ -114,9 +154,9 @@ def _looking(layout: Layout) -> list[str]:
     return [*layout.command("preflight", "preflight"), *words]
 
 
-def _training(name: str, layout: Layout) -> list[str]:
+def _training(names: Names, layout: Layout) -> list[str]:
     words = [f"--nnodes={len(layout.nodes)}", f"--nproc-per-node={layout.processes[0]}"]
-    words += ["--node-rank=$(JOB_COMPLETION_INDEX)", f"--master-addr={name}-0.{name}", f"--master-port={layout.port}"]
+    words += ["--node-rank=$(JOB_COMPLETION_INDEX)", f"--master-addr={names.first}", f"--master-port={layout.port}"]
     # Kubernetes takes $(NAME) for a variable; written $$(NAME) it is left as it is.
     program = [word.replace("$(", "$$(") for word in layout.program]
     return [*layout.command("torchrun", "torch.distributed.run"), *words, *program]
@@ -155,21 +195,32 @@ def _asks_for_rdma(like: Mapping[str, Any]) -> bool:
     return any(str(name).startswith("rdma/") for name in like["limits"])
 
 
-def _pod_like(text: str) -> dict[str, Any]:
-    """What a manifest of the user's says of its pods and their first container, as far as ours do not say it."""
-    pod = _template(text)
+def _like(text: str) -> dict[str, Any]:
+    """What a manifest of the user's says of its pods and their training container, as far as ours do not say it."""
+    document, pod = _manifest(text)
     containers = pod.get("containers") or [{}]
     if not isinstance(containers, list) or not all(isinstance(each, dict) for each in (pod, *containers)):
         raise UsageError("--like: its pods have no list of containers")
-    first = containers[0]
+    names = [str(each.get("name", "")) for each in containers]
+    first = containers[names.index(training_container(containers, ""))] if text else {}
+    metadata = _object(document, "metadata")
     return {
+        "is_set": document.get("kind") == "JobSet",
+        "metadata": {key: metadata[key] for key in FROM_METADATA if key in metadata},
         "pod": {key: pod[key] for key in FROM_POD if key in pod},
         "container": {key: first[key] for key in FROM_CONTAINER if key in first},
         "env": _objects(first, "env"),
-        "limits": (first.get("resources") or {}).get("limits") or {},
+        "limits": _object(_object(first, "resources"), "limits"),
         "mounts": _objects(first, "volumeMounts"),
         "volumes": _objects(pod, "volumes"),
     }
+
+
+def _object(held: Mapping[str, Any], key: str) -> dict[str, Any]:
+    found = held.get(key) or {}
+    if not isinstance(found, dict):
+        raise UsageError(f"--like: {key} is no object")
+    return found
 
 
 def _objects(held: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
@@ -179,17 +230,16 @@ def _objects(held: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     return found
 
 
-def _template(text: str) -> dict[str, Any]:
-    """The first pod of a manifest, however deep it lies; empty without a manifest."""
+def _manifest(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The first document that has pods, and the first pod of it, however deep it lies; both empty without a text."""
     if not text:
-        return {}
+        return {}, {}
     from preflight.launch.text.located import load
 
     for document in load(text, "--like"):
         found = _pod_in(document)
         if found is not None:
-            plain: dict[str, Any] = found.plain()
-            return plain
+            return document.plain(), found.plain()
     raise UsageError("--like: no manifest with pods, which have a list of containers")
 
 

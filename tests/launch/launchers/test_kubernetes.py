@@ -50,6 +50,9 @@ def validate(text):
     import kubernetes_validate
 
     documents = list(yaml.safe_load_all(text))
+    if documents[0]["kind"] == "JobSet":  # a custom resource, whose pods are those of a Job
+        inner = documents[0]["spec"]["replicatedJobs"][0]["template"]
+        documents = [{"apiVersion": "batch/v1", "kind": "Job", "metadata": documents[0]["metadata"], **inner}]
     for document in documents:
         for version in ("1.29", "1.37"):
             kubernetes_validate.validate(document, version, strict=True)
@@ -59,7 +62,7 @@ def validate(text):
 LIKE = """
 apiVersion: batch/v1
 kind: Job
-metadata: {name: mine}
+metadata: {name: mine, namespace: ml, labels: {kueue.x-k8s.io/queue-name: gpus}}
 spec:
   template:
     spec:
@@ -75,7 +78,23 @@ spec:
         - {name: data, persistentVolumeClaim: {claimName: data}}
         - {name: dshm, emptyDir: {medium: Memory}}
 """
+LIKE_SET = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: mine, namespace: ml, labels: {kueue.x-k8s.io/queue-name: gpus}}
+spec:
+  replicatedJobs:
+    - name: node
+      template:
+        spec:
+          template:
+            spec:
+              containers:
+                - {name: istio-proxy, image: proxy:1}
+                - {name: main, image: registry.example/llm:7}
+"""
 MADE = {
+    "of a set": (cluster(), ("train.py",), LIKE_SET),
     "of GPUs": (cluster(hcas=("mlx5_0",)), ("train.py",), ""),
     "without GPUs": (cluster(gpus=0), ("train.py",), ""),
     "of one node": (cluster(1), ("train.py",), ""),
@@ -129,8 +148,11 @@ def test_preflight_runs_first_and_rank_0_is_found_by_name():
 def test_a_manifest_of_the_users_lends_what_ours_does_not_say():
     """Image, place, variables, volumes and other devices; counts of GPUs and /dev/shm are ours."""
     text = made("like a user's")
-    pod = validate(text)[1]["spec"]["template"]["spec"]
+    service, job = validate(text)
+    pod = job["spec"]["template"]["spec"]
     assert "IMAGE" not in text
+    assert service["metadata"] == {"name": "pretrain-llm", "namespace": "ml"}
+    assert job["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "gpus"}
     assert (pod["nodeSelector"], pod["tolerations"][0]["key"]) == ({"pool": "h100"}, "gpu")
     (container,) = pod["containers"]
     assert container["image"] == "registry.example/llm:7"
@@ -140,8 +162,28 @@ def test_a_manifest_of_the_users_lends_what_ours_does_not_say():
     assert container["command"][-1] == "$$(x)"  # which Kubernetes hands over as $(x)
 
 
+def test_a_set_of_the_users_becomes_a_set():
+    """Its pods find the first by the set's own names; the queue it waits in is kept, and its sidecar is not trained."""
+    text = made("of a set")
+    (job_set,) = yaml.safe_load_all(text)
+    (job,) = validate(text)
+    assert job_set["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "gpus"}
+    assert job_set["spec"]["network"]["enableDNSHostnames"] is True
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "registry.example/llm:7"
+    assert "--master-addr=train-workers-0-0.train" in container["command"]
+
+
 @pytest.mark.parametrize(
-    "like", ["a: 1\n", "- x\n", "containers: 5\n", "containers: [5]\n", "containers: [{env: 3}]\n"]
+    "like",
+    [
+        "a: 1\n",
+        "- x\n",
+        "containers: 5\n",
+        "containers: [5]\n",
+        "containers: [{env: 3}]\n",
+        "containers: [{resources: 3}]\n",
+    ],
 )
 def test_a_manifest_without_pods_is_refused(like):
     """It would lend nothing."""
