@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.path.is_relative_to(HERE):  # and not one of checks/, with --hosts
             item.add_marker(kinds.kind(item))
     if hasattr(config, "workerinput"):
-        items.sort(key=kinds.place)
+        items[:] = kinds.in_order(items)
 
 
 @pytest.hookimpl(wrapper=True)

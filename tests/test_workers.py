@@ -141,3 +141,21 @@ def test_there_are_no_workers_where_they_would_be_in_the_way(words):
 def test_what_is_listed_as_slow_is_there():
     """A file that was moved or renamed is moved here too."""
     assert [path for path in kinds.PROCESSES if not (ROOT / path).exists()] == []
+
+
+def made_up(path, *fixtures, marks=()):
+    """A test as pytest collects it, as far as its kind goes."""
+    marked = set(marks)
+    return SimpleNamespace(
+        nodeid=f"{path}::test_it", fixturenames=fixtures, get_closest_marker=lambda name: name in marked or None
+    )
+
+
+def test_what_waits_and_what_works_are_dealt_out_in_turn():
+    """The longest of what works first; then what is short, and at the end what must run alone."""
+    lab = [made_up(f"tests/lab/test_{number}.py", "lab_is_possible") for number in range(4)]
+    alone = made_up("tests/lab/test_0.py", "lab_is_possible", marks=["exclusive"])
+    short = made_up("tests/test_hosts.py")
+    late, early = made_up(kinds.PROCESSES[-1]), made_up(kinds.PROCESSES[0])
+    ordered = kinds.in_order([alone, short, *lab, late, early])
+    assert ordered == [early, lab[0], lab[1], late, lab[2], lab[3], short, alone]
