@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import msgspec
@@ -133,7 +134,7 @@ class FakeRun:
         """Every host that was named, whether it answered or not."""
         return tuple(self.subjects)
 
-    @property
+    @cached_property
     def cluster(self) -> Cluster:
         """The nodes that answered, each with its training interface chosen from its variables."""
         return Cluster(tuple(self._node(name) for name in self.names if name not in self.failures))
