@@ -57,10 +57,10 @@ CAUSES = (
     (
         r"container not found|container \S+ is not running|is waiting to start",
         "its container does not run",
-        "`kubectl describe pod {node}` and `kubectl logs --previous {node}` tell why",
+        "`kubectl describe pod POD` and `kubectl logs --previous POD` tell why",
     ),
     (r"completed pod", "the pod has ended", "select pods that run, or start the job anew"),
-    (r"does not have a host assigned", "the pod is not scheduled", "`kubectl describe pod {node}` tells why"),
+    (r"does not have a host assigned", "the pod is not scheduled", "`kubectl describe pod POD` tells why"),
     (
         r"error dialing backend|proxy error from|dial tcp \S+:10250",
         "the API server does not reach the kubelet of its node",
@@ -69,7 +69,7 @@ CAUSES = (
     (
         r"exit code 137\b",
         "its container was killed: restarted, evicted or out of memory",
-        "`kubectl describe pod {node}` tells which",
+        "`kubectl describe pod POD` tells which",
     ),
     (r"connect(?:ion to the server \S+ was|: connection) refused", "nothing listens at the API server's address", INFO),
     (r"no such host|server misbehaving", "the API server's name does not resolve", "check the cluster in kubeconfig"),
@@ -137,7 +137,7 @@ class Kubernetes:
         done = self.run([*words, "--request-timeout=20s"])
         if done.returncode != 0:
             raise ConnectionError(
-                told(f"{done.stdout[:200]}\n{done.stderr}", "<pod>") or f"kubectl ended with {done.returncode}"
+                told(f"{done.stdout[:200]}\n{done.stderr}") or f"kubectl ended with {done.returncode}"
             )
         try:
             return read_pods(json.loads(done.stdout))
@@ -160,11 +160,11 @@ class Kubernetes:
         words = ["kubectl", "exec", "--stdin", "--quiet", f"--namespace={namespace}", *container, pod["pod"]]
         return [*words, "--", *reach.loader(host)]
 
-    def explain(self, node: str, code: int, stderr: str) -> str:
-        """kubectl's complaint in our words, with what to do; its own where we know no better."""
+    def explain(self, _node: str, code: int, stderr: str) -> str:
+        """kubectl's complaint in our words, the same for all pods that have it; its own where we know no better."""
         if code == 0 or STARTED.search(stderr) or NO_PROGRAM.search(stderr):
             return ""
-        return told(stderr, node)
+        return told(stderr)
 
     def is_worth_a_retry(self, stderr: str) -> bool:
         """Whether the API server had too much to do."""
@@ -185,10 +185,10 @@ def machines(hosts: Iterable[Host]) -> tuple[str, ...]:
     return (f"pods: {listed}{more}",) if found else ()
 
 
-def told(said: str, node: str) -> str:
+def told(said: str) -> str:
     """What kubectl complains of, why and what to do; "" where it does not complain."""
     for sign, cause, fix in CAUSES:
         found = re.search(sign, said, re.MULTILINE)
         if found:
-            return f"{cause} (kubectl: {found[0].strip()}); {fix.format(node=node)}"
+            return f"{cause} (kubectl: {found[0].strip()}); {fix}"
     return last_line(said, "") if COMPLAINS.search(said) else ""

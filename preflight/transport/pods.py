@@ -59,8 +59,8 @@ class Pod:
         return bool(self.place[2]) or self.owner[0] in MAKES_ANEW
 
     def trouble(self, container: str, namespace: str) -> str:
-        """Why nothing can run in this container now, and what to do; "" where it runs."""
-        described = f"`kubectl describe pod {self.name} --namespace={namespace}` tells why"
+        """Why nothing can run in this container now, and what to do; "" where it runs. Many pods alike say the same."""
+        described = f"`kubectl describe pod POD --namespace={namespace}` tells why"
         detail = f": {self.reason}" if self.reason else ""
         if self.phase in ENDED:
             return f"the pod has ended ({self.phase}{detail}); select pods that run, or start the job anew"
@@ -147,7 +147,9 @@ def _states(status: dict[str, Any]) -> dict[str, dict[str, str]]:
             before = last.get("terminated")
             words = _text(waiting, "reason") or "it waits"
             words += f", {_ended(before)} before" if isinstance(before, dict) else ""
-            words += f": {message}" if (message := _line(_text(waiting, "message"))) and not before else ""
+            # What is said of a back-off names the pod: many that crash alike are one finding.
+            is_crash = isinstance(before, dict) or words == "CrashLoopBackOff"
+            words += f": {message}" if (message := _line(_text(waiting, "message"))) and not is_crash else ""
         found[_text(each, "name")] = {"waiting": words}
     return found
 

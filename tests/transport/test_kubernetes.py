@@ -138,7 +138,7 @@ REFUSED = (
         ('Error from server (Forbidden): admission webhook "x" denied the request', "the API server forbids it"),
         ('Error from server (NotFound): pods "p" not found', "its successor has a new name: run again"),
         ("error: unable to upgrade connection: pod p does not have a host assigned", "not scheduled"),
-        ('error: unable to upgrade connection: container not found ("trainer")', "`kubectl logs --previous p` tell"),
+        ('error: unable to upgrade connection: container not found ("trainer")', "`kubectl logs --previous POD` tell"),
         ("error: container x is not valid for pod p out of: a, b", "name one of its own: SELECTOR:CONTAINER"),
         ("error: cannot exec into a container in a completed pod; current phase is Succeeded", "the pod has ended"),
         ("error: error dialing backend: dial tcp 10.0.0.7:10250: i/o timeout", "does not reach the kubelet"),

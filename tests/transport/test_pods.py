@@ -105,6 +105,17 @@ def test_why_nothing_can_run_in_a_pod_is_told(made, told):
     assert "\n" not in said
 
 
+def test_pods_that_crash_alike_are_told_in_the_same_words():
+    """So that sixty-four of them are one finding: what kubelet says of a back-off has the pod's own name in it."""
+    said = set()
+    for name in ("llama-0", "llama-1"):
+        waiting = {"reason": "CrashLoopBackOff", "message": f"back-off 5m0s restarting failed container of pod={name}"}
+        status = {"containerStatuses": [{"name": "trainer", "state": {"waiting": waiting}}]}
+        (found,) = read(pod(name, 0, status=status))
+        said.add(found.trouble("trainer", "train"))
+    assert len(said) == 1, said
+
+
 @pytest.mark.parametrize(
     "document",
     [None, [], {"items": {}}, {"items": [None]}, {"items": [{"metadata": 1}]}, {"items": [{**pod("p", 0), "spec": {}}]},
