@@ -79,6 +79,18 @@ PUT_TOGETHER = [
     "{count} check{s} passed",
     "{name} and {count} more (-v lists all)",
     "note",
+    "mesh",
+    "training",
+    "bench",
+    "devices",
+    "cells judged",
+    "started",
+    "seconds",
+    "version",
+    "finished",
+    "yes",
+    "no",
+    "none",
     "Default: {shown}.",
     "GO",
     "NO-GO",
@@ -91,7 +103,6 @@ PUT_TOGETHER = [
     "verdict",
     "checks",
     "At",
-    "on",
     "ok",
     "usage:",
     "options",
@@ -144,9 +155,10 @@ def sentences() -> dict[str, Sentence]:
 def spoken(source: str, place: str) -> Iterator[tuple[str, int]]:
     """Msgid and line of each sentence of one module."""
     tree = ast.parse(source)
-    yield from _documented(tree, place)
-    skipped = _silent(tree, source)
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    yield from _documented(tree, nodes, place)
+    skipped = _silent(nodes, source)
+    for node in nodes:
         if id(node) in skipped:
             continue
         if isinstance(node, ast.Dict) and place.endswith(LABELS):
@@ -173,11 +185,11 @@ def _is_word(text: str) -> bool:
     return bool(re.fullmatch(r" ?[a-z]{2,}[,.]? ?", text))
 
 
-def _documented(tree: ast.Module, place: str) -> Iterator[tuple[str, int]]:
+def _documented(tree: ast.Module, nodes: list[ast.AST], place: str) -> Iterator[tuple[str, int]]:
     """The docstrings that people read: of checks, and of the rules about launch files."""
     if place.startswith("checks/"):
         yield from ((part, 1) for part in parts(ast.get_docstring(tree) or ""))
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef) and (
             (place.startswith("checks/") and node.name.startswith("test_"))
             or (place.startswith("preflight/launch/") and any(_told_by(node)))
@@ -190,11 +202,11 @@ def parts(text: str) -> list[str]:
     return [" ".join(part.split()) for part in re.split(r"\n\s*\n|(?:^|\n)Fix:", text) if part.strip()]
 
 
-def _silent(tree: ast.Module, source: str) -> set[int]:
+def _silent(nodes: list[ast.AST], source: str) -> set[int]:
     """The nodes that are no messages: docstrings, patterns, keys, pieces of f-strings."""
     lines = source.splitlines()
     silent: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
             first = node.body[0]
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
@@ -214,8 +226,9 @@ def _silent(tree: ast.Module, source: str) -> set[int]:
         if isinstance(node, ast.Subscript):
             silent.add(id(node.slice))
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            begin = lines[node.lineno - 1].encode()[node.col_offset : node.col_offset + 2].lower()
-            if begin.startswith((b"r", b"br")):
+            line = lines[node.lineno - 1]
+            begin = line if line.isascii() else line.encode().decode("latin-1")  # columns are counted in bytes
+            if begin[node.col_offset : node.col_offset + 2].lower().startswith(("r", "br")):
                 silent.add(id(node))
     return silent
 

@@ -35,12 +35,27 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Leave with 4 and one line."""
-        unknown = re.search(r"invalid choice: '([^']*)'", message)
-        near = difflib.get_close_matches(unknown[1], VERBS, n=1) if unknown else []
-        message += f"; did you mean {near[0]}?" if near else ""
+        near = _near(message)
+        message += f"; did you mean {near}?" if near else ""
         stray = message.removeprefix("unrecognized arguments: ")
         message += f"; {ONE_WORD}" if stray != message and not stray.startswith("-") else ""
         self.exit(EXIT_USAGE, f"preflight: {message} (see preflight --help)\n")
+
+
+def _near(message: str) -> str:
+    """What was probably meant by a choice or an option that is not there; "" where nothing is like it."""
+    choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+    if choice:
+        found = difflib.get_close_matches(choice[1], re.findall(r"[\w-]+", choice[2]), n=1)
+        return found[0] if found else ""
+    option = re.search(r"unrecognized arguments: (--[\w-]+)", message)
+    if option is None:
+        return ""
+    from preflight.options.options import OPTIONS  # takes a while to import: only where something is wrong
+
+    names = [f"--{name}" for row in OPTIONS.values() for name in (row.name, row.name.removeprefix("bench-"))]
+    found = difflib.get_close_matches(option[1], [*names, "--format", "--match", "--out", "--like"], n=1)
+    return found[0] if found else ""
 
 
 class Formatter(argparse.HelpFormatter):

@@ -116,6 +116,9 @@ def test_the_version_is_told(capsys):
     [
         (["nope"], "invalid choice: 'nope'"),
         (["bnech"], "did you mean bench?"),
+        (["run", "--profile=quik"], "did you mean quick?"),
+        (["run", "--hots=node1"], "did you mean --hosts?"),
+        (["train", "--launcher=torchrn"], "did you mean torchrun?"),
         (["run", "--nope"], "unrecognized arguments: --nope"),
         (["run", "--deadline", "soon"], "invalid float value: 'soon'"),
         (["run", "--deadline"], "expected one argument"),

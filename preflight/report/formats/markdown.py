@@ -16,7 +16,7 @@ from preflight.report.document import RunReport
 from preflight.report.formats import commands
 from preflight.report.formats.text import headline
 from preflight.report.groups import checks_by_verdict, groups
-from preflight.report.language import Language
+from preflight.report.language import ENGLISH, Language
 from preflight.report.material import Material, told
 from preflight.report.measurements import measurement_lines
 from preflight.report.printable import printable
@@ -100,7 +100,7 @@ def _card(report: RunReport, cause: Cause, language: Language) -> str:
     say = language.say
     nodes = say(nodes_text(report, cause.nodes, most=NODES_LIMIT))
     waived = f" {say('(waived)')}" if cause.is_waived else ""
-    on = say("on")
+    on = _on(language)
     title = code(cause.title) if len(cause.checks) == 1 else say(cause.title)
     if cause.is_consequence:
         return (
@@ -124,6 +124,10 @@ def _card(report: RunReport, cause: Cause, language: Language) -> str:
     return text
 
 
+def _on(language: Language) -> str:
+    return "on" if language is ENGLISH else "·"
+
+
 def _counts(report: RunReport, language: Language) -> Iterator[str]:
     say = language.say
     yield f"### {say('All checks')}\n\n| {say('verdict')} | {say('checks')} |\n|---|---:|\n"
@@ -134,7 +138,7 @@ def _counts(report: RunReport, language: Language) -> Iterator[str]:
     for group in skipped[:CAUSES]:
         number = say(f"{len(group.checks)} check{'s' * (len(group.checks) != 1)}")
         nodes = nodes_text(report, group.nodes, most=NODES_LIMIT)
-        yield f"- {SIGNS[Verdict.SKIP]} {number} {say('on')} {code(nodes)}: {code(group.message[:MESSAGE_LIMIT])}\n"
+        yield f"- {SIGNS[Verdict.SKIP]} {number} {_on(language)} {code(nodes)}: {code(group.message[:MESSAGE_LIMIT])}\n"
     if skipped:
         yield "\n"
 

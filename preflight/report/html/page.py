@@ -9,6 +9,7 @@ import re
 import shlex
 from dataclasses import dataclass
 from functools import cache
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -42,6 +43,7 @@ FOLDER = Path(__file__).parent
 TEMPLATE = "report.html.j2"
 SIZE_LIMIT_BYTES = 3_000_000
 COMMANDS = 20  # lines of them on one card
+DRAWN = re.compile(r">([^<>]*[A-Za-z]{2}[^<>]*)<")  # the words of a picture
 CELLS_UP_TO = 16  # nodes that get a column of their own; more become a band
 SIGNS = {"p": "✓", "f": "✕", "e": "?", "w": "!", "s": "–", "n": "·"}  # noqa: RUF001 -- a dash for skipped
 
@@ -162,9 +164,12 @@ def _columns(report: RunReport) -> dict[str, Any]:
 @cache
 def _environment(language: Language) -> Environment:
     from jinja2 import DictLoader, Environment, StrictUndefined
+    from markupsafe import Markup, escape
 
     def plain(value: Any) -> Any:
         """Every text that a template puts on the page is said and made printable here, and escaped by Jinja after."""
+        if language is not ENGLISH and str(value).startswith("<svg"):
+            return Markup(DRAWN.sub(lambda text: f">{escape(language.say(unescape(text[1])))}<", value))  # noqa: S704
         return printable(language.say(value)) if type(value) is str else value
 
     template = (FOLDER / TEMPLATE).read_text(encoding="utf-8")

@@ -14,13 +14,13 @@ from functools import cached_property, lru_cache
 
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 WORD = re.compile(r"[A-Za-z][A-Za-z']+")
-CODE = re.compile(r"`[^`]*`")
+KEPT = re.compile(r"`[^`]*`|\([^()]*\)")  # code and what stands in brackets is not cut
 FOREIGN = re.compile(r"[\u2e80-\u9fff\uff00-\uffef]")
 # Where a text that is no sentence of ours as a whole is cut, and what joins its parts in Chinese.
 CUTS = (("\n", "\n"), ("  ", "  "), (". ", ""), ("; ", "\uff1b"), (": ", "\uff1a"), (" · ", " · "), (", ", "\uff0c"))
 FEW_WORDS = 2  # that a placeholder may hold, where the msgid has
-FEW_LETTERS = 8  # of its own, or less
-BRACKETED = re.compile(r"(.*\S) (\([^()]+\))", re.DOTALL)
+FEW_LETTERS = 5  # of its own, or less
+BRACKETED = re.compile(r"(?:(.*\S) )?\(([^()]+)\)", re.DOTALL)
 DEEPEST = 8
 MOST_PARTS = 12  # of more, no run is looked for
 COUNTS = {"count": r"\d+", "gbytes_per_s": r"[\d.e+-]+"}  # placeholders that hold a number
@@ -44,7 +44,7 @@ class Template:
     @cached_property
     def words(self) -> tuple[str, ...]:
         """The whole words of the msgid: those that touch no placeholder."""
-        plain = PLACEHOLDER.sub("\0", self.msgid.replace("{{", "{").replace("}}", "}"))
+        plain = PLACEHOLDER.sub(lambda place: "" if is_ending(place[1]) else "\0", self.msgid)
         return tuple(
             found[0].lower()
             for found in WORD.finditer(plain)
@@ -52,14 +52,20 @@ class Template:
         )
 
     @cached_property
+    def has_ending(self) -> bool:
+        """Whether a word of it may be a plural."""
+        return any(map(is_ending, PLACEHOLDER.findall(self.msgid)))
+
+    @cached_property
     def weight(self) -> int:
         """How much of the message it fixes: of two that fit, the one with more says more."""
         return sum(map(len, self.literals))
 
     @cached_property
-    def letters(self) -> int:
-        """How many letters are its own."""
-        return sum(letter.isalpha() for literal in self.literals for letter in literal)
+    def is_telling(self) -> bool:
+        """Whether its own words say enough: those of "{value} on {nodes}" fit almost anything."""
+        letters = sum(letter.isalpha() for literal in self.literals for letter in literal)
+        return letters > FEW_LETTERS or any(" (" in literal for literal in self.literals)
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -97,8 +103,10 @@ class Matcher:
         self.weak_by_word: dict[str, list[Template]] = defaultdict(list)
         for template in templates:
             if template.words:
-                among = self.by_word if template.letters > FEW_LETTERS else self.weak_by_word
-                among[min(template.words, key=lambda word: often[word])].append(template)
+                among = self.by_word if template.is_telling else self.weak_by_word
+                rarest = min(template.words, key=lambda word: often[word])
+                for ending in ("", "s", "es") if template.has_ending else ("",):
+                    among[f"{rarest}{ending}"].append(template)
         self._said = lru_cache(maxsize=50_000)(self._find)  # what is put together from parts asks for them again
 
     def say(self, text: str) -> str:
@@ -107,15 +115,15 @@ class Matcher:
 
     def _say(self, text: str, depth: int) -> str:
         core = text.strip()
-        is_ours = core and depth <= DEEPEST and WORD.search(core) and not FOREIGN.search(core)
+        is_ours = core and depth <= DEEPEST and WORD.search(core)
         if not is_ours or len(core) > LONGEST:
             return text
         return text.replace(core, self._said(core, depth), 1)
 
     def _find(self, core: str, depth: int) -> str:
         told = self._whole(core, depth) or self._weak(core, depth, is_short=True)
-        told = told or self._led(core, depth) or self._headed(core, depth) or self._bracketed(core, depth)
-        return told or self._parted(core, depth) or self._weak(core, depth, is_short=False) or core
+        told = told or self._led(core, depth) or self._headed(core, depth) or self._parted(core, depth)
+        return told or self._bracketed(core, depth) or self._weak(core, depth, is_short=False) or core
 
     def knows(self, text: str) -> bool:
         """Whether a text is one sentence of the catalogue."""
@@ -138,6 +146,8 @@ class Matcher:
     def _weak(self, core: str, depth: int, *, is_short: bool) -> str | None:
         """A msgid of a word or two, which fits almost anything: only with short values, or with sentences in them."""
         for template, found in _fitting(core, self.weak_by_word):
+            if is_short and "" in template.literals[1:-1]:  # two placeholders that touch share a value by chance
+                continue
             values = {name: self._say(value, depth + 1) for name, value in found.items()}
             if all(_is_short(value) or (not is_short and self._whole(value, depth + 1)) for value in found.values()):
                 return _fill(template, values)
@@ -163,8 +173,8 @@ class Matcher:
         found = BRACKETED.fullmatch(core)
         if found is None:
             return None
-        head, added = self._say(found[1], depth + 1), self._say(found[2], depth + 1)
-        return f"{head} {added}" if head != found[1] else None
+        head, added = (self._say(part or "", depth + 1) for part in found.groups())
+        return None if (head, added) == (found[1] or "", found[2]) else f"{head} ({added})".strip()
 
     def _parted(self, core: str, depth: int) -> str | None:
         """The text in parts, where at least one of them says something; code is never cut."""
@@ -224,5 +234,5 @@ def _cut(text: str, cut: str) -> list[str]:
         codes.append(found[0])
         return f"\0{len(codes) - 1}\0"
 
-    parts = CODE.sub(keep, text).split(cut)
+    parts = KEPT.sub(keep, text).split(cut)
     return [re.sub(r"\0(\d+)\0", lambda found: codes[int(found[1])], part) for part in parts]
