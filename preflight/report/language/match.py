@@ -21,7 +21,9 @@ CUTS = (("\n", "\n"), ("  ", "  "), (". ", ""), ("; ", "\uff1b"), (": ", "\uff1a
 FEW_WORDS = 2  # that a placeholder may hold, where the msgid has
 FEW_LETTERS = 5  # of its own, or less
 BRACKETED = re.compile(r"(?:(.*\S) )?\(([^()]+)\)", re.DOTALL)
-DEEPEST = 8
+DEEPEST = 16
+MANY_LETTERS = 24  # from which on a sentence of ours holds whatever stands in it
+VALUE_WORDS = 5
 MOST_PARTS = 12  # of more, no run is looked for
 COUNTS = {"count": r"\d+", "gbytes_per_s": r"[\d.e+-]+"}  # placeholders that hold a number
 NAME = re.compile(r"[=_/.:\d-]")
@@ -62,10 +64,14 @@ class Template:
         return sum(map(len, self.literals))
 
     @cached_property
+    def letters(self) -> int:
+        """How many letters are its own."""
+        return sum(letter.isalpha() for literal in self.literals for letter in literal)
+
+    @cached_property
     def is_telling(self) -> bool:
         """Whether its own words say enough: those of "{value} on {nodes}" fit almost anything."""
-        letters = sum(letter.isalpha() for literal in self.literals for letter in literal)
-        return letters > FEW_LETTERS or any(" (" in literal for literal in self.literals)
+        return self.letters > FEW_LETTERS or any(" (" in literal for literal in self.literals)
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -140,7 +146,10 @@ class Matcher:
 
     def _filled(self, core: str, depth: int, among: Mapping[str, list[Template]]) -> str | None:
         for template, found in _fitting(core, among):
-            return _fill(template, {name: self._say(value, depth + 1) for name, value in found.items()})
+            values = {name: self._say(value, depth + 1) for name, value in found.items()}
+            is_plain = all(_is_a_value(value) or values[name] != value for name, value in found.items())
+            if is_plain or template.letters >= MANY_LETTERS:
+                return _fill(template, values)
         return None
 
     def _weak(self, core: str, depth: int, *, is_short: bool) -> str | None:
@@ -215,6 +224,11 @@ def _fitting(core: str, among: Mapping[str, list[Template]]) -> Iterator[tuple[T
 
 def _fill(template: Template, values: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(lambda place: values[place[1]], template.told).replace("{{", "{").replace("}}", "}")
+
+
+def _is_a_value(text: str) -> bool:
+    """Whether it can be a name, a number or a list of them, and is no sentence that the catalogue lacks."""
+    return len(text.split()) <= VALUE_WORDS and not re.search(r"[;:] ", text)
 
 
 def _is_short(text: str) -> bool:
