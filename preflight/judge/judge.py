@@ -34,6 +34,7 @@ from preflight.options.settings import Settings
 from preflight.results import Bench, Training
 from preflight.run.source import Source
 from preflight.transport import TRANSPORTS, written_for
+from preflight.transport.kubernetes import Kubernetes
 
 # The last one that a check asks for says how it runs: `node` beside `cluster` is a body for every node.
 KINDS = ("cluster", "node", "mesh", "bench", "training", "ending")
@@ -126,6 +127,8 @@ class Judge:
         if said:  # with the user and the port that HOSTS gave
             return f"`{said[0]}`, then run again"
         transport = TRANSPORTS.get(self.source.transports.get(names[0], ""), written_for(names[0]))
+        if transport.name == Kubernetes.name and "; " in reason:  # each cause that it knows ends with what to do
+            return reason.rpartition("; ")[2].rstrip(")") + ", then run again"
         return transport.log_in_hint(names[0] if len(names) == 1 else "<node>")
 
     def _unreached(self, check: Check) -> list[Finding]:

@@ -31,7 +31,7 @@ SELECTOR = re.compile(rf"(?P<labels>{REQUIREMENT}(?: *, *{REQUIREMENT}){{0,31}})
 ROLE = "give it the Role of examples/kubernetes.yaml"
 WHOAMI = "`kubectl auth whoami` must succeed here without asking anything"
 INFO = "`kubectl cluster-info` must succeed"
-NEARER = "a proxy or load balancer in the way may cut it: run again, from nearer to the API server"
+NEARER = "a proxy or load balancer in the way may cut it: start preflight nearer to the API server"
 NO_ANSWER = (
     r"i/o timeout|context deadline exceeded|Client.Timeout exceeded|TLS handshake timeout"
     r"|no route to host|network is unreachable"
@@ -51,7 +51,7 @@ CAUSES = (
     (
         r"pods \"\S+\" not found|\(NotFound\)",
         "there is no such pod any more",
-        "its successor has a new name: run again",
+        "its successor has a new name, which the list will have",
     ),
     (r"container \S+ is not valid", "the pod has no such container", "name one of its own: SELECTOR:CONTAINER"),
     (
@@ -74,14 +74,14 @@ CAUSES = (
     (r"connect(?:ion to the server \S+ was|: connection) refused", "nothing listens at the API server's address", INFO),
     (r"no such host|server misbehaving", "the API server's name does not resolve", "check the cluster in kubeconfig"),
     (r"(?:tls: .*)?x509: .*|tls: .*", "the API server's certificate is not trusted", "check kubeconfig's certificates"),
-    (NO_ANSWER, "the API server does not answer", f"{INFO}; check the network and the proxy variables"),
+    (NO_ANSWER, "the API server does not answer", f"{INFO}: check the network and the proxy variables"),
     (
         r"context \S+ does not exist|error loading config.*",
         "kubeconfig is not usable",
         "`kubectl config view` shows it",
     ),
     (CUT, "the stream through the API server broke", NEARER),
-    (r"TooManyRequests|too many requests", "the API server has too much to do", "run again later"),
+    (r"TooManyRequests|too many requests", "the API server has too much to do", "wait for it"),
 )
 STARTED = re.compile(r"(?m)^command terminated with (?:exit code|signal) (?!137\b)\S+\s*\Z")
 COMPLAINS = re.compile(r"(?m)^(?:error:|Error from server|Unable to connect|The connection to the server|E\d{4} )")
