@@ -55,7 +55,7 @@ SILENT = frozenset(
     ]
 )
 SHELL = re.compile(
-    r"^import |\$\(|\bprintf\b|&& | \|\| |>/dev/null|#!/bin|\$SLURM|\$\{|^\s*--|\\\\n"
+    r"^import |\$\(|\bprintf\b|&& | \|\| |>/dev/null|#!/bin|\$SLURM|\$\{|\\\\n"
     r"|^(?:exec|srun|sudo|torchrun|until|case|echo) .*\{"
 )
 # Words that are put together where they are shown, and argparse's own.

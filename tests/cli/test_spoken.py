@@ -1,14 +1,21 @@
-"""Does --help speak Chinese where it is asked to, and English elsewhere?"""
+"""Does preflight speak Chinese where it is asked to, and English elsewhere?"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
+import subprocess
+import sys
 
 import pytest
 
 from preflight.cli.main import run
 from preflight.cli.spoken import tell
 from preflight.report.language import Language
+from preflight.testing import healthy
+from tests.house import ROOT
+from tests.run.test_stored import written
 
 
 def test_every_heading_and_help_is_said():
@@ -38,3 +45,48 @@ def test_english_wins_over_the_locale(capsys, monkeypatch):
     assert "has the same MTU" in capsys.readouterr().out
     assert run(["explain", "network.mtu_is_the_same_on_every_node"]) == 0
     assert "训练网卡的 MTU" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def spoken_run(tmp_path_factory):
+    """A stored run with another MTU on node3, judged again in Chinese: its folder, exit code and summary."""
+    stored, folder = tmp_path_factory.mktemp("stored"), tmp_path_factory.mktemp("spoken") / "report"
+    written(healthy(3).broken_interface("node3", mtu=1400), stored)
+    words = [sys.executable, "-m", "preflight", "run", f"--from={stored}", f"--report-dir={folder}", "--lang=zh"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return folder, done
+
+
+def test_the_summary_is_chinese_and_the_exit_code_the_same(spoken_run):
+    """Verdict, message and fix; names, commands and figures as they are."""
+    _, done = spoken_run
+    assert done.returncode == 1, done.stderr
+    assert "不可启动 (NO-GO)  3 个节点" in done.stdout
+    assert "训练网卡的 MTU（字节）：node[1-2]：9000，node3：1400" in done.stdout
+    assert "修复: 在列出的节点上运行 `ip link set dev <interface> mtu <the others' mtu>`" in done.stdout
+    assert "ssh node3 sudo ip link set dev eth0 mtu 9000" in done.stdout
+    assert "退出码 1" in done.stdout
+
+
+def test_the_page_is_chinese_and_report_json_is_not(spoken_run):
+    """Programs read one language, people theirs."""
+    folder, _ = spoken_run
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert '<html lang="zh">' in page
+    assert "哪里有问题，怎么办" in page
+    assert "node3：1 项检查不通过" in page
+    assert "What is wrong, and what to do" not in page
+    assert "训练网卡的 MTU" in (folder / "report.md").read_text(encoding="utf-8")
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    told = [finding["message"] for finding in report["findings"] if finding["verdict"] == "fail"]
+    assert told == ["mtu of the training interface (bytes): 9000 on node[1-2], 1400 on node3"]
+    assert not re.search(r"[\u4e00-\u9fff]", json.dumps(report, ensure_ascii=False).replace("--lang=zh", ""))
+
+
+def test_a_stored_run_is_shown_in_either_language(spoken_run, capsys):
+    """What was judged in Chinese is English by `report`, and the other way round."""
+    folder, _ = spoken_run
+    assert run(["report", str(folder), "--lang=en"]) == 1
+    assert "NO-GO  3 nodes" in capsys.readouterr().out
+    assert run(["report", str(folder), "--lang=zh"]) == 1
+    assert "不可启动 (NO-GO)" in capsys.readouterr().out
