@@ -43,6 +43,19 @@ def test_a_line_goes_the_way_that_the_run_went(make_report, host, line):
     assert here(msgspec.structs.replace(report, nodes=nodes), MTU.commands[1]) == line
 
 
+@pytest.mark.parametrize("host", ["k8s:train/app=x", "k8s:train/pod/p:trainer@m", "slurm"])
+def test_a_stored_report_makes_nobody_look_for_hosts(make_report, tmp_path, monkeypatch, host):
+    """What it has in the place of a host may be anybody's words: no kubectl is started to read them."""
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f"#!/bin/sh\n: > {tmp_path}/started\n")
+    kubectl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    report = make_report(MTU)
+    nodes = {**report.nodes, "node3": NodeInfo(host=host, address="10.0.0.3", reached=True)}
+    told = here(msgspec.structs.replace(report, nodes=nodes), Command("node3", NOW))
+    assert (told, (tmp_path / "started").exists()) == (f"# on node3: {NOW}", False)
+
+
 def test_what_the_shell_would_read_is_quoted_for_ssh(make_report):
     """The node's own shell reads it, not this one."""
     command = Command("node3", "printf 'a\\n' | tee /tmp/x")

@@ -54,6 +54,16 @@ def test_a_run_cut_short_calls_no_node_good(make_report):
     assert good_nodes(report) == ()
 
 
+def test_a_pod_is_listed_as_hosts_takes_it(make_report):
+    """With its container and the node that it runs on; labels would be asked for anew, and are none."""
+    written = {"a": "k8s:train/pod/llama-0-x:trainer@gpu-7", "b": "k8s:train/pod/llama-1", "c": "k8s:train/app=x"}
+    nodes = {name: NodeInfo(host=host, address="10.0.0.1", reached=True) for name, host in written.items()}
+    report = make_report(Finding("a.b", Verdict.PASS, tuple(nodes), "m"), nodes=nodes)
+    lines = good_hostfile(Material(report)).splitlines()[1:]
+    assert lines == [written["a"], written["b"], "# not a host name: k8s:train/app=x"]
+    assert [host.name for host in parse_hosts(",".join(lines[:2]))] == ["llama-0-x", "llama-1"]
+
+
 def test_the_exclude_list_folds_as_slurm_writes_it(make_report):
     """One expression after --exclude=, an empty line where nobody is bad; ports are no part of a Slurm name."""
     report = make_report(Finding("a.b", Verdict.FAIL, SIX[1:4], "m"), size=6)
