@@ -13,13 +13,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from preflight.errors import PreflightError
+from preflight.report.printable import printable
+from preflight.transport.reach import last_line
 
 WRITTEN = re.compile(r"slurm:(?P<partition>[A-Za-z0-9_.-]{1,64})/(?P<count>[1-9][0-9]{0,4})")
 PATIENCE_SECONDS = 60  # for nodes that are busy: a check is no job that waits in a queue
+MOST_NAMED = 8
 LONGEST_SECONDS = 86_400  # the run inside keeps a deadline of its own, far shorter
 HANDED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 # The exit code of salloc is that of what it runs, or its own: the file tells which.
 GRANTED = ': > "$0"; exec "$@"'
+
+
+# What sinfo calls nodes that no job is given, whatever it waits for; "*" stands behind those that do not respond.
+OUT_OF_SERVICE = re.compile(r"down|drain|fail|maint|error|unknown|reboot|power|\*")
 
 
 class Request(NamedTuple):
@@ -41,6 +48,41 @@ def request_in(hosts: str | None) -> Request | None:
     return Request(found["partition"], int(found["count"])) if found else None
 
 
+def why_too_few(request: Request, partition: str) -> str:
+    """Why a partition can never have so many nodes for us now; "" where it may.
+
+    `partition` is a line for each of its nodes: ``name|state|reason``, as `sinfo` prints %N|%T|%E.
+    """
+    nodes = [line.split("|", 2) for line in partition.splitlines() if line.count("|") >= 2]
+    if not nodes:
+        return f"no partition {request.partition} is known here: `sinfo` lists them"
+    out = [(name, state, reason) for name, state, reason in nodes if OUT_OF_SERVICE.search(state)]
+    in_service = len(nodes) - len(out)
+    if in_service >= request.nodes:
+        return ""
+    told = "; ".join(_told(*node) for node in out[:MOST_NAMED])
+    more = f" and {len(out) - MOST_NAMED} more" if len(out) > MOST_NAMED else ""
+    return f"{in_service} of its {len(nodes)} nodes are in service" + (f": {told}{more}" if out else "")
+
+
+def _told(name: str, state: str, reason: str) -> str:
+    if state.endswith("*"):
+        return f"{name} does not respond"
+    return f"{name} is {state}" + (f" ({reason})" if reason != "none" else "")
+
+
+def _partition(request: Request) -> str:
+    """What sinfo says of the partition's nodes. Raises PreflightError where it says nothing."""
+    words = ["sinfo", "--noheader", "--Node", f"--partition={request.partition}", "--format=%N|%T|%E"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise PreflightError("slurmctld does not answer: `scontrol ping`") from None
+    if done.returncode:
+        raise PreflightError(f"sinfo: {last_line(done.stderr, 'no output')}: `scontrol ping`")
+    return done.stdout
+
+
 def run_inside(request: Request, argv: Sequence[str]) -> int:
     """The same command line in an allocation, with ``slurm`` for its hosts -> its exit code.
 
@@ -48,6 +90,9 @@ def run_inside(request: Request, argv: Sequence[str]) -> int:
     """
     if shutil.which("salloc") is None:
         raise PreflightError("salloc is not installed here: start preflight where Slurm's commands are")
+    reason = why_too_few(request, _partition(request))
+    if reason:
+        raise PreflightError(f"Slurm has no {request.nodes} nodes of {request.partition}: {printable(reason)}")
     # A later --hosts wins over an earlier one, and stands before words for pytest.
     end = argv.index("--") if "--" in argv else len(argv)
     command = [sys.executable, "-m", "preflight", *argv[:end], "--hosts=slurm", *argv[end:]]
@@ -64,6 +109,7 @@ def run_inside(request: Request, argv: Sequence[str]) -> int:
                     signal.signal(number, handler)
         if not marker.exists():
             raise PreflightError(
-                f"Slurm gave no {request.nodes} nodes of {request.partition} in {PATIENCE_SECONDS} s: salloc says why"
+                f"Slurm gave no {request.nodes} nodes of {request.partition} in {PATIENCE_SECONDS} s: salloc says why, "
+                f"`squeue --partition={request.partition}` who has them"
             )
     return code if code >= 0 else 128 - code

@@ -32,6 +32,8 @@ CLOSE_SECONDS = 6.0
 PINGS = 4  # at most, until one came back so soon:
 SURE_SECONDS = 0.02
 CLOCK_SECONDS = 5.0
+ENDED_EARLY = "the call's process ended without a result"  # said by the agent; who ended it may end the agent next
+ENDING_SECONDS = 5.0
 NO_OUTPUT = "no output"
 
 
@@ -98,6 +100,10 @@ class Call:
             raise TimedOut(self.session.host.name, "no answer within the time limit of the call") from None
         if isinstance(message, HostError):
             raise message
+        if message.get("error") == ENDED_EARLY:
+            await self.session.may_fail(ENDING_SECONDS)
+            if self.session.failure:
+                raise self.session.failure
         if "error" in message:
             raise HostError(self.session.host.name, str(message["error"]))
         return message
@@ -128,6 +134,7 @@ class Session:
         self.decoder = frames.Decoder(self.marker, self.budget.read)
         self.calls: dict[int, Call] = {}
         self.failure: HostError | None = None
+        self._failing = asyncio.Event()
         self.hello: said.Greeting | None = None
         self.remarks: tuple[str, ...] = ()  # what the node told when it was taken
         self.residue: list[str] = []
@@ -211,6 +218,11 @@ class Session:
         await self.write(message, blob)
         return call
 
+    async def may_fail(self, seconds: float) -> None:
+        """Wait a little for the end of the session, where something else may be the first sign of it."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._failing.wait(), seconds)
+
     async def write(self, message: dict[str, Any], blob: bytes = b"") -> None:
         """Send one frame."""
         await self._write_raw(frames.order(self.marker, message, blob))
@@ -253,7 +265,7 @@ class Session:
     async def _explain_end(self, broken: str) -> None:
         self.line.met_end()
         code = await self.line.ended()
-        await self.line.last_words()
+        await self.line.last_words(lambda said: transport_of(self.host).explain(self.host.written, code, said))
         if self.line.flood:
             self._fail(BadReply(self.host.name, self.line.flood))
             return
@@ -301,13 +313,14 @@ class Session:
             code = 0
             with contextlib.suppress(asyncio.TimeoutError):
                 code = await asyncio.wait_for(self.line.ended(), LAST_WORDS_SECONDS)
-            await self.line.last_words()
+            await self.line.last_words(lambda said: transport_of(self.host).explain(self.host.name, code, said))
             why = transport_of(self.host).explain(self.host.name, code, self.line.stderr) or why
         self._fail(HostError(self.host.name, why))
 
     def _fail(self, error: HostError) -> None:
         if self.failure is None:
             self.failure = error
+            self._failing.set()
         for call in self.calls.values():
             call.inbox.put_nowait(self.failure)
         self._control.put_nowait({"failure": True})

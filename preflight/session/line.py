@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from preflight.session.budget import STDERR_BYTES
@@ -33,8 +33,8 @@ class Line(Protocol):
     def broken_by(self, error: OSError) -> str:
         """What an error of reading says of the other end."""
 
-    async def last_words(self) -> None:
-        """Wait, after the end, for what the command still says of it; bounded."""
+    async def last_words(self, explain: Callable[[str], str]) -> None:
+        """Wait, after the end, until the command has said what explains it, or no more can come; bounded."""
 
     def cut(self) -> None:
         """End the line now; the other end notices."""
@@ -86,8 +86,9 @@ class Own:
         """A pipe knows no more than the system says."""
         return error.strerror or type(error).__name__
 
-    async def last_words(self) -> None:
-        """Until its standard error ends; a master connection of ssh may keep that open."""
+    async def last_words(self, explain: Callable[[str], str]) -> None:
+        """Until its standard error ends, whatever it says; a master connection of ssh may keep that open."""
+        del explain
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._errors), LAST_WORDS_SECONDS)
 

@@ -18,22 +18,23 @@ import secrets
 import signal
 import socket
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from preflight.hosts import Host
-from preflight.session.line import LAST_WORDS_SECONDS
 from preflight.transport import TASK_PROGRAM, Gathering, Reach, gathering_of
 
 FIRST_SECONDS = 12.0  # until half of the tasks have connected;
 LATE_SECONDS = 3.0  # the others get twice the time that this took, and so many seconds
 GREETING_SECONDS = 5.0
 END_SECONDS = 1.5
+LAST_WORDS_SECONDS = 3.0  # slurmctld tells srun of a limit or a lost node a moment after the task's end
 HURRY_SECONDS = 0.2
 SILENT_SECONDS = 15.0  # a node that acknowledges nothing for so long is lost: we send something every two
 STDERR_KEPT_BYTES = 256 << 10  # of all tasks together
 KEY_BYTES = NONCE_BYTES = 16
 MAC_BYTES = 32
 TRIES = 2
+NOISE = re.compile(r"srun: cluster configuration lacks support for cpu binding")
 OF_TASKS = re.compile(r"srun: error: \S+: tasks? ([\d,-]+): ")
 
 # Run by the task's loader, whose `os`, `sys` and `zlib` these are: connect, prove, run what comes over the connection.
@@ -94,11 +95,10 @@ class Joined:
             return f"it acknowledged nothing for {SILENT_SECONDS:g} s: its power or its network is gone"
         return error.strerror or type(error).__name__
 
-    async def last_words(self) -> None:
-        """Until the command says more, or ends."""
-        before = len(self.step.stderr)
+    async def last_words(self, explain: Callable[[str], str]) -> None:
+        """Until the command has said why, or has ended: it hears of what ended this task from other machines."""
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self.step.says_more(before), LAST_WORDS_SECONDS)
+            await asyncio.wait_for(self.step.has_said(lambda: bool(explain(self.stderr))), LAST_WORDS_SECONDS)
 
     def cut(self) -> None:
         """End the connection; the task notices."""
@@ -143,10 +143,10 @@ class Step:
         runs = self._process is not None and self._process.returncode is None
         return runs and len(self.lines) == len(self.hosts)
 
-    async def says_more(self, than: int) -> None:
-        """Wait until more was said than so many bytes, or the command has ended."""
+    async def has_said(self, enough: Callable[[], bool]) -> None:
+        """Wait until enough was said, or the command has ended."""
         async with self._news:
-            await self._news.wait_for(lambda: len(self.stderr) > than or self._has_ended)
+            await self._news.wait_for(lambda: enough() or self._has_ended)
 
     async def end(self, *, patience_seconds: float = END_SECONDS) -> None:
         """Cut what is still connected, and end the command: by itself first, for it ends with its tasks."""
@@ -300,7 +300,7 @@ def said_of(number: int, stderr: str) -> str:
         others = OF_TASKS.match(line)
         if labelled and int(labelled[1]) == number:
             kept.append(labelled[2])
-        elif not labelled and (others is None or _is_in(number, others[1])):
+        elif not labelled and not NOISE.match(line) and (others is None or _is_in(number, others[1])):
             kept.append(line)
     return "".join(f"{line}\n" for line in kept)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.cli.allocate import Request, request_in, run_inside
+from preflight.cli.allocate import Request, request_in, run_inside, why_too_few
 from preflight.errors import PreflightError
 
 GIVES = 'while [ "$1" != -c ]; do shift; done\n: > "$3"\nexit 3\n'
@@ -36,12 +36,36 @@ def test_whole_nodes_are_asked_for_and_not_waited_for_without_end():
 @pytest.mark.parametrize(("body", "code"), [(GIVES, 3), ("exit 1\n", None)])
 def test_the_exit_code_is_that_of_the_run_and_no_nodes_are_an_error(tmp_path, monkeypatch, body, code):
     """salloc's own 1 is not a check that failed."""
-    tool = tmp_path / "salloc"
-    tool.write_text("#!/bin/sh\n" + body)
-    tool.chmod(0o700)
+    for name, text in {"salloc": body, "sinfo": "echo 'n1|idle|none'; echo 'n2|mixed-|none'\n"}.items():
+        (tmp_path / name).write_text("#!/bin/sh\n" + text)
+        (tmp_path / name).chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     if code is None:
         with pytest.raises(PreflightError, match="gave no 2 nodes of gpu"):
             run_inside(Request("gpu", 2), ["run"])
     else:
         assert run_inside(Request("gpu", 2), ["run"]) == code
+
+
+IN_SERVICE = "n1|idle|none\nn2|allocated|none\nn3|mixed-|none\nn4|planned|none\n"
+
+
+@pytest.mark.parametrize(
+    ("partition", "why"),
+    [
+        (IN_SERVICE, ""),  # busy ones may come free while we wait
+        (
+            IN_SERVICE.replace("n4|planned|none", "n4|drained|bad|dimm"),
+            "3 of its 4 nodes are in service: n4 is drained",
+        ),
+        (IN_SERVICE.replace("n1|idle", "n1|idle*"), "3 of its 4 nodes are in service: n1 does not respond"),
+        (IN_SERVICE.replace("n1|idle|none", "n1|down*|Not responding"), "service: n1 does not respond"),
+        ("n1|idle|none\n", "1 of its 1 nodes are in service"),
+        ("", "no partition gpu is known here"),
+        ("".join(f"n{number}|maint|none\n" for number in range(12)), "n7 is maint and 4 more"),
+    ],
+)
+def test_a_partition_without_enough_nodes_in_service_is_told_with_its_reasons(partition, why):
+    """Nobody waits for nodes that do not come by waiting."""
+    told = why_too_few(Request("gpu", 4), partition)
+    assert (why in told, bool(told)) == (True, bool(why))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
@@ -15,16 +16,17 @@ from tests.lab import faults, slurm
 from tests.lab.fixtures import do_without
 from tests.lab.lab import Lab
 
+ALLOCATED = ("salloc", "--quiet", "--immediate=20")  # what waits longer has met what a test before it left
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")
 def cluster(lab_is_possible):
-    """Three nodes of a Slurm of their own; tests leave every node idle."""
+    """Four nodes of a Slurm of their own; tests leave every node idle."""
     reason = slurm.why_not()
     if reason:
         do_without(reason, required=slurm.is_required())
-    with Lab.create(3) as lab, slurm.SlurmLab(lab) as made:
+    with Lab.create(4) as lab, slurm.SlurmLab(lab) as made:
         yield made
 
 
@@ -47,36 +49,48 @@ def test_facts_mesh_and_training_pass_through_an_allocation(cluster, tmp_path):
     """Nodes in Slurm's order, ranks started by one step of srun; nothing is left on a node, and exit 0 is salloc's."""
     before = cluster.lab.residue()
     words = preflight("train", tmp_path / "run", "--launcher=srun")
-    done = cluster.run(["salloc", "--quiet", "--nodes=3", *words])
+    done = cluster.run([*ALLOCATED, "--nodes=4", *words])
     assert done.returncode == 0, done.stdout + done.stderr
     report = report_of(tmp_path / "run")
-    assert list(report["nodes"]) == ["node1", "node2", "node3"]
-    assert (report["training"]["launcher"], report["training"]["world_size"]) == ("srun", 3)
+    assert list(report["nodes"]) == ["node1", "node2", "node3", "node4"]
+    assert (report["mesh"]["ok"], report["mesh"]["edges"]) == (12, 12)
+    assert (report["training"]["launcher"], report["training"]["world_size"]) == ("srun", 4)
     assert cluster.lab.left_since(before) == {}
 
 
 def test_a_limit_that_only_slurms_daemon_has_is_found(cluster, tmp_path):
-    """A login has it not; what slurmd may not have, no task of its may: the node is told by its steps."""
-    cluster.stop_slurmd("node2")
-    cluster.start_slurmd("node2", limits=["--nofile=512:512"])
-    cluster.wait_until_idle()
-    done = cluster.run(["salloc", "--quiet", "--nodes=3", *preflight("run", tmp_path / "run", "--profile=quick")])
-    over_ssh = ["preflight", "run", "--hosts=node[1-3]", f"--python={sys.executable}", "--profile=quick"]
-    login = cluster.run([*over_ssh, f"--report-dir={tmp_path / 'ssh'}"])
-    cluster.stop_slurmd("node2")
-    cluster.start_slurmd("node2")
-    cluster.wait_until_idle()
-    assert (done.returncode, login.returncode) == (0, 0), done.stdout + done.stderr + login.stdout
-    (found,) = messages(tmp_path / "run", "warn").values()
-    assert (found["check"], found["nodes"]) == ("limits.enough_files_may_be_open", ["node2"])
-    assert messages(tmp_path / "ssh", "warn") == {}
+    """A login has it not; what slurmd may not have, no task of its may: told by the step, with slurmd's fix."""
+    settings = tmp_path / "preflight.toml"
+    settings.write_text("[limits]\nmemlock_min_bytes = 8388608\n")
+    with contextlib.ExitStack() as planted:
+        for host in cluster.lab.hosts[:3]:
+            planted.enter_context(faults.rdma_tree(host))
+        for node, limit in (("node2", "--memlock=65536:65536"), ("node3", "--nofile=512:512")):
+            planted.enter_context(cluster.limited(node, limit))
+        words = preflight("run", tmp_path / "run", "--profile=quick", f"--settings={settings}", "--backend=nccl")
+        done = cluster.run([*ALLOCATED, "--nodelist=node[1-3]", *words])
+        words = preflight("run", tmp_path / "ssh", "--profile=quick", f"--settings={settings}", "--backend=nccl")
+        login = cluster.run([*words[:2], "--hosts=node[1-3]", *words[3:]])
+    found = {(one["check"], *one["nodes"]): one for one in limits(tmp_path / "run")}
+    memlock = found.pop(("limits.memlock_is_enough_for_rdma", "node2"))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert memlock["message"].startswith("memlock: 65536 bytes in this slurm session"), memlock
+    assert "slurmd.service.d" in memlock["commands"][0]["now"]
+    assert list(found) == [("limits.enough_files_may_be_open", "node3")]
+    assert limits(tmp_path / "ssh") == [], login.stdout
+
+
+def limits(folder):
+    """What is wrong with the limits of a node."""
+    found = report_of(folder)["findings"]
+    return [one for one in found if one["check"].startswith("limits.") and one["verdict"] in ("fail", "warn", "error")]
 
 
 def test_a_node_that_is_not_of_the_allocation_is_told(cluster, tmp_path):
     """As its own error, with what to do; the others are read."""
     words = preflight("run", tmp_path / "run", "--profile=quick")
     words[2] = "--hosts=slurm:node[1-3]"
-    done = cluster.run(["salloc", "--quiet", "--nodelist=node[1-2]", *words])
+    done = cluster.run([*ALLOCATED, "--nodelist=node[1-2]", *words])
     found = messages(tmp_path / "run", "error")["reach.every_node_answers"]
     assert (done.returncode, found["nodes"]) == (3, ["node3"]), done.stdout + done.stderr
     assert "the node is not in the allocation" in found["message"]
@@ -88,16 +102,38 @@ def test_nodes_are_asked_for_and_given_back(cluster, tmp_path):
     words = preflight("run", tmp_path / "run", "--profile=quick")
     words[2] = "--hosts=slurm:debug/2"
     done = cluster.run(words)
-    words[2] = "--hosts=slurm:nowhere/2"
-    refused = cluster.run(words)
     assert (done.returncode, list(report_of(tmp_path / "run")["nodes"])) == (0, ["node1", "node2"]), done.stderr
-    assert (refused.returncode, "Slurm gave no 2 nodes of nowhere" in refused.stderr) == (3, True), refused.stderr
     cluster.wait_until_idle()
+
+
+def test_nodes_that_slurm_cannot_give_are_named_at_once(cluster, tmp_path):
+    """With the state and the reason that an operator gave; so is a partition that is none."""
+    said = []
+    with cluster.drained("node2", "bad dimm"):
+        for request in ("debug/4", "nowhere/2"):
+            words = preflight("run", tmp_path / "run", "--profile=quick")
+            done = cluster.run([*words[:2], f"--hosts=slurm:{request}", *words[3:]])
+            said.append((done.returncode, done.stderr.strip()))
+    assert said == [
+        (3, "preflight: Slurm has no 4 nodes of debug: 3 of its 4 nodes are in service: node2 is drained (bad dimm)"),
+        (3, "preflight: Slurm has no 2 nodes of nowhere: no partition nowhere is known here: `sinfo` lists them"),
+    ]
+
+
+def test_a_node_whose_slurmd_is_gone_is_told_and_the_others_are_judged(cluster, tmp_path):
+    """Slurm believes in it still: its task never starts, and the step of the others goes on without it."""
+    words = preflight("run", tmp_path / "run", "--profile=quick")
+    with cluster.without_slurmd("node2"):
+        done = cluster.run([*ALLOCATED, "--nodelist=node[1-3]", *words])
+    found = messages(tmp_path / "run", "error")["reach.every_node_answers"]
+    assert (done.returncode, found["nodes"]) == (3, ["node2"]), done.stdout + done.stderr
+    assert "slurmd starts no task there" in found["message"]
+    assert report_of(tmp_path / "run")["mesh"]["ok"] == 2
 
 
 def started(cluster, folder, *words):
     """A training through Slurm whose ranks are under way."""
-    argv = ["salloc", "--quiet", "--nodelist=node[1-2]", *preflight("train", folder, "--launcher=srun")]
+    argv = [*ALLOCATED, "--nodelist=node[1-2]", *preflight("train", folder, "--launcher=srun")]
     run = cluster.lab.start(
         [*argv, *words], env=cluster.variables(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -116,6 +152,19 @@ def test_a_job_that_is_cancelled_says_so(cluster, tmp_path):
     said, _ = run.communicate(timeout=60)
     assert run.returncode == 3, said
     assert "Slurm cancelled the job" in json.dumps(messages(tmp_path / "run", "error"))
+    cluster.wait_until_idle()
+
+
+def test_a_time_limit_that_ends_the_job_says_so(cluster, tmp_path):
+    """As the cause on every node, with what to ask for."""
+    run = started(cluster, tmp_path / "run")
+    stop = "kill -STOP $(pgrep -P $(pgrep -f rank.sh | head -n 1))"  # it would be done before Slurm looks at the time
+    cluster.lab["node2"].check(["sh", "-c", stop])
+    (number,) = cluster.check("squeue", "--noheader", "--format=%i").split()
+    cluster.check("scontrol", "update", f"jobid={number}", "endtime=now")
+    said, _ = run.communicate(timeout=60)
+    assert run.returncode == 3, said
+    assert "the allocation's time limit is over" in json.dumps(messages(tmp_path / "run", "error")), said
     cluster.wait_until_idle()
 
 
@@ -165,11 +214,38 @@ def test_a_batch_script_starts_its_job_on_good_nodes_only(cluster, shared):
     assert sorted(listed) == [[], ["node2"]]
 
 
+def test_a_job_that_is_requeued_is_checked_anew(cluster, shared):
+    """By its own number, in the folder that the run before left half done; its end is told by the later run."""
+    argv = ["sbatch", "--parsable", "--output=job.out", f"--chdir={shared}", "--nodes=2", str(shared / "slurm.sbatch")]
+    job = cluster.check(*argv).strip()
+    report = shared / f"preflight-{job}" / "report.json"
+    eventually(report.exists, cluster)
+    cluster.check("scontrol", "requeue", job)
+    eventually(lambda: "Reason=BeginTime" in cluster.job(job), cluster)
+    cluster.wait_until_idle()
+    cluster.check("scontrol", "update", f"jobid={job}", "starttime=now")  # not in two minutes, as it would
+    eventually(lambda: re.search("JobState=(COMPLETED|FAILED)", cluster.job(job)), cluster)
+    assert "JobState=COMPLETED" in cluster.job(job), (shared / "job.out").read_text()
+    assert "Restarts=1" in cluster.job(job)
+    assert (json.loads(report.read_text())["verdict"], "rank 1 of 2" in (shared / "job.out").read_text()) == (
+        "pass",
+        True,
+    )
+
+
+def eventually(condition, cluster):
+    """Wait until it holds, for a minute and a half."""
+    end = time.monotonic() + 90
+    while not condition():
+        assert time.monotonic() < end, cluster.check("scontrol", "--oneliner", "show", "job") + cluster.log()
+        time.sleep(0.2)
+
+
 def test_the_prolog_drains_a_bad_node_and_slurm_requeues_the_job(cluster, shared):
     """On slurmctld, before the first task: a good job starts, a bad node is drained with the report as its reason."""
     cluster.set_prolog(shared / "prolog-slurmctld.sh", reports=shared / "reports")
     try:
-        assert cluster.run(["salloc", "--quiet", "--nodes=3", "true"]).returncode == 0
+        assert cluster.run([*ALLOCATED, "--nodes=3", "true"]).returncode == 0
         with faults.mtu(cluster.lab["node2"], 1400):
             cluster.check("sbatch", "--parsable", "--nodes=3", "--output=/dev/null", "--wrap=true")
             end = time.monotonic() + 60

@@ -104,6 +104,39 @@ class SlurmLab:
         argv = [*self.lab[node].space.enter(), *(["prlimit", *limits] if limits else []), "slurmd", "-D"]
         self._daemons[node] = self._daemon(argv, node)
 
+    def limited(self, node: str, *limits: str) -> Planted:
+        """A node's slurmd has these limits, as prlimit writes them, and nothing else on the node."""
+        self.stop_slurmd(node)
+        self.start_slurmd(node, limits=limits)
+        self.wait_until_idle()
+
+        def undo() -> None:
+            self.stop_slurmd(node)
+            self.start_slurmd(node)
+            self.wait_until_idle()
+
+        return Planted(undo)
+
+    def drained(self, node: str, reason: str) -> Planted:
+        """An operator takes the node out of service."""
+        self.check("scontrol", "update", f"nodename={node}", "state=drain", f"reason={reason}")
+
+        def resume() -> None:
+            self.check("scontrol", "update", f"nodename={node}", "state=resume")
+            self.wait_until_idle()
+
+        return Planted(resume)
+
+    def without_slurmd(self, node: str) -> Planted:
+        """The node's slurmd has died, and slurmctld has not noticed yet."""
+        self.stop_slurmd(node)
+
+        def start() -> None:
+            self.start_slurmd(node)
+            self.wait_until_idle()
+
+        return Planted(start)
+
     def stop_slurmd(self, node: str) -> None:
         """End a node's slurmd, not its steps."""
         daemon = self._daemons.pop(node)

@@ -17,7 +17,7 @@ async def spoken():
     line.writer.write(b"hello\n")
     heard = await asyncio.wait_for(line.reader.readline(), 10)
     code = await asyncio.wait_for(line.ended(), 10)
-    await line.last_words()
+    await line.last_words(str)
     await line.close()
     return heard, code, line.stderr
 

@@ -81,8 +81,11 @@ def first_address(hostname: str) -> str:
 
 def context() -> str:
     """How this process was started, for its limits and variables depend on it."""
-    # A step of srun has the environment of whoever started it: of a login over ssh, perhaps.
-    if "SSH_CONNECTION" in os.environ and "SLURM_STEP_ID" not in os.environ:
+    # A task of srun has slurmd's limits, in a container that it started too, and the environment of whoever started
+    # srun: of a login over ssh, perhaps.
+    if "SLURM_STEP_ID" in os.environ:
+        return "slurm"
+    if "SSH_CONNECTION" in os.environ:
         return "ssh"
     # The last is set in every container of Kubernetes, where neither file is.
     if any(os.path.exists(mark) for mark in CONTAINER_MARKS) or "KUBERNETES_SERVICE_HOST" in os.environ:

@@ -69,7 +69,7 @@ def test_a_task_of_slurm_is_told_wherever_it_was_started_from(monkeypatch):
         "SLURM_STEP_ID": "0",
     }.items():
         monkeypatch.setenv(name, value)
-    assert identity.context() in ("slurm", "container")
+    assert identity.context() == "slurm"
 
 
 def test_a_container_of_kubernetes_is_told(monkeypatch):
