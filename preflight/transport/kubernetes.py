@@ -180,9 +180,9 @@ def machines(hosts: Iterable[Host]) -> tuple[str, ...]:
     found = [
         (host.name, place["node"]) for host in hosts if (place := WRITTEN.fullmatch(host.address)) and place["node"]
     ]
-    listed = ", ".join(f"{pod} on {node}" for pod, node in found[:NOTED])
+    listed = ", ".join(f"{pod} ({node})" for pod, node in found[:NOTED])
     more = f", and {len(found) - NOTED} more: see report.json" if len(found) > NOTED else ""
-    return (f"pods: {listed}{more}",) if found else ()
+    return (f"pods, and the nodes that they run on: {listed}{more}",) if found else ()
 
 
 def told(said: str) -> str:

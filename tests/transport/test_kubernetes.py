@@ -180,8 +180,8 @@ def test_the_machines_of_pods_are_noted():
     """In a few words, however many they are; hosts that are no pods are machines themselves."""
     hosts = [Host(f"p{n}", f"k8s:train/pod/p{n}:trainer@m{n}", transport="k8s") for n in range(40)]
     (note,) = machines([Host("node1", "node1"), *hosts])
-    assert note.startswith("pods: p0 on m0, p1 on m1, ")
-    assert note.endswith("p31 on m31, and 8 more: see report.json")
+    assert note.startswith("pods, and the nodes that they run on: p0 (m0), p1 (m1), ")
+    assert note.endswith("p31 (m31), and 8 more: see report.json")
     assert machines([Host("node1", "node1"), Host("p", "k8s:train/pod/p", transport="k8s")]) == ()
 
 
