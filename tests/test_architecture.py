@@ -212,6 +212,7 @@ POLLING = {
     "preflight/node/calls/hanging.py",
     "preflight/node/calls/ranks.py",
     "preflight/workloads/collectives.py",
+    "preflight/workloads/meeting.py",
     "preflight/workloads/train.py",
     "preflight/launch/launchers/ray.py",
 }

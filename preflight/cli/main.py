@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -71,9 +72,16 @@ def run(argv: Sequence[str]) -> int:
     """The exit code of a command line."""
     if "_ARGCOMPLETE" in os.environ:
         _complete()
-    code = _code(list(argv))
+    code = _code(list(argv) or _words_of_rank())
     sys.stdout.flush()
     return code
+
+
+def _words_of_rank() -> list[str]:
+    """What no words at all mean: on a rank of a job, a run of that job's nodes."""
+    from preflight.cli.together import words_of_rank
+
+    return words_of_rank(os.environ)
 
 
 def _complete() -> None:
@@ -242,9 +250,12 @@ def _words_of_launch(parser: argparse.ArgumentParser, verb: str) -> None:
 def _run(words: argparse.Namespace) -> int:
     from preflight.cli.allocate import request_in, run_inside
     from preflight.cli.run import run_checks
+    from preflight.cli.together import is_asked, run_as_rank
 
     if words.last_failed and words.hosts is None:
         words = _as_last_time(words)
+    if is_asked(words.hosts, os.environ):
+        return run_as_rank(partial(_run, words))
     request = request_in(words.hosts)
     if request is not None:
         return run_inside(request, sys.argv[1:])

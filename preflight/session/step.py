@@ -256,7 +256,8 @@ class Gatherings:
         self.reach = reach
         self._steps: list[Step] = []
         self._lines = {host.name: asyncio.get_running_loop().create_future() for host in hosts}
-        self._work = asyncio.create_task(self._gather(list(hosts)))
+        self._resolve({host.name: None for host in hosts if host.trouble})
+        self._work = asyncio.create_task(self._gather([host for host in hosts if not host.trouble]))
 
     async def line(self, host: Host) -> Joined | None:
         """The line of a host, once it is known to hold."""
@@ -327,6 +328,10 @@ async def _listen(gathering: Gathering) -> socket.socket:
     except asyncio.TimeoutError:
         process.kill()
         raise OSError("no answer to where tasks may connect") from None
+    if gathering.listen_at:
+        with contextlib.suppress(OSError):  # an address of ours that our own resolver leads elsewhere
+            kind = socket.AF_INET6 if ":" in gathering.listen_at else socket.AF_INET
+            return socket.create_server((gathering.listen_at, 0), family=kind, backlog=4096)
     both = socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both else socket.AF_INET
     for port in gathering.ports(printed.decode("utf-8", "replace")):

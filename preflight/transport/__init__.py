@@ -13,6 +13,7 @@ from preflight.transport.local import Local
 from preflight.transport.reach import LOADER, TASK_PROGRAM, Gatherer, Gathering, Reach, Transport
 from preflight.transport.slurm import Slurm
 from preflight.transport.ssh import Ssh
+from preflight.transport.torchrun import Torchrun
 
 if TYPE_CHECKING:
     from preflight.hosts import Host
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 TRANSPORTS: Mapping[str, Transport] = {
-    transport.name: transport for transport in (Ssh(), Local(), Slurm(), Kubernetes())
+    transport.name: transport for transport in (Ssh(), Local(), Slurm(), Kubernetes(), Torchrun())
 }
 PLAIN = Ssh.name  # of hosts that are written without the name of a transport
 

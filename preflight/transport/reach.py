@@ -87,6 +87,7 @@ class Gathering:
     number: str  # the variable that holds the task's number
     ask_ports: tuple[str, ...]  # prints, here, at which of our ports tasks may connect:
     ports_printed: str  # a regular expression, whose two groups are the first of them and the last
+    listen_at: str = ""  # our address at which tasks connect; "" for any
 
     def ports(self, text: str) -> range:
         """Those ports, read from what `ask_ports` printed; port 0 alone for any."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from subprocess import CompletedProcess
 from typing import NamedTuple
 
 import pytest
 
-from tests.lab import faults, kubernetes, slurm
+from tests.lab import faults, kubernetes, slurm, together
 from tests.lab.fixtures import do_without
 from tests.lab.lab import Lab
 
@@ -53,7 +54,14 @@ def through_kubectl(cluster, words):
     return cluster.pods.run([*RUN, f"--hosts={cluster.pods.hosts}", *words])
 
 
-WAYS = {"ssh": over_ssh, "slurm": through_slurm, "kubectl": through_kubectl}
+def by_themselves(cluster, words):
+    """Without a controller: each host runs the same command, as a rank of a job does."""
+    first, *others = together.run(cluster.lab, [*RUN[1:], "--hosts=torchrun", *words])
+    assert {each.code for each in others} == {first.code}, (first, others)
+    return CompletedProcess(RUN, first.code, first.output, "")
+
+
+WAYS = {"ssh": over_ssh, "slurm": through_slurm, "kubectl": through_kubectl, "torchrun": by_themselves}
 PATH = {"PATH": f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
@@ -71,8 +79,9 @@ def cluster(lab_is_possible):
         yield Cluster(lab, in_slurm, in_pods)
 
 
-def judged(cluster, way, folder):
+def judged(cluster, way):
     """What the run found wrong: check, verdict, nodes, and its words without how the nodes were reached."""
+    folder = cluster.lab.shared / way  # hosts have a /tmp of their own
     settings = folder / "settings.toml"
     folder.mkdir()
     settings.write_text(SETTINGS)
@@ -87,9 +96,9 @@ def judged(cluster, way, folder):
 
 
 @pytest.fixture(scope="module")
-def by_ssh(cluster, tmp_path_factory):
+def by_ssh(cluster):
     """What is found over ssh."""
-    return judged(cluster, "ssh", tmp_path_factory.mktemp("ways") / "ssh")
+    return judged(cluster, "ssh")
 
 
 def test_every_fault_is_told_over_ssh(by_ssh):
@@ -98,6 +107,6 @@ def test_every_fault_is_told_over_ssh(by_ssh):
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "ssh"])
-def test_a_fault_is_the_same_finding_whichever_way_the_nodes_are_reached(cluster, by_ssh, tmp_path, way):
+def test_a_fault_is_the_same_finding_whichever_way_the_nodes_are_reached(cluster, by_ssh, way):
     """No more, no less, and in the same words."""
-    assert judged(cluster, way, tmp_path / way) == by_ssh
+    assert judged(cluster, way) == by_ssh

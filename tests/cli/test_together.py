@@ -1,0 +1,44 @@
+"""When does a command speak for all ranks of a job?"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from preflight.cli.together import is_asked, words_of_rank
+
+RANK = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+
+
+@pytest.mark.parametrize(("environment", "words"), [(RANK, ["run", "--hosts=torchrun"]), ({"RANK": "0"}, []), ({}, [])])
+def test_no_word_on_a_rank_means_a_run_of_the_job(environment, words):
+    """Elsewhere it means the help."""
+    assert words_of_rank(environment) == words
+
+
+@pytest.mark.parametrize(
+    ("hosts", "environment", "asked"),
+    [("torchrun", RANK, True), ("local", RANK, False), (None, RANK, False), ("torchrun", {}, False)],
+)
+def test_only_the_word_makes_a_rank_of_a_command(hosts, environment, asked):
+    """And once the nodes have met, the same words are those of a plain run."""
+    assert is_asked(hosts, environment) is asked
+    assert not is_asked(hosts, {**environment, "PREFLIGHT_MEETING": "{}"})
+
+
+@pytest.mark.process
+def test_a_rank_without_a_first_one_ends_in_time_and_says_where_it_looked(tmp_path):
+    """Its own code is 3: nothing was measured."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    environment = {**os.environ, **RANK, "RANK": "1", "MASTER_PORT": port, "PREFLIGHT_JOIN_SECONDS": "1"}
+    argv = [sys.executable, "-m", "preflight", "run", "--hosts=torchrun"]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False)
+    assert done.returncode == 3
+    assert f"rank 1 found no store at 127.0.0.1:{port}" in done.stderr
+    assert "Traceback" not in done.stderr

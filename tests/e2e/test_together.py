@@ -1,0 +1,87 @@
+"""Do the nodes judge themselves, without anybody who logs in, when every rank of a job runs preflight?"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+
+import pytest
+
+from tests.lab import faults, together
+from tests.lab.lab import Lab
+
+RUN = ["run", "--hosts=torchrun", "--profile=quick"]
+
+
+@pytest.fixture(scope="module")
+def lab(lab_is_possible):
+    """Three hosts."""
+    with Lab.create(3) as made:
+        yield made
+
+
+def found(report):
+    """What is not well: (check, verdict, nodes)."""
+    told = json.loads((report / "report.json").read_text())["findings"]
+    return {
+        (each["check"], each["verdict"], tuple(each["nodes"]))
+        for each in told
+        if each["verdict"] not in ("pass", "skip") and not each["blocked_by"]
+    }
+
+
+def test_under_torchrun_a_fault_is_found_and_every_rank_leaves_with_the_verdict(lab):
+    """torchrun makes 1 of every code but 0; nothing is left on a host."""
+    report = lab.shared / "torchrun"
+    before = lab.residue()
+    with faults.mtu(lab["node2"], 1400):
+        left = together.run(lab, [*RUN, f"--report-dir={report}"], by_torchrun=True)
+    assert [each.code for each in left] == [1, 1, 1], left
+    assert ("network.mtu_is_the_same_on_every_node", "fail", ("node2",)) in found(report)
+    assert all("exit code 1; rank 0 has the report" in each.output for each in left[1:])
+    assert ours(lab.left_since(before)) == []
+
+
+def test_a_node_that_never_comes_is_named_and_the_others_are_judged(lab):
+    """Within the time for it; the code is the same everywhere."""
+    report = lab.shared / "absent"
+    left = together.run(lab, [*RUN, f"--report-dir={report}"], absent=["node3"], join_seconds=6)
+    assert [each.code for each in left] == [3, 3], left
+    assert found(report) == {("reach.every_node_answers", "error", ("rank2",))}
+    assert "rank 2 did not join" in (report / "report.md").read_text()
+
+
+def test_a_node_that_is_lost_in_mid_run_costs_its_own_verdicts(lab):
+    """Its agent ends with its rank, and the others leave with the code that this gives."""
+    report = lab.shared / "lost"
+    before = lab.residue()
+    words = ["run", "--hosts=torchrun", f"--report-dir={report}", "--deadline=60"]
+    started = [together.start(lab, host, words) for host in lab.hosts]
+    lost = lab["node3"].space
+    deadline = time.monotonic() + 30
+    while len(agents := [pid for pid in lost.members() if b"TASK" in _words(pid)]) < 1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert agents
+    time.sleep(1.5)
+    for pid in lost.members():
+        if b"meeting" in _words(pid):
+            lab["node3"].signal(pid, signal.SIGKILL)
+    left = together.end(started)
+    assert left[0].code == left[1].code == 3, left
+    assert any("node3" in nodes for _, _, nodes in found(report))
+    assert ours(lab.left_since(before)) == []
+
+
+def ours(left):
+    """What preflight left on the hosts, beside its report and what torchrun leaves even when all is well."""
+    paths = [path for paths in left.values() for path in paths]
+    return [path for path in paths if "torchelastic" not in path and "/shared/" not in path]
+
+
+def _words(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

@@ -1,0 +1,85 @@
+"""What do the ranks of a job make of the store that they meet in?"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from preflight.workloads import meeting
+
+TASK = "import pathlib, sys; pathlib.Path({path!r}).write_text('ran')"
+
+
+class Store(dict):
+    """Torch's store, as far as a rank asks it."""
+
+    def check(self, keys):
+        """Whether all are there."""
+        return all(key in self for key in keys)
+
+    def get(self, key):
+        """The value."""
+        return self[key]
+
+
+class Gone(Store):
+    """One whose host has ended."""
+
+    def check(self, keys):
+        """As torch says it."""
+        raise RuntimeError("Connection reset by peer")
+
+
+@pytest.fixture
+def here():
+    """A node."""
+    return {"name": "gpu2", "address": "127.0.0.1", "master": "127.0.0.1"}
+
+
+def program(path, secret_proof=""):
+    """What rank 0 puts into the store."""
+    return json.dumps({"program": "00", "loader": TASK.format(path=str(path)), "proof": secret_proof})
+
+
+def test_a_rank_starts_what_is_asked_for_and_leaves_with_the_verdict(here, tmp_path):
+    """The task has the node's variables, and has ended before the rank does."""
+    tasks = meeting.Tasks(here)
+    assert meeting.follow(Store({"program/0": program(tmp_path / "ran"), "verdict": b"1"}), tasks) == 1
+    tasks.end()
+    assert (tmp_path / "ran").read_text() == "ran"
+
+
+def test_a_store_that_is_gone_is_not_measured(capsys):
+    """Rank 0's machine is lost: nobody waits for it."""
+    assert meeting.follow(Gone(), None) == 3
+    assert "rank 0 is gone: Connection reset by peer" in capsys.readouterr().err
+
+
+def test_with_a_secret_a_program_without_its_proof_is_not_run(here, tmp_path, monkeypatch, capsys):
+    """Whoever reaches the port of the store could have put it there."""
+    monkeypatch.setenv("PREFLIGHT_SECRET", "of this job")
+    tasks = meeting.Tasks(here)
+    proved = json.loads(program(tmp_path / "second"))
+    proved["proof"] = meeting.proof(proved["program"], proved["loader"])
+    store = Store({"program/0": program(tmp_path / "first"), "program/1": json.dumps(proved), "verdict": b"0"})
+    assert meeting.follow(store, tasks) == 0
+    tasks.end()
+    assert "without proof of PREFLIGHT_SECRET was refused" in capsys.readouterr().err
+
+
+def test_a_task_has_no_variable_of_a_rank(here, tmp_path, monkeypatch):
+    """The job's port is held by the meeting, and no secret goes on."""
+    for name in ("RANK", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "PREFLIGHT_SECRET"):
+        monkeypatch.setenv(name, "29500")
+    monkeypatch.setenv("NCCL_DEBUG", "INFO")
+    loader = f"import os; open({str(tmp_path / 'seen')!r}, 'w').write(repr(sorted(os.environ)))"
+    tasks = meeting.Tasks(here)
+    tasks.start("00", loader)
+    tasks.end()
+    seen = (tmp_path / "seen").read_text()
+    assert "NCCL_DEBUG" in seen
+    assert "PREFLIGHT_CONTROLLER" in seen
+    assert not any(name in seen for name in ("RANK", "MASTER_PORT", "TORCHELASTIC", "PREFLIGHT_SECRET"))
+    assert sys.executable
