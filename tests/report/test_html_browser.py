@@ -10,8 +10,10 @@ import pytest
 
 from preflight.ledger.findings import Finding, Verdict
 from preflight.report.html.page import html_text
+from preflight.report.html.trend import trend_html
 from preflight.report.material import Material
 from preflight.report.printable import printable
+from preflight.report.trend import trend
 from tests.browser import browser, why_not
 from tests.lab.fixtures import do_without
 from tests.report.hostile import CORPUS
@@ -211,6 +213,20 @@ def test_every_text_can_be_read(show, planted, scheme):
 def test_controls_pictures_and_headings_are_named(show, full_report, width):
     """What a screen reader needs is there, and on a phone nothing is wider than the window."""
     assert show(full_report, width=width).run(AUDIT) == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_of_many_runs_is_clean_too(window, series, tmp_path, width):
+    """Nothing is wider than the window, nothing overlaps, and axe-core has nothing to mend."""
+    runs = series([12.0, 12.1, 6.0, 6.1], step=[0.1, 0.1, 0.1, 0.3])
+    (tmp_path / "trend.html").write_text(trend_html(trend(runs, [run.report.run.id for run in runs])))
+    window.open(tmp_path / "trend.html", width=width, height=800)
+    assert window.run("return document.documentElement.scrollWidth - innerWidth") <= 0
+    assert window.run(CONTRAST) == []
+    if AXE.is_file():
+        window.devtools("Runtime.evaluate", {"expression": AXE.read_text(encoding="utf-8") + "; 0"})
+        assert window.run("return axe.run().then((r) => r.violations.map((v) => [v.id, v.nodes[0].html]))") == []
+    assert window.log() == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
