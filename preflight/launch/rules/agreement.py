@@ -210,7 +210,8 @@ def processes_agree(group: Group) -> Iterable[Finding]:
     if len({held.value for held in firmly}) > 1:
         told = "; ".join(f"{held.value} in {held.file}:{held.line}" for held in firmly[:8])
         message = f"the number of processes differs between the nodes: {told}. It is allowed where their GPUs differ"
-        yield warn("processes_agree", message, *(held.where for held in firmly))
+        fix = "one number in every file, that of the GPUs of a node"
+        yield warn("processes_agree", message, *(held.where for held in firmly), fix=fix)
 
 
 GROUP_RULES = (fields_agree, exports_agree, programs_agree, processes_agree)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable
 
 from preflight.errors import FactMissing
@@ -53,7 +54,7 @@ def no_pointers(files: LaunchFiles, folder: str) -> Iterable[Finding]:
                     "data_is_no_lfs_pointer",
                     message,
                     Where(path.file, path.line),
-                    fix="git lfs install && git lfs pull",
+                    fix=_pulled(path.value),
                 )
 
 
@@ -98,8 +99,17 @@ def paths_are_on_every_node(files: LaunchFiles, cluster: Cluster) -> Iterable[Fi
         yield fail("paths_are_on_every_node", message, places[path], fix=fix, nodes=tuple(nodes))
     for (path, first), nodes in pointing.items():
         message = f"{path}: git-lfs pointers, not data, on {fold(nodes)}; the first is {first}"
-        fix = "git lfs install && git lfs pull"
+        fix = f"on {fold(nodes)}: {_pulled(path)}"
         yield fail("data_is_no_lfs_pointer", message, places[path], fix=fix, nodes=tuple(nodes))
+
+
+def _pulled(path: str) -> str:
+    """What brings the data itself: from git, or from the hub that the clone is of."""
+    place = shlex.quote(os.path.dirname(path) if os.path.splitext(path)[1] else path)
+    return (
+        f"`git lfs install && git -C {place} lfs pull`; where it is no clone, `modelscope download` or `hf download` "
+        f"with --local_dir (--local-dir) {place}"
+    )
 
 
 def _pointers(path: str) -> list[str]:

@@ -170,15 +170,12 @@ def port_is_free(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
             program = holders[0].program
             by = "" if isinstance(program, Missing) else f" ({program})"
             message = f"port {port.value} is in use on {owner.name}{by}"
-            free = _free_port(owner)
-            yield fail(
-                "master_port_is_free", message, port.where, fix=f"{free}, or another free port", nodes=(owner.name,)
-            )
+            fix = _with_a_free_port(plan, owner)
+            yield fail("master_port_is_free", message, port.where, fix=fix, nodes=(owner.name,))
         if low <= port.value <= high and not 32768 <= port.value <= 60999:
             message = f"port {port.value} is in the ephemeral range {low}-{high} of {owner.name}"
-            yield warn(
-                "master_port_is_not_ephemeral", message, port.where, fix=str(_free_port(owner)), nodes=(owner.name,)
-            )
+            fix = _with_a_free_port(plan, owner)
+            yield warn("master_port_is_not_ephemeral", message, port.where, fix=fix, nodes=(owner.name,))
 
 
 def _free_port(node: NodeFacts) -> int:
@@ -187,6 +184,11 @@ def _free_port(node: NodeFacts) -> int:
     taken = {listener.port for listener in node.ports.listeners}
     usual = (*range(29500, 29600), *range(20000, 20100), *range(1024, 65536))
     return next((port for port in usual if port not in taken and not low <= port <= high), 29500)
+
+
+def _with_a_free_port(plan: Plan, node: NodeFacts) -> str:
+    """The port that is free there, under the name that the launcher has for it."""
+    return f"{plan.launcher.spelling.port}: {_free_port(node)} in every file; that port is free on {node.name}"
 
 
 def _own_node(plan: Plan, cluster: Cluster) -> str:

@@ -74,7 +74,8 @@ def every_rank_is_there(group: Group) -> Iterable[Finding]:
             "every_node_has_its_file",
             message,
             *where,
-            fix=f"Give the files of all {size} {'processes' if group.reads_rank else 'nodes'}.",
+            fix=f"Give the files of all {size} {'processes' if group.reads_rank else 'nodes'}; where there are only "
+            f"these {len(group.plans)}, they wait for the others for ever: write {len(group.plans)} for {size}.",
         )
 
 

@@ -17,7 +17,7 @@ def test_two_files_of_one_rank_fail_on_both_lines():
     (found,) = judged({"a0.yaml": config(0), "a1.yaml": config(0)})[:1]
     assert found.check == "launch.ranks_are_distinct"
     assert [(where.file, where.line) for where in found.where] == [("a0.yaml", 6), ("a1.yaml", 6)]
-    assert found.fix == "line 6: machine_rank: 1"
+    assert found.fix == "a1.yaml:6: machine_rank: 1"
     assert "ranks_are_distinct" in failed({"a0.sh": torchrun(1), "a1.sh": torchrun(1)})
     assert "ranks_are_distinct" in failed({"a0.sh": exports(0), "a1.sh": exports(0)})
 
