@@ -188,6 +188,10 @@ def _words_of_report(parser: argparse.ArgumentParser, verb: str) -> None:
     text = "Show bandwidth, step times and facts over all runs in the folder given, as a page there. Default: reports."
     parser.add_argument("--trend", action="store_true", help=text)
     parser.add_argument("--open", action="store_true", help="Open the page of the run in the browser.")
+    text = (
+        "Choose the N best nodes, say why the others are left out; --format=nodelist for sbatch, good for a hostfile."
+    )
+    parser.add_argument("--need", metavar="N", type=int, help=text)
     parser.add_argument("--keep", metavar="N", help="Delete all runs in that folder but the newest N.")
     parser.add_argument("--format", metavar="FORMAT", default="text", help=f"One of {FORMATS}. Default: text.")
 
@@ -322,7 +326,7 @@ def _launch(words: argparse.Namespace) -> int:
 
 
 def _report(words: argparse.Namespace) -> int:
-    from preflight.cli.report import open_page, show_history, show_report, show_trend
+    from preflight.cli.report import open_page, show_choice, show_history, show_report, show_trend
     from preflight.run.history import REPORTS, called
 
     given = [Path(run) for run in words.runs]
@@ -337,6 +341,8 @@ def _report(words: argparse.Namespace) -> int:
     if not 1 <= len(given) <= 2:
         raise UsageError(f"report: wanted one or two runs, as folders, ids or `last`; got {len(given)}")
     folders = [called(run) for run in given]
+    if words.need is not None:
+        return show_choice(folders[-1], words.need, words.format)
     earlier = folders[0] if len(folders) == 2 else None
     if words.open:
         open_page(folders[-1])

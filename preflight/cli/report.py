@@ -14,6 +14,7 @@ from preflight.report.changes import change_lines, heading
 from preflight.report.compare import changes
 from preflight.report.document import to_document
 from preflight.report.files import print_json, write_atomically
+from preflight.report.formats.hostlists import CHOICES, best_nodes, choice_text
 from preflight.report.formats.nagios import nagios_code
 from preflight.report.formats.text import TELLING, headline
 from preflight.report.json import read_json
@@ -62,6 +63,24 @@ def show_report(
         how = {"directory": str(folder), "width": width, "colour": wants_colour(), "language": language}
         print(TELLING[verbosity](report, **how), end="")
     return report.exit_code
+
+
+def show_choice(folder: Path, need: int, wanted: str) -> int:
+    """The nodes of a finished run for a job that needs so many; 1, or the run's own code, where fewer are good.
+
+    A list for a program goes to standard output, and who is left out to standard error.
+    """
+    if need < 1 or wanted not in CHOICES:
+        raise UsageError(f"report --need {need} --format={wanted}: wanted a number from 1, and {', '.join(CHOICES)}")
+    report = read_json(folder / "report.json" if folder.is_dir() else folder)
+    choice = best_nodes(report, need)
+    if wanted != "text":
+        print(choice_text(report, choice), end="", file=sys.stderr)
+    if len(choice.nodes) < need:
+        print(f"{need} nodes are needed, and {len(choice.nodes)} are good", file=sys.stderr)
+        return report.exit_code or 1  # and no list: a job that starts on too few is not what was asked for
+    print(CHOICES[wanted](report, choice), end="")
+    return 0
 
 
 def open_page(folder: Path) -> None:

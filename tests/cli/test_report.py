@@ -83,6 +83,26 @@ def test_a_run_may_be_shown_in_every_format(tmp_path, capsys):
     assert "--format 'pdf' is none of text," in capsys.readouterr().err
 
 
+def test_the_best_nodes_of_a_run_are_a_list_for_a_program(tmp_path, capsys):
+    """The list alone on standard output, the reasons beside it; where too few are good, no list and no 0."""
+    written(healthy(), tmp_path)
+    stored = json.loads((tmp_path / "report.json").read_text())
+    first = stored["findings"][0]
+    stored["findings"].append({**first, "verdict": "fail", "nodes": ["node2"], "message": "mtu: 1400"})
+    first["nodes"] = ["node1", "node3"]
+    stored["ledger"] |= {"expected": 3, "judged": 3}
+    (tmp_path / "report.json").write_text(json.dumps({**stored, "verdict": "fail", "exit_code": 1}))
+    words = ["report", str(tmp_path), "--need=2", "--format=nodelist"]
+    assert main.run(words) == 0
+    said = capsys.readouterr()
+    assert said.out == "node[1,3]\n"
+    assert f"left out  node2: fail {first['check']}: mtu: 1400" in said.err
+    assert main.run(["report", str(tmp_path), "--need=3", "--format=nodelist"]) == 1
+    said = capsys.readouterr()
+    assert (said.out, "3 nodes are needed, and 2 are good" in said.err) == ("", True)
+    assert main.run(["report", str(tmp_path), "--need=0"]) == main.run([*words[:3], "--format=html"]) == 4
+
+
 @pytest.mark.parametrize(("words", "lines"), [(["-q"], 1), ([], 2), (["-v"], 3)])
 def test_less_or_more_is_told_on_request(tmp_path, capsys, words, lines):
     """One line with -q, every check with -v."""

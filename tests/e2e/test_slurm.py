@@ -212,6 +212,10 @@ def test_a_batch_script_starts_its_job_on_good_nodes_only(cluster, shared):
     assert (code, "rank 0 of" in said) == (1, False), said
     listed = [path.read_text().splitlines()[1:] for path in shared.glob("preflight-*/nodes-bad.txt")]
     assert sorted(listed) == [[], ["node2"]]
+    (run,) = (path.parent for path in shared.glob("preflight-*/nodes-bad.txt") if "node2" in path.read_text())
+    chosen = cluster.check("preflight", "report", str(run), "--need=2", "--format=nodelist").strip()
+    again, said = submit(cluster, shared, "--nodes=2", f"--nodelist={chosen}")
+    assert (chosen, again) == ("node[1,3]", 0), said
 
 
 def test_a_job_that_is_requeued_is_checked_anew(cluster, shared):

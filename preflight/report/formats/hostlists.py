@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from typing import NamedTuple
 
 from preflight.hosts import NAME, USER, fold
-from preflight.ledger.findings import Verdict
+from preflight.ledger.findings import SEVERITY, Verdict
 from preflight.report.causes import BAD, worst_of_nodes
 from preflight.report.document import RunReport
 from preflight.report.material import Material
@@ -31,6 +32,61 @@ def bad_nodes(report: RunReport) -> tuple[str, ...]:
     """All the others, in HOSTS order."""
     good = set(good_nodes(report))
     return tuple(node for node in report.nodes if node not in good)
+
+
+class Choice(NamedTuple):
+    """The nodes for a job that needs so many, in HOSTS order, and why each of the others is left out."""
+
+    nodes: tuple[str, ...]
+    left_out: dict[str, str]
+
+
+def best_nodes(report: RunReport, need: int) -> Choice:
+    """The `need` best nodes of a run, or fewer where fewer are good: the others are spares, or name what they have.
+
+    Of good nodes those with the fewest warnings of their own are best; equal ones in HOSTS order.
+    """
+    warnings: dict[str, list[str]] = {}
+    wrong: dict[str, str] = {}
+    for finding in sorted(report.findings, key=lambda found: -SEVERITY[found.counted]):
+        for node in () if finding.blocked_by else finding.nodes:
+            if finding.counted in BAD:
+                wrong.setdefault(node, f"{finding.counted} {finding.check}: {finding.message}")
+            # what all have sets none apart
+            elif finding.counted is Verdict.WARN and len(finding.nodes) < len(report.nodes):
+                warnings.setdefault(node, []).append(finding.check)
+    good = good_nodes(report)
+    best = frozenset(sorted(good, key=lambda node: len(warnings.get(node, ())))[:need])
+    left_out = {}
+    for node in report.nodes:
+        if node not in good:
+            left_out[node] = wrong.get(node, "the run did not measure it to the end")
+        elif node not in best:
+            left_out[node] = f"spare, with warnings: {', '.join(warnings[node])}" if node in warnings else "spare"
+    return Choice(tuple(node for node in report.nodes if node in best), left_out)
+
+
+def choice_text(report: RunReport, choice: Choice) -> str:
+    """Who is chosen, and why each other node is not, a line for each reason."""
+    lines = [f"{len(choice.nodes)} of {len(report.nodes)} nodes: {printable(fold(choice.nodes)) or 'none'}"]
+    reasons: dict[str, list[str]] = {}
+    for node, reason in choice.left_out.items():
+        reasons.setdefault(reason, []).append(node)
+    lines += [f"left out  {printable(fold(nodes))}: {printable(reason)}" for reason, nodes in reasons.items()]
+    return "\n".join(lines) + "\n"
+
+
+def chosen_hostfile(report: RunReport, choice: Choice) -> str:
+    """The nodes chosen, one a line, as ``--hosts=@FILE`` and mpirun read them."""
+    return _hostfile(report, choice.nodes, "chosen")
+
+
+def chosen_nodelist(_report: RunReport, choice: Choice) -> str:
+    """What follows ``sbatch --nodelist=``, folded."""
+    return fold(filter(None, map(_slurm_name, choice.nodes))) + "\n"
+
+
+CHOICES = {"text": choice_text, "good": chosen_hostfile, "nodelist": chosen_nodelist}
 
 
 def good_hostfile(material: Material) -> str:
