@@ -23,10 +23,10 @@ FEW_LETTERS = 5  # of its own, or less
 BRACKETED = re.compile(r"(?:(.*\S) )?\(([^()]+)\)", re.DOTALL)
 DEEPEST = 16
 MANY_LETTERS = 24  # from which on a sentence of ours holds whatever stands in it
-VALUE_WORDS = 5
+VALUE_WORDS = 8
 MOST_PARTS = 12  # of more, no run is looked for
 COUNTS = {"count": r"\d+", "gbytes_per_s": r"[\d.e+-]+"}  # placeholders that hold a number
-NAME = re.compile(r"[=_/.:\d-]")
+NAME = re.compile(r"[=_/.\d-]|:\S")
 LEADING = "\uff1b\uff0c\uff1a; ,"
 LONGEST = 4000  # letters: what is longer is a log or a stack, and no message
 
@@ -71,7 +71,7 @@ class Template:
     @cached_property
     def is_telling(self) -> bool:
         """Whether its own words say enough: those of "{value} on {nodes}" fit almost anything."""
-        return self.letters > FEW_LETTERS or any(" (" in literal for literal in self.literals)
+        return self.letters > FEW_LETTERS or any("(" in literal for literal in self.literals)
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -147,7 +147,7 @@ class Matcher:
     def _filled(self, core: str, depth: int, among: Mapping[str, list[Template]]) -> str | None:
         for template, found in _fitting(core, among):
             values = {name: self._say(value, depth + 1) for name, value in found.items()}
-            is_plain = all(_is_a_value(value) or values[name] != value for name, value in found.items())
+            is_plain = all(_is_a_value(value) or self._whole(value, depth + 1) for value in found.values())
             if is_plain or template.letters >= MANY_LETTERS:
                 return _fill(template, values)
         return None
@@ -165,7 +165,8 @@ class Matcher:
     def _led(self, core: str, depth: int) -> str | None:
         """A name that is no word (``NAME=VALUE``, an option, a port), and a sentence about it."""
         name, _, rest = core.partition(" ")
-        told = self._whole(rest, depth) if rest and NAME.search(name) else None
+        is_led = rest and NAME.search(name)
+        told = self._whole(rest, depth) if is_led else None
         return f"{name} {told}" if told else None
 
     def _headed(self, core: str, depth: int) -> str | None:
@@ -232,7 +233,10 @@ def _is_a_value(text: str) -> bool:
 
 
 def _is_short(text: str) -> bool:
-    return len(text.split()) <= FEW_WORDS and not re.search(r"[,;:] ", text)
+    """A name, a number with its unit, or a model: nothing that reads as a sentence."""
+    words = text.split()
+    few = FEW_WORDS if any(word.isalpha() and word.islower() for word in words) else VALUE_WORDS
+    return len(words) <= few and not re.search(r"[,;:] ", text)
 
 
 def _folded(text: str) -> str:
