@@ -43,7 +43,7 @@ def of_account() -> str:
 
 def start(shell: str, options: tuple[str, ...], mark: str) -> subprocess.Popen[bytes] | str:
     """A shell that says its variables behind the mark; it has no terminal, and leaves no history."""
-    environment = {**os.environ, "TERM": "dumb", "HISTFILE": "/dev/null"}
+    environment = {**os.environ, "TERM": "dumb", "HISTFILE": ""}
     try:
         return subprocess.Popen(
             [shell, *options, "-c", f"printf '%s\\0' {mark}; exec env -0"],
