@@ -18,31 +18,35 @@ def no_other_plugins(monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
 
-def item(pytester, text: str, name: str = "test_it"):
-    """The item that pytest makes of a check in a file test_site.py."""
+def items(pytester, text: str):
+    """The items that pytest makes of the checks in a file test_site.py, by their names."""
     path = pytester.makepyfile(test_site=text)
-    found = {held.name.partition("[")[0]: held for held in pytester.getitems(path.read_text())}
-    return found[name]
+    return {held.name.partition("[")[0]: held for held in pytester.getitems(path.read_text())}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "kind"),
-    [
-        ("node", "node"),
-        ("cluster", "cluster"),
-        ("node, cluster", "node"),
-        ("mesh", "mesh"),
-        ("settings, bench", "bench"),
-        ("bench, training", "training"),
-        ("training, ending", "ending"),
-        ("", "cluster"),
-    ],
-)
-def test_a_check_runs_as_the_heaviest_of_what_it_waits_for(pytester, arguments, kind):
+def item(pytester, text: str, name: str = "test_it"):
+    """One of them."""
+    return items(pytester, text)[name]
+
+
+KINDS = {
+    "node": "node",
+    "cluster": "cluster",
+    "node, cluster": "node",
+    "mesh": "mesh",
+    "settings, bench": "bench",
+    "bench, training": "training",
+    "training, ending": "ending",
+    "": "cluster",
+}
+
+
+def test_a_check_runs_as_the_heaviest_of_what_it_waits_for(pytester):
     """Its fixtures are its stage: there is no table of them."""
-    check = check_of(item(pytester, f"def test_it({arguments}):\n    pass\n"))
-    assert check.kind == kind
-    assert check.arguments == tuple(arguments.split(", ")) if arguments else check.arguments == ()
+    found = items(pytester, "".join(f"def test_{n}({words}):\n    pass\n" for n, words in enumerate(KINDS)))
+    checks = [check_of(found[f"test_{n}"]) for n in range(len(KINDS))]
+    assert [check.kind for check in checks] == list(KINDS.values())
+    assert [", ".join(check.arguments) for check in checks] == list(KINDS)
 
 
 def test_marks_make_a_check_advisory_or_name_what_it_needs(pytester):
@@ -59,9 +63,10 @@ def test_marks_make_a_check_advisory_or_name_what_it_needs(pytester):
         def test_plain(node):
             pass
     """
-    marked = check_of(item(pytester, text))
+    found = items(pytester, text)
+    marked = check_of(found["test_it"])
     assert (marked.is_advisory, marked.needs) == (True, {"root", "ptrace", "nvidia-smi"})
-    plain = check_of(item(pytester, text, "test_plain"))
+    plain = check_of(found["test_plain"])
     assert (plain.is_advisory, plain.needs) == (False, frozenset())
 
 
