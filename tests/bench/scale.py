@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from tests.bench.stub_cluster import FAULTS, cluster
@@ -26,10 +27,9 @@ from tests.bench.stub_cluster import FAULTS, cluster
 COUNTS = (100, 1000, 5000)
 FILES = 256
 SECONDS_LIMIT, MIB_LIMIT = 60.0, 400.0
-FLAT = 1.5  # a node of the largest cluster may cost so much more than one of the smallest, the start apart
+FLAT = 1.5  # a further node of the largest cluster may cost so many times one of the smaller ones
 BAD_SHARE = 0.03
 TIMEOUT_SECONDS = 900
-SUBJECTS = "not bench and not training"
 
 
 def faulty(count: int) -> dict[str, str]:
@@ -80,6 +80,7 @@ def main() -> int:
     print(f"{'nodes':>6} {'faults':>6} {'seconds':>8} {'cpu':>7} {'MiB':>6} {'ms/node':>8} {'cells':>8}", flush=True)
     rows = [(count, {}) for count in chosen.counts] + [(chosen.counts[-1], faulty(chosen.counts[-1]))]
     missed = False
+    healthy: list[tuple[int, float]] = []
     for count, faults in rows:
         seconds, cpu, mib, report = measure(count, chosen.files, faults, chosen.words.split())
         bad = wrong(report, faults)
@@ -89,6 +90,13 @@ def main() -> int:
         print(f"{count:6} {len(faults):6} {seconds:8.1f} {cpu:7.1f} {mib:6.0f} {1000 * cpu / count:8.2f} {cells:8}")
         print(f"       {stages}")
         print("".join(f"       {line}\n" for line in bad[:8]), end="", flush=True)
+        healthy += [(count, cpu)] * (not faults)
+    steps = [(cpu - before) / (count - less) for (less, before), (count, cpu) in pairwise(healthy)]
+    if len(steps) > 1:
+        print(
+            f"a further node: {', '.join(f'{1000 * step:.1f}' for step in steps)} ms; wanted within {FLAT:g} x the first"
+        )
+        missed |= steps[-1] > FLAT * steps[0]
     return 1 if missed else 0
 
 
