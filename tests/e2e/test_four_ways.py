@@ -81,7 +81,7 @@ def cluster(lab_is_possible):
 
 def judged(cluster, way):
     """What the run found wrong: check, verdict, nodes, and its words without how the nodes were reached."""
-    folder = cluster.lab.shared / way  # hosts have a /tmp of their own
+    folder = cluster.lab.shared / f"by-{way}"  # hosts have a /tmp of their own
     settings = folder / "settings.toml"
     folder.mkdir()
     settings.write_text(SETTINGS)
