@@ -197,6 +197,29 @@ def test_kernel_log_tells_of_no_broken_gpu(cluster):
     faults.judge(cluster, gpu_faults.LOG, faults.itself)
 
 
+@pytest.mark.needs("root")
+def test_none_broke_during_the_run(ending):
+    """The kernel's log has no Xid or SXid that came while preflight ran and asks for a reset or a replacement.
+
+    A GPU or an NVSwitch that breaks under a few minutes of load takes the job down within its first hours.
+    Fix: `dmesg -T | grep -e Xid -e NVRM` on the nodes named; take the node out, and have the GPU or switch replaced.
+    """
+    faults.needs_gpus(ending)
+    faults.judge(ending, gpu_faults.LOG_OF_RUN, faults.itself)
+
+
+@pytest.mark.advisory
+def test_nvlinks_counted_no_errors_during_the_run(ending):
+    """No NVLink had to recover or to send again while preflight ran.
+
+    A link that does so under load holds up every collective that crosses it, and is the next to go down. A few CRC
+    errors are corrected in time and are no fault.
+    Fix: `nvidia-smi nvlink -e` on the nodes named; reset the GPUs, then have the baseboard or the cable looked at.
+    """
+    faults.needs_gpus(ending)
+    faults.judge(ending, gpu_faults.NVLINK_ERRORS, gpu_faults.watched_links, noun="GPU")
+
+
 @pytest.mark.advisory
 def test_adapters_are_as_near_on_every_node(cluster):
     """Each GPU has the same network adapters near it on every node, and its own where there is one for each.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from preflight.collect.subjects import Layers
 from preflight.errors import HostError
 from preflight.facts.decode import Answer
 from preflight.facts.value import Missing
@@ -13,16 +14,17 @@ from preflight.session.connection import Session
 SECONDS = 15.0
 
 
-async def collect(sessions: dict[str, Session]) -> dict[str, Answer]:
+async def collect(sessions: dict[str, Session], layers: Layers) -> dict[str, Answer]:
     """The subject ending of every node: its facts, or why they are missing."""
 
     async def ask(name: str) -> tuple[str, Answer]:
         try:
-            call = await sessions[name].start("ending", {"sysfs": "/sys", "proc": "/proc"}, seconds=SECONDS)
+            call = await sessions[name].start("ending", arguments, seconds=SECONDS)
             facts = await call.first("facts", dict[str, Any])
             offset, uncertainty = await sessions[name].look_at_clock()
             return name, ({"ending": {**facts, "offset_seconds": offset, "uncertainty_seconds": uncertainty}}, {})
         except HostError as error:
             return name, ({}, {"ending": Missing(error.reason)})
 
+    arguments = {"environment": [list(layer) for layer in layers], "sysfs": "/sys", "proc": "/proc"}
     return dict(await asyncio.gather(*(ask(name) for name in sessions)))

@@ -41,6 +41,7 @@ MOVING = (
     # What a GPU does when it idles, and who uses it.
     "gpu.devices.*.processes",
     "gpu.devices.*.pci.speed",
+    "gpu.devices.*.link_errors",
     "gpu.devices.*.status.slowdowns",
     "gpu.devices.*.status.performance_state",
     "gpu.devices.*.status.pcie_generation",

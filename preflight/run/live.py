@@ -351,7 +351,7 @@ class Run:
             return
         self._begin("ending: looking at the nodes once more")
         sessions = {name: self.fleet.sessions[name] for name in self.documents}
-        work = partial(ending.collect, sessions)
+        work = partial(ending.collect, sessions, self.options.layers)
         self._add(self._timed("ending", lambda: self._within(20.0, work)))
 
     def planned(self) -> tuple[str, ...]:

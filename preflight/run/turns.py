@@ -115,7 +115,7 @@ class Second:
         if self.port and first in addresses and len(addresses) > 1:
             own = {**addresses, first: rendezvous.address_of(self.cluster.first)}
             self.meetings.append(await rendezvous.run(self.fleet.sessions, own, port=self.port, seconds=seconds))
-        for name, (told, missing) in (await ending.collect(asked)).items():
+        for name, (told, missing) in (await ending.collect(asked, self.options.layers)).items():
             answers[name] = ({**answers[name][0], **told}, {**answers[name][1], **missing})
         self.take({**answers, **lost})
         await self.fleet.part([name for name in names if name != first or is_last])

@@ -7,10 +7,14 @@ NVML API reference (states, slowdown reasons); field cases by their issue.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from preflight.errors import Blame, FactMissing, NotApplicable
 from preflight.facts.cluster import Cluster, Row
 from preflight.facts.node import NodeFacts
-from preflight.facts.subjects.gpu import Gpu
+from preflight.facts.subjects.gpu import Gpu, LinkErrors
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing, present
 from preflight.tables import xids
@@ -356,8 +360,91 @@ def _has_imex(node: NodeFacts) -> bool:
     return not isinstance(channels, Missing) and channels > 0
 
 
+# What NVLink corrects by sending again matters where there is much of it; NVIDIA's DCGM speaks of 100 a second.
+CORRECTED = ("CRC Errors", "Effective Errors", "Symbol Errors")
+FEW_CORRECTED = 100
+
+
+@dataclass(frozen=True)
+class WatchedLinks:
+    """What the NVLinks of a GPU had counted at the start of the run, and at its end."""
+
+    gpu: Gpu
+    before: LinkErrors
+    after: LinkErrors | Missing
+
+    def grown(self) -> dict[str, int]:
+        """Counter -> by how much it grew; FactMissing where the second look did not show all of the first."""
+        after = present(self.after, "NVLink errors at the end")
+        if (after.links, after.counters) != (self.before.links, self.before.counters):
+            words = f"nvidia-smi nvlink -e lists {after.counters} counters, and {self.before.counters} at the start"
+            raise FactMissing("NVLink errors at the end", words)
+        grown = {name: count - self.before.counted.get(name, 0) for name, count in after.counted.items()}
+        return {name: more for name, more in grown.items() if more > 0}
+
+
+def watched_links(node: NodeFacts) -> Iterable[tuple[str, WatchedLinks]]:
+    """The GPUs of a node whose NVLinks count errors."""
+    found = []
+    for gpu in node.gpu.readable():
+        before = gpu.link_errors
+        if isinstance(before, Missing) and before.kind == "absent":
+            continue
+        start = present(before, "NVLink errors")
+        if not isinstance(gpu.links, Missing) and start.links < gpu.links.active:
+            words = f"nvidia-smi nvlink -e lists {start.links} links of GPU {gpu.index}, {gpu.links.active} are active"
+            raise FactMissing("NVLink errors", words)
+        now = node.ending.nvlink_errors
+        after: LinkErrors | Missing = Missing(f"nvidia-smi nvlink -e does not list GPU {gpu.index} any more")
+        if isinstance(now, Missing):
+            after = now
+        else:
+            after = next((end.errors for end in now if end.gpu in (gpu.uuid, str(gpu.index))), after)
+        if isinstance(after, Missing):
+            after = Missing(after.missing)  # failed, whatever the reason: it could be read at the start
+        found.append((str(gpu.index), WatchedLinks(gpu, start, after)))
+    return found
+
+
+def _of_links(links: WatchedLinks) -> str:
+    told = {name: more for name, more in links.grown().items() if more >= FEW_CORRECTED or not name.endswith(CORRECTED)}
+    return "; ".join(f"{name} grew by {more}" for name, more in told.items())
+
+
+def _new(node: NodeFacts, *kinds: str) -> list[LogEvent]:
+    """The lines of the kernel's log that were not there when the run began."""
+    if not node.gpu.readable():
+        raise NotApplicable("no GPU")
+    before, after = present(node.kernel.log, "kernel log"), present(node.ending.log, "kernel log at the end")
+    known = Counter((event.kind, event.code, event.device, event.text) for event in before)
+    found = []
+    for event in after:
+        key = (event.kind, event.code, event.device, event.text)
+        if known[key]:
+            known[key] -= 1
+        elif event.kind in kinds:
+            found.append(event)
+    return found
+
+
+def _logged_since(node: NodeFacts) -> str:
+    told = map(xids.text, filter(xids.is_fatal, _new(node, "xid", "sxid")))
+    return "; ".join(dict.fromkeys([*told, *(event.text for event in _new(node, "driver"))]))
+
+
+def _worn_since(node: NodeFacts) -> str:
+    return "; ".join(dict.fromkeys(map(xids.text, filter(xids.is_wear, _new(node, "xid", "sxid")))))
+
+
 # Rows about a node as a whole; an empty fix is the check's own.
 DRIVER = (Fault("driver", _driver, "", "CUDA Compatibility: minor version compatibility; NVIDIA/nccl-tests#98"),)
 FABRIC = (Fault("Fabric Manager", _fabric_manager, "", "NVIDIA/nccl-tests#264"),)
 LOG = (Fault("kernel log", _logged, "", xids.SOURCE), Fault("wear", _worn, WATCH, xids.SOURCE, is_advisory=True))
+LOG_OF_RUN = (
+    Fault("kernel log during the run", _logged_since, "", xids.SOURCE),
+    Fault("wear during the run", _worn_since, WATCH, xids.SOURCE, is_advisory=True),
+)
+NVLINK_ERRORS = (
+    Fault("NVLink errors during the run", _of_links, "", "NVIDIA DCGM, health watches of NVLink; nvidia-smi nvlink -e"),
+)
 BUSY = (Fault("other programs", _busy, "", "nvidia-smi --query-compute-apps"),)

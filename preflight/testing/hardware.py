@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from preflight.facts.subjects.gpu import Gpu, GpuStatus, Links, PciFunction, Topology, TopologyRow
+from preflight.facts.subjects.gpu import Gpu, GpuStatus, LinkErrors, Links, PciFunction, Topology, TopologyRow
 from preflight.facts.subjects.network import Address, Interface
 from preflight.facts.subjects.rdma import Gid, RdmaDevice, RdmaPort
 from preflight.facts.value import Missing, Value
@@ -112,6 +112,7 @@ def _gpu(index: int) -> Gpu:
         processes=0,
         status=status,
         links=links,
+        link_errors=LinkErrors(18, 54, {}),
         pci=function,
     )
 

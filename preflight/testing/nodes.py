@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from preflight.facts.subjects.clock import Clock
-from preflight.facts.subjects.ending import Ending, PortEnd
+from preflight.facts.subjects.ending import Ending, LinksEnd, PortEnd
 from preflight.facts.subjects.environment import Environment, Variable
 from preflight.facts.subjects.files import Files, Mount, Place, Same, Shared
-from preflight.facts.subjects.gpu import Gpus
+from preflight.facts.subjects.gpu import Gpus, LinkErrors
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.kernel import Kernel
 from preflight.facts.subjects.limits import Limits
@@ -117,6 +117,8 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
             ports={f"mlx5_{i}:1": _port_end() for i in range(gpu_count)},
             oom_kills=0,
             link_errors={"eth0": 7},
+            nvlink_errors=tuple(LinksEnd(f"GPU-{i}", LinkErrors(18, 54, {})) for i in range(gpu_count)),
+            log=(),
             offset_seconds=0.01 * (number % 50),
             uncertainty_seconds=0.005,
         ),

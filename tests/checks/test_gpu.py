@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from preflight.errors import FactMissing, NotApplicable
-from preflight.facts.subjects.gpu import Gpus, GpuStatus, Links, PciFunction
+from preflight.facts.subjects.ending import LinksEnd
+from preflight.facts.subjects.gpu import Gpus, GpuStatus, LinkErrors, Links, PciFunction
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
@@ -54,7 +55,31 @@ def logged(kind, code, text):
     return roce().broken("node2", "kernel", log=(LogEvent(kind, code, "0000:07:00", 3600.0, text),))
 
 
+def ended(*, links=18, **counted):
+    """Four nodes; the links of the first GPU of the second have counted this at the end of the run."""
+    first = LinksEnd("GPU-0", LinkErrors(links, 3 * links, counted))
+    _, *rest = roce().subjects["node2"]["ending"].nvlink_errors
+    return roce().broken("node2", "ending", nvlink_errors=(first, *rest))
+
+
+def ended_with(kind, code, text):
+    """Four nodes; the second's log has this line at the end of the run, and had it not at the start."""
+    return roce().broken("node2", "ending", log=(LogEvent(kind, code, "0000:07:00", 3.0, text),))
+
+
 BROKEN = (
+    Broken(
+        "gpu.nvlinks_counted_no_errors_during_the_run",
+        ended(**{"link 3: Recovery Errors": 2, "link 4: CRC Errors": 12}),
+        ("node2",),
+        "GPU 0: link 3: Recovery Errors grew by 2",
+    ),
+    Broken(
+        "gpu.none_broke_during_the_run",
+        ended_with("xid", 79, "NVRM: Xid (PCI:0000:07:00): 79, GPU has fallen off the bus."),
+        ("node2",),
+        "Xid 79 (GPU has fallen off the bus) of 0000:07:00",
+    ),
     row(HALVES[0], "3 memory errors that could not be corrected", uncorrected_errors=3),
     row(HALVES[0], "a broken row of memory could not be remapped", has_remapping_failed=True),
     row(HALVES[0], "the remapping of a broken row of memory is pending", is_remapping_pending=True),
@@ -413,3 +438,40 @@ def test_a_joined_fabric_needs_no_process():
     """From a container Fabric Manager cannot be seen; GPUs that have joined say enough."""
     run = infiniband().broken("node2", "gpu", fabric_manager=Missing("a container", "absent"))
     assert {f.verdict for f in judge("gpu.fabric_manager_runs_where_it_is_needed", run)} == {Verdict.PASS}
+
+
+NVLINK_ERRORS, BROKE = "gpu.nvlinks_counted_no_errors_during_the_run", "gpu.none_broke_during_the_run"
+
+
+def test_a_few_errors_that_nvlink_corrects_are_no_fault():
+    """CRC errors are sent again; a hundred of them are told."""
+    few, many = (ended(**{"link 4: CRC Errors": count}) for count in (99, 100))
+    assert {finding.verdict for finding in judge(NVLINK_ERRORS, few)} == {Verdict.PASS}
+    assert Verdict.WARN in {finding.verdict for finding in judge(NVLINK_ERRORS, many)}
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (roce().broken("node2", "ending", nvlink_errors=Missing("nvidia-smi did not finish")), "did not finish"),
+        (roce().broken("node2", "ending", nvlink_errors=Missing("nvidia-smi not found", "absent")), "not found"),
+        (roce().broken("node2", "ending", nvlink_errors=()), "does not list GPU 0 any more"),
+        (ended(links=9), "lists 27 counters, and 54 at the start"),
+        (with_gpus(*gpus(8, link_errors=Missing("cut short"))), "cut short"),
+        (with_gpus(*gpus(8, link_errors=LinkErrors(9, 27, {}))), "lists 9 links of GPU 0, 18 are active"),
+    ],
+)
+def test_nvlinks_that_are_not_counted_again_are_no_pass(run, words):
+    """What is there must be counted at the start and at the end."""
+    found = {f.nodes: f for f in judge(NVLINK_ERRORS, run)}
+    assert found[("node2",)].verdict is Verdict.ERROR
+    assert words in found[("node2",)].message
+
+
+def test_an_xid_of_before_the_run_is_not_one_of_the_run():
+    """The same line at the start and at the end is one event; a second one like it is another."""
+    line = LogEvent("xid", 79, "0000:07:00", 3600.0, "NVRM: Xid (PCI:0000:07:00): 79, ...")
+    run = roce().broken("node2", "kernel", log=(line,))
+    once, twice = (run.broken("node2", "ending", log=(line,) * count) for count in (1, 2))
+    assert {finding.verdict for finding in judge(BROKE, once)} == {Verdict.PASS}
+    assert {f.nodes for f in judge(BROKE, twice) if f.verdict is Verdict.FAIL} == {("node2",)}

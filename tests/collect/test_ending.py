@@ -12,7 +12,7 @@ from tests.measure.local import opened
 def test_this_machine_is_looked_at_once_more():
     """A second call of the same session gives the subject."""
     with opened() as (fleet, session):
-        told = fleet.run(ending.collect({"local": session}), seconds=20)
+        told = fleet.run(ending.collect({"local": session}, []), seconds=20)
     subjects, missing = told["local"]
     assert missing == {}
     assert isinstance(msgspec.convert(subjects["ending"], type=Ending, strict=True).ports, dict)
@@ -22,6 +22,6 @@ def test_a_node_that_is_gone_says_so():
     """A session that has failed gives a reason, and not an end that is well."""
     with opened() as (fleet, session):
         fleet.run(session.close(), seconds=20)
-        subjects, missing = fleet.run(ending.collect({"local": session}), seconds=30)["local"]
+        subjects, missing = fleet.run(ending.collect({"local": session}, []), seconds=30)["local"]
     assert subjects == {}
     assert missing["ending"].missing

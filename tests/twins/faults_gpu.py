@@ -12,10 +12,13 @@ from .faults_node import VERSIONS
 from .folder import TWIN, Folder
 from .platform import Platform
 
-QUERY, TOPO, LINKS = (f"{TWIN}/outputs/nvidia-smi {words}" for words in ("-q -x", "topo -m", "nvlink -s"))
+QUERY, TOPO, LINKS, ERRORS = (
+    f"{TWIN}/outputs/nvidia-smi {words}" for words in ("-q -x", "topo -m", "nvlink -s", "nvlink -e")
+)
 AMD = f"{TWIN}/outputs/amd-smi static --json"
 BROKEN, HELD_BACK = "gpu.none_is_broken", "gpu.none_is_held_back"
 COUNT, LISTED = "gpu.count_is_the_same_on_every_node", "gpu.every_gpu_on_the_bus_is_listed"
+NVLINK_ERRORS = "gpu.nvlinks_counted_no_errors_during_the_run"
 DOMAIN = "gpu.an_nvlink_domain_can_be_used"
 SETTINGS = "gpu.settings_are_the_same_on_every_node"
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 570.133\n"
@@ -61,6 +64,7 @@ def lost_gpu(folder: Folder, platform: Platform) -> None:
     folder.write(QUERY, nvidia.query_xml(fewer, 3))
     folder.write(TOPO, nvidia.topology(fewer, platform.hcas, platform.topology))
     folder.write(LINKS, nvidia.nvlink_status(fewer, 3))
+    folder.write(ERRORS, nvidia.nvlink_errors(fewer, 3))
 
 
 def other_model(folder: Folder, platform: Platform) -> None:
@@ -268,6 +272,38 @@ FAULTS = (
         "gpu.fabric_manager_runs_where_it_is_needed",
         "nvidia-fabricmanager does not run",
         has_switches,
+    ),
+    Fault(
+        "NVLink recovers during the run",
+        replaced(ERRORS, r"Link 2: (Recovery Errors|Link recovery failed events): 0", r"Link 2: \1: 3"),
+        NVLINK_ERRORS,
+        "GPU 0: link 2: ",
+        has_links,
+        during=True,
+    ),
+    Fault(
+        "many NVLink CRC errors during the run",
+        replaced(ERRORS, r"Link 1: (CRC Errors|Effective Errors): 0", r"Link 1: \1: 20000"),
+        NVLINK_ERRORS,
+        "Errors grew by 20000",
+        has_links,
+        during=True,
+    ),
+    Fault(
+        "Xid 79 during the run",
+        logged("NVRM: Xid (PCI:0000:13:00): 79, pid='<unknown>', GPU has fallen off the bus."),
+        "gpu.none_broke_during_the_run",
+        "Xid 79",
+        logs,
+        during=True,
+    ),
+    Fault(
+        "SXid during the run",
+        logged("nvidia-nvswitch3: SXid (PCI:0000:a4:00.0): 22013, Fatal, Link 33 Minion Link DLREQ interrupt"),
+        "gpu.none_broke_during_the_run",
+        "SXid",
+        of(lambda p: p.has_log and p.gpus.switches > 0),
+        during=True,
     ),
     Fault(
         "ACS",

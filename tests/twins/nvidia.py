@@ -1,4 +1,4 @@
-"""What do nvidia-smi -q -x, -q, topo -m and nvlink -s print on a node?
+"""What do nvidia-smi -q -x, -q, topo -m, nvlink -s and nvlink -e print on a node?
 
 The form is that of drivers 535 to 590: nvsmi_device_v12/v13.dtd, `nvidia-smi --help-query-gpu`, and the manual's pages
 on topo and nvlink; the words are written by hand, with what the collectors read and what stands around it.
@@ -208,6 +208,29 @@ def nvlink_status(gpus: Gpus, node: int) -> str:
         if not gpus.nvlinks:
             lines.append("Device does not have or support Nvlink")
         lines += [f"\t Link {link}: {gpus.link_gbytes} GB/s" for link in range(gpus.nvlinks)]
+    return "\n".join(lines) + "\n"
+
+
+COUNTERS = ("Replay Errors", "Recovery Errors", "CRC Errors")
+BLACKWELL_COUNTERS = (
+    *("Malformed packet Errors", "Buffer overrun Errors", "Rx Errors", "Rx remote Errors", "Rx General Errors"),
+    *("Local link integrity Errors", "Tx discards", "Link recovery successful events", "Link recovery failed events"),
+    *("Total link recovery events", "Effective Errors", "Symbol Errors", "FEC Errors - 0", "FEC Errors - 1"),
+)
+
+
+def nvlink_errors(gpus: Gpus, node: int) -> str:
+    """`nvidia-smi nvlink -e`; Blackwell counts more, among it every word that FEC corrects."""
+    names = BLACKWELL_COUNTERS if gpus.architecture == "Blackwell" else COUNTERS
+    lines = []
+    for index in range(gpus.count):
+        lines.append(f"GPU {index}: {gpus.name} (UUID: {uuid(node, index)})")
+        if not gpus.nvlinks:
+            lines.append("Device does not have or support Nvlink")
+        for link in range(gpus.nvlinks):
+            lines += [f"\t Link {link}: {name}: {36140749276 if name.endswith('- 0') else 0}" for name in names]
+            lines += [f"\t Link {link}: Symbol BER: 15e-255"] * (names is BLACKWELL_COUNTERS)
+            lines.append("")
     return "\n".join(lines) + "\n"
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
-from preflight.facts.subjects.gpu import NOT_REPORTED
+from preflight.facts.subjects.gpu import NOT_REPORTED, LinkErrors
+from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Count, Missing, Text, Value
 
 
@@ -15,12 +18,21 @@ class PortEnd(Value, frozen=True):
     counters: dict[Text, Count]
 
 
+class LinksEnd(NamedTuple):
+    """The NVLinks of a GPU at the end of the run."""
+
+    gpu: Text  # its UUID; where nvidia-smi prints none, its index
+    errors: LinkErrors | Missing
+
+
 class Ending(Value, frozen=True, kw_only=True):
     """What may have moved while the jobs ran."""
 
     ports: dict[Text, PortEnd]  # "mlx5_0:1"
     oom_kills: Count | Missing
     link_errors: dict[Text, Count] = msgspec.field(default_factory=dict)
+    nvlink_errors: tuple[LinksEnd, ...] | Missing = NOT_REPORTED
+    log: tuple[LogEvent, ...] | Missing = NOT_REPORTED
     # The node's clock against the controller's, as at the start; filled in by the controller.
     offset_seconds: float | Missing = NOT_REPORTED
     uncertainty_seconds: float | Missing = NOT_REPORTED

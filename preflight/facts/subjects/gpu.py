@@ -80,6 +80,14 @@ class Links(NamedTuple):
         )
 
 
+class LinkErrors(NamedTuple):
+    """What the NVLinks of a GPU have counted since the driver was loaded."""
+
+    links: Count
+    counters: Count
+    counted: dict[Text, Count]  # "link 3: CRC Errors" -> how many; those at 0 are left out
+
+
 class TopologyRow(Value, frozen=True):
     """What lies between one device and each of the others: "NV18", "PIX", "SYS"."""
 
@@ -161,6 +169,7 @@ class Gpu(Value, frozen=True, kw_only=True):
     processes: Count | Missing
     status: GpuStatus = GpuStatus()
     links: Links | Missing = NOT_REPORTED
+    link_errors: LinkErrors | Missing = NOT_REPORTED
     pci: PciFunction | Missing = NOT_REPORTED
 
     @property

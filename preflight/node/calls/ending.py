@@ -1,9 +1,9 @@
-"""What has moved on this node since the start of the run: port states, error counters, processes killed?"""
+"""What has moved on this node since the run began: port states, error counters, the kernel's log, processes killed?"""
 
 from __future__ import annotations
 
-from preflight.node.sources import rdma_tables
-from preflight.node.subjects import kernel, rdma
+from preflight.node.sources import kernel_log, rdma_tables
+from preflight.node.subjects import gpu, kernel, rdma
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,4 +29,10 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
             ports[f"{device}:{number}"] = {"state": rdma.state(place), "counters": counted}
     proc = arguments["proc"]
     kills = kernel.field(f"{proc}/vmstat", "oom_kill")
-    return {"ports": ports, "oom_kills": kills, "link_errors": kernel.link_errors(proc)}
+    return {
+        "ports": ports,
+        "oom_kills": kills,
+        "link_errors": kernel.link_errors(proc),
+        "nvlink_errors": gpu.errors_now(arguments),
+        "log": kernel_log.collect(arguments.get("kmsg", "/dev/kmsg")),
+    }

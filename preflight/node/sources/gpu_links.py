@@ -1,4 +1,4 @@
-"""Which NVLinks are up, and how near are GPUs and network adapters to each other?"""
+"""Which NVLinks are up, what errors have they counted, and how near are GPUs and network adapters to each other?"""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ GPU_LINE = re.compile(r"^GPU (\d+): ")
 LINK_LINE = re.compile(r"^\s+Link (\d+): (.*)$")
 ALL_INACTIVE = "all links are inactive"
 NO_NVLINK = ("does not have or support nvlink", "nvlink queries are not supported", "not supported")
+GPU_ID = re.compile(r"\(UUID: (GPU-[\w-]+)\)")
+COUNTER_LINE = re.compile(r"^\s+Link (\d+): (.*(?:Errors|recovery (?:successful |failed )?events)): (\d+)\s*$")
 ESCAPES = re.compile("\x1b\\[[0-9;]*m")
 NAMED = re.compile(r"^\s*(NIC\d+):\s+(\S+)")
 RELATION = re.compile(r"^(X|SYS|NODE|PHB|PXB|PIX|NV\d+|PSB|NVB|C2C)$")
@@ -24,16 +26,51 @@ def nvlinks(text: str) -> dict[int, dict[str, Any]]:
 
     ValueError where the text lists no GPU.
     """
-    lines_of: dict[int, list[str]] = {}
+    return {int(heading.split(":")[0][4:]): _links(lines) for heading, lines in _of_gpus(text, "-s")}
+
+
+def errors(text: str) -> dict[str, dict[str, Any]]:
+    """What the links of each GPU have counted, or why that is not known, from `nvidia-smi nvlink -e`.
+
+    A GPU is known by its UUID, where none is printed by its index. Of the counters only those that are not 0 are told,
+    with how many there are; bit errors that FEC corrects grow on every link of Blackwell and are none of them.
+    ValueError where the text lists no GPU.
+    """
+    found = {}
+    for heading, lines in _of_gpus(text, "-e"):
+        uuid = GPU_ID.search(heading)
+        found[uuid.group(1) if uuid else heading.split(":")[0][4:]] = _errors(lines)
+    return found
+
+
+def _errors(lines: list[str]) -> dict[str, Any]:
+    """The counters among the lines of one GPU; each link must have as many of them as the others."""
+    links: dict[str, int] = {}
+    counted: dict[str, int] = {}
+    for number, name, count in (line.groups() for line in map(COUNTER_LINE.match, lines) if line):
+        links[number] = links.get(number, 0) + 1
+        if int(count):
+            counted[f"link {number}: {name}"] = int(count)
+    said = " ".join(" ".join(lines).split())
+    if not links:
+        is_known = not said or ALL_INACTIVE in said.lower() or any(words in said.lower() for words in NO_NVLINK)
+        return missing(f"nvidia-smi nvlink -e says {said[:200] or 'nothing'}", "absent" if is_known else "failed")
+    if len(set(links.values())) > 1 or not re.search(r": \S*\d\S*$", said):
+        return missing("nvidia-smi nvlink -e was cut short")
+    return {"links": len(links), "counters": sum(links.values()), "counted": counted}
+
+
+def _of_gpus(text: str, option: str) -> list[tuple[str, list[str]]]:
+    """The heading and the lines of each GPU; ValueError where there is none."""
+    found: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
-        heading = GPU_LINE.match(line)
-        if heading:
-            lines_of[int(heading.group(1))] = []
-        elif lines_of and line.strip() and not line.startswith("WARNING"):
-            lines_of[max(lines_of)].append(line)
-    if not lines_of:
-        raise ValueError(f"nvidia-smi nvlink -s lists no GPU: {' '.join(text[-200:].split())}")
-    return {index: _links(lines) for index, lines in lines_of.items()}
+        if GPU_LINE.match(line):
+            found.append((line, []))
+        elif found and line.strip() and not line.startswith("WARNING"):
+            found[-1][1].append(line)
+    if not found:
+        raise ValueError(f"nvidia-smi nvlink {option} lists no GPU: {' '.join(text[-200:].split())}")
+    return found
 
 
 def _links(lines: list[str]) -> dict[str, Any]:

@@ -122,7 +122,11 @@ def with_links(facts: dict[str, Any], program: str) -> dict[str, Any]:
     devices = facts["devices"]
     if not isinstance(devices, list) or len(devices) < 2:
         return facts
-    commands = {"topology": [program, "topo", "-m"], "links": [program, "nvlink", "-s"]}
+    commands = {
+        "topology": [program, "topo", "-m"],
+        "links": [program, "nvlink", "-s"],
+        "errors": [program, "nvlink", "-e"],
+    }
     outputs = programs.run_all(commands, limit_s=LINKS_LIMIT_S)
     try:
         matrix = (
@@ -130,10 +134,13 @@ def with_links(facts: dict[str, Any], program: str) -> dict[str, Any]:
         )
     except ValueError as error:
         matrix = missing(str(error))
-    links = links_of(outputs["links"])
+    links, errors = links_of(outputs["links"]), errors_of(outputs["errors"])
     for device in devices:
         lost = missing("nvidia-smi nvlink -s does not list it")
         device["links"] = links if "missing" in links else in_order(links.get(device["index"], lost))
+        lost = missing("nvidia-smi nvlink -e does not list it")
+        counted = errors.get(device["uuid"], errors.get(str(device["index"]), lost))
+        device["link_errors"] = errors if "missing" in errors else in_order(counted)
     return {**facts, "topology": in_order(matrix)}
 
 
@@ -147,6 +154,30 @@ def links_of(text: TextOrMissing) -> dict[Any, Any]:
         return gpu_links.nvlinks(text)
     except ValueError as error:
         return missing(str(error), "absent" if any(words in text for words in NO_SUCH_WORD) else "failed")
+
+
+def errors_of(text: TextOrMissing) -> dict[Any, Any]:
+    """What the NVLinks of each GPU have counted, or why that is not known."""
+    from preflight.node.sources import gpu_links
+
+    if not isinstance(text, str):
+        return text
+    try:
+        return gpu_links.errors(text)
+    except ValueError as error:
+        return missing(str(error), "absent" if any(words in text for words in NO_SUCH_WORD) else "failed")
+
+
+def errors_now(arguments: dict[str, Any]) -> list[list[Any]] | Missing:
+    """The same, asked once more: [[UUID or index, its errors], ...]."""
+    program = programs.find(PROGRAM, job_variables(arguments).get("PATH", ("", ""))[0])
+    if not program:
+        return missing("nvidia-smi not found", "absent")
+    outputs = programs.run_all({"errors": [program, "nvlink", "-e"]}, limit_s=LINKS_LIMIT_S)
+    counted = errors_of(outputs["errors"])
+    if "missing" in counted:
+        return missing(counted["missing"], counted["kind"])
+    return [[key, in_order(value)] for key, value in counted.items()]
 
 
 def fabric_manager(arguments: dict[str, Any]) -> bool | Missing:

@@ -4,8 +4,16 @@ import os
 
 import msgspec
 
-from preflight.facts.subjects.ending import Ending
+from preflight.facts.subjects.ending import Ending, LinksEnd
+from preflight.facts.subjects.gpu import LinkErrors
 from preflight.node.calls import ending
+
+
+def arguments(folder):
+    """A node of which nothing is there but this folder."""
+    place = os.fspath(folder)
+    layers = [["--env", {"PATH": place}]]
+    return {"environment": layers, "sysfs": place, "proc": place, "kmsg": f"{place}/kmsg"}
 
 
 class Recorder:
@@ -29,7 +37,7 @@ def test_ports_and_counters_are_looked_at_once_more(tmp_path):
     (port / "hw_counters/out_of_buffer").write_text("5\n")
     (tmp_path / "vmstat").write_text("oom_kill 2\n")
     channel = Recorder()
-    ending.run({"sysfs": os.fspath(tmp_path), "proc": os.fspath(tmp_path)}, channel)
+    ending.run(arguments(tmp_path), channel)
     facts = msgspec.convert(channel.events[0]["facts"], type=Ending, strict=True)
     assert facts.ports["mlx5_0:1"].state == "DOWN"
     assert facts.ports["mlx5_0:1"].counters == {"link_downed": 3, "out_of_buffer": 5}
@@ -38,8 +46,21 @@ def test_ports_and_counters_are_looked_at_once_more(tmp_path):
 
 def test_a_node_without_rdma_has_nothing_to_look_at(tmp_path):
     """No port, and no kernel that counts what it killed."""
-    facts = msgspec.convert(
-        ending.collect({"sysfs": os.fspath(tmp_path), "proc": os.fspath(tmp_path)}), type=Ending, strict=True
-    )
+    facts = msgspec.convert(ending.collect(arguments(tmp_path)), type=Ending, strict=True)
     assert facts.ports == {}
     assert facts.oom_kills.kind == "absent"
+
+
+def test_nvlinks_and_the_kernels_log_are_looked_at_once_more(tmp_path):
+    """The program on the job's PATH is asked for the errors of the links, and the log read for what is new."""
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\nprintf 'GPU 0: H100 (UUID: GPU-7)\\n\\t Link 0: CRC Errors: 4\\n'\n")
+    smi.chmod(0o755)
+    (tmp_path / "kmsg").write_text("3,1,1000,-;NVRM: Xid (PCI:0000:13:00): 79, GPU has fallen off the bus.\n")
+    facts = msgspec.convert(ending.collect(arguments(tmp_path)), type=Ending, strict=True)
+    assert facts.nvlink_errors == (LinksEnd("GPU-7", LinkErrors(1, 1, {"link 0: CRC Errors": 4})),)
+    assert [(event.kind, event.code) for event in facts.log] == [("xid", 79)]
+    smi.unlink()
+    (tmp_path / "kmsg").unlink()
+    facts = msgspec.convert(ending.collect(arguments(tmp_path)), type=Ending, strict=True)
+    assert (facts.nvlink_errors.kind, facts.log.kind) == ("absent", "denied")

@@ -82,3 +82,39 @@ def test_a_text_without_gpus_is_refused():
     """An error of the tool is not a node without links."""
     with pytest.raises(ValueError, match="lists no GPU"):
         gpu_links.nvlinks("NVIDIA-SMI has failed")
+
+
+def counted(*lines):
+    """The form of nvidia-smi nvlink -e for one GPU."""
+    return "\n".join(["GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-ab-0)", *(f"\t Link {line}" for line in lines)]) + "\n"
+
+
+HOPPER = [f"{link}: {name} Errors: 0" for link in (0, 1) for name in ("Replay", "Recovery", "CRC")]
+BLACKWELL = (
+    *("0: Malformed packet Errors: 0", "0: Tx discards: 5", "0: Link recovery failed events: 2"),
+    *("0: Total link recovery events: 2", "0: Effective Errors: 0", "0: Effective BER: 15e-255"),
+    *("0: Symbol Errors: 9", "0: FEC Errors - 0: 36140749276"),
+)
+
+
+def test_errors_of_nvlinks_are_told_by_link_and_name():
+    """Counters at 0 are only counted; what FEC corrects and other rates are no errors."""
+    assert gpu_links.errors(counted(*HOPPER)) == {"GPU-ab-0": {"links": 2, "counters": 6, "counted": {}}}
+    (found,) = gpu_links.errors(counted(*BLACKWELL)).values()
+    told = {"link 0: Link recovery failed events": 2, "link 0: Total link recovery events": 2}
+    assert found == {"links": 1, "counters": 5, "counted": {**told, "link 0: Symbol Errors": 9}}
+    (found,) = gpu_links.errors("GPU 3: NVIDIA GB300\n\t Link 0: CRC Errors: 7\n").items()
+    assert found == ("3", {"links": 1, "counters": 1, "counted": {"link 0: CRC Errors": 7}})
+
+
+def test_counters_that_are_cut_short_are_not_known():
+    """In the middle of a word, or between the counters of a link; without NVLink there is none."""
+    for lines in (HOPPER[:-1], [*HOPPER[:3], "1: Replay Err"], HOPPER[:1] + HOPPER[3:]):
+        (found,) = gpu_links.errors(counted(*lines)).values()
+        assert found == {"missing": "nvidia-smi nvlink -e was cut short", "kind": "failed"}
+    (found,) = gpu_links.errors("GPU 0: NVIDIA L40S (UUID: GPU-1)\nDevice does not have or support Nvlink\n").values()
+    assert found["kind"] == "absent"
+    (found,) = gpu_links.errors("GPU 0: NVIDIA H100 (UUID: GPU-1)\nUnknown Error\n").values()
+    assert found["kind"] == "failed"
+    with pytest.raises(ValueError, match="lists no GPU"):
+        gpu_links.errors("")
