@@ -109,7 +109,7 @@ class Options:
     hosts: tuple[Host, ...] = option(
         (Host("local", "127.0.0.1", transport="local"),),
         WHERE,
-        f"The hosts: {', '.join(forms())}, node[01-16],gpu7, user@host:port or @hostfile.",
+        f"The hosts: {', '.join(forms())}, node[01-16], user@host:port or @hostfile.",
         NODES,
         metavar="HOSTS",
         convert=parse_hosts,
