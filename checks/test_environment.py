@@ -46,11 +46,12 @@ def test_nothing_is_left_from_debugging(node):
     Fix: `unset` the variable where it is set (the layer is named), or accept the warning if it is meant.
     """
     has_rdma = bool(node.rdma.active_ports())
+    devices = [device.name for device in node.rdma.devices]
     held = node.environment.variables
     messages = [
         words
         for name, variable in held.items()
-        if (words := variables.leftover(name, variable.value, has_rdma=has_rdma))
+        if (words := variables.leftover(name, variable.value, has_rdma=has_rdma, devices=devices))
     ]
     assert not messages, "; ".join(_with_layer(node, words) for words in messages)
 

@@ -40,7 +40,7 @@ def test_memory_is_the_same_on_every_node(cluster):
 @pytest.mark.advisory
 @pytest.mark.needs("root")
 def test_log_tells_of_nothing_broken(cluster):
-    """The kernel's log of the last day has no OOM kill and no error of PCIe or of an RDMA adapter.
+    """The kernel's log of the last day has no OOM kill, and no error of PCIe, an adapter, memory, a CPU or storage.
 
     What broke yesterday breaks again: the same job on the same node.
     Fix: `dmesg -T` on the nodes named.

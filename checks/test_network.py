@@ -5,7 +5,7 @@ from ipaddress import ip_interface
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
-from preflight.tables import faults, interfaces, kernel_faults
+from preflight.tables import faults, gids, interfaces, kernel_faults
 
 
 def test_interface_variables_match_an_interface(node, cluster):
@@ -119,7 +119,7 @@ def test_nccl_takes_no_more_interfaces_than_meant(node, cluster):
 
 
 def test_training_addresses_are_unique(cluster):
-    """No two nodes train on the same address.
+    """No two nodes train on the same address, be it of the training interface or of an RDMA port.
 
     Their peers reach one of them only, or themselves: two machines with one static address, or containers that all
     have the address of a bridge behind their machine's own (172.17.0.2).
@@ -134,6 +134,7 @@ def test_training_addresses_are_unique(cluster):
         elif len(names) > 1:
             for name in names:
                 cluster.cannot_judge(name, BlockedBy("reach.no_machine_is_named_twice"))
+    blames += gids.shared(cluster)
     if blames:
         raise BlameMany(blames)
 
@@ -147,7 +148,9 @@ def test_interfaces_of_nccl_have_subnets_of_their_own(node, cluster):
     Fix: give each interface a subnet of its own, or name the one to take in NCCL_SOCKET_IFNAME.
     """
     cluster.needs_peers()
-    shared = interfaces.in_one_subnet(interfaces.of_nccl(node))
+    # Where data takes RDMA, or the network of a plugin, NCCL needs its first interface only.
+    taken = interfaces.of_nccl(node)[: 1 if interfaces.goes_over_rdma(node) else None]
+    shared = interfaces.in_one_subnet(taken)
     assert not shared, "; ".join(f"{' and '.join(names)} are both in {subnet}" for subnet, names in shared.items())
 
 

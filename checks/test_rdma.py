@@ -68,8 +68,18 @@ def test_plugin_of_nccl_is_there(node):
     if node.without_rdma():
         raise NotApplicable(node.without_rdma())
     why = fabric.needs_plugin(node.rdma, node.value("NCCL_NET"))
+    library = fabric.library_of_plugin(node.value("NCCL_NET_PLUGIN"))
+    if library:
+        names = [path.rpartition("/")[2] for path in present(node.software.nccl_plugins, "network plugins of NCCL")]
+        places = node.value("LD_LIBRARY_PATH") or "not set"
+        words = (
+            f"NCCL_NET_PLUGIN={node.value('NCCL_NET_PLUGIN')}, and no {library} is found (LD_LIBRARY_PATH: {places})"
+        )
+        assert any(name.startswith(library) for name in names), words
     if not why and node.has_variable("NCCL_FASTRAK_IFNAME"):
         why = "NCCL_FASTRAK_IFNAME is for GPUDirect-TCPXO"
+    if not why and library:
+        return
     if not why:
         raise NotApplicable("NCCL needs no plugin for the network of these nodes")
     found = present(node.software.nccl_plugins, "network plugins of NCCL")
@@ -195,12 +205,12 @@ def test_ports_are_in_the_subnet_of_their_rail(cluster):
     """Where each rail has a subnet, a port is in the same one on every node.
 
     NCCL joins the first port to the first and the second to the second: cables that cross lead their traffic over other
-    switches, which slows it, or into a network that has no way back.
+    switches, which slows it, or into a network that has no way back. On InfiniBand the subnet manager tells the subnet.
     Fix: `ip -br addr` and `lldpctl` (or `iblinkinfo`) on the nodes named; swap the cables or the addresses.
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    blames = gids.crossed(cluster)
+    blames = gids.out_of_place(cluster)
     if blames:
         raise BlameMany(blames)
 
@@ -235,7 +245,7 @@ def test_devices_can_be_opened(cluster):
     Fix: give the container /dev/infiniband (`--device=/dev/infiniband`), load ib_uverbs on the nodes named.
     """
     faults.needs_rdma(cluster)
-    faults.judge(cluster, rdma_faults.OPENABLE, faults.ports, kin=faults.link)
+    faults.judge(cluster, rdma_faults.OPENABLE, rdma_faults.to_open(cluster), kin=faults.link)
 
 
 def test_infiniband_ports_have_a_subnet_manager(cluster):
@@ -329,6 +339,8 @@ def test_devices_have_the_same_names_on_every_node(cluster):
     chosen = [node.value("NCCL_IB_HCA") for node in cluster]
     if all(chosen) and len(set(chosen)) > 1:
         raise NotApplicable("NCCL_IB_HCA is set for each node by its own")
+    if not any(chosen) and all(node.is_confined() for node in cluster):
+        raise NotApplicable("no variable names a port, and each container has functions of its own")
     cluster.same(lambda node: ", ".join(sorted(hca.name for hca in node.hcas())), "RDMA ports")
 
 

@@ -107,6 +107,14 @@ def chosen_hcas(rdma: Rdma, value: str = "") -> tuple[Hca, ...]:
     return tuple(hca for hca in hcas(rdma) if patterns.accepts(hca.device, hca.port.number))
 
 
+def given(hcas: tuple[Hca, ...]) -> tuple[Hca, ...]:
+    """Those ports that can be opened; all, where none can or that is not known.
+
+    A container sees every device of its machine in sysfs, and opens those that it was given.
+    """
+    return tuple(hca for hca in hcas if isinstance(hca.open_error, Missing) or not hca.open_error) or hcas
+
+
 def needs_plugin(rdma: Rdma, network: str) -> str:
     """Why NCCL needs a plugin on a node: its adapters, or NCCL_NET, are none of NCCL's own; "" where it needs none."""
     if network and network.lower() not in ("ib", "socket"):
@@ -114,6 +122,20 @@ def needs_plugin(rdma: Rdma, network: str) -> str:
     ports = [hca for hca in hcas(rdma) if hca.is_up]
     foreign = [hca.name for hca in ports if hca.port.link_layer == "Unspecified"]
     return f"{', '.join(foreign[:2])} is EFA" if foreign and len(foreign) == len(ports) else ""
+
+
+PLUGINS = ("libnccl-net", "librccl-net", "librccl-anp")  # what nodes look for
+
+
+def library_of_plugin(value: str) -> str:
+    """The library that NCCL_NET_PLUGIN asks for; "" where it asks for none, or for one that nodes do not look for.
+
+    NCCL takes a file's name, or the end of libnccl-net-<name>.so; it looks for libnccl-net.so in any case.
+    """
+    if value.lower() in ("", "none", "libnccl-net.so") or "/" in value or "," in value:
+        return ""
+    name = value if ".so" in value else f"libnccl-net-{value}.so"
+    return name if name.startswith(PLUGINS) else ""
 
 
 def unmatched(rdma: Rdma, value: str) -> tuple[str, ...]:

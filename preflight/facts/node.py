@@ -13,7 +13,7 @@ from preflight.facts.subjects.clock import Clock
 from preflight.facts.subjects.ending import Ending
 from preflight.facts.subjects.environment import Environment, Variable
 from preflight.facts.subjects.files import Files
-from preflight.facts.subjects.gpu import Gpus
+from preflight.facts.subjects.gpu import NOT_REPORTED, Gpus
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.kernel import Kernel
 from preflight.facts.subjects.limits import Limits
@@ -182,6 +182,17 @@ class NodeFacts:
             raise BlockedBy("rdma.nccl_ib_hca_matches_a_port", detail="NCCL_IB_HCA matches no port")
         return self._chosen_hcas
 
+    def hcas_named(self) -> tuple[fabric.Hca, ...]:
+        """The same with those that a container sees of its machine and was not given."""
+        return fabric.chosen_hcas(self.rdma, self.value("NCCL_IB_HCA")) if self.hcas() else ()
+
+    def is_confined(self) -> bool:
+        """Whether the session is one of a container or a scheduler, which may have been given a part of the machine."""
+        gpus, identity = self.subjects.get("gpu"), self.subjects.get("identity")
+        bus = gpus.on_bus if isinstance(gpus, Gpus) else NOT_REPORTED
+        told = isinstance(bus, Missing) and bus.kind == "absent" and bus is not NOT_REPORTED
+        return told or (isinstance(identity, Identity) and identity.context == "container")
+
     def without_rdma(self) -> str:
         """Why the job's collectives do without RDMA, whatever the node has; "" where they may use it."""
         if self.backend != "nccl" and not any(map(self.has_variable, MEANS_RDMA)):
@@ -193,7 +204,8 @@ class NodeFacts:
     @cached_property
     def _chosen_hcas(self) -> tuple[fabric.Hca, ...]:
         """Worked out once: twenty checks ask."""
-        return fabric.chosen_hcas(self.rdma, self.value("NCCL_IB_HCA"))
+        chosen = fabric.chosen_hcas(self.rdma, self.value("NCCL_IB_HCA"))
+        return fabric.given(chosen) if self.is_confined() else chosen
 
     def hcas_asked_for_in_vain(self) -> tuple[fabric.Hca, ...]:
         """The ports of those entries of NCCL_IB_HCA that lead to no active port here."""

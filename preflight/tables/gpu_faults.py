@@ -168,7 +168,24 @@ def _generation(gpu: Gpu) -> str:
     return f"PCIe generation {now} at work, where {most} is possible" if now < most else ""
 
 
+def _unlicensed(gpu: Gpu) -> str:
+    held = present(gpu.status.licence, "licence")
+    return f"its vGPU licence says: {held}: it is slowed down after minutes" if held.startswith("Unlicensed") else ""
+
+
 SLOWED: tuple[Fault[Gpu], ...] = (
+    Fault(
+        "drain",
+        lambda gpu: "the driver recommends to drain and reset it" * present(gpu.status.is_drain_recommended, "drain"),
+        RESET,
+        "NVML nvmlDeviceGetGpuRecoveryAction",
+    ),
+    Fault(
+        "licence of a virtual GPU",
+        _unlicensed,
+        "point /etc/nvidia/gridd.conf at the licence server and restart nvidia-gridd on the nodes named",
+        "NVIDIA vGPU Client Licensing User Guide",
+    ),
     Fault(
         "slowdown",
         _slowdown,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from preflight.errors import FactMissing
-from preflight.facts import selection
+from preflight.facts import fabric, selection
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.network import Interface
@@ -131,7 +131,7 @@ def taken_unasked(node: NodeFacts, cluster: Cluster) -> tuple[Astray, ...]:
             (name for name in written & names if interface.name != name and interface.name.startswith(name)), ""
         )
         is_dead_end = len(found) > 1 and not leads_to_a_peer(interface, node, cluster)
-        is_sure = is_dead_end and not _goes_over_rdma(node)
+        is_sure = is_dead_end and not goes_over_rdma(node)
         if whole and interface.name not in written:
             messages.append(Astray(f"{value} takes {interface.name} too, as a prefix", is_sure))
         elif is_dead_end:
@@ -139,8 +139,11 @@ def taken_unasked(node: NodeFacts, cluster: Cluster) -> tuple[Astray, ...]:
     return tuple(messages)
 
 
-def _goes_over_rdma(node: NodeFacts) -> bool:
-    return not node.without_rdma() and bool(node.rdma.active_ports())
+def goes_over_rdma(node: NodeFacts) -> bool:
+    """Whether NCCL needs sockets for its start only: data goes over RDMA ports, or by the plugin of another fabric."""
+    return not node.without_rdma() and (
+        bool(node.rdma.active_ports()) or bool(fabric.needs_plugin(node.rdma, node.value("NCCL_NET")))
+    )
 
 
 def in_one_subnet(interfaces: Iterable[Interface]) -> dict[str, list[str]]:

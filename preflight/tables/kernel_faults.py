@@ -170,6 +170,22 @@ ACS = (
     ),
 )
 
+
+def bonds_of_job(node: NodeFacts) -> str:
+    """Mode and number of members of the bonds behind the training interface and the RDMA ports."""
+    used = set() if isinstance(node.network.training, Missing) else {node.network.training}
+    used |= {row.netdev for device in node.rdma.devices for port in device.ports for row in port.gids
+             if isinstance(row.netdev, str)}  # fmt: skip
+    found = {
+        bond: f"{bond} {node.kernel.bond_modes.get(bond, '')}".strip() + f" of {len(members)}"
+        for bond, members in sorted(node.kernel.bonds.items())
+        if bond in used
+    }
+    if not found:
+        raise FactMissing("bonds", "the job uses none", "absent")
+    return ", ".join(found.values())
+
+
 SAME = (
     Row(
         "CPUs that may be used",
@@ -205,6 +221,11 @@ SAME = (
         "swap",
         lambda node: "on" if present(node.kernel.swap_total_bytes, "swap") else "off",
         "`swapoff -a` on the nodes named, or swap on all: a node that swaps is slow where the others end",
+    ),
+    Row(
+        "bonds of the job",
+        bonds_of_job,
+        "`cat /proc/net/bonding/<bond>` on the nodes named; correct its mode and members in the network configuration",
     ),
     Row(
         "boot options for devices",
@@ -256,6 +277,24 @@ LOG: tuple[Fault[NodeFacts], ...] = (
         lambda node: _logged(node, "rdma"),
         "reseat or replace the cable or the adapter on the nodes named",
         "mlx5_core",
+    ),
+    Fault(
+        "machine errors",
+        lambda node: _logged(node, "machine"),
+        "`ras-mc-ctl --errors` or the BMC's event log on the nodes named; replace the module, look at the fans",
+        "kernel, Documentation/admin-guide/RAS",
+    ),
+    Fault(
+        "hangs",
+        lambda node: _logged(node, "hang"),
+        "`dmesg -T` around that line on the nodes named: a disk, a file server or a driver did not answer; reboot",
+        "kernel, Documentation/admin-guide/lockup-watchdogs.rst",
+    ),
+    Fault(
+        "storage errors",
+        lambda node: _logged(node, "storage"),
+        "`dmesg -T`, `nvme smart-log` and `mount` on the nodes named; repair the file system or its server",
+        "kernel, block layer and NFS client",
     ),
 )
 

@@ -6,12 +6,14 @@ takes), and field cases by their issue.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from preflight.errors import BlockedBy, FactMissing, NotApplicable
+from preflight.facts.cluster import Cluster
 from preflight.facts.fabric import Hca, classify
 from preflight.facts.node import NodeFacts
+from preflight.facts.selection import parse_patterns
 from preflight.facts.subjects.ending import PortEnd
 from preflight.facts.value import Missing, present
 from preflight.tables import gids
@@ -23,6 +25,12 @@ ERROR_COUNTERS = (
     *("local_link_integrity_errors", "excessive_buffer_overrun_errors", "port_xmit_constraint_errors"),
     *("port_rcv_constraint_errors", "port_xmit_discards", "local_ack_timeout_err", "packet_seq_err"),
     *("rnr_nak_retry_err", "req_cqe_error", "resp_cqe_error", "rx_icrc_encapsulated", "out_of_buffer"),
+    # bnxt_re, ionic and efa, by their drivers' hw_counters
+    *("to_retransmits", "seq_err_naks_rcvd", "max_retry_exceeded", "unrecoverable_err", "oos_drop_count"),
+    *("rx_roce_error_pkts", "rx_roce_discard_pkts", "tx_roce_errors", "rx_out_of_buffer", "rx_out_of_sequence"),
+    *("req_tx_retry_excd_err", "req_rx_rnr_retry_err", "tx_rdma_ack_timeout", "resp_rx_outof_buf"),
+    *("resp_rx_outof_seq", "rx_rdma_mtu_discard_pkts"),
+    *("retrans_timeout_events", "unresponsive_remote_events", "impaired_remote_conn_events"),
 )
 FULL_MEMBER = 0x8000
 
@@ -41,6 +49,24 @@ OPENABLE = (
         "NVIDIA/nccl#2428, NVIDIA/nccl#451",
     ),
 )
+
+
+def to_open(cluster: Cluster) -> Callable[[NodeFacts], Iterable[tuple[str, Hca]]]:
+    """The ports that a node should be able to open: all that NCCL_IB_HCA takes.
+
+    Of a container that was given a part of its machine's it is those that are named in full, and as many as its peers
+    were given: where it has fewer, all that it sees.
+    """
+    most = max(cluster.gather(lambda node: len(node.hcas()) if node.rdma.devices else 0).values(), default=0)
+
+    def ports(node: NodeFacts) -> Iterable[tuple[str, Hca]]:
+        held = node.hcas() if node.rdma.devices else ()
+        every = node.hcas_named() if held else ()
+        patterns = parse_patterns(node.value("NCCL_IB_HCA"))
+        written = set() if patterns.is_exclusion else {entry.name for entry in patterns.entries}
+        return [(hca.name, hca) for hca in every if len(held) < most or hca in held or hca.device in written]
+
+    return ports
 
 
 def _unmanaged(hca: Hca) -> str:
@@ -369,7 +395,7 @@ class Watched:
 def watched(node: NodeFacts) -> list[tuple[str, Watched]]:
     """The active ports of a node that the job may use, at the end of the run; none where it uses no RDMA."""
     try:
-        active = node.active_hcas()
+        active = [hca for hca in node.hcas() if hca.is_up]  # EFA's too, though NCCL's own transport leaves it out
     except BlockedBy:
         raise
     except FactMissing as missing:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -64,6 +65,7 @@ class Leftover:
     does: str
     source: str
     needs_rdma: bool = False  # without RDMA there is nothing that it could switch off
+    but_for: str = ""  # a regular expression of the RDMA devices whose vendor asks for it
 
 
 LEFTOVERS = (
@@ -91,7 +93,7 @@ LEFTOVERS = (
     Leftover("NCCL_IGNORE_DISABLED_P2P", "[1-9].*", "a driver that has switched peer access off goes unnoticed", NCCL),
     Leftover("NCCL_IGNORE_NET_MISMATCH", "[1-9].*", "ranks with fewer network cards than others hang in silence", NCCL),
     Leftover("NCCL_IGNORE_COLLNET_MISMATCH", "[1-9].*", "ranks with fewer CollNet devices fail later on", NCCL),
-    Leftover("NCCL_IB_USE_INLINE", "[1-9].*", BUFFERS, NCCL_SOURCE),
+    Leftover("NCCL_IB_USE_INLINE", "[1-9].*", BUFFERS, NCCL_SOURCE, but_for="ionic|bnxt_re"),
     Leftover("NCCL_IB_PREPOST_RECEIVE_WORK_REQUESTS", "[1-9].*", BUFFERS, NCCL_SOURCE),
     Leftover(
         "NCCL_IB_TIMEOUT", r"0*(\d|1[0-3])", "a short jam of the fabric ends the job (IBV_WC_RETRY_EXC_ERR)", NCCL, True
@@ -183,10 +185,12 @@ def unread(name: str, *, nccl: str, torch: str) -> str:
     return ""
 
 
-def leftover(name: str, value: str, *, has_rdma: bool) -> str:
-    """What a leftover debug variable does to a job, "" where it is none."""
+def leftover(name: str, value: str, *, has_rdma: bool, devices: Iterable[str] = ()) -> str:
+    """What a leftover debug variable does to a job on a node with these RDMA devices, "" where it is none."""
     for row in LEFTOVERS:
         if row.name == name and re.fullmatch(row.values, value.strip()) and (has_rdma or not row.needs_rdma):
+            if row.but_for and any(re.match(row.but_for, device) for device in devices):
+                continue
             return f"{name}={value}: {row.does}"
     return ""
 

@@ -44,7 +44,7 @@ def of(condition: Fits) -> Fits:
     return lambda platform: is_nvidia(platform) and condition(platform)
 
 
-has_ecc = of(lambda p: p.gpus.memory_mib > 40000)  # type: ignore[union-attr]
+has_ecc = of(lambda p: p.gpus.has_ecc)  # type: ignore[union-attr]
 has_links = of(lambda p: p.gpus.nvlinks > 0)  # type: ignore[union-attr]
 has_fabric = of(lambda p: p.gpus.has_fabric)  # type: ignore[union-attr]
 has_switches = of(lambda p: p.gpus.switches > 0 and not p.container)  # type: ignore[union-attr]
@@ -218,7 +218,7 @@ FAULTS = (
         of(lambda p: p.gpus.clique != "0"),
     ),
     Fault("lower power limit", tag("current_power_limit", r"\S+ W", "250.00 W"), SETTINGS, "power limit", is_nvidia),
-    Fault("split", mig, "gpu.none_is_partitioned", "MIG mode", of(lambda p: p.gpus.memory_mib > 60000)),
+    Fault("split", mig, "gpu.none_is_partitioned", "MIG mode", of(lambda p: p.gpus.can_split)),
     Fault("other model", other_model, "gpu.model_is_the_same_on_every_node", "A30", is_nvidia),
     Fault(
         "other driver",

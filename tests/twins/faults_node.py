@@ -91,8 +91,8 @@ FAULTS = (
     Fault("half rate", half_rate, "network.training_interfaces_have_the_same_rate", "Mbit/s on node3", has_rate),
     Fault("wrong subnet", other_subnet, "network.training_addresses_share_a_subnet", "10.99.0.0/24 on node3", is_plain),
     Fault("interface down", interface(is_up=False), IFNAME, "no interface with an address", chooses),
-    Fault("wrong NCCL_SOCKET_IFNAME", variables(NCCL_SOCKET_IFNAME="eth9"), IFNAME, "NCCL_SOCKET_IFNAME=eth9"),
-    Fault("wrong GLOO_SOCKET_IFNAME", variables(GLOO_SOCKET_IFNAME="eth9"), IFNAME, "GLOO_SOCKET_IFNAME=eth9"),
+    Fault("wrong NCCL_SOCKET_IFNAME", variables(NCCL_SOCKET_IFNAME="eth99"), IFNAME, "NCCL_SOCKET_IFNAME=eth99"),
+    Fault("wrong GLOO_SOCKET_IFNAME", variables(GLOO_SOCKET_IFNAME="eth99"), IFNAME, "GLOO_SOCKET_IFNAME=eth99"),
     Fault(
         "127.0.1.1",
         replaced("etc/hosts", r"^10\.77\.0\.3 ", "127.0.1.1 "),
@@ -141,7 +141,7 @@ FAULTS = (
     ),
     Fault(
         "other processor",
-        replaced("proc/cpuinfo", "model name.*", "model name\t: Intel(R) Xeon(R) Gold 6230"),
+        replaced("proc/cpuinfo", r"(model name|CPU part|cpu)\t+:.*", r"\1\t: Intel(R) Xeon(R) Gold 6230"),
         COMPANIONS,
         "processor: ",
     ),

@@ -23,6 +23,10 @@ TWIN = "opt/twin"
 INTERPRETER = f"/{TWIN}/env/bin/python"
 
 
+class HasNoSuchText(KeyError):
+    """A file of this platform has no words that a fault could change."""
+
+
 class Folder:
     """A node's folder on disk; what a fault changes is put back by `restore`."""
 
@@ -52,6 +56,10 @@ class Folder:
     def remove(self, name: str) -> None:
         """A file, or all files below a folder, gone."""
         path = self.path(name)
+        if path.is_symlink():  # what it leads to is a path of the node, and of this machine too
+            self._keep(path)
+            path.unlink()
+            return
         found = [each for each in path.rglob("*") if each.is_file() or each.is_symlink()] if path.is_dir() else [path]
         for each in found:
             self._keep(each)
@@ -69,7 +77,7 @@ class Folder:
         """A pattern in a file replaced; KeyError where it does not stand there."""
         text, found = re.subn(pattern, replacement, self.path(name).read_text(), count=count, flags=re.MULTILINE)
         if not found:
-            raise KeyError(f"{name} has no {pattern!r}")
+            raise HasNoSuchText(f"{name} has no {pattern!r}")
         self.write(name, text)
 
     def kernel(self, change: Callable[[dict[str, Any]], None]) -> None:
@@ -98,6 +106,8 @@ class Folder:
         for path, (data, mode) in self._before.items():
             if data is None:
                 path.unlink(missing_ok=True)
+                if path.parent.is_dir() and not any(path.parent.iterdir()):  # a folder that the fault has made
+                    path.parent.rmdir()
             else:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 if isinstance(data, str):

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import amd, nvidia, sysfs
 from .folder import TWIN, Folder, record, write
-from .platform import Platform
+from .platform import Nic, Platform
 from .sysfs import Link, Tree
 
 PYTHON = "/usr/bin/python3"
@@ -49,13 +49,17 @@ def load(recording: Path, root: Path, name: str = "node1") -> Folder:
 
 
 def _make(described: Platform, n: int, names: dict[int, str], root: Path) -> Folder:
-    platform = replace(described, nics=tuple(replace(nic, name=nic.name.format(n=n)) for nic in described.nics))
+    platform = replace(
+        described,
+        nics=tuple(replace(nic, name=nic.name.format(n=n)) for nic in described.nics),
+        hcas=tuple(replace(hca, name=hca.name.format(n=n)) for hca in described.hcas),
+    )
     tree: Tree = {}
     for path, value in {
         **sysfs.pci(platform),
         **sysfs.interfaces(platform.nics, n),
         **sysfs.rdma(platform, n),
-        **sysfs.cpu(),
+        **sysfs.cpu(platform),
         **({"module/mlx5_core/version": f"{platform.ofed}\n"} if platform.ofed else {}),
         **({"class/iommu/dmar0/intel-iommu/version": "1:0\n"} if platform.iommu else {}),
         **({"class/kfd/kfd/dev": "235:0\n"} if platform.gpus and platform.gpus.vendor == "amd" else {}),
@@ -70,7 +74,7 @@ def _make(described: Platform, n: int, names: dict[int, str], root: Path) -> Fol
     if platform.has_log:
         tree["dev/kmsg"] = "".join(record(i, line, 300.0) for i, line in enumerate(platform.log))
     if platform.hcas and platform.has_rdma_core:
-        tree |= {f"dev/infiniband/uverbs{number}": "" for number in range(len(platform.hcas))}
+        tree |= {f"dev/infiniband/uverbs{i}": "" for i, hca in enumerate(platform.hcas) if hca.can_open}
         tree["usr/local/lib/libibverbs.so.1.14.50.0"] = ""
         tree["usr/local/lib/libibverbs.so.1"] = Link("libibverbs.so.1.14.50.0")
     if platform.container:
@@ -89,7 +93,7 @@ def _proc(platform: Platform, n: int) -> Tree:
         "meminfo": f"MemTotal:       {kib} kB\nMemFree:        {kib * 9 // 10} kB\nMemAvailable:   {kib * 9 // 10} kB\n"
         "SwapTotal:             0 kB\nSwapFree:              0 kB\nHugePages_Total:       0\nHugePages_Free:        0\n"
         "Hugepagesize:       2048 kB\n",
-        "cpuinfo": f"processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: {platform.cpu}\n",
+        "cpuinfo": f"processor\t: 0\n{platform.cpu_line.format(cpu=platform.cpu)}\n",
         "vmstat": "nr_free_pages 1000000\noom_kill 0\n",
         "sys/kernel/random/boot_id": f"{uuid.UUID(int=0x4000_0000_0000_4000_8000_0000_0000_0000 + n)}\n",
         "sys/kernel/osrelease": f"{platform.kernel}\n",
@@ -100,13 +104,26 @@ def _proc(platform: Platform, n: int) -> Tree:
         + "".join(f"{nic.name:>6}: 1000 10 0 0 0 0 0 0 1000 10 0 0 0 0 0 0\n" for nic in platform.nics),
     }
     tree |= {f"{300 + i}/comm": f"{name[:15]}\n" for i, name in enumerate(platform.processes)}
+    for nic in platform.nics:
+        if nic.members:
+            tree[f"net/bonding/{nic.name}"] = bond(nic)
     vlans = {hca.netdev_vlan for hca in platform.hcas} - {""}
     for name in sorted(vlans):
         tree[f"net/vlan/{name}"] = f"{name}  VID: {name.rpartition('.')[2]}\t REORDER_HDR: 1  dev->priv_flags: 1021\n"
-    if platform.gpus and platform.gpus.vendor == "nvidia":
+    if platform.gpus and platform.gpus.vendor == "nvidia" and platform.gpus.has_proc:
         kind = "UNIX Open Kernel Module for x86_64" if platform.gpus.is_open else "UNIX x86_64 Kernel Module"
         tree["driver/nvidia/version"] = f"NVRM version: NVIDIA {kind}  {platform.gpus.driver}  Release Build\n"
     return {f"proc/{name}": text for name, text in tree.items()}
+
+
+def bond(nic: Nic) -> str:
+    """/proc/net/bonding/<bond>, as the kernel's bonding documentation shows it for 802.3ad."""
+    head = (
+        "Ethernet Channel Bonding Driver: v5.15\n\nBonding Mode: IEEE 802.3ad Dynamic link aggregation\n"
+        "Transmit Hash Policy: layer3+4 (1)\nMII Status: up\nMII Polling Interval (ms): 100\n"
+    )
+    member = "\nSlave Interface: {}\nMII Status: up\nSpeed: 200000 Mbps\nDuplex: full\nLink Failure Count: 0\n"
+    return head + "".join(member.format(name) for name in nic.members)
 
 
 def _etc(platform: Platform, n: int, names: dict[int, str]) -> Tree:
@@ -142,16 +159,23 @@ def _programs(platform: Platform, n: int) -> Tree:
     elif gpus:
         outputs["amd-smi static --json"] = amd.static(gpus, n)
     if platform.hcas:
-        outputs["ibv_devinfo"] = "".join(
-            f"hca_id:\t{hca.name}\n\ttransport:\t\t\tInfiniBand (0)\n\tfw_ver:\t\t\t\t{hca.firmware}\n"
-            f"\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n\t\t\tmax_mtu:\t\t4096 (5)\n"
-            f"\t\t\tactive_mtu:\t\t{hca.active_mtu} (5)\n\n"
-            for hca in platform.hcas
-        )
+        outputs["ibv_devinfo"] = devinfo(platform)
     for words, text in outputs.items():
         tree[f"usr/local/bin/{words.partition(' ')[0]}"] = STAND_IN
         tree[f"{TWIN}/outputs/{words}"] = text
     return tree
+
+
+def devinfo(platform: Platform) -> str:
+    """`ibv_devinfo`: each device with its ports."""
+    text = ""
+    for hca in platform.hcas:
+        if hca.port == 1:
+            text += f"hca_id:\t{hca.name}\n\ttransport:\t\t\tInfiniBand (0)\n\tfw_ver:\t\t\t\t{hca.firmware}\n"
+        number, _, word = hca.state.partition(": ")
+        text += f"\t\tport:\t{hca.port}\n\t\t\tstate:\t\t\tPORT_{word} ({number})\n\t\t\tmax_mtu:\t\t4096 (5)\n"
+        text += f"\t\t\tactive_mtu:\t\t{hca.active_mtu} (5)\n\n"
+    return text
 
 
 def _environment(platform: Platform) -> Tree:
@@ -159,7 +183,7 @@ def _environment(platform: Platform) -> Tree:
     real = os.path.realpath(PYTHON)
     site = f"lib/{Path(real).name}/site-packages"
     gpus = platform.gpus
-    cuda = "12.8" if gpus and gpus.vendor == "nvidia" else ""
+    cuda = platform.cuda_of_torch if gpus and gpus.vendor == "nvidia" else ""
     hip = "6.4.43484" if gpus and gpus.vendor == "amd" else ""
     build = f"+cu{cuda.replace('.', '')}" if cuda else "+rocm6.4" if hip else "+cpu"
     version = f"{platform.torch}{build}"
@@ -167,10 +191,10 @@ def _environment(platform: Platform) -> Tree:
         f"{site}/torch/__init__.py": "",
         f"{site}/torch/version.py": f"__version__ = {version!r}\ncuda = {cuda or None!r}\nhip = {hip or None!r}\n",
         f"{site}/torch-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n\n",
-        f"{site}/numpy-2.2.6.dist-info/METADATA": "Metadata-Version: 2.1\nName: numpy\nVersion: 2.2.6\n\n",
+        f"{site}/numpy-{platform.numpy}.dist-info/METADATA": f"Name: numpy\nVersion: {platform.numpy}\n\n",
     }
     if cuda:
-        for name, number in (("nvidia_nccl_cu12", platform.nccl), ("nvidia_cudnn_cu12", "9.7.1.26")):
+        for name, number in ((f"nvidia_nccl_cu{cuda[:2]}", platform.nccl), (f"nvidia_cudnn_cu{cuda[:2]}", "9.7.1.26")):
             tree[f"{site}/{name}-{number}.dist-info/METADATA"] = f"Name: {name}\nVersion: {number}\n\n"
     elif hip:
         tree[f"{site}/torch/lib/librccl.so.1"] = ""

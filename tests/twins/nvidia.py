@@ -7,11 +7,17 @@ on topo and nvlink; the words are written by hand, with what the collectors read
 from __future__ import annotations
 
 import hashlib
+import re
 from xml.sax.saxutils import escape
 
 from .platform import Gpus, Hca
 
 FEW = "Requested functionality has been deprecated"
+SCREEN = (
+    "\t\t\t<process_info>\n\t\t\t\t<gpu_instance_id>N/A</gpu_instance_id>\n\t\t\t\t<pid>1422</pid>\n"
+    "\t\t\t\t<type>G</type>\n\t\t\t\t<process_name>/usr/lib/xorg/Xorg</process_name>\n"
+    "\t\t\t\t<used_memory>212 MiB</used_memory>\n\t\t\t</process_info>\n"
+)
 OK_REASONS = (
     *("applications_clocks_setting", "sw_power_cap", "hw_slowdown", "hw_thermal_slowdown"),
     *("hw_power_brake_slowdown", "sync_boost", "sw_thermal_slowdown", "display_clocks_setting"),
@@ -34,17 +40,20 @@ def query_xml(gpus: Gpus, node: int) -> str:
 \t<cuda_version>{gpus.cuda}</cuda_version>
 \t<attached_gpus>{gpus.count}</attached_gpus>
 """
-    return head + "".join(_gpu(gpus, node, index) for index in range(gpus.count)) + "</nvidia_smi_log>\n"
+    text = head + "".join(_gpu(gpus, node, index) for index in range(gpus.count)) + "</nvidia_smi_log>\n"
+    return _of_driver(text, gpus)
 
 
 def _gpu(gpus: Gpus, node: int, index: int) -> str:
     bus = f"0000{gpus.pci[index]}".upper()
-    has_ecc = gpus.memory_mib > 40000
+    has_ecc = gpus.has_ecc
     zero = "0" if has_ecc else "N/A"
     on = "Enabled" if has_ecc else "N/A"
     no = "No" if has_ecc else "N/A"
     fabric = gpus.has_fabric
-    mig = "Disabled" if gpus.memory_mib > 60000 else "N/A"
+    screen = "Enabled" if gpus.has_screen and index == 0 else "Disabled"
+    server = SCREEN if gpus.has_screen and index == 0 else ""
+    mig = "Disabled" if gpus.can_split else "N/A"
     reasons = "".join(
         f"\t\t\t<clocks_event_reason_{name}>Not Active</clocks_event_reason_{name}>\n" for name in OK_REASONS
     )
@@ -54,8 +63,8 @@ def _gpu(gpus: Gpus, node: int, index: int) -> str:
 \t\t<product_brand>NVIDIA</product_brand>
 \t\t<product_architecture>{gpus.architecture}</product_architecture>
 \t\t<display_mode>Disabled</display_mode>
-\t\t<display_active>Disabled</display_active>
-\t\t<persistence_mode>Enabled</persistence_mode>
+\t\t<display_active>{screen}</display_active>
+\t\t<persistence_mode>{gpus.persistence}</persistence_mode>
 \t\t<addressing_mode>None</addressing_mode>
 \t\t<mig_mode>
 \t\t\t<current_mig>{mig}</current_mig>
@@ -184,7 +193,7 @@ def _gpu(gpus: Gpus, node: int, index: int) -> str:
 \t\t\t<sm_clock>1980 MHz</sm_clock>
 \t\t</clocks>
 \t\t<processes>
-\t\t</processes>
+{server}\t\t</processes>
 \t\t<accounted_processes>
 \t\t</accounted_processes>
 \t\t<capabilities>
@@ -198,6 +207,51 @@ def _gpu(gpus: Gpus, node: int, index: int) -> str:
 \t\t</fabric>
 \t</gpu>
 """
+
+
+def _not_supported(found: re.Match[str]) -> str:
+    return re.sub(r">-?\d+ MiB<", ">N/A<", found[0])
+
+
+def _of_driver(text: str, gpus: Gpus) -> str:
+    """The same in the words of the driver: the form above is that of 550 and 570."""
+    if gpus.generation_of_driver < 530:  # before the event reasons, the fabric and the reset status
+        text = text.replace("clocks_event_reason", "clocks_throttle_reason").replace(
+            "gpu_power_readings", "power_readings"
+        )
+        text = re.sub(r"<current_power_limit>(.*)</current_power_limit>", r"<power_limit>\1</power_limit>", text)
+        text = re.sub(r"<requested_power_limit>(.*)</req.*>", r"<enforced_power_limit>\1</enforced_power_limit>", text)
+        text = re.sub(r"(?s)\t\t<(fabric|gpu_reset_status|capabilities)>.*?</\1>\n", "", text)
+        text = re.sub(r"\t\t<gpu_recovery_action>.*\n|\t\t\t\t<sram_threshold_exceeded>.*\n", "", text)
+    if gpus.architecture in ("Pascal", "Volta", "Turing"):  # pages of memory are retired; later ones remap rows
+        text = re.sub(r"<retired_count>N/A<", "<retired_count>0<", text)
+        text = re.sub(r"<(pending_blacklist|pending_retirement)>N/A<", r"<\1>No<", text)
+        text = re.sub(r"<(remapped_row_\w+)>\w+<", r"<\1>N/A<", text)
+    if gpus.name.startswith("GRID"):
+        licence = "<license_status>Licensed (Expiry: 2026-3-1 12:0:0 GMT)</license_status>"
+        product = f"<vgpu_software_licensed_product>\n\t\t\t{licence}\n\t\t</vgpu_software_licensed_product>\n"
+        text = text.replace("<virtualization_mode>None", "<virtualization_mode>VGPU")
+        text = text.replace("\t\t<fan_speed>", f"\t\t{product}\t\t<fan_speed>")
+    if not gpus.memory_mib:  # it shares the host's memory, and has no limit of its own
+        text = re.sub(r"(?s)(<fb_memory_usage>).*?(</fb_memory_usage>)", _not_supported, text)
+    if not gpus.watts:
+        text = re.sub(r"((?:_limit|power_draw)>)[\d.]+ W<", r"\1N/A<", text)
+    if gpus.generation_of_driver >= 575:
+        text = text.replace("nvsmi_device_v12.dtd", "nvsmi_device_v13.dtd")
+        text = re.sub(r"<power_draw>(.*)</power_draw>", r"<average_power_draw>\1</average_power_draw>", text)
+        repair = "".join(
+            f"\t\t\t<{name}>No</{name}>\n"
+            for name in ("channel_repair_pending", "tpc_repair_pending", "unrepairable_memory")
+        )
+        text = text.replace("\t\t</ecc_errors>", f"{repair}\t\t</ecc_errors>") if gpus.has_ecc else text
+        health = (
+            "\t\t\t<health>\n\t\t\t\t<summary>Healthy</summary>\n\t\t\t\t<bandwidth>Full</bandwidth>\n"
+            "\t\t\t\t<route_recovery_in_progress>False</route_recovery_in_progress>\n"
+            "\t\t\t\t<route_unhealthy>False</route_unhealthy>\n"
+            "\t\t\t\t<access_timeout_recovery>False</access_timeout_recovery>\n\t\t\t</health>\n"
+        )
+        text = text.replace("\t\t</fabric>", f"{health}\t\t</fabric>") if gpus.has_fabric else text
+    return text
 
 
 def nvlink_status(gpus: Gpus, node: int) -> str:
@@ -236,6 +290,7 @@ def nvlink_errors(gpus: Gpus, node: int) -> str:
 
 def topology(gpus: Gpus, hcas: tuple[Hca, ...], style: str) -> str:
     """`nvidia-smi topo -m`: by PCIe each GPU is near the adapter of its rail, or all adapters are as far."""
+    hcas = tuple(hca for hca in hcas if hca.port == 1)
     devices = [f"GPU{i}" for i in range(gpus.count)] + [f"NIC{i}" for i in range(len(hcas))]
     near = f"NV{gpus.nvlinks}" if gpus.nvlinks else "NODE"
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from preflight.ledger.findings import Finding
 
-from . import faults_gpu, faults_node, faults_rdma
+from . import faults_field, faults_gpu, faults_log, faults_node, faults_rdma
 from .faults import Fault
 from .platform import Platform
 from .twin import Twin, notable
 
-ALL = (*faults_node.FAULTS, *faults_gpu.FAULTS, *faults_rdma.FAULTS)
+ALL = (*faults_node.FAULTS, *faults_gpu.FAULTS, *faults_rdma.FAULTS, *faults_field.FAULTS, *faults_log.FAULTS)
 
 
 def fitting(platform: Platform) -> list[Fault]:

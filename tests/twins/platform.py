@@ -21,11 +21,12 @@ class Nic:
     pci: str = ""  # "0000:e1:00.0"
     driver: str = "mlx5_core"
     is_up: bool = True
+    members: tuple[str, ...] = ()  # of a bond: names of interfaces that stand in the platform too
 
 
 @dataclass(frozen=True)
 class Hca:
-    """An RDMA device with one port."""
+    """A port of an RDMA device; several of one name are the ports of one device."""
 
     name: str
     link_layer: str = "InfiniBand"
@@ -39,7 +40,14 @@ class Hca:
     node_type: str = "1: CA"
     active_mtu: int = 4096
     pkeys: tuple[str, ...] = ("0xffff",)
+    can_open: bool = True  # whether a container was given its device file
     rows: int = 16  # of the GID table, empty ones included
+    port: int = 1
+    state: str = "4: ACTIVE"
+    physical_state: str = "5: LinkUp"
+    gid_kinds: tuple[str, ...] = ("IB/RoCE v1", "RoCE v2")  # the types of rows that the driver makes of each address
+    has_counters: bool = True  # the folder counters; every driver has hw_counters
+    vendor: str = "0x15b3"
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,28 @@ class Gpus:
     vendor: str = "nvidia"
     clique: str = "0"
     cluster: str = "00000000-0000-0000-0000-000000000000"
+    ecc: bool | None = None  # None: as its memory says
+    persistence: str = "Enabled"
+    has_screen: bool = False  # a display and its server on the first GPU
+    is_on_bus: bool = True  # in WSL the kernel has no PCI function of a GPU
+    tool: str = ""  # of AMD: "rocm7" for the newer form of amd-smi
+    has_mig: bool | None = None
+    has_proc: bool = True  # /proc/driver/nvidia
+
+    @property
+    def has_ecc(self) -> bool:
+        """Whether its memory corrects errors: of the models here, large boards and data-centre cards."""
+        return self.memory_mib > 40000 if self.ecc is None else self.ecc
+
+    @property
+    def can_split(self) -> bool:
+        """Whether the model has MIG."""
+        return self.memory_mib > 60000 if self.has_mig is None else self.has_mig
+
+    @property
+    def generation_of_driver(self) -> int:
+        """The first figure of the driver's version."""
+        return int(self.driver.partition(".")[0])
 
 
 @dataclass(frozen=True)
@@ -97,6 +127,8 @@ class Platform:
     shared_memory_gib: int = 256
     torch: str = "2.7.1"
     nccl: str = "2.26.2"
+    cuda_of_torch: str = "12.8"
+    numpy: str = "2.2.6"
     has_log: bool = True
     ofed: str = ""  # /sys/module/mlx5_core/version
     iommu: str = "identity"  # of the PCI functions; "" without an IOMMU
@@ -107,4 +139,8 @@ class Platform:
     files: Mapping[str, str] = field(default_factory=dict)  # further files of the root: "opt/x.xml" -> text
     topology: str = "rails"  # how far each adapter is from each GPU: rails (each GPU its own), shared, none
     log: tuple[str, ...] = ("6|pci 0000:00:00.0: [8086:09a2] type 00 class 0x088000",)
+    governor: str = "performance"  # "" where the CPUs' frequency is not the kernel's to choose
+    scaling_driver: str = "intel_pstate"
+    is_guest: bool = False  # of a hypervisor: no bridges above its devices, and no links that their files know
+    cpu_line: str = "model name\t: {cpu}"  # of /proc/cpuinfo
     over_ssh: bool = True  # whether the lab's single network can stand for the one this platform trains on

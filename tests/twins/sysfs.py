@@ -21,8 +21,34 @@ COUNTERS = (
     *("port_xmit_discards", "port_xmit_wait", "symbol_error"),
 )
 HW_COUNTERS = ("local_ack_timeout_err", "out_of_buffer", "packet_seq_err", "rnr_nak_retry_err", "rx_icrc_encapsulated")
+HW_COUNTERS_OF = {
+    "0x14e4": (
+        *("active_qps", "rx_pkts", "tx_pkts", "to_retransmits", "seq_err_naks_rcvd", "max_retry_exceeded"),
+        *("rnr_naks_rcvd", "unrecoverable_err", "oos_drop_count", "rx_roce_error_pkts", "rx_roce_discard_pkts"),
+        *("tx_roce_errors", "rx_out_of_buffer", "rx_out_of_sequence", "rx_ecn_marked", "tx_cnp_pkts"),
+    ),
+    "0x1dd8": (
+        *("tx_rdma_ucast_pkts", "rx_rdma_ucast_pkts", "tx_rdma_ack_timeout", "rx_rdma_mtu_discard_pkts"),
+        *("req_tx_retry_excd_err", "resp_rx_outof_buf", "resp_rx_outof_seq", "req_rx_rnr_retry_err"),
+    ),
+    "0x8086": ("ip4InOctets", "ip4InDiscards", "ip4InTruncPkts", "rxVlanErr", "tcpRetransSegs", "cnpHandled"),
+    "0x1d0f": (
+        *("tx_pkts", "rx_pkts", "rx_drops", "retrans_pkts", "retrans_timeout_events"),
+        *("unresponsive_remote_events", "impaired_remote_conn_events"),
+    ),
+}
 CLASSES = {"nvidia": ("0x10de", "0x030200"), "amd": ("0x1002", "0x120000")}
-VENDORS = {"mlx5_core": "0x15b3", "efa": "0x1d0f", "ena": "0x1d0f", "gve": "0x1ae0", "bnxt_en": "0x14e4"}
+VENDORS = {
+    "virtio_net": "0x1af4",
+    "r8169": "0x10ec",
+    "atlantic": "0x1d6a",
+    "iwlwifi": "0x8086",
+    "mlx5_core": "0x15b3",
+    "efa": "0x1d0f",
+    "ena": "0x1d0f",
+    "gve": "0x1ae0",
+    "bnxt_en": "0x14e4",
+}
 SPEEDS = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe", 6: "64.0 GT/s PCIe"}
 
 
@@ -34,8 +60,13 @@ class Link:
 
 
 def folder_of(address: str) -> str:
-    """Where a PCI function stands in the tree: its host bridge, a root port, a switch, a port of the switch."""
+    """Where a PCI function stands in the tree: its host bridge, a root port, a switch, a port of the switch.
+
+    On the first bus, as of a virtual machine, there is nothing above it but the host bridge.
+    """
     domain, bus = address.split(":")[:2]
+    if bus == "00":
+        return f"devices/pci{domain}:00/{address}"
     root = int(bus, 16) & 0xF0
     parts = [f"{domain}:{root:02x}:01.0", f"{domain}:{root + 1:02x}:00.0", f"{domain}:{root + 2:02x}:00.0", address]
     return "/".join([f"devices/pci{domain}:{root:02x}", *parts])
@@ -45,16 +76,21 @@ def pci(platform: Platform) -> Tree:
     """The bridges and functions of everything that the platform has on PCIe."""
     tree: Tree = {}
     gpus = platform.gpus
-    for index in range(gpus.count if gpus else 0):
+    for index in range(gpus.count if gpus and gpus.is_on_bus else 0):
         vendor, kind = CLASSES[gpus.vendor]
         device = f"0x{gpus.device_id[:4].lower()}"
         tree |= _function(gpus.pci[index], vendor, kind, device, gpus.generation, platform)
+        if gpus.vendor == "amd":
+            ras = f"{folder_of(gpus.pci[index])}/ras"
+            tree |= {f"{ras}/{block}_err_count": "ue: 0\nce: 0\n" for block in ("umc", "sdma", "gfx")}
     for number in range(gpus.switches if gpus else 0):
         tree |= _function(f"0000:f{5 + number}:00.0", "0x10de", "0x068000", "0x22a3", 2, platform)
     for hca in platform.hcas:
         if hca.pci:
-            vendor = VENDORS["efa" if hca.link_layer == "Unspecified" else "mlx5_core"]
-            tree |= _function(hca.pci, vendor, "0x020700", "0x1021", 5 if "400" in hca.rate else 4, platform)
+            vendor = VENDORS["efa"] if hca.link_layer == "Unspecified" else hca.vendor
+            kind = "0x020700" if hca.link_layer == "InfiniBand" else "0x020000"
+            generation = 6 if "800" in hca.rate else 5 if "400" in hca.rate else 4
+            tree |= _function(hca.pci, vendor, kind, "0x1021", generation, platform)
     for nic in platform.nics:
         if nic.pci and f"{folder_of(nic.pci)}/vendor" not in tree:
             tree |= _function(nic.pci, VENDORS.get(nic.driver, "0x8086"), "0x020000", "0x101d", 4, platform)
@@ -67,12 +103,14 @@ def _function(  # noqa: PLR0917
     place = folder_of(address)
     speed = SPEEDS.get(generation, "2.5 GT/s PCIe")
     width = "16" if generation >= 3 else "2"
+    if platform.is_guest:
+        speed, width = "Unknown", "0"
     tree: Tree = {f"bus/pci/devices/{address}": Link(place)}
     words = {
         "vendor": vendor,
         "device": device,
         "class": kind,
-        "numa_node": str(int(int(address[5:7], 16) >= 0x50)),
+        "numa_node": "-1" if platform.is_guest else str(int(int(address[5:7], 16) >= 0x50)),
         "current_link_speed": speed,
         "max_link_speed": speed,
         "current_link_width": width,
@@ -141,9 +179,9 @@ def rdma(platform: Platform, node: int) -> Tree:
             **({"board_id": hca.board_id} if hca.board_id else {}),
         }
         tree |= {f"{base}/{name}": f"{text}\n" for name, text in words.items()}
-        tree |= {f"{base}/ports/1/{name}": f"{text}\n" for name, text in _port(hca, node, number).items()}
+        port = f"{base}/ports/{hca.port}"
+        tree |= {f"{port}/{name}": f"{text}\n" for name, text in _port(hca, node, number).items()}
         for index, row in enumerate([*_gids(platform, hca, node, guid), *[None] * hca.rows][: hca.rows]):
-            port = f"{base}/ports/1"
             tree[f"{port}/gids/{index}"] = f"{row[0] if row else EMPTY_GID}\n"
             if row:
                 tree[f"{port}/gid_attrs/types/{index}"] = f"{row[1]}\n"
@@ -152,24 +190,31 @@ def rdma(platform: Platform, node: int) -> Tree:
         if hca.pci:
             place = folder_of(hca.pci)
             tree[f"{base}/device"] = Link(place)
-            tree[f"{place}/infiniband_verbs/uverbs{number}/dev"] = f"231:{192 + number}\n"
+            if hca.port == 1:
+                tree[f"{place}/infiniband_verbs/uverbs{number}/dev"] = f"231:{192 + number}\n"
     return tree
 
 
 def _port(hca: Hca, node: int, number: int) -> dict[str, str]:
     is_infiniband = hca.link_layer == "InfiniBand"
     return {
-        "state": "4: ACTIVE",
-        "phys_state": "5: LinkUp",
+        "state": hca.state,
+        "phys_state": hca.physical_state,
         "rate": hca.rate,
         "link_layer": hca.link_layer,
         "lid": f"0x{node * 64 + number + 16:x}" if is_infiniband else "0x0",
         "sm_lid": "0x1" if is_infiniband else "0x0",
         "cap_mask": "0xa751e848" if is_infiniband else "0x00010000",
         **{f"pkeys/{row}": key for row, key in enumerate([*hca.pkeys, "0x0000", "0x0000"])},
-        **{f"counters/{name}": "0" for name in COUNTERS},
-        **({f"hw_counters/{name}": "0" for name in HW_COUNTERS} if hca.link_layer != "Unspecified" else {}),
+        **({f"counters/{name}": "0" for name in COUNTERS} if hca.has_counters else {}),
+        **{f"hw_counters/{name}": "0" for name in hw_counters(hca)},
     }
+
+
+def hw_counters(hca: Hca) -> tuple[str, ...]:
+    """Those that the driver of the adapter has: drivers/infiniband/hw of the kernel, AMD's ionic."""
+    vendor = VENDORS["efa"] if hca.link_layer == "Unspecified" else hca.vendor
+    return HW_COUNTERS_OF.get(vendor, HW_COUNTERS) if not hca.name.startswith("hfi1") else ()
 
 
 def _gids(platform: Platform, hca: Hca, node: int, guid: int) -> list[tuple[str, str, str]]:
@@ -184,7 +229,7 @@ def _gids(platform: Platform, hca: Hca, node: int, guid: int) -> list[tuple[str,
             address = ipaddress.ip_interface(text.format(n=node)).ip
             number = int(address) if address.version == 6 else 0xFFFF << 32 | int(address)
             found.append(_groups(number, 32))
-        rows += [(gid, kind, name) for gid in found for kind in ("IB/RoCE v1", "RoCE v2")]
+        rows += [(gid, kind, name) for gid in found for kind in hca.gid_kinds]
     return rows
 
 
@@ -193,10 +238,11 @@ def _groups(number: int, digits: int) -> str:
     return ":".join(text[start : start + 4] for start in range(0, digits, 4))
 
 
-def cpu(governor: str = "performance") -> Tree:
+def cpu(platform: Platform) -> Tree:
     """What the CPUs' frequency driver and the kernel's memory management say."""
+    policy = "devices/system/cpu/cpufreq/policy0"
+    words = {"scaling_governor": platform.governor, "scaling_driver": platform.scaling_driver}
     return {
-        "devices/system/cpu/cpufreq/policy0/scaling_governor": f"{governor}\n",
-        "devices/system/cpu/cpufreq/policy0/scaling_driver": "intel_pstate\n",
+        **({f"{policy}/{name}": f"{text}\n" for name, text in words.items()} if platform.governor else {}),
         "kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
     }

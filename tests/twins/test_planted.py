@@ -13,6 +13,8 @@ SAMPLE = {
         *("no subnet manager", "device file missing", "wrong NCCL_IB_HCA", "other firmware", "flapping link"),
     ),
     "hgx-h200-roce": ("missing GID row", "RoCE v1 row", "half rate of a rail", "small active MTU", "wrong subnet"),
+    "mi355x-pollara": ("retries of Pollara", "plugin of ANP missing", "rail with another node's address"),
+    "xe9680-thor2": ("bond of one member", "log: memory error", "log: hung task"),
     "25gbe": ("mtu", "127.0.1.1", "stale line in /etc/hosts", "OOM kill during the run", "few files"),
 }
 
@@ -60,4 +62,4 @@ def test_what_a_fault_changed_is_put_back(tmp_path):
 
 def is_between_nodes(fault):
     """Whether it needs the names of the peers."""
-    return fault.name in ("cloned name", "stale line in /etc/hosts", "127.0.1.1")
+    return fault.name in ("cloned name", "stale line in /etc/hosts", "127.0.1.1", "nameless")

@@ -42,6 +42,8 @@ class GpuStatus(Value, frozen=True, kw_only=True):
     is_sram_worn: bool | Missing = NOT_REPORTED
     recovery: Text | Missing = NOT_REPORTED  # what the driver wants done: "None", "Reset", "Reboot", "Drain P2P"
     needs_reset: bool | Missing = NOT_REPORTED
+    is_drain_recommended: bool | Missing = NOT_REPORTED
+    licence: Text | Missing = NOT_REPORTED  # of a virtual GPU: "Licensed (Expiry: ...)", "Unlicensed (Restricted)"
     slowdowns: tuple[Text, ...] | Missing = NOT_REPORTED  # "hw_slowdown", "sw_power_cap", ...
     performance_state: Text | Missing = NOT_REPORTED  # "P0" at work, up to "P12"
     pcie_generation: Count | Missing = NOT_REPORTED
@@ -148,11 +150,13 @@ class Topology(NamedTuple):
             for relation in row.relations[: len(gpus)]
         )
 
-    def summary(self) -> str:
-        """The topology as a message says it, the same for nodes of the same build."""
+    def summary(self, *, is_named: bool = True) -> str:
+        """The topology as a message says it, the same for nodes of the same build; ``is_named`` tells the adapters."""
         near = self.nearest_adapters()
         between = sorted({relation for row in self.rows for relation in row.relations if relation != "X"})
-        of_gpus = "; ".join(f"{gpu} {'/'.join(names)}" for gpu, names in near.items())
+        of_gpus = "; ".join(
+            f"{gpu} {'/'.join(names) if is_named else f'{len(names)} adapters'}" for gpu, names in near.items()
+        )
         return of_gpus or f"GPUs joined by {', '.join(between)}"
 
 

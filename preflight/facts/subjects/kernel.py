@@ -12,7 +12,7 @@ from preflight.facts.value import Count, Missing, Text, Value, present
 class LogEvent(Value, frozen=True):
     """A line of the kernel's log about broken hardware or an OOM kill."""
 
-    kind: Text  # "xid", "oom", "pcie", "rdma"
+    kind: Text  # "xid", "sxid", "driver", "oom", "pcie", "rdma", "machine", "hang", "storage"
     code: Count  # the Xid; 0 elsewhere
     device: Text  # PCI address or device name, "" where the line has none
     age_seconds: float
@@ -39,6 +39,7 @@ class Kernel(Value, frozen=True, kw_only=True):
     cgroup_memory_bytes: Count | Missing
     cgroup_oom_kills: Count | Missing
     bonds: dict[Text, dict[Text, bool]] = msgspec.field(default_factory=dict)  # bond -> member -> whether it is up
+    bond_modes: dict[Text, Text] = msgspec.field(default_factory=dict)  # bond -> "802.3ad", "active-backup"
     log: tuple[LogEvent, ...] | Missing = NOT_REPORTED
     cgroup_processes: Count | Missing = NOT_REPORTED  # processes and threads that the control group may have
     link_errors: dict[Text, Count] = msgspec.field(

@@ -174,6 +174,14 @@ def _slowdowns(values: dict[str, str], paths: tuple[str, ...]) -> list[str] | Mi
     return names
 
 
+def _licence(values: dict[str, str], paths: tuple[str, ...]) -> TextOrMissing:
+    """Whether a virtual GPU has its licence; a whole one passed through needs none."""
+    mode, *places = paths
+    if "vgpu" not in values.get(mode, "").lower():
+        return missing("the GPU is no virtual one", "absent")
+    return text_at(values, *places)
+
+
 VOLATILE = "ecc_errors/volatile/"
 PCIE = "pci/pci_gpu_link_info/"
 PCIE_TEXT = "pci/gpu_link_info/"
@@ -230,6 +238,12 @@ FIELDS: tuple[tuple[str, Reader, tuple[str, ...]], ...] = (
     ),
     ("recovery", _word, ("gpu_recovery_action",)),
     ("needs_reset", _flag, ("gpu_reset_status/reset_required",)),
+    ("is_drain_recommended", _flag, ("gpu_reset_status/drain_and_reset_recommended",)),
+    (
+        "licence",
+        _licence,
+        ("gpu_virtualization_mode/virtualization_mode", "vgpu_software_licensed_product/license_status"),
+    ),
     ("slowdowns", _slowdowns, ("clocks_event_reasons/", "clocks_throttle_reasons/")),
     ("performance_state", _word, ("performance_state",)),
     ("pcie_generation", _count, (f"{PCIE}pcie_gen/current_link_gen", f"{PCIE_TEXT}pcie_generation/current")),

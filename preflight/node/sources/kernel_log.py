@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     EventsOrMissing = Union[list[dict[str, Any]], Missing]
 
 # A line with none of these reports no event; searching thousands of lines for them takes 1 ms, the patterns take 20.
-SIGNS = (b"NVRM", b"SXid", b"Killed process", b"AER: ", b"PCIe Bus Error", b"mlx", b"bnxt_", b"irdma", b"efa ")
+SIGNS = (
+    *(b"NVRM", b"SXid", b"Killed process", b"AER: ", b"PCIe Bus Error", b"mlx", b"bnxt_", b"irdma", b"efa "),
+    *(b"[Hardware Error]", b" UE ", b"blocked for more than", b" lockup", b"detected stall", b"NETDEV WATCHDOG"),
+    *(b"GPU reset begin", b"hardware errors detected", b"amdgpu_job_timedout", b"emounting filesystem read-only"),
+    *(b"I/O error", b"timeout, ", b"not responding", b"clock throttled"),
+)
 XID = r"NVRM: (?:Xid|GPU at) \(?(?:PCI:)?([0-9a-fA-F:.]+)\)?: (\d+),?"
 SXID = r"SXid \(PCI:([0-9a-fA-F:.]+)\): (\d+), (?:Non-fatal|Fatal)"
 LOADED = "loaded"
@@ -25,8 +30,19 @@ KINDS = (
     ("oom", r"(?:Out of memory|Memory cgroup out of memory): Killed process (\d+)", ""),
     ("pcie", r"AER: .*(?:Uncorrect|Fatal)|PCIe Bus Error: severity=Uncorrect", "pci"),
     ("rdma", r"(?:mlx\w+|bnxt_\w+|irdma|efa).*(?:Link down|health compromised|assert_|fatal)", "pci"),
+    (
+        "rdma",
+        r"mlx\w+ .*(?:timeout\. Will cause a leak|Port module event\[error\])|NETDEV WATCHDOG: .* timed out",
+        "pci",
+    ),
+    # A corrected error is none: it says so itself, or has no severity.
+    ("machine", r"\[Hardware Error\]: .*(?:Machine Check Exception|(?i:uncorrected|fatal))|EDAC \w+: \d+ UE ", ""),
+    ("machine", r"CPU\d+: (?:Package|Core) temperature.* above threshold, cpu clock throttled", ""),
+    ("hang", r"task .* blocked for more than \d+ seconds|(?:soft|hard) lockup|rcu\w*: .*detected stall", ""),
+    ("storage", r"Remounting filesystem read-only|I/O error, dev |nvme\w*: I/O .*timeout|server .* not responding", ""),
     (LOADED, r"NVRM: loading NVIDIA UNIX", ""),
-    ("driver", r"NVRM: (?:GPU .* has fallen off the bus|RmInitAdapter failed|API mismatch)", "pci"),
+    ("driver", r"NVRM: (?:GPU .* has fallen off the bus|(?:GPU \S+ )?RmInitAdapter failed|API mismatch)", "pci"),
+    ("driver", r"amdgpu.* (?:GPU reset begin|uncorrectable hardware errors detected)|amdgpu_job_timedout", "pci"),
 )
 PCI = r"\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?)\b"
 MOST_EVENTS = 200

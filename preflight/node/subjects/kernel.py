@@ -55,6 +55,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "cpus_allowed": len(os.sched_getaffinity(0)),
         **cgroup(proc, f"{sysfs}/fs/cgroup"),
         "bonds": bonds(f"{proc}/net/bonding"),
+        "bond_modes": bond_modes(f"{proc}/net/bonding"),
         "link_errors": link_errors(proc),
         "network_settings": network_settings(proc),
         "log": kernel_log.collect(arguments.get("kmsg", "/dev/kmsg")),
@@ -158,6 +159,17 @@ def bonds(folder: str) -> dict[str, dict[str, bool]]:
                 member = value.strip()
             elif name == "MII Status" and member:
                 found.setdefault(bond, {})[member] = value.strip() == "up"
+    return found
+
+
+def bond_modes(folder: str) -> dict[str, str]:
+    """Each bond's mode: "IEEE 802.3ad Dynamic link aggregation", "fault-tolerance (active-backup)"."""
+    found = {}
+    for bond in os.listdir(folder) if os.path.isdir(folder) else []:
+        text = read_text_or_missing(f"{folder}/{bond}")
+        for line in text.splitlines() if isinstance(text, str) else []:
+            if line.startswith("Bonding Mode"):
+                found[bond] = line.partition(": ")[2].strip()
     return found
 
 

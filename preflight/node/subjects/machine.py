@@ -38,7 +38,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def cpu_model(proc: str) -> Any:
-    """The processor's name; ARM kernels have only numbers."""
+    """The processor's name; of ARM, where kernels have only numbers, those of its maker and its cores."""
     text = must_read(f"{proc}/cpuinfo")
     if isinstance(text, dict):
         return text
@@ -46,6 +46,9 @@ def cpu_model(proc: str) -> Any:
         name, _, value = line.partition(":")
         if name.strip() in ("model name", "Model", "cpu"):
             return value.strip()
+    numbers = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+    if "CPU part" in numbers:
+        return f"ARM implementer {numbers.get('CPU implementer', 'unknown')} part {numbers['CPU part']}"
     return missing("the kernel reports no model", "absent")
 
 

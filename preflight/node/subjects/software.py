@@ -218,6 +218,9 @@ def nccl_file(folders: Iterable[str]) -> str:
     return ""
 
 
+PLUGINS = ("libnccl-net", "librccl-net", "librccl-anp")  # of NCCL, and AMD's of RCCL
+
+
 def nccl_plugins(folders: Iterable[str], cache: str = LINKER_CACHE) -> list[str]:
     """The network plugins that NCCL finds: in these folders, and those that the linker's cache knows."""
     found = [
@@ -225,7 +228,7 @@ def nccl_plugins(folders: Iterable[str], cache: str = LINKER_CACHE) -> list[str]
         for folder in dict.fromkeys(folders)
         if folder
         for name in sorted(names_in(folder))
-        if name.startswith("libnccl-net") and ".so" in name
+        if name.startswith(PLUGINS) and ".so" in name
     ]
     known: list[str] = []
     try:

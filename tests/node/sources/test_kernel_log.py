@@ -23,6 +23,12 @@ LINES = {
     "Memory cgroup out of memory: Killed process 7 (python)": ("oom", 0, ""),
     "pcieport 0000:80:01.0: AER: Uncorrectable (Fatal) error message received": ("pcie", 0, "0000:80:01.0"),
     "mlx5_core 0000:41:00.0 ens1f0np0: Link down": ("rdma", 0, "0000:41:00.0"),
+    "NETDEV WATCHDOG: ens60np0 (bnxt_en): transmit queue 3 timed out 5012 ms": ("rdma", 0, ""),
+    "NVRM: GPU 0000:13:00.0: RmInitAdapter failed! (0x62:0x40:2477)": ("driver", 0, "0000:13:00.0"),
+    "amdgpu 0000:13:00.0: amdgpu: GPU reset begin!": ("driver", 0, "0000:13:00.0"),
+    "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0": ("machine", 0, ""),
+    "INFO: task python3:48213 blocked for more than 122 seconds.": ("hang", 0, ""),
+    "nfs: server 10.77.0.200 not responding, still trying": ("storage", 0, ""),
 }
 
 
