@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
+PLACED = re.compile(r"\{\{(\w+)\}\}")
 WORD = re.compile(r"[A-Za-z][A-Za-z']+")
 KEPT = re.compile(r"`[^`]*`|\([^()]*\)")  # code and what stands in brackets is not cut
 FOREIGN = re.compile(r"[\u2e80-\u9fff\uff00-\uffef]")
@@ -28,6 +29,9 @@ MOST_PARTS = 12  # of more, no run is looked for
 COUNTS = {"count": r"\d+", "gbytes_per_s": r"[\d.e+-]+"}  # placeholders that hold a number
 NAME = re.compile(r"[=_/.\d-]|:\S")
 LEADING = "\uff1b\uff0c\uff1a; ,"
+AFTER = "_"  # begins the name of a group for what follows a value
+MOST_LETTERS = 1_000_000  # that are looked at for one message, its parts and what stands in them; most take 50,000
+EACH_TRY = 200  # letters that a sentence held against a text costs beside those of the text
 LONGEST = 4000  # letters: what is longer is a log or a stack, and no message
 
 
@@ -75,17 +79,59 @@ class Template:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The message that it makes, each placeholder a group of its name; white space may be broken anew."""
-        parts = [_spaced(self.literals[0])]
+        """The message that it makes, each placeholder a group of its name; white space may be broken anew.
+
+        A value ends where what follows it first stands, for good: ``(?=(...))`` and a reference to its group are an
+        atomic group, which Python itself has from 3.11 on. So a text that almost fits takes no longer than one that
+        fits, whoever wrote it.
+        """
+        made = ""
+        stretches = self._stretches()
+        for place, (values, after) in enumerate(stretches):
+            after += r"\Z" if place + 1 == len(stretches) else ""
+            groups = "".join(f"(?P<{name}>{kind})" for name, kind in values.items())
+            again = "".join(f"(?P={name})" for name in values)
+            # Of two values side by side the first ends where the second may begin; tried only where all of it ends.
+            ends = f"(?=.+?{after})" if len(values) > 1 else ""
+            made += f"{ends}(?={groups}(?P<{AFTER}{place}>{after})){again}(?P={AFTER}{place})"
+        return re.compile(made, re.DOTALL)
+
+    def values(self, core: str) -> dict[str, str] | None:
+        """What stands in the places of a message; None where it is not of this msgid."""
+        found = self.pattern.match(core)
+        if found is None:
+            return None
+        return {name: text for name, text in found.groupdict().items() if not name.startswith(AFTER)}
+
+    def filled(self, values: Mapping[str, str]) -> str:
+        """The translation with these values, whose own braces stay as they are."""
+        pieces = PLACEHOLDER.split(self.told)
+        pieces[::2] = (piece.replace("{{", "{").replace("}}", "}") for piece in pieces[::2])
+        pieces[1::2] = (values[name] for name in pieces[1::2])
+        return "".join(pieces)
+
+    def _stretches(self) -> list[tuple[dict[str, str], str]]:
+        """Places of any length that stand side by side, each with its pattern; and the pattern of what follows."""
         names = PLACEHOLDER.findall(self.msgid)
+        stretches: list[tuple[dict[str, str], str]] = [({}, _spaced(self.literals[0]))]
         for place, (name, literal) in enumerate(zip(names, self.literals[1:], strict=True)):
             is_first_of_two = not literal and place + 1 < len(names)
             is_second_of_two = place > 0 and not self.literals[place]
             is_a_word = self.literals[place].endswith(" ") and (literal.startswith(" ") or not literal)
-            kind = "(?:[ ,;:(].*?)?" if is_second_of_two else ".+?" if is_first_of_two or is_a_word else ".*?"
-            kind = "e?s?" if is_ending(name) else COUNTS.get(name, kind)
-            parts += [f"(?P<{name}>{kind})", _spaced(literal)]
-        return re.compile("".join(parts), re.DOTALL)
+            values, after = stretches[-1]
+            if name in names[:place]:
+                stretches[-1] = (values, f"{after}(?P={name}){_spaced(literal)}")
+            elif is_ending(name) or name in COUNTS:
+                kind = "e?s?" if is_ending(name) else COUNTS[name]
+                stretches[-1] = (values, f"{after}(?P<{name}>{kind}){_spaced(literal)}")
+            else:
+                kind = "(?:[ ,;:(].*?)?" if is_second_of_two else ".+?" if is_first_of_two or is_a_word else ".*?"
+                if values and not after:
+                    stretches.pop()
+                    stretches.append(({**values, name: kind}, _spaced(literal)))
+                else:
+                    stretches.append(({name: kind}, _spaced(literal)))
+        return stretches
 
 
 def is_ending(name: str) -> bool:
@@ -95,13 +141,20 @@ def is_ending(name: str) -> bool:
 
 def _spaced(literal: str) -> str:
     text = literal.replace("{{", "{").replace("}}", "}")
-    return r"\s+".join(re.escape(part) for part in re.split(r"\s+", text))
+    spaced = r"\s+".join(re.escape(part) for part in re.split(r"\s+", text))
+    return rf"(?<!\s){spaced}" if text[:1].isspace() else spaced  # else each space of many is tried as the first
+
+
+class _TooLong(Exception):
+    """A message can be divided in so many ways that nobody waits for all of them; only a node writes such a one."""
 
 
 class Matcher:
     """Finds what messages say in the language of a catalogue, msgid -> translation."""
 
     def __init__(self, catalogue: Mapping[str, str]) -> None:
+        # What is filled in later, "mount it on {node}" in a table, stands in the catalogue with its braces doubled.
+        catalogue = {PLACED.sub(r"{\1}", msgid): PLACED.sub(r"{\1}", told) for msgid, told in catalogue.items()}
         self.plain = {_folded(msgid): told for msgid, told in catalogue.items() if not PLACEHOLDER.search(msgid)}
         templates = [Template(msgid, told) for msgid, told in catalogue.items() if PLACEHOLDER.search(msgid)]
         often = Counter(word for template in templates for word in set(template.words))
@@ -113,11 +166,16 @@ class Matcher:
                 rarest = min(template.words, key=lambda word: often[word])
                 for ending in ("", "s", "es") if template.has_ending else ("",):
                     among[f"{rarest}{ending}"].append(template)
+        self._letters = 0  # looked at for the present message
         self._said = lru_cache(maxsize=50_000)(self._find)  # what is put together from parts asks for them again
 
     def say(self, text: str) -> str:
-        """A message in the language, as far as the catalogue has it."""
-        return self._say(text, 0)
+        """A message in the language, as far as the catalogue has it; one that takes too long stays as it is."""
+        self._letters = 0
+        try:
+            return self._say(text, 0)
+        except _TooLong:
+            return text
 
     def _say(self, text: str, depth: int) -> str:
         core = text.strip()
@@ -137,7 +195,13 @@ class Matcher:
 
     def _whole(self, core: str, depth: int) -> str | None:
         """A text that one sentence of the catalogue fits as a whole, and hardly by accident."""
+        self._count(core)
         return self.plain.get(_folded(core)) or self._ended(core) or self._filled(core, depth, self.by_word)
+
+    def _count(self, core: str) -> None:
+        self._letters += len(core) + EACH_TRY
+        if self._letters > MOST_LETTERS:
+            raise _TooLong
 
     def _ended(self, core: str) -> str | None:
         """A sentence that is put together from one without its full stop."""
@@ -145,21 +209,32 @@ class Matcher:
         return f"{told}。" if told else None
 
     def _filled(self, core: str, depth: int, among: Mapping[str, list[Template]]) -> str | None:
-        for template, found in _fitting(core, among):
+        for template, found in self._fitting(core, among):
             values = {name: self._say(value, depth + 1) for name, value in found.items()}
             is_plain = all(_is_a_value(value) or self._whole(value, depth + 1) for value in found.values())
             if is_plain or template.letters >= MANY_LETTERS:
-                return _fill(template, values)
+                return template.filled(values)
         return None
+
+    def _fitting(
+        self, core: str, among: Mapping[str, list[Template]]
+    ) -> Iterator[tuple[Template, dict[str, str]]]:
+        words = dict.fromkeys(found[0].lower() for found in WORD.finditer(core))
+        candidates = [template for word in words for template in among.get(word, ())]
+        for template in sorted(candidates, key=lambda held: -held.weight):
+            self._count(core)
+            found = template.values(core)
+            if found is not None:
+                yield template, found
 
     def _weak(self, core: str, depth: int, *, is_short: bool) -> str | None:
         """A msgid of a word or two, which fits almost anything: only with short values, or with sentences in them."""
-        for template, found in _fitting(core, self.weak_by_word):
+        for template, found in self._fitting(core, self.weak_by_word):
             if is_short and "" in template.literals[1:-1]:  # two placeholders that touch share a value by chance
                 continue
             values = {name: self._say(value, depth + 1) for name, value in found.items()}
             if all(_is_short(value) or (not is_short and self._whole(value, depth + 1)) for value in found.values()):
-                return _fill(template, values)
+                return template.filled(values)
         return None
 
     def _led(self, core: str, depth: int) -> str | None:
@@ -214,17 +289,6 @@ class Matcher:
                     break
 
 
-def _fitting(core: str, among: Mapping[str, list[Template]]) -> Iterator[tuple[Template, dict[str, str]]]:
-    words = dict.fromkeys(found[0].lower() for found in WORD.finditer(core))
-    candidates = [template for word in words for template in among.get(word, ())]
-    for template in sorted(candidates, key=lambda held: -held.weight):
-        found = template.pattern.fullmatch(core)
-        if found is not None:
-            yield template, found.groupdict()
-
-
-def _fill(template: Template, values: Mapping[str, str]) -> str:
-    return PLACEHOLDER.sub(lambda place: values[place[1]], template.told).replace("{{", "{").replace("}}", "}")
 
 
 def _is_a_value(text: str) -> bool:
@@ -244,13 +308,17 @@ def _folded(text: str) -> str:
 
 
 def _cut(text: str, cut: str) -> list[str]:
+    """The parts of a text between the cuts that stand outside of code."""
     if cut not in text:
         return [text]
-    codes: list[str] = []
-
-    def keep(found: re.Match[str]) -> str:
-        codes.append(found[0])
-        return f"\0{len(codes) - 1}\0"
-
-    parts = KEPT.sub(keep, text).split(cut)
-    return [re.sub(r"\0(\d+)\0", lambda found: codes[int(found[1])], part) for part in parts]
+    parts: list[str] = [""]
+    end = 0
+    for code in KEPT.finditer(text):
+        first, *others = text[end : code.start()].split(cut)
+        parts[-1] += first
+        parts += others
+        parts[-1] += code[0]
+        end = code.end()
+    first, *others = text[end:].split(cut)
+    parts[-1] += first
+    return parts + others

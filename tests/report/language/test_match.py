@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.report.language.catalogue import catalogue
 from preflight.report.language.match import Matcher
 
 CATALOGUE = {
@@ -52,3 +53,44 @@ def test_text_of_a_node_is_no_sentence_of_ours(matcher: Matcher):
     """A msgid of one word does not swallow a paragraph that holds this word."""
     text = "sshd said, at length: this and that on every day, which nobody reads; really"
     assert matcher.say(text) == text
+
+
+@pytest.mark.parametrize(
+    ("msgid", "text"),
+    [
+        ("{a} on {b}, {c} on {d}, {e} on {f} of it", "x on x, " * 400),
+        ("said {first}{second} and ended", "said " + "a-" * 1900),
+        ("said {first} and {second}; it ended", "said a" + " and b" * 600),
+        ("{a} at {b} at {c} at all", "x" + " " * 3000 + "at x"),
+    ],
+)
+def test_a_text_that_almost_fits_is_given_up_at_once(msgid: str, text: str):
+    """A node may write what fits a sentence of ours but for its end: trying every way to divide it takes for ever."""
+    assert Matcher({msgid: "{a}" if "{a}" in msgid else "{first}"}).say(text) == text
+
+
+def test_a_text_longer_than_any_message_is_left_alone(matcher: Matcher):
+    """Nobody waits for what a node wrote to be looked up word by word."""
+    text = "the cable is broken; " * 400
+    assert matcher.say(text) == text
+
+
+@pytest.mark.parametrize("joint", [", ", " (", "; "])
+def test_a_text_that_can_be_divided_in_too_many_ways_stays_as_it_is(joint: str):
+    """Nine hundred letters of our own sentences, as a node may write them, would be looked at for ever."""
+    known = catalogue("zh")
+    text = joint.join(sorted(msgid for msgid in known if "{" not in msgid)[::151])
+    assert Matcher(known).say(text) == text
+
+
+def test_a_value_may_stand_in_two_places(matcher: Matcher):
+    """Both places hold the same; a message where they differ is another one."""
+    both = Matcher({"`describe {{pod}}` and `logs {{pod}}` tell why": "见 `describe {{pod}}` 和 `logs {{pod}}`"})
+    assert both.say("`describe n1` and `logs n1` tell why") == "见 `describe n1` 和 `logs n1`"
+    assert both.say("`describe n1` and `logs n2` tell why") == "`describe n1` and `logs n2` tell why"
+
+
+@pytest.mark.parametrize("value", ["{{x}}", "{nodes}", "{0.__class__}", "%s", "\\g<0>", "\0" + "9" * 20 + "\0. xx"])
+def test_a_value_is_never_a_template(matcher: Matcher, value: str):
+    """Braces and references in what a node says are letters like all others."""
+    assert matcher.say(f"MASTER_ADDR {value} is b on node1") == f"node1 上 MASTER_ADDR {value} 为 b"
