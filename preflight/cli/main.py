@@ -70,7 +70,7 @@ class Formatter(argparse.HelpFormatter):
 
 def run(argv: Sequence[str]) -> int:
     """The exit code of a command line."""
-    if "_ARGCOMPLETE" in os.environ:
+    if {"_ARGCOMPLETE", "COMP_LINE", "COMP_POINT"} <= os.environ.keys():  # a shell asks, which sets all of them
         _complete()
     code = _code(list(argv) or _words_of_rank())
     sys.stdout.flush()

@@ -18,7 +18,7 @@ class Line(Protocol):
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    flood: str  # why it was cut here: its command said too much; "" else
+    flood: str  # why it was cut here: its command said too much, or it is not to be believed; "" else
 
     @property
     def stderr(self) -> str:

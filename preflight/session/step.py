@@ -18,9 +18,11 @@ import secrets
 import signal
 import socket
 import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from preflight.hosts import Host
+from preflight.session.budget import STDERR_BYTES
 from preflight.transport import TASK_PROGRAM, Gathering, Reach, gathering_of
 
 FIRST_SECONDS = 12.0  # until half of the tasks have connected;
@@ -31,6 +33,8 @@ LAST_WORDS_SECONDS = 3.0  # slurmctld tells srun of a limit or a lost node a mom
 HURRY_SECONDS = 0.2
 SILENT_SECONDS = 15.0  # a node that acknowledges nothing for so long is lost: we send something every two
 STDERR_KEPT_BYTES = 256 << 10  # of all tasks together
+PAUSE_SECONDS = 0.1  # after each piece of what is said beyond STDERR_BYTES
+STRANGERS = 64  # who may be connected without a proof, beside the tasks
 KEY_BYTES = NONCE_BYTES = 16
 MAC_BYTES = 32
 TRIES = 2
@@ -72,7 +76,7 @@ class Joined:
         self.number = number
         self.reader = reader
         self.writer = writer
-        self.flood = ""
+        self.flood = ""  # why it was cut here
         self._gone = asyncio.Event()
 
     @property
@@ -121,6 +125,8 @@ class Step:
         self.lines: dict[str, Joined] = {}  # by the host's name
         self.stderr = b""
         self._claimed_twice: set[str] = set()
+        self._strangers: dict[asyncio.StreamWriter, str] = {}  # who has not proved anything yet, with his address
+        self._server: asyncio.Server | None = None
         self._news = asyncio.Condition()
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -129,12 +135,9 @@ class Step:
         """Start the command, and wait for its tasks -> whether every host's has connected."""
         with contextlib.suppress(OSError):
             listener = await _listen(self.gathering)
-            server = await asyncio.start_server(self._greet, sock=listener)
-            try:
-                await self._launch(listener.getsockname()[1])
-                await self._gather()
-            finally:
-                server.close()
+            self._server = await asyncio.start_server(self._greet, sock=listener)
+            await self._launch(listener.getsockname()[1])
+            await self._gather()
         return self.is_whole
 
     @property
@@ -150,6 +153,10 @@ class Step:
 
     async def end(self, *, patience_seconds: float = END_SECONDS) -> None:
         """Cut what is still connected, and end the command: by itself first, for it ends with its tasks."""
+        if self._server is not None:
+            self._server.close()
+        for writer in self._strangers:
+            writer.transport.abort()
         for line in self.lines.values():
             line.cut()
         if self._process is not None:
@@ -195,29 +202,49 @@ class Step:
 
     async def _come(self, wanted: int) -> None:
         async with self._news:
-            await self._news.wait_for(lambda: len(self.lines) >= wanted or self._has_ended)
+            await self._news.wait_for(
+                lambda: len(self.lines) + len(self._claimed_twice) >= wanted or self._has_ended
+            )
 
     @property
     def _has_ended(self) -> bool:
         return self._process is not None and self._process.returncode is not None
 
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Let a task prove that it is one of ours; whoever cannot is cut."""
+        """Let a task prove that it is one of ours; whoever cannot is cut.
+
+        All tasks hold one key, so one of them could come in the name of another: we listen until the end, for the
+        other comes too.
+        """
+        self._take_in(writer)
         try:
             line = await asyncio.wait_for(self._prove(reader, writer), GREETING_SECONDS)
         except (OSError, ValueError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError):
             writer.transport.abort()
             return
+        finally:
+            self._strangers.pop(writer, None)
         async with self._news:
             name = self.hosts[line[0]].name
             if name in self.lines or name in self._claimed_twice:
                 # One of the two lies, and nobody knows which: neither is believed.
                 self._claimed_twice.add(name)
                 for each in (line[1], self.lines.pop(name, line[1])):
+                    each.flood = "two tasks came in its name, and nobody knows which of them is its own"
                     each.cut()
             else:
                 self.lines[name] = line[1]
             self._news.notify_all()
+
+    def _take_in(self, writer: asyncio.StreamWriter) -> None:
+        """Note a stranger; of too many, the first from where most of them come goes."""
+        peer = writer.get_extra_info("peername") or ("",)
+        self._strangers[writer] = peer[0]
+        if len(self._strangers) > len(self.hosts) + STRANGERS:
+            busiest = Counter(self._strangers.values()).most_common(1)[0][0]
+            first = next(each for each, place in self._strangers.items() if place == busiest)
+            del self._strangers[first]
+            first.transport.abort()
 
     async def _prove(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, Joined]:
         ours = secrets.token_bytes(NONCE_BYTES)
@@ -229,9 +256,10 @@ class Step:
         number, _, address = told.decode("ascii").partition(" ")
         if address not in self.hosts:
             raise ValueError("a task of no host of ours")
+        line = Joined(self, int(number), reader, writer)
         endure(writer.get_extra_info("socket"))
         writer.write(self._proof(b"controller", theirs, ours))
-        return address, Joined(self, int(number), reader, writer)
+        return address, line
 
     def _proof(self, *words: bytes) -> bytes:
         return hashlib.blake2b(b"".join(words), key=self.key, digest_size=MAC_BYTES).digest()
@@ -239,10 +267,14 @@ class Step:
     async def _read_errors(self) -> None:
         assert self._process is not None
         assert self._process.stderr is not None
+        count = 0
         while data := await self._process.stderr.read(1 << 16):
             async with self._news:
                 self.stderr = (self.stderr + data)[-STDERR_KEPT_BYTES:]
                 self._news.notify_all()
+            count += len(data)
+            if count > STDERR_BYTES:  # a task floods us: what it says can wait, the other nodes cannot
+                await asyncio.sleep(PAUSE_SECONDS)
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._process.wait(), END_SECONDS)
         async with self._news:

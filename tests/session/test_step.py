@@ -79,24 +79,89 @@ def test_of_two_tasks_that_claim_one_node_neither_is_believed(slurm, monkeypatch
     assert sorted(slurm()) == ["n0", "n0,n1,n2", "n1", "n2"]
 
 
-async def intruded():
-    """Whether a step believes a stranger who found its port."""
-    gathering = gathering_of(HOSTS, Reach(python=sys.executable))
-    assert gathering is not None
-    step = Step(HOSTS, gathering)
-    server = await asyncio.start_server(step._greet, "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-    await reader.readexactly(16)
-    writer.write(bytes(48) + bytes([4]) + b"0 n0")
-    answer = await asyncio.wait_for(reader.read(), 10)
-    writer.close()
-    server.close()
-    return answer, step.lines
+class Visitors:
+    """Who connects to a step of which no task was started."""
+
+    def __init__(self, step, port):
+        self.step = step
+        self.port = port
+        self.writers = []
+
+    async def idle(self):
+        """Connect, and say nothing."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.writers.append(writer)
+        return reader, writer
+
+    async def task(self, told=b"0 n0", *, has_key=True):
+        """Connect as a task does, and say who we are -> what the step answers."""
+        reader, writer = await self.idle()
+        theirs = await reader.readexactly(16)
+        proof = self.step._proof(b"task", theirs, bytes(16), told) if has_key else bytes(32)
+        writer.write(bytes(16) + proof + bytes([len(told)]) + told)
+        return await reader.read(32)
 
 
-def test_a_stranger_is_told_nothing_and_becomes_no_node(slurm):
-    """It does not hold the key, which stands in the environment of our tasks alone."""
-    assert asyncio.run(intruded()) == (b"", {})
+@pytest.fixture
+def met(slurm):
+    """What comes of a coroutine of visitors, while a step listens to them."""
+
+    async def listen(come):
+        gathering = gathering_of(HOSTS, Reach(python=sys.executable))
+        assert gathering is not None
+        step = Step(HOSTS, gathering)
+        server = await asyncio.start_server(step._greet, "127.0.0.1", 0)
+        visitors = Visitors(step, server.sockets[0].getsockname()[1])
+        try:
+            return await asyncio.wait_for(come(visitors), 30)
+        finally:
+            server.close()
+            await step.end()
+            for writer in visitors.writers:
+                writer.close()
+            await asyncio.gather(*(writer.wait_closed() for writer in visitors.writers), return_exceptions=True)
+
+    return lambda come: asyncio.run(listen(come))
+
+
+@pytest.mark.parametrize(
+    ("told", "has_key"),
+    [
+        (b"0 n0", False),
+        *((told, True) for told in (b"", b"0", b"0 n9", b"x n0", b"0 \xff", b"0  n0", b"0 n0\n", b"9" * 255)),
+    ],
+)
+def test_a_stranger_is_told_nothing_and_becomes_no_node(met, told, has_key):
+    """It does not hold the key, which stands in the environment of our tasks alone, or says what no task would say."""
+
+    async def stranger(visitors):
+        return await visitors.task(told, has_key=has_key), visitors.step.lines
+
+    assert met(stranger) == (b"", {})
+
+
+def test_a_task_gets_in_between_strangers_who_only_wait(met):
+    """Those who say nothing are let go when there are too many, so that they take no file from us."""
+
+    async def crowd(visitors):
+        waiting = [await visitors.idle() for _ in range(200)]
+        answer = await visitors.task()
+        left = len(visitors.step._strangers)
+        return len(answer), set(visitors.step.lines), left <= 64 + len(HOSTS) < len(waiting)
+
+    assert met(crowd) == (32, {"n0"}, True)
+
+
+def test_a_second_task_of_one_name_ends_the_session_of_the_first_even_late(met):
+    """One that held the place of another is found out when the other comes."""
+
+    async def impostor(visitors):
+        await visitors.task()
+        line = visitors.step.lines["n0"]
+        await visitors.task(b"1 n0")
+        return await asyncio.wait_for(line.ended(), 5), line.flood, visitors.step.lines
+
+    assert met(impostor) == (0, "two tasks came in its name, and nobody knows which of them is its own", {})
 
 
 def test_what_is_said_belongs_to_its_task():
