@@ -117,7 +117,7 @@ class Archive:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not path.exists():
                 _write_key(path)
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)  # no pipe holds us
             with open(descriptor, "rb") as stream:
                 about, key = os.fstat(descriptor), stream.read(KEY_BYTES + 1)
             around = folder.stat()

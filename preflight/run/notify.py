@@ -12,6 +12,7 @@ from preflight.report.printable import printable
 
 SECONDS = 5.0  # for all of it: a name that does not resolve, a server that answers by letters
 ANSWER_BYTES = 4096
+CODE_LETTERS = 12
 
 
 def notify(url: str, report: RunReport, *, seconds: float = SECONDS) -> str:
@@ -56,7 +57,7 @@ def _refusal(answer: bytes) -> str:
     """Feishu answers 200 to what it refuses, with a code that is not 0."""
     try:
         said = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     code = said.get("code", 0) if isinstance(said, dict) else 0
-    return f"it answered code {code}" if isinstance(code, int) and code != 0 else ""
+    return f"it answered code {str(code)[:CODE_LETTERS]}" if isinstance(code, int) and code != 0 else ""

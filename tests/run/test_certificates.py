@@ -162,6 +162,20 @@ def test_the_key_is_for_this_user_alone(tmp_path):
     (tmp_path / "elsewhere").write_bytes(bytes(32))
     with pytest.raises(UsageError, match=r"certificates\.key: Too many levels of symbolic links"):
         Archive.opened(tmp_path / "state")
+    path.unlink()
+    os.mkfifo(path, 0o666)  # nobody will ever write into it
+    with pytest.raises(UsageError, match="can be read by others"):
+        Archive.opened(tmp_path / "state")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
+@pytest.mark.parametrize("which", ["certificates.key", "."])
+def test_what_another_user_made_is_refused(tmp_path, which):
+    """A key that he holds would sign whatever he writes; a folder of his holds what he puts there."""
+    Archive.opened(tmp_path / "state")
+    os.chown(tmp_path / "state" / which, 65534, 65534)
+    with pytest.raises(UsageError, match="by others: chmod"):
+        Archive.opened(tmp_path / "state")
 
 
 def test_old_certificates_go(archive, tmp_path):

@@ -23,6 +23,8 @@ ANSWERS = {
     "/broken": (500, b"T0KEN in a stack trace"),
     "/moved": (302, b""),
     "/junk": (200, b"\x00\xff" * 5000),
+    "/deep": (200, b"[" * 4096),
+    "/long": (200, b'{"code":' + b"7" * 4000 + b"}"),
 }
 
 
@@ -102,6 +104,8 @@ def test_verdict_cause_and_run_are_told(hook, make_report):
     [
         ("/feishu", ""),
         ("/junk", ""),
+        ("/deep", ""),
+        ("/long", "it answered code 777777777777"),
         ("/feishu-refuses", "it answered code 19001"),
         ("/broken", "it answered 500"),
         ("/moved", "it answered 302"),
