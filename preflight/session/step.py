@@ -202,9 +202,7 @@ class Step:
 
     async def _come(self, wanted: int) -> None:
         async with self._news:
-            await self._news.wait_for(
-                lambda: len(self.lines) + len(self._claimed_twice) >= wanted or self._has_ended
-            )
+            await self._news.wait_for(lambda: len(self.lines) + len(self._claimed_twice) >= wanted or self._has_ended)
 
     @property
     def _has_ended(self) -> bool:

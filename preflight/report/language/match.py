@@ -87,8 +87,8 @@ class Template:
         """
         made = ""
         stretches = self._stretches()
-        for place, (values, after) in enumerate(stretches):
-            after += r"\Z" if place + 1 == len(stretches) else ""
+        for place, (values, follows) in enumerate(stretches):
+            after = follows + (r"\Z" if place + 1 == len(stretches) else "")
             groups = "".join(f"(?P<{name}>{kind})" for name, kind in values.items())
             again = "".join(f"(?P={name})" for name in values)
             # Of two values side by side the first ends where the second may begin; tried only where all of it ends.
@@ -216,9 +216,7 @@ class Matcher:
                 return template.filled(values)
         return None
 
-    def _fitting(
-        self, core: str, among: Mapping[str, list[Template]]
-    ) -> Iterator[tuple[Template, dict[str, str]]]:
+    def _fitting(self, core: str, among: Mapping[str, list[Template]]) -> Iterator[tuple[Template, dict[str, str]]]:
         words = dict.fromkeys(found[0].lower() for found in WORD.finditer(core))
         candidates = [template for word in words for template in among.get(word, ())]
         for template in sorted(candidates, key=lambda held: -held.weight):
@@ -287,8 +285,6 @@ class Matcher:
                     yield told.lstrip(LEADING) if told else self._say(text, depth + 1)
                     start = end
                     break
-
-
 
 
 def _is_a_value(text: str) -> bool:
