@@ -171,6 +171,20 @@ def test_nvlinks_are_up(cluster):
     cluster.same(lambda node: node.gpu.nvlinks(), "active NVLinks of the GPUs")
 
 
+def test_gpus_reach_each_others_memory(cluster):
+    """GPUs that NVLink joins may read and write each other's memory, and the others as on nodes of the same GPUs.
+
+    NCCL ends with "P2P is disabled between NVLINK connected GPUs"; without NVLink it goes round through the host's
+    memory, and the node where it has to is slower than its equals. Cards that never have peer access are no fault.
+    Fix: `nvidia-smi topo -p2p r` on the nodes named; restart nvidia-fabricmanager, reset the GPUs, and switch ACS and a
+    translating IOMMU off as on the others.
+    """
+    faults.needs_gpus(cluster)
+    blames = gpu_faults.closed_peers(cluster)
+    if blames:
+        raise BlameMany(blames)
+
+
 @pytest.mark.advisory
 def test_an_nvlink_domain_can_be_used(cluster):
     """Nodes whose GPUs are in one NVLink domain (NVL72) are in one clique of it, and have a channel of IMEX.

@@ -136,7 +136,8 @@ def topology(gpus: int, *, nearest: tuple[int, ...] = ()) -> Topology:
 
 def gpus(count: int, **fields: Any) -> tuple[Gpu, ...]:
     """The GPUs of one node: H200, with other values where `fields` gives some."""
-    return tuple(msgspec.structs.replace(_gpu(index), **fields) for index in range(count))
+    access = [tuple("X" if one == other else "OK" for other in range(count)) for one in range(count)]
+    return tuple(msgspec.structs.replace(_gpu(i), **{"peer_access": access[i], **fields}) for i in range(count))
 
 
 def hca(index: int, number: int) -> RdmaDevice:

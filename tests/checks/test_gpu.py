@@ -9,7 +9,7 @@ import pytest
 
 from preflight.errors import FactMissing, NotApplicable
 from preflight.facts.subjects.ending import LinksEnd
-from preflight.facts.subjects.gpu import Gpus, GpuStatus, LinkErrors, Links, PciFunction
+from preflight.facts.subjects.gpu import Gpus, GpuStatus, LinkErrors, Links, PciFunction, Topology
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
@@ -67,7 +67,21 @@ def ended_with(kind, code, text):
     return roce().broken("node2", "ending", log=(LogEvent(kind, code, "0000:07:00", 3.0, text),))
 
 
+def refused(status, *, topology_of=None, **fields):
+    """Four nodes; GPU 0 of the second cannot reach GPU 1."""
+    first, *rest = gpus(8, **fields)
+    first = msgspec.structs.replace(first, peer_access=("X", status, *["OK"] * 6))
+    return with_gpus(first, *rest, **({} if topology_of is None else {"topology": topology_of}))
+
+
+REACH = "gpu.gpus_reach_each_others_memory"
 BROKEN = (
+    Broken(
+        REACH,
+        refused("NS"),
+        ("node2",),
+        "no peer access between GPUs that NVLink joins: GPU 0 and 1 (NS: not supported)",
+    ),
     Broken(
         "gpu.nvlinks_counted_no_errors_during_the_run",
         ended(**{"link 3: Recovery Errors": 2, "link 4: CRC Errors": 12}),
@@ -477,3 +491,45 @@ def test_an_xid_of_before_the_run_is_not_one_of_the_run():
     once, twice = (run.broken("node2", "ending", log=(line,) * count) for count in (1, 2))
     assert {finding.verdict for finding in judge(BROKE, once)} == {Verdict.PASS}
     assert {f.nodes for f in judge(BROKE, twice) if f.verdict is Verdict.FAIL} == {("node2",)}
+
+
+def by_pcie():
+    """The matrix of eight GPUs without NVLink."""
+    rows = topology(8).rows
+    plain = [
+        msgspec.structs.replace(row, relations=tuple(r.replace("NV18", "NODE") for r in row.relations)) for row in rows
+    ]
+    return Topology(tuple(plain), topology(8).adapters)
+
+
+def test_without_nvlink_only_a_node_unlike_its_equals_is_told():
+    """A card that has no peer access has none on all nodes; where one node differs it is a warning."""
+    (found,) = (f for f in judge(REACH, refused("CNS", topology_of=by_pcie())) if f.verdict is not Verdict.PASS)
+    assert (found.verdict, found.nodes) == (Verdict.WARN, ("node2",))
+    assert "between all on node[1,3-4], not between GPU 0 and 1 (CNS: the chipset refuses) on node2" in found.message
+    alike = roce()
+    closed = gpus(8, name="NVIDIA GeForce RTX 4090", peer_access=("CNS",) * 8)
+    for name in alike.names:
+        alike = alike.broken(name, "gpu", devices=closed, topology=by_pcie())
+    assert {finding.verdict for finding in judge(REACH, alike)} == {Verdict.PASS}
+
+
+@pytest.mark.parametrize(
+    ("variables", "verdicts"),
+    [
+        ({"NCCL_P2P_DISABLE": "1"}, {Verdict.SKIP}),
+        ({"NCCL_P2P_LEVEL": "LOC"}, {Verdict.SKIP}),
+        ({"NCCL_IGNORE_DISABLED_P2P": "1"}, {Verdict.PASS, Verdict.WARN}),
+        ({"NCCL_P2P_LEVEL": "NVL"}, {Verdict.PASS, Verdict.FAIL}),
+    ],
+)
+def test_what_nccl_is_told_not_to_use_is_not_asked(variables, verdicts):
+    """Where its variables switch peer access off, or let it be missing, a job starts."""
+    assert {finding.verdict for finding in judge(REACH, refused("NS").with_variables(**variables))} == verdicts
+
+
+def test_a_matrix_that_was_not_read_is_no_pass():
+    """The node is an error, its peers are judged."""
+    run = with_gpus(*gpus(8, peer_access=Missing("nvidia-smi topo -p2p w was cut short at GPU4")))
+    found = {f.nodes: f.verdict for f in judge(REACH, run)}
+    assert found[("node2",)] is Verdict.ERROR

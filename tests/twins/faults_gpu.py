@@ -12,8 +12,9 @@ from .faults_node import VERSIONS
 from .folder import TWIN, Folder
 from .platform import Platform
 
-QUERY, TOPO, LINKS, ERRORS = (
-    f"{TWIN}/outputs/nvidia-smi {words}" for words in ("-q -x", "topo -m", "nvlink -s", "nvlink -e")
+QUERY, TOPO, LINKS, ERRORS, READ, WRITE = (
+    f"{TWIN}/outputs/nvidia-smi {words}"
+    for words in ("-q -x", "topo -m", "nvlink -s", "nvlink -e", "topo -p2p r", "topo -p2p w")
 )
 AMD = f"{TWIN}/outputs/amd-smi static --json"
 BROKEN, HELD_BACK = "gpu.none_is_broken", "gpu.none_is_held_back"
@@ -65,6 +66,8 @@ def lost_gpu(folder: Folder, platform: Platform) -> None:
     folder.write(TOPO, nvidia.topology(fewer, platform.hcas, platform.topology))
     folder.write(LINKS, nvidia.nvlink_status(fewer, 3))
     folder.write(ERRORS, nvidia.nvlink_errors(fewer, 3))
+    for access in (READ, WRITE):
+        folder.write(access, nvidia.peer_access(fewer))
 
 
 def other_model(folder: Folder, platform: Platform) -> None:
@@ -272,6 +275,13 @@ FAULTS = (
         "gpu.fabric_manager_runs_where_it_is_needed",
         "nvidia-fabricmanager does not run",
         has_switches,
+    ),
+    Fault(
+        "no peer access by writing",
+        replaced(WRITE, r"^( GPU0\tX\t)OK", r"\1CNS"),
+        "gpu.gpus_reach_each_others_memory",
+        "GPU 0 and 1 (CNS: the chipset refuses)",
+        of(lambda p: p.gpus.count > 1),
     ),
     Fault(
         "NVLink recovers during the run",

@@ -155,6 +155,7 @@ def _programs(platform: Platform, n: int) -> Tree:
         outputs["nvidia-smi -q -x"] = nvidia.query_xml(gpus, n)
         outputs["nvidia-smi topo -m"] = nvidia.topology(gpus, platform.hcas, platform.topology)
         outputs["nvidia-smi nvlink -s"] = nvidia.nvlink_status(gpus, n)
+        outputs["nvidia-smi topo -p2p r"] = outputs["nvidia-smi topo -p2p w"] = nvidia.peer_access(gpus)
         outputs["nvidia-smi nvlink -e"] = nvidia.nvlink_errors(gpus, n)
     elif gpus:
         outputs["amd-smi static --json"] = amd.static(gpus, n)

@@ -1,4 +1,4 @@
-"""What do nvidia-smi -q -x, -q, topo -m, nvlink -s and nvlink -e print on a node?
+"""What do nvidia-smi -q -x, -q, topo -m, topo -p2p, nvlink -s and nvlink -e print on a node?
 
 The form is that of drivers 535 to 590: nvsmi_device_v12/v13.dtd, `nvidia-smi --help-query-gpu`, and the manual's pages
 on topo and nvlink; the words are written by hand, with what the collectors read and what stands around it.
@@ -285,6 +285,17 @@ def nvlink_errors(gpus: Gpus, node: int) -> str:
             lines += [f"\t Link {link}: {name}: {36140749276 if name.endswith('- 0') else 0}" for name in names]
             lines += [f"\t Link {link}: Symbol BER: 15e-255"] * (names is BLACKWELL_COUNTERS)
             lines.append("")
+    return "\n".join(lines) + "\n"
+
+
+def peer_access(gpus: Gpus) -> str:
+    """`nvidia-smi topo -p2p r`: by PCIe within a socket only."""
+    names = [f"GPU{i}" for i in range(gpus.count)]
+    lines = ["\t\x1b[4m" + "\t".join(names) + "\x1b[0m"]
+    for one in range(gpus.count):
+        reached = ["OK" if gpus.nvlinks or one // 4 == other // 4 else "CNS" for other in range(gpus.count)]
+        lines.append("\t".join([f" GPU{one}", *reached[:one], "X", *reached[one + 1 :]]))
+    lines += ["", "Legend:", "", "  X    = Self", "  OK   = Status Ok", "  CNS  = Chipset not supported", ""]
     return "\n".join(lines) + "\n"
 
 

@@ -174,6 +174,7 @@ class Gpu(Value, frozen=True, kw_only=True):
     status: GpuStatus = GpuStatus()
     links: Links | Missing = NOT_REPORTED
     link_errors: LinkErrors | Missing = NOT_REPORTED
+    peer_access: tuple[Text, ...] | Missing = NOT_REPORTED  # to each GPU by its index: "X", "OK", or why not ("CNS")
     pci: PciFunction | Missing = NOT_REPORTED
 
     @property

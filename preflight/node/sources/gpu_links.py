@@ -1,4 +1,4 @@
-"""Which NVLinks are up, what errors have they counted, and how near are GPUs and network adapters to each other?"""
+"""Which NVLinks are up, what have they counted, who reaches whom, and how near are GPUs and network adapters?"""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ ALL_INACTIVE = "all links are inactive"
 NO_NVLINK = ("does not have or support nvlink", "nvlink queries are not supported", "not supported")
 GPU_ID = re.compile(r"\(UUID: (GPU-[\w-]+)\)")
 COUNTER_LINE = re.compile(r"^\s+Link (\d+): (.*(?:Errors|recovery (?:successful |failed )?events)): (\d+)\s*$")
+ACCESS = ("X", "OK", "CNS", "GNS", "TNS", "NS", "DR", "U")
 ESCAPES = re.compile("\x1b\\[[0-9;]*m")
 NAMED = re.compile(r"^\s*(NIC\d+):\s+(\S+)")
 RELATION = re.compile(r"^(X|SYS|NODE|PHB|PXB|PIX|NV\d+|PSB|NVB|C2C)$")
@@ -84,6 +85,32 @@ def _links(lines: list[str]) -> dict[str, Any]:
         return {"active": 0, "inactive": 1}  # how many there are is not printed
     is_known = not said or any(words in said.lower() for words in NO_NVLINK)
     return missing(f"nvidia-smi nvlink -s says {said[:200] or 'nothing'}", "absent" if is_known else "failed")
+
+
+def peer_access(read: str, write: str) -> list[list[str]]:
+    """The matrix of `nvidia-smi topo -p2p r` with that of `-p2p w`: "X", "OK", or why not, as "CNS" or "NS".
+
+    ValueError where one of them is not whole.
+    """
+    matrices = [_matrix(text, option) for text, option in ((read, "r"), (write, "w"))]
+    if len(matrices[0]) != len(matrices[1]):
+        raise ValueError("nvidia-smi topo -p2p r and w list another number of GPUs")
+    return [[written if status == "OK" else status for status, written in zip(*rows)] for rows in zip(*matrices)]
+
+
+def _matrix(text: str, option: str) -> list[list[str]]:
+    lines = [ESCAPES.sub("", line).split() for line in text.splitlines()]
+    start = next((i for i, words in enumerate(lines) if words[:1] == ["GPU0"]), -1)
+    if start < 0:
+        raise ValueError(f"nvidia-smi topo -p2p {option} printed no matrix: {' '.join(text[-200:].split())}")
+    columns = lines[start]
+    rows = lines[start + 1 : start + 1 + len(columns)]
+    for name, row in zip(columns, [*rows, *[[]] * len(columns)]):
+        if row[:1] != [name] or len(row) <= len(columns):
+            raise ValueError(f"nvidia-smi topo -p2p {option} was cut short at {name}")
+        if not all(status in ACCESS for status in row[1 : len(columns) + 1]):
+            raise ValueError(f"nvidia-smi topo -p2p {option} says {' '.join(row)[:200]}")
+    return [row[1 : len(columns) + 1] for row in rows]
 
 
 def topology(text: str) -> dict[str, Any]:

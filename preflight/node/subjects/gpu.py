@@ -23,6 +23,7 @@ FABRIC_MANAGER = "nv-fabricmanage"  # the kernel keeps 15 characters of a name
 CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 CONFINING = ("KUBERNETES_SERVICE_HOST", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 CONFINING_GROUPS = ("docker", "kubepods", "libpod", "lxc", "containerd", "slurm", "pbs", "nspawn")
+NOT_IN_MATRIX = "nvidia-smi topo -p2p does not list it"
 # What an nvidia-smi without the word nvlink says, and one of a driver that knows no such GPU.
 NO_SUCH_WORD = ("Invalid combination of input arguments", "Option is not recognized", "not a recognized")
 
@@ -126,6 +127,8 @@ def with_links(facts: dict[str, Any], program: str) -> dict[str, Any]:
         "topology": [program, "topo", "-m"],
         "links": [program, "nvlink", "-s"],
         "errors": [program, "nvlink", "-e"],
+        "read": [program, "topo", "-p2p", "r"],
+        "write": [program, "topo", "-p2p", "w"],
     }
     outputs = programs.run_all(commands, limit_s=LINKS_LIMIT_S)
     try:
@@ -134,12 +137,16 @@ def with_links(facts: dict[str, Any], program: str) -> dict[str, Any]:
         )
     except ValueError as error:
         matrix = missing(str(error))
+    access = access_of(outputs["read"], outputs["write"])
     links, errors = links_of(outputs["links"]), errors_of(outputs["errors"])
     for device in devices:
         lost = missing("nvidia-smi nvlink -s does not list it")
         device["links"] = links if "missing" in links else in_order(links.get(device["index"], lost))
         lost = missing("nvidia-smi nvlink -e does not list it")
         counted = errors.get(device["uuid"], errors.get(str(device["index"]), lost))
+        device["peer_access"] = (
+            access if isinstance(access, dict) else dict(enumerate(access)).get(device["index"], missing(NOT_IN_MATRIX))
+        )
         device["link_errors"] = errors if "missing" in errors else in_order(counted)
     return {**facts, "topology": in_order(matrix)}
 
@@ -166,6 +173,21 @@ def errors_of(text: TextOrMissing) -> dict[Any, Any]:
         return gpu_links.errors(text)
     except ValueError as error:
         return missing(str(error), "absent" if any(words in text for words in NO_SUCH_WORD) else "failed")
+
+
+def access_of(read: TextOrMissing, write: TextOrMissing) -> list[list[str]] | Missing:
+    """Which GPUs may reach which, by reading and by writing, or why that is not known."""
+    from preflight.node.sources import gpu_links
+
+    for text in (read, write):
+        if not isinstance(text, str):
+            return text
+        if any(words in text for words in NO_SUCH_WORD):
+            return missing(" ".join(text[:200].split()), "absent")
+    try:
+        return gpu_links.peer_access(str(read), str(write))
+    except ValueError as error:
+        return missing(str(error))
 
 
 def errors_now(arguments: dict[str, Any]) -> list[list[Any]] | Missing:

@@ -34,6 +34,7 @@ WITHOUT = {
     "files.shared_paths_take_writes_fast_enough": ELSEWHERE,
     "files.the_user_has_one_id_on_every_node": UNKNOWN,
     "gpu.adapters_are_as_near_on_every_node": HARDWARE,
+    "gpu.gpus_reach_each_others_memory": HARDWARE,
     "gpu.none_broke_during_the_run": HARDWARE,
     "gpu.nvlinks_counted_no_errors_during_the_run": HARDWARE,
     "kernel.memory_is_the_same_on_every_node": HARDWARE,

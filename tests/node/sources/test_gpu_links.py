@@ -118,3 +118,20 @@ def test_counters_that_are_cut_short_are_not_known():
     assert found["kind"] == "failed"
     with pytest.raises(ValueError, match="lists no GPU"):
         gpu_links.errors("")
+
+
+ACCESS = "\t\x1b[4mGPU0\tGPU1\x1b[0m\n GPU0\tX\tOK\n GPU1\tOK\tX\n\nLegend:\n\n  X    = Self\n"
+
+
+def test_peer_access_is_what_both_matrices_grant():
+    """By reading and by writing; the first that is refused says why."""
+    assert gpu_links.peer_access(ACCESS, ACCESS) == [["X", "OK"], ["OK", "X"]]
+    assert gpu_links.peer_access(ACCESS, ACCESS.replace("OK", "TNS", 1)) == [["X", "TNS"], ["OK", "X"]]
+
+
+@pytest.mark.parametrize("text", ["", ACCESS[:35], ACCESS[: ACCESS.index("Legend") - 8], ACCESS.replace("OK", "?")])
+def test_a_matrix_of_peer_access_that_is_not_whole_is_refused(text):
+    """However much of it is lost."""
+    for pair in ((text, ACCESS), (ACCESS, text)):
+        with pytest.raises(ValueError, match="nvidia-smi topo -p2p"):
+            gpu_links.peer_access(*pair)
