@@ -89,6 +89,10 @@ LEFTOVERS = (
     Leftover("NCCL_NET", "(?i)Socket", OVER_TCP, NCCL, needs_rdma=True),
     Leftover("NCCL_CHECK_POINTERS", "[1-9].*", "every call checks its pointers", NCCL),
     Leftover("NCCL_CHECK_MODE", "(?i)DEBUG_.*", "every call checks its arguments", NCCL),
+    # torch makes a communicator for each group; NCCL then binds this address at the first rank of every one of them.
+    Leftover(
+        "NCCL_COMM_ID", ".+", "every communicator meets at this one address: a second one fails or hangs", NCCL_SOURCE
+    ),
     Leftover("NCCL_LAUNCH_MODE", "(?i)GROUP", "deprecated since NCCL 2.9", NCCL),
     Leftover("NCCL_IGNORE_DISABLED_P2P", "[1-9].*", "a driver that has switched peer access off goes unnoticed", NCCL),
     Leftover("NCCL_IGNORE_NET_MISMATCH", "[1-9].*", "ranks with fewer network cards than others hang in silence", NCCL),

@@ -108,6 +108,12 @@ FAULTS = (
     Fault("impossible value", variables(NCCL_IB_DISABLE="true"), "environment.values_are_possible", "NCCL_IB_DISABLE"),
     Fault("other algorithm", variables(NCCL_ALGO="Tree"), "environment.variables_of_all_ranks_agree", "NCCL_ALGO"),
     Fault("left from debugging", variables(NCCL_DEBUG="TRACE"), "environment.nothing_is_left_from_debugging", "TRACE"),
+    Fault(
+        "fixed address of communicators",
+        variables(NCCL_COMM_ID="10.77.0.1:29600"),
+        "environment.nothing_is_left_from_debugging",
+        "NCCL_COMM_ID=10.77.0.1:29600",
+    ),
     Fault("P2P off", variables(NCCL_P2P_DISABLE="1"), "environment.nothing_is_left_from_debugging", "NVLink lies idle"),
     Fault(
         "narrow port range",
