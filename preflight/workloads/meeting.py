@@ -5,7 +5,7 @@ elsewhere rank 0 opens it. `lead` runs beside rank 0's preflight and is told wha
 other ranks do: one on each node starts what rank 0 asks for, and all of them leave with rank 0's exit code.
 
 What the store holds is run: like torch's own, it asks nobody who he is. Where PREFLIGHT_SECRET is set on all nodes, a
-program must carry a proof of it.
+program must carry a proof of it that was made for this meeting: each node has put a new nonce into it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ import contextlib
 import ctypes
 import hashlib
 import hmac
+import ipaddress
 import json
 import os
+import re
+import secrets
 import select
 import signal
 import socket
@@ -79,7 +82,28 @@ def whereabouts() -> dict[str, str]:
     )[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.connect(target)
-        return {"name": socket.gethostname(), "address": probe.getsockname()[0], "master": str(target[0])}
+        own = {"name": socket.gethostname(), "address": probe.getsockname()[0], "master": str(target[0])}
+        return {**own, "nonce": secrets.token_hex(16)}
+
+
+def node_of(text: bytes | str) -> dict[str, str] | None:
+    """A node as a rank told it; None for what no rank of ours would say."""
+    try:
+        told = json.loads(text)
+        node = {key: told[key] for key in ("name", "address", "master", "nonce")}
+        for address in (node["address"], node["master"]):
+            ipaddress.ip_address(address.partition("%")[0])
+        is_good = re.fullmatch(r"[A-Za-z0-9_][\w.-]{0,252}", node["name"], re.ASCII) and isinstance(node["nonce"], str)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    return node if is_good else None
+
+
+def is_proved(told: dict[str, Any], here: dict[str, str]) -> bool:
+    """Whether whoever put a program into the store knows the secret, and put it there for this meeting."""
+    nonces = told.get("nonces", [])
+    wanted = proof(told["program"], told["loader"], *nonces)
+    return hmac.compare_digest(told["proof"].encode(), wanted.encode()) and (not wanted or here["nonce"] in nonces)
 
 
 class Tasks:
@@ -132,14 +156,14 @@ def follow(store: Any, tasks: Tasks | None) -> int:
             if tasks is not None and store.check([f"program/{seen}"]):
                 told = json.loads(store.get(f"program/{seen}"))
                 seen += 1
-                if not hmac.compare_digest(told["proof"], proof(told["program"], told["loader"])):
+                if not is_proved(told, tasks.here):
                     print("preflight: a program without proof of PREFLIGHT_SECRET was refused", file=sys.stderr)
                     continue
                 tasks.start(told["program"], told["loader"])
             if store.check(["verdict"]):
                 return int(store.get("verdict"))
             time.sleep(POLL_SECONDS)
-    except (RuntimeError, ValueError, KeyError) as error:
+    except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:  # RecursionError is one of them
         print(f"preflight: rank 0 is gone: {str(error).splitlines()[0][:200]}", file=sys.stderr)
     return NOT_MEASURED
 
@@ -176,8 +200,8 @@ def gathered(store: Any, here: dict[str, str]) -> dict[int, dict[str, str]]:
     until = time.monotonic() + JOIN_SECONDS
     while wanted - found.keys() and time.monotonic() < until:
         for rank in sorted(wanted - found.keys()):
-            if store.check([f"node/{rank}"]):
-                found[rank] = json.loads(store.get(f"node/{rank}"))
+            if store.check([f"node/{rank}"]) and (node := node_of(store.get(f"node/{rank}"))):
+                found[rank] = node
         time.sleep(POLL_SECONDS)
     return dict(sorted(found.items()))
 
@@ -199,7 +223,7 @@ def lead() -> int:
         tasks = Tasks(here)
         own = threading.Thread(target=follow, args=(store, tasks), daemon=True)
         own.start()
-        code = hand_on(store, door)
+        code = hand_on(store, door, [node["nonce"] for node in nodes.values()])
         store.set("verdict", str(code))
         own.join(2 * END_SECONDS)
         tasks.end()
@@ -211,7 +235,7 @@ def lead() -> int:
     return code
 
 
-def hand_on(store: Any, door: socket.socket) -> int:
+def hand_on(store: Any, door: socket.socket, nonces: list[str]) -> int:
     """Each program that comes through the door, until standard input says the exit code; 3 where it just ends."""
     held: list[socket.socket] = []
     count = 0
@@ -224,7 +248,7 @@ def hand_on(store: Any, door: socket.socket) -> int:
             return int(line) if line.isdigit() else NOT_MEASURED
         wire, _ = door.accept()
         program, loader = json.loads(wire.makefile("r", encoding="utf-8").readline())
-        told = {"program": program, "loader": loader, "proof": proof(program, loader)}
+        told = {"program": program, "loader": loader, "nonces": nonces, "proof": proof(program, loader, *nonces)}
         store.set(f"program/{count}", json.dumps(told))
         count += 1
         held.append(wire)  # closed with us: whoever waits at its other end sees that we are gone

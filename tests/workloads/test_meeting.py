@@ -35,7 +35,7 @@ class Gone(Store):
 @pytest.fixture
 def here():
     """A node."""
-    return {"name": "gpu2", "address": "127.0.0.1", "master": "127.0.0.1"}
+    return {"name": "gpu2", "address": "127.0.0.1", "master": "127.0.0.1", "nonce": "new"}
 
 
 def program(path, secret_proof=""):
@@ -61,12 +61,51 @@ def test_with_a_secret_a_program_without_its_proof_is_not_run(here, tmp_path, mo
     """Whoever reaches the port of the store could have put it there."""
     monkeypatch.setenv("PREFLIGHT_SECRET", "of this job")
     tasks = meeting.Tasks(here)
-    proved = json.loads(program(tmp_path / "second"))
-    proved["proof"] = meeting.proof(proved["program"], proved["loader"])
-    store = Store({"program/0": program(tmp_path / "first"), "program/1": json.dumps(proved), "verdict": b"0"})
+    unproved = json.loads(program(tmp_path / "first"))
+    earlier, proved = (
+        {**unproved, "loader": TASK.format(path=str(tmp_path / nonce)), "nonces": ["of another node", nonce]}
+        for nonce in ("old", "new")
+    )
+    store = Store({"verdict": b"0"})
+    for number, told in enumerate((unproved, earlier, proved)):
+        if number:
+            told["proof"] = meeting.proof(told["program"], told["loader"], *told["nonces"])
+        store[f"program/{number}"] = json.dumps(told)
+    assert [meeting.is_proved(json.loads(store[f"program/{number}"]), here) for number in range(3)] == [
+        False,
+        False,  # of an earlier run with the same secret, whose key everybody could read
+        True,
+    ]
     assert meeting.follow(store, tasks) == 0
     tasks.end()
     assert "without proof of PREFLIGHT_SECRET was refused" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"[" * 100_000,
+        b'{"name": "gpu2"}',
+        *(
+            json.dumps({"name": "gpu2", "address": "10.0.0.2", "master": "10.0.0.1", "nonce": "x", **wrong}).encode()
+            for wrong in ({"name": "-oProxyCommand=x"}, {"name": "a\x1b[2J"}, {"address": "gpu2"}, {"nonce": 1})
+        ),
+    ],
+)
+def test_what_no_rank_would_say_is_no_node(word):
+    """Whoever reaches the store's port may write there."""
+    assert meeting.node_of(word) is None
+
+
+def test_a_program_of_another_shape_ends_the_rank_without_a_verdict(here, capsys):
+    """With one line."""
+    for word in ("[]", '{"program": 1, "loader": 2, "proof": 3}', '{"program": "", "loader": "", "proof": "\xe9"}'):
+        tasks = meeting.Tasks(here)
+        assert meeting.follow(Store({"program/0": word, "verdict": b"3"}), tasks) == 3
+        assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_a_task_has_no_variable_of_a_rank(here, tmp_path, monkeypatch):
