@@ -11,6 +11,7 @@ SAMPLE = {
     "dgx-h100": (
         *("GPU off the bus", "driver not reloaded", "remapping pending", "Xid 79", "NVLink down", "ACS", "rail down"),
         *("no subnet manager", "device file missing", "wrong NCCL_IB_HCA", "other firmware", "flapping link"),
+        *("NVLink recovers during the run", "SXid during the run", "no peer access by writing"),
     ),
     "hgx-h200-roce": ("missing GID row", "RoCE v1 row", "half rate of a rail", "small active MTU", "wrong subnet"),
     "mi355x-pollara": ("retries of Pollara", "plugin of ANP missing", "rail with another node's address"),
