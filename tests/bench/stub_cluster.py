@@ -86,7 +86,7 @@ class Twins:
                 text = text.replace(
                     b"ffff:0a01:%02x01" % rail, b"ffff:0a%02x:%02x%02x" % (1 + (number >> 8), rail, number & 255)
                 )
-        if subject == "gpu":
+        if subject in ("gpu", "ending"):
             text = re.sub(rb'"GPU-(\d)"', rb'"GPU-%08x-73c5-b5e4-\1"' % (number * 2654435761 % 2**32), text)
         return text
 

@@ -66,15 +66,17 @@ LEVELS = (Level(12, 800, 20, 1024, 64, 400_000), Level(4, 300, 10, 256, 16, 40_0
 
 def html_text(material: Material) -> str:
     """The page: valid HTML, nothing of which acts but our own script, known by its hash."""
+    template, shown = _environment(material.language).get_template(TEMPLATE), _shown(material)
     page = ""
     for level in LEVELS:
-        page = _page(material, level)
+        page = template.render(shown, level=level, log_letters=level.log_letters // max(len(material.logs), 1))
         if len(page.encode("utf-8")) <= SIZE_LIMIT_BYTES:
             break
     return page
 
 
-def _page(material: Material, level: Level) -> str:
+def _shown(material: Material) -> dict[str, Any]:
+    """What the template draws from, at every level."""
     from markupsafe import Markup
 
     language = material.language
@@ -84,61 +86,55 @@ def _page(material: Material, level: Level) -> str:
     is_whole = report.finished and report.exit_code in (0, 1, 3, 5)
     found = pairs(report.bench, report.mesh)
     worst = worst_of_nodes(report)
-    return (
-        _environment(language)
-        .get_template(TEMPLATE)
-        .render(
-            report=report,
-            word=word,
-            detail=detail,
-            state=LETTERS[report.verdict] if is_whole else "e",
-            level=level,
-            style=Markup(style),  # noqa: S704 -- a file of ours
-            script=Markup(script),  # noqa: S704 -- a file of ours
-            policy=f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
-            "img-src data:; base-uri 'none'; form-action 'none'",
-            data=_data(report),
-            causes={verdict: causes(report, verdict) for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)},
-            skips=groups(report, Verdict.SKIP),
-            heading=heading,
-            change_text=change_text,
-            drift_text=drift_text,
-            checks=checks_by_verdict(report),
-            not_asked=not_asked_text(report),
-            rows=rows(report),
-            nodes=sorted(report.nodes, key=lambda node: (report.nodes[node].reached, -SEVERITY[worst[node]])),
-            worst=worst,
-            counts=counts_of_nodes(report),
-            has_cells=len(report.nodes) <= CELLS_UP_TO,
-            facts=compared(material.facts),
-            launches=launches(report.plan or {}),
-            seats=seats(report.plan or {}),
-            reference_job=str((report.plan or {}).get("reference_job", "")),
-            seat_names=[name.replace("_", " ") for name in SEAT],
-            logs={name: text for name, text in material.logs.items() if text.strip()},
-            diagnosis=_diagnosis(material),
-            log_letters=level.log_letters // max(len(material.logs), 1),
-            pairs=found,
-            map=heat_map(tuple(report.nodes), found) if found and len(report.nodes) > 1 else "",
-            legend=legend(tuple(report.nodes), found),
-            usual=usual(found),
-            figures=figures,
-            command=shlex.join(report.run.command),
-            letters=LETTERS,
-            signs=SIGNS,
-            verdicts=(Verdict.FAIL, Verdict.ERROR, Verdict.WARN, Verdict.PASS, Verdict.SKIP),
-            nodes_text=lambda names, most=80: nodes_text(report, names, most=most),
-            commands=lambda cause: lines(
-                report, [finding for part in cause.parts for finding in part.findings], most=COMMANDS
-            ),
-            summary=lambda row: _summary(report, row),
-            strip=strip,
-            columns=_columns(report),
-            size=size_text,
-            rate=rate_text,
-            expected_by_links=expected_by_links,
-        )
-    )
+    return {
+        "report": report,
+        "word": word,
+        "detail": detail,
+        "state": LETTERS[report.verdict] if is_whole else "e",
+        "style": Markup(style),  # noqa: S704 -- a file of ours
+        "script": Markup(script),  # noqa: S704 -- a file of ours
+        "policy": f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'",
+        "data": _data(report),
+        "causes": {verdict: causes(report, verdict) for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)},
+        "skips": groups(report, Verdict.SKIP),
+        "heading": heading,
+        "change_text": change_text,
+        "drift_text": drift_text,
+        "checks": checks_by_verdict(report),
+        "not_asked": not_asked_text(report),
+        "rows": rows(report),
+        "nodes": sorted(report.nodes, key=lambda node: (report.nodes[node].reached, -SEVERITY[worst[node]])),
+        "worst": worst,
+        "counts": counts_of_nodes(report),
+        "has_cells": len(report.nodes) <= CELLS_UP_TO,
+        "facts": compared(material.facts),
+        "launches": launches(report.plan or {}),
+        "seats": seats(report.plan or {}),
+        "reference_job": str((report.plan or {}).get("reference_job", "")),
+        "seat_names": [name.replace("_", " ") for name in SEAT],
+        "logs": {name: text for name, text in material.logs.items() if text.strip()},
+        "diagnosis": _diagnosis(material),
+        "pairs": found,
+        "map": heat_map(tuple(report.nodes), found) if found and len(report.nodes) > 1 else "",
+        "legend": legend(tuple(report.nodes), found),
+        "usual": usual(found),
+        "figures": figures,
+        "command": shlex.join(report.run.command),
+        "letters": LETTERS,
+        "signs": SIGNS,
+        "verdicts": (Verdict.FAIL, Verdict.ERROR, Verdict.WARN, Verdict.PASS, Verdict.SKIP),
+        "nodes_text": lambda names, most=80: nodes_text(report, names, most=most),
+        "commands": lambda cause: lines(
+            report, [finding for part in cause.parts for finding in part.findings], most=COMMANDS
+        ),
+        "summary": lambda row: _summary(report, row),
+        "strip": strip,
+        "columns": _columns(report),
+        "size": size_text,
+        "rate": rate_text,
+        "expected_by_links": expected_by_links,
+    }
 
 
 def _diagnosis(material: Material) -> str:
@@ -255,8 +251,8 @@ def _summary(report: RunReport, row: Row) -> str:
     """The row in words: what stands out with its nodes, then how many of the rest."""
     names = tuple(report.nodes)
     by_verdict: dict[Verdict | None, list[str]] = {}
-    for name, verdict in zip(names, row.cells, strict=True):
-        by_verdict.setdefault(verdict, []).append(name)
+    for verdict, start, length in row.runs():
+        by_verdict.setdefault(verdict, []).extend(names[start : start + length])
     if len(by_verdict) == 1:
         return nodes_text(report, names, most=40)
     parts = []
