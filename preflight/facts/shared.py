@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 T = TypeVar("T")
+PLAIN = frozenset({int, float, bool, type(None)})  # no larger than what would point to them
 
 
 class Shared:
@@ -36,7 +37,9 @@ class Shared:
         key = hash((kind, self._encode(value)))
         held = self._wholes.get(key)
         if held is None:
-            held = self._wholes[key] = self._with_shared_parts(value)
+            made: T = self._with_shared_parts(value)
+            self._wholes[key] = made
+            return made
         return held if held == value else value
 
     def _with_shared_parts(self, value: Any) -> Any:
@@ -46,7 +49,10 @@ class Shared:
             return {self.same(key): self.same(inner) for key, inner in value.items()}
         for name in value.__struct_fields__:
             held = getattr(value, name)
-            part = self.same(held)
+            kind = type(held)
+            if kind in PLAIN:  # most facts; a call for each of them would take half of the time
+                continue
+            part = self._texts.setdefault(held, held) if kind is str else self.same(held)
             if part is not held:
                 force_setattr(value, name, part)
         return value
