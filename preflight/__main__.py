@@ -14,7 +14,9 @@ def main() -> None:
     from preflight.cli.streams import prepare
 
     prepare()
-    gc.set_threshold(50_000, 20, 100)  # else what thousands of nodes told is looked through again and again
+    # Else what thousands of nodes told is looked through again and again. Connections that have ended are garbage that
+    # only such a look finds: what is young is looked through often.
+    gc.set_threshold(OBJECTS, 1, 100)
     from preflight.cli.main import run
 
     sys.exit(run(sys.argv[1:]))
