@@ -39,7 +39,7 @@ def test_address_belongs_to_the_first_node(cluster):
         whose = f", an address of {', '.join(owners)}" if owners else ""
         right = first.address_for_peers()
         message = f"MASTER_ADDR {given} is {', '.join(addresses) or 'unknown'} on {first.name}{whose}"
-        fix = f"`export MASTER_ADDR={right}` on every node"
+        fix = _given_as(first, right)
         raise Blame(f"{message}; rank 0 runs on {first.name}, whose address is {right}", nodes=[first.name], fix=fix)
 
 
@@ -105,7 +105,8 @@ def test_address_is_on_the_training_interface(cluster):
     interface = first.network.training_interface
     if not interface.holds_any(addresses):
         message = f"MASTER_ADDR {given} is {', '.join(addresses)}; the training interface {interface.name}"
-        raise Blame(f"{message} has {first.address_for_peers()}", nodes=[first.name])
+        right = first.address_for_peers()
+        raise Blame(f"{message} has {right}", nodes=[first.name], fix=_given_as(first, right))
 
 
 def test_port_is_free_on_the_first_node(cluster):
@@ -141,6 +142,13 @@ def _address(first):
     if not first.value("MASTER_ADDR"):
         raise NotApplicable(f"MASTER_ADDR is not set on {first.name}")
     return first.value("MASTER_ADDR")
+
+
+def _given_as(first, right):
+    """Where the right address is to be written: a rendezvous endpoint of a launch file is no variable of a shell."""
+    if first.setting("MASTER_ADDR").layer == "launch files":
+        return f"{right} in every launch file that names the address of rank 0"
+    return f"`export MASTER_ADDR={right}` on every node"
 
 
 def _port(first):

@@ -33,7 +33,7 @@ def right_indices(node: NodeFacts, *, subnets: dict[str, str] | None = None) -> 
 
 
 def advice(cluster: Cluster, *, subnets: dict[str, str] | None = None) -> str:
-    """What to set on which nodes: "NCCL_IB_GID_INDEX=3 on node[1-2], 5 on node[3-4]"."""
+    """What to change on which nodes: "set NCCL_IB_GID_INDEX=3 on node[1-2], 5 on node[3-4]"."""
     key = f"GID advice {subnets}"
     if key not in cluster.worked_out:
         cluster.worked_out[key] = _advice(cluster, subnets)
@@ -42,24 +42,43 @@ def advice(cluster: Cluster, *, subnets: dict[str, str] | None = None) -> str:
 
 def _advice(cluster: Cluster, subnets: dict[str, str] | None) -> str:
     nodes_of: dict[str, list[str]] = {}
+    without: dict[str, list[str]] = {}  # ports that have no routable row -> nodes
+    right: dict[str, list[str]] = {}
     for node in cluster:
         try:
-            indices = right_indices(node, subnets=subnets)
+            ports, indices = [hca.name for hca in _roce(node)], right_indices(node, subnets=subnets)
         except FactMissing:
             continue
-        if indices:
-            one = len(set(indices.values())) == 1
-            index = str(min(indices.values())) if one else "/".join(f"{name} {i}" for name, i in indices.items())
-            nodes_of.setdefault(index, []).append(node.name)
-    if not nodes_of:
+        lacking = [name for name in ports if name not in indices]
+        if lacking:
+            without.setdefault(", ".join(lacking), []).append(node.name)
+        if not indices:
+            continue
+        one = len(set(indices.values())) == 1
+        index = str(min(indices.values())) if one else "/".join(f"{name} {i}" for name, i in indices.items())
+        is_set = node.has_variable("NCCL_IB_GID_INDEX") and node.variable("NCCL_IB_GID_INDEX").strip() == index
+        (right if is_set else nodes_of).setdefault(index, []).append(node.name)
+    addressed = [
+        f"give {ports} of {fold(nodes)} an address of the training network first (`show_gids` there lists the rows)"
+        for ports, nodes in without.items()
+    ]
+    if not nodes_of and not right:
         return "give the ports their addresses first (`show_gids` lists the rows)"
+    if not nodes_of:
+        nothing_else = "no other index is better: give the ports the addresses and VLANs of the other nodes' ports"
+        return "; ".join(addressed) or nothing_else
     parts = [
         f"{'NCCL_IB_GID_INDEX=' * (not i)}{index} on {fold(nodes)}" for i, (index, nodes) in enumerate(nodes_of.items())
     ]
-    place = " (a line of /etc/nccl.conf there, for one value does not fit all)" if len(nodes_of) > 1 else ""
+    kept = ", ".join(f"{index} on {fold(nodes)}" for index, nodes in right.items())
+    place = ""
+    if len(nodes_of.keys() | right.keys()) > 1:
+        place = " (a line of /etc/nccl.conf there, for one value does not fit all)"
+    if place and kept:
+        place = f" (a line of /etc/nccl.conf there, for one value does not fit all; right already: {kept})"
     # Left to itself NCCL takes a link-local row of a fabric without IPv4, or the first of several networks.
-    alone = UNSET if subnets is None and all(_finds_it_alone(node) for node in cluster) else ""
-    return f"set {', '.join(parts)}{place}{alone}"
+    alone = UNSET if subnets is None and not without and all(_finds_it_alone(node) for node in cluster) else ""
+    return "; ".join([*addressed, f"set {', '.join(parts)}{place}{alone}"])
 
 
 def _finds_it_alone(node: NodeFacts) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from preflight.facts.subjects.environment import Environment, Variable
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.testing import roce
@@ -115,3 +116,27 @@ def test_nobody_stands_in_for_a_first_host_that_did_not_answer():
     run = run.unreached("node1")
     verdicts = {finding.verdict for finding in judge("master.address_belongs_to_the_first_node", run)}
     assert verdicts == {Verdict.ERROR}
+
+
+@pytest.mark.parametrize(
+    ("check", "run"),
+    [
+        ("master.address_belongs_to_the_first_node", leads_to(roce(), "10.0.0.2")),
+        (
+            "master.address_is_on_the_training_interface",
+            with_second_address(leads_to(roce(), "192.168.0.1"), "node1", "192.168.0.1"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("layer", ["--env", "launch files"])
+def test_no_variable_is_exported_for_an_address_of_a_launch_file(check, run, layer):
+    """A `--rdzv_endpoint` is mended in its file: an `export MASTER_ADDR` would change nothing."""
+    for name in run.names:
+        variables = run.facts(name, "environment", Environment).variables
+        held = {**variables, "MASTER_ADDR": Variable("node1", layer)}
+        run = run.broken(name, "environment", variables=held)
+    (finding,) = [f for f in judge(check, run) if f.verdict in (Verdict.FAIL, Verdict.WARN)]
+    told = " ".join([finding.fix, *(command.now for command in finding.commands)])
+    assert "10.0.0.1" in told
+    assert ("export MASTER_ADDR" in told) == (layer == "--env")
+    assert ("launch file" in told) == (layer == "launch files")

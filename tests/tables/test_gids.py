@@ -9,7 +9,7 @@ from preflight.facts import fabric
 from preflight.facts.subjects.rdma import Gid
 from preflight.tables import gids
 from preflight.testing import infiniband, roce
-from tests.checks.samples import with_netdevs
+from tests.checks.samples import with_netdevs, without_gid
 
 SECOND = "0000:0000:0000:0000:0000:ffff:0a01:0002"
 
@@ -29,12 +29,26 @@ def test_the_right_index_is_the_routable_row_of_each_port():
 
 def test_one_index_for_all_is_told_once():
     """Where the tables agree, one line for all nodes."""
-    assert gids.advice(roce().cluster).startswith("set NCCL_IB_GID_INDEX=3 on node[1-4]; or unset it")
+    wrong = roce().with_variables(NCCL_IB_GID_INDEX="2").cluster
+    assert gids.advice(wrong).startswith("set NCCL_IB_GID_INDEX=3 on node[1-4]; or unset it")
+
+
+def test_nodes_that_have_the_right_index_are_left_alone():
+    """Only what is to be changed is told, not what is set so already."""
+    odd = roce().with_variables("node3", NCCL_IB_GID_INDEX="2").cluster
+    assert gids.advice(odd).startswith("set NCCL_IB_GID_INDEX=3 on node3; or unset it")
+
+
+def test_a_port_without_a_routable_row_needs_an_address_and_no_variable():
+    """No index is right there, and NCCL finds none by itself either."""
+    told = gids.advice(without_gid(roce(), "node3", 3).cluster)
+    assert told.startswith("give mlx5_0:1 of node3 an address")
+    assert "set " not in told
 
 
 def test_tables_that_differ_get_a_line_each():
     """Which value on which node, and where to write it."""
-    told = gids.advice(shifted(roce(), 7).cluster)
+    told = gids.advice(shifted(roce(), 7).with_variables(NCCL_IB_GID_INDEX="2").cluster)
     assert told.startswith("set NCCL_IB_GID_INDEX=3 on node[1,3-4], 7 on node2 (a line of /etc/nccl.conf there")
 
 

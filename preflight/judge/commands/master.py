@@ -37,6 +37,8 @@ def _same(case: Case) -> Remedy:
 
 
 def _address(case: Case) -> Remedy:
+    if case.cluster.first.setting("MASTER_ADDR").layer == "launch files":
+        raise FactMissing("export of MASTER_ADDR", "the launch files name the address; it is mended there", "absent")
     return exported(MASTER_ADDR=case.cluster.first.address_for_peers())
 
 

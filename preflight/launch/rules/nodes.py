@@ -36,7 +36,9 @@ def nodes_are_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
             nodes.value == 1 and count == 1
         ):
             message = f"{nodes.value} nodes in the file, {count} hosts in --hosts"
-            yield fail("nodes_are_the_hosts", message, nodes.where, fix=f"{count}, or the hosts that the job runs on")
+            name = plan.launcher.spelling.nodes or "nodes"
+            fix = f"{name}: {count} in every file, or --hosts with the {nodes.value} of the job"
+            yield fail("nodes_are_the_hosts", message, nodes.where, fix=fix)
 
 
 def ranks_are_complete(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
@@ -200,6 +202,14 @@ def _own_node(plan: Plan, cluster: Cluster) -> str:
     return cluster.nodes[rank].name
 
 
+def _with_processes(plan: Plan, counts: dict[str, int], cluster: Cluster) -> str:
+    """The number of processes that all nodes have GPUs for, as the launcher wants it written."""
+    each = min(counts.values())
+    if plan.launcher.name == "accelerate":
+        return f"num_processes: {each * len(cluster)} ({each} on each of {len(cluster)} nodes)"
+    return f"--nproc_per_node={each}" if plan.launcher.name == "torchrun" else f"{each} processes on each node"
+
+
 def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """As many processes on every node as it has GPUs; nodes without any are left to the CPU."""
     counts: dict[str, int] = {}
@@ -223,7 +233,8 @@ def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
                     "world_size_counts_processes",
                     message,
                     plan.world_size.where,
-                    fix=f"WORLD_SIZE={sum(counts.values())}",
+                    fix=f"WORLD_SIZE={sum(counts.values())}, and a process for each GPU: RANK 0 to"
+                    f" {sum(counts.values()) - 1}, LOCAL_RANK counted on each node from 0",
                     nodes=tuple(idle),
                 )
         if not isinstance(each, Sourced) or each.value < 1:
@@ -239,7 +250,7 @@ def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
                 "processes_fit_gpus",
                 message,
                 each.where,
-                fix=f"{min(counts.values())} processes on each node",
+                fix=_with_processes(plan, counts, cluster),
                 nodes=short,
             )
         elif spare and value_of(plan.device_ids) in (None, "all", ""):
@@ -251,7 +262,7 @@ def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
                 "processes_fit_gpus",
                 message,
                 each.where,
-                fix=f"{min(counts.values())} processes on each node",
+                fix=_with_processes(plan, counts, cluster),
                 nodes=spare,
             )
 

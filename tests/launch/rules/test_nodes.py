@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.facts.cluster import Cluster
 from tests.launch.nodes import cluster, cluster_of, node
 from tests.launch.samples import HOSTFILE, config, exports, failed, judged, pair, rules, torchrun
 
@@ -78,3 +79,25 @@ def test_an_address_of_a_service_is_no_failure():
         files = {name: text.replace("10.0.0.1", address) for name, text in pair(torchrun).items()}
         told = [found for found in judged(files, cluster()) if found.check == "launch.master_address_is_rank_0s"]
         assert [str(found.verdict) for found in told] == [verdict]
+
+
+@pytest.mark.parametrize(("make", "option"), [(config, "--num_machines: 3"), (torchrun, "--nnodes: 3")])
+def test_the_number_of_nodes_is_told_under_its_name(make, option):
+    """A bare number says nothing; and a host that did not answer is a host all the same."""
+    (found,) = [f for f in judged(pair(make), cluster(3)) if f.check == "launch.nodes_are_the_hosts"]
+    assert option in found.fix
+    assert "--hosts" in found.fix
+    for alone in (node(0), node(1)):
+        assert rules(pair(make), Cluster((alone,), asked=2)) == []
+
+
+def test_processes_are_told_as_the_launcher_wants_them():
+    """accelerate counts those of all nodes, torchrun those of one, and a world by hand needs all of its ranks."""
+    few = cluster(gpus=4)
+    fixes = {
+        make: {f.fix for f in judged(pair(make), few) if f.check == "launch.processes_fit_gpus"}
+        for make in (config, torchrun)
+    }
+    assert fixes == {config: {"num_processes: 8 (4 on each of 2 nodes)"}, torchrun: {"--nproc_per_node=4"}}
+    (found,) = [f for f in judged(pair(exports), few) if "GPUs stay idle" in f.message and f.nodes]
+    assert found.fix.startswith("WORLD_SIZE=8, and a process for each GPU: RANK 0 to 7")
