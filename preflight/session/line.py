@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -41,6 +43,13 @@ class Line(Protocol):
 
     async def close(self) -> None:
         """Give back what the line holds here, once it was cut."""
+
+
+def send_signal(process: asyncio.subprocess.Process, number: int) -> None:
+    """Signal a process that may have ended; its own send_signal would reap it, and asyncio find no exit code."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)
 
 
 class Own:
@@ -94,8 +103,7 @@ class Own:
 
     def cut(self) -> None:
         """Kill the command."""
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
+        send_signal(self.process, signal.SIGKILL)
 
     async def close(self) -> None:
         """Reap the command, and read no further."""

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 
 from preflight.hosts import Host
 from preflight.session.budget import STDERR_BYTES
+from preflight.session.line import send_signal
 from preflight.transport import TASK_PROGRAM, Gathering, Reach, gathering_of
 
 FIRST_SECONDS = 12.0  # until half of the tasks have connected;
@@ -161,8 +162,7 @@ class Step:
             line.cut()
         if self._process is not None:
             for number in (0, signal.SIGTERM, signal.SIGKILL):
-                with contextlib.suppress(ProcessLookupError):
-                    self._process.send_signal(number)
+                send_signal(self._process, number)
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._process.wait(), patience_seconds)
                     break
@@ -356,7 +356,7 @@ async def _listen(gathering: Gathering) -> socket.socket:
     try:
         printed, _ = await asyncio.wait_for(process.communicate(), GREETING_SECONDS)
     except asyncio.TimeoutError:
-        process.kill()
+        send_signal(process, signal.SIGKILL)
         raise OSError("no answer to where tasks may connect") from None
     if gathering.listen_at:
         with contextlib.suppress(OSError):  # an address of ours that our own resolver leads elsewhere

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +46,29 @@ def test_a_command_that_cannot_be_started_is_an_error_of_the_system():
     """Who asked for it knows whose command it was."""
     with pytest.raises(FileNotFoundError):
         asyncio.run(Own.start(["no-such-command-here"]))
+
+
+async def cut_after_the_end():
+    if sys.version_info < (3, 12):  # later ones watch a child in this way by themselves
+        watcher = asyncio.PidfdChildWatcher()
+        watcher.attach_loop(asyncio.get_running_loop())
+        asyncio.set_child_watcher(watcher)
+    line = await Own.start([sys.executable, "-I", "-S", "-c", "import sys; sys.exit(3)"])
+    until = time.monotonic() + 10
+    while Path(f"/proc/{line.process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < until
+        time.sleep(0.01)  # the loop stands: it has seen no end
+    line.cut()
+    code = await asyncio.wait_for(line.ended(), 10)
+    await line.close()
+    return code
+
+
+def test_a_line_that_is_cut_as_its_command_ends_keeps_the_exit_code(caplog):
+    """Whoever cuts it reaps nothing; asyncio would warn, and say 255."""
+    try:
+        assert asyncio.run(cut_after_the_end()) == 3
+    finally:
+        if sys.version_info < (3, 12):
+            asyncio.set_child_watcher(None)
+    assert caplog.messages == []
