@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from preflight.cli.together import is_asked, words_of_rank
+from preflight.cli.together import is_asked, rank_variables, words_of_rank
 
 RANK = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
@@ -28,6 +28,44 @@ def test_only_the_word_makes_a_rank_of_a_command(hosts, environment, asked):
     """And once the nodes have met, the same words are those of a plain run."""
     assert is_asked(hosts, environment) is asked
     assert not is_asked(hosts, {**environment, "PREFLIGHT_MEETING": "{}"})
+
+
+STEP = {
+    "SLURM_JOB_ID": "731",
+    "SLURM_STEP_ID": "2",
+    "SLURM_NODEID": "1",
+    "SLURM_LOCALID": "0",
+    "SLURM_STEP_NUM_NODES": "3",
+    "SLURM_STEP_TASKS_PER_NODE": "1(x3)",
+    "SLURM_STEP_NODELIST": "gpu[07-08],login",
+}
+
+
+def short(environment):
+    """RANK, LOCAL_WORLD_SIZE, WORLD_SIZE, and where rank 0 is."""
+    found = rank_variables(environment)
+    return tuple(found[name] for name in ("RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
+
+
+@pytest.mark.parametrize(
+    ("more", "wanted"),
+    [
+        ({}, ("1", "1", "3", "gpu07", "20733")),
+        ({"SLURM_STEP_TASKS_PER_NODE": "8(x3)", "SLURM_LOCALID": "5"}, ("13", "8", "24", "gpu07", "20733")),
+        ({"MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "29500"}, ("1", "1", "3", "10.0.0.7", "29500")),
+    ],
+    ids=["one task a node", "eight tasks a node", "a script's own address"],
+)
+def test_a_task_of_srun_is_a_rank(more, wanted):
+    """Of the step it is in, which may be a part of the job; its first node is where the nodes meet."""
+    assert short({**STEP, **more}) == wanted
+    assert is_asked("torchrun", {**STEP, **more})
+
+
+@pytest.mark.parametrize("more", [{"SLURM_STEP_ID": "4294967291"}, {"SLURM_STEP_NODELIST": ""}, {"SLURM_NODEID": "x"}])
+def test_what_is_no_step_of_srun_is_no_rank(more):
+    """A batch script, an interactive shell, and what cannot be read."""
+    assert rank_variables({**STEP, **more}) == {}
 
 
 @pytest.mark.process
