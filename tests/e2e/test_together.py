@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import time
 
 import pytest
+import yaml
 
+from preflight.launch.write import write_files
 from tests.lab import faults, together
 from tests.lab.lab import Lab
+from tests.launch.nodes import cluster as nodes
 
 RUN = ["run", "--hosts=torchrun", "--profile=quick"]
 
@@ -71,6 +75,26 @@ def test_a_node_that_is_lost_in_mid_run_costs_its_own_verdicts(lab):
     assert left[0].code == left[1].code == 3, left
     assert any("node3" in nodes for _, _, nodes in found(report))
     assert ours(lab.left_since(before)) == []
+
+
+def test_the_pods_of_a_written_manifest_judge_together(lab):
+    """By the very words of their init containers, with the index that Kubernetes puts in, and pod 0 found by name."""
+    manifest = write_files("k8s", nodes(3, gpus=0), folder="/x", program=("train.py",))["train.yaml"]
+    job = next(document for document in yaml.safe_load_all(manifest) if document["kind"] == "Job")
+    command = job["spec"]["template"]["spec"]["initContainers"][0]["command"]
+    with contextlib.ExitStack() as planted:
+        for host in lab.hosts:
+            named = host.space.root("/etc/hosts").read_text() + f"{lab.hosts[0].address} train-0.train\n"
+            planted.enter_context(host.write_file("/etc/hosts", named))
+        planted.enter_context(faults.mtu(lab["node2"], 1400))
+        left = together.end(
+            [
+                together.run_words(host, [word.replace("$(JOB_COMPLETION_INDEX)", str(index)) for word in command])
+                for index, host in enumerate(lab.hosts)
+            ]
+        )
+    assert [each.code for each in left] == [1, 1, 1], left
+    assert "network.mtu_is_the_same_on_every_node" in left[0].output
 
 
 def ours(left):

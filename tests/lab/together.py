@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from .host import LabHost
@@ -32,9 +32,14 @@ def start(lab: Lab, host: LabHost, words: Sequence[str], *, by_torchrun: bool = 
         argv = ["env", "TMPDIR=/dev/shm", "torchrun", *places, "--nproc-per-node=1", "-m", "preflight", *words]
     else:
         environment |= {"RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": first, "MASTER_PORT": str(PORT)}
+    return run_words(host, argv, environment)
+
+
+def run_words(host: LabHost, argv: Sequence[str], environment: Mapping[str, str] | None = None):
+    """Start a command of one host as it stands."""
     return subprocess.Popen(
         [*host.space.enter(), "timeout", "--kill-after=1", "90", *argv],
-        env=environment,
+        env=environment or {**ENVIRONMENT, "PATH": PATH},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from preflight.launch.text.located import Located
 
 REPORT = "/tmp/preflight"
+HIGHEST_PORT = 65_535
 IN_SET = "workers"  # of the one Job in a JobSet
 IMAGE = "IMAGE"  # no image can be called so: one that was not filled in is refused by the cluster
 FROM_METADATA = ("namespace", "labels")  # a queue of Kueue is a label
@@ -29,10 +30,12 @@ FROM_POD = (
     "runtimeClassName",
 )
 FROM_CONTAINER = ("image", "imagePullPolicy", "workingDir", "envFrom", "securityContext")
+JOIN_SECONDS = 900  # from the first pod's start to the last one's: nodes that are scaled up pull an image of many GB
 HEAD = """\
 # {count} of one Job, numbered by Kubernetes; rank 0 is where {first} leads, by the headless Service.
-# Each pod looks at its own node before it trains: one whose node is bad stays in Init:Error, and the Job fails with the
-# reason in `kubectl logs POD -c preflight`. No pod talks to the API server, and nobody needs to log in to one.
+# Before they train the pods meet, and judge their nodes and the network between them: where something is wrong all stay
+# in Init:Error, and the Job fails with the reason in `kubectl logs POD -c preflight` of pod 0. A pod that has not come
+# after {minutes} minutes is named there. No pod talks to the API server, and nobody needs to log in to one.
 """
 TO_FILL_IN = "# Fill in IMAGE: one with preflight, torch and your program, in both containers.\n"
 RDMA = "# The RDMA devices of your cluster's plugin (rdma/...) belong into the limits of both containers.\n"
@@ -51,7 +54,7 @@ def write(layout: Layout) -> dict[str, str]:
     like = _like(layout.like)
     names = Names.of(_name(layout.program), is_set=like["is_set"])
     count = f"{len(layout.nodes)} pod{'s' * (len(layout.nodes) != 1)}"
-    head = HEAD.format(count=count, first=names.first)
+    head = HEAD.format(count=count, first=names.first, minutes=JOIN_SECONDS // 60)
     head += "" if like["container"].get("image") else TO_FILL_IN
     head += RDMA if _has_rdma(layout.nodes) and not _asks_for_rdma(like) else ""
     documents = (
@@ -122,7 +125,7 @@ def _pod(names: Names, layout: Layout, like: Mapping[str, Any]) -> dict[str, Any
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
         **like["pod"],
-        "initContainers": [_container("preflight", _looking(layout), layout, like)],
+        "initContainers": [_container("preflight", _looking(names, layout), layout, like)],
         "containers": [_container("train", _training(names, layout), layout, like)],
         "volumes": [shared, *volumes],
     }
@@ -148,10 +151,19 @@ def _container(name: str, command: list[str], layout: Layout, like: Mapping[str,
     }
 
 
-def _looking(layout: Layout) -> list[str]:
-    """What each pod runs before it trains: preflight on itself, for which it needs nobody's leave."""
-    words = ["run", "--hosts=local", "--profile=quick", f"--report-dir={REPORT}"]
-    return [*layout.command("preflight", "preflight"), *words]
+def _looking(names: Names, layout: Layout) -> list[str]:
+    """What each pod runs before it trains: preflight as a rank of a job of its own, for which it needs nobody's leave.
+
+    The index is no variable of ours: Kubernetes adds its own behind them, and expands only what stands before.
+    """
+    words = [*layout.command("preflight", "preflight"), "run", "--profile=quick", f"--report-dir={REPORT}"]
+    if len(layout.nodes) == 1:
+        return [*words, "--hosts=local"]
+    # Not the training's port: a connection of the one that is still closing would keep the other from listening.
+    port = layout.port + 1 if layout.port < HIGHEST_PORT else layout.port - 1
+    rank = {"RANK": "$(JOB_COMPLETION_INDEX)", "WORLD_SIZE": len(layout.nodes)}
+    rank |= {"MASTER_ADDR": names.first, "MASTER_PORT": port, "PREFLIGHT_JOIN_SECONDS": JOIN_SECONDS}
+    return ["env", *(f"{name}={value}" for name, value in rank.items()), *words, "--hosts=torchrun"]
 
 
 def _training(names: Names, layout: Layout) -> list[str]:

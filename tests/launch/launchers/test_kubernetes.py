@@ -133,16 +133,35 @@ def test_a_pod_may_do_no_more_than_it_must():
         assert container["resources"]["limits"] == {"nvidia.com/gpu": 8}
 
 
-def test_preflight_runs_first_and_rank_0_is_found_by_name():
-    """The service's selector and name are the job's; names resolve before a pod is ready."""
+def test_the_pods_meet_before_they_train_and_rank_0_is_found_by_name():
+    """The service's selector and name are the job's; names resolve before a pod is ready, and no port is used twice."""
     service, job = validate(made("of GPUs", python="/opt/py"))
     name = job["metadata"]["name"]
     assert service["spec"] == {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"job-name": name}}
     pod = job["spec"]["template"]["spec"]
     (first,), (then,) = pod["initContainers"], pod["containers"]
-    assert first["command"][:4] == ["/opt/py", "-m", "preflight", "run"]
+    env, *variables = first["command"][: first["command"].index("/opt/py")]
+    variables = dict(word.split("=", 1) for word in variables)
+    assert (env, variables["RANK"], variables["WORLD_SIZE"]) == ("env", "$(JOB_COMPLETION_INDEX)", "2")
+    assert variables["MASTER_ADDR"] == f"{name}-0.{name}"
+    assert f"--master-port={variables['MASTER_PORT']}" not in then["command"]
+    assert {"-m", "preflight", "run", "--hosts=torchrun"} < set(first["command"])
     assert {f"--master-addr={name}-0.{name}", "--node-rank=$(JOB_COMPLETION_INDEX)"} < set(then["command"])
     assert pod["subdomain"] == service["metadata"]["name"]
+
+
+def test_a_failed_look_fails_the_job():
+    """No pod is started again alone, in vain: the others have left with the same verdict."""
+    _, job = validate(made("of GPUs"))
+    assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+    assert job["spec"]["backoffLimit"] == 0
+
+
+def test_one_pod_looks_at_itself():
+    """It has nobody to meet."""
+    _, job = validate(made("of one node"))
+    assert job["spec"]["template"]["spec"]["initContainers"][0]["command"][0] != "env"
+    assert "--hosts=local" in job["spec"]["template"]["spec"]["initContainers"][0]["command"]
 
 
 def test_a_manifest_of_the_users_lends_what_ours_does_not_say():
