@@ -45,17 +45,32 @@ def messages(folder, verdict):
     return {found["check"]: found for found in report_of(folder)["findings"] if found["verdict"] == verdict}
 
 
-def test_facts_mesh_and_training_pass_through_an_allocation(cluster, tmp_path):
+def test_facts_mesh_bench_and_training_pass_through_an_allocation(cluster, tmp_path):
     """Nodes in Slurm's order, ranks started by one step of srun; nothing is left on a node, and exit 0 is salloc's."""
     before = cluster.lab.residue()
-    words = preflight("train", tmp_path / "run", "--launcher=srun")
+    words = preflight("run", tmp_path / "run", "--launcher=srun", "-b=64K")
     done = cluster.run([*ALLOCATED, "--nodes=4", *words])
     assert done.returncode == 0, done.stdout + done.stderr
     report = report_of(tmp_path / "run")
     assert list(report["nodes"]) == ["node1", "node2", "node3", "node4"]
     assert (report["mesh"]["ok"], report["mesh"]["edges"]) == (12, 12)
+    sizes = [result["size_bytes"] for result in report["bench"]["results"]]
+    assert (report["bench"]["world_size"], report["bench"]["nodes"], sizes) == (4, 4, [65536])
     assert (report["training"]["launcher"], report["training"]["world_size"]) == ("srun", 4)
     assert cluster.lab.left_since(before) == {}
+
+
+def test_the_tasks_of_a_step_find_each_other(cluster):
+    """Nobody sets their ranks and their meeting place; every task leaves with the verdict, which is srun's."""
+    report = cluster.lab.shared / "step"  # nodes have a /tmp of their own
+    words = ["preflight", "run", "--hosts=torchrun", "--profile=quick", f"--report-dir={report}"]
+    with faults.mtu(cluster.lab["node3"], 1400):
+        argv = [*ALLOCATED, "--nodelist=node[2-4]", "srun", "--ntasks-per-node=1", *words]
+        done = cluster.run(argv)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert list(report_of(report)["nodes"]) == ["node2", "node3", "node4"]
+    assert messages(report, "fail")["network.mtu_is_the_same_on_every_node"]["nodes"] == ["node3"]
+    assert done.stderr.count("exit code 1; rank 0 has the report") == 2
 
 
 def test_a_limit_that_only_slurms_daemon_has_is_found(cluster, tmp_path):
@@ -155,11 +170,18 @@ def test_a_job_that_is_cancelled_says_so(cluster, tmp_path):
     cluster.wait_until_idle()
 
 
+def stop_ranks(host):
+    """Hold what the scripts of ranks have started there, if anything."""
+    listed = [line.split(maxsplit=2) for line in host.check(["ps", "-e", "-o", "pid=,ppid=,args="]).splitlines()]
+    scripts = {pid for pid, _, words in listed if "rank.sh" in words}
+    ranks = [pid for pid, parent, _ in listed if parent in scripts]
+    return bool(ranks) and host.check(["kill", "-STOP", *ranks]) == ""
+
+
 def test_a_time_limit_that_ends_the_job_says_so(cluster, tmp_path):
     """As the cause on every node, with what to ask for."""
     run = started(cluster, tmp_path / "run")
-    stop = "kill -STOP $(pgrep -P $(pgrep -f rank.sh | head -n 1))"  # it would be done before Slurm looks at the time
-    cluster.lab["node2"].check(["sh", "-c", stop])
+    eventually(lambda: stop_ranks(cluster.lab["node2"]), cluster)  # it would be done before Slurm looks at the time
     (number,) = cluster.check("squeue", "--noheader", "--format=%i").split()
     cluster.check("scontrol", "update", f"jobid={number}", "endtime=now")
     said, _ = run.communicate(timeout=60)
@@ -227,7 +249,8 @@ def test_a_job_that_is_requeued_is_checked_anew(cluster, shared):
     cluster.check("scontrol", "requeue", job)
     eventually(lambda: "Reason=BeginTime" in cluster.job(job), cluster)
     cluster.wait_until_idle()
-    cluster.check("scontrol", "update", f"jobid={job}", "starttime=now")  # not in two minutes, as it would
+    # Not in two minutes, as it would; but later than the second in which the nodes revoked what the job held.
+    cluster.check("scontrol", "update", f"jobid={job}", "starttime=now+2")
     eventually(lambda: re.search("JobState=(COMPLETED|FAILED)", cluster.job(job)), cluster)
     assert "JobState=COMPLETED" in cluster.job(job), (shared / "job.out").read_text()
     assert "Restarts=1" in cluster.job(job)
