@@ -48,7 +48,7 @@ def messages(folder, verdict):
 def test_facts_mesh_bench_and_training_pass_through_an_allocation(cluster, tmp_path):
     """Nodes in Slurm's order, ranks started by one step of srun; nothing is left on a node, and exit 0 is salloc's."""
     before = cluster.lab.residue()
-    words = preflight("run", tmp_path / "run", "--launcher=srun", "-b=64K")
+    words = preflight("run", tmp_path / "run", "--launcher=srun", "--bench-begin=64K")
     done = cluster.run([*ALLOCATED, "--nodes=4", *words])
     assert done.returncode == 0, done.stdout + done.stderr
     report = report_of(tmp_path / "run")

@@ -48,16 +48,21 @@ def test_a_command_that_cannot_be_started_is_an_error_of_the_system():
         asyncio.run(Own.start(["no-such-command-here"]))
 
 
+def stand_until_it_has_ended(pid):
+    """The loop of the caller stands too: it has not seen the end."""
+    until = time.monotonic() + 10
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
 async def cut_after_the_end():
     if sys.version_info < (3, 12):  # later ones watch a child in this way by themselves
         watcher = asyncio.PidfdChildWatcher()
         watcher.attach_loop(asyncio.get_running_loop())
         asyncio.set_child_watcher(watcher)
     line = await Own.start([sys.executable, "-I", "-S", "-c", "import sys; sys.exit(3)"])
-    until = time.monotonic() + 10
-    while Path(f"/proc/{line.process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-        assert time.monotonic() < until
-        time.sleep(0.01)  # the loop stands: it has seen no end
+    stand_until_it_has_ended(line.process.pid)
     line.cut()
     code = await asyncio.wait_for(line.ended(), 10)
     await line.close()
