@@ -98,8 +98,8 @@ class Torchrun:
         text = self.environment.get(MEETING, "")
         if not text:
             raise ValueError(
-                "no job around it: start `preflight run --hosts=torchrun` by torchrun (-m preflight), by srun, or on every "
-                "node with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set"
+                "no job around it: start `preflight run --hosts=torchrun` by torchrun (-m preflight), by srun, or on "
+                "every node with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set"
             )
         found: dict[str, Any] = json.loads(text)
         return found
