@@ -54,7 +54,7 @@ def test_facts_mesh_bench_and_training_pass_through_an_allocation(cluster, tmp_p
     report = report_of(tmp_path / "run")
     assert list(report["nodes"]) == ["node1", "node2", "node3", "node4"]
     assert (report["mesh"]["ok"], report["mesh"]["edges"]) == (12, 12)
-    measured = {result["operation"] for result in report["bench"]["results"]}
+    measured = {result["op"] for result in report["bench"]["results"]}
     assert (report["bench"]["world_size"], report["bench"]["nodes"], measured) == (4, 4, {"all_reduce"})
     assert (report["training"]["launcher"], report["training"]["world_size"]) == ("srun", 4)
     assert cluster.lab.left_since(before) == {}
