@@ -20,6 +20,7 @@ from preflight.hosts import Host
 from preflight.node.agent import frames
 from preflight.session import payload, said
 from preflight.session.budget import Budget, Pool
+from preflight.session.inbox import Inbox
 from preflight.session.line import LAST_WORDS_SECONDS, Line, Own
 from preflight.transport import Reach, command, transport_of
 from preflight.transport.reach import last_line
@@ -55,7 +56,7 @@ class Call:
         self.session = session
         self.number = number
         self.deadline = deadline
-        self.inbox: asyncio.Queue[dict[str, Any] | HostError] = asyncio.Queue()
+        self.inbox: Inbox[dict[str, Any] | HostError] = Inbox()
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
         """The events until the result; raises HostError when there will be none."""
@@ -92,9 +93,7 @@ class Call:
     async def _next(self) -> dict[str, Any]:
         left = min(self.deadline, self.session.bounds.until) - time.monotonic()
         try:
-            # wait_for starts a task of its own: too much for what is here already.
-            inbox = self.inbox
-            message = inbox.get_nowait() if inbox.qsize() else await asyncio.wait_for(inbox.get(), max(0.0, left))
+            message = await self.inbox.take(left)
         except asyncio.TimeoutError:
             await self.cancel()
             raise TimedOut(self.session.host.name, "no answer within the time limit of the call") from None
@@ -141,7 +140,7 @@ class Session:
         self.ended = False
         self.clock: tuple[float, float] = (0.0, float("inf"))
         self._numbers = iter(range(1, sys.maxsize))
-        self._control: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._control: Inbox[dict[str, Any]] = Inbox()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self, *, seconds: float) -> None:
@@ -199,7 +198,7 @@ class Session:
     async def _expect(self, key: str, kind: Any, end: float) -> Any:
         until = min(end, self.bounds.until)
         try:
-            message = await asyncio.wait_for(self._control.get(), max(0.0, until - time.monotonic()))
+            message = await self._control.take(until - time.monotonic())
         except asyncio.TimeoutError:
             noise = self.decoder.text()[:200]
             printed = f"; its output was {noise!r}" if noise else ""
@@ -297,14 +296,14 @@ class Session:
             self.residue = list(end.residue)
             self._tasks.append(asyncio.create_task(self._tell_end(end.reason)))
         elif "call" not in message:
-            self._control.put_nowait(message)
+            self._control.put(message)
         else:
             reply = said.read(self.host.name, said.Reply, message, "call")
             call = self.calls.get(reply.call)
             if call is not None:
                 if reply.event is None:
                     del self.calls[call.number]
-                call.inbox.put_nowait(message)
+                call.inbox.put(message)
 
     async def _tell_end(self, reason: str) -> None:
         """Why the node agent ended; one that was sent a signal does not know why, and its transport may (Slurm's)."""
@@ -322,8 +321,8 @@ class Session:
             self.failure = error
             self._failing.set()
         for call in self.calls.values():
-            call.inbox.put_nowait(self.failure)
-        self._control.put_nowait({"failure": True})
+            call.inbox.put(self.failure)
+        self._control.put({"failure": True})
 
     async def _beat(self) -> None:
         while self.failure is None:

@@ -107,8 +107,9 @@ class Own:
 
     async def close(self) -> None:
         """Reap the command, and read no further."""
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self.process.wait(), 2.0)
+        if self.process.returncode is None:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.process.wait(), 2.0)
         self._errors.cancel()
         await asyncio.gather(self._errors, return_exceptions=True)
 
