@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,11 @@ CAUSES = (
     ("banner exchange", "sshd accepts but does not answer", "restart sshd on {host}"),
     ("not responding", "the connection went silent", "check that {host} is up"),
 )
+# A host on the way complained, and the connection through it was closed before the node was asked who it is.
+AT_JUMP = re.compile(
+    r"(?m)^(?:ssh: connect to host (?P<silent>\S+) port \d+|ssh: Could not resolve hostname (?P<unknown>[^\s:]+)"
+    r"|(?P<refusing>\S+): Permission denied \().*\n(?:.*\n)*?kex_exchange_identification: "
+)
 
 
 class Ssh:
@@ -72,14 +78,19 @@ class Ssh:
         """ssh's complaint in our words, with what to do; its last line where we know no better."""
         if code != FAILED:
             return ""
+        found = AT_JUMP.search(stderr)
+        jump = next(filter(None, found.groups()), "") if found else ""
         for sign, cause, fix in CAUSES:
+            if jump and sign in stderr:
+                return f"the jump host {jump}: {cause} (ssh: {sign}); {fix.format(**_words(jump))}"
             if sign in stderr:
                 return f"{cause} (ssh: {sign}); {fix.format(**_words(node))}"
         return last_line(stderr, "ssh ended without a message")
 
     def is_worth_a_retry(self, stderr: str) -> bool:
         """Whether the connection was closed before we were asked who we are: a full MaxStartups."""
-        return any(sign in stderr for sign in CLOSED_EARLY) and "Permission" not in stderr
+        closed = any(sign in stderr for sign in CLOSED_EARLY)
+        return closed and "Permission" not in stderr and not AT_JUMP.search(stderr)
 
     def log_in_hint(self, node: str) -> str:
         """The same login, by hand."""

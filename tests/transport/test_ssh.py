@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -145,3 +148,48 @@ def test_a_port_that_was_given_is_not_asked_for():
     """It is the one that refused."""
     refused = "ssh: connect to host node3 port 2222: Connection refused"
     assert SSH.explain("node3:2222", 255, refused).endswith("start sshd on node3 at port 2222, or give its own port")
+
+
+def through(jump, *, port):
+    """What the ssh of this machine prints of three nodes behind a jump host."""
+    words = ["ssh", "-F/dev/null", "-oBatchMode=yes", "-oLogLevel=ERROR", "-oConnectTimeout=5", f"-J{jump}:{port}"]
+    return [
+        subprocess.run([*words, node, "true"], capture_output=True, text=True, timeout=60, check=False)
+        for node in ("node1", "node2", "node3")
+    ]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("jump", "cause"), [("127.0.0.1", "nothing listens on the ssh port"), ("no-such.invalid", "does not resolve")]
+)
+def test_a_dead_jump_host_is_said_in_the_same_words_of_every_node_behind_it(jump, cause):
+    """So that it is one finding, and names what is to be repaired; no node is tried again."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        ended = through(jump, port=free.getsockname()[1])
+    nodes = ("node1", "node2", "node3")
+    (told,) = {SSH.explain(node, done.returncode, done.stderr) for node, done in zip(nodes, ended, strict=True)}
+    assert told.startswith(f"the jump host {jump}: ")
+    assert cause in told
+    assert not any(SSH.is_worth_a_retry(done.stderr) for done in ended)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "told"),
+    [
+        (
+            "me@gate: Permission denied (publickey).\nkex_exchange_identification: Connection closed by remote host\n",
+            "the jump host me@gate: login refused",
+        ),
+        (
+            "open failed: connect failed: Connection refused\nkex_exchange_identification: Connection closed\n",
+            "nothing listens on the ssh port (ssh: Connection refused); start sshd on node3",
+        ),
+        ("me@node3: Permission denied (publickey).\n", "login refused"),
+    ],
+    ids=["the jump host refuses us", "the node behind it is down", "the node refuses us"],
+)
+def test_a_jump_host_is_blamed_for_its_own_faults_alone(stderr, told):
+    """What it says of the node behind it is the node's."""
+    assert SSH.explain("node3", 255, stderr).startswith(told)
