@@ -1,6 +1,7 @@
 """Four guides that beginners follow, on two real hosts: is each step told when it is wrong, and the right one let go?
 
-The files are those of the guides, for two machines. One process asks again and again, so that a step costs a moment.
+The files are those of the guides, for two machines. One process asks again and again, and the hosts only where the step
+is about them, so that a step costs a moment.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ ASK = """
 import contextlib, io, os, sys
 from preflight.cli.main import run
 for line in sys.stdin:
-    os.chdir(line.strip())
+    folder, *words = line.split()
+    os.chdir(folder)
     with contextlib.redirect_stdout(io.StringIO()):
-        words = ["launch", "check", "--hosts=node[1-2]", "--python=" + sys.executable, "--json=found.json", "launch/*"]
-        code = run(words)
+        code = run(["launch", "check", *words, "--json=found.json", "launch/*"])
     print(code, flush=True)
 """
 ENV = """export RANK={rank}
@@ -202,11 +203,22 @@ GUIDES = {
 }
 
 
-class Asked:
-    """`launch check --hosts` of a guide's files, again and again in one process of the controller."""
+# Told by files and nodes together; all other rules find the files at fault by themselves.
+OF_NODES = {
+    "master_address_is_rank_0s",
+    "master_port_is_free",
+    "nodes_are_the_hosts",
+    "rank_0_is_reached",
+    "variables_fit_the_nodes",
+}
+HOSTS = ("--hosts=node[1-2]", f"--python={sys.executable}")
 
-    def __init__(self, lab, folder):
-        self.lab, self.folder = lab, folder
+
+class Asked:
+    """`launch check` of a guide's files, again and again in one process of the controller."""
+
+    def __init__(self, lab):
+        self.lab = lab
         self.process = lab.start(
             [sys.executable, "-c", ASK],
             stdin=subprocess.PIPE,
@@ -215,9 +227,8 @@ class Asked:
             text=True,
         )
 
-    def __call__(self, name, patterns, values):
+    def __call__(self, folder, patterns, values, *words):
         """The exit code, and each finding that is no pass, by its rule."""
-        folder = self.folder / name
         (folder / "launch").mkdir(parents=True)
         for place, text in {"data": "a clip", "pointers": POINTER}.items():
             (folder / place).mkdir()
@@ -229,7 +240,7 @@ class Asked:
             for pattern, text in patterns.items():
                 filled = text.format(number=index + 1, **own)
                 (folder / "launch" / pattern.format(number=index + 1)).write_text(filled)
-        self.process.stdin.write(f"{folder}\n")
+        self.process.stdin.write(" ".join([str(folder), *words]) + "\n")
         self.process.stdin.flush()
         code = int(self.process.stdout.readline())
         findings = json.loads((folder / "found.json").read_text())["findings"]
@@ -237,10 +248,10 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
-def lab2(lab_is_possible):
-    """Two hosts for the four guides."""
+def ask(lab_is_possible):
+    """Two hosts for the four guides, and who asks there."""
     with Lab.create(2) as lab:
-        yield lab
+        yield Asked(lab)
 
 
 # Where the job may run all the same: machines with other numbers of GPUs, an address that the user's own shell exports.
@@ -248,17 +259,19 @@ MAY_RUN = {"--nproc_per_node is the same", "--rdzv_endpoint has the address of t
 
 
 @pytest.mark.parametrize("guide", GUIDES)
-def test_each_step_of_a_guide_is_told_when_it_is_wrong_and_not_when_it_is_right(lab2, tmp_path, guide):
+def test_each_step_of_a_guide_is_told_when_it_is_wrong_and_not_when_it_is_right(ask, tmp_path, guide):
     """By its rule, with what to do; the same files, put right, have nothing that keeps the job from starting."""
     patterns, right, steps = GUIDES[guide]
-    ask = Asked(lab2, tmp_path)
     untold = {}
     for place, (step, (wrong, rule)) in enumerate(steps.items()):
         is_of_files = isinstance(wrong, dict)
-        with contextlib.nullcontext() if is_of_files else wrong(lab2["node1"]):
-            code, found = ask(f"wrong{place}", patterns, {**right, **wrong} if is_of_files else right)
+        hosts = HOSTS if rule in OF_NODES else ()
+        with contextlib.nullcontext() if is_of_files else wrong(ask.lab["node1"]):
+            code, found = ask(
+                tmp_path / f"wrong{place}", patterns, {**right, **wrong} if is_of_files else right, *hosts
+            )
         if code != int(step not in MAY_RUN) or rule not in found or not found[rule]["fix"]:
             untold[step] = (code, {name: (f["message"], f["fix"]) for name, f in found.items()})
-    code, found = ask("right", patterns, right)
+    code, found = ask(tmp_path / "right", patterns, right, *HOSTS)
     assert untold == {}
     assert (code, [rule for rule, f in found.items() if f["verdict"] in ("fail", "error")]) == (0, [])

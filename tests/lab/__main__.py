@@ -76,8 +76,14 @@ def main() -> int:
     verbs.add_parser("down", help="remove what up made")
     execute = verbs.add_parser("exec", help="run a command in the controller or on a host")
     execute.add_argument("name")
-    execute.add_argument("argv", nargs="+", metavar="command")
-    options = parser.parse_args()
+    execute.add_argument("argv", nargs="*", metavar="-- command")
+    # What follows the first "--" is the command's own, a second one included, which argparse would take out.
+    cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    options = parser.parse_args(sys.argv[1:cut])
+    if options.verb == "exec":
+        options.argv += sys.argv[cut + 1 :]
+        if not options.argv:
+            parser.error("exec: wanted a command behind --")
     try:
         if options.verb == "up":
             up(options.hosts, None if options.rate == "none" else options.rate)
