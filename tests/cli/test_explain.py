@@ -58,6 +58,8 @@ def test_a_subject_explains_all_of_it(capsys):
         ("lfs", "launch.data_is_no_lfs_pointer"),
         ("NCCL_IB_TIMEOUT", "NCCL_IB_TIMEOUT"),
         ("offload", "launch.offload_fits_memory"),
+        ("mixed_precision", "launch.precision_fits_gpus"),
+        ("zero3_init", "launch.settings_fit_the_zero_stage"),
         ("nofile", "limits.enough_files_may_be_open"),
         ("fail_below", "bench.fail_below"),
     ],

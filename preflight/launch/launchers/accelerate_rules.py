@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from preflight.launch.field import Sourced, firm, value_of
-from preflight.launch.plan import LaunchFiles, Plan, fail
+from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.ledger.findings import Finding
 
 
@@ -124,6 +124,25 @@ def deepspeed_has_a_launcher(plan: Plan) -> Iterable[Finding]:
         )
 
 
+# What DeepSpeed does at ZeRO stage 3 alone, and the value that asks for nothing.
+OF_STAGE_3 = {"offload_param_device": "none", "zero3_init_flag": "false"}
+
+
+def settings_fit_the_zero_stage(plan: Plan) -> Iterable[Finding]:
+    """offload_param_device and zero3_init_flag do nothing below ZeRO stage 3, which is what divides the parameters."""
+    stage = plan.setting("deepspeed_config.zero_stage") or plan.setting("zero_stage")
+    if plan.setting("distributed_type") != "DEEPSPEED" or str(stage) not in ("1", "2"):
+        return
+    for name, idle in OF_STAGE_3.items():
+        held = plan.settings.get(f"deepspeed_config.{name}", plan.settings.get(name))
+        if isinstance(held, Sourced) and str(held.value).lower() not in (idle, "none", ""):
+            message = (
+                f"{name}: {held.value} does nothing at zero_stage {stage}; parameters are divided at stage 3 alone"
+            )
+            fix = f"zero_stage: 3 in every file, or {name}: {idle}"
+            yield warn("settings_fit_the_zero_stage", message, held.where, fix=fix)
+
+
 def same_network_has_an_endpoint(plan: Plan) -> Iterable[Finding]:
     """accelerate --same_network gives torchrun --master_addr, which a c10d rendezvous does not read."""
     if plan.spans_nodes and value_of(plan.rendezvous) == "c10d" and "same_network" in plan.settings:
@@ -173,5 +192,6 @@ RULES = (
     processes_are_given,
     cpu_is_no_world_of_one,
     deepspeed_has_a_launcher,
+    settings_fit_the_zero_stage,
     same_network_has_an_endpoint,
 )

@@ -196,7 +196,10 @@ def _names(node: NodeFacts) -> set[str]:
 
 
 def precision_fits_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
-    """bf16 and fp8 want GPUs that have them."""
+    """mixed_precision: bf16 and fp8 want GPUs that have them.
+
+    Autocast leaves parameters and gradients in 32 bits: by itself it does not cut what DDP sends in a step.
+    """
     for plan in files.plans:
         precision = plan.mixed_precision
         if not isinstance(precision, Sourced) or precision.value not in ("bf16", "fp8"):

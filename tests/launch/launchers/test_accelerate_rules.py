@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.launch.samples import config, failed, torchrun
+from tests.launch.samples import config, failed, judged, torchrun
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,23 @@ def test_a_network_that_is_said_to_be_the_same_leaves_c10d_without_an_endpoint()
     words = "--num_machines 2 --num_processes 16 --machine_rank 0 --main_process_ip n1 --rdzv_backend c10d"
     assert "same_network_fits_the_rendezvous" in failed({"n.sh": f"accelerate launch {words} --same_network t.py\n"})
     assert "same_network_fits_the_rendezvous" not in failed({"n.sh": f"accelerate launch {words} t.py\n"})
+
+
+@pytest.mark.parametrize(
+    ("stage", "line", "is_idle"),
+    [
+        (2, "offload_param_device: cpu", True),
+        (2, "zero3_init_flag: true", True),
+        (2, "offload_param_device: none\n  zero3_init_flag: false", False),
+        (3, "offload_param_device: cpu\n  zero3_init_flag: true", False),
+    ],
+)
+def test_what_stage_3_alone_does_is_told_where_the_stage_is_another(stage, line, is_idle):
+    """A guide promises less memory by them; nothing happens, and nothing keeps the job from starting."""
+    text = config(0).replace("MULTI_GPU", "DEEPSPEED")
+    text += f"deepspeed_config:\n  deepspeed_multinode_launcher: standard\n  zero_stage: {stage}\n  {line}\n"
+    found = [f for f in judged({"n.yaml": text}) if f.check == "launch.settings_fit_the_zero_stage"]
+    assert [(str(f.verdict), "zero_stage: 3" in f.fix) for f in found] == [("warn", True)] * is_idle
 
 
 def test_these_rules_are_accelerates_alone():

@@ -106,7 +106,8 @@ def test_the_guide_of_deepspeed():
         text = text.replace(f"\n{key}", f"\n  {key}")
     text = text.replace("10.233.xx.xx", "10.233.0.1")
     files = {f"n{rank}.yaml": text.replace("machine_rank: 0", f"machine_rank: {rank}") for rank in range(4)}
-    assert rules(files) == []
+    # It offloads parameters at stage 2, which does nothing.
+    assert set(rules(files)) == {"settings_fit_the_zero_stage"}
     del files["n3.yaml"]
     assert failed(files) == ["every_node_has_its_file"]
 
