@@ -28,7 +28,8 @@ class Ledger:
     not_asked: dict[str, str] = field(default_factory=dict)  # check -> what left it out: "-k", "profile quick"
     site_checks: set[str] = field(default_factory=set)  # those from the user's own files
     waive: Callable[[Finding], tuple[Finding, ...]] = lambda finding: (finding,)
-    _judged: dict[Cell, Finding] = field(default_factory=dict)
+    # Check -> nodes, each a dictionary without values: a set of 5,000 names takes four times the room.
+    _judged: dict[str, dict[str, None]] = field(default_factory=dict)
     _recorded: list[Finding] = field(default_factory=list)
 
     @property
@@ -63,30 +64,32 @@ class Ledger:
         if len(set(finding.nodes)) != len(finding.nodes):
             raise ValueError(f"{finding.check} names a node twice: {finding.nodes}")
         cells = list(map(Cell, repeat(finding.check), finding.nodes))
+        judged = self._judged.get(finding.check, {})
         for cell in cells:
             if cell not in self.expected:
                 raise ValueError(f"{cell.check} is not expected of {cell.node}")
-            if cell in self._judged:
+            if cell.node in judged:
                 raise ValueError(f"{cell.check} judged {cell.node} twice")
         counting = self.waive(finding)
-        self._judged.update((Cell(part.check, node), part) for part in counting for node in part.nodes)
+        for part in counting:
+            self._judged.setdefault(part.check, {}).update(dict.fromkeys(part.nodes))
         self._recorded.extend(counting)
         return counting
 
     def is_judged(self, check: str, node: str) -> bool:
         """Whether the cell has its verdict."""
-        return Cell(check, node) in self._judged
+        return node in self._judged.get(check, ())
 
     @property
     def judged(self) -> int:
         """How many cells have a verdict."""
-        return len(self._judged)
+        return sum(map(len, self._judged.values()))
 
     def missing(self) -> list[Cell]:
         """The cells still without a verdict, sorted."""
-        if len(self._judged) == len(self.expected):  # only what is expected is ever judged
+        if self.judged == len(self.expected):  # only what is expected is ever judged
             return []
-        return sorted(self.expected - self._judged.keys())
+        return sorted(cell for cell in self.expected if not self.is_judged(*cell))
 
     def close(self, reason: str, order: Iterable[str]) -> None:
         """Turn every cell still missing into an error with `reason`, nodes in the given order."""
@@ -104,12 +107,18 @@ class Ledger:
         Every finding counts, and every cell: one without a finding, or whose finding was lost, is an error.
         """
         overall = worst(self._recorded)
-        held: set[tuple[str, str]] = set()
-        for finding in self._recorded:
-            held.update(zip(repeat(finding.check), finding.nodes))
-        if (self.missing() or held != self.expected) and SEVERITY[overall] < SEVERITY[Verdict.ERROR]:
+        if (self.missing() or not self._has_all_findings()) and SEVERITY[overall] < SEVERITY[Verdict.ERROR]:
             overall = Verdict.ERROR
         return Verdict.FAIL if overall is Verdict.WARN and fail_on_warn else overall
+
+    def _has_all_findings(self) -> bool:
+        """Whether the findings are of the expected cells, and of all of them."""
+        held: dict[str, dict[str, None]] = {}
+        for finding in self._recorded:
+            held.setdefault(finding.check, {}).update(dict.fromkeys(finding.nodes))
+        return sum(map(len, held.values())) == len(self.expected) and all(
+            self.expected.issuperset(zip(repeat(check), nodes)) for check, nodes in held.items()
+        )
 
     def exit_code(self, *, fail_on_warn: bool = False) -> int:
         """0 pass or warn, 1 fail, 3 error, 5 no check asked or all skipped."""

@@ -150,7 +150,7 @@ def test_losing_or_spoiling_any_cell_of_a_passing_ledger_makes_it_not_pass(check
     assert build(checks, instead=(cell, Verdict.ERROR)).exit_code() == 3
     assert build(checks, instead=(cell, Verdict.FAIL)).exit_code() == 1
     spoiled = build(checks)
-    del spoiled._judged[Cell(f"a.c{cell[0]}", f"n{cell[1]}")]
+    del spoiled._judged[f"a.c{cell[0]}"][f"n{cell[1]}"]
     assert spoiled.exit_code() == 3
     lost = build(checks)
     lost._recorded.pop(cells.index(cell))
