@@ -60,10 +60,10 @@ def test_a_node_that_is_lost_in_mid_run_costs_its_own_verdicts(lab):
     """Its agent ends with its rank, and the others leave with the code that this gives."""
     report = lab.shared / "lost"
     before = lab.residue()
-    words = ["run", "--hosts=torchrun", f"--report-dir={report}", "--deadline=60"]
+    words = ["run", "--hosts=torchrun", f"--report-dir={report}", "--deadline=100"]
     started = [together.start(lab, host, words) for host in lab.hosts]
     lost = lab["node3"].space
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while len(agents := [pid for pid in lost.members() if b"TASK" in _words(pid)]) < 1 and time.monotonic() < deadline:
         time.sleep(0.05)
     assert agents

@@ -19,6 +19,8 @@ def same_form(document):
     facts["software"].pop("executable")
     for gpu in facts["gpu"]["devices"]:
         gpu.pop("uuid")
+    if facts["ending"]["nvlink_errors"]:
+        facts["ending"]["nvlink_errors"] = [row[1:] for row in facts["ending"]["nvlink_errors"]]
     for device in facts["rdma"]["devices"]:
         for row in device["ports"][0]["gids"]:
             row["gid"] = row["gid"] if not row["gid"].startswith("fe80") else "fe80"
