@@ -159,7 +159,7 @@ class Fleet:
             rival = max(map(self._rival, tuple(self.failures.values())), default="")
         for task in pending:
             task.cancel()
-        await asyncio.gather(*pending, return_exceptions=True)
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
         if rival:
             await asyncio.gather(*(session.close() for session in self.sessions.values()), return_exceptions=True)
             self.sessions.clear()

@@ -55,10 +55,11 @@ def send_signal(process: asyncio.subprocess.Process, number: int) -> None:
 class Own:
     """The line of a host with a command of its own: ssh, a Python here, a step of srun."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, transport: asyncio.SubprocessTransport) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         self.process = process
+        self._transport = transport
         self.reader = process.stdout
         self.writer = process.stdin
         self.flood = ""
@@ -68,16 +69,17 @@ class Own:
     @classmethod
     async def start(cls, argv: Sequence[str]) -> Own:
         """Start the command. Raises OSError where it cannot be started."""
-        return cls(
-            await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-                limit=1 << 20,
-            )
+        loop = asyncio.get_running_loop()
+        # As create_subprocess_exec does it, which keeps the transport to itself: see `close`.
+        transport, protocol = await loop.subprocess_exec(
+            lambda: asyncio.subprocess.SubprocessStreamProtocol(limit=1 << 20, loop=loop),
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
         )
+        return cls(asyncio.subprocess.Process(transport, protocol, loop), transport)
 
     @property
     def stderr(self) -> str:
@@ -112,6 +114,7 @@ class Own:
                 await asyncio.wait_for(self.process.wait(), 2.0)
         self._errors.cancel()
         await asyncio.gather(self._errors, return_exceptions=True)
+        self._transport.close()  # a master connection of ssh may hold standard error open, and with it our end
 
     async def _read_errors(self) -> None:
         assert self.process.stderr is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
 import sys
@@ -176,8 +177,8 @@ EARLIER, LATER = "20260101-120000-aaaaaa", "20260101-120001-bbbbbb"
         (LATER, "unknown", False),
     ],
 )
-def test_of_two_runs_of_one_moment_the_later_lets_go_of_every_node(ours, holder, yields):
-    """It says which run it gives way to; one that has been under way for long keeps its node, and we the others."""
+def test_of_two_runs_of_one_moment_the_later_lets_go_of_every_node(ours, holder, yields, caplog):
+    """It says which run it gives way to, and no more; one long under way keeps its node, and we the others."""
     made = fleet(ours)
 
     async def held(session) -> None:
@@ -198,6 +199,8 @@ def test_of_two_runs_of_one_moment_the_later_lets_go_of_every_node(ours, holder,
         assert all(holder in str(error) for error in made.failures.values())
     finally:
         made.close()
+    gc.collect()
+    assert caplog.text == ""
 
 
 def test_a_host_that_is_late_is_named_and_the_others_are_kept():
