@@ -64,10 +64,19 @@ def expectations(
             algorithm="RING" if op == RING else algorithm_of(transports, op, job.settings["operations"]),
             has_log=any(one.network for one in transports),
             is_nccl=is_nccl,
-            is_rack=len(nodes) > 1 and any(one.is_rack for one in transports),
+            # Of each node as many of its ranks measure as the scope says.
+            rack_ranks=_rack_ranks(transports, job.world_size) * ranks // most if len(nodes) > 1 else 0,
             size_bytes=max((result.bytes for result in results if result.op == collective), default=0),
         )
         figure = expected(nodes, use, streams)
         if figure is not None:
             found[op] = figure
     return found
+
+
+def _rack_ranks(transports: Sequence[Transport], world_size: int) -> int:
+    """How many ranks the smallest NVLink domain of several nodes holds; 0 where some rank is in none."""
+    told = [one for one in transports if one.network]
+    if not told or not all(one.is_rack for one in told):
+        return 0
+    return min(one.rack_ranks or world_size for one in told)

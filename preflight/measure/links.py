@@ -124,6 +124,14 @@ class Uplink:
         """What they carry together."""
         return sum(nic.gbytes_per_s for nic in self.nics)
 
+    def fast(self) -> Uplink:
+        """The same without ports of less than half the rate of the fastest: NCCL's rings have channels of one speed.
+
+        Azure's nodes have a port of 80 Gbit/s for the host beside eight of 400 for the GPUs.
+        """
+        most = max((nic.rate_gbits for nic in self.nics), default=0.0)
+        return self.only(nic for nic in self.nics if 2 * nic.rate_gbits >= most)
+
     def only(self, nics: Iterable[Nic]) -> Uplink:
         """The same with some of the ports."""
         return replace(self, nics=tuple(nics))
@@ -155,7 +163,7 @@ def uplink_of(node: NodeFacts, *, backend: Backend, used: Transport | None = Non
         is_tcp = is_tcp or "Socket" in network or (not network and not _may_use_rdma(node))
         if is_tcp:
             return Uplink(tuple(_tcp(interface) for interface in _interfaces(node, backend, used)), is_tcp=True)
-        if "Libfabric" in network or network == "OFI" or (not network and _has_only_efa(node)):
+        if _is_of_efa(network, node):
             return _efa(node)
         ports = [hca for hca in chosen_hcas(node.rdma, node.value("NCCL_IB_HCA")) if hca.is_active]
         shared = Counter(hca.device for hca in ports)
@@ -231,6 +239,13 @@ def _may_use_rdma(node: NodeFacts) -> bool:
     return _has_only_efa(node) or any(hca.is_active for hca in chosen_hcas(node.rdma, node.value("NCCL_IB_HCA")))
 
 
+def _is_of_efa(network: str, node: NodeFacts) -> bool:
+    """Whether libfabric, or what NCCL will take, drives EFA: on HPE's Slingshot the same plugin drives interfaces."""
+    if not network:
+        return _has_only_efa(node)
+    return ("Libfabric" in network or network == "OFI") and any(hca.is_efa for hca in hcas(node.rdma))
+
+
 def _has_only_efa(node: NodeFacts) -> bool:
     ports = hcas(node.rdma)
     return any(hca.is_efa for hca in ports) and not any(hca.is_active for hca in ports)
@@ -246,11 +261,19 @@ def _efa(node: NodeFacts) -> Uplink:
 def _of_plugin(node: NodeFacts, network: str, ports: tuple[Nic, ...]) -> Uplink:
     """A plugin that we know nothing of drives the RDMA ports, or the interfaces that nothing else is for."""
     own = node.network.training
-    others = [one for one in node.network.interfaces if one.is_physical and one.is_up and one.name != own]
-    nics = ports or tuple(_tcp(interface) for interface in others)
+    up = [one for one in node.network.interfaces if one.is_physical and one.is_up]
+    if "Libfabric" in network:  # Slingshot: the training interface is one of its own
+        nics = ports or _fastest(tuple(_tcp(one) for one in up if not isinstance(one.speed_mbps, Missing)))
+    else:
+        nics = ports or tuple(_tcp(one) for one in up if one.name != own)
     if not nics:
         raise FactMissing("rate", f"which ports the network {network} of NCCL drives is not known", "absent")
     return Uplink(nics, LEAST_OF_PLUGIN, f"how fast the network {network} of NCCL drives them is not known", False)
+
+
+def _fastest(nics: tuple[Nic, ...]) -> tuple[Nic, ...]:
+    most = max((nic.rate_gbits for nic in nics), default=0.0)
+    return tuple(nic for nic in nics if nic.rate_gbits == most)
 
 
 def _tcp(interface: Interface) -> Nic:

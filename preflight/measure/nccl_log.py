@@ -17,15 +17,23 @@ PORTS = re.compile(r"NCCL INFO NET/([^:/]+?) ?: Using (\[.*)")
 PORT = re.compile(r"\[\d+\] ?([^\s={},]+)")
 PLANES = re.compile(r"^([^:]+:\d+):[:\d]+/")  # mlx5_0:1:2:3/IB, with rail and plane, of 2.30
 CAPABLE = re.compile(r"NCCL INFO NET/(.+?) ?: GPU Direct RDMA (Enabled|Disabled) for HCA \d+ '([^']+)'")
-CHANNEL = re.compile(r"NCCL INFO (?:Channel|Ring|CollNet) \d+(?:/\d+)? : .*? via (\S.*?)\s*$")
+# RCCL adds which communicator it is.
+CHANNEL = re.compile(
+    r"NCCL INFO (?:Channel|Ring|CollNet) \d+(?:/\d+)? : .*? via (\S.*?)(?: comm 0x\w+ nRanks \d+.*)?\s*$"
+)
 CHANNELS = re.compile(r"NCCL INFO (\d+) coll channels(?:, \d+ collnet channels)?(?:, (\d+) nvls channels)?")
 MULTICAST = re.compile(r"NCCL INFO NVLS multicast support is (not )?available")
-RACK = re.compile(r"NCCL INFO (?:comm .* )?MNNVL ([01])(?:\s|$)")
+WITHOUT_NVLS = re.compile(
+    r"Proceeding without NVLS support"
+)  # 2.27, 2.28: said "available", then could not bind memory
+RACK = re.compile(r"NCCL INFO (?:comm .* )?MNNVL ([01])(?: cliqueId \S+ cliqueSize (\d+))?(?:\s|$)")
 PROXIED = re.compile(r"use ring PXN ([01])")
+# Up to 2.26 each version of a symbol that a plugin lacks is told before the one that it has.
 LOST_PLUGIN = re.compile(
-    r"NCCL INFO ((?:NET/Plugin ?: ?.*(?:No plugin found|load returned|Failed|Could not find)|External network plugin"
-    r"|Failed to initialize NET plugin).*?)\s*$"
+    r"NCCL INFO ((?:NET/Plugin ?: ?(?! ?Failed to find nccl(?:CollNet|NetPlugin_v)).*(?:No plugin found|load returned"
+    r"|Failed|Could not find)|External network plugin|Failed to initialize NET plugin).*?)\s*$"
 )
+PLUGIN_WARNS = re.compile(r"NCCL WARN (NET/(?!IB\b|Socket\b|Plugin\b)\w+ .*?)\s*$")  # why it does not start
 # 2.20 to 2.22 say no operation, 2.20 to 2.23 numbers; up to 2.19 nothing is said.
 TUNING = re.compile(r"NCCL INFO (?:(\w+): )?(\d+) Bytes -> Algo (\w+) proto (\w+)")
 ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
@@ -53,6 +61,7 @@ class NcclUse:
     nvls_channels: int = 0
     nvls: str = ""  # "available" or "not available": whether switches can add up on this GPU
     is_rack: bool = False  # NVLink joins several nodes (MNNVL)
+    rack_ranks: int = 0  # so many ranks are in the NVLink domain of this one; 0 where it is not said (2.20: all)
     is_proxied: bool = False  # a ring's traffic goes by way of the GPU next to the adapter (PXN)
     gpudirect_ports: tuple[str, ...] = ()  # whose adapter can reach the memory of GPUs
     other_ports: tuple[str, ...] = ()  # whose adapter cannot
@@ -63,9 +72,9 @@ class _Log:
     """What was gathered, line by line."""
 
     def __init__(self) -> None:
-        self.network = self.nvls = self.lost_plugin = ""
-        self.channels = self.nvls_channels = 0
-        self.is_rack = self.is_proxied = False
+        self.network = self.nvls = self.lost_plugin = self.warned = ""
+        self.channels = self.nvls_channels = self.rack_ranks = 0
+        self.is_rack = self.is_proxied = self.is_without_nvls = False
         self.ports: dict[str, tuple[str, ...]] = {}
         self.paths: dict[str, None] = {}
         self.capable: dict[str, dict[str, bool]] = {}
@@ -86,12 +95,17 @@ class _Log:
             self.nvls_channels = max(self.nvls_channels, int(found[2] or 0))
         elif found := MULTICAST.search(line):
             self.nvls = "not available" if found[1] else "available"
+        elif WITHOUT_NVLS.search(line):
+            self.is_without_nvls = True
         elif found := RACK.search(line):
             self.is_rack = self.is_rack or found[1] == "1"
+            self.rack_ranks = max(self.rack_ranks, int(found[2] or 0)) if self.is_rack else 0
         elif found := PROXIED.search(line):
             self.is_proxied = self.is_proxied or found[1] == "1"
         elif found := LOST_PLUGIN.search(line):
             self.lost_plugin = found[1]
+        elif found := PLUGIN_WARNS.search(line):
+            self.warned = self.warned or found[1]
         elif found := TUNING.search(line):
             name, size = OPERATIONS.get(found[1] or "", found[1] or ""), int(found[2])
             if size >= self.largest.get(name, (0, ""))[0]:
@@ -118,12 +132,13 @@ def parse_nccl_log(lines: Iterable[str]) -> NcclUse:
         algorithm=log.largest.get("all_reduce", at_most)[1],
         algorithms={name: chosen for name, (_, chosen) in log.largest.items()},
         nvls_channels=log.nvls_channels,
-        nvls=log.nvls,
+        nvls="not available" if log.is_without_nvls else log.nvls,
         is_rack=log.is_rack,
+        rack_ranks=log.rack_ranks,
         is_proxied=log.is_proxied,
         gpudirect_ports=tuple(name for name, can in capable.items() if can),
         other_ports=tuple(name for name, can in capable.items() if not can),
-        lost_plugin=log.lost_plugin,
+        lost_plugin=log.warned or log.lost_plugin,
     )
 
 

@@ -693,6 +693,7 @@ def nccl_in_use() -> str:
 NCCL_SIGNS = (
     *(" via ", "Using network", " : Using ", "coll channels", "Bytes -> Algo", "NCCL WARN", "GPU Direct RDMA"),
     *("NVLS multicast", " MNNVL ", "use ring PXN", "NET/Plugin", "NET plugin", "network plugin", "No device found"),
+    "Proceeding without NVLS",
 )
 NCCL_LINES = 400
 

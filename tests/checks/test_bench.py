@@ -134,7 +134,7 @@ BROKEN = (
     ),
     Broken(
         "bench.nccl_takes_the_fast_ways",
-        logged({"node2": {"nvls": "not available"}}, roce().with_variables(NCCL_NVLS_ENABLE="0")),
+        logged({"node2": {"nvls": ""}}, roce().with_variables("node2", NCCL_NVLS_ENABLE="0")),
         ("node2",),
         "NCCL_NVLS_ENABLE=0: the switches do not add up",
     ),

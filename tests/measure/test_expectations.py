@@ -74,6 +74,22 @@ def test_a_rack_is_told_by_the_log_alone():
     assert found["all_reduce"].bound_gbytes_per_s is None
 
 
+def test_of_several_racks_each_brings_its_ports():
+    """NVLink joins two nodes of four: to NCCL they are one, with the ports of both; nothing bounds or ensures that."""
+    run = with_netdevs(roce(4)).with_variables(NCCL_IB_HCA="=mlx5_0,mlx5_1")
+    logs = by("RING", *(f"node{i}" for i in range(1, 5)), is_rack=True, rack_ranks=16)
+    found = expected_of(run, transports=logs)["all_reduce"]
+    assert found.is_floor
+    assert found.bound_gbytes_per_s is None
+    assert "NVLink joins 2 nodes each, which bring their ports together" in found.derivation
+    alone = expected_of(run, transports=by("RING", *(f"node{i}" for i in range(1, 5))))
+    assert found.busbw_gbytes_per_s == pytest.approx(alone["all_reduce"].busbw_gbytes_per_s)
+    lost = tuple(
+        msgspec.structs.replace(one, is_rack=one.node != "node3", rack_ranks=16 * (one.node != "node3")) for one in logs
+    )
+    assert not expected_of(run, transports=lost)["all_reduce"].is_floor
+
+
 def test_gloo_has_the_training_interface_and_no_gpu():
     """Whatever GPUs and adapters there are; one node has no link."""
     found = expected_of(roce(2), backend="gloo")

@@ -178,6 +178,18 @@ def test_a_plugin_without_rdma_ports_drives_the_interfaces_beside_the_training_i
     assert [nic.name for nic in found.nics] == ["eth1", "eth2"]
 
 
+def test_libfabric_without_efa_drives_the_fastest_interfaces():
+    """HPE's Slingshot: hsn0 is the training interface and one of the network's own; it has no RDMA port."""
+    run = roce(2).broken("node1", "rdma", devices=())
+    network = run.cluster["node1"].network
+    more = [msgspec.structs.replace(network.interface("eth0"), name=f"hsn{i}", index=i + 2) for i in (1, 2, 3)]
+    slow = msgspec.structs.replace(network.interface("eth0"), name="nmn0", index=9, speed_mbps=1000)
+    facts = run.broken("node1", "network", interfaces=(*network.interfaces, *more, slow)).cluster["node1"]
+    found = links.uplink_of(facts, backend="nccl", used=transport(0, "node1", "AWS Libfabric"))
+    assert [nic.name for nic in found.nics] == ["eth0", "hsn1", "hsn2", "hsn3"]
+    assert (found.least, found.is_bounded) == (0.4, False)
+
+
 def gpus(name, *, count=8, nvlinks=0, relation="SYS", switches=0, slot=(16.0, 16)):
     """A node with GPUs of a model, so many NVLinks each, and what lies between them."""
     run = roce(1)

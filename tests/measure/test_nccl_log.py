@@ -154,6 +154,124 @@ def test_why_a_plugin_was_not_loaded(line):
     assert told(line, "Using network Socket").lost_plugin == line
 
 
+def test_why_a_plugin_did_not_start():
+    """Up to 2.26 NCCL tells every symbol that it tries first; the plugin says why it gives up, before the rest."""
+    tried = ["NET/Plugin: Failed to find ncclNetPlugin_v9 symbol.", "NET/Plugin: Loaded net plugin Libfabric (v8)"]
+    tried += ["NET/Plugin: Failed to find ncclCollNetPlugin_v9 symbol."]
+    tried += ["NET/Plugin: Failed to find ncclCollNetPlugin symbol (>= v5). symbols v4 and lower are not supported."]
+    assert told(*tried, "Using network Libfabric").lost_plugin == ""
+    assert told(*tried, "Using network Socket").lost_plugin == ""
+    lines = [f"n1:77:90 [0] NCCL INFO {line}" for line in tried]
+    lines += ["", "n1:77:90 [0] find_ofi_provider:612 NCCL WARN NET/OFI Could not find any optimal provider"]
+    lines += ["n1:77:90 [0] nccl_net_ofi_init:260 NCCL WARN NET/OFI initialization failed"]
+    lines += [
+        "n1:77:90 [0] NCCL INFO Failed to initialize NET plugin Libfabric",
+        "n1:77:90 [0] NCCL INFO Using network Socket",
+    ]
+    assert parse_nccl_log(lines).lost_plugin == "NET/OFI Could not find any optimal provider"
+    without = "NET/Plugin: Failed to find ncclNetPlugin symbol (>= v5). symbols v4 and lower are not supported."
+    assert told(without, "Using network IB").lost_plugin == without
+
+
+@pytest.mark.parametrize(
+    ("lines", "network", "ports", "between"),
+    [
+        (  # HPC-X up to 2.20: the plugin is made of NCCL's own, and lists its ports as that does
+            (
+                "NET/Plugin: Loaded net plugin NCCL RDMA Plugin v6 (v6)",
+                "P2P plugin IBext",
+                "NET/IB : Using [0]mlx5_0:1/IB/SHARP [1]mlx5_4:1/IB/SHARP [RO]; OOB ibp25s0:10.20.0.1<0>",
+                "Using non-device net plugin version 0",
+                "Using network IBext",
+                "Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IBext/0/GDRDMA",
+                "CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA",
+            ),
+            "IBext",
+            ("mlx5_0:1/IB/SHARP", "mlx5_4:1/IB/SHARP"),
+            ("COLLNET/SHARP/GDRDMA", "NET/IBext/GDRDMA"),
+        ),
+        (  # gIB of Google
+            (
+                "NET/gIB : Initializing gIB v1.0.6",
+                "NET/gIB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.52.2.7<0>",
+                "Using network gIB",
+                "Channel 03/0 : 2[2] -> 11[3] [send] via NET/gIB/3/GDRDMA",
+            ),
+            "gIB",
+            ("mlx5_0:1/RoCE", "mlx5_1:1/RoCE"),
+            ("NET/gIB/GDRDMA",),
+        ),
+        (  # TCPX of Google, over interfaces
+            (
+                "NET/GPUDirectTCPX : Using [0]eth1:10.0.1.2<0> [1]eth2:10.0.2.2<0>",
+                "Using network GPUDirectTCPX_v7",
+                "Channel 00/0 : 8[0] -> 0[0] [receive] via NET/GPUDirectTCPX_v7/3(2)/GDRDMA",
+            ),
+            "GPUDirectTCPX_v7",
+            ("eth1:10.0.1.2<0>", "eth2:10.0.2.2<0>"),
+            ("NET/GPUDirectTCPX_v7/GDRDMA",),
+        ),
+        (  # RCCL
+            (
+                "NET/Plugin: No plugin found (librccl-net.so)",
+                "NET/IB : Using [0]bnxt_re0:1/RoCE [1]bnxt_re1:1/RoCE [RO]; OOB eno8303:10.7.0.1<0>",
+                "Using network IB",
+                "Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/0/GDRDMA comm 0x55 nRanks 16",
+                "Ring 00 : 0 -> 1 -> 2 comm 0x55 nRanks 16 busId 7000",
+            ),
+            "IB",
+            ("bnxt_re0:1/RoCE", "bnxt_re1:1/RoCE"),
+            ("NET/IB/GDRDMA",),
+        ),
+        (  # 2.28 and later, with EFA: GPUs start transfers over a second plugin
+            (
+                "NET/Plugin: Loaded external network plugin libnccl-net-ofi.so",
+                "Initialized NET plugin Libfabric",
+                "Assigned NET plugin Libfabric to comm",
+                "Assigned GIN plugin Libfabric_GIN to comm",
+                "Using network Libfabric",
+                "NET/Libfabric : GPU Direct RDMA Enabled for HCA 0 'rdmap85s0'",
+                "Channel 00/0 : 0[0] -> 8[0] [send] via NET/Libfabric/0/GDRDMA/Shared",
+            ),
+            "Libfabric",
+            ("rdmap85s0",),
+            ("NET/Libfabric/GDRDMA",),
+        ),
+    ],
+)
+def test_how_plugins_and_rccl_write_it(lines, network, ports, between):
+    """The same forms, with their own names."""
+    used = told(*lines)
+    assert (used.network, used.ports, used.between_nodes) == (network, ports, between)
+    assert used.lost_plugin in ("", "NET/Plugin: No plugin found (librccl-net.so)")
+
+
+def test_nvls_that_could_not_bind_its_memory_is_lost():
+    """2.27 and 2.28 say that it is available, fail to bind, and go on without; the next communicator says it again."""
+    used = told(
+        "NVLS multicast support is available on dev 0 (NVLS_NCHANNELS 16)",
+        "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 16777216 : CUDA error 401 'the operation cannot "
+        "be performed in the present state'. Proceeding without NVLS support.",
+        "16 coll channels, 16 collnet channels, 0 nvls channels, 32 p2p channels, 2 p2p channels per peer",
+        "NVLS multicast support is available on dev 0 (NVLS_NCHANNELS 16)",
+    )
+    assert used.nvls == "not available"
+
+
+@pytest.mark.parametrize(
+    ("line", "ranks"),
+    [
+        ("comm 0x55 rank 0 nRanks 72 nNodes 1 localRanks 72 localRank 0 MNNVL 1", 0),  # 2.20: it is all or none
+        ("MNNVL 1 cliqueId 7ffe cliqueSize 72 cliqueRank 0 ", 72),  # 2.21
+        ("MNNVL 1 cliqueId 7ffe cliqueSize 36 cliqueRank 3 nvlDomainSize 72", 36),  # 2.30
+    ],
+)
+def test_how_many_ranks_a_rack_joins(line, ranks):
+    """From 2.21 on several racks may run one job: NVLink joins the ranks of each."""
+    used = told("MNNVL busId 0x901000 fabric UUID 31.28 cliqueId 0x7ffe state 3 healthMask 0xaa", line)
+    assert (used.is_rack, used.rack_ranks) == (True, ranks)
+
+
 def test_what_switches_and_racks_do():
     """NVLS is there or not, with its channels; NVLink may join nodes; a ring may go by way of another GPU."""
     used = told(

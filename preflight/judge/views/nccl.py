@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from preflight.results import Bench, Transport
 
 ADDS_UP = ("H100", "H200", "H800", "H20", "GH200", "B100", "B200", "B300", "GB200", "GB300")  # with NVSwitch: NVLS
 OFF = ("0", "false", "no")
+OF_PLUGINS = ("NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_")  # only these plugins of Google read them
+RDMA_PORT = re.compile(r"[^:/]+:\d+/(IB|RoCE)")
+WITHOUT_EFA_RDMA = re.compile(r"\b(T4|A10G?|L4|L40S?|RTX)\b")  # EFA does not reach the memory of these
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ class NcclView:
 
     def ports_left_out(self) -> list[Blame]:
         """A Blame for the nodes where NCCL left out an active port that it takes elsewhere, or that is asked for."""
-        over_ib = {name: _ports(used) for name, used in self.logs.items() if all(one.network == "IB" for one in used)}
+        over_ib = {name: _ports(used) for name, used in self.logs.items() if all(map(_lists_rdma_ports, used))}
         if not over_ib or not any(over_ib.values()):
             raise NotApplicable("no rank went over InfiniBand or RoCE ports that its log lists")
         taken_somewhere = set().union(*over_ib.values())
@@ -154,16 +158,16 @@ class NcclView:
         blames = []
         is_asked = False
         for name, used in self.logs.items():
-            wanted = self.cluster[name].value("NCCL_NET_PLUGIN")
-            if wanted.lower() in ("", "none"):
+            wanted = _plugin_asked_for(self.cluster[name])
+            if not wanted:
                 continue
             is_asked = True
             lost = next((one.lost_plugin for one in used if one.lost_plugin and one.network in ("IB", "Socket")), "")
             if lost:
-                message = f"NCCL_NET_PLUGIN={wanted}, and NCCL took {used[0].network}: {lost}"
+                message = f"{wanted}, and NCCL took {used[0].network}: {lost}"
                 blames.append(Blame(message, nodes=[name]))
         if not is_asked:
-            raise NotApplicable("NCCL_NET_PLUGIN is not set")
+            raise NotApplicable("no variable asks for a network plugin of NCCL")
         return blames
 
     def detours_within(self) -> list[Blame]:
@@ -204,12 +208,25 @@ class NcclView:
             can = node.gpu.switches > 0 and all(any(word in model for word in ADDS_UP) for model in models)
         except FactMissing:
             return None
-        said = [one.nvls for one in used if one.nvls]
-        if not can or self._ranks(name) < node.gpu_count() or "not available" not in said:
+        if not can or self._ranks(name) < node.gpu_count():
             return None
-        if node.value("NCCL_NVLS_ENABLE").lower() in OFF:
+        if node.value("NCCL_NVLS_ENABLE").lower() in OFF:  # then NCCL does not look, and says nothing of it
             return "NCCL_NVLS_ENABLE=0: the switches do not add up", "unset NCCL_NVLS_ENABLE"
+        if "not available" not in (one.nvls for one in used):
+            return None
         return "the switches could add up (NVLS), and NCCL says they cannot", PARITY[3].fix
+
+
+def _lists_rdma_ports(used: Transport) -> bool:
+    """Whether the network lists the ports that it drives: NCCL's own, and plugins that are made of it (IBext, gIB)."""
+    return used.network == "IB" or any(RDMA_PORT.match(port) for port in used.ports)
+
+
+def _plugin_asked_for(node: NodeFacts) -> str:
+    """The variable that asks for a network plugin, with its value; "" where none does."""
+    if node.value("NCCL_NET_PLUGIN").lower() not in ("", "none"):
+        return f"NCCL_NET_PLUGIN={node.value('NCCL_NET_PLUGIN')}"
+    return next((name for name in node.environment.variables if name.startswith(OF_PLUGINS)), "")
 
 
 def _ports(used: list[Transport]) -> set[str]:
@@ -243,6 +260,9 @@ def _is_joined(node: NodeFacts) -> bool:
 def _without_gpudirect(node: NodeFacts, used: list[Transport]) -> tuple[str, str] | None:
     ways = {way for one in used for way in one.between_nodes if way.startswith("NET/") and "Socket" not in way}
     try:
+        is_efa = any(hca.is_efa for hca in fabric.hcas(node.rdma))
+        if is_efa and any(WITHOUT_EFA_RDMA.search(gpu.name) for gpu in node.gpu.readable()):
+            return None
         could = node.kernel.gpudirect(node.identity.kernel)
     except FactMissing:
         return None

@@ -131,6 +131,44 @@ def test_a_plugin_that_is_not_asked_for_is_not_missed():
     assert of(logged(of_hpcx, roce())).lost_plugins() == []
 
 
+def test_a_port_that_a_plugin_made_of_nccls_own_leaves_out_is_missed():
+    """IBext of HPC-X and gIB list their ports; one that lists none is not judged."""
+    every = tuple(f"mlx5_{i}:1/RoCE" for i in range(8))
+    logs = {name: {"network": "gIB", "ports": every} for name in roce().names}
+    assert of(logged(logs)).ports_left_out() == []
+    logs["node2"] = {"network": "gIB", "ports": every[:5] + every[6:]}
+    (blame,) = of(logged(logs)).ports_left_out()
+    assert blame.nodes == ("node2",)
+    assert "left out mlx5_5:1" in str(blame)
+
+
+def test_variables_that_only_a_plugin_reads_ask_for_it():
+    """GPUDirect-TCPX and TCPXO: all nodes alike take sockets, and no RDMA port tells of it."""
+    lost = "NET/Plugin: Could not find: libnccl-net.so"
+    bare = (
+        roce()
+        .broken(roce().names, "rdma", devices=())
+        .with_variables(NCCL_FASTRAK_IFNAME="eth1,eth2", NCCL_NET_PLUGIN="")
+    )
+    socket = {"network": "Socket", "ports": ("eth0:10.0.0.1<0>",), "lost_plugin": lost}
+    blames = of(logged(dict.fromkeys(bare.names, socket), bare)).lost_plugins()
+    assert [blame.nodes[0] for blame in blames] == list(bare.names)
+    assert str(blames[0]) == f"NCCL_FASTRAK_IFNAME, and NCCL took Socket: {lost}"
+    loaded = {"network": "FasTrak", "ports": ()}
+    assert of(logged(dict.fromkeys(bare.names, loaded), bare)).lost_plugins() == []
+
+
+def test_efa_does_not_reach_the_memory_of_small_gpus():
+    """g5 and g6: their healthy log has no GDRDMA; that of a p5 has."""
+    logs = {name: {"network": "Libfabric", "between_nodes": ("NET/Libfabric",)} for name in roce().names}
+    run = with_efa(roce())
+    assert len(of(logged(logs, run)).slow_ways()) == 1
+    for name in run.names:
+        gpus = tuple(msgspec.structs.replace(gpu, name="NVIDIA A10G") for gpu in run.cluster[name].gpu.devices)
+        run = run.broken(name, "gpu", devices=gpus)
+    assert of(logged(logs, run)).slow_ways() == []
+
+
 def test_gpudirect_is_missed_only_where_it_could_be():
     """Without nvidia_peermem and dma-buf there is a check of its own; one path of several is enough."""
     slow = {"node1": {"between_nodes": ("NET/IB",)}}
