@@ -213,6 +213,7 @@ class Bench(Measured, frozen=True, kw_only=True):
     results: tuple[Result, ...]
     expected: Expected | None
     slow: tuple[Slow, ...]
+    dropped: tuple[Slow, ...] = ()  # found in a first look, and left out of this one: the job does not need them
     streams: tuple[Stream, ...] = ()
     parts: tuple[Part, ...] = ()  # over the network that NCCL uses, and within the nodes
     parts_not_measured: str = ""

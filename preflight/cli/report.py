@@ -14,7 +14,7 @@ from preflight.report.changes import change_lines, heading
 from preflight.report.compare import changes
 from preflight.report.document import to_document
 from preflight.report.files import print_json, write_atomically
-from preflight.report.formats.hostlists import CHOICES, best_nodes, choice_text
+from preflight.report.formats.hostlists import CHOICES, choice_of, choice_text
 from preflight.report.formats.nagios import nagios_code
 from preflight.report.formats.text import TELLING, headline
 from preflight.report.json import read_json
@@ -73,7 +73,7 @@ def show_choice(folder: Path, need: int, wanted: str) -> int:
     if need < 1 or wanted not in CHOICES:
         raise UsageError(f"report --need {need} --format={wanted}: wanted a number from 1, and {', '.join(CHOICES)}")
     report = read_json(folder / "report.json" if folder.is_dir() else folder)
-    choice = best_nodes(report, need)
+    choice = choice_of(report, need)
     if wanted != "text":
         print(choice_text(report, choice), end="", file=sys.stderr)
     if len(choice.nodes) < need:

@@ -22,9 +22,11 @@ from preflight.errors import (
 )
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
+from preflight.hosts import fold
 from preflight.judge.commands import with_commands
 from preflight.judge.coverage import without_part
-from preflight.judge.views.bench import BenchView
+from preflight.judge.crew import Crew
+from preflight.judge.views.bench import BenchView, slow_text
 from preflight.judge.views.mesh import MeshView
 from preflight.judge.views.training import TrainingView
 from preflight.ledger.findings import Finding, Verdict
@@ -38,6 +40,7 @@ from preflight.transport.kubernetes import Kubernetes
 
 # The last one that a check asks for says how it runs: `node` beside `cluster` is a body for every node.
 KINDS = ("cluster", "node", "mesh", "bench", "training", "ending")
+SLOW_CHECK = "bench.no_node_is_slower_than_its_peers"
 REACH_CHECK = "reach.every_node_answers"
 
 
@@ -92,6 +95,7 @@ class Judge:
     settings: Settings
     require_all: bool = False
     is_pruning: bool = False
+    crew: Crew = field(default_factory=Crew)
     gates: dict[str, Gate] = field(default_factory=dict)  # as found by the first check of a kind
 
     def judge(self, check: Check) -> list[Finding]:
@@ -153,6 +157,9 @@ class Judge:
         gate = self._gate(check.kind)
         good = tuple(name for name in names if name not in gate.nodes) if self._keeper.is_pruned(check.kind) else ()
         pruned: list[Finding] = []
+        if len(good) < self.crew.need and self._keeper.is_pruned(check.kind):
+            words = f"{len(good)} nodes are good so far, and {self.crew.need} are needed: {gate.words}"
+            return [self._not_started(check, names, gate, words)]
         if gate.words and not good:
             return [self._not_started(check, names, gate, gate.words)]
         if gate.words:
@@ -160,6 +167,11 @@ class Judge:
             left_out = tuple(name for name in names if name in gate.nodes)
             pruned = [self._not_started(check, left_out, gate, f"pruned for {gate.words}")] * bool(left_out)
             names = good
+        spares = self.crew.spares(check.kind, names, self.source, self.ledger.findings)
+        if spares:
+            self.source.leave_out(spares)
+            pruned.append(Finding(check.id, Verdict.SKIP, spares, f"a spare: --need {self.crew.need} took others"))
+            names = tuple(name for name in names if name not in spares)
         try:
             subject = self._subject(check.kind)
         except NotApplicable as reason:
@@ -171,9 +183,26 @@ class Judge:
         cluster: Cluster = subject if isinstance(subject, Cluster) else subject.cluster
         took_part = {node.name for node in cluster}
         absent = tuple(name for name in names if name not in took_part)
+        if isinstance(subject, BenchView):
+            dropped = self._dropped(check, subject, absent)
+            pruned += dropped
+            absent = tuple(name for name in absent if not any(name in finding.nodes for finding in dropped))
         words = f"not measured: took no part in the {check.kind}"
         findings = [*pruned, *[Finding(check.id, Verdict.ERROR, absent, words)] * bool(absent)]
         return [*findings, *self._once(check, subject, cluster)] if took_part else findings
+
+    def _dropped(self, check: Check, bench: BenchView, absent: tuple[str, ...]) -> list[Finding]:
+        """Of the nodes that a first look found slow, and the second did without: what they are, or what follows."""
+        slow = {name: place for place in bench.result.dropped for name in place.nodes if name in absent}
+        if not slow:
+            return []
+        if check.id != SLOW_CHECK:
+            words = f"not started: left out for {SLOW_CHECK} on {fold(slow)}"
+            return [Finding(check.id, Verdict.ERROR, tuple(slow), words, blocked_by=SLOW_CHECK)]
+        told: dict[str, list[str]] = {}
+        for name, place in slow.items():
+            told.setdefault(slow_text(place, self.source.cluster), []).append(name)
+        return [Finding(check.id, Verdict.FAIL, tuple(names), text, check.fix) for text, names in told.items()]
 
     def _not_started(self, check: Check, names: tuple[str, ...], gate: Gate, why: str) -> Finding:
         return Finding(check.id, Verdict.ERROR, names, f"not started: {why}", blocked_by=gate.check)
@@ -192,6 +221,7 @@ class Judge:
     def _subject(self, kind: str) -> Any:
         """What the check's main fixture is; a job starts here, on its first use."""
         left_out = self._gate(kind).nodes if self._keeper.is_pruned(kind) else frozenset()
+        left_out |= self.crew.left_out(kind, self.source.names)
         nodes = tuple(node for node in self.source.cluster if node.name not in left_out)
         cluster = Cluster(nodes, asked=len(self.source.names))
         if kind == "ending":

@@ -16,6 +16,7 @@ import pytest
 from preflight import hosts
 from preflight.errors import PreflightError, UsageError
 from preflight.judge import launch_files
+from preflight.judge.crew import Crew
 from preflight.judge.existing import checks_folder, deselected_by, existing, why_not_collected
 from preflight.judge.fixtures import Fixtures
 from preflight.judge.items import check_of, contained, id_of, id_of_node, refuse_without_asserts
@@ -65,7 +66,12 @@ class Checking(Fixtures):
         self.today = datetime.now(timezone.utc).date()
         self.ledger = Ledger(waive=partial(waive, waivers=options.settings.waivers, today=self.today))
         self.judge = Judge(
-            source, self.ledger, options.settings, require_all=options.require_all, is_pruning=options.prune
+            source,
+            self.ledger,
+            options.settings,
+            require_all=options.require_all,
+            is_pruning=options.prune or bool(options.need),
+            crew=Crew(options.need or 0),
         )
         self.checks: dict[str, Check] = {}
         self.collection_errors: list[str] = []
@@ -279,11 +285,14 @@ class Checking(Fixtures):
             if self.config.option.collectonly:
                 self.ledger.expected.clear()  # collecting judges nothing
             self.ledger.close(self._why_unfinished(), self.source.names)
+            choice = self.judge.crew.choice(self.source, self.ledger.findings)
+            if choice is not None and choice.is_complete:
+                self.ledger.chosen = frozenset(choice.nodes)
             self.exit_code = self._code(session)
             if self.exit_code == 0:
                 self.source.certify(self._measuring())
             if not self.config.option.collectonly:
-                ending = folder.Ending(self.exit_code, self.today, self.plan, self.baseline, self.verbosity)
+                ending = folder.Ending(self.exit_code, self.today, self.plan, self.baseline, self.verbosity, choice)
                 self.exit_code, self.text = folder.write_finished(
                     self.source, self.ledger, self.options, ending, on_written=self.stopping.written
                 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple
 
+from preflight.ledger.choice import concerning
 from preflight.ledger.findings import EXIT_CODES, SEVERITY, Finding, Verdict, worst
 
 
@@ -27,6 +28,7 @@ class Ledger:
     expected: set[Cell] = field(default_factory=set)
     not_asked: dict[str, str] = field(default_factory=dict)  # check -> what left it out: "-k", "profile quick"
     site_checks: set[str] = field(default_factory=set)  # those from the user's own files
+    chosen: frozenset[str] = frozenset()  # the nodes that the verdict is of; all of them where it is empty
     waive: Callable[[Finding], tuple[Finding, ...]] = lambda finding: (finding,)
     # Check -> nodes, each a dictionary without values: a set of 5,000 names takes four times the room.
     _judged: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -106,7 +108,7 @@ class Ledger:
 
         Every finding counts, and every cell: one without a finding, or whose finding was lost, is an error.
         """
-        overall = worst(self._recorded)
+        overall = worst(concerning(self._recorded, self.chosen))
         if (self.missing() or not self._has_all_findings()) and SEVERITY[overall] < SEVERITY[Verdict.ERROR]:
             overall = Verdict.ERROR
         return Verdict.FAIL if overall is Verdict.WARN and fail_on_warn else overall

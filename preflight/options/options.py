@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from preflight.errors import UsageError
+from preflight.facts.racks import Racks, read_topology
 from preflight.hosts import Host, parse_hosts
 from preflight.launch.job import Starting
 from preflight.launch.launcher import Launcher
@@ -125,6 +126,15 @@ class Options:
     )
     wrap: str = option("", WHERE, "The command on the node inside which the job lives.", NODES, metavar="CMD")
     ssh_option: str = option("", WHERE, "Further words for ssh.", NODES, metavar="WORDS")
+    topology: Racks | None = option(
+        None,
+        WHERE,
+        "Racks or switches and their nodes: Slurm's topology.conf, or lines as r7: node[01-16].",
+        CHECKS,
+        metavar="FILE",
+        shown="what Slurm says, or the labels of Kubernetes' nodes",
+        convert=read_topology,
+    )
     dry_run: bool = option(False, WHERE, "Print the hosts and commands, and contact no host.", FACTS | {"diagnose"})
     from_run: Path | None = option(
         None,
@@ -201,6 +211,15 @@ class Options:
     )
     force: bool = option(False, CHECKED, "Run the jobs even on GPUs that other programs use.", CHECKS)
     prune: bool = option(False, CHECKED, "Start bandwidth and training only on the nodes that are good so far.", CHECKS)
+    need: int | None = option(
+        None,
+        CHECKED,
+        "Choose the N best of the hosts, as --prune does, keep the others as spares, and judge those chosen.",
+        CHECKS,
+        metavar="N",
+        number=int,
+        convert=int,
+    )
     settings: Settings = option(
         Settings,
         VERDICT,
@@ -389,6 +408,8 @@ class Options:
             raise UsageError(f"--ranks-per-node {self.ranks_per_node!r}: wanted a number from 1, or auto")
         if not 5.0 <= self.deadline_seconds <= 86400.0:
             raise UsageError(f"--deadline {self.deadline_seconds:g}: wanted 5 to 86400 seconds")
+        if self.need is not None and not 1 <= self.need <= len(self.hosts) and self.from_run is None:
+            raise UsageError(f"--need {self.need}: wanted a number from 1 to {len(self.hosts)}, the hosts given")
         row = _launcher(self.launcher)
         if self.strategy != "ddp" and row.strategy:
             raise UsageError(f"--strategy {self.strategy}: --launcher {self.launcher} trains with {row.trains_with}")
@@ -410,6 +431,8 @@ class Options:
         if self.from_run is not None and (self.reuse is not None or self.last_failed):
             name = "--reuse" if self.reuse is not None else "--last-failed"
             raise UsageError(f"{name} with --from: a stored run measures nothing; leave one of them out")
+        if self.need is not None and self.reuse is not None:
+            raise UsageError("--need with --reuse: what was measured holds for all of its nodes; leave one of them out")
         if self.from_run is not None and self.dry_run:
             raise UsageError("--dry-run with --from: a stored run contacts no host anyway; leave one of them out")
         if self.report_dir is not None and self.report_dir.exists() and not self.report_dir.is_dir():

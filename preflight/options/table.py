@@ -39,7 +39,7 @@ class Option:
     letter: str = ""  # a short form, "-b"
     shown: str = ""  # the default as --help has it; "" for a flag, and where nothing is the default
     file_or_stdout: bool = False  # the value may be left out: then it is "-"
-    number: type[float] | None = None
+    number: type[float | int] | None = None
     convert: Callable[[Any], Any] = str  # what a parser gives -> the value of the field; raises UsageError
     is_flag: bool = False
     is_list: bool = False

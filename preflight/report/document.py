@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from preflight.errors import UsageError
+from preflight.ledger.choice import Choice, concerning
 from preflight.ledger.findings import EXIT_CODES, SEVERITY, Finding, Verdict, worst
 from preflight.report.changes import Changes
 from preflight.report.printable import printable
@@ -47,12 +48,16 @@ class Proof(Part, frozen=True, kw_only=True):
 
 
 class NodeInfo(Part, frozen=True, kw_only=True, omit_defaults=True):
-    """How a node was addressed, whether it answered, and what of it was proved by an earlier run."""
+    """How a node was addressed, whether it answered, and what of it was proved by an earlier run.
+
+    `rack` is the rack or the switch next to it as people call it, "switch s7"; "" where none is known.
+    """
 
     host: str
     address: str
     reached: bool
     proof: Proof | None = None
+    rack: str = ""
 
 
 class Counts(Part, frozen=True, kw_only=True, omit_defaults=True):
@@ -71,7 +76,8 @@ class RunReport(Part, frozen=True, kw_only=True):
     """One run, finished or not: the source of every format, and the keys of report.json in their order.
 
     `stages` holds the seconds that each stage took, `notes` what the user should know and no check says, `changes`
-    what is not as it was in the baseline, `not_asked` the checks that were left out, by what left them out.
+    what is not as it was in the baseline, `not_asked` the checks that were left out, by what left them out, `choice`
+    the nodes that --need took.
     """
 
     schema: Literal[1] = 1
@@ -91,6 +97,17 @@ class RunReport(Part, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     changes: Changes | None = None
     not_asked: dict[str, tuple[str, ...]] = {}
+    choice: Choice | None = None
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The nodes that the verdict is of: those that --need chose where it found enough; all where it is empty."""
+        return self.choice.nodes if self.choice is not None and self.choice.is_complete else ()
+
+
+def racks(report: RunReport) -> dict[str, str]:
+    """Node -> its rack, of the nodes whose rack is known."""
+    return {name: info.rack for name, info in report.nodes.items() if info.rack}
 
 
 def to_document(report: RunReport) -> dict[str, Any]:
@@ -158,7 +175,9 @@ def _contradiction(report: RunReport) -> str:
         return "a cell is judged twice"
     if len(cells) != ledger.judged or ledger.judged > ledger.expected:
         return f"{len(cells)} cells have findings, the ledger says {ledger.judged} of {ledger.expected}"
-    least = worst(report.findings)
+    least = worst(concerning(report.findings, frozenset(report.chosen)))
+    if report.choice is not None and not report.nodes.keys() >= {*report.choice.nodes}:
+        return "it chose nodes that it does not have"
     if ledger.judged < ledger.expected and SEVERITY[least] < SEVERITY[Verdict.ERROR]:
         least = Verdict.ERROR
     if SEVERITY[report.verdict] < SEVERITY[least]:

@@ -20,6 +20,7 @@ from preflight.errors import UsageError
 from preflight.facts import decode
 from preflight.facts.decode import Document
 from preflight.hosts import Host
+from preflight.ledger.choice import Choice
 from preflight.ledger.findings import Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.ledger.waivers import remarks
@@ -32,6 +33,7 @@ from preflight.report.document import Counts, RunInfo, RunReport
 from preflight.report.facts import lasting, row_values
 from preflight.report.files import write_atomically, write_together
 from preflight.report.formats.annotations import github_text
+from preflight.report.formats.hostlists import files_of_choice
 from preflight.report.formats.text import TELLING
 from preflight.report.json import write_json
 from preflight.report.language import Language, chosen
@@ -53,6 +55,7 @@ class Ending:
     plan: dict[str, Any] | None = None
     baseline: Snapshot | None = None
     verbosity: str = "summary"  # a key of TELLING
+    choice: Choice | None = None
 
 
 def dry_run_text(options: Options, hosts: tuple[Host, ...]) -> str:
@@ -116,10 +119,13 @@ def write_finished(
         if options.from_run is None:
             _write_facts(folder / "facts", source.documents)
             _write_logs(folder / "logs", source.logs)
-        texts = {name: FORMATS[name](material).encode("utf-8") for name in FILES}
-        write_together(
-            {folder / FILES[name]: text for name, text in texts.items()}, lambda: on_written(report.exit_code)
-        )
+        texts = {FILES[name]: FORMATS[name](material).encode("utf-8") for name in FILES}
+        for name, text in files_of_choice(report).items():
+            if text:
+                texts[name] = text.encode("utf-8")
+            else:  # of an earlier run into the same folder
+                (folder / name).unlink(missing_ok=True)
+        write_together({folder / name: text for name, text in texts.items()}, lambda: on_written(report.exit_code))
         _append_step_summary(folder / FILES["markdown"])
     except OSError as error:
         unwritable = f"the report could not be written to {folder}: {error.strerror or error}"
@@ -215,6 +221,7 @@ def _finished(source: ReportedSource, ledger: Ledger, options: Options, ending: 
         _report(source, ledger, options, source.measured(), finished=True, verdict=verdict, exit_code=ending.exit_code),
         plan=ending.plan,
         notes=tuple(notes),
+        choice=ending.choice,
     )
     if ending.baseline is None:
         return report

@@ -18,6 +18,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Answer
 from preflight.facts.documents import Documents
 from preflight.facts.node import NodeFacts
+from preflight.facts.racks import racks_of
 from preflight.hosts import Host, fold
 from preflight.jobs.outcome import Outcome
 from preflight.jobs.patience import RESERVE_SECONDS
@@ -28,7 +29,7 @@ from preflight.options.options import Options
 from preflight.report.compare import Snapshot
 from preflight.report.document import NodeInfo, Proof
 from preflight.results import Bench, Mesh, Rendezvous, Training
-from preflight.run import certificates, turns
+from preflight.run import certificates, topology, turns
 from preflight.run.certificates import Archive, Asked, Certificate
 from preflight.run.progress import Progress
 from preflight.run.source import Measurements
@@ -66,6 +67,7 @@ class Run:
     notes: list[str] = field(default_factory=list)
     left_out: frozenset[str] = frozenset()
     baseline: Snapshot | None = None  # the earlier run to compare with
+    racks: Mapping[str, str] = field(default_factory=dict)  # of the nodes whose rack or switch is known
     proof: Proof | None = None  # of the earlier run whose measurements hold
 
     def __post_init__(self) -> None:
@@ -88,6 +90,7 @@ class Run:
     def open(self) -> None:
         """Reach every node and collect its facts; nodes that fail are in `failures`."""
         opts = self.options
+        self.racks = racks_of(self.hosts, opts.topology or topology.asked(self.hosts))
         self._fleet = Fleet(self.hosts, opts.reach, run_id=opts.run_id, deadline=self.deadline)
         if self._fleet.is_whole:
             self._open_at_once()
@@ -223,7 +226,13 @@ class Run:
             address = self.cluster[host.name].address_for_peers()
         except (KeyError, PreflightError):
             address = host.address
-        return NodeInfo(host=written(host), address=address, reached=host.name in self.documents, proof=self.proof)
+        return NodeInfo(
+            host=written(host),
+            address=address,
+            reached=host.name in self.documents,
+            proof=self.proof,
+            rack=self.racks.get(host.name, ""),
+        )
 
     def close(self) -> None:
         """End every node agent; what a node could not clean up is a note."""
@@ -244,7 +253,8 @@ class Run:
         if not self.left_out.issuperset(names):
             self.left_out |= frozenset(names)
             ran = fold(node.name for node in self.crew.cluster)
-            self.notes.append(f"--prune: {fold(sorted(self.left_out))} left out; later jobs ran on {ran}")
+            asked = f"--need {self.options.need}" if self.options.need else "--prune"
+            self.notes.append(f"{asked}: {fold(sorted(self.left_out))} left out; later jobs ran on {ran}")
 
     @property
     def crew(self) -> JobNodes:
@@ -279,41 +289,50 @@ class Run:
         return self._timed("rendezvous", lambda: self.fleet.run(work, seconds=seconds + 5.0))
 
     def bench(self) -> Bench:
-        """The all-reduce and the streams beside it."""
+        """The all-reduce and the streams beside it; again without the slow nodes, where a job does not need them."""
         if self._bench is None:
-            self._needs_all()
-            self._begin("bench: measuring the bandwidth")
-            opts, crew = self.options, self.crew
-            searching = self._full_mesh_seconds() if opts.full_mesh else SEARCH_SECONDS
-            searching += devices.SECONDS
-            if crew.backend == "nccl":
-                most = max(placement.local_world_size for placement in crew.placements())
-                searching += rails.longest_seconds(len(crew.cluster), most, is_full=opts.full_mesh)
-            groups = scope.rounds(opts.sweep.scope, crew.placements())
-            seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep, max(1, len(groups)))))
-            earlier = self.baseline.results if self.baseline is not None else ()
-            workload = bench.settings(
-                crew.backend, len(crew.cluster), opts.sweep, groups=groups, seconds=seconds, earlier=earlier
-            )
-            plan = bench.Plan(
-                "direct",
-                is_localizing=opts.localize,
-                is_full_mesh=opts.full_mesh,
-                is_burning_in=opts.burn_in,
-                thresholds=opts.settings,
-                baseline=earlier,
-                say=self.progress.say,
-                scope=opts.sweep.scope,
-            )
-            seconds += RESERVE_SECONDS
-            job = crew.job("collectives", workload, seconds=self._left(seconds))
-            work = partial(bench.run, self.fleet.sessions, crew.cluster, job, plan)
-            left = self._left(seconds + searching)
-            result, outcomes = self._timed("bench", lambda: self.fleet.run(work(), seconds=left))
-            self._bench = msgspec.structs.replace(result, node_names=job.nodes)
-            for name, outcome in outcomes.items():
-                self._keep_logs(name, outcome)
+            found = self._measured_bench("bench")
+            slow = {name for place in found.slow for name in place.nodes}
+            if slow and 0 < (self.options.need or 0) <= len(self.crew.cluster) - len(slow):
+                self.leave_out(slow)
+                again = self._measured_bench("bench again")
+                found = msgspec.structs.replace(again, dropped=found.slow)
+            self._bench = found
         return self._bench
+
+    def _measured_bench(self, stage: str) -> Bench:
+        self._needs_all()
+        self._begin(f"{stage}: measuring the bandwidth")
+        opts, crew = self.options, self.crew
+        searching = self._full_mesh_seconds() if opts.full_mesh else SEARCH_SECONDS
+        searching += devices.SECONDS
+        if crew.backend == "nccl":
+            most = max(placement.local_world_size for placement in crew.placements())
+            searching += rails.longest_seconds(len(crew.cluster), most, is_full=opts.full_mesh)
+        groups = scope.rounds(opts.sweep.scope, crew.placements())
+        seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep, max(1, len(groups)))))
+        earlier = self.baseline.results if self.baseline is not None else ()
+        workload = bench.settings(
+            crew.backend, len(crew.cluster), opts.sweep, groups=groups, seconds=seconds, earlier=earlier
+        )
+        plan = bench.Plan(
+            "direct",
+            is_localizing=opts.localize,
+            is_full_mesh=opts.full_mesh,
+            is_burning_in=opts.burn_in,
+            thresholds=opts.settings,
+            baseline=earlier,
+            say=self.progress.say,
+            scope=opts.sweep.scope,
+        )
+        seconds += RESERVE_SECONDS
+        job = crew.job("collectives", workload, seconds=self._left(seconds))
+        work = partial(bench.run, self.fleet.sessions, crew.cluster, job, plan)
+        left = self._left(seconds + searching)
+        result, outcomes = self._timed(stage, lambda: self.fleet.run(work(), seconds=left))
+        for name, outcome in outcomes.items():
+            self._keep_logs(name, outcome)
+        return msgspec.structs.replace(result, node_names=job.nodes)
 
     def training(self) -> Training:
         """The reference training through the launcher of the options."""

@@ -34,6 +34,9 @@ class Source(Protocol):
     def transports(self) -> Mapping[str, str]: ...  # noqa: D102
 
     @property
+    def racks(self) -> Mapping[str, str]: ...  # noqa: D102 - of the nodes whose rack or switch is known
+
+    @property
     def proof(self) -> Proof | None: ...  # noqa: D102 - the earlier run whose bench and training hold
 
     def mesh(self) -> Mesh: ...  # noqa: D102

@@ -15,7 +15,7 @@ from preflight.facts import decode, view
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Document
 from preflight.report.compare import Snapshot
-from preflight.report.document import NodeInfo, Proof, RunReport
+from preflight.report.document import NodeInfo, Proof, RunReport, racks
 from preflight.report.facts import lasting, row_values
 from preflight.report.json import read_json
 from preflight.report.language import ENGLISH, Language
@@ -61,6 +61,11 @@ class StoredRun:
     def proof(self) -> Proof | None:
         """What the run itself took from an earlier one."""
         return next((info.proof for info in self.report.nodes.values() if info.proof is not None), None)
+
+    @property
+    def racks(self) -> dict[str, str]:
+        """The racks of the nodes, as the run itself knew them."""
+        return racks(self.report)
 
     def close(self) -> None:
         """Nothing was opened."""

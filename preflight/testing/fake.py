@@ -43,6 +43,7 @@ class FakeRun:
     failures: dict[str, str] = field(default_factory=dict)
     transports: dict[str, str] = field(default_factory=dict)
     stage_seconds: dict[str, float] = field(default_factory=dict)
+    racks: dict[str, str] = field(default_factory=dict)
     proof: Proof | None = None
 
     def __repr__(self) -> str:

@@ -193,3 +193,17 @@ def test_an_unreachable_host_is_an_error_and_the_others_are_judged(lab3, tmp_pat
     assert ("reach.every_node_answers", ("10.77.255.250",)) in run.of("error")
     assert ("network.mtu_is_the_same_on_every_node", ("node1", "node2")) in run.of("pass")
     assert run.report["nodes"]["10.77.255.250"]["reached"] is False
+
+
+def test_of_more_hosts_than_needed_the_good_ones_are_chosen(lab3, tmp_path):
+    """The verdict is that of the two chosen; the third is told with its fault, and two files name the chosen."""
+    folder = tmp_path / "report"
+    with faults.mtu(lab3["node1"], 1400):
+        run = Judged(lab3, folder, "--need=2", "--preflight-profile=quick")
+        too_few = Judged(lab3, folder, "--need=3", "--preflight-profile=quick")
+    assert (run.code, run.report["verdict"]) == (0, "pass"), run.told()
+    assert run.report["choice"]["nodes"] == ["node2", "node3"]
+    assert run.report["choice"]["left_out"]["node1"].startswith("fail network.mtu_is_the_same_on_every_node: mtu")
+    assert "GO  on 2 of 3 nodes, node[2-3]" in run.output
+    assert (too_few.code, "2 are good, and 3 are needed" in too_few.output) == (1, True), too_few.told()
+    assert not (folder / "nodes-chosen.txt").exists()

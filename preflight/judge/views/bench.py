@@ -171,7 +171,7 @@ class BenchView:
             raise NotApplicable("the all-reduce is as fast as the links, so no slow node was searched for (--localize)")
         if not searched and not self.result.slow:
             raise NotMeasured(self.result.not_measured or "no stream was measured between the nodes")
-        return [Blame(_slow_text(place, self.cluster), nodes=self.ordered(place.nodes)) for place in self.result.slow]
+        return [Blame(slow_text(place, self.cluster), nodes=self.ordered(place.nodes)) for place in self.result.slow]
 
     def by_ring(self) -> Result:
         """The all-reduce for which NCCL was held to a ring, else the all-reduce itself."""
@@ -250,7 +250,7 @@ class BenchView:
         return tuple(name for name in self.names if name in wanted)
 
 
-def _slow_text(place: Slow, cluster: Cluster) -> str:
+def slow_text(place: Slow, cluster: Cluster) -> str:
     """A slow place as a message says it, its rails with their adapters."""
     names = " and ".join(place.nodes)
     if place.part:

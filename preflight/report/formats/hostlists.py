@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from preflight.hosts import NAME, USER, fold
-from preflight.ledger.findings import SEVERITY, Verdict
-from preflight.report.causes import BAD, worst_of_nodes
-from preflight.report.document import RunReport
+from preflight.ledger.choice import BAD, Choice, best_nodes
+from preflight.ledger.findings import Verdict
+from preflight.report.causes import worst_of_nodes
+from preflight.report.document import RunReport, racks
 from preflight.report.material import Material
 from preflight.report.printable import printable
 from preflight.transport.kubernetes import WRITTEN
 
+HOSTFILE = "nodes-chosen.txt"
+NODELIST = "nodelist.txt"
 ADDRESS = re.compile(
     rf"(?:{USER.pattern}@)?(?:{NAME.pattern}|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[A-Za-z0-9_.-]+)?\]?)(?::[0-9]{{1,5}})?"
 )
@@ -34,46 +37,30 @@ def bad_nodes(report: RunReport) -> tuple[str, ...]:
     return tuple(node for node in report.nodes if node not in good)
 
 
-class Choice(NamedTuple):
-    """The nodes for a job that needs so many, in HOSTS order, and why each of the others is left out."""
+def choice_of(report: RunReport, need: int) -> Choice:
+    """The `need` best nodes of a finished run, or fewer where fewer are good.
 
-    nodes: tuple[str, ...]
-    left_out: dict[str, str]
-
-
-def best_nodes(report: RunReport, need: int) -> Choice:
-    """The `need` best nodes of a run, or fewer where fewer are good: the others are spares, or name what they have.
-
-    Of good nodes those with the fewest warnings of their own are best; equal ones in HOSTS order.
+    Those that the run itself chose, and trained on, come before its spares.
     """
-    warnings: dict[str, list[str]] = {}
-    wrong: dict[str, str] = {}
-    for finding in sorted(report.findings, key=lambda found: -SEVERITY[found.counted]):
-        for node in () if finding.blocked_by else finding.nodes:
-            if finding.counted in BAD:
-                wrong.setdefault(node, f"{finding.counted} {finding.check}: {finding.message}")
-            # what all have sets none apart
-            elif finding.counted is Verdict.WARN and len(finding.nodes) < len(report.nodes):
-                warnings.setdefault(node, []).append(finding.check)
-    good = good_nodes(report)
-    best = frozenset(sorted(good, key=lambda node: len(warnings.get(node, ())))[:need])
-    left_out = {}
-    for node in report.nodes:
-        if node not in good:
-            left_out[node] = wrong.get(node, "the run did not measure it to the end")
-        elif node not in best:
-            left_out[node] = f"spare, with warnings: {', '.join(warnings[node])}" if node in warnings else "spare"
-    return Choice(tuple(node for node in report.nodes if node in best), left_out)
+    chosen = report.choice.nodes if report.choice is not None else ()
+    return best_nodes(
+        report.findings, tuple(report.nodes), need, good=good_nodes(report), first=chosen, groups=racks(report)
+    )
 
 
 def choice_text(report: RunReport, choice: Choice) -> str:
     """Who is chosen, and why each other node is not, a line for each reason."""
     lines = [f"{len(choice.nodes)} of {len(report.nodes)} nodes: {printable(fold(choice.nodes)) or 'none'}"]
-    reasons: dict[str, list[str]] = {}
-    for node, reason in choice.left_out.items():
-        reasons.setdefault(reason, []).append(node)
-    lines += [f"left out  {printable(fold(nodes))}: {printable(reason)}" for reason, nodes in reasons.items()]
+    lines += [f"left out  {printable(fold(nodes))}: {printable(reason)}" for nodes, reason in reasons(choice)]
     return "\n".join(lines) + "\n"
+
+
+def reasons(choice: Choice) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """Each reason with the nodes that are left out for it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for node, reason in choice.left_out.items():
+        found[reason] = (*found.get(reason, ()), node)
+    return tuple((nodes, reason) for reason, nodes in found.items())
 
 
 def chosen_hostfile(report: RunReport, choice: Choice) -> str:
@@ -83,7 +70,21 @@ def chosen_hostfile(report: RunReport, choice: Choice) -> str:
 
 def chosen_nodelist(_report: RunReport, choice: Choice) -> str:
     """What follows ``sbatch --nodelist=``, folded."""
-    return fold(filter(None, map(_slurm_name, choice.nodes))) + "\n"
+    return nodelist(choice.nodes) + "\n"
+
+
+def nodelist(nodes: Iterable[str]) -> str:
+    """Nodes folded as Slurm writes them; what no node of Slurm can be called is left out."""
+    return fold(filter(None, map(_slurm_name, nodes)))
+
+
+def files_of_choice(report: RunReport) -> dict[str, str]:
+    """The files of the nodes that a run chose, each with its text; "" where it chose none, or too few."""
+    choice = report.choice if report.choice is not None and report.choice.is_complete else None
+    return {
+        HOSTFILE: chosen_hostfile(report, choice) if choice is not None else "",
+        NODELIST: chosen_nodelist(report, choice) if choice is not None else "",
+    }
 
 
 CHOICES = {"text": choice_text, "good": chosen_hostfile, "nodelist": chosen_nodelist}

@@ -6,11 +6,13 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from preflight.ledger.choice import Choice
 from preflight.ledger.findings import Verdict
 from preflight.report.causes import Cause, causes, nodes_text
 from preflight.report.changes import change_lines, heading
 from preflight.report.document import INTERRUPTED_CODES, RunReport
 from preflight.report.formats import commands
+from preflight.report.formats.hostlists import HOSTFILE, nodelist, reasons
 from preflight.report.groups import checks_by_verdict, groups, not_asked_text
 from preflight.report.language import ENGLISH, Language
 from preflight.report.language.wrap import wrapped
@@ -122,7 +124,13 @@ def _detail(report: RunReport) -> str:
     if not parts:
         passed = len(checks[Verdict.PASS])
         parts.append(f"{_count(passed, 'check')} passed" if passed else "no check applied")
-    return f"{_count(len(report.nodes), 'node')}, {_seconds(report.run.seconds)}: {', '.join(parts)}"
+    if report.choice is not None and not report.choice.is_complete:
+        parts.insert(0, f"{len(report.choice.nodes)} are good, and {report.choice.need} are needed")
+    said = f"{_seconds(report.run.seconds)}: {', '.join(parts)}"
+    if report.chosen:
+        chosen = nodes_text(report, report.chosen, most=NODES_WIDTH)
+        return f"on {len(report.chosen)} of {_count(len(report.nodes), 'node')}, {chosen}, {said}"
+    return f"{_count(len(report.nodes), 'node')}, {said}"
 
 
 def _guilty(report: RunReport, verdict: Verdict) -> str:
@@ -256,9 +264,19 @@ class _Page:
             yield from self._wrapped(f"note      {printable(note)}", first=0, rest=10)
         if len(self.report.notes) > 4:
             yield self.language.say(f"note      and {len(self.report.notes) - 4} more: see report.json")
+        if self.report.choice is not None:
+            yield from self.choice(self.report.choice, directory)
         if directory:
             yield self.language.say(f"report    {printable(directory)}")
         yield self.language.say(f"exit code {self.report.exit_code}")
+
+    def choice(self, choice: Choice, directory: str) -> Iterator[str]:
+        """The nodes that were chosen, in the words of launchers and Slurm, and why each other one was not."""
+        if choice.is_complete and directory:
+            where = printable(f"{directory}/{HOSTFILE}")
+            yield f"{self.language.say('chosen')}    --hosts=@{where}  sbatch --nodelist={nodelist(choice.nodes)}"
+        for nodes, reason in reasons(choice):
+            yield from self._wrapped(f"left out  {self._nodes(nodes)}: {printable(reason)}", first=0, rest=10)
 
     def _labelled(self, verdict: Verdict, text: str) -> list[str]:
         lines = self._wrapped(text, first=INDENT, rest=INDENT + 2)

@@ -12,7 +12,7 @@ from preflight.report.document import NodeInfo
 from preflight.report.formats.hostlists import (
     bad_hostfile,
     bad_nodes,
-    best_nodes,
+    choice_of,
     choice_text,
     chosen_hostfile,
     chosen_nodelist,
@@ -106,7 +106,7 @@ def test_the_best_nodes_are_chosen_and_the_others_told_why(make_report):
         Finding("a.d", Verdict.ERROR, ("node3",), "blocked by a.c", blocked_by="a.c"),
         Finding("a.b", Verdict.PASS, ("node2", "node3"), "m"),
     )
-    one, two, three = (best_nodes(report, need) for need in (1, 2, 3))
+    one, two, three = (choice_of(report, need) for need in (1, 2, 3))
     assert (one.nodes, two.nodes, three.nodes) == (("node2",), ("node1", "node2"), ("node1", "node2"))
     assert one.left_out == {"node1": "spare, with warnings: a.b", "node3": "fail a.c: mtu: 1400"}
     assert choice_text(report, two) == "2 of 3 nodes: node[1-2]\nleft out  node3: fail a.c: mtu: 1400\n"
@@ -117,5 +117,5 @@ def test_the_best_nodes_are_chosen_and_the_others_told_why(make_report):
 def test_of_a_run_cut_short_nobody_is_chosen(make_report):
     """What was not measured is no spare."""
     report = make_report(Finding("a.b", Verdict.PASS, SIX[:3], "m"), finished=False, verdict=Verdict.ERROR, exit_code=3)
-    assert best_nodes(report, 1).nodes == ()
-    assert set(best_nodes(report, 1).left_out.values()) == {"the run did not measure it to the end"}
+    assert choice_of(report, 1).nodes == ()
+    assert set(choice_of(report, 1).left_out.values()) == {"the run did not measure it to the end"}
