@@ -35,7 +35,7 @@ ORDER = (
 # The same inside the larger rooms.
 INSIDE = {
     "facts": (
-        ("value", "neighbours", "shared"),
+        ("value", "neighbours", "shared", "racks"),
         ("subjects",),
         ("selection",),
         ("fabric",),
