@@ -22,6 +22,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.pluginmanager.hasplugin("preflight-checking"):
         workers.be_patient()
     if not hasattr(config, "workerinput"):
+        if not config.pluginmanager.hasplugin("preflight-checking"):
+            kinds.leave_long_out(config)
         workers.choose(config)
     elif workers.can_have_own_network():
         workers.enter_own_network()
@@ -44,6 +46,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.is_relative_to(HERE):  # and not one of checks/, with --hosts
             item.add_marker(kinds.kind(item))
+            if kinds.is_long(item):
+                item.add_marker("long")
     if hasattr(config, "workerinput"):
         items[:] = kinds.in_order(items)
 

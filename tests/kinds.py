@@ -30,12 +30,67 @@ PROCESSES = (
     "tests/testing/test_judged.py",
 )
 
+# What tries once more, through another launcher, at another moment or with another fault, a promise that tests beside
+# it show; each takes many seconds. A run of all tests that names no marker leaves these to `pytest -m long`.
+LONG = (
+    "tests/cuda/test_on_lab_hosts.py::test_a_gpu_at_half_its_clock_is_named_with_the_reason",
+    "tests/cuda/test_on_lab_hosts.py::test_a_rank_that_is_killed_or_stopped_is_named_and_every_log_is_kept[SIGSTOP",
+    "tests/cuda/test_on_lab_hosts.py::test_a_slow_rail_is_named_by_pairs_of_ranks",
+    "tests/diagnose/test_jobs.py::test_a_job_that_was_made_to_fail_is_diagnosed[killed]",
+    "tests/e2e/test_bandwidth.py::test_busbw_is_what_the_link_carries[3]",
+    "tests/e2e/test_bench.py::test_a_rank_that_ends_or_hangs_is_named_with_its_node[stopped",
+    "tests/e2e/test_bench.py::test_groups_of_ranks_are_told_apart[inter",
+    "tests/e2e/test_bench.py::test_groups_of_ranks_are_told_apart[rails",
+    "tests/e2e/test_examples.py::test_a_job_starts_behind_its_check[accelerate.sh]",
+    "tests/e2e/test_launch_files.py::test_written_files_are_right_and_start_the_job[accelerate]",
+    "tests/e2e/test_launch_files.py::test_written_files_are_right_and_start_the_job[torchrun]",
+    "tests/e2e/test_nothing_is_left.py::test_a_killed_controller_leaves_nothing[0.8]",
+    "tests/e2e/test_nothing_is_left.py::test_a_killed_controller_leaves_nothing[1.5]",
+    "tests/e2e/test_nothing_is_left.py::test_a_killed_controller_leaves_nothing[3.5]",
+    "tests/e2e/test_nothing_is_left.py::test_a_killed_controller_leaves_nothing[7.0]",
+    "tests/e2e/test_nothing_is_left.py::test_a_killed_controller_leaves_nothing[9.0]",
+    "tests/e2e/test_planted_faults.py::test_a_fault_on_one_host_is_the_only_fail[gradient after]",
+    "tests/e2e/test_planted_faults.py::test_a_fault_on_one_host_is_the_only_fail[slow link]",
+    "tests/e2e/test_planted_faults.py::test_pruning_measures_the_good_hosts_and_stays_a_fail",
+    "tests/e2e/test_slurm.py::test_a_batch_script_starts_its_job_on_good_nodes_only",
+    "tests/e2e/test_slurm.py::test_a_job_that_is_requeued_is_checked_anew",
+    "tests/e2e/test_slurm.py::test_a_node_that_dies_in_mid_run_is_named",
+    "tests/e2e/test_slurm.py::test_the_prolog_drains_a_bad_node_and_slurm_requeues_the_job",
+    "tests/e2e/test_together.py::test_a_node_that_is_lost_in_mid_run_costs_its_own_verdicts",
+    "tests/e2e/test_training.py::test_a_host_that_spoils_the_job_is_the_only_fail[port filtered]",
+    "tests/e2e/test_training.py::test_a_host_that_spoils_the_job_is_the_only_fail[slow]",
+    "tests/e2e/test_training.py::test_a_seed_that_differs_is_told_by_its_shards",
+    "tests/e2e/test_training.py::test_a_spoilt_rank_is_the_only_fail[same rank]",
+    "tests/e2e/test_training.py::test_a_spoilt_rank_is_the_only_fail[shard]",
+    "tests/e2e/test_training.py::test_a_spoilt_rank_is_the_only_fail[stopped]",
+    "tests/e2e/test_training.py::test_the_job_passes_through_each_launcher[direct",
+    "tests/e2e/test_training.py::test_the_job_passes_through_each_launcher[env",
+    "tests/e2e/test_training.py::test_the_job_passes_through_each_launcher[mpirun",
+    "tests/e2e/test_training.py::test_the_job_passes_through_each_launcher[ray",
+    "tests/e2e/test_words.py::test_a_hostfile_gives_slots_and_the_wrap_holds_the_job",
+    "tests/e2e/test_words.py::test_what_a_finished_run_stored_is_judged_again_without_contact",
+    "tests/field/test_healthy_lab.py",
+)
+
 
 def kind(item: pytest.Item) -> str:
     """One of the markers unit, process and lab."""
     if "lab_is_possible" in getattr(item, "fixturenames", ()):
         return "lab"
     return "process" if item.nodeid.startswith(PROCESSES) else "unit"
+
+
+def leave_long_out(config: pytest.Config) -> None:
+    """Let a run of the whole suite do without the tests marked `long`, unless its words ask for some by a marker."""
+    option = config.option
+    is_part = config.args_source is pytest.Config.ArgsSource.ARGS or option.keyword or config.getoption("lf", False)
+    if not is_part and not option.markexpr:
+        option.markexpr = "not long"
+
+
+def is_long(item: pytest.Item) -> bool:
+    """Is it one more sample of what other tests show?"""
+    return item.nodeid.startswith(LONG)
 
 
 def is_exclusive(item: pytest.Item) -> bool:

@@ -89,7 +89,15 @@ def test_the_network_of_a_worker_is_loopback(locks):
 
 def config(**changes):
     """Of a plain `pytest` in this checkout, on a machine with pytest-xdist."""
-    plain = {"numprocesses": None, "tx": [], "dist": "no", "keyword": "", "usepdb": False, "collectonly": False}
+    plain = {
+        "numprocesses": None,
+        "tx": [],
+        "dist": "no",
+        "keyword": "",
+        "markexpr": "",
+        "usepdb": False,
+        "collectonly": False,
+    }
     given = {
         **plain,
         "capture": "fd",
@@ -141,6 +149,31 @@ def test_there_are_no_workers_where_they_would_be_in_the_way(words):
 def test_what_is_listed_as_slow_is_there():
     """A file that was moved or renamed is moved here too."""
     assert [path for path in kinds.PROCESSES if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "asked_for"),
+    [
+        ({}, "not long"),
+        ({"markexpr": "unit"}, "unit"),
+        ({"source": pytest.Config.ArgsSource.ARGS}, ""),
+        ({"keyword": "mtu"}, ""),
+        ({"lf": True}, ""),
+    ],
+    ids=["everything", "a marker", "files", "words", "what failed"],
+)
+def test_long_tests_are_left_out_of_a_run_of_all_that_names_no_marker(words, asked_for):
+    """Whoever names a file, a word or a marker gets what was asked for."""
+    asked = config(**words)
+    kinds.leave_long_out(asked)
+    assert asked.option.markexpr == asked_for
+
+
+def test_what_is_listed_as_long_is_there():
+    """The file, and in it a test of that name."""
+    for named in kinds.LONG:
+        path, _, name = named.partition("::")
+        assert f"def {name.partition('[')[0] or 'test_'}" in (ROOT / path).read_text(encoding="utf-8"), named
 
 
 def made_up(path, *fixtures, marks=()):
