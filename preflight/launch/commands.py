@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from preflight.launch.containers import run_of
-from preflight.launch.field import Field, Unknown, shown, words
+from preflight.launch.field import Field, Unknown, shown, words, written
 from preflight.launch.launcher import PYTHON, Launcher
 from preflight.launch.launchers import ROWS
 from preflight.launch.launchers.slurm import with_step
@@ -16,7 +16,7 @@ from preflight.launch.plan import Hostfile, Plan, Slurm
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import UNKNOWN_MARK, Marks, is_known
 from preflight.launch.text.options import Reader
-from preflight.launch.text.shell import Command, Word
+from preflight.launch.text.shell import CONTAINERS, SHELLS, Command, Word
 from preflight.ledger.findings import Finding
 
 PYTHON_NAME = re.compile(r"python(\d(\.\d+)?)?")
@@ -62,12 +62,35 @@ def plan_of(command: Command, context: Context) -> Plan | None:
         if name in TALK and place < 3 and names[0] in ("sudo", "env", "command"):
             return None
         plan = _plan_at(command, context, names, place)
+        if plan is not None and place and _is_filled_in(plan, names[:place]):
+            return None
         if plan is not None:
             plan = replace(plan, loop=command.loop, in_background=command.in_background)
             return replace(plan, is_opaque=True) if command.is_torn else plan
         if PYTHON_NAME.fullmatch(name):
             return None
     return None
+
+
+# Programs that start what stands behind them as it stands there.
+PASSING = frozenset(
+    words(
+        """
+    env exec nohup setsid time timeout nice ionice taskset numactl chrt sudo su unbuffer stdbuf strace ltrace nsys
+    ncu rocprof rocprofv3 py-spy gdb catchsegv conda mamba micromamba poetry uv uvx pipenv pdm hatch rye pixi coverage
+    xargs ssh pdsh clush mpirun mpiexec mpiexec.hydra srun screen tmux script command builtin systemd-run prlimit
+    runuser doas
+    """
+    )
+)
+
+
+def _is_filled_in(plan: Plan, before: list[str]) -> bool:
+    """Whether a program of its own starts a bare launcher: `oumi distributed torchrun` works out the counts itself."""
+    is_bare = not plan.is_opaque and not written(plan.nodes) and not written(plan.processes_per_node)
+    starter = before[0]
+    is_own = re.fullmatch(r"[a-z][\w.-]*", starter) is not None and starter not in PASSING | SHELLS | CONTAINERS
+    return plan.launcher.has_agent and is_bare and is_own and not plan.is_standalone
 
 
 def unjudged(command: Command, plan: Plan | None, marks: Marks) -> str:

@@ -38,7 +38,8 @@ class Unknown:
     """A value that only running the script would tell: a command substitution, an argument, a foreign variable.
 
     ``varies`` says that it is worked out on every node and comes out different there: ``$RANDOM``, ``$(hostname)``;
-    ``in_container`` that this happens inside a container; ``per_node`` that every node works it out for itself.
+    ``in_container`` that this happens inside a container; ``per_node`` that every node works it out for itself;
+    ``hidden`` names a variable in it that the script sets and does not export to the shell that asks for it.
     """
 
     expression: str
@@ -47,6 +48,7 @@ class Unknown:
     varies: bool = False
     in_container: bool = False
     per_node: bool = True
+    hidden: str = ""
 
     @property
     def where(self) -> Where:

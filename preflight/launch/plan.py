@@ -111,6 +111,14 @@ class Plan:
         return self.slurm is not None or bool(self.wraps & STARTS_ALL)
 
     @property
+    def is_one_step(self) -> bool:
+        """Whether it is one step of srun beside others, each for some of the nodes."""
+        if self.slurm is None or "srun" not in self.wraps:
+            return False
+        is_aside = self.in_background and firm(self.slurm.number("nodes")) == 1
+        return bool(self.loop) or is_aside or self.slurm.options.get("nodelist") is not None
+
+    @property
     def is_of_a_manifest(self) -> bool:
         """Whether a manifest or a job file of a cloud stands around the command."""
         return bool(self.wraps & OF_MANIFESTS)

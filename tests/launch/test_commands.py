@@ -91,3 +91,17 @@ def test_a_torn_command_is_not_taken_at_its_word():
     assert failed({"n.sh": f"{whole}\n"}) != []
     (plan,) = read_texts({"n.sh": f"{whole} <<(\n"}).plans
     assert plan.is_opaque
+
+
+@pytest.mark.parametrize(
+    ("line", "is_read"),
+    [
+        ("oumi distributed torchrun -m oumi train -c x.yaml", False),
+        ("oumi distributed torchrun --nproc_per_node=8 t.py", True),
+        ("numactl -N 0 torchrun t.py", True),
+        ("./with_lock.sh torchrun --standalone t.py", True),
+    ],
+)
+def test_a_program_that_fills_in_the_counts_is_not_taken_for_a_wrapper(line, is_read):
+    """What it gives to torchrun is not known; torchrun's own default of one process is not what it starts."""
+    assert bool(launches({"n.sh": f"{line}\n"})) is is_read

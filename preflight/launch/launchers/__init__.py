@@ -10,8 +10,7 @@ from preflight.launch.job import Job, Process
 from preflight.launch.launcher import PYTHON, Launcher
 from preflight.launch.launchers.accelerate import ACCELERATE
 from preflight.launch.launchers.deepspeed import DEEPSPEED
-from preflight.launch.launchers.direct import DIRECT
-from preflight.launch.launchers.env import ENV
+from preflight.launch.launchers.env import DIRECT, ENV
 from preflight.launch.launchers.kubernetes import K8S, KUBERNETES
 from preflight.launch.launchers.llamafactory import LLAMAFACTORY
 from preflight.launch.launchers.mpirun import MPIRUN
@@ -19,6 +18,7 @@ from preflight.launch.launchers.ray import RAY
 from preflight.launch.launchers.serving import SGLANG, VLLM
 from preflight.launch.launchers.slurm import SLURM, SRUN
 from preflight.launch.launchers.torchrun import TORCHRUN
+from preflight.launch.launchers.trainers import COMPOSER, FABRIC
 
 # In the order in which people read their names.
 ROWS = (
@@ -29,6 +29,8 @@ ROWS = (
     DEEPSPEED,
     SLURM,
     LLAMAFACTORY,
+    COMPOSER,
+    FABRIC,
     SRUN,
     MPIRUN,
     RAY,

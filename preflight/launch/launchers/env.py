@@ -1,4 +1,4 @@
-"""What does a script ask for that sets RANK and MASTER_ADDR by hand and starts python?"""
+"""What does a script ask for that sets RANK and MASTER_ADDR by hand, and how are ranks started without a launcher?"""
 
 from __future__ import annotations
 
@@ -102,6 +102,19 @@ def start_node(job: Job, placements: list[Placement], master_port: int) -> list[
     return processes
 
 
+def start_directly(job: Job, placements: list[Placement], master_port: int) -> list[Process]:
+    """One process a rank, with the variables that torch's env:// rendezvous reads."""
+    return [
+        {
+            "name": f"rank{placement.rank}",
+            "argv": ["{python}", "{script}"],
+            "environment": {**rank_variables(job, placement, master_port), **shared_variables(job, placement.node)},
+        }
+        for placement in placements
+    ]
+
+
+DIRECT = Launcher(name="direct", numbers_processes=True, start=on_each_node(start_directly))
 ENV = Launcher(
     name="env",
     description="exports in a shell",

@@ -15,6 +15,7 @@ from preflight.launch.launcher import AgentOutput, Launcher, Spelling
 from preflight.launch.launchers.torchrun import arguments
 from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
 from preflight.launch.plan import LaunchFiles, Plan, fail
+from preflight.launch.text.marks import is_known
 from preflight.launch.text.options import Reader, Spec, parse_options
 from preflight.launch.text.shell import Word
 from preflight.ledger.findings import Finding
@@ -58,7 +59,8 @@ def read_start(reader: Reader, given: tuple[Word, ...], wrapper: tuple[str, ...]
         if port is None:
             port = Sourced(GCS_PORT, reader.where.file, reader.where.line, "tool")
     settings = {name: reader.text(word) for name, word in parsed.options.items()}
-    return _plan(reader, wrapper, address=address, port=port, settings=settings, is_opaque=parsed.is_opaque)
+    is_opaque = parsed.is_opaque or any(not is_known(word.plain) for word in parsed.rest)  # it takes no program
+    return _plan(reader, wrapper, address=address, port=port, settings=settings, is_opaque=is_opaque)
 
 
 def read_submit(reader: Reader, given: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 
 from preflight.errors import FactMissing
 from preflight.launch.field import Field, Sourced, words
@@ -66,14 +67,19 @@ def read_directives(text: str, file: str, *, first_line: int = 1) -> Slurm | Non
 
 
 def _options(words: list[str], file: str, line: int) -> dict[str, Field[str]]:
+    parsed = parse_options(_apart(words, line), SRUN_OPTIONS, Marks(file))
+    return {name: Sourced(word.text, file, line) for name, word in parsed.options.items()}
+
+
+def _apart(words: Iterable[str], line: int) -> tuple[Word, ...]:
+    """The words with letters and their values apart: -N2."""
     joined: list[str] = []
     for word in words:
-        if len(word) > 2 and word[:2] in LETTERS and not word.startswith("--"):  # -N2
+        if len(word) > 2 and word[:2] in LETTERS and not word.startswith("--") and LETTERS[word[:2]] in VALUED:
             joined.extend([word[:2], word[2:].removeprefix("=")])
         else:
             joined.append(word)
-    parsed = parse_options(tuple(Word(word, line) for word in joined), SRUN_OPTIONS, Marks(file))
-    return {name: Sourced(word.text, file, line) for name, word in parsed.options.items()}
+    return tuple(Word(word, line) for word in joined)
 
 
 def job_variables(slurm: Slurm) -> dict[str, Assigned]:
@@ -103,7 +109,7 @@ def with_step(slurm: Slurm | None, wrapper: tuple[str, ...], marks: Marks, line:
     if "srun" not in names:
         return slurm
     after = wrapper[len(names) - names[::-1].index("srun") :]
-    parsed = parse_options(tuple(Word(word, line) for word in after), SRUN_OPTIONS, marks)
+    parsed = parse_options(_apart(after, line), SRUN_OPTIONS, marks)
     step = {name: marks.field(word.text, line) for name, word in parsed.options.items()}
     return Slurm({**(slurm.options if slurm else {}), **step}, has_directives=slurm is not None)
 

@@ -216,7 +216,7 @@ TORCHRUN = Launcher(
     ),
     has_agent=True,
     rendezvous_gives_ranks=True,
-    programs=("torchrun",),
+    programs=("torchrun", "torchrun_jsc", "tune run"),
     modules=("torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic.run"),
     read=read,
     write=write,

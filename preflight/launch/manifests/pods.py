@@ -23,7 +23,7 @@ Answer = tuple[list[Plan], list[Finding]]
 
 @dataclass(frozen=True)
 class Group:
-    """Pods made from one template; `count` is how many. A TrainJob's volumes are in its runtime, not here."""
+    """Pods made from one template; `count` is how many. Not all volumes stand here where an operator adds some."""
 
     pod: Located
     count: Field[int]

@@ -156,7 +156,8 @@ def ray_cluster(document: Located, documents: list[Located], file: str) -> Answe
     workers = spec.get("workerGroupSpecs")
     for worker in workers.each() if workers else []:
         groups += group_of(worker.get("template"), number(worker.get("replicas"), file, 1), "workers")
-    return pods.plans(groups, document, file)
+    mounted = [replace(group, knows_volumes=False) for group in groups]  # KubeRay adds a volume at /dev/shm
+    return pods.plans(mounted, document, file)
 
 
 def hyperpod(document: Located, documents: list[Located], file: str) -> Answer:

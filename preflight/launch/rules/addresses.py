@@ -88,7 +88,7 @@ def address_is_given(plan: Plan) -> Iterable[Finding]:
         option = (
             "--rdzv_endpoint=<address of rank 0's node>:29500"
             if value_of(plan.rendezvous) == "c10d"
-            else "--master_addr=<address of rank 0's node>"
+            else f"{plan.launcher.spelling.address}=<address of rank 0's node>"
         )
         message = (
             f"{firm(plan.nodes)} nodes and no address of rank 0: every node takes itself for it and waits for"

@@ -9,10 +9,12 @@ from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.launchers.slurm import SRUN
 from preflight.launch.plan import Plan, fail, warn
 from preflight.launch.rules.groups import Group
+from preflight.launch.text.options import product
 from preflight.ledger.findings import Finding, Where
 
 RANKS_LIMIT = 100_000
-OF_A_TASK = re.compile(r"\$\{?SLURM_(NODEID|PROCID)\b")
+OF_A_TASK = re.compile(r"\$\{?SLURM_(NODEID|PROCID|LOCALID)\b")
+TO_ALL = frozenset({"mpirun", "pdsh", "clush"})
 
 
 def option_of(group: Group) -> str:
@@ -102,28 +104,6 @@ def static_rendezvous_has_ranks(plan: Plan) -> Iterable[Finding]:
         return
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
     if plan.node_rank is not None:
-        rank = plan.node_rank
-        if (
-            isinstance(rank, Unknown)
-            and not rank.per_node
-            and "srun" in plan.wraps
-            and OF_A_TASK.search(rank.expression)
-        ):
-            once_only = "in the batch script, where it is 0: every node becomes node 0"
-            message = f"--node_rank {rank.expression} is worked out {once_only}"
-            fix = f"srun bash -c 'torchrun ... --node_rank {rank.expression} ...', in single quotes"
-            yield fail("static_rendezvous_has_node_ranks", message, rank.where, fix=fix)
-        once = (
-            isinstance(rank, Sourced) and rank.origin == "written" and plan.wraps & {"srun", "mpirun", "pdsh", "clush"}
-        )
-        if once and isinstance(rank, Sourced):
-            message = f"--node_rank {rank.value} on every node: one command starts all {firm(plan.nodes)} of them"
-            yield fail(
-                "static_rendezvous_has_node_ranks",
-                message,
-                rank.where,
-                fix="--node_rank=$SLURM_NODEID inside `bash -c '...'`",
-            )
         return
     misled = [name for name in ("NODE_RANK", "RANK") if name in plan.environment]
     if misled:
@@ -143,6 +123,25 @@ def static_rendezvous_has_ranks(plan: Plan) -> Iterable[Finding]:
         nodes,
         fix="--node_rank=0 (1, 2, ... on the others), or --rdzv_backend=c10d",
     )
+
+
+def tasks_are_numbered_apart(plan: Plan) -> Iterable[Finding]:
+    """A rank in a command that starts all nodes, or worked out before it, is the same on each of them."""
+    rank, option = plan.node_rank, plan.launcher.spelling.rank
+    is_static = value_of(plan.rendezvous) == "static" or not plan.launcher.rendezvous_gives_ranks
+    if plan.launcher.numbers_processes or not is_static or not plan.spans_nodes or plan.is_of_a_manifest:
+        return
+    by_slurm = "srun" in plan.wraps and not plan.is_one_step
+    if by_slurm and isinstance(rank, Unknown) and not rank.per_node and OF_A_TASK.search(rank.expression):
+        message = (
+            f"{option} {rank.expression} is worked out in the batch script, where it is 0: every node becomes node 0"
+        )
+        fix = f"srun bash -c '{plan.launcher.name} ... {option} {rank.expression} ...', in single quotes"
+        yield fail("static_rendezvous_has_node_ranks", message, rank.where, fix=fix)
+    elif isinstance(rank, Sourced) and rank.origin == "written" and (by_slurm or plan.wraps & TO_ALL):
+        message = f"{option} {rank.value} on every node: one command starts all {firm(plan.nodes)} of them"
+        fix = f"{option}=$SLURM_NODEID inside `bash -c '...'`"
+        yield fail("static_rendezvous_has_node_ranks", message, rank.where, fix=fix)
 
 
 def local_rank_is_free(group: Group) -> Iterable[Finding]:
@@ -176,9 +175,26 @@ def slurm_local_rank(plan: Plan) -> Iterable[Finding]:
         return
     tasks = firm(plan.slurm.number("ntasks_per_node", "ntasks"))
     for name, value, right in (("LOCAL_RANK", plan.local_rank, "SLURM_LOCALID"), ("RANK", plan.rank, "SLURM_PROCID")):
+        if isinstance(value, Unknown) and not value.per_node and OF_A_TASK.search(value.expression):
+            message = f"{name}={value.expression} is worked out in the batch script, where it is 0, for every task"
+            fix = f"srun bash -c '{name}=${right} python ...', in single quotes"
+            yield fail("local_rank_is_not_fixed", message, value.where, fix=fix)
         if isinstance(value, Sourced) and value.origin == "written" and (tasks or 1) > 1:
             message = f"{name}={value.value} is the same in all {tasks} tasks of srun"
             yield fail("local_rank_is_not_fixed", message, value.where, fix=f"{name}=${right} inside the task")
+
+
+def slurm_world_size(plan: Plan) -> Iterable[Finding]:
+    """WORLD_SIZE is the number of all tasks; with another ranks wait for some that nobody starts, or are refused."""
+    size, slurm = plan.world_size, plan.slurm
+    if plan.launcher is not SRUN or slurm is None or not isinstance(size, Sourced) or plan.master_address is None:
+        return
+    tasks = slurm.number("ntasks") or product(slurm.number("nodes"), slurm.number("ntasks_per_node"))
+    if not isinstance(tasks, Sourced) or tasks.value == size.value or size.origin != "written":
+        return
+    message = f"WORLD_SIZE={size.value}, and srun starts {tasks.value} tasks"
+    tell = fail if plan.rank is not None else warn  # a program may count the ranks by Slurm's own variables
+    yield tell("world_size_counts_processes", message, size.where, tasks.where, fix="WORLD_SIZE=$SLURM_NTASKS")
 
 
 def world_size_counts_processes(group: Group) -> Iterable[Finding]:
@@ -209,5 +225,11 @@ def world_size_counts_processes(group: Group) -> Iterable[Finding]:
             yield warn("world_size_counts_processes", message, size.where, fix=fix)
 
 
-PLAN_RULES = (rank_is_in_range, static_rendezvous_has_ranks, slurm_local_rank)
+PLAN_RULES = (
+    rank_is_in_range,
+    static_rendezvous_has_ranks,
+    tasks_are_numbered_apart,
+    slurm_local_rank,
+    slurm_world_size,
+)
 GROUP_RULES = (ranks_are_distinct, every_rank_is_there, local_rank_is_free, world_size_counts_processes)

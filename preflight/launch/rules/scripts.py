@@ -187,10 +187,13 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
         yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"{plan.launcher.spelling.nodes}={have}")
     left_to_tasks = asked is None and ((has_tasks and named is None) or not plan.slurm.has_directives)
     is_within = firm(plan.fewest_nodes) is not None and (firm(plan.fewest_nodes) or 0) <= (have or 0) <= (count or 0)
-    if count is not None and have is not None and not is_within and count != have and not left_to_tasks:
+    is_whole = not (plan.is_one_step and (have or 0) < (count or 0))
+    if count is not None and have is not None and not is_within and count != have and not left_to_tasks and is_whole:
         asks = have if asked is not None else "none, which means 1"
         message = f"the job counts on {count} nodes, and the script asks Slurm for {asks}"
         yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"#SBATCH --nodes={count}")
+    if count == have:
+        yield from _every_node_has_a_task(plan, count)
     tasks = plan.slurm.number("ntasks_per_node")
     started = _tasks_there(plan, named or have)
     if plan.launcher is SRUN and named is not None and devices is not None and started not in (None, devices):
@@ -214,6 +217,18 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
         yield fail(
             "processes_match_devices", message, each.where, gpus.where, fix=f"#SBATCH --gpus-per-node={each.value}"
         )
+
+
+def _every_node_has_a_task(plan: Plan, count: int | None) -> Iterable[Finding]:
+    """Fewer tasks than nodes: Slurm starts the launcher on the first nodes alone."""
+    total = plan.slurm.number("ntasks") if plan.slurm is not None else None
+    if not plan.launcher.has_agent or plan.is_one_step or count is None or not isinstance(total, Sourced):
+        return
+    if "srun" in plan.wraps and 0 < total.value < count:
+        message = (
+            f"--ntasks={total.value} for {count} nodes: Slurm starts {plan.launcher.name} {total.value} times only"
+        )
+        yield fail("slurm_tasks_fit_the_job", message, total.where, plan.where, fix=f"--ntasks={count}")
 
 
 def _tasks_there(plan: Plan, nodes: int | None) -> int | None:

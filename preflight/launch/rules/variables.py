@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from preflight.launch.field import Field, Sourced, firm, value_of, words
+from preflight.launch.field import Field, Sourced, Unknown, firm, value_of, words
 from preflight.launch.launchers.deepspeed import DEEPSPEED
 from preflight.launch.launchers.slurm import SRUN
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
@@ -28,7 +28,7 @@ RISKY = {
 }
 # What DeepSpeed's runner hands to the other nodes; .deepspeed_env brings the rest.
 EXPORTED = ("MLFLOW", "PYTHON", "MV2", "UCX", "NCCL")
-STEERING = re.compile(r"(GLOO|TORCH|CUDA|HF|TRANSFORMERS|OMP|WANDB|DS|TRITON|FI|UCX|LD_LIBRARY_PATH)\w*")
+STEERING = re.compile(r"TORCH\w*|(GLOO|CUDA|HF|TRANSFORMERS|OMP|WANDB|DS|TRITON|FI|UCX)_\w*|LD_LIBRARY_PATH")
 NEEDED = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
 
 
@@ -135,6 +135,19 @@ def variables_are_exported(plan: Plan) -> Iterable[Finding]:
             )
 
 
+def inner_shells_see_variables(plan: Plan) -> Iterable[Finding]:
+    """The shell of `bash -c '...'` sees what is exported; every other variable is empty in it."""
+    fields = (plan.nodes, plan.node_rank, plan.processes_per_node, plan.master_address, plan.master_port)
+    unknown = [
+        held for held in (*fields, plan.rendezvous_id, plan.program, *plan.arguments) if isinstance(held, Unknown)
+    ]
+    for value in unknown:
+        held = plan.unexported.get(value.hidden)
+        if held is not None:
+            message = f"{value.hidden} is set and not exported: the shell of `bash -c '...'` does not see it"
+            yield fail("variables_are_exported", message, held.where, value.where, fix=f"export {value.hidden}")
+
+
 def needed_variables_are_set(plan: Plan) -> Iterable[Finding]:
     """env:// wants all four of them."""
     if not plan.is_by_hand or plan.rank is None or plan.world_size is None:
@@ -170,5 +183,5 @@ def deepspeed_exports(files: LaunchFiles) -> Iterable[Finding]:
             )
 
 
-PLAN_RULES = (in_plans, variables_are_exported, needed_variables_are_set)
+PLAN_RULES = (in_plans, variables_are_exported, inner_shells_see_variables, needed_variables_are_set)
 FILES_RULES = (in_files, deepspeed_exports)

@@ -89,6 +89,8 @@ def execute(
         script.scope.arguments = script.scope.arguments[count:]
     elif name == "set" and rest[:1] == ["--"]:
         script.scope.arguments = tuple(rest[1:])
+    elif name == "set" and (rest[:1] in (["-a"], ["+a"]) or rest[:2] in (["-o", "allexport"], ["+o", "allexport"])):
+        script.scope.exports_all = rest[0].startswith("-")
     else:
         in_background = script.in_background or in_background
         script.commands.append(
@@ -119,7 +121,7 @@ def inside(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigne
         if name not in SHELLS:
             continue
         outer = (*script.outer, *(word.plain for word in words[: place + 1]))
-        scope = replace(script.scope, variables={**script.scope.variables, **prefix})
+        scope = replace(script.scope, variables={**script.scope.of_a_child(), **prefix})
         scope.in_container = script.scope.in_container or is_container(outer)
         scope.per_node = script.scope.per_node or bool(REMOTE & set(names[:place]))
         at = place + 1

@@ -43,6 +43,7 @@ class Assigned:
     line: int
     exported: bool = False
     is_array: bool = False
+    is_hidden: bool = False  # in a shell that was started from the one that set it, and did not export it
 
     @property
     def text(self) -> str:
@@ -62,6 +63,18 @@ class Scope:
     in_container: bool = False
     # Of a text that was put together from several places: the bytes where they begin, and their lines.
     places: tuple[tuple[int, int], ...] = ()
+    exports_all: bool = False  # after `set -a`
+
+    def held(self, name: str) -> Assigned | None:
+        """What a variable holds in this shell; None where this one does not see it."""
+        found = self.variables.get(name)
+        return None if found is None or found.is_hidden else found
+
+    def of_a_child(self) -> dict[str, Assigned]:
+        """The variables as a shell that is started from here has them: those that are not exported are hidden."""
+        return {
+            name: found if found.exported else replace(found, is_hidden=True) for name, found in self.variables.items()
+        }
 
     def line(self, node: Any) -> int:
         """The line of a node in the user's file."""
@@ -74,7 +87,7 @@ class Scope:
     def assign(self, name: str, texts: Iterable[str], line: int, *, exported: bool, is_array: bool = False) -> None:
         """Set a variable; one that was exported stays so."""
         before = self.variables.get(name)
-        keep = exported or bool(before and before.exported)
+        keep = exported or self.exports_all or bool(before and before.exported)
         cut = tuple(text[:TEXT_LIMIT] for text in texts)
         self.variables[name] = Assigned(cut, line, keep, is_array)
 
@@ -124,11 +137,15 @@ class Scope:
             return sequence(bounds[1], bounds[2]) if bounds and not quoted else [source(node)]
         return [self._unknown(node)]
 
-    def _unknown(self, node: Any) -> str:
+    def _unknown(self, node: Any, *, hidden: str = "") -> str:
         expression = self.marks.spelled(source(node))
-        differs = self.per_node and varies(expression)
         return self.marks.unknown(
-            expression[:400], self.line(node), varies=differs, in_container=self.in_container, per_node=self.per_node
+            expression[:400],
+            self.line(node),
+            varies=self.per_node and varies(expression),
+            in_container=self.in_container,
+            per_node=self.per_node,
+            hidden=hidden,
         )
 
     def _string(self, node: Any, depth: int) -> list[str]:
@@ -182,8 +199,8 @@ class Scope:
 
     def _value(self, name: str, node: Any, *, is_all: bool = False) -> list[str]:
         """The texts of a variable or argument by name."""
-        if name in self.variables:
-            held = self.variables[name]
+        held = self.held(name)
+        if held is not None:
             texts = held.texts if is_all else (held.text,)
             return [self.marks.at_line(text, held.line) if is_known(text) else text for text in texts]
         if self.arguments is not None and name in ("@", "*"):
@@ -197,7 +214,7 @@ class Scope:
             and 0 < int(name[:4]) <= len(self.arguments)
         ):
             return [self.arguments[int(name[:4]) - 1]]
-        return [self._unknown(node)]
+        return [self._unknown(node, hidden=name if name in self.variables else "")]
 
     def _expansion(self, node: Any, depth: int) -> list[str]:
         """``${...}``: a default, an array, a length, a pattern cut off; the rest is unknown."""
@@ -207,7 +224,7 @@ class Scope:
         if not named or named[0].type not in ("variable_name", "subscript", "special_variable_name"):
             return [self._unknown(node)]
         name, index = subscript(named[0])
-        held = self.variables.get(name)
+        held = self.held(name)
         if operator == "#" and node.children[1].type == "#":
             return [str(len(held.texts))] if held and held.is_array and index in "@*" else [self._unknown(node)]
         rest = named[1:]
@@ -243,7 +260,7 @@ class Scope:
     def _element(self, name: str, index: str, node: Any) -> list[str]:
         if index in ("", "@", "*"):
             return self._value(name, node, is_all=index != "" or name in ("@", "*"))
-        held = self.variables.get(name)
+        held = self.held(name)
         if held is None or not index.isascii() or not index.isdigit() or len(index) > 4:
             return [self._unknown(node)]
         if int(index) >= len(held.texts):
@@ -274,7 +291,7 @@ class Scope:
             left, right = (self._number(node.children[place], depth + 1, marks) for place in (0, 2))
             return None if left is None or right is None else calculated(left, source(node.children[1]), right)
         if node.type in ("variable_name", "word"):
-            held = self.variables.get(source(node))
+            held = self.held(source(node))
             text = held.text if held else source(node)
         else:
             text = self.text(node, depth + 1)

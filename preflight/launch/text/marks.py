@@ -16,6 +16,7 @@ UNKNOWN_MARK = re.compile(f"[{chr(UNKNOWN_BASE)}-{chr(DEFAULT_BASE - 1)}]")
 DEFAULT_MARK = re.compile(f"[{chr(DEFAULT_BASE)}-{chr(LINE_BASE - 1)}]")
 LINE_MARK = re.compile(f"[{chr(LINE_BASE)}-{chr(END - 1)}]")
 ZERO_WIDTH = re.compile(f"[{chr(DEFAULT_BASE)}-{chr(END - 1)}]")
+COMPOUND = re.compile(r"[;&|'\"`(){}<>]")
 FOREIGN = re.compile("[\U000f0000-\U0010ffff]")
 # What comes out different on every node that works it out.
 VARIES = re.compile(
@@ -105,10 +106,17 @@ class Marks:
     unknowns: list[Unknown] = field(default_factory=list)
 
     def unknown(
-        self, expression: str, line: int, *, varies: bool = False, in_container: bool = False, per_node: bool = True
+        self,
+        expression: str,
+        line: int,
+        *,
+        varies: bool = False,
+        in_container: bool = False,
+        per_node: bool = True,
+        hidden: str = "",
     ) -> str:
         """The character that stands for an unknown part."""
-        found = Unknown(expression, self.file, line, varies, in_container, per_node)
+        found = Unknown(expression, self.file, line, varies, in_container, per_node, hidden)
         if self.unknowns and self.unknowns[-1] == found:
             return chr(UNKNOWN_BASE + len(self.unknowns) - 1)
         if len(self.unknowns) >= DEFAULT_BASE - UNKNOWN_BASE:
@@ -124,6 +132,26 @@ class Marks:
         """The text with the mark that it is only a default."""
         return chr(DEFAULT_BASE) + text
 
+    def shared(self, texts: list[str], name: str, line: int) -> str:
+        """The words that alternatives of one variable share, option by option; "" where there is nothing to keep."""
+        bundles = [text.split() for text in texts]
+        if min(map(len, bundles)) < 2 or any(COMPOUND.search(plain(text)) for text in texts):
+            return ""
+        kept: list[str] = []
+        for column in zip(*bundles, strict=False):
+            options = {plain(word).partition("=")[0] for word in column}
+            if len(set(map(plain, column))) == 1:
+                kept.append(column[-1])
+            elif len(options) == 1 and all("=" in word for word in column) and len(set(map(len, bundles))) == 1:
+                either = sorted({self.spelled(word).partition("=")[2] for word in column})
+                kept.append(f"{options.pop()}={self.unknown(' or '.join(either)[:400], line)}")
+            else:
+                break
+        if not kept:
+            return ""
+        is_whole = len(kept) == max(map(len, bundles))
+        return " ".join(kept if is_whole else [*kept, self.unknown(f"${name}", line)])
+
     def spelled(self, text: str) -> str:
         """The text as it was written, expressions in the places of unknown parts."""
         return UNKNOWN_MARK.sub(lambda mark: self._unknown_of(mark[0]).expression, plain(text))
@@ -138,7 +166,8 @@ class Marks:
                 place = parts[0].line  # where the expression stands, not the variable that holds it
             varies, inside = any(part.varies for part in parts), any(part.in_container for part in parts)
             everywhere = all(part.per_node for part in parts)
-            return Unknown(self.spelled(text), self.file, place, varies, inside, everywhere)
+            hidden = next((part.hidden for part in parts if part.hidden), "")
+            return Unknown(self.spelled(text), self.file, place, varies, inside, everywhere, hidden)
         return Sourced(plain(text), self.file, place, "environment" if DEFAULT_MARK.search(text) else "written")
 
     def _unknown_of(self, mark: str) -> Unknown:

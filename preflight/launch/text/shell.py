@@ -120,7 +120,7 @@ class Script:
             texts = (
                 [text for child in nodes for text in self.scope.words(child)] if is_array else [self.scope.text(value)]
             )
-        before = self.scope.variables.get(name)
+        before = self.scope.held(name)
         if any(child.type == "+=" for child in node.children) and before:
             texts = [*before.texts, *texts] if is_array else [*before.texts[:-1], "".join(before.texts[-1:]) + texts[0]]
             is_array = is_array or before.is_array
@@ -225,6 +225,8 @@ class Script:
                 joined[name] = replace(last, texts=(*shared, more))
             elif given := self._given(values):
                 joined[name] = given
+            elif not last.is_array and (kept := self.scope.marks.shared([v.text for v in values], name, last.line)):
+                joined[name] = replace(last, texts=(kept,))
             else:
                 spelled = dict.fromkeys(self.scope.marks.spelled(" ".join(value.texts)) for value in values)
                 either = " or ".join(sorted(spelled))

@@ -53,6 +53,11 @@ def test_what_ray_refuses_or_never_finds(text, rule):
         ("ray start --head --node-ip-address 127.0.0.1\n", "ray start --address=10.0.0.1:6379", ["ray_nodes_meet"]),
         ("ray start --head --node-ip-address ${MASTER_ADDR:-127.0.0.1}\n", "ray start --address=$MASTER_ADDR:6379", []),
         ("ray start --head\nray job submit --address=http://127.0.0.1:8265 -- python t.py\n", "", []),
+        (
+            "C=(ray start)\nif [ $N = 0 ]; then C+=(--head); else C+=(--block --address=n1:1); fi\n${C[@]}\n",
+            "",
+            ["file_is_judged"],
+        ),
     ],
 )
 def test_the_nodes_of_a_cluster_meet(head, worker, found):

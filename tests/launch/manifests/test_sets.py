@@ -150,8 +150,9 @@ def test_what_is_fragile_is_a_warning(text, old, new, rule):
 
 
 def test_a_cluster_of_rays_is_read_for_its_pods():
-    """The operator starts Ray; the pods' shared memory is theirs."""
+    """The operator starts Ray, and gives each pod a volume at /dev/shm; the rest of a pod is judged."""
     text = "apiVersion: ray.io/v1\nkind: RayCluster\nspec:\n  headGroupSpec:\n    template:\n      spec: {pod}\n"
     right = text.replace("{pod}", pod("[sleep, inf]"))
     assert rules({"ray.yaml": right}) == []
-    assert rules({"ray.yaml": right.replace("/dev/shm", "/tmp/x")}) == ["pods_have_shared_memory"]
+    assert rules({"ray.yaml": right.replace("/dev/shm", "/tmp/x")}) == []
+    assert rules({"ray.yaml": right.replace("limits: {", "limits: {rdma/hca: 1, ")}) == ["containers_lock_memory"]

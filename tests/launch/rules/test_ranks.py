@@ -119,3 +119,36 @@ def test_ranks_that_a_rendezvous_hands_out_may_be_doubled():
     assert failed({**files, "c1.yaml": config(), "c2.yaml": config()}) == []
     static = {name: text.replace("c10d", "static") for name, text in files.items()}
     assert failed({**static, "c1.yaml": config(), "c2.yaml": config()}) == ["ranks_are_distinct"]
+
+
+BATCH = """#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=8
+#SBATCH --gpus-per-node=8
+export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1) MASTER_PORT=29500 WORLD_SIZE=$SLURM_NTASKS
+srun bash -c {}
+"""
+
+
+def test_a_rank_is_worked_out_in_the_task():
+    """Between double quotes the batch script fills it in, where it is 0; between single quotes each task does."""
+    command = "RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID python train.py"
+    assert rules({"n.sh": BATCH.format(f"'{command}'")}) == []
+    assert failed({"n.sh": BATCH.format(f'"{command}"')}) == ["local_rank_is_not_fixed"]
+    assert failed({"n.sh": BATCH.format(f"'{command}'").replace("WORLD_SIZE=$SLURM_NTASKS", "WORLD_SIZE=2")}) == [
+        "world_size_counts_processes"
+    ]
+
+
+def test_accelerate_takes_its_number_in_the_task_too():
+    """machine_rank from the batch script, and one that is written down, are one number for all nodes."""
+    command = (
+        "accelerate launch --num_machines 2 --num_processes 16 --machine_rank $SLURM_NODEID --main_process_ip"
+        " $MASTER_ADDR --main_process_port 29500 train.py"
+    )
+    text = BATCH.replace("--ntasks-per-node=8", "--ntasks-per-node=1").format(f"'{command}'")
+    assert failed({"n.sh": text}) == []
+    assert failed({"n.sh": text.replace("'", '"')}) == ["static_rendezvous_has_node_ranks"]
+    assert failed({"n.sh": text.replace("$SLURM_NODEID", "0")}) == ["static_rendezvous_has_node_ranks"]
+    step = 'srun -N1 -w "$node"'
+    assert failed({"n.sh": text.replace("$SLURM_NODEID", "0").replace("srun", step)}) == []

@@ -119,3 +119,14 @@ def test_srun_counts_its_tasks_itself():
     text = "#!/bin/bash\nsrun -n {} -N 2 python t.py --num_nodes 2 --devices 4\n"
     assert rules({"n.sh": text.format(8)}) == []
     assert rules({"n.sh": text.format(4)}) == ["slurm_tasks_fit_the_job"]
+
+
+def test_every_node_has_a_task():
+    """One agent for a job of two nodes; steps of one node each, beside one another, are as many as there are nodes."""
+    text = (
+        "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\n{} torchrun --nnodes=2 --nproc_per_node=8"
+        " --rdzv_backend=c10d --rdzv_endpoint=10.0.0.1:29500 --rdzv_id=7 train.py\n"
+    )
+    assert failed({"n.sh": text.format("srun")}) == []
+    assert failed({"n.sh": text.format("srun --ntasks=1")}) == ["slurm_tasks_fit_the_job"]
+    assert failed({"n.sh": text.format("srun -N2 -n1 -w n1")}) == []

@@ -92,3 +92,19 @@ def test_a_value_out_of_range_is_corrected():
     for line, fix in (("NCCL_IB_TIMEOUT=50", "NCCL_IB_TIMEOUT=31"), ("NCCL_IB_DISABLE=true", "NCCL_IB_DISABLE=1")):
         (found,) = judged({"n.sh": f"export {line}\n" + torchrun()})
         assert found.fix.endswith(fix)
+
+
+def test_a_shell_of_its_own_sees_what_is_exported():
+    """head is empty between single quotes, unless it was exported; between double quotes it is filled in before."""
+    command = "torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_endpoint=$head:29500 --rdzv_id=1 t.py"
+    text = f"head=$(cat /shared/head)\n{{}}srun -N2 bash -c '{command}'\n"
+    assert failed({"n.sh": text.format("")}) == ["variables_are_exported"]
+    for exported in ("export head\n", "set -a\nhead=$(cat /shared/head)\nset +a\n"):
+        assert failed({"n.sh": text.format(exported)}) == []
+    assert failed({"n.sh": text.format("").replace("'", '"')}) == []
+
+
+def test_a_variable_of_the_script_itself_is_not_handed_on():
+    """FINETUNE_GPU begins with the letters of libfabric's prefix, and is none of its names."""
+    files = {"hostfile": HOSTFILE, "run.sh": "export FINETUNE_GPU=0\n" + DEEPSPEED}
+    assert rules(files) == []

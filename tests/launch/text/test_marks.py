@@ -81,3 +81,20 @@ def test_a_files_own_private_characters_are_no_marks():
     assert clean(hostile) == "a\ufffdb\ufffdc"
     assert is_known(clean(hostile))
     assert Marks("x.sh").spelled("\U000f0007") == "..."
+
+
+@pytest.mark.parametrize(
+    ("texts", "kept"),
+    [
+        (["--a=1 --b=2", "--a=1 --b=3"], "--a=1 --b=2 or 3"),
+        (["--a=1 --b=2", "--a=1 --c"], "--a=1 $X"),
+        (["--a 1 --b", "--a 1"], "--a 1 $X"),
+        (["--a 1", "--b 1"], ""),
+        (["--a", "--a"], ""),
+        (["--a 1; ls", "--a 1; cd"], ""),
+    ],
+)
+def test_alternatives_keep_the_options_that_they_share(texts, kept):
+    """The first words up to the first that differs; an option with two values is one whose value is not known."""
+    marks = Marks("x.sh")
+    assert marks.spelled(marks.shared(texts, "X", 1)) == kept
