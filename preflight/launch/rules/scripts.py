@@ -250,7 +250,7 @@ def slurm_numbers_multiply(plan: Plan) -> Iterable[Finding]:
     if slurm is None:
         return
     nodes, total, each = slurm.number("nodes"), slurm.number("ntasks"), slurm.number("ntasks_per_node")
-    if isinstance(nodes, Sourced) and isinstance(total, Sourced) and isinstance(each, Sourced):
+    if isinstance(nodes, Sourced) and isinstance(total, Sourced) and isinstance(each, Sourced) and not plan.is_one_step:
         have = nodes.value * each.value
         message = f"--ntasks={total.value}, and {nodes.value} nodes x {each.value} tasks are {have}"
         if total.value > have:

@@ -26,7 +26,8 @@ class Reading:
 
     ``placeholders`` are the spans of ``<ADDRESS>`` that nobody filled in, ``blanked`` the backslashes with a blank
     between them and the end of their line, ``hashed`` those with a blank and a # behind them, ``comments``
-    the places of comments, ``open_documents`` here-documents without their last line.
+    the places of comments, ``open_documents`` here-documents without their last line, ``escapes`` the spans of
+    escaped letters right behind a quote's end.
     """
 
     broken: Broken | None
@@ -36,6 +37,7 @@ class Reading:
     comments: tuple[int, ...] = ()
     commands: tuple[int, ...] = ()
     open_documents: tuple[int, ...] = ()
+    escapes: tuple[tuple[int, int], ...] = ()
 
 
 def read(text: str) -> Reading:
@@ -56,15 +58,22 @@ def read(text: str) -> Reading:
         tuple(grammar.comments),
         tuple(grammar.starts),
         tuple(grammar.open_documents),
+        tuple(grammar.escapes),
     )
 
 
 def filled(text: str, reading: Reading) -> str:
-    """The text with its placeholders quoted, so that they are the words that were meant."""
+    """The text with its placeholders quoted, so that they are the words that were meant.
+
+    So are escaped letters behind a quote's end, where the parser that reads what is meant takes an assignment to end.
+    """
     pieces, at = [], 0
-    for start, end in reading.placeholders:
-        pieces += [text[at:start], f"'{text[start:end]}'"]
-        at = end
+    spans = [(start, end, start) for start, end in reading.placeholders]
+    spans += [(start, end, start + 1) for start, end in reading.escapes]
+    for start, end, first in sorted(spans):
+        if start >= at:
+            pieces += [text[at:start], f"'{text[first:end]}'"]
+            at = end
     return "".join((*pieces, text[at:]))
 
 

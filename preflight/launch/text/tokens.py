@@ -17,6 +17,7 @@ PLACEHOLDER = re.compile(
 )
 ASSIGNED_ARRAY = re.compile(r"[A-Za-z_]\w*(\[[^\]\n]*\])?\+?=$")
 NUMBER = re.compile(r"\d+|\{\w+\}")
+ESCAPED = re.compile(r"\\[$`\"]")
 RESERVED = re.compile(r"[a-z]+|\{|\}|\[\[|!")
 
 
@@ -25,6 +26,7 @@ class Tokens(Quotes):
     """A walk from token to token; `at` is where it stands."""
 
     placeholders: list[tuple[int, int]] = field(default_factory=list)
+    escapes: list[tuple[int, int]] = field(default_factory=list)  # `\\$` right behind a quote's end
     comments: list[int] = field(default_factory=list)
     open_documents: list[int] = field(default_factory=list)
     documents: list[tuple[str, bool, int]] = field(default_factory=list)
@@ -146,6 +148,8 @@ class Tokens(Quotes):
                 else:
                     break
             else:
+                if self.at > start and ESCAPED.match(self.text, self.at) and self.text[self.at - 1] in "\"'":
+                    self.escapes.append((self.at, self.at + 2))
                 self.part()
         if self.at == start:
             self.unexpected()

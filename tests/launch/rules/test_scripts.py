@@ -130,3 +130,5 @@ def test_every_node_has_a_task():
     assert failed({"n.sh": text.format("srun")}) == []
     assert failed({"n.sh": text.format("srun --ntasks=1")}) == ["slurm_tasks_fit_the_job"]
     assert failed({"n.sh": text.format("srun -N2 -n1 -w n1")}) == []
+    tasks = text.replace("--nodes=2\n", "--nodes=2\n#SBATCH --ntasks-per-node=1\n")
+    assert rules({"n.sh": tasks.format("srun -n1 -w n1")}) == []

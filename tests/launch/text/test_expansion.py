@@ -117,3 +117,8 @@ def test_a_value_that_grows_without_end_is_cut():
     """Doubling sixty times would fill the memory; what is left of it is still a word."""
     found, _ = commands("A=x\n" + "A=$A$A\n" * 60 + "run $A\n")
     assert len(found[-1].words[1].text) <= 1 << 17
+
+
+def test_an_escaped_dollar_between_two_quotes_is_a_part_of_the_value():
+    """All of it is one word, with the name of a variable for a shell behind this one."""
+    assert words('N=2\nexport C="run --rank "\\$X" \\\n --n "$N""\nbash "$C"\n') == [["bash", "run --rank $X  --n 2"]]
