@@ -115,7 +115,7 @@ def misled(cluster: Cluster) -> list[Blame]:
     """
     chosen = values_by_node(cluster, _chosen)
     names = dict.fromkeys(name for of_node in chosen.values() for name in of_node)
-    blames = []
+    blames = _link_local_here(cluster, chosen)
     for name in names:
         rows = {node: of_node[name] for node, of_node in chosen.items() if name in of_node}
         subnets = {node: _subnet(cluster[node], row) for node, row in rows.items()}
@@ -132,6 +132,24 @@ def misled(cluster: Cluster) -> list[Blame]:
             vlans.setdefault("none" if isinstance(row.vlan, Missing) else str(row.vlan), []).append(node)
         blames += cluster.differing(vlans, f"VLAN of the chosen GID of {name}", fix=advice(cluster))
     return blames
+
+
+def _link_local_here(cluster: Cluster, chosen: dict[str, dict[str, Gid]]) -> list[Blame]:
+    """A Blame for nodes where NCCL by itself takes a row that does not route, and most nodes have one that does."""
+    blamed: dict[str, list[str]] = {}
+    for node in cluster:
+        try:
+            if node.has_variable("NCCL_IB_GID_INDEX"):
+                continue
+            taken, right = node.gids_of_nccl(), right_indices(node)
+        except FactMissing:  # of this node another check tells
+            continue
+        for name, row in taken.items():
+            routing = [other for other, rows in chosen.items() if name in rows]
+            if name in right and not row.is_routable and 2 * len(routing) > len(chosen):
+                message = f"NCCL takes row {row.index} of {name} ({row}), which does not reach {fold(routing)}"
+                blamed.setdefault(message, []).append(node.name)
+    return [Blame(message, nodes=nodes, fix=advice(cluster)) for message, nodes in blamed.items()]
 
 
 def crossed(cluster: Cluster) -> list[Blame]:

@@ -96,6 +96,19 @@ def test_nccl_takes_a_row_by_its_own_rules(rows, family, index):
     assert fabric.gid_of_nccl(msgspec.structs.replace(port, gids=table), family=family).index == index
 
 
+def test_a_link_local_row_that_nccl_takes_on_one_node_reaches_nobody():
+    """On all nodes alike it does, as on a cable between two: there the others have nothing to compare."""
+    run = with_netdevs(roce()).with_variables(NCCL_IB_GID_INDEX="")
+    assert gids.misled(run.cluster) == []
+    rows = tuple(Gid(place, gid, V2, "rdma0") for place, gid in enumerate((LOCAL, AUTO, FOUR)))
+    (blame,) = gids.misled(run.broken_rdma_port("node2", gids=rows).cluster)
+    assert blame.nodes == ("node2",)
+    assert "NCCL takes row 1 of mlx5_0:1 (RoCE v2 link-local 169.254.0.1), which does not reach" in str(blame)
+    for name in run.names:
+        run = run.broken_rdma_port(name, gids=rows)
+    assert gids.misled(run.cluster) == []
+
+
 OTHER = "0000:0000:0000:0000:0000:ffff:0a02:0001"
 
 

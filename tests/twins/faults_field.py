@@ -16,6 +16,7 @@ from .platform import Nic, Platform
 
 COUNTED = "rdma.no_errors_were_counted_during_the_run"
 OTHERS = "environment.other_variables_are_the_same_on_every_node"
+ONE_NETWORK = "rdma.gid_index_leads_to_one_network"
 AGREE = "environment.variables_of_all_ranks_agree"
 
 
@@ -101,6 +102,30 @@ def ipv6_first(folder: Folder, platform: Platform) -> None:
     place = f"{port(platform)}/gids"
     index = int(platform.environment["NCCL_IB_GID_INDEX"])
     folder.write(f"{place}/{index}", "fd00:0000:0000:0000:0000:0000:0000:0033\n")
+
+
+def another_first(address: str) -> Plant:
+    """The rail has a second address, whose rows came before that of the fabric."""
+
+    def plant(folder: Folder, platform: Platform) -> None:
+        place, at = port(platform), rail_nic(platform)
+        held = [(row, folder.path(f"{place}/gids/{row}").read_text()) for row in (2, 3)]
+        first = sysfs._groups(0xFFFF << 32 | int.from_bytes(map(int, address.split(".")), "big"), 32)
+        for row, text in held:
+            folder.write(f"{place}/gids/{row}", f"{first}\n")
+            folder.write(f"{place}/gids/{row + 2}", text)
+            for name in ("types", "ndevs"):
+                folder.write(
+                    f"{place}/gid_attrs/{name}/{row + 2}", folder.path(f"{place}/gid_attrs/{name}/{row}").read_text()
+                )
+        folder.kernel(lambda answers: answers["interfaces"][at]["addresses"].insert(0, f"{address}/24"))
+
+    return plant
+
+
+def chooses_rows(platform: Platform) -> bool:
+    """Whether NCCL chooses the row itself, on rails that have a row of each kind."""
+    return is_roce(platform) and not has_index(platform) and rail(platform).state.endswith("ACTIVE")
 
 
 def ethernet(folder: Folder, platform: Platform) -> None:
@@ -192,6 +217,8 @@ FAULTS = (
           nodes=("node1", "node3")),
     Fault("rail in a foreign network", foreign, "rdma.ports_are_in_the_subnet_of_their_rail", "172.31.99",
           lambda p: has_rail_address(p) and "{n}." not in p.nics[rail_nic(p)].addresses[0]),
+    Fault("row of storage first", another_first("172.31.98.3"), ONE_NETWORK, "172.31.98.0/24 on node3", chooses_rows),
+    Fault("link-local row first", another_first("169.254.7.3"), ONE_NETWORK, "link-local 169.254.7.3", chooses_rows),
     Fault("row of IPv6", ipv6_first, "rdma.gid_index_means_the_same_on_every_node", "ipv6", has_index),
     Fault("Ethernet instead of InfiniBand", ethernet, "rdma.ports_have_the_same_rate", "Ethernet on node3",
           is_infiniband),

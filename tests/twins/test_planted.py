@@ -16,6 +16,7 @@ SAMPLE = {
     "hgx-h200-roce": ("missing GID row", "RoCE v1 row", "half rate of a rail", "small active MTU", "wrong subnet"),
     "mi355x-pollara": ("retries of Pollara", "plugin of ANP missing", "rail with another node's address"),
     "xe9680-thor2": ("bond of one member", "log: memory error", "log: hung task"),
+    "container": ("row of storage first", "link-local row first"),
     "25gbe": ("mtu", "127.0.1.1", "stale line in /etc/hosts", "OOM kill during the run", "few files"),
 }
 

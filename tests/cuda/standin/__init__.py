@@ -27,6 +27,10 @@ class Description:
     network: str = "Socket"
     ports: tuple = ()  # as NCCL lists them: mlx5_0:1/IB
     gdr: bool = True
+    nvls: object = (
+        None  # what NCCL says of it: "", "not ", or "lost" where it cannot bind memory; None where it does not look
+    )
+    lost: tuple = ()  # what the plugin that should be there says before NCCL goes on without it
     seconds_scale: float = 1.0  # of what torch's watchdog sleeps
     wait_seconds: float = 0.0  # in place of the workload's own, so that a test need not wait so long
 

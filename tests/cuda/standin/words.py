@@ -104,11 +104,17 @@ def tell_start(log, *, rank, hosts, devices, description):
     version, ranks = ".".join(map(str, description.nccl)), len(hosts)
     log.tell("INIT", f"Bootstrap: Using {name}:{address}<0>")
     log.tell("INIT", f"NCCL version {version}+cuda12.9")
-    log.tell("NET", "NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.")
+    if description.network in ("IB", "Socket"):
+        log.tell("NET", "NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.")
+    else:
+        log.tell("NET", f"NET/Plugin: Loaded net plugin {description.network} (v10)")
+        log.tell("NET", f"NET/{description.network} : GPU Direct RDMA Enabled for HCA 0 'rdmap79s0-rdm'")
+    for line in description.lost:
+        log.warn_of("nccl_net_ofi_init:260", line)
     if description.network == "IB":
         ports = " ".join(f"[{number}]{port}" for number, port in enumerate(description.ports))
         log.tell("NET", f"NET/IB : Using {ports} [RO]; OOB {name}:{address}<0>")
-    else:
+    elif description.network == "Socket":
         log.tell("NET", "NET/IB : No device found.")
         log.tell("NET", f"NET/Socket : Using [0]{name}:{address}<0>")
     log.tell("INIT", f"Using network {description.network}")
@@ -123,9 +129,17 @@ def tell_start(log, *, rank, hosts, devices, description):
                 continue
             first, second = (peer, rank) if receives else (rank, peer)
             way = f"{first}[{devices[first]}] -> {second}[{devices[second]}]"
-            gdr = "/GDRDMA" if description.network == "IB" and description.gdr else ""
+            gdr = "/GDRDMA" if description.network != "Socket" and description.gdr else ""
             direction = "receive" if receives else "send"
             log.tell("NET", f"Channel {channel:02d}/0 : {way} [{direction}] via NET/{description.network}/0{gdr}")
+    if description.nvls is not None:
+        is_lost, can = description.nvls == "lost", description.nvls.replace("lost", "")
+        where = f"dev {devices[rank]} (NVLS_NCHANNELS 16)"
+        log.tell("INIT", f"NVLS multicast support is {can}available on {where}")
+        why = "CUDA error 401 'the operation cannot be performed in the present state'"
+        if is_lost:
+            bound = "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 16777216"
+            log.tell("INIT", f"{bound} : {why}. Proceeding without NVLS support.")
     log.tell("INIT", "Connected all rings, use ring PXN 0 GDR 1")
     log.tell("INIT", "2 coll channels, 2 collnet channels, 0 nvls channels, 2 p2p channels, 2 p2p channels per peer")
     log.tell("INIT", f"{comm} nvmlDev {devices[rank]} busId {16 + devices[rank]:x}000 commId 0xabcdef - Init COMPLETE")

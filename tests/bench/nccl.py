@@ -1,0 +1,161 @@
+"""Is the host named on which NCCL is slow or does otherwise, and a healthy cluster left in peace?
+
+``python -m tests.bench.nccl`` runs `preflight bench` over three hosts of a lab that have stand-ins of GPUs, each time with
+a fault on a host drawn with a fixed seed: a link that sends or receives slowly, a GPU at half its clock, NVLS that NCCL
+does not have there, a plugin that does not start. A GID row that NCCL would not choose is planted in the files of a node.
+
+    python -m tests.bench.nccl --runs 5 healthy "slow rail"
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests import cuda
+from tests.lab.host import LabHost
+from tests.lab.lab import Lab
+from tests.twins import faults_field, node, planted
+from tests.twins.platforms import BY_NAME
+from tests.twins.twin import Twin
+
+HOSTS = 3
+RATE, BAD_RATE = "400mbit", "60mbit"
+WORDS = ("--ranks-per-node=1", "-b", "1M", "-e", "1M", "--iters=6")
+OVER_IB = {"gpus": 1, "network": "IB", "ports": ("mlx5_0:1/IB",), "nvls": ""}
+OVER_PLUGIN = {"gpus": 1, "network": "Libfabric", "nvls": ""}
+ROWS = ("row of storage first", "link-local row first")
+ROWS_ON = "container"  # a platform on which NCCL chooses the row itself
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is wrong on the host, how its link is, and which check must name it."""
+
+    check: str = ""
+    usual: dict[str, Any] = field(default_factory=lambda: OVER_IB)  # of every host
+    bad: tuple[dict[str, Any], ...] = ({},)  # of the host, one of these
+    ways: tuple[str, ...] = ()  # in which its link is slow, one of these
+
+
+KINDS = {
+    "healthy": Kind(),
+    "slow rail": Kind("bench.no_node_is_slower_than_its_peers", ways=("egress", "ingress", "both")),
+    "slow GPU": Kind("bench.no_gpu_is_slower_than_its_equals", bad=({"slow": {"0": 0.5}}, {"slow": {"0": 0.8}})),
+    "lost NVLS": Kind(
+        "bench.nccl_does_the_same_on_every_node", bad=({"nvls": "not "}, {"nvls": "lost"}, {"nvls": None})
+    ),
+    "lost plugin": Kind(
+        "bench.nccl_does_the_same_on_every_node",
+        OVER_PLUGIN,
+        ({"network": "Socket"}, {"network": "Socket", "lost": ("NET/OFI Could not find any optimal provider",)}),
+    ),
+}
+GID_ROW = "GID row"
+
+
+@contextmanager
+def planted_on(lab: Lab, kind: Kind, bad: LabHost, chance: random.Random) -> Iterator[str]:
+    """GPUs on every host, the fault on one; the way in which its link is slow."""
+    way = chance.choice(kind.ways) if kind.ways else ""
+    more = chance.choice(kind.bad) if kind.check else {}
+    with ExitStack() as stack:
+        for host in lab.hosts:
+            stack.enter_context(cuda.plant(host, **{**kind.usual, **(more if host is bad else {})}))
+        if way:
+            stack.callback(bad.shape, egress=RATE, ingress=RATE)
+            egress, ingress = (BAD_RATE if way in (end, "both") else RATE for end in ("egress", "ingress"))
+            bad.shape(egress=egress, ingress=ingress)
+        yield way
+
+
+def run(lab: Lab) -> dict[str, Any]:
+    """The report of a benchmark over all hosts."""
+    with tempfile.TemporaryDirectory() as folder:
+        argv = [sys.executable, "-m", "preflight", "bench", f"--hosts={lab.names}", f"--python={sys.executable}"]
+        done = lab.run([*argv, "--backend=nccl", f"--report-dir={folder}", *WORDS], timeout_s=300)
+        report = Path(folder) / "report.json"
+        if not report.exists():
+            sys.exit(done.stdout + done.stderr)
+        found: dict[str, Any] = json.loads(report.read_text())
+    return found
+
+
+def told(report: dict[str, Any]) -> list[tuple[str, tuple[str, ...], str]]:
+    """Check, nodes and words of all that is not well."""
+    return [
+        (one["check"], tuple(one["nodes"]), one["message"])
+        for one in report["findings"]
+        if one["verdict"] in ("fail", "warn")
+    ]
+
+
+def try_in_lab(lab: Lab, name: str, chance: random.Random) -> tuple[bool, str]:
+    """Whether the host was named, with the way of a slow link, and nobody else; else what was said."""
+    kind, bad = KINDS[name], chance.choice(lab.hosts)
+    with planted_on(lab, kind, bad, chance) as way:
+        report = run(lab)
+    said = told(report)
+    slow = [(one["nodes"], one["direction"]) for one in (report["bench"] or {}).get("slow", [])]
+    is_right = slow == ([([bad.name], way)] if way else [])
+    is_right &= all(nodes == (bad.name,) for _, nodes, _ in said)
+    is_right &= any(check == kind.check for check, _, _ in said) if kind.check else not said
+    return is_right, f"{bad.name} {way}: {slow} {said} {(report['bench'] or {}).get('not_measured', 'no bench')}"
+
+
+def rows_of(folder: Path) -> Callable[[random.Random], tuple[bool, str]]:
+    """A trial of a GID row on the nodes of a platform."""
+    platform = BY_NAME[ROWS_ON]
+    twin = Twin(node.make(platform, HOSTS, folder))
+    twin.healthy = twin.documents()
+    faults = {fault.name: fault for fault in faults_field.FAULTS}
+
+    def try_row(chance: random.Random) -> tuple[bool, str]:
+        outcome = planted.try_fault(twin, platform, faults[chance.choice(ROWS)])
+        return outcome.is_named and not outcome.others, f"{outcome.fault}: {outcome.said}"
+
+    return try_row
+
+
+def main() -> int:
+    """Every kind in turn; ends with 1 where one run of them was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "kinds", nargs="*", default=[*KINDS, GID_ROW], metavar="KIND", help=f"{', '.join(KINDS)}, {GID_ROW}"
+    )
+    parser.add_argument("--runs", type=int, default=20)
+    options = parser.parse_args()
+    wrong = 0
+    print(f"{'planted':>12} {'right':>7} {'seconds: median':>16} {'most':>6}")
+    with ExitStack() as stack:
+        lab = stack.enter_context(Lab.create(HOSTS, rate=RATE)) if set(options.kinds) & set(KINDS) else None
+        for name in options.kinds:
+            chance, right, seconds, others = random.Random(name), 0, [], []
+            under = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            trial = rows_of(under) if name == GID_ROW else lambda chance, name=name: try_in_lab(lab, name, chance)
+            for _ in range(options.runs):
+                began = time.monotonic()
+                is_right, words = trial(chance)
+                right += is_right
+                seconds.append(time.monotonic() - began)
+                others += [] if is_right else [f"    {words}"]
+            seconds.sort()
+            print(
+                f"{name:>12} {right:4}/{options.runs} {seconds[len(seconds) // 2]:16.1f} {seconds[-1]:6.1f}", flush=True
+            )
+            print("\n".join(others), end="\n" * bool(others), flush=True)
+            wrong += options.runs - right
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
