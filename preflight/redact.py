@@ -15,19 +15,31 @@ from collections.abc import Iterable
 HIDDEN = "[hidden]"
 # Tokens that are counted and tokenizers are none. NAME=value, name: value, --name value, scheme://user:password@host.
 WORDS = (
-    r"TOKEN(?!IZ|S)|SECRET(?!A)|PASSWORD|PASSWD|PASSPHRASE|API[-_]?KEY|ACCESS[-_]?KEY|PRIVATE[-_]?KEY|CREDENTIAL"
-    r"|WEBHOOK|(?<![A-Za-z])(?:PASS|JWT|PAT|BEARER)(?![A-Za-z])"
+    r"TOKEN(?!IZ|S)|SECRET(?!A)|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|WEBHOOK|(?<=_)PWD(?![A-Za-z])"
+    r"|(?:API|ACCESS|PRIVATE|ACCOUNT|AUTH|SIGNING|ENCRYPTION|MASTER|SESSION)[-_]?KEY"
+    r"|(?<![A-Za-z])(?:PASS|JWT|PAT|BEARER)(?![A-Za-z])"
 )
-NAMED = rf"[\w-]{{0,64}}(?:{WORDS})[\w-]{{0,64}}"
-SECRET = re.compile(rf"((?:{NAMED}[\"']?(?:=|:[ \t]+)[\"']?|--?{NAMED}[ \t]+))(?!\[hidden\])\S+", re.IGNORECASE)
+# Every pattern begins where few texts do and looks no further than a bound: what a node printed must not cost minutes.
+WORD = rf"(?:{WORDS})[\w-]{{0,64}}"  # and what stands before it in the name is shown anyway
+NAMED = rf"[\w-]{{0,64}}?{WORD}"
+# As shells, YAML, JSON, Python and TOML put a value behind its name, and as a list of words prints an option's.
+BEHIND = (
+    rf"{WORD}(?:\\{{0,4}}[\"'])?(?:=|[ \t]{{1,8}}(?:[:=]?=>?)[ \t]{{1,8}}|:[ \t]+|:(?=\\{{0,4}}[\"']))"
+    rf"|(?<![\w-])--?{NAMED}(?:[ \t]+(?![:=]?=>?[ \t]\S)|[\"'],[ \t]{{0,8}}(?=[\"']))"
+    rf"|(?<![\w-])(?:setenv|env|set)[ \t]{{1,8}}{NAMED}[ \t]{{1,8}}(?!-)"
+)
+QUOTED = re.compile(rf"((?:{BEHIND})(\\{{0,4}}[\"']))(?!\[hidden\])(?:(?!\2)[^\n])+", re.IGNORECASE)
+# To the end of a block of YAML; else to the next space, or to the backquote that ends a command in a fix.
+BARE = r"(?:[|>][-+]?[ \t]{0,8}(?:\n[ \t]+[^\n]*)+|(?:(?!`(?:[\s.,;:)]|\Z))\S)+)"
+SECRET = re.compile(rf"({BEHIND})(?!\\{{0,4}}[\"']|\[hidden\]){BARE}", re.IGNORECASE)
 OPTION = re.compile(rf"--?{NAMED}", re.IGNORECASE)  # a word of its own, with the secret in the next one
-IN_URL = re.compile(r"(://[^\s/:@]+:)[^\s/@]+(?=@)")
+IN_URL = re.compile(r"(://[^\s/:@]{0,128}:)(?!\d{0,5}(?:[/?#]|$))[^\s\"']{1,256}(?=@)")
 IN_QUERY = re.compile(
-    r"([?&](?:sig|signature|key|code|auth|token|access_token|secret|password)=)[^\s&\"']+", re.IGNORECASE
+    r"([?&#](?:[\w.-]{0,40}[-_.])?(?:sig|signature|key|code|auth|token|secret|password)=)[^\s&\"']+", re.IGNORECASE
 )
 HOOK = re.compile(
     r"(https?://(?:hooks\.slack\.com|(?:\w+\.)?discord(?:app)?\.com/api/webhooks|[\w.-]+\.webhook\.office\.com"
-    r"|open\.(?:feishu\.cn|larksuite\.com)/open-apis/bot|hooks\.[\w.-]+))/[^\s\"']+",
+    r"|open\.(?:feishu\.cn|larksuite\.com)/open-apis/bot|hooks\.[\w.-]+|api\.telegram\.org|events\.pagerduty\.com|maker\.ifttt\.com|ntfy\.sh))/[^\s\"']+",
     re.IGNORECASE,
 )
 # How the tokens of services begin, each with as much after it as no word has.
@@ -35,21 +47,43 @@ BEGINNINGS = re.compile(
     r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}"
     r"|xox[abeoprs]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[\w-]{30,}|ya29\.[\w-]{16,}|sk-[\w-]{16,}|nvapi-[\w-]{16,}"
     r"|npm_[A-Za-z0-9]{20,}|pypi-[\w-]{20,}|dop_v1_[a-f0-9]{20,}|SG\.[\w-]{16,}\.[\w-]{16,}|r8_[A-Za-z0-9]{20,}"
-    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
+    r"|AGE-SECRET-KEY-1[A-Z0-9]{16,}|wandb_v1_\w{16,}|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
 )
 PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 HEADER = re.compile(
-    r"((?:Authorization|X-[\w-]*(?:Key|Token))[\"']?\s*[:=]\s*[\"']?(?:(?:Bearer|Basic|Token)\s+)?)[^\s\"']+",
+    r"((?:Authorization|(?<![\w-])X-[\w-]{0,64}(?:Key|Token))[\"']?\s{0,8}[:=]\s{0,8}[\"']?(?:(?:Bearer|Basic|Token)\s{1,8})?)"
+    r"[^\s\"']+",
     re.IGNORECASE,
 )
-BEARER = re.compile(r"(\bBearer\s+)(?!\[hidden\])[\w.~+/=-]{8,}", re.IGNORECASE)
-# Programs whose password is an option of one letter.
+BEARER = re.compile(r"(\bBearer\s{1,8})(?!\[hidden\])[\w.~+/=-]{8,}", re.IGNORECASE)
+# Programs whose password is an option of one letter, a word among others, or a part of one.
 SHORT = re.compile(
-    r"(\bsshpass\s+(?:-\w\s+)*?-p\s*|\bdocker\s+login\b[^\n;|&]*?\s-p\s+|\bcurl\b[^\n;|&]*?\s-u\s*\S+?:)\S+"
+    r"(\bsshpass\s{1,8}(?:-\w\s{1,8}){0,8}?-p\s{0,8}"
+    r"|\bdocker\s{1,8}login\b[^\n;|&]{0,200}?\s-p\s{1,8}"
+    r"|\bcurl\b[^\n;|&]{0,200}?\s(?:-u|-U|--user|--proxy-user)[ =]?[^\s:]{1,128}:"
+    r"|\b(?:mysql|mariadb)\w{0,16}\b[^\n;|&]{0,200}?\s-p"
+    r"|\bsmbclient\b[^\n;|&]{0,200}?\s-U\s{0,8}[^\s%]{1,128}%"
+    r"|\bwandb\s{1,8}login\s{1,8}(?:--?[\w=-]{1,64}\s{1,8}){0,8}(?!-)"
+    r"|\blogin\s{1,8}\S{1,128}\s{1,8}password\s{1,8}"
+    r"|\baws\s{1,8}configure\s{1,8}set\s{1,8}[\w.-]{0,64}(?:secret|token)[\w.-]{0,64}\s{1,8}"
+    r"|\s--from-literal=[\w.-]{1,128}=)(?!\[hidden\])[^\s\"']+"
 )
 # ``docker exec -e NAME VALUE`` is a mistake for NAME=VALUE that people make, and whose value is shown all the same.
-APART = re.compile(rf"((?:-e|--env)[ =]{NAMED}[ \t]+)(?!-)\S+", re.IGNORECASE)
+APART = re.compile(rf"((?<![\w-])(?:-e|--env)[ =]{NAMED}[ \t]{{1,8}})(?!-)\S+", re.IGNORECASE)
 SET_ENV = re.compile(r"(SetEnv[= ][\"']?\w+=)[^\s\"']+", re.IGNORECASE)
+# What is hidden behind the first group, in this order, and the words without one of which there is nothing to look for.
+NAMES = ("token", "secret", "pass", "credential", "webhook", "pwd", "key", "jwt", "pat", "bearer")
+SHOWN_UP_TO: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (IN_URL, ("://",)),
+    (IN_QUERY, ("?", "&", "#")),
+    (HEADER, ("authorization", "x-")),
+    (BEARER, ("bearer",)),
+    (SHORT, (" -", "login", "configure")),
+    (SET_ENV, ("setenv",)),
+    (APART, NAMES),
+    (QUOTED, NAMES),
+    (SECRET, NAMES),
+)
 VARIABLE = re.compile(r"(?<![\w./-])([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"']+)")
 # Variables whose values are shown whatever they look like: a GPU's UUID has the entropy of a key.
 JOBS = re.compile(
@@ -65,8 +99,10 @@ PLAIN = re.compile(r"[-+]?[\d.,:]+|true|false|yes|no|on|off|none|[\w.-]{0,16}|(?
 def without_secrets(text: str) -> str:
     """A command or variable as it may stand in a report."""
     text = PEM.sub(HIDDEN, text)
-    for pattern in (IN_URL, IN_QUERY, HEADER, BEARER, SHORT, SET_ENV, APART, SECRET):
-        text = pattern.sub(rf"\g<1>{HIDDEN}", text)
+    low = text.lower()
+    for pattern, words in SHOWN_UP_TO:
+        if any(word in low for word in words):
+            text = pattern.sub(rf"\g<1>{HIDDEN}", text)
     text = HOOK.sub(rf"\g<1>/{HIDDEN}", text)
     text = BEGINNINGS.sub(HIDDEN, text)
     return VARIABLE.sub(_variable, text)

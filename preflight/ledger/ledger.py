@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import NamedTuple
 
 from preflight.ledger.choice import concerning
 from preflight.ledger.findings import EXIT_CODES, SEVERITY, Finding, Verdict, worst
+from preflight.redact import without_secrets
 
 
 class Cell(NamedTuple):
@@ -55,7 +56,7 @@ class Ledger:
         return checks
 
     def record(self, finding: Finding) -> tuple[Finding, ...]:
-        """Take a verdict in, whole or not at all; gives it as it counts, its waived nodes apart.
+        """Take a verdict in, whole or not at all; gives it as it counts, its waived nodes apart, and shows no secret.
 
         A cell that is not expected, one that already has a verdict, and a pass or skip of no node are bugs of ours.
         """
@@ -72,7 +73,7 @@ class Ledger:
                 raise ValueError(f"{cell.check} is not expected of {cell.node}")
             if cell.node in judged:
                 raise ValueError(f"{cell.check} judged {cell.node} twice")
-        counting = self.waive(finding)
+        counting = self.waive(_without_secrets(finding))
         for part in counting:
             self._judged.setdefault(part.check, {}).update(dict.fromkeys(part.nodes))
         self._recorded.extend(counting)
@@ -125,3 +126,9 @@ class Ledger:
     def exit_code(self, *, fail_on_warn: bool = False) -> int:
         """0 pass or warn, 1 fail, 3 error, 5 no check asked or all skipped."""
         return EXIT_CODES[self.verdict(fail_on_warn=fail_on_warn)]
+
+
+def _without_secrets(finding: Finding) -> Finding:
+    """A finding as it may be shown: what a program printed on a node, or a variable held, is part of many a message."""
+    message, fix = without_secrets(finding.message), without_secrets(finding.fix)
+    return finding if (message, fix) == (finding.message, finding.fix) else replace(finding, message=message, fix=fix)

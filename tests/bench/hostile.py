@@ -36,7 +36,7 @@ VERB_OF = {"trained": "train", "losses": "train"}
 PLANTED = (b"\x1b", b"\x07", b"\xc2\x9b", b"\n::error::", b"\n##vso[", "\u202e".encode())
 # Damage that leaves a message as good as it was: nothing is asked of these words, so a lie in them changes no verdict.
 HARMLESS_KINDS = ("hello", "opened", "pong", "collected", "tried", "end", "started", "exit")
-SAID_AGAIN = ("joined.twice", "measured.twice", "losses.twice")  # the same figures once more
+SAID_AGAIN = ("joined.twice", "measured.twice", "losses.twice", "losses.more")  # the same figures, more than once
 LAUNCH = (
     "#!/bin/sh\ntorchrun --nnodes=2 --nproc_per_node=1 --master_addr=node1 --master_port=29500 --node_rank=0 train.py\n"
 )
@@ -115,6 +115,13 @@ def hostfile(folder: Path, modes: tuple[str, ...]) -> Path:
     return path
 
 
+def busy_machine(folder: Path) -> Path:
+    """Settings for links without a rate: how fast they are says how busy this machine is, and of no node that it is slow."""
+    path = folder / "preflight.toml"
+    path.write_text("[bench]\nslow_below = 0.05\n")
+    return path
+
+
 def command(lab: Lab, folder: Path, verb: str, modes: tuple[str, ...]) -> Seen:
     """One command over the honest hosts and one in each mode."""
     report = folder / f"report-{time.monotonic_ns()}"
@@ -123,7 +130,7 @@ def command(lab: Lab, folder: Path, verb: str, modes: tuple[str, ...]) -> Seen:
         "facts": ["facts", "--json=-"],
         "launch": ["launch", "check", str(folder / "start.sh")],
         "run": ["run", "--profile=quick", f"--report-dir={report}"],
-        "bench": ["bench", f"--report-dir={report}"],
+        "bench": ["bench", f"--report-dir={report}", f"--settings={busy_machine(folder)}"],
         "train": ["train", f"--report-dir={report}"],
     }[verb]
     argv = [sys.executable, "-m", "preflight", *words, f"--hosts=@{hostfile(folder, modes)}"]
@@ -144,7 +151,7 @@ def runs(share: tuple[int, int], verbs: tuple[str, ...]) -> Iterator[tuple[str, 
     jobs = [mode for mode in kept if mode.partition(".")[0] in JOB_KINDS]
     others = [mode for mode in kept if mode not in jobs]
     for start in range(0, len(others), BATCH):
-        for verb in ("facts", "launch", "run"):
+        for verb in ("facts", "launch", "run", "bench"):
             if verb in verbs:
                 yield verb, tuple(others[start : start + BATCH])
     for mode in jobs:

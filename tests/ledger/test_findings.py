@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.ledger.findings import EXIT_CODES, SEVERITY, Finding, Verdict, Where, worst
+from preflight.ledger.findings import EXIT_CODES, EXIT_USAGE, SEVERITY, Command, Edit, Finding, Verdict, Where, worst
 
 
 @given(st.lists(st.sampled_from(list(Verdict)), max_size=8))
@@ -57,3 +57,24 @@ def test_a_finding_cannot_be_changed_and_compares_by_what_it_says():
     assert finding == Finding("a.b", Verdict.FAIL, ("n1",), "m", where=(Where("f", 1),))
     with pytest.raises(dataclasses.FrozenInstanceError):
         finding.verdict = Verdict.PASS
+
+
+def test_what_a_finding_does_not_say_is_empty():
+    """So that no report shows a fix, an edit or a proof that nobody gave."""
+    finding = Finding("a.b", Verdict.PASS, ("n1",), "m")
+    assert dataclasses.astuple(finding)[4:] == ("", (), 0.0, False, "", (), (), "")
+    assert Edit("f", 1, 1, ()).is_sure
+    assert dataclasses.astuple(Command("n1", "true"))[2:] == ("", False)
+
+
+def test_the_words_and_numbers_of_the_contract():
+    """As reports hold them and callers compare them."""
+    assert [str(verdict) for verdict in Verdict] == ["skip", "pass", "warn", "error", "fail"]
+    assert dict(zip([*Verdict, "usage"], (5, 0, 0, 3, 1, 4), strict=True)) == EXIT_CODES | {"usage": EXIT_USAGE}
+
+
+@pytest.mark.parametrize("value", [Where("f", 1), Edit("f", 1, 1, ()), Command("n1", "true")])
+def test_no_part_of_a_finding_can_be_changed(value):
+    """Nor the lines, edits and commands that it holds."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(value, dataclasses.fields(value)[0].name, "other")

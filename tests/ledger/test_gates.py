@@ -8,7 +8,7 @@ import pytest
 
 from preflight.judge.existing import checks_folder, existing
 from preflight.ledger.findings import Finding, Verdict
-from preflight.ledger.gates import BENCH_GATES, GATES, MESH_GATES, RULES, Gatekeeper, is_gate
+from preflight.ledger.gates import BENCH_GATES, GATES, MESH_GATES, OPEN_GATE, RULES, Gatekeeper, is_gate
 
 NODES = ("node1", "node2", "node3")
 
@@ -33,6 +33,7 @@ def test_nothing_found_keeps_no_job_from_starting():
     """Nor does anything keep checks from being judged that start no job."""
     assert gate("bench") == gate("training") == gate("mesh") == OPEN
     assert gate("cluster", found(NAMES, *NODES)) == OPEN
+    assert Gatekeeper(NODES, frozenset(NODES)).gate("bench", ()).words == OPEN_GATE.check == ""
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,20 @@ def test_nothing_found_keeps_no_job_from_starting():
         (INTERFACE, {"bench", "training"}),
         ("reach.no_machine_is_named_twice", {"mesh", "bench", "training"}),
         ("reach.every_node_answers", {"bench", "training"}),
+        *(
+            (check, {"bench", "training"})
+            for check in (
+                "gpu.devices_are_readable",
+                "network.interface_variables_match_an_interface",
+                "network.training_interface_is_a_real_one",
+                "network.training_interface_is_fast_enough_for_gpus",
+                "network.training_interfaces_have_the_same_rate",
+                "network.training_addresses_are_unique",
+                "network.training_addresses_share_a_subnet",
+                "network.nccl_starts_on_an_interface_of_the_peers",
+                "network.nccl_takes_no_more_interfaces_than_meant",
+            )
+        ),
         ("network.mtu_is_the_same", set()),
         ("limits.nofile", set()),
         ("clock.clocks_are_in_step", set()),
@@ -79,6 +94,31 @@ def test_a_node_that_did_not_answer_keeps_the_others_from_no_mesh():
     assert gate("mesh", found(twice, "node3"), reached=NODES[:2]) == OPEN
     assert gate("mesh", found(twice, "node2", "node3"), reached=NODES[:2])[1] == {"node2", "node3"}
     assert gate("bench", found(twice, "node3"), reached=NODES[:2])[1] == {"node3"}
+
+
+def test_an_error_that_another_check_caused_is_no_second_reason():
+    """Its cause is named; where every reason is such an error, all of them are."""
+    caused = dataclasses.replace(found(INTERFACE, "node3", verdict=Verdict.ERROR), blocked_by=NAMES)
+    assert gate("bench", caused, found(NAMES, "node2")) == (f"{NAMES} on node2", {"node2"})
+    assert gate("bench", caused) == (f"{INTERFACE} on node3", {"node3"})
+    own = found(INTERFACE, "node1")
+    assert gate("bench", caused, own)[1] == {"node1", "node3"}
+
+
+def test_what_an_absent_node_is_blamed_for_hides_nothing_after_it():
+    """The findings that follow are looked at."""
+    twice = "reach.no_machine_is_named_twice"
+    assert gate("mesh", found(twice, "node3"), found(twice, "node2"), reached=NODES[:2])[1] == {"node2"}
+
+
+def test_pruning_is_asked_for_and_leaves_out_what_only_another_check_caused():
+    """Of the two jobs that can do with fewer nodes; a warning and a consequence leave no node out."""
+    slow = found("network.mtu_is_the_same", "node2")
+    assert not Gatekeeper(NODES, frozenset(NODES)).is_pruned("bench")
+    for kind in ("bench", "training"):
+        assert gate(kind, slow, is_pruning=True)[1] == {"node2"}
+        assert gate(kind, dataclasses.replace(slow, verdict=Verdict.WARN), is_pruning=True) == OPEN
+        assert gate(kind, dataclasses.replace(slow, blocked_by=NAMES), is_pruning=True) == OPEN
 
 
 def test_pruning_names_every_bad_node_but_never_all():

@@ -173,3 +173,14 @@ def test_what_is_left_out_is_kept_by_its_first_reason():
 def test_however_a_passing_ledger_is_damaged_it_passes_no_longer():
     """300 of the ways that python -m tests.bench.ledger takes 10,000 of."""
     assert [words for seed in range(300) if (words := survivor(seed))] == []
+
+
+def test_a_verdict_shows_no_secret_and_is_given_back_as_it_counts():
+    """Whatever printed it on a node: it is hidden before anything else sees it."""
+    ledger = Ledger()
+    ledger.expect("a.b", ["n1"])
+    told = Finding("a.b", Verdict.FAIL, ("n1",), "rank 0: HF_TOKEN=xyzzy is refused", "`export HF_TOKEN=xyzzy`")
+    (counting,) = ledger.record(told)
+    assert (counting.message, counting.fix) == ("rank 0: HF_TOKEN=[hidden] is refused", "`export HF_TOKEN=[hidden]`")
+    assert ledger.findings == [counting]
+    assert ledger.site_checks == set()

@@ -20,6 +20,7 @@ from preflight.report.printable import printable, without_surrogates
         ("\u2028\u2029\x85", r"\u2028\u2029\x85"),
         ("\U000e0041", r"\U000e0041"),
         ("a\u3164b", r"a\u3164b"),
+        ("\xad\U000110bd", r"\xad\U000110bd"),
     ],
 )
 def test_what_cannot_be_seen_is_written_out(text, expected):
@@ -33,6 +34,7 @@ def test_what_cannot_be_seen_is_written_out(text, expected):
         "mtu: 9000 on node[1-2], 1500 on node3", "größer, 节点, узел, 🚀", "c10::Error: at::native::add",
         "fe80::1 and ::1",
         "::ffff:10.0.0.1", "fe80::a to fe80::b", "::dead:beef", "# not a command", "## heading", "C:\\dir",
+        "XDR at X32",
     ],
 )  # fmt: skip
 def test_honest_text_stays_as_it_is(text):
@@ -56,6 +58,7 @@ def test_commands_to_a_ci_system_are_broken(text):
     shown = printable(text)
     assert not any(word.startswith("::") for word in shown.split())
     assert "##" not in shown
+    assert shown.replace(r"\x3a", ":").replace(r"\x23", "#") == text
 
 
 def test_newlines_stay_only_where_asked():
@@ -71,6 +74,11 @@ def test_any_text_comes_out_visible_and_encodable(text):
     assert all(letter == " " or unicodedata.category(letter)[0] not in "CZ" for letter in shown)
     shown.encode()
     assert printable(shown) == shown
+
+
+def test_a_lone_surrogate_is_written_out_wherever_it_stands():
+    """What no encoder takes, and nothing beside it."""
+    assert without_surrogates("node\ud8003\udfff é") == r"node\ud8003\udfff é"
 
 
 @given(st.text(st.characters()))
