@@ -133,4 +133,39 @@ LINES: tuple[tuple[str, str, str, str, Fits], ...] = (
         lambda p: logs(p) and of_vendor("0x14e4")(p),
     ),
 )
+HOST = (
+    ("conntrack table", "nf_conntrack: nf_conntrack: table full, dropping packet", "table full"),
+    ("neighbour table", "neighbour: arp_cache: neighbor table overflow!", "overflow"),
+    ("memory of TCP", "TCP: out of memory -- consider tuning tcp_mem", "out of memory"),
+    ("its address twice", "IPv6: eno1: IPv6 duplicate address fd00::1 used by 94:6d:ae:00:00:01 detected!", "IPv6"),
+    ("cable of Ethernet", "ixgbe 0000:e1:00.0 eno1: NIC Link is Down", "Link is Down"),
+    ("member of a bond", "bond0: (slave eno1): link status definitely down, disabling slave", "definitely down"),
+    ("adapter that hangs", "e1000e 0000:00:1f.6 eno1: Detected Hardware Unit Hang:", "Unit Hang"),
+    ("XFS", "XFS (dm-0): Corruption of in-memory data (0x8) detected at x. Shutting down filesystem.", "XFS"),
+    ("ext4", "EXT4-fs error (device sda2): ext4_find_entry:1455: inode #2: reading directory lblock 0", "EXT4"),
+    ("Lustre", "LustreError: 167-0: a-MDT0000-mdc: This client was evicted by a-MDT0000; it will fail.", "evicted"),
+    ("Ceph", "ceph: [9d8]: mds0 hung", "mds0"),
+    ("NVMe gone", "nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0xffff", "controller"),
+    ("medium of a disk", "critical medium error, dev sda, sector 123456 op 0x0:(READ) phys_seg 1", "medium"),
+    ("RAID", "md/raid1:md0: Disk failure on nvme1n1p1, disabling device.", "Disk failure"),
+    ("page fault", "BUG: unable to handle page fault for address: ffffb2d4c0a3f000", "BUG"),
+    ("protection fault", "general protection fault, probably for non-canonical address 0xdead: 0000 [#1]", "general"),
+    ("no pages in a row", "python3: page allocation failure: order:5, mode:0x40dc0", "allocation"),
+    ("IOMMU of Intel", "DMAR: [DMA Read NO_PASID] Request device [13:00.0] fault addr 0x7f2b0000", "fault addr"),
+    ("IOMMU of AMD", "AMD-Vi: Event logged [IO_PAGE_FAULT device=13:00.0 address=0x7f2b0000]", "IO_PAGE_FAULT"),
+    ("poisoned memory", "Memory failure: 0x1a2b: Killing python:4711 due to hardware memory corruption", "Killing"),
+    ("NMI", "NMI: PCI system error (SERR) for reason a1 on CPU 0.", "SERR"),
+    ("clock of the CPUs", "clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc' as unstable", "tsc"),
+    ("port contained", "pcieport 0000:10:01.0: DPC: containment event, status:0x1f01 source:0x0000", "DPC"),
+    ("slot without its card", "pcieport 0000:10:01.0: pciehp: Slot(12): Link Down", "Slot(12)"),
+    ("too hot to run", "thermal thermal_zone0: critical temperature reached (105 C), shutting down", "temperature"),
+)  # fmt: skip
+GPU_HOST = (
+    ("GSP silent", "NVRM: _kgspIsHeartbeatTimedOut: Heartbeat timed out, gpu 0000:13:00.0", "Heartbeat"),
+    ("GSP crashed", "NVRM: kgspHealthCheck_TU102: ****** GSP-CrashCat Report *******", "GSP-CrashCat"),
+    ("not probed", "nvidia: probe of 0000:13:00.0 failed with error -1", "probe of"),
+    ("without its memory", "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:", "I/O region"),
+)
+LINES += tuple((name, text, LOG, words, logs) for name, text, words in HOST)
+LINES += tuple((name, text, GPU_LOG, words, of(logs)) for name, text, words in GPU_HOST)
 FAULTS = tuple(Fault(f"log: {name}", logged(text), check, words, fits) for name, text, check, words, fits in LINES)

@@ -16,6 +16,18 @@ from .platform import Nic, Platform
 from .sysfs import Link, Tree
 
 PYTHON = "/usr/bin/python3"
+SYSCTLS = {
+    "vm/overcommit_memory": "0",
+    "kernel/numa_balancing": "0",
+    "kernel/pid_max": "4194304",
+    "kernel/threads-max": "16512444",
+    "net/core/rmem_max": "212992",
+    "net/core/somaxconn": "4096",
+    "net/ipv4/tcp_rmem": "4096\t131072\t6291456",
+    "net/ipv4/tcp_congestion_control": "cubic",
+    "net/ipv4/conf/all/rp_filter": "0",
+}
+SINCE_START = 1e9  # seconds: longer than any machine runs
 STAND_IN = f"""#!/bin/sh
 # Prints what the program of this name printed on the node for the same words.
 file="/{TWIN}/outputs/${{0##*/}}${{1:+ }}$*"
@@ -72,7 +84,8 @@ def _make(described: Platform, n: int, names: dict[int, str], root: Path) -> Fol
     tree |= _programs(platform, n)
     tree |= _environment(platform)
     if platform.has_log:
-        tree["dev/kmsg"] = "".join(record(i, line, 300.0) for i, line in enumerate(platform.log))
+        lines = [*((line, SINCE_START) for line in platform.log), *((line, 300.0) for line in platform.log_since)]
+        tree["dev/kmsg"] = "".join(record(i, line, age) for i, (line, age) in enumerate(lines))
     if platform.hcas and platform.has_rdma_core:
         tree |= {f"dev/infiniband/uverbs{i}": "" for i, hca in enumerate(platform.hcas) if hca.can_open}
         tree["usr/local/lib/libibverbs.so.1.14.50.0"] = ""
@@ -99,6 +112,7 @@ def _proc(platform: Platform, n: int) -> Tree:
         "sys/kernel/osrelease": f"{platform.kernel}\n",
         "self/cgroup": f"{platform.group}\n",
         "sys/net/ipv4/ip_local_port_range": "32768\t60999\n",
+        **{f"sys/{name}": f"{value}\n" for name, value in SYSCTLS.items()},
         "net/dev": "Inter-|   Receive  |  Transmit\n face |bytes    packets errs drop fifo frame compressed multicast|"
         "bytes    packets errs drop fifo colls carrier compressed\n"
         + "".join(f"{nic.name:>6}: 1000 10 0 0 0 0 0 0 1000 10 0 0 0 0 0 0\n" for nic in platform.nics),

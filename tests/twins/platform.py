@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from . import hardware_log
+
 
 @dataclass(frozen=True)
 class Nic:
@@ -138,7 +140,8 @@ class Platform:
     has_rdma_core: bool = True
     files: Mapping[str, str] = field(default_factory=dict)  # further files of the root: "opt/x.xml" -> text
     topology: str = "rails"  # how far each adapter is from each GPU: rails (each GPU its own), shared, none
-    log: tuple[str, ...] = ("6|pci 0000:00:00.0: [8086:09a2] type 00 class 0x088000",)
+    log: tuple[str, ...] = hardware_log.AT_START  # of the kernel, while the machine came up
+    log_since: tuple[str, ...] = hardware_log.SINCE  # and five minutes ago
     governor: str = "performance"  # "" where the CPUs' frequency is not the kernel's to choose
     scaling_driver: str = "intel_pstate"
     is_guest: bool = False  # of a hypervisor: no bridges above its devices, and no links that their files know

@@ -21,28 +21,61 @@ SIGNS = (
     *(b"[Hardware Error]", b" UE ", b"blocked for more than", b" lockup", b"detected stall", b"NETDEV WATCHDOG"),
     *(b"GPU reset begin", b"hardware errors detected", b"amdgpu_job_timedout", b"emounting filesystem read-only"),
     *(b"I/O error", b"timeout, ", b"not responding", b"clock throttled"),
+    *(b"nvidia: probe of", b"GPU init", b"temperature", b"containment event", b"Slot(", b"DMAR: ", b"AMD-Vi: "),
+    *(b"Memory failure: ", b"Uncorrected hardware", b"NMI: ", b"as unstable", b"BUG: ", b"kernel BUG", b"Oops: "),
+    *(b"general protection fault, ", b"allocation failure", b"table full", b"table overflow", b"TCP: out of memory"),
+    *(b"ink is Down", b"Link down", b"Hardware Unit Hang", b"definitely down", b"duplicate address", b"swiotlb buffer"),
+    *(b"XFS (", b"EXT4-fs error", b"BTRFS ", b"was evicted by", b"ceph: ", b"controller is down", b"medium error"),
+    *(b"Disk failure", b"failed command:"),
 )
 XID = r"NVRM: (?:Xid|GPU at) \(?(?:PCI:)?([0-9a-fA-F:.]+)\)?: (\d+),?"
 SXID = r"SXid \(PCI:([0-9a-fA-F:.]+)\): (\d+), (?:Non-fatal|Fatal)"
 LOADED = "loaded"
+LINK = "link"
+AT_START_S = 600.0  # while drivers and services come up, links go down and up as they are configured
 # Kind, words that a line must have, and where its device stands.
 KINDS = (
     ("oom", r"(?:Out of memory|Memory cgroup out of memory): Killed process (\d+)", ""),
-    ("pcie", r"AER: .*(?:Uncorrect|Fatal)|PCIe Bus Error: severity=Uncorrect", "pci"),
-    ("rdma", r"(?:mlx\w+|bnxt_\w+|irdma|efa).*(?:Link down|health compromised|assert_|fatal)", "pci"),
+    ("pcie", r"AER: .*(?:Uncorrect|Fatal)|PCIe Bus Error: severity=Uncorrect|DPC: containment event", "pci"),
+    ("pcie", r"Slot\(\S+\): Link Down|DMAR: .*\bfault addr|AMD-Vi: .*IO_PAGE_FAULT|PCI system error", "pci"),
+    (LINK, r"\bLink (?:is )?[Dd]own\b|link status definitely down", "pci"),
+    ("rdma", r"(?:mlx\w+|bnxt_\w+|irdma|efa).*(?:health compromised|assert_|fatal)", "pci"),
     (
         "rdma",
         r"mlx\w+ .*(?:timeout\. Will cause a leak|Port module event\[error\])|NETDEV WATCHDOG: .* timed out",
         "pci",
     ),
+    ("network", r"Detected Hardware Unit Hang|swiotlb buffer is full|IPv6 duplicate address .* detected", "pci"),
+    ("network", r"nf_conntrack: table full|neighbou?r table overflow|TCP: out of memory", ""),
     # A corrected error is none: it says so itself, or has no severity.
     ("machine", r"\[Hardware Error\]: .*(?:Machine Check Exception|(?i:uncorrected|fatal))|EDAC \w+: \d+ UE ", ""),
     ("machine", r"CPU\d+: (?:Package|Core) temperature.* above threshold, cpu clock throttled", ""),
+    ("machine", r"Memory failure: .*(?:SIGBUS|SIGKILL|Killing|corruption)|Uncorrected hardware memory error", ""),
+    ("machine", r"critical temperature reached|Marking clocksource '\w+' as unstable|NMI: .*(?:SERR|IOCK|parity)", ""),
     ("hang", r"task .* blocked for more than \d+ seconds|(?:soft|hard) lockup|rcu\w*: .*detected stall", ""),
+    # What a program of a user did wrong is told as "traps: python3[4711] general protection fault ip:...".
+    (
+        "crash",
+        r"BUG: unable to handle|kernel BUG at|Oops: |general protection fault, probably|: page allocation failure",
+        "",
+    ),
     ("storage", r"Remounting filesystem read-only|I/O error, dev |nvme\w*: I/O .*timeout|server .* not responding", ""),
+    (
+        "storage",
+        r"XFS \(.*(?:Corruption|[Ss]hutting down)|EXT4-fs error|BTRFS (?:error|critical)|: failed command:",
+        "",
+    ),
+    (
+        "storage",
+        r"was evicted by|ceph: .* hung|controller is down; will reset|medium error, dev |: Disk failure on ",
+        "",
+    ),
     (LOADED, r"NVRM: loading NVIDIA UNIX", ""),
     ("driver", r"NVRM: (?:GPU .* has fallen off the bus|(?:GPU \S+ )?RmInitAdapter failed|API mismatch)", "pci"),
+    ("driver", r"NVRM: .*(?:Heartbeat timed out|GSP-CrashCat Report|PCI I/O region assigned .* is invalid)", "pci"),
+    ("driver", r"NVRM: The NVIDIA GPU .*is not supported|nvidia: probe of .* failed with error", "pci"),
     ("driver", r"amdgpu.* (?:GPU reset begin|uncorrectable hardware errors detected)|amdgpu_job_timedout", "pci"),
+    ("driver", r"amdgpu.* (?:Fatal error during GPU init|ASIC temperature fault)", "pci"),
 )
 PCI = r"\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?)\b"
 MOST_EVENTS = 200
@@ -107,7 +140,7 @@ def parse(lines: list[str], *, now_s: float) -> list[dict[str, Any]]:
         event = event_in(text.splitlines()[0] if text else "")
         if event.get("kind") == LOADED:  # what an earlier life of the driver reported is over
             found = [one for one in found if one["kind"] not in ("xid", "sxid", "driver")]
-        elif event:
+        elif event and not (event["kind"] == LINK and int(fields[2]) < AT_START_S * 1e6):
             age_s = max(0.0, now_s - int(fields[2]) / 1e6)
             found.append({**event, "age_seconds": round(age_s, 1)})
     return found[-MOST_EVENTS:]

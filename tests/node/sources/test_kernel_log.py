@@ -22,13 +22,33 @@ LINES = {
     "Out of memory: Killed process 4242 (python) total-vm:1kB": ("oom", 0, ""),
     "Memory cgroup out of memory: Killed process 7 (python)": ("oom", 0, ""),
     "pcieport 0000:80:01.0: AER: Uncorrectable (Fatal) error message received": ("pcie", 0, "0000:80:01.0"),
-    "mlx5_core 0000:41:00.0 ens1f0np0: Link down": ("rdma", 0, "0000:41:00.0"),
     "NETDEV WATCHDOG: ens60np0 (bnxt_en): transmit queue 3 timed out 5012 ms": ("rdma", 0, ""),
     "NVRM: GPU 0000:13:00.0: RmInitAdapter failed! (0x62:0x40:2477)": ("driver", 0, "0000:13:00.0"),
     "amdgpu 0000:13:00.0: amdgpu: GPU reset begin!": ("driver", 0, "0000:13:00.0"),
     "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0": ("machine", 0, ""),
     "INFO: task python3:48213 blocked for more than 122 seconds.": ("hang", 0, ""),
     "nfs: server 10.77.0.200 not responding, still trying": ("storage", 0, ""),
+    "XFS (dm-0): Corruption of in-memory data (0x8) detected at x. Shutting down filesystem.": ("storage", 0, ""),
+    "EXT4-fs error (device sda2): ext4_find_entry:1455: inode #2: reading directory lblock 0": ("storage", 0, ""),
+    "LustreError: 167-0: a-MDT0000: This client was evicted by a-MDT0000; it will fail.": ("storage", 0, ""),
+    "nvme nvme0: controller is down; will reset: CSTS=0xffffffff": ("storage", 0, ""),
+    "critical medium error, dev sda, sector 1 op 0x0:(READ)": ("storage", 0, ""),
+    "md/raid1:md0: Disk failure on nvme1n1p1, disabling device.": ("storage", 0, ""),
+    "nf_conntrack: nf_conntrack: table full, dropping packet": ("network", 0, ""),
+    "neighbour: arp_cache: neighbor table overflow!": ("network", 0, ""),
+    "TCP: out of memory -- consider tuning tcp_mem": ("network", 0, ""),
+    "IPv6: eno1: IPv6 duplicate address fd00::1 used by 94:6d:ae:00:00:01 detected!": ("network", 0, ""),
+    "e1000e 0000:00:1f.6 eno1: Detected Hardware Unit Hang:": ("network", 0, "0000:00:1f.6"),
+    "BUG: unable to handle page fault for address: ffffb2d4c0a3f000": ("crash", 0, ""),
+    "general protection fault, probably for non-canonical address 0xdead: 0000 [#1] SMP": ("crash", 0, ""),
+    "python3: page allocation failure: order:5, mode:0x40dc0": ("crash", 0, ""),
+    "DMAR: [DMA Read NO_PASID] Request device [13:00.0] fault addr 0x7f2b0000": ("pcie", 0, ""),
+    "pcieport 0000:10:01.0: DPC: containment event, status:0x1f01": ("pcie", 0, "0000:10:01.0"),
+    "Memory failure: 0x1a2b3c: Sending SIGBUS to python:4711 due to hardware memory corruption": ("machine", 0, ""),
+    "clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc' as unstable": ("machine", 0, ""),
+    "NVRM: _kgspIsHeartbeatTimedOut: Heartbeat timed out, gpu 0000:13:00.0": ("driver", 0, "0000:13:00.0"),
+    "nvidia: probe of 0000:13:00.0 failed with error -1": ("driver", 0, "0000:13:00.0"),
+    "amdgpu 0000:13:00.0: amdgpu: Fatal error during GPU init": ("driver", 0, "0000:13:00.0"),
 }
 
 
@@ -46,6 +66,10 @@ def test_a_telling_line_gives_its_kind_and_device(line, told):
     [
         "6,1,2,-;mlx5_core 0000:41:00.0 ens1f0np0: Link up",
         "6,1,2,-;pcieport 0000:80:01.0: AER: Correctable error message received",
+        "6,1,2,-;traps: python3[4711] general protection fault ip:7f error:0 in libc.so.6[7f+195000]",
+        "6,1,2,-;thermal thermal_zone0: temperature reads 61 C",
+        "6,1,2,-;XFS (dm-0): Mounting V5 Filesystem",
+        "6,1,2,-;mce: [Hardware Error]: Machine check events logged",
         "no record at all",
         "6,1,x,-;NVRM: Xid (PCI:0000:c1:00): 79",
         "6,1,2,-;",
@@ -54,6 +78,21 @@ def test_a_telling_line_gives_its_kind_and_device(line, told):
 def test_other_lines_are_of_no_concern(record):
     """What mends itself, and what is no record, is passed over."""
     assert kernel_log.parse([record], now_s=65.0) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mlx5_core 0000:41:00.0 ens1f0np0: Link down",
+        "ixgbe 0000:41:00.0 eno1: NIC Link is Down",
+        "bond0: (slave eno1): link status definitely down, disabling slave",
+    ],
+)
+def test_links_that_go_down_tell_once_the_machine_has_started(line):
+    """While it starts every driver and service takes them down and up again; later it is a cable."""
+    assert kernel_log.parse([f"6,1,{int(30e6)},-;{line}"], now_s=4000.0) == []
+    (event,) = kernel_log.parse([f"6,1,{int(3600e6)},-;{line}"], now_s=4000.0)
+    assert event["kind"] == "link"
 
 
 def test_many_lines_are_bounded():
@@ -91,7 +130,7 @@ def test_an_empty_log_is_not_one_without_faults(tmp_path):
 
 def test_what_an_earlier_life_of_the_driver_reported_is_over():
     """Loading the driver again resets the GPUs; what broke in the machine stays."""
-    lines = ["NVRM: Xid (PCI:0000:07:00): 79, x", "mlx5_core 0000:41:00.0 a: Link down"]
+    lines = ["NVRM: Xid (PCI:0000:07:00): 79, x", "mlx5_core 0000:41:00.0: assert_var[0] 0x00000001"]
     lines += ["NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95", "NVRM: Xid (PCI:0000:07:00): 48, x"]
     events = kernel_log.parse([f"3,1,{number},-;{line}" for number, line in enumerate(lines)], now_s=1.0)
     assert [(event["kind"], event["code"]) for event in events] == [("rdma", 0), ("xid", 48)]
