@@ -3,7 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany, NotApplicable
-from preflight.facts.value import or_none
+from preflight.facts.value import or_none, present
 from preflight.tables import proxies, variables
 
 
@@ -93,6 +93,18 @@ def test_other_variables_are_the_same_on_every_node(cluster):
     """
     cluster.needs_peers()
     _same(cluster, lambda name: not variables.must_agree(name) and not variables.may_differ(name))
+
+
+@pytest.mark.advisory
+def test_files_that_variables_name_exist(node):
+    """The files that NCCL_TOPO_FILE, NCCL_GRAPH_FILE and the like name can be read on every node.
+
+    NCCL goes on without one, with a line in its log only: on that node it takes other ways than on the others.
+    Fix: copy the file to the nodes named (or into their image), or correct the path.
+    """
+    unread = present(node.environment.unread_files, "files that variables name")
+    words = [f"{name}={node.value(name)}: {reason}" for name, reason in unread]
+    assert not words, "; ".join(_with_layer(node, one) for one in words)
 
 
 @pytest.mark.advisory

@@ -83,3 +83,24 @@ def test_processes_may_be_started(node, settings):
     assert limit == "unlimited" or limit >= wanted, (
         f"processes: {limit} in this {node.identity.context} session; wanted at least {wanted}"
     )
+
+
+def test_nothing_else_is_limited(node):
+    """No limit holds down the address space, the size of files or the CPU time of the job's processes.
+
+    CUDA reserves many times the memory of all GPUs and NCCL's start ends with "out of memory" under `ulimit -v`; a
+    checkpoint ends with "File too large", a rank after its CPU seconds. Login shells of shared machines set them.
+    Fix: `ulimit -v unlimited -f unlimited -t unlimited` in the line that starts the job, or the lines `as`, `fsize`
+    and `cpu` in /etc/security/limits.d on the nodes named.
+    """
+    limits = node.limits
+    space = present(limits.address_space_soft_bytes, "address space")
+    size = present(limits.file_size_soft_bytes, "size of files")
+    seconds = present(limits.cpu_time_soft_seconds, "CPU time")
+    found = [f"{space} bytes of address space (ulimit -v)"] if space != "unlimited" else []
+    found += [f"files of {size} bytes at most (ulimit -f)"] if size != "unlimited" else []
+    found += [f"{seconds} seconds of CPU time (ulimit -t)"] if seconds != "unlimited" else []
+    if found:
+        gpus = node.gpu.readable() if node.backend == "nccl" and space != "unlimited" else ()
+        message = f"limits of this {node.identity.context} session: {', '.join(found)}"
+        raise Blame(message, nodes=[node.name], is_advisory=not gpus)

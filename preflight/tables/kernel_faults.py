@@ -17,6 +17,8 @@ from preflight.tables.faults import Fault
 
 # With these, "powersave" still goes to full speed under load; with every other driver it pins the lowest.
 SCALES_IN_POWERSAVE = ("intel_pstate", "amd-pstate-epp")
+SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "pit")
+UNLIMITED_CLOCK = 0.95
 LEAST_AVAILABLE = 0.1
 MOST_HUGE = 0.5
 GIB = 1 << 30
@@ -73,6 +75,18 @@ def _killed(node: NodeFacts) -> str:
     return f"{_processes(count)} of this control group OOM-killed" if count else ""
 
 
+def _overcommit(node: NodeFacts) -> str:
+    refuses = present(node.kernel.memory_overcommit, "vm.overcommit_memory") == 2
+    words = "vm.overcommit_memory is 2: what CUDA and data loaders reserve is refused, though memory is free"
+    return words if refuses else ""
+
+
+def _slow_clock(node: NodeFacts) -> str:
+    source = present(node.kernel.clock_source, "clock source")
+    slow = f"clock source {source}: each look at the clock leaves the CPU, thousands of times a step"
+    return slow if source in SLOW_CLOCKS else ""
+
+
 def _bonds(node: NodeFacts) -> str:
     down = [
         f"{member} of {bond}"
@@ -102,6 +116,18 @@ FRAGILE: tuple[Fault[NodeFacts], ...] = (
     ),
     Fault("memory quota", _quota, "raise the job's memory (`--mem`, the pod's memory limit)", "cgroup-v2 memory.max"),
     Fault("earlier OOM kills", _killed, "raise the job's memory, or use less of it", "cgroup-v2 memory.events"),
+    Fault(
+        "overcommitment",
+        _overcommit,
+        "`sysctl -w vm.overcommit_memory=0` on the nodes named, and the same line in /etc/sysctl.d",
+        "kernel, Documentation/mm/overcommit-accounting.rst",
+    ),
+    Fault(
+        "clock source",
+        _slow_clock,
+        "`dmesg | grep -i clocksource` on the nodes named; start the kernel with `tsc=reliable`, or a newer BIOS",
+        "kernel, Documentation/timers/timekeeping.rst",
+    ),
     Fault(
         "bond members",
         _bonds,
@@ -186,7 +212,28 @@ def bonds_of_job(node: NodeFacts) -> str:
     return ", ".join(found.values())
 
 
+# What decides how fast TCP is, and whether a node with several interfaces answers on the right one.
+NETWORK_SETTINGS = (
+    *("net.core.rmem_max", "net.core.wmem_max", "net.core.netdev_max_backlog", "net.core.somaxconn"),
+    *("net.core.default_qdisc", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control"),
+    *("net.ipv4.tcp_mtu_probing", "net.ipv4.conf.all.rp_filter", "net.ipv4.conf.all.arp_ignore"),
+    "net.ipv4.conf.all.arp_announce",
+)
+
+
+def _network_setting(name: str) -> Row:
+    """A row for one setting of sysctl."""
+
+    def key(node: NodeFacts) -> str:
+        if name not in node.kernel.network_settings:
+            raise FactMissing(name, "the kernel or the session does not show it", "absent")
+        return node.kernel.network_settings[name]
+
+    return Row(name, key, f"`sysctl -w {name}='<the others' value>'` on the nodes named, and a line in /etc/sysctl.d")
+
+
 SAME = (
+    *map(_network_setting, NETWORK_SETTINGS),
     Row(
         "CPUs that may be used",
         lambda node: f"{node.kernel.cpus():g}",
@@ -223,6 +270,36 @@ SAME = (
         "`swapoff -a` on the nodes named, or swap on all: a node that swaps is slow where the others end",
     ),
     Row(
+        "threads of a core (SMT)",
+        lambda node: "on" if present(node.kernel.has_smt, "SMT") else "off",
+        "switch SMT (Hyper-Threading) on or off in the BIOS of the nodes named as on the others",
+    ),
+    Row(
+        "boost of the CPUs",
+        lambda node: "on" if present(node.kernel.has_boost, "boost") else "off",
+        "`cpupower frequency-info` on the nodes named; write the others' choice to cpufreq/boost or no_turbo",
+    ),
+    Row(
+        "limit of the CPUs' clock",
+        lambda node: _limit(present(node.kernel.clock_share, "limit of the CPUs' clock")),
+        "`cpupower frequency-set -u <highest>` on the nodes named; `cpupower frequency-info` shows both limits",
+    ),
+    Row(
+        "clock source",
+        lambda node: present(node.kernel.clock_source, "clock source"),
+        "`dmesg | grep -i clocksource` on the nodes named; start the kernel with `tsc=reliable`, or a newer BIOS",
+    ),
+    Row(
+        "NUMA balancing",
+        lambda node: "on" if present(node.kernel.numa_balancing, "NUMA balancing") else "off",
+        "`sysctl -w kernel.numa_balancing=<the others' value>` on the nodes named: it moves pages under running ranks",
+    ),
+    Row(
+        "overcommitment of memory",
+        lambda node: str(present(node.kernel.memory_overcommit, "vm.overcommit_memory")),
+        "`sysctl -w vm.overcommit_memory=<the others' value>` on the nodes named",
+    ),
+    Row(
         "bonds of the job",
         bonds_of_job,
         "`cat /proc/net/bonding/<bond>` on the nodes named; correct its mode and members in the network configuration",
@@ -235,6 +312,10 @@ SAME = (
 )
 
 
+def _limit(share: float) -> str:
+    return "none" if share >= UNLIMITED_CLOCK else f"{share:.0%} of the highest"
+
+
 def _or_none(value: int | Missing) -> str:
     return (
         "none" if isinstance(value, Missing) and value.kind == "absent" else f"{present(value, 'quota') / GIB:.1f} GiB"
@@ -243,13 +324,16 @@ def _or_none(value: int | Missing) -> str:
 
 LOG_SECONDS = 24 * 3600.0
 LEAST_MEMORY = 0.95  # of the median
+LOST_MODULE, LEAST_SHARE_OF_MODULE = 7 * GIB, 0.01  # one of 32 modules is 3 %; kernels differ by far less
 
 
 def needs_as_much_memory(cluster: Cluster) -> None:
     """Blame the nodes with less memory than the median, by more than kernels and firmware keep for themselves."""
     memory = cluster.gather(lambda node: node.identity.memory_bytes)
     middle = median(memory.values()) if memory else 0
-    less = {name: held for name, held in memory.items() if held < LEAST_MEMORY * middle}
+    # A lost module is eight GiB or more; what kernels and firmware keep is a hundredth at most.
+    least = max(LEAST_MEMORY * middle, middle - max(LOST_MODULE, LEAST_SHARE_OF_MODULE * middle))
+    less = {name: held for name, held in memory.items() if held < least}
     if less:
         raise BlameMany(
             Blame(f"{held / GIB:.0f} GiB of memory, others have {middle / GIB:.0f}", nodes=[name])
@@ -277,6 +361,25 @@ LOG: tuple[Fault[NodeFacts], ...] = (
         lambda node: _logged(node, "rdma"),
         "reseat or replace the cable or the adapter on the nodes named",
         "mlx5_core",
+    ),
+    Fault(
+        "links",
+        lambda node: _logged(node, "link"),
+        "`dmesg -T | grep -i link` and `ethtool <interface>` on the nodes named; reseat or replace the cable",
+        "kernel, drivers of network adapters",
+    ),
+    Fault(
+        "network errors",
+        lambda node: _logged(node, "network"),
+        "a table that is full: `sysctl net.netfilter.nf_conntrack_max=<more>`, net.ipv4.neigh.default.gc_thresh3 or "
+        "net.ipv4.tcp_mem; an address that another machine has: give one of them its own; else the adapter's driver",
+        "kernel, netfilter, neighbour tables, IPv6 address detection",
+    ),
+    Fault(
+        "crashes of the kernel",
+        lambda node: _logged(node, "crash"),
+        "`dmesg -T` around that line on the nodes named; reboot, and update kernel or driver",
+        "kernel, Documentation/admin-guide/bug-hunting.rst",
     ),
     Fault(
         "machine errors",

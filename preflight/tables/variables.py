@@ -70,6 +70,12 @@ class Leftover:
 
 LEFTOVERS = (
     Leftover(
+        "LD_LIBRARY_PATH",
+        "(.*:)?[^:]*/stubs/*(:.*)?",
+        "what stands for the driver when programs are linked is loaded in its place: CUDA finds no GPU",
+        CUDA,
+    ),
+    Leftover(
         "CUDA_LAUNCH_BLOCKING",
         "1",
         "every kernel is waited for: slow, and over a network NCCL can wait for itself for ever",

@@ -56,6 +56,9 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
         shm_total_bytes=64 << 30,
         shm_free_bytes=63 << 30,
         leftovers=(),
+        address_space_soft_bytes="unlimited",
+        file_size_soft_bytes="unlimited",
+        cpu_time_soft_seconds="unlimited",
     )
     driver: Any = "580.95" if gpu_count else ABSENT
     return {
@@ -109,6 +112,7 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
             Environment,
             variables={key: Variable(text, "--env") for key, text in variables.items()},
             shells={"a login over ssh": {}, "a new window": {}},
+            unread_files=(),
         ),
         "limits": lock,
         "kernel": _kernel(gpu_count),
@@ -184,4 +188,11 @@ def _kernel(gpu_count: int) -> Kernel:
         log=(),
         cgroup_processes=1 << 20,
         link_errors={"eth0": 7},
+        memory_overcommit=0,
+        numa_balancing=0,
+        most_processes=4194304,
+        has_smt=True,
+        has_boost=True,
+        clock_source="tsc",
+        clock_share=1.0,
     )

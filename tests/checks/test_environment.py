@@ -12,6 +12,14 @@ from tests.checks.samples import Broken, judge
 PROXY = "http://proxy:3128"
 BROKEN = (
     Broken(
+        "environment.files_that_variables_name_exist",
+        healthy()
+        .with_variables("node2", NCCL_TOPO_FILE="/opt/topo.xml")
+        .broken("node2", "environment", unread_files=(("NCCL_TOPO_FILE", "No such file or directory"),)),
+        ("node2",),
+        "NCCL_TOPO_FILE=/opt/topo.xml: No such file or directory",
+    ),
+    Broken(
         "environment.a_persons_shell_has_the_variables_of_the_job",
         healthy().broken("node2", "environment", shells={"a new window": {"NCCL_SOCKET_IFNAME": "eth1"}}),
         ("node2",),

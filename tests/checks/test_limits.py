@@ -11,6 +11,12 @@ from tests.checks.samples import Broken, judge
 
 BROKEN = (
     Broken(
+        "limits.nothing_else_is_limited",
+        roce().broken("node2", "limits", address_space_soft_bytes=16 << 30),
+        ("node2",),
+        "17179869184 bytes of address space (ulimit -v)",
+    ),
+    Broken(
         "limits.processes_may_be_started",
         healthy().broken("node2", "kernel", cgroup_processes=1024),
         ("node2",),

@@ -14,7 +14,7 @@ import pytest
 from tests.newcomer.copy import copied
 
 DIFF = Path(__file__).with_name("check.diff")
-CHECK = "kernel.memory_may_be_overcommitted"
+CHECK = "kernel.memory_may_be_mapped_often"
 # What a site's own test of the new check would be.
 TEST = """
 import importlib.util
@@ -24,14 +24,14 @@ from preflight.testing import healthy, judged
 spec = importlib.util.spec_from_file_location("test_kernel", "checks/test_kernel.py")
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-check = module.test_memory_may_be_overcommitted
+check = module.test_memory_may_be_mapped_often
 
 
-def test_a_node_that_refuses_to_overcommit_is_named():
-    whole = healthy(3).broken(("node1", "node2", "node3"), "kernel", overcommit_memory=0)
+def test_a_node_that_maps_little_is_named():
+    whole = healthy(3).broken(("node1", "node2", "node3"), "kernel", most_mappings=65530)
     assert judged(check, whole).passes
-    assert judged(check, whole.broken("node3", "kernel", overcommit_memory=2)).fails_on == ("node3",)
-    assert "vm.overcommit_memory is 2" in judged(check, whole.broken("node3", "kernel", overcommit_memory=2)).message
+    assert judged(check, whole.broken("node3", "kernel", most_mappings=1024)).fails_on == ("node3",)
+    assert "vm.max_map_count is 1024" in judged(check, whole.broken("node3", "kernel", most_mappings=1024)).message
 
 
 def test_a_made_up_cluster_that_knows_nothing_of_it_is_skipped():
@@ -70,10 +70,10 @@ def test_the_check_is_judged_on_a_real_node(tree, tmp_path):
     report = json.loads((tmp_path / "report.json").read_text())
     (finding,) = report["findings"]
     (facts,) = (tmp_path / "facts").glob("*.json")
-    value = int(Path("/proc/sys/vm/overcommit_memory").read_text())
-    assert json.loads(facts.read_text())["subjects"]["kernel"]["overcommit_memory"] == value
-    assert (finding["check"], finding["verdict"]) == (CHECK, "fail" if value == 2 else "pass"), done.stdout
-    assert done.returncode == report["exit_code"] == (1 if value == 2 else 0)
+    value = int(Path("/proc/sys/vm/max_map_count").read_text())
+    assert json.loads(facts.read_text())["subjects"]["kernel"]["most_mappings"] == value
+    assert (finding["check"], finding["verdict"]) == (CHECK, "fail" if value < 65530 else "pass"), done.stdout
+    assert done.returncode == report["exit_code"] == (1 if value < 65530 else 0)
 
 
 def test_a_broken_cluster_fails_it(tree):

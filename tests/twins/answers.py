@@ -29,8 +29,9 @@ def install():
     limits = {getattr(resource, f"RLIMIT_{name.upper()}"): value for name, value in told["limits"].items()}
 
     def own_getrlimit(kind):
-        return (limits[kind], limits[kind]) if kind in limits else getrlimit(kind)
+        return (limits[kind], limits[kind]) if kind in limits else (-1, -1) if kind in others else getrlimit(kind)
 
+    others = (resource.RLIMIT_AS, resource.RLIMIT_FSIZE, resource.RLIMIT_CPU)
     speeds = {each["name"]: each["speed_mbps"] for each in told["interfaces"]}
 
     def own_ioctl(descriptor, request, argument=0, *more):

@@ -79,6 +79,38 @@ def less_memory(folder: Folder, platform: Platform) -> None:
     folder.sub("proc/meminfo", r"^MemTotal:.*$", f"MemTotal: {platform.memory_gib << 19} kB")
 
 
+def lost_module(folder: Folder, platform: Platform) -> None:
+    """One of 32 modules of memory is lost."""
+    left = platform.memory_gib - max(platform.memory_gib // 32, 8)
+    answer(memory_bytes=left << 30)(folder, platform)
+    folder.sub("proc/meminfo", r"^MemTotal:.*$", f"MemTotal: {left << 20} kB")
+
+
+def sets_clock(platform: Platform) -> bool:
+    """Whether the CPUs' frequency is the kernel's to choose."""
+    return bool(platform.governor)
+
+
+def is_intel(platform: Platform) -> bool:
+    """Whether intel_pstate chooses it."""
+    return sets_clock(platform) and platform.scaling_driver == "intel_pstate"
+
+
+CPU = "sys/devices/system/cpu"
+CLOCK = "sys/devices/system/clocksource/clocksource0"
+PROCESSES = "limits.processes_may_be_started"
+# What the BIOS, the kernel's start or sysctl chose otherwise: file, text, words, fits.
+CHOICES = (
+    ("SMT off", f"{CPU}/smt/active", "0\n", "SMT", lambda p: not p.is_guest),
+    ("turbo off", f"{CPU}/intel_pstate/no_turbo", "1\n", "boost of the CPUs: ", is_intel),
+    ("boost off", f"{CPU}/cpufreq/boost", "0\n", "boost of the CPUs: ", lambda p: sets_clock(p) and not is_intel(p)),
+    ("clock held down", f"{CPU}/cpufreq/policy0/scaling_max_freq", "800000\n", "21% of the highest", sets_clock),
+    ("NUMA balancing", "proc/sys/kernel/numa_balancing", "1\n", "NUMA balancing: ", lambda _p: True),
+    ("overcommitment of all", "proc/sys/vm/overcommit_memory", "1\n", "overcommitment of memory", lambda _p: True),
+    ("buffers of TCP", "proc/sys/net/ipv4/tcp_rmem", "4096\t4096\t65536\n", "net.ipv4.tcp_rmem", lambda _p: True),
+    ("congestion control", "proc/sys/net/ipv4/tcp_congestion_control", "reno\n", "reno on node3", lambda _p: True),
+    ("strict reverse path", "proc/sys/net/ipv4/conf/all/rp_filter", "1\n", "rp_filter", lambda _p: True),
+)  # fmt: skip
 NAMES = "names."
 NETWORK = "network."
 AT_ITS_BEST = "kernel.node_is_at_its_best"
@@ -120,6 +152,10 @@ FAULTS = (
         file("proc/sys/net/ipv4/ip_local_port_range", "60000\t60999\n"),
         "ports.ephemeral_ports_are_enough",
         "60000-60999",
+    ),
+    *(
+        Fault(f"limit of {name}", limit(**{name: value}), "limits.nothing_else_is_limited", words)
+        for name, value, words in (("as", 16 << 30, "ulimit -v"), ("fsize", 1 << 30, "-f"), ("cpu", 3600, "3600 s"))
     ),
     Fault("few files", limit(nofile=1024), "limits.enough_files_may_be_open", "1024"),
     Fault("few processes", limit(nproc=1024), "limits.processes_may_be_started", "1024"),
@@ -179,6 +215,19 @@ FAULTS = (
         "CPUs that may be used",
     ),
     Fault("other boot options", replaced("proc/cmdline", "iommu=pt", "intel_iommu=on"), SETTINGS, "boot options"),
+    *(Fault(name, file(path, text), SETTINGS, words, fits) for name, path, text, words, fits in CHOICES),
+    Fault("overcommitment", file("proc/sys/vm/overcommit_memory", "2\n"), AT_ITS_BEST, "vm.overcommit_memory is 2"),
+    Fault("slow clock", file(f"{CLOCK}/current_clocksource", "hpet\n"), AT_ITS_BEST, "clock source hpet"),
+    Fault("few processes of the machine", file("proc/sys/kernel/pid_max", "2048\n"), PROCESSES, "2048"),
+    Fault("mitigations of one", replaced("proc/cmdline", r"$", " mitigations=off"), SETTINGS, "mitigations=off"),
+    Fault("brake of memory", file("sys/fs/cgroup/memory.high", "4294967296\n"), SETTINGS, "memory quota"),
+    Fault(
+        "a module of memory",
+        lost_module,
+        "kernel.memory_is_the_same_on_every_node",
+        "GiB of memory, others have",
+        lambda p: p.memory_gib >= 256,
+    ),
     Fault("less memory", less_memory, "kernel.memory_is_the_same_on_every_node", "GiB of memory, others have"),
     Fault("memory quota", file("sys/fs/cgroup/memory.max", "4294967296\n"), SETTINGS, "memory quota"),
     Fault(

@@ -241,8 +241,19 @@ def _groups(number: int, digits: int) -> str:
 def cpu(platform: Platform) -> Tree:
     """What the CPUs' frequency driver and the kernel's memory management say."""
     policy = "devices/system/cpu/cpufreq/policy0"
-    words = {"scaling_governor": platform.governor, "scaling_driver": platform.scaling_driver}
+    words = {
+        "scaling_governor": platform.governor,
+        "scaling_driver": platform.scaling_driver,
+        "scaling_max_freq": "3800000",
+        "cpuinfo_max_freq": "3800000",
+    }
+    is_intel = platform.scaling_driver == "intel_pstate"
+    boost = {"intel_pstate/no_turbo": "0\n"} if is_intel else {"cpufreq/boost": "1\n"}
+    clock = "arch_sys_counter" if platform.machine == "aarch64" else "kvm-clock" if platform.is_guest else "tsc"
     return {
+        "devices/system/cpu/smt/active": f"{int(not platform.is_guest)}\n",
+        "devices/system/clocksource/clocksource0/current_clocksource": f"{clock}\n",
+        **({f"devices/system/cpu/{name}": text for name, text in boost.items()} if platform.governor else {}),
         **({f"{policy}/{name}": f"{text}\n" for name, text in words.items()} if platform.governor else {}),
         "kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
     }

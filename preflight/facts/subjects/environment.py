@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.facts.value import Text, Value
+from preflight.facts.value import Missing, Text, Value
 
 GIVEN = ("launch files", "--env")
 
@@ -23,6 +23,8 @@ class Environment(Value, frozen=True, kw_only=True):
     # Kind of shell ("a login over ssh", "a new window") -> what a person's own has there.
     shells: dict[Text, dict[Text, Text]] = msgspec.field(default_factory=dict)
     shells_unread: dict[Text, Text] = msgspec.field(default_factory=dict)  # kind of shell -> why that is not known
+    # Variables that name a file which cannot be read there -> why.
+    unread_files: tuple[tuple[Text, Text], ...] | Missing = Missing("not reported", "absent")
 
     def only_typed(self, name: str) -> dict[str, str]:
         """What a variable is in the shells of people, where that is not what the job's environment has.

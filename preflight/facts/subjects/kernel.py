@@ -12,7 +12,8 @@ from preflight.facts.value import Count, Missing, Text, Value, present
 class LogEvent(Value, frozen=True):
     """A line of the kernel's log about broken hardware or an OOM kill."""
 
-    kind: Text  # "xid", "sxid", "driver", "oom", "pcie", "rdma", "machine", "hang", "storage"
+    # "xid", "sxid", "driver", "oom", "pcie", "link", "rdma", "network", "machine", "hang", "crash", "storage"
+    kind: Text
     code: Count  # the Xid; 0 elsewhere
     device: Text  # PCI address or device name, "" where the line has none
     age_seconds: float
@@ -45,6 +46,13 @@ class Kernel(Value, frozen=True, kw_only=True):
     link_errors: dict[Text, Count] = msgspec.field(
         default_factory=dict
     )  # network interface -> rx/tx errors since it exists
+    memory_overcommit: Count | Missing = NOT_REPORTED  # vm.overcommit_memory: 2 refuses what is not backed by memory
+    numa_balancing: Count | Missing = NOT_REPORTED  # kernel.numa_balancing: 0 leaves pages where they are
+    most_processes: Count | Missing = NOT_REPORTED  # of the whole machine, threads included: pid_max, threads-max
+    has_smt: bool | Missing = NOT_REPORTED  # two threads a core
+    has_boost: bool | Missing = NOT_REPORTED  # beyond the base frequency
+    clock_source: Text | Missing = NOT_REPORTED  # "tsc"; with "hpet" or "acpi_pm" each look at the clock is slow
+    clock_share: float | Missing = NOT_REPORTED  # of its highest frequency, to which the slowest CPU is held
     network_settings: dict[Text, Text] = msgspec.field(default_factory=dict)  # sysctl's, "net.core.rmem_max" -> value
 
     def events(self, kind: str, *, within_seconds: float) -> tuple[LogEvent, ...]:
@@ -57,11 +65,9 @@ class Kernel(Value, frozen=True, kw_only=True):
         return min(self.cpus_allowed, self.cgroup_cpus) if isinstance(self.cgroup_cpus, float) else self.cpus_allowed
 
     def processes(self, limit: int | str) -> int | str:
-        """How many processes and threads the job may have: by its user's limit, or less by its control group's."""
-        quota = self.cgroup_processes
-        if isinstance(quota, Missing):
-            return limit
-        return quota if isinstance(limit, str) else min(limit, quota)
+        """How many processes and threads the job may have: by its user's limit, its control group's, the machine's."""
+        quotas = (limit, self.cgroup_processes, self.most_processes)
+        return min((quota for quota in quotas if isinstance(quota, int)), default=limit)
 
     def gpudirect(self, kernel: str) -> str:
         """How network adapters can reach the GPUs' memory: "nvidia_peermem", "dma-buf" or "none"."""

@@ -6,6 +6,7 @@ from typing import Literal
 
 from preflight.facts.value import Count, Missing, Text, Value, present
 
+NOT_REPORTED = Missing("not reported", "absent")
 Limit = Count | Literal["unlimited"]
 
 
@@ -20,6 +21,9 @@ class Limits(Value, frozen=True, kw_only=True):
     shm_total_bytes: Count | Missing
     shm_free_bytes: Count | Missing
     leftovers: tuple[Text, ...]  # /dev/shm/preflight-* of an earlier run
+    address_space_soft_bytes: Limit | Missing = NOT_REPORTED
+    file_size_soft_bytes: Limit | Missing = NOT_REPORTED
+    cpu_time_soft_seconds: Limit | Missing = NOT_REPORTED
 
     def free_shared_memory_bytes(self) -> int:
         """What is free in /dev/shm."""

@@ -45,6 +45,7 @@ NAMES = frozenset(
 )
 SECRETS = ("TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "AUTH", "JWT")
 SYSTEM_NCCL_CONF = "/etc/nccl.conf"
+FILES = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE")  # they name a file to read
 
 
 def collect(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +59,22 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         },
         "shells": {kind: for_wire(held) for kind, held in told.items() if isinstance(held, dict)},
         "shells_unread": {kind: reason for kind, reason in told.items() if isinstance(reason, str)},
+        "unread_files": unread_files(variables),
     }
+
+
+def unread_files(variables: Mapping[str, tuple[str, str]]) -> list[list[str]]:
+    """Each variable of FILES whose file cannot be read, with the reason."""
+    found = []
+    for name in FILES:
+        path = variables.get(name, ("", ""))[0]
+        try:
+            if path:
+                with open(path, "rb"):
+                    pass
+        except OSError as error:
+            found.append([name, error.strerror or str(error)])
+    return found
 
 
 def for_wire(held: Mapping[str, str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from preflight.node.agent.missing import (
     read_text,
     read_text_or_missing,
 )
-from preflight.node.sources import kernel_log
+from preflight.node.sources import choices, kernel_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ MODULES = (
     *("efa", "efa_nv_peermem", "erdma", "ib_umad", "knem"),
 )
 BOOT_OPTIONS = (
+    *("mitigations", "nosmt", "maxcpus", "nr_cpus", "mem", "idle", "clocksource", "tsc", "nohz_full"),
+    *("intel_pstate", "amd_pstate", "intel_idle.max_cstate"),
     *("iommu", "intel_iommu", "amd_iommu", "pci", "pcie_acs_override", "hugepages", "hugepagesz"),
     *("default_hugepagesz", "transparent_hugepage", "numa_balancing", "isolcpus", "processor.max_cstate"),
 )
@@ -50,6 +52,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "has_iommu": has_iommu(sysfs),
         **governors(f"{sysfs}/devices/system/cpu/cpufreq"),
         **memory(proc),
+        **choices.collect(proc, sysfs),
         "transparent_hugepages": chosen(read_lines(f"{sysfs}/kernel/mm/transparent_hugepage/enabled")),
         "oom_kills": field(f"{proc}/vmstat", "oom_kill"),
         "cpus_allowed": len(os.sched_getaffinity(0)),
@@ -218,7 +221,7 @@ def cgroup(proc: str, root: str) -> dict[str, Any]:
         words = quota.split()
         if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]):
             cpus.append(int(words[0]) / int(words[1]))
-        for name in ("memory.max", "memory.limit_in_bytes"):
+        for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
             text = read_text_or_missing(f"{folder}/{name}")
             if isinstance(text, str) and text.isdecimal() and int(text) < UNLIMITED_FROM:
                 memories.append(int(text))

@@ -29,6 +29,9 @@ def collect(_arguments: dict[str, Any]) -> dict[str, Any]:
         "nofile_soft": limit(nofile[0]),
         "nofile_hard": limit(nofile[1]),
         "nproc_soft": limit(nproc[0]),
+        "address_space_soft_bytes": limit(resource.getrlimit(resource.RLIMIT_AS)[0]),
+        "file_size_soft_bytes": limit(resource.getrlimit(resource.RLIMIT_FSIZE)[0]),
+        "cpu_time_soft_seconds": limit(resource.getrlimit(resource.RLIMIT_CPU)[0]),
         **shared_memory(SHARED_MEMORY),
     }
 

@@ -1,0 +1,75 @@
+"""What was chosen for this machine's CPUs, its memory and its clock: in the BIOS, at the kernel's start, by sysctl?"""
+
+from __future__ import annotations
+
+import os
+
+from preflight.node.agent.missing import missing, missing_because, read_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Union
+
+    from preflight.node.agent.missing import Missing
+
+    CountOrMissing = Union[int, Missing]
+    FlagOrMissing = Union[bool, Missing]
+
+
+def collect(proc: str, sysfs: str) -> dict[str, Any]:
+    """Facts of the subject kernel; a file that this kernel does not have is an absent fact."""
+    cpu = f"{sysfs}/devices/system/cpu"
+    return {
+        "memory_overcommit": count(f"{proc}/sys/vm/overcommit_memory"),
+        "numa_balancing": count(f"{proc}/sys/kernel/numa_balancing"),
+        "most_processes": least(count(f"{proc}/sys/kernel/pid_max"), count(f"{proc}/sys/kernel/threads-max")),
+        "has_smt": flag(f"{cpu}/smt/active"),
+        "has_boost": boost(cpu),
+        "clock_source": read_lines(f"{sysfs}/devices/system/clocksource/clocksource0/current_clocksource"),
+        "clock_share": clock_share(f"{cpu}/cpufreq"),
+    }
+
+
+def count(path: str) -> CountOrMissing:
+    """The figure that is all of a file."""
+    text = read_lines(path)
+    if isinstance(text, dict):
+        return text
+    return int(text) if text.isdecimal() else missing(f"{path} holds no figure: {text[:40]!r}")
+
+
+def least(*counts: CountOrMissing) -> CountOrMissing:
+    """The smallest of several figures; the first that is missing where one is."""
+    lost = [one for one in counts if not isinstance(one, int)]
+    return lost[0] if lost else min(one for one in counts if isinstance(one, int))
+
+
+def flag(path: str) -> FlagOrMissing:
+    """A file of 0 or 1."""
+    found = count(path)
+    return bool(found) if isinstance(found, int) else found
+
+
+def boost(cpu: str) -> FlagOrMissing:
+    """Whether CPUs may go beyond their base frequency: intel_pstate says no_turbo, other drivers boost."""
+    no_turbo = flag(f"{cpu}/intel_pstate/no_turbo")
+    if isinstance(no_turbo, bool):
+        return not no_turbo
+    return flag(f"{cpu}/cpufreq/boost") if no_turbo["kind"] == "absent" else no_turbo
+
+
+def clock_share(folder: str) -> float | Missing:
+    """The share of its highest frequency to which the slowest CPU is held; 1.0 where none is."""
+    try:
+        policies = [name for name in os.listdir(folder) if name.startswith("policy")]
+    except OSError as error:
+        return missing_because(error)
+    shares = []
+    for policy in policies:
+        held, most = (count(f"{folder}/{policy}/{name}_max_freq") for name in ("scaling", "cpuinfo"))
+        for value in (held, most):
+            if not isinstance(value, int):
+                return value
+        if isinstance(held, int) and isinstance(most, int) and most:
+            shares.append(held / most)
+    return round(min(shares), 2) if shares else missing("the CPUs' frequency is not the kernel's to choose", "absent")
