@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from preflight.hosts import fold
 from preflight.judge.commands import with_commands
 from preflight.judge.coverage import without_part
 from preflight.judge.crew import Crew
+from preflight.judge.unreached import ANY, Loss, losses
 from preflight.judge.views.bench import BenchView, slow_text
 from preflight.judge.views.mesh import MeshView
 from preflight.judge.views.training import TrainingView
@@ -121,33 +122,32 @@ class Judge:
         was_judged = finding.verdict in (Verdict.PASS, Verdict.WARN, Verdict.FAIL)
         return proof.text() if proof is not None and was_judged else ""
 
-    def _unreached_fix(self, names: list[str], reason: str) -> str:
+    def _loss_fix(self, loss: Loss) -> str:
+        own = self._unreached_fix(loss.nodes, loss.reason)
+        return f"look at the switch and the power of {loss.rack} first; else {own}" if loss.rack else own
+
+    def _unreached_fix(self, names: Sequence[str], reason: str) -> str:
         """What to do: as the reason says where it does, else by hand, as the transport of these nodes says."""
         if reason.startswith("busy: "):
             return "wait for the run named to end, or stop it where it was started (Ctrl-C), then run again"
         if "give --python PATH" in reason:
             return "`--python PATH` with the full path of a Python of 3.9 or newer on the nodes named, then run again"
-        said = re.search(r"\bssh(-copy-id)? [-\w@.:\[\] ]+$", reason)
+        said = re.search(r"\bssh(-copy-id)? [-\w@.:\[\]<> ]+$", reason)
         if said:  # with the user and the port that HOSTS gave
             return f"`{said[0]}`, then run again"
         transport = TRANSPORTS.get(self.source.transports.get(names[0], ""), written_for(names[0]))
         if transport.name == Kubernetes.name and "; " in reason:  # each cause that it knows ends with what to do
             return reason.rpartition("; ")[2].rstrip(")") + ", then run again"
-        return transport.log_in_hint(names[0] if len(names) == 1 else "<node>")
+        return transport.log_in_hint(names[0] if len(names) == 1 else ANY)
 
     def _unreached(self, check: Check) -> list[Finding]:
         failures = self.source.failures
         if not failures:
             return []
         if check.id == REACH_CHECK:
-            reasons: dict[str, list[str]] = {}
-            for name, reason in failures.items():
-                reasons.setdefault(reason, []).append(name)
             return [
-                Finding(
-                    check.id, Verdict.ERROR, tuple(names), f"not reached: {reason}", self._unreached_fix(names, reason)
-                )
-                for reason, names in reasons.items()
+                Finding(check.id, Verdict.ERROR, loss.nodes, loss.message, self._loss_fix(loss))
+                for loss in losses(failures, self.source.racks)
             ]
         words = f"blocked by {REACH_CHECK}"
         return [Finding(check.id, Verdict.ERROR, tuple(failures), words, blocked_by=REACH_CHECK)]

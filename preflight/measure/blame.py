@@ -18,8 +18,8 @@ def blame(failed: Sequence[Edge], names: Sequence[str]) -> tuple[tuple[str, ...]
     """Node sets that explain the failed edges, each in the order of `names`.
 
     A `local` failure is its source's alone, and explains its other edges. The rest fall into connected groups: a
-    group is blamed on the smallest node set that covers all its edges if there is only one such set, else on both
-    ends of each edge.
+    group is blamed on the smallest node set that covers all its edges if there is only one such set; on all of it where
+    it is two sides that do not reach each other, else on both ends of each edge.
     """
     place = {name: index for index, name in enumerate(names)}
     own = sorted({edge.source for edge in failed if edge.reason == "local"}, key=place.__getitem__)
@@ -34,10 +34,19 @@ def blame(failed: Sequence[Edge], names: Sequence[str]) -> tuple[tuple[str, ...]
         if cover is not None:
             sets.append(tuple(sorted(cover, key=place.__getitem__)))
             continue
+        if _sides({name: neighbours[name] for name in group}):
+            sets.append(tuple(sorted(group, key=place.__getitem__)))
+            continue
         ends = {tuple(sorted((one, other), key=place.__getitem__)) for one in group for other in neighbours[one]}
         # So many that only the group as a whole says something; the nodes named are the same.
         sets.extend(sorted(ends) if len(ends) <= PAIR_SETS_LIMIT else [tuple(sorted(group, key=place.__getitem__))])
     return tuple(sets)
+
+
+def _sides(neighbours: Mapping[str, set[str]]) -> bool:
+    """Whether the nodes are two sides, of which each one misses all of the other: what joins them is broken."""
+    sides = {frozenset(others) for others in neighbours.values()}
+    return len(sides) == 2 and not frozenset.intersection(*sides)
 
 
 def smallest_cover(neighbours: Mapping[str, set[str]]) -> frozenset[str] | None:

@@ -12,6 +12,8 @@ from preflight.report.document import RunReport
 from preflight.report.groups import Group, groups, in_order
 from preflight.report.printable import printable
 
+RACKS = 3  # that are named; more are no place
+RACKS_WIDTH = 40
 BAD = (Verdict.FAIL, Verdict.ERROR)
 
 
@@ -82,7 +84,24 @@ def nodes_text(report: RunReport, names: Iterable[str], *, most: int) -> str:
     if len(named) > 2 and len(named) == len(report.nodes):
         return f"all {len(named)} nodes"
     folded = printable(fold(named))
+    where = _racks_text(report, named)
+    if where and len(folded) + len(where) <= most + RACKS_WIDTH:
+        return f"{folded} ({where})"
+    if where and len(folded) > most:
+        return where
     return folded if len(folded) <= most else f"{folded[: max(most - 18, 8)]}... ({len(named)} nodes)"
+
+
+def _racks_text(report: RunReport, names: list[str]) -> str:
+    """The racks that the names are most of: "switch s7: 16 of 16 nodes"; "" where they are not just that."""
+    racks = {name: report.nodes[name].rack for name in names if name in report.nodes}
+    held = Counter(rack for rack in racks.values() if rack)
+    if len(names) < 2 or sum(held.values()) < len(names) or len(held) > RACKS:
+        return ""
+    total = Counter(info.rack for info in report.nodes.values())
+    if len(held) == len(total) or any(2 * count <= total[rack] for rack, count in held.items()):
+        return ""
+    return printable(", ".join(f"{rack}: {count} of {total[rack]} nodes" for rack, count in held.items()))
 
 
 def worst_of_nodes(report: RunReport) -> dict[str, Verdict]:

@@ -29,7 +29,7 @@ from preflight.options.options import Options
 from preflight.report.compare import Snapshot
 from preflight.report.document import NodeInfo, Proof
 from preflight.results import Bench, Mesh, Rendezvous, Training
-from preflight.run import certificates, topology, turns
+from preflight.run import certificates, jumps, topology, turns
 from preflight.run.certificates import Archive, Asked, Certificate
 from preflight.run.progress import Progress
 from preflight.run.source import Measurements
@@ -96,7 +96,8 @@ class Run:
             self._open_at_once()
         else:
             self._open_in_turns()
-        self.failures = {name: error.reason for name, error in self.fleet.failures.items()}
+        failures = {name: error.reason for name, error in self.fleet.failures.items()}
+        self.failures = jumps.explained(self.hosts, failures, opts.reach)
         self.transports = {host.name: host.transport for host in self.hosts}
         self.notes += machines(self.hosts)
 

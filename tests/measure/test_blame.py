@@ -111,3 +111,10 @@ def test_a_hopeless_tangle_is_given_up_as_a_whole():
     nodes = names(300)
     failed = pairs(nodes, is_full=True)
     assert blame.blame(edges(*failed), nodes) == (nodes,)
+
+
+def test_two_sides_that_do_not_reach_each_other_are_one_thing():
+    """The link between two switches with as many nodes each: not a finding for each of sixteen pairs."""
+    nodes = tuple("abcdefgh")
+    failed = edges(*(pair for pair in pairs(nodes) if (pair[0] in "abcd") != (pair[1] in "abcd")))
+    assert blame.blame(failed, nodes) == (nodes,)

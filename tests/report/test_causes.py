@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from preflight.ledger.findings import Finding, Verdict, Where
 from preflight.report.causes import causes, counts_of_nodes, nodes_text, worst_of_nodes
-from preflight.report.document import Counts
+from preflight.report.document import Counts, NodeInfo
 
 THREE = ("node1", "node2", "node3")
 
@@ -69,3 +71,23 @@ def test_nodes_are_folded_and_long_lists_cut(make_report):
     cut = nodes_text(report, tuple(report.nodes)[::2], most=40)
     assert cut.endswith("... (150 nodes)")
     assert len(cut) < 44
+
+
+@pytest.mark.parametrize(
+    ("named", "text"),
+    [
+        ((1, 2, 3), "node[1-3] (switch s1: 3 of 3 nodes)"),
+        ((1, 2), "node[1-2] (switch s1: 2 of 3 nodes)"),
+        ((1, 4), "node[1,4]"),  # less than half of either
+        ((1, 2, 3, 4, 5), "node[1-5]"),  # a part of each rack is no place
+        ((1,), "node1"),
+    ],
+)
+def test_nodes_that_are_a_rack_are_told_with_it(make_report, named, text):
+    """Where they are most of it, and not of every rack that there is."""
+    nodes = {
+        f"node{number}": NodeInfo(host="h", address="a", reached=True, rack=f"switch s{1 + (number > 3)}")
+        for number in range(1, 10)
+    }
+    report = make_report(Finding("a.b", Verdict.PASS, tuple(nodes), "m"), nodes=nodes)
+    assert nodes_text(report, [f"node{number}" for number in named], most=60) == text

@@ -70,8 +70,12 @@ class MeshView:
         sources = [edge.source for edge in edges if edge.target in names]
         targets = [edge.target for edge in edges if edge.source in names and edge.target not in names]
         these = fold(self._ordered(names))
+        sides = _two_sides([edge for edge in edges if {edge.source, edge.target} <= names])
         parts = [f"{fold(self._ordered(sources))} cannot connect to {these}"] if sources else []
         parts += [f"{these} cannot connect to {fold(self._ordered(targets))}"] if targets else []
+        if sides and len(names) > 2:
+            one_side, other = (fold(self._ordered(side)) for side in sides)
+            parts = [f"{one_side} and {other} cannot connect to each other"]
         if not self.result.ok and len(self.cluster) > 2:
             parts = ["no node can connect to any other"]
         reasons = ", ".join(sorted({REASONS[edge.reason] for edge in edges}))
@@ -85,6 +89,16 @@ class MeshView:
     def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         wanted = set(names)
         return tuple(node.name for node in self.cluster if node.name in wanted)
+
+
+def _two_sides(edges: Iterable[Edge]) -> tuple[frozenset[str], ...]:
+    """The two sets of nodes of which none reaches one of the other; nothing where that is not all of it."""
+    missed: dict[str, set[str]] = {}
+    for edge in edges:
+        missed.setdefault(edge.source, set()).add(edge.target)
+        missed.setdefault(edge.target, set()).add(edge.source)
+    sides = tuple(dict.fromkeys(frozenset(others) for others in missed.values()))
+    return sides[::-1] if len(sides) == 2 and not sides[0] & sides[1] else ()
 
 
 def blames_of_port(found: Rendezvous) -> list[Blame]:

@@ -1,0 +1,64 @@
+"""Is it the jump host that nodes are silent behind? ssh itself says of both the same words.
+
+A jump host that accepts the connection and says nothing leaves ssh waiting for the node's banner. `ssh -G` tells which
+jump host leads to a node, and contacts nobody.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from preflight.hosts import Host
+from preflight.transport import Reach
+from preflight.transport.ssh import Ssh
+
+SILENT = "banner exchange"  # what ssh says of it
+ASK_SECONDS = 5.0
+MOST_ASKED = 64  # nodes, of which each is a process here
+COMPARED = 16  # nodes that answered
+
+
+def ask(words: Sequence[str]) -> str:
+    """What a program here prints. Raises OSError or SubprocessError where it fails or does not end."""
+    done = subprocess.run(
+        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ASK_SECONDS, check=True
+    )
+    return done.stdout
+
+
+def explained(
+    hosts: Iterable[Host], failures: Mapping[str, str], reach: Reach, ask: Callable[[Sequence[str]], str] = ask
+) -> dict[str, str]:
+    """The failures, those of nodes that fell silent behind one jump host in the words of that host.
+
+    Two of them and more, and no node behind it that answered: else it is the node's own.
+    """
+    over_ssh = [host for host in hosts if host.transport == Ssh.name]
+    silent = [host for host in over_ssh if SILENT in failures.get(host.name, "")][:MOST_ASKED]
+    if len(silent) < 2:
+        return dict(failures)
+    answered = [host for host in over_ssh if host.name not in failures][:COMPARED]
+    alive = {_jump(host, reach, ask) for host in answered}
+    behind: dict[str, list[str]] = {}
+    for host in silent:
+        behind.setdefault(_jump(host, reach, ask), []).append(host.name)
+    told = dict(failures)
+    for jump, names in behind.items():
+        if jump and jump not in alive and len(names) > 1:
+            words = f"the jump host {jump}: sshd accepts but does not answer (ssh: {SILENT}); restart sshd on {jump}"
+            everyone = [name for name, reason in failures.items() if SILENT in reason]
+            told.update(dict.fromkeys(everyone if len(behind) == 1 else names, words))
+    return told
+
+
+def _jump(host: Host, reach: Reach, ask: Callable[[Sequence[str]], str]) -> str:
+    """The jump host that leads to a host, as `ssh -G` has it; "" where there is none, or ssh does not say."""
+    words = Ssh().argv(host, reach)
+    try:
+        text = ask([words[0], "-G", *words[1:-1]])
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return ""
+    found = re.search(r"(?m)^proxyjump (?!none$)(\S+)$", text)
+    return found[1].split(",")[0] if found else ""
