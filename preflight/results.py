@@ -229,6 +229,7 @@ class Bench(Measured, frozen=True, kw_only=True):
     devices: tuple[Device, ...] = ()  # beside a slow result the matrices alone, all figures where they were asked for
     devices_not_measured: str = ""
     node_names: tuple[str, ...] = ()  # the nodes it was started on
+    racks: dict[str, str] = {}  # of the nodes, where each rack measured by itself
 
     def link_bound_operations(self) -> tuple[str, ...]:
         """The collectives that are as fast as the links, so that `expected` speaks of them.

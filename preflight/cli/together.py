@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 
-from preflight.errors import PreflightError
+from preflight.errors import PreflightError, UsageError
 from preflight.hosts import parse_hosts
 from preflight.transport.torchrun import MEETING
 
@@ -17,13 +17,22 @@ HOSTS = "torchrun"
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 PROGRAM = (sys.executable, "-m", "preflight.workloads.meeting")
 TELL_SECONDS = 20.0
+# Of a rank of MPI: its rank, their number, its rank on its node and the number there. Hydra says MPI_LOCAL..., and
+# srun --mpi=pmi2, whose ranks are those of a step, does not.
+MPI = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
+)
+ONE_A_NODE = "mpirun --map-by ppr:1:node (Open MPI) or mpiexec -ppn 1 (Hydra)"
 STEPS_OF_SLURM = 0xFFFFFFF0  # steps with higher numbers are the batch script, an interactive shell: no ranks
 PORTS = range(20_000, 30_000)  # below those that Linux gives to connections
 
 
 def words_of_rank(environment: Mapping[str, str]) -> list[str]:
     """What no word after ``python -m preflight`` means on a rank of a job: a run of that job's nodes."""
-    return ["run", f"--hosts={HOSTS}"] if all(environment.get(name) for name in NEEDED) else []
+    is_rank = all(environment.get(name) for name in NEEDED) or _of_mpi(environment)
+    return ["run", f"--hosts={HOSTS}"] if is_rank else []
 
 
 def is_asked(hosts: str | None, environment: Mapping[str, str]) -> bool:
@@ -32,10 +41,39 @@ def is_asked(hosts: str | None, environment: Mapping[str, str]) -> bool:
 
 
 def rank_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of this rank, as a launcher set them, or as a step of srun implies them; none outside of a job."""
+    """The variables of this rank, as a launcher set them, or as mpirun or srun imply them; none outside of a job."""
     if all(environment.get(name) for name in NEEDED):
         return {name: environment[name] for name in NEEDED}
-    return _of_step(environment)
+    return _of_mpi(environment) or _of_step(environment)
+
+
+def _of_mpi(environment: Mapping[str, str]) -> dict[str, str]:
+    """Of a rank of mpirun: Open MPI's, Hydra's (MPICH, Intel MPI) or MVAPICH's.
+
+    MASTER_ADDR and MASTER_PORT are what the user handed on; else the machine of mpirun, where Open MPI tells it and
+    rank 0 runs there, and a port by the number of the job. Raises UsageError where that is nowhere, or ranks go round
+    the nodes.
+    """
+    found = next((names for names in MPI if all(environment.get(name, "").isdigit() for name in names)), None)
+    if found is None:
+        return {}
+    rank, size, local, width = (int(environment[name]) for name in found)
+    if size < 1 or width < 1 or rank % width != local:
+        raise UsageError(f"rank {rank} is the {local + 1}. of {width} on its node: start one a node, {ONE_A_NODE}")
+    address = environment.get("MASTER_ADDR", "")
+    uri = environment.get("OMPI_MCA_orte_hnp_uri", "")
+    at = re.search(r"tcp://([0-9.]+)", uri)
+    if not address and (at is None or (rank == 0 and environment.get("OMPI_MCA_orte_local_daemon_uri") != uri)):
+        raise UsageError("mpirun does not tell where rank 0 runs: hand it on, mpirun -x MASTER_ADDR=<its address>")
+    job = re.sub(r"\D", "", environment.get("PMIX_NAMESPACE", uri.partition(".")[0]))[-9:] or "0"
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_RANK": str(local),
+        "LOCAL_WORLD_SIZE": str(width),
+        "MASTER_ADDR": address or (at[1] if at else ""),
+        "MASTER_PORT": environment.get("MASTER_PORT") or str(PORTS[int(job) % len(PORTS)]),
+    }
 
 
 def _of_step(environment: Mapping[str, str]) -> dict[str, str]:

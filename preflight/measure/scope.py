@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from preflight.errors import NotMeasured
@@ -19,14 +19,18 @@ class Group(NamedTuple):
 Rounds = tuple[tuple[Group, ...], ...]  # the groups of a round have no node in common but in `intra`, and run at once
 
 
-def rounds(scope: str, placements: Iterable[Placement]) -> Rounds:
+def rounds(scope: str, placements: Iterable[Placement], racks: Mapping[str, str] | None = None) -> Rounds:
     """The groups of two ranks and more, round after round; none where all ranks are one.
 
     ``intra`` is every node by itself, all at once; ``inter`` the first rank of each node; ``rails`` the first of each
-    node, then the second of each, and so on. Raises NotMeasured where that leaves no rank a peer.
+    node, then the second of each, and so on; ``racks`` is every rack by itself, all at once.
+
+    Raises NotMeasured where that leaves no rank a peer.
     """
     if scope == "all":
         return ()
+    if scope == "racks":
+        return _by_rack(tuple(placements), racks or {})
     nodes: dict[str, list[int]] = {}
     rails: dict[int, list[int]] = {}
     for placement in placements:
@@ -43,6 +47,21 @@ def rounds(scope: str, placements: Iterable[Placement]) -> Rounds:
     if scope == "inter":
         return ((Group("one rank a node", across[0].ranks),),)
     return tuple((rail,) for rail in across)
+
+
+def _by_rack(placements: tuple[Placement, ...], racks: Mapping[str, str]) -> Rounds:
+    """All ranks of each rack that has two nodes of the job."""
+    ranks: dict[str, list[int]] = {}
+    nodes: dict[str, set[str]] = {}
+    for placement in placements:
+        rack = racks.get(placement.node, "")
+        if rack:
+            ranks.setdefault(rack, []).append(placement.rank)
+            nodes.setdefault(rack, set()).add(placement.node)
+    found = tuple(Group(rack, tuple(held)) for rack, held in ranks.items() if len(nodes[rack]) > 1)
+    if not found:
+        raise NotMeasured("--scope racks: no rack is known to have two of the nodes: name them with --topology FILE")
+    return (found,)
 
 
 def as_settings(groups: Rounds) -> list[list[dict[str, Any]]]:

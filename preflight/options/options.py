@@ -305,7 +305,7 @@ class Options:
     bench_scope: str = option(
         "all",
         BANDWIDTH,
-        "All ranks together, each node by itself, one rank of each node, or rail by rail.",
+        "All ranks together, each node by itself, one rank of each node, rail by rail, or each rack.",
         BENCH,
         choices=SCOPES,
     )

@@ -20,7 +20,7 @@ OPERATIONS = (
     "scatter",
 )
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "int8", "uint8")
-SCOPES = ("all", "intra", "inter", "rails")
+SCOPES = ("all", "intra", "inter", "rails", "racks")
 MODES = ("blocking", "pipelined")
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # as nccl-tests: 32M is 32 MiB
 SIZES_MOST = 64

@@ -310,7 +310,7 @@ class Run:
         if crew.backend == "nccl":
             most = max(placement.local_world_size for placement in crew.placements())
             searching += rails.longest_seconds(len(crew.cluster), most, is_full=opts.full_mesh)
-        groups = scope.rounds(opts.sweep.scope, crew.placements())
+        groups = scope.rounds(opts.sweep.scope, crew.placements(), self.racks)
         seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep, max(1, len(groups)))))
         earlier = self.baseline.results if self.baseline is not None else ()
         workload = bench.settings(
@@ -333,7 +333,8 @@ class Run:
         result, outcomes = self._timed(stage, lambda: self.fleet.run(work(), seconds=left))
         for name, outcome in outcomes.items():
             self._keep_logs(name, outcome)
-        return msgspec.structs.replace(result, node_names=job.nodes)
+        racks = {node: self.racks[node] for node in job.nodes if opts.sweep.scope == "racks" and node in self.racks}
+        return msgspec.structs.replace(result, node_names=job.nodes, racks=racks)
 
     def training(self) -> Training:
         """The reference training through the launcher of the options."""

@@ -41,7 +41,11 @@ CAUSES = (
     ("Permission denied", "login refused", "install your key: ssh-copy-id {login}"),
     ("Could not resolve hostname", "the name does not resolve", "check the spelling, DNS or /etc/hosts"),
     ("Connection refused", "nothing listens on the ssh port", "start sshd on {host}{port}"),
-    ("banner exchange", "sshd accepts but does not answer", "restart sshd on {host}"),  # "Connection timed out during" it
+    (
+        "banner exchange",
+        "sshd accepts but does not answer",
+        "restart sshd on {host}",
+    ),  # "Connection timed out during" it
     ("Connection timed out", "no answer on the ssh port", "check that {host} is up and its firewall lets ssh in"),
     ("No route to host", "no route, or a firewall prohibits it", "check that {host} is up and its firewall"),
     ("Network is unreachable", "no route to its network", "check the routes of this machine"),

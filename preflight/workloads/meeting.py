@@ -39,7 +39,10 @@ NOT_MEASURED = 3
 TASK_PROGRAM = "PREFLIGHT_TASK"
 # What a launcher gives to each rank, and the job's own port, which this meeting uses: no facts of the node.
 OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PREFLIGHT_SECRET")
-OF_LAUNCHERS = ("GROUP_", "ROLE_", "TORCHELASTIC_", "PET_", "PREFLIGHT_MEETING")
+OF_LAUNCHERS = (
+    *("GROUP_", "ROLE_", "TORCHELASTIC_", "PET_", "PREFLIGHT_MEETING", "PMI_", "PMIX_", "HYDI_", "MPI_LOCAL"),
+    *("OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "MV2_COMM_WORLD_"),
+)
 
 
 def number(name: str, otherwise: int) -> int:

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from preflight.cli.together import is_asked, rank_variables, words_of_rank
+from preflight.errors import UsageError
 
 RANK = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
@@ -66,6 +67,48 @@ def test_a_task_of_srun_is_a_rank(more, wanted):
 def test_what_is_no_step_of_srun_is_no_rank(more):
     """A batch script, an interactive shell, and what cannot be read."""
     assert rank_variables({**STEP, **more}) == {}
+
+
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "1",
+    "OMPI_COMM_WORLD_SIZE": "3",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
+    "PMIX_NAMESPACE": "1372913665",
+    "OMPI_MCA_orte_hnp_uri": "1372913664.0;tcp://192.0.2.2,10.0.0.2:45457;tcp6://[fd00::2]:45197",
+}
+HYDRA = {"PMI_RANK": "9", "PMI_SIZE": "16", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "8", "MASTER_ADDR": "10.0.0.7"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "wanted"),
+    [
+        (OPEN_MPI, ("1", "1", "3", "192.0.2.2", "23665")),
+        ({**OPEN_MPI, "MASTER_ADDR": "node1", "MASTER_PORT": "29500"}, ("1", "1", "3", "node1", "29500")),
+        (HYDRA, ("9", "8", "16", "10.0.0.7", "20000")),
+        ({**STEP, **OPEN_MPI}, ("1", "1", "3", "192.0.2.2", "23665")),  # mpirun in an allocation starts by srun
+    ],
+    ids=["Open MPI", "an address handed on", "Hydra", "Open MPI in Slurm"],
+)
+def test_a_rank_of_mpirun_is_a_rank(environment, wanted):
+    """Without a word of preflight's, too."""
+    assert short(environment) == wanted
+    assert words_of_rank(environment) == ["run", "--hosts=torchrun"]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_MCA_orte_local_daemon_uri": "other"}, "-x MASTER_ADDR="),
+        ({"OMPI_MCA_orte_hnp_uri": ""}, "-x MASTER_ADDR="),  # Open MPI 5
+        ({"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, "--map-by ppr:1:node"),
+    ],
+    ids=["mpirun elsewhere", "no address told", "ranks go round the nodes"],
+)
+def test_what_mpirun_does_not_tell_is_asked_for(more, said):
+    """Before anything waits for a rank that cannot come."""
+    with pytest.raises(UsageError, match=said):
+        rank_variables({**OPEN_MPI, **more})
 
 
 @pytest.mark.process

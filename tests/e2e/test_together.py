@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
+import sys
 import time
+from shutil import which
 
 import pytest
 import yaml
@@ -44,6 +46,21 @@ def test_under_torchrun_a_fault_is_found_and_every_rank_leaves_with_the_verdict(
     assert [each.code for each in left] == [1, 1, 1], left
     assert ("network.mtu_is_the_same_on_every_node", "fail", ("node2",)) in found(report)
     assert all("exit code 1; rank 0 has the report" in each.output for each in left[1:])
+    assert ours(lab.left_since(before)) == []
+
+
+@pytest.mark.skipif(not which("mpirun"), reason="needs Debian's openmpi-bin")
+def test_the_ranks_of_mpirun_judge_their_nodes(lab):
+    """One a node, nobody told where rank 0 is: mpirun's machine; it leaves with the code of its ranks."""
+    report = lab.shared / "mpirun"
+    before = lab.residue()
+    words = ["mpirun", "--allow-run-as-root", "--host=node1,node2,node3", "--map-by=ppr:1:node"]
+    words = [word for each in words for word in each.split("=")]
+    with faults.mtu(lab["node2"], 1400):
+        argv = [*words, sys.executable, "-m", "preflight", *RUN, f"--report-dir={report}"]
+        (left,) = together.end([together.run_words(lab.hosts[0], argv)])
+    assert left.code == 1, left
+    assert ("network.mtu_is_the_same_on_every_node", "fail", ("node2",)) in found(report)
     assert ours(lab.left_since(before)) == []
 
 

@@ -29,6 +29,15 @@ def test_nodes_measure_at_once_and_rails_one_after_another():
     assert groups("rails", a=2, b=2) == [[("rail 0", (0, 2))], [("rail 1", (1, 3))]]
 
 
+def test_racks_measure_at_once_each_by_itself():
+    """All ranks of a rack; one with a single node of the job, and a node whose rack nobody knows, have no part."""
+    racks = {"a": "switch s1", "b": "switch s1", "c": "switch s2", "d": "switch s3", "e": "switch s3"}
+    (found,) = scope.rounds("racks", placed(a=2, b=1, c=2, d=1, e=1, f=1), racks)
+    assert [(group.name, group.ranks) for group in found] == [("switch s1", (0, 1, 2)), ("switch s3", (5, 6))]
+    with pytest.raises(NotMeasured, match="--topology"):
+        scope.rounds("racks", placed(a=1, b=1))
+
+
 def test_a_rank_without_a_peer_is_left_out():
     """A node with one rank has no inside, a rail on one node no other end."""
     assert groups("intra", a=1, b=2) == [[("b", (1, 2))]]

@@ -111,7 +111,7 @@ class BenchView:
         """A Blame for each group of ranks whose collective is slower than `share` of the median of the groups."""
         groups = {result.group for result in self.result.results} - {RING}
         if len(groups) < 2:
-            raise NotApplicable("all ranks are one group: --scope intra and rails compare several")
+            raise NotApplicable("all ranks are one group: --scope intra, rails and racks compare several")
         if self.result.scope == "intra" and self.result.backend != "nccl":
             raise NotApplicable("within a node Gloo measures the memory, which all ranks of the node share")
         blames = []
@@ -129,7 +129,8 @@ class BenchView:
 
     def nodes_in(self, result: Result) -> tuple[str, ...]:
         """The nodes whose ranks ran a collective."""
-        return self.ordered([result.group]) or self.names
+        in_rack = [name for name, rack in self.result.racks.items() if rack == result.group]
+        return self.ordered([result.group, *in_rack]) or self.names
 
     def nodes_of(self, ranks: Iterable[int]) -> tuple[str, ...]:
         """The nodes these ranks ran on, in HOSTS order; all of them where the ranks are not known."""
