@@ -210,13 +210,18 @@ def test_one_nccl_can_be_met(node):
     """A rank can meet one version of NCCL only.
 
     With an older copy on LD_LIBRARY_PATH, in LD_PRELOAD or beside cupy, what is imported first decides: torch ends with
-    "undefined symbol: ncclCommRegister", or ranks of one job speak different versions.
-    Fix: take the folder out of LD_LIBRARY_PATH and LD_PRELOAD, or remove the copy (`apt remove libnccl2`).
+    "undefined symbol: ncclCommRegister", or ranks of one job speak different versions. NVIDIA's wheels for two
+    CUDAs are one file: that of the one that was installed last is there, whatever pip says.
+    Fix: take the folder out of LD_LIBRARY_PATH and LD_PRELOAD, or remove the copy (`apt remove libnccl2`); of two
+    wheels uninstall the other CUDA's, and install torch's again with `--force-reinstall`.
     """
     software = node.software
     own = or_none(software.nccl, "NCCL")
     preloaded = software.nccl_preloaded
     assert not preloaded, f"LD_PRELOAD puts {preloaded} before NCCL {own} of torch"
+    wheels = packages.nccl_wheels(software)
+    listed = " and ".join(f"{name} {version}" for name, version in sorted(wheels.items()))
+    assert len(set(wheels.values())) < 2, f"{listed} are one file: NCCL is that of the wheel that was installed last"
     others = {path: version for path, version in software.nccl_copies.items() if version not in ("", own)}
     folders = [folder for folder in node.value("LD_LIBRARY_PATH").split(":") if folder]
     met = [path for path in others if any(path.startswith(f"{folder.rstrip('/')}/") for folder in folders)]

@@ -108,6 +108,14 @@ def unmet(software: Software) -> list[str]:
     ]
 
 
+NCCL_WHEEL = re.compile(r"nvidia-nccl-cu\d+")
+
+
+def nccl_wheels(software: Software) -> dict[str, str]:
+    """NVIDIA's wheels of NCCL, one for each CUDA: all of them install the one file nvidia/nccl/lib/libnccl.so.2."""
+    return {name: version for name, version in software.packages.items() if NCCL_WHEEL.fullmatch(name)}
+
+
 def is_within(version: str, wanted: str) -> bool:
     """Whether a version meets every part of ">=2.4,<2.5", as PEP 440 has it; an unknown one meets none."""
     return bool(version) and all(_meets(release(version), part.strip()) for part in wanted.split(","))

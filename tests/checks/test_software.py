@@ -142,6 +142,12 @@ BROKEN = (
         "LD_PRELOAD puts /opt/libnccl.so.2 before",
     ),
     Broken(
+        "software.one_nccl_can_be_met",
+        roce().broken("node2", "software", packages={"nvidia-nccl-cu12": "2.27.5", "nvidia-nccl-cu13": "2.28.9"}),
+        ("node2",),
+        "nvidia-nccl-cu12 2.27.5 and nvidia-nccl-cu13 2.28.9 are one file",
+    ),
+    Broken(
         "software.a_compiler_is_there_for_deepspeed",
         roce().broken("node2", "machine", compilers={"ninja": "/usr/bin/ninja"}),
         ("node2",),

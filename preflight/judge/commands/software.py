@@ -164,6 +164,10 @@ def _one_nccl(case: Case) -> Remedy:
     if software.nccl_preloaded:
         kept = [word for word in case.node.value("LD_PRELOAD").replace(":", " ").split() if "libnccl" not in word]
         return exported(LD_PRELOAD=":".join(kept)) if kept else unset("LD_PRELOAD")
+    wheels = packages.nccl_wheels(software)
+    own = f"nvidia-nccl-cu{or_none(software.torch_cuda, '').partition('.')[0]}"
+    if len(set(wheels.values())) > 1 and own in wheels:
+        return pip(case.node, "--force-reinstall", "--no-deps", f"{own}=={wheels[own]}")
     folders = [folder for folder in case.node.value("LD_LIBRARY_PATH").split(":") if folder]
     others = [path for path, version in software.nccl_copies.items() if version not in ("", or_none(software.nccl, ""))]
     kept = [folder for folder in folders if not any(path.startswith(f"{folder.rstrip('/')}/") for path in others)]
