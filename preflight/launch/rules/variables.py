@@ -150,9 +150,12 @@ def inner_shells_see_variables(plan: Plan) -> Iterable[Finding]:
 
 def needed_variables_are_set(plan: Plan) -> Iterable[Finding]:
     """env:// wants all four of them."""
-    if not plan.is_by_hand or plan.rank is None or plan.world_size is None:
+    if not plan.launcher.numbers_processes or plan.rank is None or plan.world_size is None:
         return
-    for name in NEEDED[:2]:
+    if plan.launcher is SRUN and not (plan.slurm and plan.slurm.has_directives):
+        return  # a script that another one starts, which may have set them
+    handed = {part for word in plan.wrapper for part in re.split("[,=]", word)}  # mpirun -x NAME, srun --export=NAME
+    for name in [name for name in NEEDED[:2] if name not in handed]:
         if name not in plan.environment and name not in plan.unexported and (firm(plan.world_size) or 1) > 1:
             yield fail(
                 "variables_are_set",

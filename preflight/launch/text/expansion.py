@@ -226,7 +226,8 @@ class Scope:
         name, index = subscript(named[0])
         held = self.held(name)
         if operator == "#" and node.children[1].type == "#":
-            return [str(len(held.texts))] if held and held.is_array and index in "@*" else [self._unknown(node)]
+            is_counted = held and held.is_array and index in "@*" and all(map(is_known, held.texts))
+            return [str(len(held.texts))] if held and is_counted else [self._unknown(node)]
         rest = named[1:]
         if operator in (":-", "-", ":=", "="):
             is_empty = held is not None and held.text == "" and operator.startswith(":")

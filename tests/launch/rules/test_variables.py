@@ -80,6 +80,13 @@ def test_env_wants_all_four_variables():
     assert failed({"n.sh": exports().replace("export MASTER_PORT=29500\n", "")}) == ["variables_are_set"]
 
 
+def test_ranks_of_mpirun_want_an_address_too():
+    """Where the script numbers them itself; -x hands on what is set before."""
+    line = "mpirun -np 2 -H a,b {}bash -c 'export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=2; python train.py'\n"
+    assert failed({"n.sh": line.format("")}) == ["variables_are_set"]
+    assert failed({"n.sh": line.format("-x MASTER_ADDR -x MASTER_PORT=29500 ")}) == []
+
+
 def test_what_pdsh_leaves_behind():
     """GLOO_SOCKET_IFNAME is not handed on, unless .deepspeed_env has it."""
     files = {"hostfile": HOSTFILE, "run.sh": "export GLOO_SOCKET_IFNAME=eth0\n" + DEEPSPEED}

@@ -119,6 +119,11 @@ def test_a_value_that_grows_without_end_is_cut():
     assert len(found[-1].words[1].text) <= 1 << 17
 
 
+def test_an_array_of_what_a_command_prints_has_no_known_length():
+    """One substitution may be any number of words."""
+    assert words('A=(a b)\nB=( $(list) )\nrun ${#A[@]} "${#B[@]}"\n') == [["run", "2", "${#B[@]}"]]
+
+
 def test_an_escaped_dollar_between_two_quotes_is_a_part_of_the_value():
     """All of it is one word, with the name of a variable for a shell behind this one."""
     assert words('N=2\nexport C="run --rank "\\$X" \\\n --n "$N""\nbash "$C"\n') == [["bash", "run --rank $X  --n 2"]]
