@@ -220,6 +220,11 @@ distribution:
 resources:
   instance_count: 2
 """
+TRAINERS = """#!/bin/bash
+export MASTER_ADDR=10.0.0.1 MASTER_PORT=7501 NODE_RANK=0
+composer -n 8 --world_size 16 --node_rank $NODE_RANK scripts/train/train.py yamls/mpt-7b.yaml
+fabric run --devices=8 --num-nodes=2 --node-rank=$NODE_RANK --main-address=$MASTER_ADDR train.py --lr 1
+"""
 FORMATS = {
     "accelerate": ("node0.yaml", config()),
     "torchrun": ("node0.sh", torchrun()),
@@ -234,6 +239,7 @@ FORMATS = {
     "sets": ("sets.yaml", SETS),
     "skypilot": ("task.yaml", SKYPILOT),
     "azureml": ("aml.yml", AZUREML),
+    "trainers": ("train.sh", TRAINERS),
 }
 SNIPPETS = (
     "$RANDOM", "${A:-b}", "$(hostname)", "'", '"', "\\", "\n", "{{ x }}", ": [", "&a *a", "!!python/object:x", "-1",

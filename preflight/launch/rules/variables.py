@@ -154,10 +154,13 @@ def needed_variables_are_set(plan: Plan) -> Iterable[Finding]:
         return
     if plan.launcher is SRUN and not (plan.slurm and plan.slurm.has_directives):
         return  # a script that another one starts, which may have set them
+    if "hands on" in plan.settings:
+        return  # mpirun itself gives RANK to python, which its own rules judge
+    tell = warn if plan.launcher.name == "mpirun" else fail  # a program may ask MPI where rank 0 is
     handed = {part for word in plan.wrapper for part in re.split("[,=]", word)}  # mpirun -x NAME, srun --export=NAME
     for name in [name for name in NEEDED[:2] if name not in handed]:
         if name not in plan.environment and name not in plan.unexported and (firm(plan.world_size) or 1) > 1:
-            yield fail(
+            yield tell(
                 "variables_are_set",
                 f"RANK and WORLD_SIZE are set and {name} is not: init_process_group stops",
                 plan.where,

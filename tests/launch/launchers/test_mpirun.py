@@ -50,7 +50,10 @@ def test_what_mpirun_does_otherwise_than_meant(text, rule):
 @pytest.mark.parametrize(
     "text",
     [
-        "mpirun -np 16 -H a:8,b:8 bash -c 'RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE python t.py'",
+        (
+            "export MASTER_ADDR=a MASTER_PORT=29500\nmpirun -np 16 -H a:8,b:8 -x MASTER_ADDR -x MASTER_PORT"
+            " bash -c 'RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE python t.py'"
+        ),
         "export NCCL_DEBUG=INFO\nmpirun -np 2 -H a:1,b:1 -x NCCL_DEBUG python t.py",
         "export NCCL_DEBUG=INFO\nmpiexec -n 2 -hosts a,b -ppn 1 python t.py",
         "mpirun -np 2 -N 1 -H a,b torchrun --nnodes 2 --rdzv_backend c10d --rdzv_endpoint a:29500 --rdzv_id 1 t.py",

@@ -83,8 +83,8 @@ def test_env_wants_all_four_variables():
 def test_ranks_of_mpirun_want_an_address_too():
     """Where the script numbers them itself; -x hands on what is set before."""
     line = "mpirun -np 2 -H a,b {}bash -c 'export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=2; python train.py'\n"
-    assert failed({"n.sh": line.format("")}) == ["variables_are_set"]
-    assert failed({"n.sh": line.format("-x MASTER_ADDR -x MASTER_PORT=29500 ")}) == []
+    assert rules({"n.sh": line.format("")}) == ["variables_are_set"]
+    assert rules({"n.sh": line.format("-x MASTER_ADDR -x MASTER_PORT=29500 ")}) == []
 
 
 def test_what_pdsh_leaves_behind():
