@@ -5,6 +5,7 @@ import pytest
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
 from preflight.facts.value import Missing, present
 from preflight.tables import faults, gpu_faults, gpu_models, kernel_faults, visible
+from preflight.tables.gpus import domains
 
 
 def test_devices_are_readable(node):
@@ -147,6 +148,19 @@ def test_settings_are_the_same_on_every_node(cluster):
     cluster.same_rows(gpu_faults.SAME)
 
 
+@pytest.mark.advisory
+def test_firmware_is_the_same_on_every_node(cluster):
+    """Every part of the GPUs runs the same firmware on every node, where the driver tells it.
+
+    Boards with another firmware clock, throttle and recover otherwise: one node is slower, or hangs, and others do not.
+    Fix: `amd-smi firmware` or `nvidia-smi -q | grep -i firmware` on a node named and on one that is not; the vendor's
+    same bundle on all of them.
+    """
+    faults.needs_gpus(cluster)
+    cluster.needs_peers()
+    faults.same_by_name(cluster, gpu_faults.firmware, "GPU firmware")
+
+
 def test_fabric_manager_runs_where_it_is_needed(cluster):
     """Where there are NVSwitches, Fabric Manager has joined the GPUs.
 
@@ -158,10 +172,11 @@ def test_fabric_manager_runs_where_it_is_needed(cluster):
 
 
 def test_nvlinks_are_up(cluster):
-    """Every GPU has all its NVLinks up, as many as the same GPU of other nodes.
+    """Every GPU has all its NVLinks, or AMD's xGMI links, up, as many as the same GPU of other nodes.
 
     NCCL goes round a lost link: over fewer ones, or over PCIe at a tenth of the speed; NVSwitch systems may not start.
-    Fix: `nvidia-smi nvlink -s` on the nodes named; reset the GPUs, then have the baseboard looked at.
+    Fix: `nvidia-smi nvlink -s` or `amd-smi xgmi --link-status` on the nodes named; reset the GPUs, then have the
+    baseboard looked at.
     """
     faults.needs_gpus(cluster)
     links = cluster.gather(lambda node: node.gpu.nvlinks())
@@ -186,15 +201,29 @@ def test_gpus_reach_each_others_memory(cluster):
 
 
 @pytest.mark.advisory
-def test_an_nvlink_domain_can_be_used(cluster):
-    """Nodes whose GPUs are in one NVLink domain (NVL72) are in one clique of it, and have a channel of IMEX.
+def test_an_nvlink_domain_is_of_one_clique(cluster):
+    """Nodes whose GPUs are in one NVLink domain (NVL72) are in one clique of it.
 
-    NCCL otherwise leaves NVLink between the nodes alone and goes by the network: a tenth of the bandwidth.
-    Fix: `nvidia-imex-ctl -N` on the nodes named; `systemctl enable --now nvidia-imex`, and for containers the device
-    /dev/nvidia-caps-imex-channels/channel0.
+    NCCL otherwise leaves NVLink between them alone and goes by the network: a tenth of the bandwidth.
+    Fix: `nvidia-smi -q | grep -A6 Fabric` on the nodes named; put their GPUs into one partition of the NVLink switches,
+    or take nodes of one clique.
     """
     faults.needs_gpus(cluster)
-    blames = gpu_faults.unused_domains(cluster)
+    blames = domains.cliques_apart(cluster)
+    if blames:
+        raise BlameMany(blames)
+
+
+def test_imex_joins_an_nvlink_domain(cluster):
+    """Where NVLink joins several nodes (NVL72), IMEX runs on each, knows them all, and has a channel for the job.
+
+    NCCL finds the NVLink between the nodes and takes it: where IMEX fails it, every rank there ends with "MNNVL is
+    available but not working on this system". NCCL_MNNVL_ENABLE=0 goes by the network instead, ten times slower.
+    Fix: `nvidia-imex-ctl -N` on the nodes named; `systemctl enable --now nvidia-imex`, the same nodes_config.cfg
+    everywhere, and for containers the device /dev/nvidia-caps-imex-channels/channel0.
+    """
+    faults.needs_gpus(cluster)
+    blames = domains.judge_imex(cluster)
     if blames:
         raise BlameMany(blames)
 
@@ -220,6 +249,16 @@ def test_none_broke_during_the_run(ending):
     """
     faults.needs_gpus(ending)
     faults.judge(ending, gpu_faults.LOG_OF_RUN, faults.itself)
+
+
+def test_none_counted_pcie_errors_during_the_run(ending):
+    """No GPU had an uncorrected error on PCIe while preflight ran, nor hundreds that were corrected.
+
+    After an uncorrected one the GPU falls off the bus, or what it sent is wrong; corrected ones slow every copy down.
+    Fix: `cat /sys/bus/pci/devices/<address>/aer_dev_*` on the nodes named; reseat the GPU or its riser, or replace it.
+    """
+    faults.needs_gpus(ending)
+    faults.judge(ending, gpu_faults.PCIE_ERRORS, gpu_faults.watched_errors, noun="GPU at")
 
 
 @pytest.mark.advisory

@@ -46,6 +46,9 @@ MOVING = (
     "gpu.devices.*.status.performance_state",
     "gpu.devices.*.status.pcie_generation",
     "gpu.devices.*.status.memory_used_mib",
+    "gpu.devices.*.status.temperature_celsius",
+    "gpu.devices.*.status.memory_celsius",
+    "gpu.counted",
 )
 # Interfaces that come and go with containers and virtual machines; jobs of the host use none of them.
 OF_CONTAINERS = ("veth", "cali", "lxc", "cilium", "vnet", "tap")

@@ -41,7 +41,21 @@ def judge(
     noun: str = "",
     kin: Callable[[T], str] = lambda _: "",
 ) -> None:
-    """Blame the nodes of every row that some of their `things` (label, thing) show, one Blame a row and wording.
+    """Raise the `blames` of these rows where there are any."""
+    found = blames(cluster, faults, things, noun=noun, kin=kin)
+    if found:
+        raise BlameMany(found)
+
+
+def blames(
+    cluster: Cluster,
+    faults: Iterable[Fault[T]],
+    things: Callable[[NodeFacts], Iterable[tuple[str, T]]],
+    *,
+    noun: str = "",
+    kin: Callable[[T], str] = lambda _: "",
+) -> list[Blame]:
+    """A Blame for the nodes of every row that some of their `things` (label, thing) show, one a row and wording.
 
     A fact that none of a `kin` of things reports is left out; where some report it, a node with one that does not
     cannot be judged. NotApplicable where no row is reported.
@@ -74,12 +88,11 @@ def judge(
         is_asked |= bool(reported)
         for name, reason in (pair for one in reported for pair in silent.get(one, {}).items()):
             cluster.cannot_judge(name, reason)
-    if shown:
-        raise BlameMany(
-            Blame(words, nodes=nodes, fix=row.fix, is_advisory=row.is_advisory) for (words, row), nodes in shown.items()
-        )
     if not is_asked:
         raise NotApplicable(f"not reported by any node: {', '.join(row.name for row in rows)}")
+    return [
+        Blame(words, nodes=nodes, fix=row.fix, is_advisory=row.is_advisory) for (words, row), nodes in shown.items()
+    ]
 
 
 def _of(missing: FactMissing, noun: str, label: str) -> FactMissing:

@@ -23,7 +23,9 @@ from preflight.tables.faults import Fault, values_by_node
 MEMORY = "NVIDIA GPU Memory Error Management"
 MOST_ROWS_REMAPPED = 512  # as many as there are to remap to
 MOST_PAGES_RETIRED = 60  # from here on NVIDIA takes the board back
+MANY_PAGES_RETIRED = 10
 MOST_CORRECTED = 10_000_000
+NEAR_ITS_LIMIT_CELSIUS = 3.0
 RESET = "end all programs on the GPU and `nvidia-smi --gpu-reset -i <index>`, or reboot the nodes named"
 REPLACE = "take the nodes named out and have the GPU replaced (`nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT`)"
 WATCH = "watch the GPUs named (`nvidia-smi -q -d ECC,ROW_REMAPPER`), and have them looked at if it comes back"
@@ -32,6 +34,10 @@ SLOW_REASONS = {
     "hw_thermal_slowdown": "thermal slowdown: its clock is reduced",
     "hw_power_brake_slowdown": "power brake: its clock is reduced",
     "sw_thermal_slowdown": "thermal slowdown: its clock is reduced",
+    "socket_thermal": "thermal slowdown: its clock is reduced",  # this and what follows: AMD's violations
+    "prochot": "the board's hot signal: its clock is reduced",
+    "vr_thermal": "its voltage regulators are too hot: its clock is reduced",
+    "hbm_thermal": "its memory is too hot: its clock is reduced",
 }
 
 
@@ -124,6 +130,46 @@ def _corrected(gpu: Gpu) -> str:
     return f"{count} corrected memory errors in its life" if count >= MOST_CORRECTED else ""
 
 
+def _wearing_pages(gpu: Gpu) -> str:
+    count = present(gpu.status.pages_retired, "retired pages")
+    is_many = MANY_PAGES_RETIRED < count < MOST_PAGES_RETIRED
+    return f"{count} pages retired for errors; {MOST_PAGES_RETIRED} mean a worn board" * is_many
+
+
+def _deferred(gpu: Gpu) -> str:
+    count = present(gpu.status.deferred_errors, "deferred memory errors")
+    return f"{count} memory errors that are told when a program reads there (deferred)" if count else ""
+
+
+def _hot(gpu: Gpu) -> str:
+    at = present(gpu.status.temperature_celsius, "temperature")
+    limit = present(gpu.status.temperature_limit_celsius, "slowdown temperature")
+    return f"{at:g} °C before the job, and it slows down at {limit:g}" if at >= limit - NEAR_ITS_LIMIT_CELSIUS else ""
+
+
+def _hot_memory(gpu: Gpu) -> str:
+    at = present(gpu.status.memory_celsius, "temperature of its memory")
+    limit = present(gpu.status.memory_limit_celsius, "slowdown temperature of its memory")
+    is_hot = at >= limit - NEAR_ITS_LIMIT_CELSIUS
+    return f"its memory has {at:g} °C before the job, and slows down at {limit:g}" if is_hot else ""
+
+
+def _clock(gpu: Gpu) -> str:
+    held = present(gpu.status.clock_mhz, "clock for applications")
+    usual = present(gpu.status.clock_default_mhz, "default clock for applications")
+    return f"clocks for applications are set to {held:g} MHz, where {usual:g} is the default" if held < usual else ""
+
+
+def _level(gpu: Gpu) -> str:
+    level = present(gpu.status.performance_level, "performance level")
+    return "performance level LOW: its clocks are held down" if level == "LOW" else ""
+
+
+def _xgmi(gpu: Gpu) -> str:
+    said = present(gpu.status.link_fault, "errors of xGMI")
+    return f"its xGMI links report {said}" if said != "NO_ERRORS" else ""
+
+
 def _used_up(gpu: Gpu) -> str:
     banks = present(gpu.status.banks_without_spare_rows, "banks without spare rows")
     return f"{banks} banks of its memory have no spare row left: the next broken row cannot be remapped" * bool(banks)
@@ -201,6 +247,27 @@ SLOWED: tuple[Fault[Gpu], ...] = (
     Fault("ECC", _ecc_pending, "reboot the nodes named", MEMORY),
     Fault("power limit", _capped, "`nvidia-smi -pl <default>` on the nodes named, unless it is meant", "nvidia-smi -q"),
     Fault("corrected errors", _corrected, WATCH, "Azure NHC 1e7, Meta gcm 5e7"),
+    Fault("retired pages", _wearing_pages, WATCH, "Meta gcm: more than 10"),
+    Fault("deferred errors", _deferred, "`amd-smi metric --ecc` and a reset of the GPUs named", "AMD SMI: ECC counts"),
+    Fault(
+        "temperature",
+        _hot,
+        "look at fans and air flow of the nodes named (`nvidia-smi -q -d TEMPERATURE`, `amd-smi metric -t`)",
+        "NVML nvmlDeviceGetTemperatureThreshold; AMD SMI slowdown_hotspot_temperature",
+    ),
+    Fault(
+        "temperature of the memory",
+        _hot_memory,
+        "look at fans and air flow of the nodes named (`nvidia-smi -q -d TEMPERATURE`, `amd-smi metric -t`)",
+        "NVML NVML_FI_DEV_MEMORY_TEMP; AMD SMI slowdown_vram_temperature",
+    ),
+    Fault(
+        "clocks for applications", _clock, "`nvidia-smi -rac` on the nodes named, unless it is meant", "nvidia-smi -q"
+    ),
+    Fault("performance level", _level, "`amd-smi set --perf-level AUTO` on the nodes named", "AMD SMI: perf_level"),
+    Fault(
+        "errors of xGMI", _xgmi, "`amd-smi reset --xgmierr`, and replace the board if it comes back", "AMD SMI xgmi_err"
+    ),
     Fault("spare rows", _used_up, REPLACE, MEMORY),
     Fault("NVLink fabric", _limited_fabric, WATCH, "NVML nvmlGpuFabricInfoV"),
     Fault(
@@ -299,11 +366,34 @@ SAME = (
         "bring the GPUs of the nodes named to the others' VBIOS by the vendor's firmware package",
     ),
     Row(
+        "partition",
+        lambda node: of_all(node, "partition", "partition"),
+        "`amd-smi set --compute-partition SPX --memory-partition NPS1` on the nodes named, or as the others have it",
+    ),
+    Row(
+        "performance level",
+        lambda node: of_all(node, "performance_level", "performance level"),
+        "`amd-smi set --perf-level AUTO` on the nodes named",
+    ),
+    Row(
         "PCIe width",
         lambda node: of_all(node, "pcie_width", "PCIe width", unit=" lanes"),
         "reseat the GPUs or their risers on the nodes named",
     ),
 )
+
+
+def firmware(node: NodeFacts) -> dict[str, str | Missing]:
+    """Block of a GPU -> the versions that the GPUs of the node have there; FactMissing where none is told."""
+    found: dict[str, set[str]] = {}
+    for gpu in node.gpu.readable():
+        for name, version in present(gpu.status.firmware, "firmware of the GPUs"):
+            found.setdefault(name, set()).add(version)
+    if not found:
+        raise FactMissing("firmware of the GPUs", "no GPU", "absent")
+    return {name: ", ".join(sorted(versions)) for name, versions in sorted(found.items())}
+
+
 LOG_SECONDS = 24 * 3600.0
 
 
@@ -349,32 +439,6 @@ def _busy(node: NodeFacts) -> str:
     words = [f"other programs use GPU {', '.join(busy)}"] if busy else []
     words += [f"memory of GPU {', '.join(held)} is held by programs that cannot be seen from here"] if held else []
     return "; ".join(words)
-
-
-def unused_domains(cluster: Cluster) -> list[Blame]:
-    """A Blame for nodes that share an NVLink domain with others, and cannot use it; NotApplicable without a domain."""
-    cluster.needs_peers()
-    cliques: dict[str, dict[str, list[str]]] = {}
-    for name, gpus in cluster.gather(lambda node: node.gpu.readable()).items():
-        for gpu in gpus[:1]:
-            if gpu.status.domain():
-                clique = present(gpu.status.fabric_clique, "clique of the NVLink fabric")
-                cliques.setdefault(gpu.status.domain(), {}).setdefault(clique, []).append(name)
-    joined = {domain: found for domain, found in cliques.items() if sum(map(len, found.values())) > 1}
-    if not joined:
-        raise NotApplicable("no NVLink domain spans several of the nodes")
-    blames = []
-    for domain, found in joined.items():
-        blames += cluster.differing(found, f"clique of the NVLink domain {domain}")
-        without = [name for names in found.values() for name in names if not _has_imex(cluster[name])]
-        if without:
-            blames.append(Blame(f"no channel of IMEX, in the NVLink domain {domain}", nodes=without))
-    return blames
-
-
-def _has_imex(node: NodeFacts) -> bool:
-    channels = node.gpu.imex_channels
-    return not isinstance(channels, Missing) and channels > 0
 
 
 REFUSED = {
@@ -494,6 +558,44 @@ def _of_links(links: WatchedLinks) -> str:
     return "; ".join(f"{name} grew by {more}" for name, more in told.items())
 
 
+@dataclass(frozen=True)
+class WatchedErrors:
+    """What a GPU on the bus had counted at the start of the run, and at its end."""
+
+    before: tuple[tuple[str, int], ...] | Missing
+    after: tuple[tuple[str, int], ...] | Missing
+
+    def grown(self) -> dict[str, int]:
+        """Counter -> by how much it grew; FactMissing where one of the two looks failed."""
+        before = dict(present(self.before, "errors of PCIe"))
+        if isinstance(self.after, Missing):  # whatever the reason: it could be read at the start
+            raise FactMissing("errors of PCIe at the end", self.after.missing)
+        after = dict(self.after)
+        if before.keys() - after.keys():
+            raise FactMissing("errors of PCIe at the end", f"it does not tell of {', '.join(sorted(before))} any more")
+        return {name: after[name] - count for name, count in before.items() if after[name] > count}
+
+
+def watched_errors(node: NodeFacts) -> Iterable[tuple[str, WatchedErrors]]:
+    """The GPUs on the bus of a node, by their addresses."""
+    now = node.ending.gpus_counted
+    if isinstance(now, Missing) and node.gpu.counted:
+        raise FactMissing("errors of PCIe at the end", now.missing)
+    after = {} if isinstance(now, Missing) else {one.address: one.errors for one in now}
+    gone = Missing("the GPU is not on the bus any more")
+    return [(one.address, WatchedErrors(one.errors, after.get(one.address, gone))) for one in node.gpu.counted]
+
+
+def _broken_pcie(watched: WatchedErrors) -> str:
+    told = {name: more for name, more in watched.grown().items() if not name.endswith("corrected") or "un" in name}
+    return "; ".join(f"{name} grew by {more}" for name, more in told.items())
+
+
+def _corrected_pcie(watched: WatchedErrors) -> str:
+    more = watched.grown().get("PCIe errors, corrected", 0)
+    return f"PCIe errors, corrected grew by {more}" if more >= FEW_CORRECTED else ""
+
+
 def _new(node: NodeFacts, *kinds: str) -> list[LogEvent]:
     """The lines of the kernel's log that were not there when the run began."""
     if not node.gpu.readable():
@@ -529,5 +631,16 @@ LOG_OF_RUN = (
 )
 NVLINK_ERRORS = (
     Fault("NVLink errors during the run", _of_links, "", "NVIDIA DCGM, health watches of NVLink; nvidia-smi nvlink -e"),
+)
+AER = "Linux: Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats"
+PCIE_ERRORS = (
+    Fault("PCIe errors during the run", _broken_pcie, "", AER),
+    Fault(
+        "corrected PCIe errors during the run",
+        _corrected_pcie,
+        "reseat the GPU or its riser and cables on the nodes named; each error is sent again, and costs bandwidth",
+        AER,
+        is_advisory=True,
+    ),
 )
 BUSY = (Fault("other programs", _busy, "", "nvidia-smi --query-compute-apps"),)

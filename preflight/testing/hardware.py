@@ -66,6 +66,17 @@ def eth0(address: str, prefix: int) -> Interface:
 def _gpu(index: int) -> Gpu:
     bus = f"00000000:{index:02x}:00.0"
     status = GpuStatus(
+        firmware=(("GSP", "580.95"),),
+        temperature_celsius=35.0,
+        temperature_limit_celsius=87.0,
+        memory_celsius=40.0,
+        memory_limit_celsius=95.0,
+        clock_mhz=1980.0,
+        clock_default_mhz=1980.0,
+        deferred_errors=0,
+        performance_level="AUTO",
+        partition="SPX/NPS1",
+        link_fault="NO_ERRORS",
         is_persistent=True,
         has_ecc=True,
         has_ecc_pending=True,

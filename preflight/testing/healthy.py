@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.facts.subjects.gpu import Gpu, Gpus
+from preflight.facts.subjects.gpu import Gpu, Gpus, Imex
 from preflight.facts.subjects.rdma import Gid
 from preflight.facts.value import Missing
 from preflight.testing import measured
 from preflight.testing.fake import FakeRun
-from preflight.testing.hardware import ABSENT
+from preflight.testing.hardware import ABSENT, node_address
 from preflight.testing.nodes import node_facts
 
 
@@ -52,7 +52,10 @@ def infiniband(count: int = 4) -> FakeRun:
             gid = Gid(index=0, gid=f"fe80:0000:0000:0000:a088:c203:00ad:{device:04x}", kind="IB/RoCE v1", netdev=ABSENT)
             fields = {"gids": (gid,), "lid": f"0x{device + 1:x}", "sm_lid": "0x1"}
             run = run.broken_rdma_port(name, device, link_layer="InfiniBand", **fields)
-        run = run.broken(name, "gpu", devices=in_one_domain(run.facts(name, "gpu", Gpus)), imex_channels=1)
+        imex = Imex(
+            is_running=True, nodes=tuple(node_address(n) for n in range(1, count + 1)), state="UP", not_ready=()
+        )
+        run = run.broken(name, "gpu", devices=in_one_domain(run.facts(name, "gpu", Gpus)), imex_channels=1, imex=imex)
     return run
 
 

@@ -8,7 +8,7 @@ from preflight.facts.subjects.clock import Clock
 from preflight.facts.subjects.ending import Ending, LinksEnd, PortEnd
 from preflight.facts.subjects.environment import Environment, Variable
 from preflight.facts.subjects.files import Files, Mount, Place, Same, Shared
-from preflight.facts.subjects.gpu import Gpus, LinkErrors
+from preflight.facts.subjects.gpu import Counted, Gpus, LinkErrors
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.kernel import Kernel
 from preflight.facts.subjects.limits import Limits
@@ -21,6 +21,12 @@ from preflight.facts.subjects.software import Software
 from preflight.facts.subjects.trust import Login, Trust
 from preflight.facts.value import Missing, Value
 from preflight.testing.hardware import ABSENT, eth0, gpus, hca, loopback, made, node_address, topology
+
+
+def counted_by(gpu_count: int) -> tuple[Counted, ...]:
+    """No error of PCIe on any GPU."""
+    errors = tuple((f"PCIe errors, {kind}", 0) for kind in ("fatal", "uncorrected", "corrected"))
+    return tuple(Counted(f"0000:{index:02x}:00.0", errors) for index in range(gpu_count))
 
 
 def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[str, str]) -> dict[str, Value]:
@@ -106,6 +112,7 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
             switches=4 if gpu_count else 0,
             fabric_manager=True if gpu_count else ABSENT,
             on_bus=tuple(f"0000:{index:02x}:00.0" for index in range(gpu_count)),
+            counted=counted_by(gpu_count),
         ),
         "rdma": made(Rdma, devices=tuple(hca(index, number) for index in range(gpu_count)), without_driver=()),
         "environment": made(
@@ -122,6 +129,7 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
             oom_kills=0,
             link_errors={"eth0": 7},
             nvlink_errors=tuple(LinksEnd(f"GPU-{i}", LinkErrors(18, 54, {})) for i in range(gpu_count)),
+            gpus_counted=counted_by(gpu_count),
             log=(),
             offset_seconds=0.01 * (number % 50),
             uncertainty_seconds=0.005,

@@ -16,7 +16,8 @@ from tests.checks.test_healthy_platforms import efa
 HERE = Path(__file__).parent
 ON_INFINIBAND = {
     "rdma.plugin_of_nccl_is_there",  # which EFA needs
-    "gpu.an_nvlink_domain_can_be_used",
+    "gpu.an_nvlink_domain_is_of_one_clique",
+    "gpu.imex_joins_an_nvlink_domain",
     "bench.no_group_is_slower_than_the_others",  # which is benched rail by rail
     "rdma.active_mtu_is_enough_for_device_initiated_traffic",
     "rdma.infiniband_ports_have_a_subnet_manager",

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from preflight.errors import FactMissing, NotApplicable
-from preflight.facts.subjects.ending import LinksEnd
+from preflight.facts.subjects.ending import Ending, LinksEnd
 from preflight.facts.subjects.gpu import Gpus, GpuStatus, LinkErrors, Links, PciFunction, Topology
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing
@@ -67,6 +67,21 @@ def ended_with(kind, code, text):
     return roce().broken("node2", "ending", log=(LogEvent(kind, code, "0000:07:00", 3.0, text),))
 
 
+def imex(**fields):
+    """A rack in which one node's IMEX is otherwise."""
+    run = infiniband()
+    held = run.facts("node2", "gpu", Gpus).imex
+    return run.broken("node2", "gpu", imex=held._replace(**fields))
+
+
+def counted_at_the_end(kind, count):
+    """Four nodes; a GPU of the second has counted so many errors of PCIe at the end."""
+    run = roce()
+    first, *rest = run.facts("node2", "ending", Ending).gpus_counted
+    errors = tuple((name, count if name.endswith(f" {kind}") else number) for name, number in first.errors)
+    return run.broken("node2", "ending", gpus_counted=(first._replace(errors=errors), *rest))
+
+
 def refused(status, *, topology_of=None, **fields):
     """Four nodes; GPU 0 of the second cannot reach GPU 1."""
     first, *rest = gpus(8, **fields)
@@ -121,6 +136,14 @@ BROKEN = (
     row(HALVES[1], "20000000 corrected memory errors", corrected_errors=20_000_000),
     row(HALVES[1], "2 banks of its memory have no spare row left", banks_without_spare_rows=2),
     row(HALVES[1], "its InfoROM is corrupted", is_inforom_corrupted=True),
+    row(HALVES[1], "its memory is too hot: its clock is reduced", slowdowns=("hbm_thermal", "ppt")),
+    row(HALVES[1], "11 pages retired for errors", pages_retired=11),
+    row(HALVES[1], "2 memory errors that are told when a program reads there", deferred_errors=2),
+    row(HALVES[1], "85 °C before the job, and it slows down at 87", temperature_celsius=85.0),
+    row(HALVES[1], "its memory has 93 °C before the job, and slows down at 95", memory_celsius=93.0),
+    row(HALVES[1], "clocks for applications are set to 1200 MHz, where 1980 is the default", clock_mhz=1200.0),
+    row(HALVES[1], "performance level LOW: its clocks are held down", performance_level="LOW"),
+    row(HALVES[1], "its xGMI links report MULTIPLE_ERRORS", link_fault="MULTIPLE_ERRORS"),
     row(HALVES[1], "PCIe generation 3 at work, where 5 is possible", pcie_generation=3),
     Broken(
         HALVES[1],
@@ -189,13 +212,39 @@ BROKEN = (
         "active NVLinks of the GPUs: 18 on node[1,3-4], 12 on node2",
     ),
     Broken(
-        "gpu.an_nvlink_domain_can_be_used",
+        "gpu.imex_joins_an_nvlink_domain",
         infiniband().broken("node2", "gpu", imex_channels=0),
         ("node2",),
-        "no channel of IMEX, in the NVLink domain 9b2f7f6e",
+        "there is no channel of IMEX",
     ),
     Broken(
-        "gpu.an_nvlink_domain_can_be_used",
+        "gpu.firmware_is_the_same_on_every_node",
+        roce().broken("node2", "gpu", devices=gpus(8, status=GpuStatus(firmware=(("GSP", "none"),)))),
+        ("node2",),
+        "GPU firmware of GSP: 580.95 on node[1,3-4], none on node2",
+    ),
+    Broken(
+        "gpu.none_counted_pcie_errors_during_the_run",
+        counted_at_the_end("fatal", 1),
+        ("node2",),
+        "GPU at 0000:00:00.0: PCIe errors, fatal grew by 1",
+    ),
+    Broken("gpu.imex_joins_an_nvlink_domain", imex(is_running=False), ("node2",), "nvidia-imex does not run"),
+    Broken("gpu.imex_joins_an_nvlink_domain", imex(state="DOWN"), ("node2",), "its IMEX is not ready: domain DOWN"),
+    Broken(
+        "gpu.imex_joins_an_nvlink_domain",
+        imex(state="DEGRADED", not_ready=("10.0.0.2 WAITING_FOR_PEERS",)),
+        ("node2",),
+        "domain DEGRADED, 10.0.0.2 WAITING_FOR_PEERS",
+    ),
+    Broken(
+        "gpu.imex_joins_an_nvlink_domain",
+        imex(nodes=("10.0.0.1", "10.0.0.3")),
+        ("node2",),
+        "does not name the node itself; nodes_config.cfg of IMEX in the NVLink domain 9b2f7f6e",
+    ),
+    Broken(
+        "gpu.an_nvlink_domain_is_of_one_clique",
         infiniband().broken("node2", "gpu", devices=in_one_domain(roce().facts("node2", "gpu", Gpus), clique="32765")),
         ("node2",),
         "32766 on node[1,3-4], 32765 on node2",
@@ -533,3 +582,47 @@ def test_a_matrix_that_was_not_read_is_no_pass():
     run = with_gpus(*gpus(8, peer_access=Missing("nvidia-smi topo -p2p w was cut short at GPU4")))
     found = {f.nodes: f.verdict for f in judge(REACH, run)}
     assert found[("node2",)] is Verdict.ERROR
+
+
+def test_imex_of_nodes_that_are_no_part_of_the_job_is_a_warning():
+    """The domain misses a tray that the job does not use."""
+    (found,) = warned("gpu.imex_joins_an_nvlink_domain", imex(state="DEGRADED", not_ready=("10.9.9.9 UNAVAILABLE",)))
+    assert found.nodes == ("node2",)
+    assert "is DEGRADED: 10.9.9.9 UNAVAILABLE" in found.message
+
+
+def test_imex_that_no_job_uses_is_a_warning():
+    """With NCCL_MNNVL_ENABLE=0 ranks start, and go by the network."""
+    off = imex(is_running=False).with_variables(NCCL_MNNVL_ENABLE="0")
+    assert [one.nodes for one in warned("gpu.imex_joins_an_nvlink_domain", off)] == [("node2",)]
+
+
+@pytest.mark.parametrize("field", ["is_running", "nodes", "state", "not_ready"])
+@pytest.mark.parametrize("kind", ["absent", "denied", "failed"])
+def test_imex_that_one_node_does_not_tell_of_is_no_pass_there(field, kind):
+    """And no fault of the others, which tell."""
+    found = judge("gpu.imex_joins_an_nvlink_domain", imex(**{field: Missing("it does not say", kind)}))
+    verdicts = {name: one.verdict for one in found for name in one.nodes}
+    assert verdicts == {**dict.fromkeys(imex().names, Verdict.PASS), "node2": Verdict.ERROR}
+
+
+def warned(name, run):
+    """The warnings of a check, which fails nobody."""
+    found = judge(name, run)
+    assert Verdict.FAIL not in {one.verdict for one in found}
+    return [one for one in found if one.verdict is Verdict.WARN]
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(99, Verdict.PASS), (100, Verdict.WARN)])
+def test_hundreds_of_corrected_errors_are_a_warning(count, verdict):
+    """Each is sent again; a few come and go."""
+    found = judge("gpu.none_counted_pcie_errors_during_the_run", counted_at_the_end("corrected", count))
+    assert {one.verdict for one in found if "node2" in one.nodes} == {verdict}
+
+
+@pytest.mark.parametrize("end", [Missing("Permission denied", "denied"), ()])
+def test_pcie_errors_that_are_not_counted_again_are_no_pass(end):
+    """A GPU that left the bus, or a file that is closed now."""
+    found = judge("gpu.none_counted_pcie_errors_during_the_run", roce().broken("node2", "ending", gpus_counted=end))
+    verdicts = {name: one.verdict for one in found for name in one.nodes}
+    assert verdicts == {**dict.fromkeys(roce().names, Verdict.PASS), "node2": Verdict.ERROR}

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from . import nvidia, sysfs
-from .faults import Fault, Fits, both, file, gone, logged, replaced, variables
+from .faults import Fault, Fits, Plant, both, file, gone, logged, replaced, variables
 from .faults_node import VERSIONS
 from .folder import TWIN, Folder
 from .platform import Platform
@@ -16,11 +16,17 @@ QUERY, TOPO, LINKS, ERRORS, READ, WRITE = (
     f"{TWIN}/outputs/nvidia-smi {words}"
     for words in ("-q -x", "topo -m", "nvlink -s", "nvlink -e", "topo -p2p r", "topo -p2p w")
 )
-AMD = f"{TWIN}/outputs/amd-smi static --json"
+AMD, METRIC, XGMI, FIRMWARE, PROCESS = (
+    f"{TWIN}/outputs/amd-smi {words} --json"
+    for words in ("static", "metric", "xgmi --link-status", "firmware", "process")
+)
 BROKEN, HELD_BACK = "gpu.none_is_broken", "gpu.none_is_held_back"
 COUNT, LISTED = "gpu.count_is_the_same_on_every_node", "gpu.every_gpu_on_the_bus_is_listed"
+PCIE_ERRORS = "gpu.none_counted_pcie_errors_during_the_run"
 NVLINK_ERRORS = "gpu.nvlinks_counted_no_errors_during_the_run"
-DOMAIN = "gpu.an_nvlink_domain_can_be_used"
+DOMAIN, JOINS = "gpu.an_nvlink_domain_is_of_one_clique", "gpu.imex_joins_an_nvlink_domain"
+IMEX = f"{TWIN}/outputs/nvidia-imex-ctl -N -j"
+NODES_CONFIG = "etc/nvidia-imex/nodes_config.cfg"
 SETTINGS = "gpu.settings_are_the_same_on_every_node"
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 570.133\n"
 
@@ -51,6 +57,8 @@ has_fabric = of(lambda p: p.gpus.has_fabric)  # type: ignore[union-attr]
 has_switches = of(lambda p: p.gpus.switches > 0 and not p.container)  # type: ignore[union-attr]
 over_pcie = of(lambda p: p.gpus.nvlinks == 0)  # type: ignore[union-attr]
 logs = of(lambda p: p.has_log)
+counts_pcie = lambda p: p.gpus is not None and p.gpus.is_on_bus and not p.is_guest  # noqa: E731 - as those above
+in_rack = of(lambda p: p.gpus.clique != "0")
 
 
 def tag(name: str, before: str, after: str) -> object:
@@ -133,7 +141,21 @@ def mig(folder: Folder, _: Platform) -> None:
 
 def lost_amd(folder: Folder, _: Platform) -> None:
     """amd-smi lists one less."""
-    folder.write(AMD, json.dumps(json.loads(folder.path(AMD).read_text())[:-1]))
+    for name in ("static", "metric", "firmware", "process"):
+        path = f"{TWIN}/outputs/amd-smi {name} --json"
+        told = json.loads(folder.path(path).read_text())
+        fewer = {"gpu_data": told["gpu_data"][:-1]} if isinstance(told, dict) else told[:-1]
+        folder.write(path, json.dumps(fewer))
+
+
+def aer(name: str, total: str, count: int) -> Plant:
+    """Errors that the first GPU has counted on PCIe."""
+
+    def plant(folder: Folder, platform: Platform) -> None:
+        assert platform.gpus is not None
+        folder.sub(f"sys/{sysfs.folder_of(platform.gpus.pci[0])}/{name}", f"{total} 0", f"{total} {count}")
+
+    return plant
 
 
 def swapped(folder: Folder, _: Platform) -> None:
@@ -209,9 +231,40 @@ FAULTS = (
     Fault(
         "no IMEX channel",
         gone("dev/nvidia-caps-imex-channels"),
-        DOMAIN,
+        JOINS,
         "no channel of IMEX",
-        of(lambda p: p.gpus.clique != "0"),
+        in_rack,
+    ),
+    Fault(
+        "IMEX stopped",
+        lambda folder, platform: both(
+            gone(f"proc/{300 + platform.processes.index('nvidia-imex')}"),
+            file(IMEX, '{"nodes":{"0":{"status":"UNAVAILABLE","host":"10.77.0.3"}},"timestamp":"","status":"DOWN"}'),
+        )(folder, platform),
+        JOINS,
+        "nvidia-imex does not run",
+        in_rack,
+    ),
+    Fault(
+        "IMEX waits",
+        replaced(IMEX, r'"READY", "host": "10.77.0.3"', '"WAITING_FOR_PEERS", "host": "10.77.0.3"'),
+        JOINS,
+        "10.77.0.3 WAITING_FOR_PEERS",
+        in_rack,
+    ),
+    Fault(
+        "IMEX does not know the node",
+        file(NODES_CONFIG, "10.77.0.1\n10.77.0.2\n"),
+        JOINS,
+        "does not name the node itself",
+        in_rack,
+    ),
+    Fault(
+        "IMEX knows another node",
+        file(NODES_CONFIG, "10.77.0.1\n10.77.0.2\n10.77.0.3\n10.77.0.9\n"),
+        JOINS,
+        "3 nodes without 10.77.0.9 on node[1-2]",
+        in_rack,
     ),
     Fault(
         "other clique",
@@ -344,6 +397,87 @@ FAULTS = (
         "gpu.adapters_are_as_near_on_every_node",
         "adapters near the GPUs",
         of(lambda p: p.topology == "rails" and len(p.hcas) > 3),
+    ),
+    Fault(
+        "AMD: deferred errors",
+        replaced(METRIC, '"total_deferred_count": 0', '"total_deferred_count": 3'),
+        HELD_BACK,
+        "3 memory errors that are told when a program reads there",
+        is_amd,
+    ),
+    Fault(
+        "AMD: hot",
+        replaced(METRIC, '"hbm_thermal_violation_status": "NOT ACTIVE"', '"hbm_thermal_violation_status": "ACTIVE"'),
+        HELD_BACK,
+        "its memory is too hot",
+        is_amd,
+    ),
+    Fault("AMD: xGMI down", replaced(XGMI, '"U"', '"D"'), "gpu.nvlinks_are_up", "1 xGMI links are inactive", is_amd),
+    Fault(
+        "AMD: errors of xGMI",
+        replaced(METRIC, "STATUS_NO_ERRORS", "STATUS_MULTIPLE_ERRORS"),
+        HELD_BACK,
+        "its xGMI links report MULTIPLE_ERRORS",
+        is_amd,
+    ),
+    Fault(
+        "AMD: other firmware",
+        replaced(FIRMWARE, '"00.85.112.00"', '"00.85.90.00"', 0),
+        "gpu.firmware_is_the_same_on_every_node",
+        "GPU firmware of PM: 00.85.112.00 on node[1-2], 00.85.90.00 on node3",
+        is_amd,
+    ),
+    Fault(
+        "AMD: power cap",
+        replaced(AMD, r'("socket_power(?:_limit)?": \{\s*"value": )[\d.]+', r"\g<1>450", 0),
+        SETTINGS,
+        "power limit",
+        is_amd,
+    ),
+    Fault("AMD: partitions", replaced(AMD, '"SPX"', '"CPX"', 0), SETTINGS, "partition: SPX/NPS1 on node[1-2]", is_amd),
+    Fault(
+        "AMD: low clocks", replaced(METRIC, "LEVEL_AUTO", "LEVEL_LOW", 0), HELD_BACK, "performance level LOW", is_amd
+    ),
+    Fault(
+        "AMD: busy",
+        replaced(PROCESS, '"No running processes detected"', '{"name": "python3", "pid": 4711}'),
+        "gpu.no_other_program_uses_them",
+        "other programs use GPU 0",
+        is_amd,
+    ),
+    Fault(
+        "PCIe error during the run",
+        aer("aer_dev_nonfatal", "TOTAL_ERR_NONFATAL", 1),
+        PCIE_ERRORS,
+        "PCIe errors, uncorrected grew by 1",
+        counts_pcie,
+        during=True,
+    ),
+    Fault(
+        "corrected PCIe errors during the run",
+        aer("aer_dev_correctable", "TOTAL_ERR_COR", 5000),
+        PCIE_ERRORS,
+        "PCIe errors, corrected grew by 5000",
+        counts_pcie,
+        during=True,
+    ),
+    Fault(
+        "hot at rest",
+        replaced(
+            QUERY,
+            r"<gpu_temp>\d+ C</gpu_temp>",
+            "<gpu_temp>86 C</gpu_temp><gpu_temp_slow_threshold>87 C</gpu_temp_slow_threshold>",
+        ),
+        HELD_BACK,
+        "86 °C before the job, and it slows down at 87",
+        is_nvidia,
+    ),
+    Fault(
+        "GSP switched off",
+        replaced(QUERY, r"<gsp_firmware_version>.*<", "<gsp_firmware_version>N/A<", 0),
+        "gpu.firmware_is_the_same_on_every_node",
+        "none on node3",
+        is_nvidia,
     ),
     Fault("GPU missing", lost_amd, LISTED, "the driver lists 7", is_amd),
     Fault(

@@ -81,7 +81,7 @@ def _make(described: Platform, n: int, names: dict[int, str], root: Path) -> Fol
     tree.setdefault("sys/fs/cgroup/cgroup.procs", "")
     tree |= _proc(platform, n)
     tree |= _etc(platform, n, names)
-    tree |= _programs(platform, n)
+    tree |= _programs(platform, n, names)
     tree |= _environment(platform)
     if platform.has_log:
         lines = [*((line, SINCE_START) for line in platform.log), *((line, 300.0) for line in platform.log_since)]
@@ -161,7 +161,7 @@ def _own_address(platform: Platform, n: int) -> str:
     return first.format(n=n).partition("/")[0]
 
 
-def _programs(platform: Platform, n: int) -> Tree:
+def _programs(platform: Platform, n: int, names: dict[int, str]) -> Tree:
     tree: Tree = {}
     gpus = platform.gpus
     outputs: dict[str, str] = {}
@@ -171,8 +171,12 @@ def _programs(platform: Platform, n: int) -> Tree:
         outputs["nvidia-smi nvlink -s"] = nvidia.nvlink_status(gpus, n)
         outputs["nvidia-smi topo -p2p r"] = outputs["nvidia-smi topo -p2p w"] = nvidia.peer_access(gpus)
         outputs["nvidia-smi nvlink -e"] = nvidia.nvlink_errors(gpus, n)
+        if "nvidia-imex" in platform.processes:
+            addresses = [_own_address(platform, m) for m in names]
+            outputs["nvidia-imex-ctl -N -j"] = nvidia.imex_json(addresses)
+            outputs["nvidia-imex-ctl -N"] = nvidia.imex_text(addresses, n)
     elif gpus:
-        outputs["amd-smi static --json"] = amd.static(gpus, n)
+        outputs |= amd.outputs(gpus, n)
     if platform.hcas:
         outputs["ibv_devinfo"] = devinfo(platform)
     for words, text in outputs.items():

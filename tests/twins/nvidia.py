@@ -7,6 +7,7 @@ on topo and nvlink; the words are written by hand, with what the collectors read
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from xml.sax.saxutils import escape
 
@@ -252,6 +253,30 @@ def _of_driver(text: str, gpus: Gpus) -> str:
         )
         text = text.replace("\t\t</fabric>", f"{health}\t\t</fabric>") if gpus.has_fabric else text
     return text
+
+
+def imex_json(addresses: list[str]) -> str:
+    """`nvidia-imex-ctl -N -j`, of driver 570 and later."""
+    links = {str(i): {"host": host, "status": "CONNECTED", "changed": True} for i, host in enumerate(addresses)}
+    nodes = {
+        str(i): {"status": "READY", "host": host, "connections": links, "changed": True, "version": "570.172.08",
+                 "hostName": f"tray{i + 1}"}
+        for i, host in enumerate(addresses)
+    }  # fmt: skip
+    return json.dumps({"nodes": nodes, "timestamp": "11/3/2025 09:00:11.305", "status": "UP"})
+
+
+def imex_text(addresses: list[str], node: int) -> str:
+    """`nvidia-imex-ctl -N`."""
+    lines = ["Connectivity Table Legend:", "I - Invalid - Node wasn't reachable", "C - Connected - Ready", ""]
+    lines += ["11/3/2025 09:00:11.305", "Nodes:"]
+    for i, host in enumerate(addresses):
+        mark = "*" if i + 1 == node else "-"
+        lines.append(f"Node #{i}   {mark} {host} {mark}   - READY                - Version: 570.172.08")
+    numbers = "   ".join(str(i) for i in range(len(addresses)))
+    lines += ["", f" Nodes From\\To  {numbers}   "]
+    lines += [f"       {i}        {'   '.join('C' for _ in addresses)}   " for i in range(len(addresses))]
+    return "\n".join([*lines, "Domain State: UP", ""])
 
 
 def nvlink_status(gpus: Gpus, node: int) -> str:

@@ -72,6 +72,14 @@ def folder_of(address: str) -> str:
     return "/".join([f"devices/pci{domain}:{root:02x}", *parts])
 
 
+# The kernel's pcie_aer.c: each error by its name, and their sum.
+AER = {
+    "aer_dev_correctable": "RxErr 0\nBadTLP 0\nBadDLLP 0\nRollover 0\nTimeout 0\nNonFatalErr 0\nTOTAL_ERR_COR 0\n",
+    "aer_dev_nonfatal": "Undefined 0\nDLP 0\nCmpltTO 0\nMalfTLP 0\nECRC 0\nTOTAL_ERR_NONFATAL 0\n",
+    "aer_dev_fatal": "Undefined 0\nDLP 0\nSDES 0\nMalfTLP 0\nTOTAL_ERR_FATAL 0\n",
+}
+
+
 def pci(platform: Platform) -> Tree:
     """The bridges and functions of everything that the platform has on PCIe."""
     tree: Tree = {}
@@ -80,6 +88,8 @@ def pci(platform: Platform) -> Tree:
         vendor, kind = CLASSES[gpus.vendor]
         device = f"0x{gpus.device_id[:4].lower()}"
         tree |= _function(gpus.pci[index], vendor, kind, device, gpus.generation, platform)
+        if not platform.is_guest:
+            tree |= {f"{folder_of(gpus.pci[index])}/{name}": text for name, text in AER.items()}
         if gpus.vendor == "amd":
             ras = f"{folder_of(gpus.pci[index])}/ras"
             tree |= {f"{ras}/{block}_err_count": "ue: 0\nce: 0\n" for block in ("umc", "sdma", "gfx")}

@@ -272,7 +272,7 @@ CAUSES = (
         "`nvidia-imex-ctl -N`: every node READY; /dev/nvidia-caps-imex-channels/channel0 in the container; NCCL_MNNVL_ENABLE=0"
         " goes round it",
         "NVIDIA/nccl, environment variables; NVIDIA IMEX guide",
-        check="gpu.an_nvlink_domain_can_be_used",
+        check="gpu.imex_joins_an_nvlink_domain",
         weight=6,
         unless=(r"nccl info", r"imex channels? (?:are|is) (?:ready|created)"),
     ),

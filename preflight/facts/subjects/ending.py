@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from preflight.facts.subjects.gpu import NOT_REPORTED, LinkErrors
+from preflight.facts.subjects.gpu import NOT_REPORTED, Counted, LinkErrors
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Count, Missing, Text, Value
 
@@ -32,6 +32,7 @@ class Ending(Value, frozen=True, kw_only=True):
     oom_kills: Count | Missing
     link_errors: dict[Text, Count] = msgspec.field(default_factory=dict)
     nvlink_errors: tuple[LinksEnd, ...] | Missing = NOT_REPORTED
+    gpus_counted: tuple[Counted, ...] | Missing = NOT_REPORTED
     log: tuple[LogEvent, ...] | Missing = NOT_REPORTED
     # The node's clock against the controller's, as at the start; filled in by the controller.
     offset_seconds: float | Missing = NOT_REPORTED

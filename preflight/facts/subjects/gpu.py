@@ -56,6 +56,17 @@ class GpuStatus(Value, frozen=True, kw_only=True):
     banks_without_spare_rows: Count | Missing = NOT_REPORTED  # where the next broken row cannot be remapped
     memory_used_mib: Count | Missing = NOT_REPORTED
     vbios: Text | Missing = NOT_REPORTED
+    firmware: tuple[tuple[Text, Text], ...] | Missing = NOT_REPORTED  # parts of the GPU, each with its version
+    deferred_errors: Count | Missing = NOT_REPORTED  # that were found and not used yet
+    temperature_celsius: float | Missing = NOT_REPORTED
+    temperature_limit_celsius: float | Missing = NOT_REPORTED  # where it slows itself down
+    memory_celsius: float | Missing = NOT_REPORTED
+    memory_limit_celsius: float | Missing = NOT_REPORTED
+    performance_level: Text | Missing = NOT_REPORTED  # of AMD's: "AUTO", "LOW", "MANUAL"
+    partition: Text | Missing = NOT_REPORTED  # of AMD's: "SPX/NPS1"
+    link_fault: Text | Missing = NOT_REPORTED  # of xGMI: "NO_ERRORS", "ERROR", "MULTIPLE_ERRORS"
+    clock_mhz: float | Missing = NOT_REPORTED  # that applications were given
+    clock_default_mhz: float | Missing = NOT_REPORTED
     is_inforom_corrupted: bool = False
     fabric_state: Text | Missing = NOT_REPORTED  # "Completed", "In Progress", "Not Started"
     fabric_status: Text | Missing = NOT_REPORTED
@@ -75,10 +86,10 @@ class Links(NamedTuple):
     active: Count
     inactive: Count
 
-    def text(self) -> str:
+    def text(self, noun: str = "NVLinks") -> str:
         """Those that are down as a message says it; where all are, nvidia-smi does not say how many."""
         return (
-            f"{self.inactive} NVLinks are inactive, {self.active} active" if self.active else "all NVLinks are inactive"
+            f"{self.inactive} {noun} are inactive, {self.active} active" if self.active else f"all {noun} are inactive"
         )
 
 
@@ -100,7 +111,7 @@ class TopologyRow(Value, frozen=True):
 
 NOT_WHOLE = ("cut short", "and describes", "broken XML", "broken JSON", "no JSON")
 # By their names: of models that come as PCIe cards too, only the boards that are wired by NVLink.
-BASEBOARDS = r"SXM|(\bH100 80GB HBM3|\bH[128]00|\bH20|\bG?B[123]00)\b(?!.*(PCIe|NVL))"
+BASEBOARDS = r"SXM|Instinct MI(250|3\d\d)|(\bH100 80GB HBM3|\bH[128]00|\bH20|\bG?B[123]00)\b(?!.*(PCIe|NVL))"
 FILLED_SHARE, FILLED_MIB = 0.05, 2048  # more than a driver and its services hold for themselves
 NEAR = ("X", "PIX", "PXB", "PHB", "NODE", "SYS")
 
@@ -187,6 +198,11 @@ class Gpu(Value, frozen=True, kw_only=True):
         """Whether the model is one of those that are always wired by NVLink."""
         return re.search(BASEBOARDS, self.name) is not None
 
+    @property
+    def noun_of_links(self) -> str:
+        """What joins it to the others of its node."""
+        return "xGMI links" if "AMD" in self.name or "Instinct" in self.name else "NVLinks"
+
     def is_filled(self) -> bool:
         """Whether much of its memory is taken: from inside a container the programs that hold it are not seen."""
         used, total = self.status.memory_used_mib, self.memory_mib
@@ -214,6 +230,22 @@ def _without_domain_zeros(address: str) -> str:
     return f"{domain.lstrip('0')}:{rest}"
 
 
+class Counted(NamedTuple):
+    """What one GPU on the bus has counted of errors since the machine started."""
+
+    address: Text
+    errors: tuple[tuple[Text, Count], ...] | Missing  # ("PCIe errors, corrected", 12)
+
+
+class Imex(NamedTuple):
+    """NVIDIA's IMEX on a node whose GPUs are in an NVLink fabric of several nodes."""
+
+    is_running: bool | Missing
+    nodes: tuple[Text, ...] | Missing  # of nodes_config.cfg: addresses, or names
+    state: Text | Missing  # of its domain: "UP", "DEGRADED", "DOWN"
+    not_ready: tuple[Text, ...] | Missing  # nodes of the domain with their status: "10.0.0.2 UNAVAILABLE"
+
+
 class Gpus(Value, frozen=True, kw_only=True):
     """The GPUs of a node and the driver that runs them; an empty tuple means that there is none."""
 
@@ -225,6 +257,8 @@ class Gpus(Value, frozen=True, kw_only=True):
     fabric_manager: bool | Missing = NOT_REPORTED
     on_bus: tuple[Text, ...] | Missing = NOT_REPORTED  # PCI addresses of GPUs, whether a driver runs them or not
     imex_channels: Count | Missing = NOT_REPORTED
+    imex: Imex | Missing = NOT_REPORTED
+    counted: tuple[Counted, ...] = ()
 
     def trouble(self) -> str:
         """Why the driver does not list its GPUs, "" where it does; no GPU is an answer too.
@@ -301,7 +335,7 @@ class Gpus(Value, frozen=True, kw_only=True):
         """
         gpus = self.readable()
         down = [
-            f"GPU {gpu.index}: {gpu.links.text()}"
+            f"GPU {gpu.index}: {gpu.links.text(gpu.noun_of_links)}"
             for gpu in gpus
             if isinstance(gpu.links, Links) and gpu.links.inactive and (self.switches or gpu.is_on_a_baseboard)
         ]
@@ -310,7 +344,7 @@ class Gpus(Value, frozen=True, kw_only=True):
         up = {gpu.index: gpu.links.active for gpu in gpus if isinstance(gpu.links, Links) and not gpu.links.inactive}
         most = max(up.values(), default=0)
         down += [
-            f"GPU {index}: {count} NVLinks are active, {most} on others"
+            f"GPU {index}: {count} {gpus[0].noun_of_links} are active, {most} on others"
             for index, count in up.items()
             if count < most and (self.switches or gpus[0].is_on_a_baseboard)
         ]

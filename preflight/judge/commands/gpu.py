@@ -124,12 +124,6 @@ def _ecc(case: Case) -> Remedy:
     return Remedy(as_root(case.node, "nvidia-smi", "-e", str(int(is_on))), "# then reboot")
 
 
-def _imex(case: Case) -> Remedy:
-    if case.node.gpu.imex_channels:
-        raise FactMissing("IMEX", "it has a channel")
-    return _service("nvidia-imex")(case)
-
-
 def _logged(case: Case) -> Remedy:
     """A reset of the GPUs that the kernel's log names."""
     events = [*case.node.kernel.events("xid", within_seconds=24 * 3600.0)]
@@ -161,6 +155,7 @@ def _users(case: Case) -> Remedy:
 
 
 BROKEN, SLOWED = "gpu.none_is_broken", "gpu.none_is_held_back"
+IMEX = "gpu.imex_joins_an_nvlink_domain"
 SAME = "gpu.settings_are_the_same_on_every_node"
 ROWS: dict[str, Row] = {
     "gpu.devices_are_readable: version mismatch": _reload,
@@ -189,7 +184,9 @@ ROWS: dict[str, Row] = {
     f"{SAME}: ECC": _ecc,
     "gpu.fabric_manager_runs_where_it_is_needed": _service("nvidia-fabricmanager"),
     "gpu.nvlinks_are_up": RESET,
-    "gpu.an_nvlink_domain_can_be_used": _imex,
+    f"{IMEX}: nvidia-imex does not run": _service("nvidia-imex"),
+    f"{IMEX}: no channel of IMEX": lambda case: Remedy(as_root(case.node, "nvidia-modprobe", "-c", "0")),
+    f"{IMEX}: its IMEX is not ready": lambda case: Remedy(as_root(case.node, "systemctl", "restart", "nvidia-imex")),
     "gpu.kernel_log_tells_of_no_broken_gpu": _logged,
     "gpu.acs_leaves_peer_to_peer_alone": _acs,
     "gpu.no_other_program_uses_them": _users,

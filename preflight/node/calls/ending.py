@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.node.sources import kernel_log, rdma_tables
+from preflight.node.sources import kernel_log, pci, rdma_tables
 from preflight.node.subjects import gpu, kernel, rdma
 
 TYPE_CHECKING = False
@@ -34,5 +34,6 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "oom_kills": kills,
         "link_errors": kernel.link_errors(proc),
         "nvlink_errors": gpu.errors_now(arguments),
+        "gpus_counted": pci.counted_by_gpus(arguments["sysfs"]),
         "log": kernel_log.collect(arguments.get("kmsg", "/dev/kmsg")),
     }

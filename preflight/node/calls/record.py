@@ -35,7 +35,7 @@ PROCESSES = (
     *("chronyd", "ntpd", "ntpsec", "openntpd", "systemd-timesyn", "ptp4l", "phc2sys"),
     *("nv-fabricmanage", "nvidia-imex", "nvidia-persiste"),
 )
-NAMES = ("/etc/hosts", "/etc/nccl.conf", "/etc/resolv.conf")
+NAMES = ("/etc/hosts", "/etc/nccl.conf", "/etc/resolv.conf", "/etc/nvidia-imex/nodes_config.cfg")
 METADATA = (".dist-info/METADATA", "/torch/version.py")
 LARGEST_BYTES = 4 << 20
 LIMIT_S = 15.0

@@ -60,7 +60,8 @@ def collect(path: str) -> dict[str, Any]:
     amd_smi, rocm_smi = programs.find("amd-smi", path), programs.find("rocm-smi", path)
     try:
         if amd_smi:
-            return parse_amd_smi(programs.run([amd_smi, "static", "--json"], limit_s=LIMIT_S))
+            text = programs.run([amd_smi, "static", "--json"], limit_s=LIMIT_S)
+            return with_health(parse_amd_smi(text), amd_smi, text)
         if rocm_smi:
             return parse_rocm_smi(programs.run([rocm_smi, *ROCM_SMI, "--json"], limit_s=LIMIT_S))
         reason = missing("AMD's driver is loaded, but neither amd-smi nor rocm-smi was found")
@@ -80,6 +81,16 @@ def document(text: str) -> Any:
         return json.JSONDecoder().raw_decode(text[min(starts) :])[0]
     except ValueError as error:
         raise ValueError(f"broken JSON ({error}): {' '.join(text[-200:].split())}") from None
+
+
+def with_health(found: dict[str, Any], program: str, text: str) -> dict[str, Any]:
+    """The same with how each GPU is; `text` is what `amd-smi static` printed."""
+    from preflight.node.sources.gpus import amd_health
+
+    records = amd_health.records_in(text)
+    if isinstance(records, list) and found["devices"]:
+        amd_health.add(found["devices"], program, records)
+    return found
 
 
 def parse_amd_smi(text: str) -> dict[str, Any]:

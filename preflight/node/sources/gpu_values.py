@@ -163,6 +163,24 @@ def _watts(values: dict[str, str], paths: tuple[str, ...]) -> float | Missing:
     return float(figure) if figure.replace(".", "", 1).isdecimal() else missing(f"{PROGRAM} says {text}")
 
 
+def _limit(values: dict[str, str], paths: tuple[str, ...]) -> float | Missing:
+    """Where the GPU slows down: told as it is, or as how far away that is from its temperature now (T.Limit)."""
+    *told, now, now_in_text, margin, margin_in_text = paths
+    limit = _watts(values, tuple(told))
+    if isinstance(limit, float):
+        return limit
+    at, left = _watts(values, (now, now_in_text)), _watts(values, (margin, margin_in_text))
+    return at + left if isinstance(at, float) and isinstance(left, float) else limit
+
+
+def _gsp(values: dict[str, str], paths: tuple[str, ...]) -> list[list[str]] | Missing:
+    """The firmware of the GPU's own processor, where the driver runs one: "none" where it does not."""
+    text = text_at(values, *paths)
+    if isinstance(text, str):
+        return [["GSP", text]]
+    return [["GSP", "none"]] if values.get(paths[0]) == "N/A" else text
+
+
 def _slowdowns(values: dict[str, str], paths: tuple[str, ...]) -> list[str] | Missing:
     """The reasons that are active, with the same names in both forms: hw_slowdown, sw_power_cap."""
     found = {path: text for path, text in values.items() if path.startswith(paths)}
@@ -185,6 +203,7 @@ def _licence(values: dict[str, str], paths: tuple[str, ...]) -> TextOrMissing:
 VOLATILE = "ecc_errors/volatile/"
 PCIE = "pci/pci_gpu_link_info/"
 PCIE_TEXT = "pci/gpu_link_info/"
+TEMPERATURE = ("temperature/gpu_temp", "temperature/gpu_current_temp")
 BANKS = "remapped_rows/row_remapper_histogram/"
 BANKS_TEXT = "remapped_rows/bank_remap_availability_histogram/"
 # Fact of GpuStatus, how it is read, and where it may stand: the XML's paths first, then the text's.
@@ -280,6 +299,29 @@ FIELDS: tuple[tuple[str, Reader, tuple[str, ...]], ...] = (
     ("banks_without_spare_rows", _count, (f"{BANKS}row_remapper_histogram_none", f"{BANKS_TEXT}none")),
     ("memory_used_mib", _count, ("fb_memory_usage/used",)),
     ("vbios", _word, ("vbios_version",)),
+    ("firmware", _gsp, ("gsp_firmware_version",)),
+    ("temperature_celsius", _watts, TEMPERATURE),
+    (
+        "temperature_limit_celsius",
+        _limit,
+        (
+            *("temperature/gpu_temp_slow_threshold", "temperature/gpu_slowdown_temp"),
+            *TEMPERATURE,
+            *("temperature/gpu_temp_tlimit", "temperature/gpu_t.limit_temp"),
+        ),
+    ),
+    ("memory_celsius", _watts, ("temperature/memory_temp", "temperature/memory_current_temp")),
+    (
+        "memory_limit_celsius",
+        _watts,
+        ("temperature/gpu_temp_max_mem_threshold", "temperature/memory_max_operating_temp"),
+    ),
+    ("clock_mhz", _watts, ("applications_clocks/graphics_clock", "applications_clocks/graphics")),
+    (
+        "clock_default_mhz",
+        _watts,
+        ("default_applications_clocks/graphics_clock", "default_applications_clocks/graphics"),
+    ),
     ("fabric_health", _named, ("fabric/", "summary")),
     ("fabric_cluster", _named, ("fabric/", "clusteruuid")),
     ("fabric_clique", _named, ("fabric/", "cliqueid")),

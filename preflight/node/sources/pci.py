@@ -23,6 +23,8 @@ SWITCH_CLASS = "0x068000"  # an NVSwitch is a bridge of no PCI kind
 GPU_CLASSES = {NVIDIA: ("0x0300", "0x0302"), AMD: ("0x0302", "0x0380", "0x1200")}
 GPU_DRIVERS = ("nvidia", "amdgpu")  # any other has taken the device for something else: a guest, a screen
 LINK_FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
+# The kernel's counters of Advanced Error Reporting, whose last line is their sum.
+AER_FILES = {"aer_dev_fatal": "fatal", "aer_dev_nonfatal": "uncorrected", "aer_dev_correctable": "corrected"}
 EXTENDED_CONFIG = 0x100
 ACS_CAPABILITY = 0x000D
 # Bits of the ACS control register that send what one device says to another up to the root: lspci's ReqRedir,
@@ -108,6 +110,31 @@ def acs_control(config: bytes) -> int:
 def count_switches(sysfs: str) -> int:
     """How many NVSwitches the node has."""
     return sum(found[:2] == (NVIDIA, SWITCH_CLASS) for found in _functions(sysfs).values())
+
+
+def counted(sysfs: str, address: str) -> list[list[Any]] | Missing:
+    """What a function has counted of errors on PCIe (AER): [[name, count]].
+
+    "absent" where nothing is counted: a virtual machine, a slot without AER.
+    """
+    place = folder(sysfs, address)
+    found: dict[str, int] = {}
+    for name, kind in AER_FILES.items():
+        text = read_lines(f"{place}/{name}")
+        if isinstance(text, dict):
+            if text["kind"] == "absent":
+                continue
+            return text
+        words = text.splitlines()[-1].split() if text else []
+        if len(words) != 2 or not words[0].startswith("TOTAL_ERR") or not words[1].isdecimal():
+            return missing(f"{place}/{name} was cut short")
+        found[f"PCIe errors, {kind}"] = int(words[1])
+    return [[name, count] for name, count in found.items()] or missing("no errors of PCIe are counted", "absent")
+
+
+def counted_by_gpus(sysfs: str) -> list[list[Any]]:
+    """The same of every GPU on the bus: [[address, what it counted], ...]."""
+    return [[address, counted(sysfs, address)] for address in gpus(sysfs)]
 
 
 def unused_infiniband(sysfs: str, used: Collection[str]) -> list[str]:

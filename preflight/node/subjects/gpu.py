@@ -34,11 +34,23 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     sysfs = arguments.get("sysfs", "/sys")
     for device in facts["devices"] if isinstance(facts["devices"], list) else []:
         device["pci"] = in_order(pci.function(sysfs, device["bus_id"]))
+    facts["counted"] = pci.counted_by_gpus(sysfs)
     facts["on_bus"] = on_bus(arguments, facts["devices"])
     switches = pci.count_switches(sysfs)
     if switches:
         facts["fabric_manager"] = fabric_manager(arguments)
+    if is_in_a_domain(facts["devices"]):
+        from preflight.node.sources.gpus import imex
+
+        path = job_variables(arguments).get("PATH", ("", ""))[0]
+        facts["imex"] = in_order(imex.collect(arguments, path, sees_processes=sees_processes()))
     return {**facts, "switches": switches, "imex_channels": imex_channels(arguments)}
+
+
+def is_in_a_domain(devices: Any) -> bool:
+    """Whether the NVLink fabric of a GPU may span several nodes."""
+    clusters = [device["status"].get("fabric_cluster") for device in devices] if isinstance(devices, list) else []
+    return any(isinstance(cluster, str) and cluster.strip("0-") for cluster in clusters)
 
 
 def listed(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -54,7 +66,11 @@ def listed(arguments: dict[str, Any]) -> dict[str, Any]:
         if facts["devices"] == [] and pci.gpus(arguments.get("sysfs", "/sys"), pci.AMD):
             return unknown(missing("AMD's tools list no GPU, and the bus has some: is the user in the group render?"))
         for device in facts["devices"] if isinstance(facts["devices"], list) else []:
-            device["status"] = amd.ras(f"{pci.folder(arguments.get('sysfs', '/sys'), device['bus_id'])}/ras")
+            counted = amd.ras(f"{pci.folder(arguments.get('sysfs', '/sys'), device['bus_id'])}/ras")
+            told = device.get("status", {})
+            # What the kernel counts is surer than a tool's sum of it; but what it hides the tool may know.
+            kept = {name: value for name, value in counted.items() if not (isinstance(value, dict) and name in told)}
+            device["status"] = {**told, **kept}
         return facts
     absent = missing("nvidia-smi not found", "absent")
     return {"devices": [], "driver": absent, "cuda_driver": absent}
@@ -204,19 +220,17 @@ def errors_now(arguments: dict[str, Any]) -> list[list[Any]] | Missing:
 
 def fabric_manager(arguments: dict[str, Any]) -> bool | Missing:
     """Whether Fabric Manager runs; from inside a container its process may not be seen."""
-    proc = arguments["proc"]
-    for entry in os.listdir(proc):
-        if entry.isdigit():
-            try:
-                with open(f"{proc}/{entry}/comm", encoding="utf-8", errors="backslashreplace") as file:
-                    if file.read().strip().startswith(FABRIC_MANAGER):
-                        return True
-            except OSError:
-                continue
+    from preflight.node.sources.gpus import imex
+
+    if imex.runs(arguments["proc"], FABRIC_MANAGER):
+        return True
+    return False if sees_processes() else missing("a container does not see the processes of its host", "absent")
+
+
+def sees_processes() -> bool:
+    """Whether this session sees all processes of its machine."""
     inside = any(os.path.exists(mark) for mark in CONTAINER_MARKS)
-    if inside or "KUBERNETES_SERVICE_HOST" in os.environ:
-        return missing("a container does not see the processes of its host", "absent")
-    return False
+    return not inside and "KUBERNETES_SERVICE_HOST" not in os.environ
 
 
 def parse(text: str, *, is_text: bool = False) -> dict[str, Any]:

@@ -96,7 +96,8 @@ def test_every_fact_of_the_table_is_one_of_the_status():
     """A field that the controller does not know would lose the whole subject."""
     names = [name for name, _, _ in gpu_values.FIELDS]
     warned_of = "is_inforom_corrupted"  # beside the document
-    assert sorted([*names, warned_of]) == sorted(GpuStatus.__struct_fields__)
+    of_amd = ("deferred_errors", "performance_level", "partition", "link_fault")
+    assert sorted([*names, warned_of, *of_amd]) == sorted(GpuStatus.__struct_fields__)
     told = {value for value in msgspec.structs.astuple(GpuStatus()) if not isinstance(value, Missing)}
     assert told == {False}
 
@@ -115,3 +116,26 @@ def test_a_corrupted_inforom_is_the_gpus_that_the_warning_names():
     """The warning writes a shorter address than the list."""
     assert gpu_values.corrupted_inforoms("WARNING: infoROM is corrupted at gpu 0000:C1:00.0\n") == {"0000:c1:00.0"}
     assert gpu_values.status({}, is_worn=True) == {"is_inforom_corrupted": True}
+
+
+@pytest.mark.parametrize(
+    ("values", "limit"),
+    [
+        ({"temperature/gpu_temp": "42 C", "temperature/gpu_temp_slow_threshold": "89 C"}, 89.0),
+        ({"temperature/gpu_temp": "42 C", "temperature/gpu_temp_tlimit": "45 C"}, 87.0),
+        ({"temperature/gpu_current_temp": "42 C", "temperature/gpu_t.limit_temp": "45 C"}, 87.0),
+        ({"temperature/gpu_temp_slow_threshold": "N/A", "temperature/gpu_temp": "42 C"}, None),
+        ({"temperature/gpu_temp": "42 C", "temperature/gpu_temp_tlimit": "N/A"}, None),
+    ],
+)
+def test_a_limit_of_temperature_is_told_as_it_is_or_as_what_is_left(values, limit):
+    """Since Hopper the driver tells the margin, in the XML and in the text."""
+    found = gpu_values.status(values).get("temperature_limit_celsius")
+    assert found == limit
+
+
+@pytest.mark.parametrize(("said", "told"), [("570.133.20", "570.133.20"), ("N/A", "none")])
+def test_a_driver_without_gsp_says_so(said, told):
+    """A node where it was switched off differs from the others."""
+    assert gpu_values.status({"gsp_firmware_version": said})["firmware"] == [["GSP", told]]
+    assert "firmware" not in gpu_values.status({})

@@ -148,3 +148,17 @@ def test_an_infiniband_adapter_without_a_device_is_told(tmp_path, fields, is_los
     device(tmp_path, "0000:07:00.0", vendor="0x15b3", kind="0x020700", **fields)
     assert pci.unused_infiniband(os.fspath(tmp_path), ()) == (["0000:07:00.0"] if is_lost else [])
     assert pci.unused_infiniband(os.fspath(tmp_path), {"0000:07:00.0"}) == []
+
+
+def test_errors_on_pcie_are_counted_by_their_sums(tmp_path):
+    """A file that was cut before its sum is no count, a function without AER has none."""
+    place = tmp_path / "bus/pci/devices/0000:07:00.0"
+    place.mkdir(parents=True)
+    assert pci.counted(str(tmp_path), "0000:07:00.0")["kind"] == "absent"
+    (place / "aer_dev_correctable").write_text("RxErr 3\nBadTLP 4\nTOTAL_ERR_COR 7\n")
+    (place / "aer_dev_fatal").write_text("DLP 0\nTOTAL_ERR_FATAL 0\n")
+    counted = pci.counted(str(tmp_path), "00000000:07:00.0")
+    assert counted == [["PCIe errors, fatal", 0], ["PCIe errors, corrected", 7]]
+    for text in ("", "RxErr 3\n", "RxErr 3\nTOTAL_ERR"):
+        (place / "aer_dev_correctable").write_text(text)
+        assert pci.counted(str(tmp_path), "0000:07:00.0")["kind"] == "failed"
