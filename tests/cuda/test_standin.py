@@ -103,6 +103,13 @@ def test_what_it_raises_is_read_as_its_cause(tmp_path, variables, cause):
     assert not words.speaks_of_a_peer(failed["error"])
 
 
+def test_no_rank_leaves_while_another_still_receives(tmp_path):
+    """NCCL sends on when its kernel has ended: who is done waits for the others, in the store."""
+    found = two(tmp_path, described={"late": {"1": 0.2}})
+    assert [record["record"] for record in found[1]][-1] == "done"
+    assert [record["record"] for record in found[0]][-1] == "done"
+
+
 def test_a_rank_that_stops_while_the_communicator_is_made_holds_up_nobody_for_ever(tmp_path):
     """No watchdog looks at that; the rank that waits ends by itself and says that it waited."""
     began = time.monotonic()

@@ -21,6 +21,7 @@ class Description:
     memory_gbytes_per_s: float = 2900.0
     host_gbytes_per_s: float = 55.0
     slow: dict = field(default_factory=dict)  # GPU -> share of these figures that it reaches
+    late: dict = field(default_factory=dict)  # rank -> seconds for which a peer still sends when its kernel has ended
     wrong: tuple = ()  # GPUs whose products are wrong now and then
     reasons: dict = field(default_factory=dict)  # GPU -> bits that NVML gives for a slow-down under load
     nccl: tuple = (2, 27, 3)

@@ -71,11 +71,12 @@ class Communicator:
             self.log.warn_of("plugin/net.cc:201", "Failed to initialize any NET plugin")
             self.fail("invalid usage", "Failed to initialize any NET plugin")
         host = os.environ.get("NCCL_HOSTID") or os.uname().nodename
-        store.set(f"standin/{rank}", f"{host} {device}")
+        store.set(f"standin/{rank}", f"{host} {device} {os.getpid()}")
         self.unique_id(store, rank)
         every = [store.get(f"standin/{peer}").decode().split() for peer in range(ranks)]
         hosts, devices = [one[0] for one in every], [int(one[1]) for one in every]
-        same = [peer for peer in range(ranks) if every[peer] == every[rank] and peer != rank]
+        self.processes = [int(one[2]) for one in every]
+        same = [peer for peer in range(ranks) if every[peer][:2] == every[rank][:2] and peer != rank]
         if same:
             last = f"Duplicate GPU detected : rank {rank} and rank {same[0]} both on CUDA device {16 + device:x}000"
             self.log.warn_of("init.cc:1007", last)
@@ -128,6 +129,14 @@ class Communicator:
             self.broken = last
         while True:
             time.sleep(3600)
+
+    def receive_the_rest(self):
+        """The kernel has ended, and a peer still sends: one that leaves now takes the rest with it."""
+        late = self.description.late.get(str(self.rank), 0.0)
+        if late:
+            time.sleep(late)
+            if any(has_ended(process) for process in self.processes):
+                self.lose(RuntimeError("Connection closed"))
 
     # -- the watchdog ---------------------------------------------------------------------------------------------
 
@@ -247,6 +256,7 @@ class Work:
                 self.real.wait()
         except RuntimeError as error:
             self.communicator.lose(error)
+        self.communicator.receive_the_rest()
         self.operation.state = "completed"
         return True
 
@@ -263,6 +273,15 @@ class Work:
             return value
 
         return self.real.get_future().then(settled)
+
+
+def has_ended(process):
+    """Whether a process of this machine is gone, or waits for its parent to look."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def put_under(torch, description):
