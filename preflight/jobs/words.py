@@ -21,14 +21,23 @@ PEER_IS_GONE = (
     "Connection refused",
     "remote process exited",
     "communicator was aborted",
+    "Connect: exceeded retries (",  # refused, 20,000 times: NCCL 2.14 to 2.23
+    "Could not receive type from localRank",
     WATCHDOG,
 )
-# Of what NCCL's InfiniBand transport says of a request: flushed, not answered, not ready. Others are the rank's own.
-NOT_ANSWERED = re.compile(r"Got completion from peer .*?(?:status=|error )(?:IBV_WC_\w+\()?(?:5|12|13)\b")
+# Of what NCCL's InfiniBand transport says of a request: flushed, not answered, not ready, or what the other side found
+# wrong. Others are the rank's own. And of a connection that had been made, that no packet comes any more.
+NOT_ANSWERED = re.compile(
+    r"Got completion from peer .*?(?:status=|error )(?:IBV_WC_\w+\()?(?:5|9|1[0-3])\b"
+    r"|Call to (?:recv|send)\b.* failed : (?:Connection timed out|No route to host)"
+)
 # How a rank reads that NCCL's watchdog has ended: it says nothing itself, and has no other reason.
 ABORTED_FOR = (WATCHDOG, "remote process exited", "Connection closed by remote peer", "ncclRemoteError")
 # How it reads when a rank cannot connect. A few that say so are at fault; where most do, those whom they call are.
-NOT_REACHED = ("Network is unreachable", "No route to host", "Connection timed out", "while trying to connect to")
+NOT_REACHED = (
+    *("Network is unreachable", "No route to host", "Connection timed out", "while trying to connect to"),
+    *("Connect: exceeded timeouts (", "Software caused connection abort"),
+)
 NATIVE_STACK = re.compile(r"\n(?:Exception raised from |frame #\d+|C\+\+ CapturedTraceback).*", re.DOTALL)
 LAST_ERROR = re.compile(r"^Last error:\s*", re.MULTILINE)
 # What NCCL says of every error of a class, whatever happened.

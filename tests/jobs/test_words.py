@@ -36,6 +36,12 @@ def test_an_error_is_told_in_one_line(text, line):
         (COMPLETION.format("error 12,"), True),
         (COMPLETION.format("status=IBV_WC_RETRY_EXC_ERR(12)"), True),
         (COMPLETION.format("status=5"), True),
+        (COMPLETION.format("error 11,"), True),  # what the other side found wrong
+        ("Last error:\nsocketProgressOpt: Call to recv from 10.0.0.3<41234> failed : Connection timed out", True),
+        ("Last error:\nsocketProgressOpt: Call to send to 10.0.0.3<41234> failed : No route to host", True),
+        ("Last error:\nsocketProgressOpt: Call to send to 10.0.0.3<41234> failed : Network is unreachable", False),
+        ("Last error:\nsocketPollConnect: exceeded retries (20000)", True),
+        ("NET/IB : mlx5_0:1 async fatal event on QP (0x7f): local work queue catastrophic error", False),
         (COMPLETION.format("status=4"), False),  # local protection: its own memory
         (COMPLETION.format("status=125"), False),
         ("NCCL error: remote process exited or there was a network error", True),

@@ -20,7 +20,7 @@ CAUSES = (
             r"ib\w*_event_port_err",
             r"ibv_event_port_err",
             r"got async event : port error",
-            r"async event: port error",
+            r"async (?:error )?event: port error",
             r"bond\d+: .*link failure",
             r"link is not ready",
         ),

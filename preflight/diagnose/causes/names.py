@@ -51,6 +51,7 @@ CAUSES = (
             r"bootstrap : using (?:docker0|virbr0|br-\w+|cni0|flannel\S*|tailscale0|vboxnet0)",
             r"connect to 172\.1[78]\.\S+ failed",
             r"software caused connection abort",
+            r"connect to fe80::\S+ failed",
             r"ifname.*prefix match",
             r"this network space can't be used",
             r"using network interface (?:docker0|lo|virbr0)",

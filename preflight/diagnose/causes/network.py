@@ -29,7 +29,14 @@ CAUSES = (
         "connection-refused",
         "nobody listens at the address and port that was called: the first node's process is not up, died, or the address or"
         " port is wrong",
-        (r"connection refused", r"econnrefused", r"errno: 111", r"errno 111\]", r"actively refused"),
+        (
+            r"connection refused",
+            r"econnrefused",
+            r"errno: 111",
+            r"errno 111\]",
+            r"actively refused",
+            r"socket(?:start|poll)connect: exceeded retries",
+        ),
         "see that rank 0 runs and listens (`ss -ltn` on its node), that MASTER_ADDR and MASTER_PORT are the same everywhere, and"
         " that no firewall rejects the port",
         "pytorch/pytorch#44544",
@@ -62,6 +69,7 @@ CAUSES = (
             r"socketpollconnect.*(?:no pollout|timed out|fail)",
             r"connect timeout",
             r"ncclsocketconnect.*timed out",
+            r"socket(?:start|poll)connect: exceeded timeouts",
             r"connect to .* returned connection timed out",
             r"connection to .* timed out",
             r"connecttimeout: ",

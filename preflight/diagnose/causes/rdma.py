@@ -230,6 +230,7 @@ CAUSES = (
             r"fi_getinfo\(\) call failed",
             r"provider efa output empty list",
             r"unable to find (?:an? )?efa",
+            r"could not find any optimal provider",
             r"no eligible providers were found",
             r"no efa device",
             r"net/ofi failed to initialize",

@@ -28,6 +28,18 @@ LINES = (
         "nccl-remote-error",
     ),
     ("NCCL WARN Cuda failure 'invalid argument'", "nccl-cuda-call"),
+    (
+        "NCCL WARN NET/IB : Attempted to connect incompatible devices: [0]mlx5_0:1/IB and [0]mlx5_2:1/RoCE.",
+        "nccl-net-mismatch",
+    ),
+    ("NCCL WARN NET/IB : Remote RoCE device is incompatible with the local [0]mlx5_0:1/IB.", "nccl-net-mismatch"),
+    ("NCCL WARN Failed to initialize any NET plugin", "nccl-plugin-failed"),
+    ("NCCL WARN [Service thread] Could not receive type from localRank 3, res=3, closed=0", "nccl-remote-error"),
+    ("NCCL WARN socketPollConnect: exceeded retries (20000)", "connection-refused"),
+    ("NCCL WARN socketStartConnect: exceeded timeouts (3)", "connect-timed-out"),
+    ("NCCL WARN NET/IB : mlx5_3:1 Got async error event: port error", "link-down"),
+    ("NCCL WARN NET/OFI Could not find any optimal provider", "efa-no-provider"),
+    ("NCCL WARN socketStartConnect: Connect to fe80::1%eth0<17943> failed : Invalid argument", "wrong-interface"),
 )
 
 
