@@ -3,6 +3,7 @@
 ``python -m tests.bench.nccl`` runs `preflight bench` over three hosts of a lab that have stand-ins of GPUs, each time with
 a fault on a host drawn with a fixed seed: a link that sends or receives slowly, a GPU at half its clock, NVLS that NCCL
 does not have there, a plugin that does not start. A GID row that NCCL would not choose is planted in the files of a node.
+A rank is killed or stopped in one of its collectives: its host is named, what NCCL wrote is kept, and nothing is left.
 
     python -m tests.bench.nccl --runs 5 healthy "slow rail"
 """
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,18 @@ KINDS = {
     ),
 }
 GID_ROW = "GID row"
+ENDINGS = {"killed rank": "SIGKILL", "stopped rank": "SIGSTOP"}
+TO_RANKS_OF_TWO = ("--ranks-per-node=2", "-b", "1M", "-e", "1M", "--iters=20")
+ACT = """
+import os, signal, torch.distributed as dist
+whole, calls = dist.all_reduce, []
+def all_reduce(tensor, *words, **named):
+    calls.append(tensor.numel() > 10000)
+    if sum(calls) == {call} and os.environ.get("RANK") == "{rank}":
+        os.kill(os.getpid(), signal.{signal})
+    return whole(tensor, *words, **named)
+dist.all_reduce = all_reduce
+"""
 
 
 @contextmanager
@@ -78,16 +92,17 @@ def planted_on(lab: Lab, kind: Kind, bad: LabHost, chance: random.Random) -> Ite
         yield way
 
 
-def run(lab: Lab) -> dict[str, Any]:
-    """The report of a benchmark over all hosts."""
+def run(lab: Lab, words: tuple[str, ...] = WORDS) -> dict[str, Any]:
+    """The report of a benchmark over all hosts, with the names of its logs."""
     with tempfile.TemporaryDirectory() as folder:
         argv = [sys.executable, "-m", "preflight", "bench", f"--hosts={lab.names}", f"--python={sys.executable}"]
-        done = lab.run([*argv, "--backend=nccl", f"--report-dir={folder}", *WORDS], timeout_s=300)
+        done = lab.run([*argv, "--backend=nccl", f"--report-dir={folder}", *words], timeout_s=300)
         report = Path(folder) / "report.json"
         if not report.exists():
             sys.exit(done.stdout + done.stderr)
         found: dict[str, Any] = json.loads(report.read_text())
-    return found
+        logs = {path.name: path.read_text() for path in (Path(folder) / "logs").iterdir()}
+    return {**found, "logs": logs}
 
 
 def told(report: dict[str, Any]) -> list[tuple[str, tuple[str, ...], str]]:
@@ -112,6 +127,22 @@ def try_in_lab(lab: Lab, name: str, chance: random.Random) -> tuple[bool, str]:
     return is_right, f"{bad.name} {way}: {slow} {said} {(report['bench'] or {}).get('not_measured', 'no bench')}"
 
 
+def try_ending(lab: Lab, name: str, chance: random.Random) -> tuple[bool, str]:
+    """Whether the rank was named that ended, every rank's log of NCCL was kept, and no host holds anything more."""
+    rank, before = chance.randrange(2 * HOSTS), lab.residue()
+    bad = lab.hosts[rank // 2].name
+    act = ACT.format(rank=rank, call=chance.randint(2, 12), signal=ENDINGS[name])
+    with ExitStack() as stack:
+        for host in lab.hosts:
+            stack.enter_context(cuda.plant(host, act, gpus=2, wait_seconds=5.0))
+        report = run(lab, TO_RANKS_OF_TWO)
+    bench, left = report["bench"] or {}, lab.left_since(before)
+    kept = [name for name, text in report["logs"].items() if name.endswith("-nccl.log") and "Init COMPLETE" in text]
+    is_right = bench.get("not_measured_nodes") == [bad] and len(kept) == 2 * HOSTS and not left
+    is_right &= bench.get("not_measured", "").startswith(f"rank {rank} on {bad} stopped at stage running")
+    return is_right, f"rank {rank}: {bench.get('not_measured', 'no bench')}; {len(kept)} logs; left {left}"
+
+
 def rows_of(folder: Path) -> Callable[[random.Random], tuple[bool, str]]:
     """A trial of a GID row on the nodes of a platform."""
     platform = BY_NAME[ROWS_ON]
@@ -126,22 +157,27 @@ def rows_of(folder: Path) -> Callable[[random.Random], tuple[bool, str]]:
     return try_row
 
 
+def trial_of(name: str, lab: Lab | None, folder: Path) -> Callable[[random.Random], tuple[bool, str]]:
+    """How one run of a kind is made, and whether it was right, with what was said."""
+    if lab is None or name == GID_ROW:
+        return rows_of(folder)
+    return partial(try_ending if name in ENDINGS else try_in_lab, lab, name)
+
+
 def main() -> int:
     """Every kind in turn; ends with 1 where one run of them was wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "kinds", nargs="*", default=[*KINDS, GID_ROW], metavar="KIND", help=f"{', '.join(KINDS)}, {GID_ROW}"
-    )
+    every = [*KINDS, *ENDINGS, GID_ROW]
+    parser.add_argument("kinds", nargs="*", choices=[*every, []], default=every, metavar="KIND", help=", ".join(every))
     parser.add_argument("--runs", type=int, default=20)
     options = parser.parse_args()
     wrong = 0
     print(f"{'planted':>12} {'right':>7} {'seconds: median':>16} {'most':>6}")
     with ExitStack() as stack:
-        lab = stack.enter_context(Lab.create(HOSTS, rate=RATE)) if set(options.kinds) & set(KINDS) else None
+        lab = stack.enter_context(Lab.create(HOSTS, rate=RATE)) if set(options.kinds) - {GID_ROW} else None
         for name in options.kinds:
             chance, right, seconds, others = random.Random(name), 0, [], []
-            under = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            trial = rows_of(under) if name == GID_ROW else lambda chance, name=name: try_in_lab(lab, name, chance)
+            trial = trial_of(name, lab, Path(stack.enter_context(tempfile.TemporaryDirectory())))
             for _ in range(options.runs):
                 began = time.monotonic()
                 is_right, words = trial(chance)
@@ -149,9 +185,8 @@ def main() -> int:
                 seconds.append(time.monotonic() - began)
                 others += [] if is_right else [f"    {words}"]
             seconds.sort()
-            print(
-                f"{name:>12} {right:4}/{options.runs} {seconds[len(seconds) // 2]:16.1f} {seconds[-1]:6.1f}", flush=True
-            )
+            middle = seconds[len(seconds) // 2]
+            print(f"{name:>12} {right:4}/{options.runs} {middle:16.1f} {seconds[-1]:6.1f}", flush=True)
             print("\n".join(others), end="\n" * bool(others), flush=True)
             wrong += options.runs - right
     return 1 if wrong else 0
