@@ -71,7 +71,7 @@ def node(
             implementation="cpython",
             executable=python,
             libc="glibc",
-            packages=dict.fromkeys(("torch", *packages), "1.0"),
+            packages={**dict.fromkeys(("torch", *packages), "1.0"), **(packages if isinstance(packages, dict) else {})},
             torch=Missing("no"),
             torch_cuda=Missing("no"),
             torch_hip=Missing("no"),

@@ -185,6 +185,25 @@ def configs_are_there(files: LaunchFiles) -> Iterable[Finding]:
         yield fail("config_files_are_there", message, named.where, fix=f"Write {named.value}, or correct its name.")
 
 
+# The first version of accelerate whose command takes an option: src/accelerate/commands/launch.py, change by change.
+OPTION_SINCE = {
+    "rdzv_conf": "0.13",
+    "max_restarts": "0.13",
+    "monitor_interval": "0.13",
+    "gpu_ids": "0.13",
+    "same_network": "0.14",
+    "quiet": "0.15",
+    "tee": "0.17",
+    "role": "0.17",
+    "rdzv_backend": "0.20",
+    "mpirun_hostfile": "0.28",
+    "enable_cpu_affinity": "0.29",
+    "log_dir": "0.31",
+    "fp8_backend": "0.34",
+    "fsdp_version": "1.6",
+    "fsdp_reshard_after_forward": "1.6",
+    "use_parallelism_config": "1.10",
+}
 RULES = (
     address_is_given,
     processes_divide,

@@ -12,10 +12,12 @@ from preflight.hosts import fold
 from preflight.launch.address import is_loopback, logs_in, wrong_with
 from preflight.launch.field import Sourced, value_of
 from preflight.launch.launchers.accelerate import ACCELERATE
+from preflight.launch.launchers.accelerate_rules import OPTION_SINCE
 from preflight.launch.launchers.deepspeed import DEEPSPEED
 from preflight.launch.plan import LaunchFiles, Plan, fail, warn
 from preflight.launch.text.shell import is_container
 from preflight.ledger.findings import Finding, Where
+from preflight.tables.packages import is_within
 
 COMPILERS = {"cc", "gcc", "clang"}
 # The size in a model's name: 7B, 0.5b, A14B; not gpt2.
@@ -54,6 +56,27 @@ def packages_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         message = f"{package} is not installed on {fold(lacking)} for {python}, and the launch files need it"
         fix = f"{python} -m pip install {package}{f'=={there[0]}' if there else ''} on {fold(lacking)}"
         yield fail("packages_are_there", message, *places, fix=fix, nodes=lacking)
+
+
+def options_are_of_the_version(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
+    """An accelerate that is older than an option of the command stops on its node: unrecognized arguments."""
+    for plan in files.plans:
+        text = files.texts.get(plan.where.file, "")
+        if plan.launcher is not ACCELERATE or is_container(plan.wrapper) or OTHER_PYTHON.search(text):
+            continue
+        for name, since in OPTION_SINCE.items():
+            held = plan.settings.get(name)
+            if not isinstance(held, Sourced) or held.origin != "written" or held.file != plan.where.file:
+                continue
+            versions = {node.name: _packages(node).get("accelerate", "") for node in cluster}
+            older = tuple(node for node, version in versions.items() if is_within(version, f"<{since}"))
+            if older:
+                message = (
+                    f"accelerate {versions[older[0]]} on {fold(older)} has no option --{name} and stops: unrecognized"
+                    f" arguments; {since} is the first that has it"
+                )
+                fix = f"`pip install 'accelerate>={since}'` on {fold(older)}, the same version on every node"
+                yield fail("options_are_known", message, held.where, fix=fix, nodes=older)
 
 
 def _packages(node: NodeFacts) -> Mapping[str, str]:
@@ -285,6 +308,7 @@ def servers_tell_the_right_address(files: LaunchFiles, cluster: Cluster) -> Iter
 
 RULES = (
     packages_are_there,
+    options_are_of_the_version,
     servers_tell_the_right_address,
     launcher_reaches_every_host,
     first_address_is_the_one_to_reach,

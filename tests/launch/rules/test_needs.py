@@ -177,3 +177,13 @@ def test_packages_of_an_environment_that_the_script_enters_are_not_known(line):
     nodes = cluster_of(node(0, packages=()), node(1, packages=()))
     files = {name: f"{line}\n{text}" for name, text in ACCELERATE.items()}
     assert "packages_are_there" not in rules({**files, **CONFIGS}, nodes)
+
+
+def test_an_option_that_an_older_accelerate_does_not_know():
+    """It is told with the node whose version stops; what the file says is another matter than the command."""
+    command = "accelerate launch --config_file n{0}.yaml --rdzv_backend c10d train.py\n"
+    files = {f"n{index}.sh": command.format(index) for index in range(2)} | CONFIGS
+    for version, nodes in (("0.19.0", ("node2",)), ("0.20.3", ())):
+        held = cluster_of(node(0, packages={"accelerate": "1.2.1"}), node(1, packages={"accelerate": version}))
+        found = [one for one in judged(files, held) if one.check == "launch.options_are_known"]
+        assert [one.nodes for one in found] == ([nodes] if nodes else [])
