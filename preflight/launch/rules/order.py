@@ -10,6 +10,7 @@ from preflight.launch.rules.groups import apart
 from preflight.ledger.findings import Finding, Verdict
 
 READS_NOTHING = {"-n", "-f", "-fn", "-nf"}
+SAYING = {"echo", "printf", "date", "set"}
 
 
 def nodes_start_side_by_side(script: ScriptFile) -> Iterable[Finding]:
@@ -40,6 +41,17 @@ def nodes_start_side_by_side(script: ScriptFile) -> Iterable[Finding]:
             here[1].where,
             fix="& behind the command, and `wait` at the end",
         )
+
+
+def steps_are_waited_for(script: ScriptFile) -> Iterable[Finding]:
+    """A batch script that ends while its steps run in the background takes them along: Slurm ends the job."""
+    started = [plan for plan in script.plans if plan.in_background and not plan.is_conditional and plan.where.file]
+    last = [command for command in script.commands if command.words[0].plain not in SAYING][-1:]
+    if script.slurm is None or not script.slurm.options or not started or not last or not last[0].in_background:
+        return
+    if last[0].line == started[-1].where.line and not last[0].is_conditional:
+        message = "the batch script ends here without `wait`: Slurm ends the job with all that runs in the background"
+        yield fail("every_node_is_started", message, started[-1].where, fix="wait")
 
 
 def _several(plan: Plan) -> bool:

@@ -55,3 +55,19 @@ def test_two_whole_jobs_are_not_accused_of_differing():
     (found,) = judged(texts)
     assert found.check == "launch.jobs_are_told_apart"
     assert "port, program" in found.message
+
+
+STEPS = """#!/bin/bash
+#SBATCH --nodes=2
+for i in 0 1; do
+  srun -N1 -n1 -w node$i torchrun --nnodes=2 --node_rank=$i --master_addr=node0 --master_port=29500 t.py &
+done
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "is_told"), [("", True), ("echo started\n", True), ("wait\n", False), ("tail -f log\n", False)]
+)
+def test_a_batch_script_waits_for_its_steps(ending, is_told):
+    """Where it ends, Slurm ends the job; whatever else runs in the foreground keeps it."""
+    assert ("every_node_is_started" in failed({"x.sh": STEPS + ending})) is is_told
