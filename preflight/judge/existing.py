@@ -43,6 +43,19 @@ def existing(arguments: Iterable[str], folder: Path) -> dict[str, Path]:
     return found
 
 
+def hidden(arguments: Iterable[str], folder: Path) -> dict[str, str]:
+    """Check id -> the later function of the same name, in the files given, that pytest would run in its place."""
+    found: dict[str, str] = {}
+    for path in sorted({path for argument in arguments for path in _files(folder / argument.partition("::")[0])}):
+        seen: set[str] = set()
+        for statement in _statements(path):
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and statement.name.startswith(FUNCTIONS):
+                if statement.name in seen:
+                    found[check_id(path, statement.name)] = f"{path.name}::{statement.name} of line {statement.lineno}"
+                seen.add(statement.name)
+    return found
+
+
 def _files(path: Path) -> Iterator[Path]:
     if path.is_file():
         yield path
@@ -55,12 +68,16 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _functions(path: Path) -> Iterator[str]:
-    """The checks of a file; of one that cannot be read pytest has more to say."""
+    """The checks of a file."""
+    yield from _defined(_statements(path))
+
+
+def _statements(path: Path) -> list[ast.stmt]:
+    """What a file is made of; of one that cannot be read pytest has more to say."""
     try:
-        module = ast.parse(path.read_bytes())
+        return ast.parse(path.read_bytes()).body
     except (OSError, SyntaxError, ValueError, RecursionError):
-        return
-    yield from _defined(module.body)
+        return []
 
 
 def _defined(body: Iterable[ast.stmt]) -> Iterator[str]:

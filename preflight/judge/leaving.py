@@ -6,6 +6,7 @@ checks were left out. Where the processes that they fork end is their own affair
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import posix
@@ -68,6 +69,25 @@ def never_green() -> Iterator[None]:
 
     with _ways_out(report_error):
         yield
+
+
+def keep(code: int) -> None:
+    """From here on this process ends with this code, whatever hook, plugin or function at exit wants another."""
+
+    def leave(_name: str, _status: object) -> NoReturn:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        LEAVE(code)
+
+    def end() -> None:
+        atexit.unregister(end)
+        # What was registered before this would be lost: what others clean up at the end.
+        atexit._run_exitfuncs()  # noqa: SLF001 - there is no other way to them
+        leave("_exit", code)
+
+    _place({name: _guard(name, WAYS_OUT[name], leave) for name in WAYS_OUT})
+    atexit.register(end)
 
 
 @contextlib.contextmanager

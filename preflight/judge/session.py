@@ -17,11 +17,11 @@ from preflight import hosts
 from preflight.errors import PreflightError, UsageError
 from preflight.judge import launch_files
 from preflight.judge.crew import Crew
-from preflight.judge.existing import checks_folder, deselected_by, existing, why_not_collected
+from preflight.judge.existing import checks_folder, deselected_by, existing, hidden, why_not_collected
 from preflight.judge.fixtures import Fixtures
 from preflight.judge.items import check_of, contained, id_of, id_of_node, refuse_without_asserts
 from preflight.judge.judge import KINDS, REACH_CHECK, Check, Judge
-from preflight.judge.leaving import never_green, no_exit
+from preflight.judge.leaving import keep, never_green, no_exit
 from preflight.judge.stopping import INTERRUPT_CODES, Stopping, is_whole_program
 from preflight.ledger.findings import EXIT_USAGE, SEVERITY, Finding, Verdict
 from preflight.ledger.gates import GATES, is_gate
@@ -145,6 +145,8 @@ class Checking(Fixtures):
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Order the checks by what they wait for, and refuse shapes that cannot be judged per node."""
+        for hiding, place in hidden(self.config.args, self.config.invocation_params.dir).items():
+            raise pytest.UsageError(f"two checks are called {hiding}: {place} is the second")
         for item in items:
             check = check_of(item)
             if check.id in self.checks:
@@ -297,6 +299,9 @@ class Checking(Fixtures):
                     self.source, self.ledger, self.options, ending, on_written=self.stopping.written
                 )
         self.stopping.written(self.exit_code)
+        if self.exit_code and self.options.command[0] == "pytest" and is_whole_program(self.options.command):
+            self._guards.close()
+            keep(self.exit_code)
         self._tell_others()
         try:
             return (yield)

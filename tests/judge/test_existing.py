@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from preflight.judge.existing import checks_folder, deselected_by, existing, why_not_collected
+from preflight.judge.existing import checks_folder, deselected_by, existing, hidden, why_not_collected
 from tests.checks.samples import checks
 
 NOTHING = Namespace(keyword="", markexpr="", deselect=None, lf=False, ignore=None, ignore_glob=None)
@@ -42,6 +42,14 @@ def test_only_what_is_asked_for_is_found(tmp_path):
     assert set(existing(["mine.py"], tmp_path)) == {"mine.one", "mine.two"}
     assert set(existing(["mine.py::test_two"], tmp_path)) == {"mine.two"}
     assert existing(["nowhere"], tmp_path) == {}
+
+
+def test_a_check_that_a_later_one_of_its_name_hides_is_found(tmp_path):
+    """Python keeps the last alone; two branches of which one is taken are no double."""
+    (tmp_path / "test_a.py").write_text("def test_one(node): ...\ndef test_two(node): ...\ndef test_one(node): ...\n")
+    (tmp_path / "test_b.py").write_text("if 1:\n    def test_one(node): ...\nelse:\n    def test_one(node): ...\n")
+    assert hidden(["."], tmp_path) == {"a.one": "test_a.py::test_one of line 3"}
+    assert hidden([str(checks_folder())], tmp_path) == {}
 
 
 def test_our_own_checks_are_those_that_pytest_collects():

@@ -75,6 +75,36 @@ def test_a_fixture_that_leaves_is_not_green(site, leave):
     assert json.loads((site.report / "report.json").read_text())["verdict"] == "error"
 
 
+FAILING = PASSING.replace("assert node.name", "assert not node.name")
+TAMPERING = {
+    "leaves when pytest is done": "import os\n\ndef pytest_unconfigure(config):\n    os._exit(0)\n",
+    "leaves when the process ends": "import atexit, os\natexit.register(os._exit, 0)\n",
+    "leaves behind the report": "import sys\n\ndef pytest_sessionfinish(session):\n    sys.exit(0)\n",
+    "returns another code": (
+        "import pytest\n\n@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
+        "def pytest_cmdline_main(config):\n    yield\n    return 0\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("conftest", TAMPERING.values(), ids=TAMPERING)
+def test_the_exit_code_is_that_of_the_report_whatever_comes_after_it(site, conftest):
+    """What others registered to be done at the end is done all the same."""
+    site.write("import atexit\natexit.register(print, 'cleaned up')\n" + conftest, "conftest.py")
+    site.write(FAILING)
+    code, output = site.run("--hosts=local", "test_site.py")
+    assert (code, site.document()["exit_code"]) == (1, 1), output
+    if "atexit.register(os" not in conftest and "pytest_unconfigure" not in conftest:
+        assert "cleaned up" in output
+
+
+def test_listing_fixtures_judges_nothing_and_is_not_green(site):
+    """Nor is any other way to keep checks from running."""
+    site.write(PASSING)
+    code, output = site.run("--hosts=local", "--fixtures", "test_site.py")
+    assert (code, site.document()["exit_code"]) == (3, 3), output
+
+
 def test_without_hosts_a_conftest_may_do_what_it_likes(site):
     """Other people's runs are left as they are."""
     site.write("import sys; sys.exit(0)", "conftest.py")
