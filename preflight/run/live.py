@@ -17,6 +17,7 @@ from preflight.facts import view
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Answer
 from preflight.facts.documents import Documents
+from preflight.facts.neighbours import ALL_PAIRS_LIMIT
 from preflight.facts.node import NodeFacts
 from preflight.facts.racks import racks_of
 from preflight.hosts import Host, fold
@@ -270,11 +271,24 @@ class Run:
             addresses = {
                 node.name: node.address_for_peers() for node in self.cluster if self._has_training_interface(node)
             }
-            seconds = self._left(MESH_SECONDS)
+            longest = self._all_pairs_seconds(len(addresses)) if self.options.full_mesh else MESH_SECONDS
+            seconds = self._left(longest)
             work = partial(mesh.run, self.fleet.sessions, addresses, full=self.options.full_mesh, seconds=seconds)
             result = self._timed("mesh", lambda: self.fleet.run(work(), seconds=seconds + 5.0))
             self._mesh = msgspec.structs.replace(result, node_names=tuple(addresses), rendezvous=self.rendezvous())
         return self._mesh
+
+    def _all_pairs_seconds(self, count: int) -> float:
+        """The limit for connections between all pairs; what they take is said first, and refused without the time."""
+        expected = mesh.full_seconds(count)
+        if count <= ALL_PAIRS_LIMIT:
+            return MESH_SECONDS
+        said = f"connections between all {count * (count - 1)} pairs of {count} nodes: about {expected:.0f} s"
+        if expected > self._left(expected):
+            raise NotMeasured(f"{said}, more than the deadline leaves: give a longer --deadline")
+        self.notes.append(said)
+        self.progress.say(said)
+        return max(MESH_SECONDS, 3 * expected)
 
     def rendezvous(self) -> Rendezvous | None:
         """Connections of all nodes to the job's own MASTER_PORT on the first; None where no port is told."""

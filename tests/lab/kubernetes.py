@@ -87,7 +87,17 @@ class PodsLab:
         curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
         call(["openssl", "req", "-x509", *curve, *subject, *files])
         self.kubeconfig()
-        words = [sys.executable, "-m", "tests.lab.api_server", CONTROLLER_ADDRESS, str(PORT), str(self.folder)]
+        # It ends with a test run that is killed, too.
+        words = [
+            "setpriv",
+            "--pdeathsig=KILL",
+            sys.executable,
+            "-m",
+            "tests.lab.api_server",
+            CONTROLLER_ADDRESS,
+            str(PORT),
+            str(self.folder),
+        ]
         root = Path(__file__).parents[2]
         with (self.folder / "server.log").open("wb") as log:
             self.server = lab.start(words, cwd=root, stdout=subprocess.PIPE, stderr=log)

@@ -75,3 +75,10 @@ def test_a_node_without_a_result_is_blamed_alone():
     assert found.ok == 2
     assert Counter(edge.reason for edge in found.failed) == {"local": 2, "not_attested": 2}
     assert found.blamed == (("c",),)
+
+
+def test_what_all_pairs_take_grows_with_their_number():
+    """A second for few, half a minute for a thousand nodes."""
+    few, many = mesh.full_seconds(8), mesh.full_seconds(1000)
+    assert few < 1.1
+    assert 20 < many < 40

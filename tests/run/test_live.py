@@ -11,7 +11,7 @@ from preflight.hosts import parse_hosts
 from preflight.launch.job import Start, Starting
 from preflight.ledger.findings import Where
 from preflight.options.options import Options
-from preflight.run.live import Run
+from preflight.run.live import MESH_SECONDS, Run
 from preflight.run.source import Measurements
 from preflight.testing import FakeRun, healthy, roce
 from preflight.testing.hardware import gpus
@@ -87,6 +87,17 @@ def test_what_is_left_out_gets_no_rank():
     assert run.planned() == ("node2", "node3")
     assert run.crew.job("train", {}, seconds=10.0).master_address == "10.0.0.2"
     assert run.notes == ["--prune: node1 left out; later jobs ran on node[2-3]"]
+
+
+def test_what_the_whole_mesh_of_many_nodes_takes_is_said_first():
+    """And refused where the deadline leaves less; of few nodes there is nothing to say."""
+    run = run_of(healthy(), deadline=300.0)
+    assert run._all_pairs_seconds(128) == MESH_SECONDS
+    assert run.notes == []
+    assert run._all_pairs_seconds(1000) > MESH_SECONDS
+    assert run.notes == ["connections between all 999000 pairs of 1000 nodes: about 23 s"]
+    with pytest.raises(NotMeasured, match="give a longer --deadline"):
+        run_of(healthy(), deadline=20.0)._all_pairs_seconds(1000)
 
 
 def test_files_that_cannot_start_the_job_are_no_failure_of_the_nodes():

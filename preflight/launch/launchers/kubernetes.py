@@ -125,7 +125,7 @@ def _pod(names: Names, layout: Layout, like: Mapping[str, Any]) -> dict[str, Any
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
         **like["pod"],
-        "initContainers": [_container("preflight", _looking(names, layout), layout, like)],
+        "initContainers": [_with_secret(_container("preflight", _looking(names, layout), layout, like), layout)],
         "containers": [_container("train", _training(names, layout), layout, like)],
         "volumes": [shared, *volumes],
     }
@@ -149,6 +149,18 @@ def _container(name: str, command: list[str], layout: Layout, like: Mapping[str,
         **({"resources": {"limits": limits}} if limits else {}),
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}, *mounts],
     }
+
+
+def _with_secret(container: dict[str, Any], layout: Layout) -> dict[str, Any]:
+    """What the pods prove to each other when they meet: the uid of their Job, random and new for each.
+
+    Who may read the Job knows it; whoever else reaches the pods over the network does not.
+    """
+    if len(layout.nodes) == 1:
+        return container
+    uid = {"name": "PREFLIGHT_SECRET", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['controller-uid']"}}}
+    own = [each for each in container.get("env", ()) if each.get("name") != "PREFLIGHT_SECRET"]
+    return {**container, "env": [*own, uid]}
 
 
 def _looking(names: Names, layout: Layout) -> list[str]:

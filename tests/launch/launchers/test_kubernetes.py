@@ -148,6 +148,9 @@ def test_the_pods_meet_before_they_train_and_rank_0_is_found_by_name():
     assert {"-m", "preflight", "run", "--hosts=torchrun"} < set(first["command"])
     assert {f"--master-addr={name}-0.{name}", "--node-rank=$(JOB_COMPLETION_INDEX)"} < set(then["command"])
     assert pod["subdomain"] == service["metadata"]["name"]
+    (secret,) = (each for each in first["env"] if each["name"] == "PREFLIGHT_SECRET")
+    assert secret["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.labels['controller-uid']"
+    assert "PREFLIGHT_SECRET" not in [each["name"] for each in then.get("env", ())]
 
 
 def test_a_failed_look_fails_the_job():
