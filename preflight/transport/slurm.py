@@ -83,13 +83,15 @@ class Slurm:
         if REQUEST.fullmatch(rest):
             raise ValueError("only `preflight run` asks for an allocation; start this one under salloc or sbatch")
         text = next((self.environment[name] for name in NODELISTS if self.environment.get(name)), "")
+        text = text or ",".join(self._components())
         if not text or not self.environment.get("SLURM_JOB_ID"):
             raise ValueError("no allocation of Slurm around it (SLURM_JOB_NODELIST): start it under sbatch or salloc")
         return tuple(Found(piece, piece) for piece in PIECE.findall(rest or text))
 
     def argv(self, host: Host, reach: Reach) -> list[str]:
         """``env -u ... srun OPTIONS -- COMMAND``: a step with all that the job has on the node."""
-        return self._step(["--nodes=1", "--ntasks=1", *STEP, f"--nodelist={host.address}"], reach.loader(host))
+        options = ["--nodes=1", "--ntasks=1", *STEP, *self._group(host.address), f"--nodelist={host.address}"]
+        return self._step(options, reach.loader(host))
 
     def gathering(self, hosts: Sequence[Host], reach: Reach) -> Gathering | None:
         """One step for all of them, with a task on each: Slurm's own tree starts it, and one srun holds it.
@@ -100,8 +102,18 @@ class Slurm:
         exported = self.environment.get("SLURM_EXPORT_ENV", "ALL")
         if reach.wrap or "ALL" not in exported.split(",") or len({host.python for host in hosts}) > 1:
             return None
+        groups = {tuple(self._group(host.address)) for host in hosts}
+        if len(groups) > 1:  # a step is of one component
+            return None
         names = ",".join(host.address for host in hosts)
-        options = [f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}", *STEP, *GATHERED, f"--nodelist={names}"]
+        options = [
+            f"--nodes={len(hosts)}",
+            f"--ntasks={len(hosts)}",
+            *STEP,
+            *GATHERED,
+            *groups.pop(),
+            f"--nodelist={names}",
+        ]
         return Gathering(
             argv=tuple(self._step(options, reach.loader(hosts[0], program=TASK_LOADER))),
             controller=("SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_HOST"),
@@ -110,6 +122,17 @@ class Slurm:
             ask_ports=("scontrol", "show", "config"),
             ports_printed=r"(?m)^SrunPortRange\s*=\s*(\d{1,5})-(\d{1,5})\s*$",
         )
+
+    def _components(self) -> list[str]:
+        """The nodes of each component of a heterogeneous job (``salloc -N1 : -N2``); none elsewhere."""
+        count = self.environment.get("SLURM_HET_SIZE", "")
+        found = range(int(count)) if re.fullmatch("[0-9]{1,3}", count) else ()
+        return [self.environment.get(f"SLURM_JOB_NODELIST_HET_GROUP_{number}", "") for number in found]
+
+    def _group(self, node: str) -> list[str]:
+        """The option that names the component of a node."""
+        held = [number for number, nodes in enumerate(self._components()) if _holds(nodes, node)]
+        return [f"--het-group={held[0]}"] if held else []
 
     def _step(self, options: Sequence[str], command: Sequence[str]) -> list[str]:
         left = [f"--unset={name}" for name in (*LOGIN, *(f"SLURM_{name}" for name in LEFT_FOR_SRUN))]
@@ -136,3 +159,26 @@ class Slurm:
     def log_in_hint(self, node: str) -> str:
         """The same step, by hand."""
         return f"`srun --overlap --nodes=1 --ntasks=1 --nodelist={node} true` must succeed inside the allocation"
+
+
+def _holds(nodes: str, name: str) -> bool:
+    """Whether a folded set of nodes, ``a[1-3,07],b``, has a node of this name."""
+    return any(_matches(re.split(r"\[([^\[\]]*)\]", piece), name) for piece in PIECE.findall(nodes))
+
+
+def _matches(parts: Sequence[str], name: str) -> bool:
+    """Whether a name is that of these parts, every second of which is a set of numbers."""
+    pattern = "".join("([0-9]+)" if place % 2 else re.escape(part) for place, part in enumerate(parts))
+    found = re.fullmatch(pattern, name)
+    return found is not None and all(
+        any(_is_between(digits, one) for one in part.split(","))
+        for digits, part in zip(found.groups(), parts[1::2], strict=True)
+    )
+
+
+def _is_between(digits: str, numbers: str) -> bool:
+    first, _, last = numbers.partition("-")
+    if not first.isdecimal() or not (last or first).isdecimal():
+        return False
+    is_padded = first.startswith("0") and len(first) > 1
+    return int(first) <= int(digits) <= int(last or first) and (len(digits) == len(first) or not is_padded)

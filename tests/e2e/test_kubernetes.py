@@ -54,6 +54,8 @@ def test_three_pods_give_the_findings_of_the_same_three_hosts_over_ssh(cluster, 
     (note,) = report_of(tmp_path / "pods")["notes"]
     assert note.endswith("node1 (machine-0), node2 (machine-1), node3 (machine-2)")
     hosts = [info["host"] for info in report_of(tmp_path / "pods")["nodes"].values()]
+    racks = [info["rack"] for info in report_of(tmp_path / "pods")["nodes"].values()]
+    assert racks == ["switch leaf0", "switch leaf0", "switch leaf1"]
     assert hosts == [f"k8s:train/pod/node{n + 1}:trainer@machine-{n}" for n in range(3)]
     again = ["preflight", "run", "--dry-run", f"--hosts=@{tmp_path}/pods/nodes-good.txt"]
     assert (

@@ -54,10 +54,20 @@ def test_facts_mesh_bench_and_training_pass_through_an_allocation(cluster, tmp_p
     report = report_of(tmp_path / "run")
     assert list(report["nodes"]) == ["node1", "node2", "node3", "node4"]
     assert (report["mesh"]["ok"], report["mesh"]["edges"]) == (12, 12)
+    assert [node["rack"] for node in report["nodes"].values()] == [f"switch leaf{number}" for number in (0, 0, 1, 1)]
     measured = {result["op"] for result in report["bench"]["results"]}
     assert (report["bench"]["world_size"], report["bench"]["nodes"], measured) == (4, 4, {"all_reduce"})
     assert (report["training"]["launcher"], report["training"]["world_size"]) == ("srun", 4)
     assert cluster.lab.left_since(before) == {}
+
+
+def test_a_heterogeneous_job_is_read_whole(cluster, tmp_path):
+    """Nodes of both its components, each by a step of its own component."""
+    words = preflight("run", tmp_path / "run", "--profile=quick")
+    done = cluster.run(["salloc", "--quiet", "--nodes=1", ":", "--nodes=2", *words])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(report_of(tmp_path / "run")["nodes"]) == 3
+    cluster.wait_until_idle()
 
 
 def test_the_tasks_of_a_step_find_each_other(cluster):

@@ -45,6 +45,7 @@ DISCOVERY = {
         "groupVersion": "v1",
         "resources": [
             {"name": "pods", "singularName": "pod", "namespaced": True, "kind": "Pod", "verbs": ["get", "list"]},
+            {"name": "nodes", "singularName": "node", "namespaced": False, "kind": "Node", "verbs": ["get", "list"]},
             {"name": "pods/exec", "singularName": "", "namespaced": True, "kind": "PodExecOptions", "verbs": ["get"]},
         ],
     },
@@ -86,6 +87,16 @@ def _holds(labels: dict[str, str], found: re.Match[str]) -> bool:
     if found["set"]:
         return (value in [one.strip() for one in found["values"].split(",")]) is (found["set"] == "in")
     return value is not None
+
+
+def nodes(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """The nodes that the pods run on, labelled as topograph does: two below each switch."""
+    names = dict.fromkeys(pod["object"]["spec"].get("nodeName", "") for pod in state["pods"])
+    leaf = "network.topology.nvidia.com/leaf"
+    return [
+        {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "labels": {leaf: f"leaf{place // 2}"}}}
+        for place, name in enumerate(filter(None, names))
+    ]
 
 
 def table(pods: list[dict[str, Any]]) -> dict[str, Any]:
@@ -181,6 +192,8 @@ class ApiServer:
         url = urlsplit(target)
         if url.path in DISCOVERY:
             return DISCOVERY[url.path]
+        if url.path == "/api/v1/nodes":
+            return {"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": nodes(state)}
         place = re.fullmatch(r"/api/v1/namespaces/([^/]+)/pods(?:/([^/]+)(/exec)?)?", unquote(url.path))
         if place is None:
             raise Refused(404, "the server could not find the requested resource")

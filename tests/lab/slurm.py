@@ -49,8 +49,9 @@ SlurmdTimeout=10
 InactiveLimit=0
 KillWait=2
 OverTimeLimit=0
-SchedulerParameters=sched_interval=1,batch_sched_delay=0
+SchedulerParameters=sched_interval=1,batch_sched_delay=0,bf_interval=1
 SwitchType=switch/none
+TopologyPlugin=topology/tree
 PrologSlurmctld={folder}/prolog
 PrologEpilogTimeout=90
 {nodes}
@@ -64,6 +65,13 @@ def why_not() -> str:
         {package for name, package in PROGRAMS.items() if not shutil.which(name, path=ENVIRONMENT["PATH"])}
     )
     return f"a lab of Slurm needs Debian's {', '.join(missing)}" if missing else ""
+
+
+def _switches(names: Sequence[str]) -> str:
+    """Two hosts below each switch, and one switch above all."""
+    pairs = [names[start : start + 2] for start in range(0, len(names), 2)]
+    leaves = [f"SwitchName=leaf{number} Nodes={','.join(pair)}" for number, pair in enumerate(pairs)]
+    return "\n".join([*leaves, f"SwitchName=spine Switches=leaf[0-{len(leaves) - 1}]", ""])
 
 
 def is_required() -> bool:
@@ -84,6 +92,7 @@ class SlurmLab:
         )
         text = CONFIGURATION.format(controller=CONTROLLER_ADDRESS, folder=self.folder, nodes=nodes)
         (self.folder / "slurm.conf").write_text(text)
+        (self.folder / "topology.conf").write_text(_switches([host.name for host in lab.hosts]))
         self.environment = {"SLURM_CONF": str(self.folder / "slurm.conf")}
         self.set_prolog(None)
         self._start_munged()

@@ -116,3 +116,26 @@ def test_a_python_that_was_started_ends_with_its_own_code(code, stderr):
 def test_only_what_passes_is_tried_again(stderr, again):
     """A controller under load answers a moment later."""
     assert SLURM.is_worth_a_retry(stderr) is again
+
+
+HET = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_HET_SIZE": "2",
+    "SLURM_JOB_NODELIST_HET_GROUP_0": "login1",
+    "SLURM_JOB_NODELIST_HET_GROUP_1": "r[1-2]n[08-11],gpu7",
+}
+
+
+def test_the_nodes_of_a_heterogeneous_job_are_those_of_all_components():
+    """Each is reached by a step of its own component; one step is never of two."""
+    slurm = Slurm(HET)
+    assert [found.name for found in slurm.named("")] == ["login1", "r[1-2]n[08-11]", "gpu7"]
+    for node, group in (("login1", 0), ("r2n09", 1), ("gpu7", 1)):
+        assert f"--het-group={group}" in slurm.argv(Host(node, node, transport="slurm"), Reach())
+    for node in ("r3n09", "r2n9", "r2n12", "gpu8"):
+        assert not any("het-group" in word for word in slurm.argv(Host(node, node, transport="slurm"), Reach()))
+    hosts = [Host(node, node, transport="slurm") for node in ("login1", "r1n08", "gpu7")]
+    assert slurm.gathering(hosts, Reach()) is None
+    step = slurm.gathering(hosts[1:], Reach())
+    assert step is not None
+    assert "--het-group=1" in step.argv
