@@ -74,6 +74,16 @@ def test_a_rack_is_told_by_the_log_alone():
     assert found["all_reduce"].bound_gbytes_per_s is None
 
 
+def test_what_was_held_to_a_ring_is_expected_to_run_as_one():
+    """Whatever NCCL took by itself: the gate of the links is the ring's."""
+    logs = by("NVLS_TREE", "node1", "node2")
+    found = expected_of(with_netdevs(roce(2)).with_variables(NCCL_IB_HCA="=mlx5_0,mlx5_1"), transports=logs)
+    assert found[RING].busbw_gbytes_per_s == pytest.approx(2 * 50 * 4096 / 4178)
+    assert found["all_reduce"].busbw_gbytes_per_s == pytest.approx(found[RING].busbw_gbytes_per_s * 15 / 8)
+    four = expected_of(with_netdevs(roce(4)), transports=by("NVLS", *(f"node{i}" for i in range(1, 5))))
+    assert four[RING].bound_gbytes_per_s == pytest.approx(8 * 50 * 4096 / 4178 * 31 / 24)  # no switch adds up in it
+
+
 def test_of_several_racks_each_brings_its_ports():
     """NVLink joins two nodes of four: to NCCL they are one, with the ports of both; nothing bounds or ensures that."""
     run = with_netdevs(roce(4)).with_variables(NCCL_IB_HCA="=mlx5_0,mlx5_1")
