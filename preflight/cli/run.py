@@ -10,15 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from preflight.diagnose import diagnose_files
 from preflight.errors import UsageError
 from preflight.ledger.findings import EXIT_USAGE
 from preflight.options.launch import parse_run
 from preflight.report.document import RunReport, to_document
 from preflight.report.files import print_json
-from preflight.report.formats.diagnosis import diagnosis_text
-from preflight.report.formats.table import bench_table
-from preflight.report.formats.training import training_table
 from preflight.report.json import read_json
 from preflight.report.language import ENGLISH, Language
 from preflight.run.folder import language_of
@@ -84,6 +80,9 @@ def job_diagnosis(folder: Path, language: Language = ENGLISH) -> str:
 
 def logs_diagnosis(folder: Path, language: Language = ENGLISH) -> str:
     """What the logs of a reference job's ranks lead to, as text; "" where no cause is known."""
+    from preflight.diagnose import diagnose_files  # here and below, as most runs need none of them
+    from preflight.report.formats.diagnosis import diagnosis_text
+
     logs = sorted(str(path) for path in folder.glob("train*.log") if "-launch-" not in path.name)
     try:
         diagnosis = diagnose_files(logs)
@@ -99,6 +98,10 @@ def _print_section(report: RunReport, section: str, target: str, language: Langu
     if target:
         print_json(to_document(report)[section], target)
     elif section == "bench" and report.bench is not None:
+        from preflight.report.formats.table import bench_table
+
         print(language.lines(bench_table(report.bench)))
     elif section == "training" and report.training is not None:
+        from preflight.report.formats.training import training_table
+
         print(language.lines(training_table(report.training)))

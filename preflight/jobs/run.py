@@ -16,7 +16,6 @@ from preflight.jobs.patience import STAGES, Patience
 from preflight.jobs.records import checked_event
 from preflight.launch.job import Job, as_typed
 from preflight.launch.launcher import AgentOutput
-from preflight.launch.launchers import LAUNCHERS, start_job
 from preflight.session import said
 from preflight.session.connection import Call, Session
 
@@ -143,6 +142,8 @@ async def run_job(
     """
     started = time.monotonic()
     stories = {placement.rank: RankStory(placement) for placement in job.placements}
+    from preflight.launch.launchers import LAUNCHERS, start_job  # here, as not every run starts a job
+
     blames = LAUNCHERS[launcher].blames
     watch = Watch(job, stories, hear=hear, blames=blames, patience=Patience(has_agents=blames is not None))
     calls: dict[str, Call] = {}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from preflight.diagnose import cause_named, cause_of
-
 
 class Symptom(NamedTuple):
     """What the words of a rank mean, and what to do; both empty where nobody knows."""
@@ -32,6 +30,8 @@ SILENT = Symptom(
 
 def symptom(*, text: str, exited: str) -> Symptom:
     """What a rank's last words, or the way it ended, speak of; SILENT where there is neither."""
+    from preflight.diagnose import cause_named, cause_of  # here, as a job that ends well has no symptoms
+
     cause = cause_of(text)
     if cause is None and exited in ENDED_BY:
         cause = cause_named(ENDED_BY[exited])

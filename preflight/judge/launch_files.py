@@ -8,8 +8,6 @@ from typing import Any
 
 from preflight.facts.cluster import Cluster
 from preflight.launch.plan import LaunchFiles
-from preflight.launch.rules.check import check_files
-from preflight.launch.seats import section
 from preflight.ledger.findings import SEVERITY, Finding, Verdict
 from preflight.ledger.ledger import Ledger
 
@@ -21,6 +19,9 @@ def record(ledger: Ledger, files: LaunchFiles, cluster: Cluster, names: tuple[st
 
     A rule speaks once of a node: what it says of several lines becomes one finding with all of them.
     """
+    from preflight.launch.rules.check import check_files  # here, as a run without launch files needs neither
+    from preflight.launch.seats import section
+
     for finding in merged(check_files(files, cluster), names):
         ledger.expect(finding.check, finding.nodes)
         ledger.record(finding)

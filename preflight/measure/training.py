@@ -10,7 +10,6 @@ from preflight.jobs.outcome import Outcome
 from preflight.jobs.patience import WAIT_SECONDS
 from preflight.jobs.run import run_job
 from preflight.launch.job import Job
-from preflight.launch.launchers import LAUNCHERS
 from preflight.measure.drill import run_drill
 from preflight.options.options import Options
 from preflight.results import JobFailure, TrainedRank, Training
@@ -37,6 +36,8 @@ async def run(
 
 def settings(backend: str, options: Options) -> dict[str, Any]:
     """The settings of the workload."""
+    from preflight.launch.launchers import LAUNCHERS  # here, as not every run trains
+
     return {
         "backend": backend,
         "steps": STEPS,

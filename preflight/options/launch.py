@@ -12,11 +12,7 @@ from preflight.hosts import Host
 from preflight.launch.address import address_of
 from preflight.launch.field import value_of
 from preflight.launch.job import Starting
-from preflight.launch.launchers import LAUNCHERS
 from preflight.launch.plan import OF_MANIFESTS, LaunchFiles, Plan
-from preflight.launch.read import read_files
-from preflight.launch.rules.data import alike_on_nodes, paths_on_nodes
-from preflight.launch.start import starting_of
 from preflight.options.options import Options, parse_options
 
 SETTINGS_FILE = "preflight.toml"
@@ -35,6 +31,8 @@ def parse_run(values: Mapping[str, Any], *, command: tuple[str, ...], verbosity:
         options = parse_options(values, command=command, verbosity=verbosity)
     if not options.launch:
         return options
+    from preflight.launch.read import read_files  # here and below, as a run without launch files needs none of it
+
     return with_files(options, read_files(options.launch), launcher=values.get("launcher"))
 
 
@@ -43,6 +41,10 @@ def with_files(options: Options, files: LaunchFiles, *, launcher: str | None) ->
 
     Raises UsageError where the two contradict each other.
     """
+    from preflight.launch.launchers import LAUNCHERS
+    from preflight.launch.rules.data import alike_on_nodes, paths_on_nodes
+    from preflight.launch.start import starting_of
+
     starting = starting_of(files)
     if launcher and starting.launcher not in ("", launcher) and starting.launcher not in LAUNCHERS[launcher].may_start:
         where = starting.starts[0].where

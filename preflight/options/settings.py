@@ -24,11 +24,6 @@ from typing import Any
 from preflight.errors import UsageError
 from preflight.ledger.waivers import Waiver, parse_waivers
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 SIZE_LIMIT_BYTES = 1 << 20
 
 
@@ -161,6 +156,10 @@ def load_settings(path: Path) -> Settings:
 
     Raises UsageError naming the file and the key: a misspelt key would be a threshold that silently does not hold.
     """
+    if sys.version_info >= (3, 11):  # here, as most runs have no such file
+        import tomllib
+    else:
+        import tomli as tomllib
     name = str(path) if str(path).isprintable() else repr(str(path))
     try:
         if not path.is_file():

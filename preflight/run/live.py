@@ -24,7 +24,6 @@ from preflight.hosts import Host, fold
 from preflight.jobs.outcome import Outcome
 from preflight.jobs.patience import RESERVE_SECONDS
 from preflight.jobs.placement import JobNodes
-from preflight.launch.launchers import why_not
 from preflight.measure import bench, devices, mesh, rails, rendezvous, scope, streams, training
 from preflight.options.options import Options
 from preflight.report.compare import Snapshot
@@ -358,6 +357,8 @@ class Run:
             opts, crew = self.options, self.crew
             if self.not_started():
                 raise NotApplicable(self.not_started())
+            from preflight.launch.launchers import why_not  # here, as not every run trains
+
             workload = training.settings(crew.backend, opts)
             job = crew.job("train", workload, seconds=self._left(TRAINING_SECONDS + RESERVE_SECONDS))
             job = replace(job, starting=opts.starting, placements=crew.placements(opts.starting))

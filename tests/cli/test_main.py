@@ -44,6 +44,24 @@ def test_help_imports_nothing_heavy(words):
     assert done.stderr.splitlines()[-1] == "[]"
 
 
+def test_a_run_imports_only_what_every_run_needs():
+    """A gate takes seconds: what reads launch files, starts jobs or explains logs is for the runs that do so."""
+    seldom = (
+        "yaml",
+        "tabulate",
+        "tomllib",
+        "preflight.diagnose",
+        "preflight.launch.read",
+        "preflight.launch.launchers",
+    )
+    program = (
+        "import sys, preflight.cli.run, preflight.plugin, preflight.judge.session, preflight.report.html.page\n"
+        f"print([name for name in {seldom!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_help_names_every_verb_and_the_exit_codes(capsys):
     """On one page, before any other."""
     assert main.run(["--help"]) == 0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tabulate import tabulate
-
 from preflight.hosts import fold
 from preflight.report.columns import RANKS, columns_of
 from preflight.report.printable import printable
@@ -24,6 +22,8 @@ def _lines(training: Training) -> Iterator[str]:
     what += f", {printable(training.backend)}"
     yield f"# {printable(training.launcher)}: {what}, {training.world_size} ranks"
     if training.ranks:
+        from tabulate import tabulate  # here, as it takes 40 ms to import
+
         columns = columns_of(RANKS, "table", training.ranks, training)
         rows = [[printable(column.text(rank, training)) for column in columns] for rank in training.ranks]
         headers = [column.header for column in columns]

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from preflight.diagnose import diagnose_texts
 from preflight.ledger.findings import SEVERITY, Verdict
 from preflight.report.causes import BAD, causes, counts_of_nodes, nodes_text, worst_of_nodes
 from preflight.report.changes import change_text, drift_text, heading
@@ -22,7 +21,6 @@ from preflight.report.columns import DEVICES, RANKS, RESULTS, columns_of, expect
 from preflight.report.document import RunReport
 from preflight.report.facts import compared
 from preflight.report.formats.commands import lines
-from preflight.report.formats.diagnosis import diagnosis_text
 from preflight.report.formats.text import headline
 from preflight.report.groups import checks_by_verdict, groups, not_asked_text
 from preflight.report.html import figures
@@ -143,6 +141,9 @@ def _diagnosis(material: Material) -> str:
     if training is None or training.failure is None:
         return ""
     of_ranks = {name: text for name, text in material.logs.items() if name.startswith("train")}
+    from preflight.diagnose import diagnose_texts  # here, as most runs have no job that failed
+    from preflight.report.formats.diagnosis import diagnosis_text
+
     found = diagnose_texts(of_ranks)
     return diagnosis_text(found) if found.causes else ""
 
