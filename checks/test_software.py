@@ -114,7 +114,7 @@ def test_torch_is_installed(node):
     """The job's interpreter has torch on every node.
 
     A rank without torch ends at its first import, and all the others wait for it until the start times out.
-    Fix: `<python> -m pip install torch` on the nodes named, or name the right interpreter with --python.
+    Fix: `--python PATH` with the Python of your job; where that has none yet, `<python> -m pip install torch`.
     """
     software = node.software
     if not software.has_torch():

@@ -84,8 +84,8 @@ class BlockedBy(FactMissing):
     def __init__(self, check: str, *, nodes: Iterable[str] = (), detail: str = "") -> None:
         self.check = check
         self.nodes = tuple(nodes)
-        place = f" on {','.join(self.nodes)}" if self.nodes else ""
-        super().__init__(f"blocked by {check}{place}", detail or "does not hold")
+        text = f"blocked by {check} on {','.join(self.nodes)}" if self.nodes else f"blocked by {check}"
+        super().__init__(text, detail or "does not hold")
 
 
 class NotApplicable(PreflightError):

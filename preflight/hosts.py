@@ -202,7 +202,9 @@ def _ranges(text: str, address: str, where: str) -> Iterable[tuple[range, int]]:
     for piece in text.split(","):
         match = RANGE.fullmatch(piece)
         if not match:
-            raise UsageError(f"{where}: {_quoted(piece)} is not a number or range (in {_quoted(address)})")
+            raise UsageError(
+                f"{where}: {_quoted(piece)} is not a number or range (in {_quoted(address)}){_guess(address)}"
+            )
         first, last, step = match[1], match[2] or match[1], int(match[3] or 1)
         if int(first) > int(last) or step < 1:
             raise UsageError(f"{where}: {_quoted(piece)} runs backwards or not at all (in {_quoted(address)})")
@@ -214,8 +216,25 @@ def _ranges(text: str, address: str, where: str) -> Iterable[tuple[range, int]]:
 
 def _checked(name: str, where: str) -> str:
     if not NAME.fullmatch(name):
-        raise UsageError(f"{where}: {_quoted(name)} is not a host name")
+        raise UsageError(f"{where}: {_quoted(name)} is not a host name{_guess(name)}")
     return name
+
+
+# What people write between hosts, or between the ends of a range, instead of a comma and of [1-3].
+BETWEEN = re.compile(r"[\s\uff0c\u3001\uff1b]+")
+SPAN = re.compile(r"(.*?)[\[{(]?([0-9]+)(?:\.\.+|~)(?:\1)?([0-9]+)[\]})]?(.*)")
+
+
+def _guess(name: str) -> str:
+    """The words "did you mean" with what was probably meant; "" where that is not known."""
+    span = SPAN.fullmatch(name)
+    meant = ",".join(filter(None, BETWEEN.split(name)))
+    if span:
+        meant = f"{span[1]}[{span[2]}-{span[3]}]{span[4]}"
+    pieces = [re.sub(r"\[[0-9-]+\]", "0", piece) for piece in meant.split(",")]
+    if meant == name or not all(map(NAME.fullmatch, pieces)):
+        return ""
+    return f"; did you mean '{meant}'?"
 
 
 def _checked_ipv6(address: str, where: str) -> str:

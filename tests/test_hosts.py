@@ -238,3 +238,29 @@ def test_a_host_is_written_as_it_was_given(text):
     """With user and port, though its name is without."""
     (host,) = parse_hosts(text)
     assert host.written == text
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("node1 node2", "node1,node2"),
+        ("node1\uff0cnode2", "node1,node2"),
+        ("10.0.0.1\u300110.0.0.2", "10.0.0.1,10.0.0.2"),
+        ("node{1..3}", "node[1-3]"),
+        ("node[1..3]", "node[1-3]"),
+        ("node1..node3", "node[1-3]"),
+        ("10.0.0.1..4", "10.0.0.[1-4]"),
+    ],
+)
+def test_what_was_probably_meant_is_offered(written, meant):
+    """The comma of a Chinese keyboard, blanks, and the ranges of a shell; what is offered is taken."""
+    with pytest.raises(UsageError) as raised:
+        parse_hosts(written)
+    assert str(raised.value).endswith(f"; did you mean '{meant}'?")
+    assert len(parse_hosts(meant)) > 1
+
+
+def test_a_name_of_which_nothing_is_known_is_only_refused():
+    """Nothing is offered that would be refused again."""
+    with pytest.raises(UsageError, match=r"is not a host name$"):
+        parse_hosts("<node 1..2>")

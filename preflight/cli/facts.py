@@ -14,11 +14,14 @@ from preflight.facts.cluster import Cluster
 from preflight.hosts import fold
 from preflight.options.options import Options
 from preflight.report.files import print_json
+from preflight.report.language import Language
+from preflight.report.language.wrap import width_of
 from preflight.report.printable import printable
 from preflight.run import recording
-from preflight.run.folder import dry_run_text
+from preflight.run.folder import dry_run_text, language_of
 from preflight.run.live import Run
 
+NOWHERE = "not reported by any node"
 MOST_COLUMNS = 4  # nodes side by side; of more each value is shown once
 
 
@@ -41,9 +44,9 @@ def show_facts(options: Options) -> int:
         documents = {name: json.loads(decode.encode(document)) for name, document in run.documents.items()}
         print_json(documents, options.json)
     else:
-        print(_facts_table(run.cluster))
+        print(_spoken(_facts_table(run.cluster), language_of(options)))
     for name, reason in run.failures.items():
-        print(f"{name}: not reached: {printable(reason)}", file=sys.stderr)
+        print(f"{name}: {printable(language_of(options).say(f'not reached: {reason}'))}", file=sys.stderr)
     for name, reason in lost.items():
         print(f"{name}: not recorded: {printable(reason)}", file=sys.stderr)
     return 3 if run.failures or lost else 0
@@ -57,6 +60,31 @@ def _record(run: Run, folder: Path) -> dict[str, str]:
     for name, entries in recorded.items():
         recording.write(entries, folder / recording.folder_name(name))
     return failed
+
+
+def _spoken(text: str, language: Language) -> str:
+    """The table with its first column, which has our words, in another language, and the lines below it."""
+    if language.name == "en":
+        return text
+    table, _, below = text.partition("\n\n")
+    lines = table.split("\n")
+    width = len(lines[1].partition(" ")[0])
+    titles = [line[:width].rstrip() for line in lines]
+    said = [language.say(title.removesuffix(" *")) + " *" * title.endswith(" *") for title in titles]
+    room = max(map(width_of, [said[0], *said[2:]]))
+    said[1] = "-" * room
+    table = "\n".join(
+        f"{title}{' ' * (room - width_of(title))}{line[width:]}" for title, line in zip(said, lines, strict=True)
+    )
+    heading, *reasons = below.split("\n")
+    told = [f"  {'，'.join(map(language.say, _parts(reason)))}" for reason in reasons]
+    return "\n".join([table, "", f"{language.say(heading.removesuffix(':'))}：", *told]) if below else table
+
+
+def _parts(line: str) -> list[str]:
+    """What is not known for a reason, and the reason in brackets."""
+    titles, bracket, reason = line.strip().partition(" (")
+    return [*titles.split(", "), *([f"({reason}"] if bracket else [])]
 
 
 def _facts_table(cluster: Cluster) -> str:
@@ -89,4 +117,4 @@ def _facts_table(cluster: Cluster) -> str:
     if not nowhere:
         return str(table)
     lines = "".join(f"\n  {', '.join(titles)} {reason}" for reason, titles in nowhere.items())
-    return f"{table}\n\nnot reported by any node:{lines}"
+    return f"{table}\n\n{NOWHERE}:{lines}"

@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,25 +28,44 @@ DESCRIPTION = "Will my multi-node PyTorch job start on these nodes, will it be f
 EXIT_CODES = (
     "Exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 nothing asked; 130/143/129 on INT/TERM/HUP."
 )
+# What other tools call it -> what it is here.
+MEANT = {
+    "check": "launch check",
+    "write": "launch write",
+    "test": "run",
+    "start": "run",
+    "verify": "run",
+    "doctor": "run",
+    "why": "diagnose",
+    "logs": "diagnose",
+    "fix": "report last --format=fix",
+    "list": "report --list",
+    "last": "report last",
+    "show": "report last",
+    "help": "--help",
+    "version": "--version",
+}
 ONE_WORD = "several hosts are one word: --hosts=node1,node2"
 FORMATS = "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad, exclude, nodes or fix"
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with our exit code for usage errors, and one line instead of a page."""
+    """argparse with our exit code for usage errors, in the language asked for, and one line instead of a page."""
 
     def error(self, message: str) -> NoReturn:
-        """Leave with 4 and one line."""
+        """One line, as for every other word that cannot be."""
         near = _near(message)
         message += f"; did you mean {near}?" if near else ""
         stray = message.removeprefix("unrecognized arguments: ")
         message += f"; {ONE_WORD}" if stray != message and not stray.startswith("-") else ""
-        self.exit(EXIT_USAGE, f"preflight: {message} (see preflight --help)\n")
+        raise UsageError(f"{message}; see preflight --help")
 
 
 def _near(message: str) -> str:
     """What was probably meant by a choice or an option that is not there; "" where nothing is like it."""
     choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+    if choice and message.startswith("argument VERB") and choice[1] in MEANT:
+        return MEANT[choice[1]]
     if choice:
         found = difflib.get_close_matches(choice[1], re.findall(r"[\w-]+", choice[2]), n=1)
         return found[0] if found else ""
@@ -180,7 +200,7 @@ def _words_of_report(parser: argparse.ArgumentParser, verb: str) -> None:
         "runs",
         metavar="RUN",
         nargs="*",
-        help="A run: its folder, its id in reports/ or `last`; an earlier run may stand before it.",
+        help="A run: its folder, its id in reports/ or `last`, the default; an earlier run may stand before it.",
     )
     _add_options(parser, verb)
     _add_verbosity(parser)
@@ -265,9 +285,13 @@ def _run(words: argparse.Namespace) -> int:
         return run_inside(request, sys.argv[1:])
     given = _command()
     after = given[given.index("--") + 1 :] if "--" in given else ()
-    for word in words.pytest[: len(words.pytest) - len(after)]:
+    asked = words.pytest[: len(words.pytest) - len(after)]
+    for word in asked:
         if not Path(word.partition("::")[0]).exists():
-            raise UsageError(f"run: {word!r} is no file; {ONE_WORD}; words for pytest stand after --")
+            meant = shlex.quote(",".join([*([words.hosts] if words.hosts else []), *asked]))
+            is_file = "/" in word or word.endswith(".py")
+            guess = "" if is_file else f"did you mean --hosts={meant}? "
+            raise UsageError(f"run: {word!r} is no file; {guess}words for pytest stand after --")
     return run_checks(vars(words), given, extra=words.pytest)
 
 
@@ -338,9 +362,9 @@ def _report(words: argparse.Namespace) -> int:
         if len(given) > 1:
             raise UsageError("report: --trend takes one folder of runs")
         return show_trend(given[0] if given else REPORTS, is_opened=words.open)
-    if not 1 <= len(given) <= 2:
+    if len(given) > 2:
         raise UsageError(f"report: wanted one or two runs, as folders, ids or `last`; got {len(given)}")
-    folders = [called(run) for run in given]
+    folders = [called(run) for run in given or [Path("last")]]
     if words.need is not None:
         return show_choice(folders[-1], words.need, words.format)
     earlier = folders[0] if len(folders) == 2 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import shutil
 import sys
 from pathlib import Path
@@ -41,7 +42,9 @@ def show_report(
     With an earlier run beside it, also what has changed since.
     """
     if wanted not in ("text", *FORMATS):
-        raise UsageError(f"report: --format {wanted!r} is none of text, {', '.join(FORMATS)}")
+        near = difflib.get_close_matches(wanted, ("text", *FORMATS), n=1)
+        guess = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"report: --format {wanted!r} is none of text, {', '.join(FORMATS)}{guess}")
     report = read_json(folder / "report.json" if folder.is_dir() else folder)
     if earlier is not None:
         report = msgspec.structs.replace(report, changes=changes(stored.snapshot(earlier), stored.snapshot(folder)))

@@ -138,7 +138,7 @@ class Judge:
         transport = TRANSPORTS.get(self.source.transports.get(names[0], ""), written_for(names[0]))
         if transport.name == Kubernetes.name and "; " in reason:  # each cause that it knows ends with what to do
             return reason.rpartition("; ")[2].rstrip(")") + ", then run again"
-        return transport.log_in_hint(names[0] if len(names) == 1 else ANY)
+        return transport.log_in_hint(self.source.logins.get(names[0], names[0]) if len(names) == 1 else ANY)
 
     def _unreached(self, check: Check) -> list[Finding]:
         failures = self.source.failures

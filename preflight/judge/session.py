@@ -344,7 +344,8 @@ class Checking(Fixtures):
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The verdict, what is wrong where, and what to do."""
-        terminalreporter.write_line("")
+        if self.verbosity != "line":
+            terminalreporter.write_line("")
         terminalreporter.write_line(self.text)
         if self.json_target and self.exit_code != EXIT_USAGE:
             terminalreporter.write_line(folder.json_for(self.options, self.json_target))

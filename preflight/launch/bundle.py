@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,6 +82,9 @@ def expanded(patterns: Iterable[str]) -> list[str]:
     files: list[str] = []
     for pattern in patterns:
         is_glob = any(letter in pattern for letter in "*?[") and not os.path.exists(pattern)
+        if os.path.isdir(pattern):
+            meant = shlex.quote(os.path.join(pattern, "*"))
+            raise UsageError(f"{pattern!r} is a folder: name its files, as {meant}")
         found = sorted(path for path in glob.glob(pattern) if os.path.isfile(path)) if is_glob else [pattern]
         if not found:
             raise UsageError(f"{pattern!r} matches no file")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,8 @@ from preflight.launch.plan import OF_MANIFESTS, LaunchFiles, Plan
 from preflight.options.options import Options, parse_options
 
 SETTINGS_FILE = "preflight.toml"
+INTERPRETER = re.compile(r"/[A-Za-z0-9_./+@-]*/python[0-9.]*")
+PLAIN_WRAPPERS = frozenset({"exec", "env", "nohup", "time"})
 
 
 def parse_run(values: Mapping[str, Any], *, command: tuple[str, ...], verbosity: str = "summary") -> Options:
@@ -56,8 +60,11 @@ def with_files(options: Options, files: LaunchFiles, *, launcher: str | None) ->
         raise UsageError(f"--ranks-per-node {ranks}: the launch files start {listed} on a node; leave one of them out")
     if launcher and starting.refusal:
         starting = Starting()  # the files start nothing here: the launcher named by hand starts the reference job
+    python = interpreter_of(files) if options.python is None and not options.wrap else ""
     return replace(
         options,
+        python=python or options.python,
+        found_python=python,
         files=files,
         launch_variables=tuple(variables(files, options.hosts).items()),
         named=paths_on_nodes(files),
@@ -65,6 +72,24 @@ def with_files(options: Options, files: LaunchFiles, *, launcher: str | None) ->
         starting=starting,
         launcher=launcher or starting.launcher or options.launcher,
     ).checked()
+
+
+def interpreter_of(files: LaunchFiles) -> str:
+    """The full path of the one Python that all starts of the files name, which has what the job imports; else ""."""
+    found = {_interpreter(plan) for plan in files.plans}
+    return next(iter(found)) if len(found) == 1 else ""
+
+
+def _interpreter(plan: Plan) -> str:
+    """That of a start on the node itself: a container has its own."""
+    if plan.is_opaque or plan.is_of_a_manifest or not plan.wraps <= PLAIN_WRAPPERS:
+        return ""
+    try:
+        words = shlex.split(plan.command)
+    except ValueError:
+        return ""
+    started = next((word for word in words if word not in PLAIN_WRAPPERS and "=" not in word), "")
+    return started if INTERPRETER.fullmatch(started) else ""
 
 
 def started_by(options: Options) -> str:

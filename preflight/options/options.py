@@ -113,6 +113,7 @@ class Options:
         f"The hosts: {', '.join(forms())}, node[01-16], user@host:port or @hostfile.",
         NODES,
         metavar="HOSTS",
+        is_joined=True,
         convert=parse_hosts,
         shown="local",
     )
@@ -348,6 +349,7 @@ class Options:
     subjects: tuple[str, ...] = ()  # of the checks that a verb runs; () for all
     only: frozenset[str] | None = None  # the checks that --last-failed asks again
     found_settings: str = ""  # the settings file that was not named, but found
+    found_python: str = ""  # the interpreter that was not named, but stands in the launch files
     verbosity: str = "summary"  # or "line", or "checks"
     files: LaunchFiles = field(default_factory=LaunchFiles)
     launch_variables: tuple[tuple[str, str], ...] = ()  # what the launch files set to one value for every rank

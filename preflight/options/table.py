@@ -27,6 +27,15 @@ class Names(Collection[str]):
         return len(self.look_up())
 
 
+class Joined(argparse.Action):
+    """Values of one option, put together by commas."""
+
+    def __call__(self, _parser: Any, namespace: argparse.Namespace, values: Any, _option: str | None = None) -> None:
+        """Add a value to those before it."""
+        before = getattr(namespace, self.dest, None)
+        setattr(namespace, self.dest, f"{before},{values}" if before else values)
+
+
 @dataclass(frozen=True)
 class Option:
     """One option: what --help and a parser need to know about it."""
@@ -43,6 +52,7 @@ class Option:
     convert: Callable[[Any], Any] = str  # what a parser gives -> the value of the field; raises UsageError
     is_flag: bool = False
     is_list: bool = False
+    is_joined: bool = False  # given again, it goes on after a comma: what a shell makes of --hosts=node{1..3}
     name: str = ""  # in pytest, after --preflight-
     field: str = ""  # of the dataclass
 
@@ -69,6 +79,8 @@ class Option:
             words["help"] = text.replace("%(choices)s", "see `preflight train --help`")
         if self.is_list:
             words["action"] = "append"
+        if self.is_joined:
+            words["action"] = Joined
         if self.file_or_stdout:
             words |= {"nargs": "?", "const": "-"}
         if self.number is not None:

@@ -46,6 +46,7 @@ BESIDE = frozenset(
             "fail_on_warn",
             "require_all",
             "found_settings",
+            "found_python",
             "launch",
             "files",
             "starting",

@@ -212,6 +212,10 @@ def _finished(source: ReportedSource, ledger: Ledger, options: Options, ending: 
     if ending.exit_code == EXIT_NOT_MEASURED and verdict in {Verdict.PASS, Verdict.WARN, Verdict.SKIP}:
         verdict = Verdict.ERROR  # a collection error, or a run that broke outside every check
     notes = list(source.notes)
+    if options.found_python:
+        notes.append(
+            f"the nodes are asked with {options.found_python}, as the launch files start it; --python names another"
+        )
     if options.found_settings:
         notes.append(f"settings are those of {options.found_settings}, found in this folder; --settings names others")
     if options.baseline and ending.baseline is None:

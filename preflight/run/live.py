@@ -62,6 +62,7 @@ class Run:
     logs: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     transports: dict[str, str] = field(default_factory=dict)  # by which a node was to be reached
+    logins: dict[str, str] = field(default_factory=dict)  # and as HOSTS has it
     documents: Documents = field(default_factory=Documents)
     cluster: Cluster = field(default_factory=lambda: Cluster(()))
     notes: list[str] = field(default_factory=list)
@@ -99,6 +100,7 @@ class Run:
         failures = {name: error.reason for name, error in self.fleet.failures.items()}
         self.failures = jumps.explained(self.hosts, failures, opts.reach)
         self.transports = {host.name: host.transport for host in self.hosts}
+        self.logins = {host.name: host.written for host in self.hosts}
         self.notes += machines(self.hosts)
 
     def _open_at_once(self) -> None:

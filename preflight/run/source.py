@@ -35,6 +35,8 @@ class Source(Protocol):
 
     @property
     def racks(self) -> Mapping[str, str]: ...  # noqa: D102 - of the nodes whose rack or switch is known
+    @property
+    def logins(self) -> Mapping[str, str]: ...  # noqa: D102 - a node's name -> as HOSTS has it, with user and port
 
     @property
     def proof(self) -> Proof | None: ...  # noqa: D102 - the earlier run whose bench and training hold

@@ -42,6 +42,7 @@ class StoredRun:
     logs: dict[str, str] = field(default_factory=dict)  # they stay in the folder of the run itself, like the facts
     documents: dict[str, Document] = field(default_factory=dict)
     transports: dict[str, str] = field(default_factory=dict)  # nobody is reached again
+    logins: dict[str, str] = field(default_factory=dict)
 
     @property
     def started(self) -> str:

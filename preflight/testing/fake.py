@@ -42,6 +42,7 @@ class FakeRun:
     missing: Mapping[str, Mapping[str, Missing]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     transports: dict[str, str] = field(default_factory=dict)
+    logins: dict[str, str] = field(default_factory=dict)
     stage_seconds: dict[str, float] = field(default_factory=dict)
     racks: dict[str, str] = field(default_factory=dict)
     proof: Proof | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -91,6 +92,8 @@ def test_written_files_pass_the_check(run):
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "Next: preflight run --hosts=local --launch=" in done.stderr
     assert "ssh local bash " in done.stderr
+    again = run("launch", "write", "--launcher=torchrun", f"--python={sys.executable}", "--out=own", "--", "train.py")
+    assert f"/own/*' --python={sys.executable}\n" in again.stderr
 
 
 def test_a_file_that_is_there_with_another_text_is_not_overwritten(run, tmp_path):

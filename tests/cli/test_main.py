@@ -33,7 +33,7 @@ def preflight(*words: str, stdout: int = subprocess.PIPE, **environment: str) ->
     )
 
 
-@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["--version"], ["run", "--no-such-option"]])
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["--version"]])
 def test_help_imports_nothing_heavy(words):
     """A person waits for it: no torch, no pytest, no parser of facts."""
     program = (
@@ -153,11 +153,16 @@ def test_the_version_is_told(capsys):
         (["facts", "--profile", "quick"], "unrecognized arguments"),
         (["run", "--settings", "/nowhere.toml"], "/nowhere.toml is not a file"),
         (["run", "--from", "/nowhere"], "--from /nowhere"),
-        (["report"], "report: wanted one or two runs, as folders, ids or `last`; got 0"),
+        (["report", "a", "b", "c"], "report: wanted one or two runs, as folders, ids or `last`; got 3"),
+        (["check", "node1.sh"], "did you mean launch check?"),
+        (["run", "node1"], "'node1' is no file; did you mean --hosts=node1? words for pytest stand after --"),
+        (["run", "checks/mine.py"], "'checks/mine.py' is no file; words for pytest stand after --"),
+        (["run", "--hosts=node[1..3]"], "did you mean 'node[1-3]'?"),
+        (["launch", "check", "docs"], "'docs' is a folder: name its files, as 'docs/*'"),
         (["report", "/nowhere"], "/nowhere"),
         (["explain", "no_such_check_at_all_here"], "nothing is known of 'no_such_check_at_all_here'"),
         (["run", "\udc80"], "\\udc80"),
-        (["run", "--hosts", "node1", "node2"], "'node2' is no file; several hosts are one word: --hosts=node1,node2"),
+        (["run", "--hosts", "node1", "node2"], "'node2' is no file; did you mean --hosts=node1,node2?"),
         (["bench", "--hosts", "node1", "node2"], "several hosts are one word: --hosts=node1,node2"),
     ],
 )

@@ -113,6 +113,17 @@ def test_less_or_more_is_told_on_request(tmp_path, capsys, words, lines):
     assert ("reach.x" in "".join(shown)) is (lines == 3)
 
 
+def test_no_word_is_the_last_run_and_a_misspelt_format_is_guessed(tmp_path, monkeypatch, capsys):
+    """What a person types first."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reports" / "a").mkdir(parents=True)
+    written(healthy(), tmp_path / "reports" / "a")
+    assert main.run(["report", "-q"]) == 0
+    assert capsys.readouterr().out.startswith("GO ")
+    assert main.run(["report", "last", "--format=mardown"]) == 4
+    assert "; did you mean markdown?" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "words", [["a", "b", "c"], ["a", "b", "--list"], ["--keep=-1"], ["--keep=", "a"], ["nowhere", "--list", "--keep=x"]]
 )

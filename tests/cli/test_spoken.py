@@ -10,9 +10,11 @@ import sys
 
 import pytest
 
+from preflight.cli import facts
 from preflight.cli.main import run
 from preflight.cli.spoken import tell
 from preflight.report.language import Language
+from preflight.report.language.wrap import width_of
 from preflight.testing import healthy
 from tests.house import ROOT
 from tests.run.test_stored import written
@@ -90,3 +92,35 @@ def test_a_stored_run_is_shown_in_either_language(spoken_run, capsys):
     assert "NO-GO  3 nodes" in capsys.readouterr().out
     assert run(["report", str(folder), "--lang=zh"]) == 1
     assert "不可启动 (NO-GO)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "--hots=node1"], "无法识别的参数：--hots=node1；你是否想写 --hosts？"),
+        (["launch", "write"], "缺少必需的参数：--launcher, --out"),
+        (["run", "--hosts=node1..3"], "'node1..3' 不是主机名；是否想写 'node[1-3]'？"),
+        (["run", "node1"], "'node1' 不是文件；是否想写 --hosts=node1？"),
+    ],
+)
+def test_a_wrong_word_is_told_in_chinese(capsys, monkeypatch, words, said):
+    """A beginner's first screen, argparse's own sentences included; the exit code is the same."""
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert run(words) == 4
+    assert said in capsys.readouterr().err
+
+
+def test_the_table_of_facts_is_chinese_and_its_columns_stand_in_line():
+    """Letters of two columns are counted as two; the values are as the nodes have them."""
+    table = facts._spoken(facts._facts_table(healthy(2).cluster), Language("zh"))
+    lines = table.partition("\n\n")[0].splitlines()
+    starts = {width_of(line[: line.index(value)]) for line, value in ((lines[0], "node1"), (lines[2], "node1"))}
+    assert starts == {len(lines[1].partition(" ")[0]) + 2}
+    assert lines[2].startswith("主机名 ")
+    assert "任何节点都没有报告：" in table
+
+
+def test_a_check_that_is_blocked_says_by_what_in_chinese():
+    """The reason belongs to the check that does not hold."""
+    said = Language("zh").say("blocked by software.torch_is_installed: no torch")
+    assert said == "因 software.torch_is_installed 而无法判定：没有 torch"

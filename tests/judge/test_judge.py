@@ -310,6 +310,14 @@ def test_what_to_do_fits_the_reason(reason, fix):
     assert findings(check(raising(ValueError(), on=()), name=REACH_CHECK), run)[0].fix.startswith(fix)
 
 
+def test_the_way_in_by_hand_is_that_of_hosts():
+    """With the user and the port that were given."""
+    run = healthy().unreached("node2", "the connection went silent")
+    run = dataclasses.replace(run, logins={"node2": "me@node2:2222"})
+    (found,) = (one for one in findings(check(raising(ValueError(), on=()), name=REACH_CHECK), run) if one.fix)
+    assert "`ssh -p 2222 me@node2 true`" in found.fix
+
+
 def test_a_run_that_reached_nobody_is_all_errors():
     """No body is evaluated, and no cell is left out."""
     run = healthy()

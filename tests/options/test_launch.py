@@ -74,3 +74,21 @@ def test_settings_that_lie_in_the_folder_hold_and_are_said(tmp_path, monkeypatch
     assert "settings: ./preflight.toml, found in this folder" in dry_run_text(found, ())
     named = parse_run({"settings": "named.toml"}, command=())
     assert (named.settings.clock.max_offset_seconds == 0.25, named.found_settings) == (False, "")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "python"),
+    [
+        ("/opt/env/bin/python -m torch.distributed.run", "exec /opt/env/bin/python -m torch.distributed.run", True),
+        ("/opt/env/bin/python3.11 -m torch.distributed.run", "/opt/env/bin/python3.10 -m torch.distributed.run", False),
+        ("torchrun", "torchrun", False),
+        ("docker run img /opt/env/bin/python -m torch.distributed.run", "torchrun", False),
+    ],
+)
+def test_the_nodes_are_asked_with_the_interpreter_that_the_files_start(first, second, python):
+    """The one of all files has what the job imports; a container's is not the node's."""
+    words = "--nnodes=2 --node_rank={} --nproc_per_node=1 --master_addr=n1 --master_port=29500 t.py\n"
+    files = read_texts({"a.sh": f"{first} {words.format(0)}", "b.sh": f"{second} {words.format(1)}"})
+    found = with_files(Options(), files, launcher=None)
+    assert (found.python, found.found_python) == (("/opt/env/bin/python",) * 2 if python else (None, ""))
+    assert with_files(Options(python="/my/python"), files, launcher=None).python == "/my/python"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
+from preflight.options.options import OPTIONS as OF_A_RUN
 from preflight.options.table import add_options, canonical, destination, option, options_of
 
 RUN, BENCH = frozenset({"run"}), frozenset({"bench"})
@@ -93,3 +94,11 @@ def test_pytest_knows_an_option_by_a_name_of_its_own():
     assert (canonical(row), destination(OPTIONS["from_run"])) == ("--preflight-backend", "preflight_from_run")
     assert row.words(with_choices=False)["metavar"] == "{auto,gloo}"
     assert "choices" not in row.words(with_choices=False)
+
+
+def test_hosts_given_again_are_more_hosts():
+    """A shell makes --hosts=node1 --hosts=node2 of --hosts=node{1..2}: none of them is lost."""
+    parser = argparse.ArgumentParser()
+    add_options(parser, OF_A_RUN, "run")
+    assert parser.parse_args(["--hosts=node1", "--hosts=node2", "--hosts", "node3"]).hosts == "node1,node2,node3"
+    assert parser.parse_args([]).hosts is None

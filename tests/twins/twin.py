@@ -193,6 +193,7 @@ class Collected:
     failures: dict[str, str] = field(default_factory=dict)
     transports: dict[str, str] = field(default_factory=dict)
     racks: dict[str, str] = field(default_factory=dict)
+    logins: dict[str, str] = field(default_factory=dict)
     proof: None = None  # nothing is taken over from an earlier run
 
     def end(self) -> None:

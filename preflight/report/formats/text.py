@@ -228,7 +228,7 @@ class _Page:
         if rest:
             named = ", ".join(map(printable, rest[:SKIPPED_CHECKS]))
             more = f" and {len(rest) - SKIPPED_CHECKS} more (-v lists all)" if len(rest) > SKIPPED_CHECKS else ""
-            text = f"{_count(len(rest), 'check')} for other reasons: {named}{more}"
+            text = f"{len(rest)} check{'s' * (len(rest) != 1)} for other reasons: {named}{more}"
             yield from self._labelled(Verdict.SKIP, text)
         passed = len(checks_by_verdict(self.report)[Verdict.PASS])
         if passed:
