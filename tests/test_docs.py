@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 
 from preflight.cli.explain import check_texts
 from preflight.cli.main import Parser, _parser
+from preflight.errors import UsageError
 from preflight.options.options import OPTIONS
 from tests import docs, house
 
@@ -115,12 +116,11 @@ def test_commands_are_ones_that_preflight_takes(page):
 def refusal(command: str) -> str:
     """What the parser of the command line has against a command; "" for nothing."""
     words = shlex.split(command)[1:]
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):  # --help and --version leave so
         try:
             _parser(words).parse_args(words)
-        except SystemExit as ended:
-            return said.getvalue() if ended.code else ""
+        except UsageError as error:
+            return str(error)
     return ""
 
 
