@@ -42,6 +42,7 @@ JUDGED = "tests/judge/test_session.py"
 LEAVING = "tests/judge/test_leaving.py"
 STOPPING = "tests/judge/test_stopping.py"
 RECORDS = "tests/jobs/test_records.py"
+SLURM = "tests/e2e/test_slurm.py"
 NODES = "tests/session/test_hostile_nodes.py::test_hostile_nodes_cost_themselves_alone"
 LIES = "tests/session/test_said.py::test_nonsense_is_read_or_is_a_bad_reply_and_never_anything_else"
 NO_RIG = "the lab has no rig for it"
@@ -64,7 +65,7 @@ TABLE: dict[str, Fault] = {
     "A15": not_yet("DNS slow or failing", NO_RIG),
     "A16": by("own name is loopback", f"{PLANTS}::test_a_fault_on_one_host_is_the_only_fail"),
     "A17": not_yet("IPv6-only host", "facts and selection have it as made-up nodes; the lab has IPv4 links"),
-    "A18": not_yet("jump host down", NO_RIG),
+    "A18": by("jump host down", "tests/run/test_jumps.py::test_a_silent_jump_host_is_named_for_all_nodes_behind_it"),
     "A19": by(
         "remote 255 and missing programs", "tests/transport/test_ssh.py::test_another_exit_code_is_the_commands_own"
     ),
@@ -153,7 +154,7 @@ TABLE: dict[str, Fault] = {
     ),
     "F8": by("one machine twice", "tests/e2e/test_words.py::test_one_machine_under_two_names_is_told"),
     "F9": by("host lists", "tests/test_hosts.py"),
-    "F10": not_yet("5,000 hosts", "tests.bench.simulate has 1,000 simulated ones"),
+    "F10": by("5,000 hosts", "tests/bench/scale.py"),
     "F11": by("few descriptors", f"{FLEET}::test_as_many_nodes_are_connected_at_a_time_as_files_may_be_open"),
     "F12": not_yet("a local child in D state", NO_RIG),
     "F13": not_yet("wall clock stepped", "all deadlines are monotonic; a namespace cannot step the wall clock"),
@@ -162,12 +163,12 @@ TABLE: dict[str, Fault] = {
     "F16": by("hostile settings", "tests/options/test_settings.py"),
     "G1": by("Slurm kills the prolog", f"{LEFT}::test_a_killed_controller_leaves_nothing"),
     "G2": not_yet("bare environment", "the example of a prolog is run in its own; not with env -i"),
-    "G3": not_yet("srun", "no transport of srun"),
-    "G4": not_yet("srun and INT", "no transport of srun"),
+    "G3": by("srun", f"{SLURM}::test_a_node_whose_slurmd_is_gone_is_told_and_the_others_are_judged"),
+    "G4": not_yet("srun and INT", "INT is sent to no run over srun"),
     "G5": by("kubectl", "tests/e2e/test_kubernetes.py"),
     "G6": by("TERM by Kubernetes", f"{LEFT}::test_a_stopped_run_cleans_up_before_it_ends"),
     "G7": not_yet("common outage", "preflight drains nothing by itself"),
-    "G8": not_yet("real Slurm", "examples run against stand-ins for its programs"),
+    "G8": by("real Slurm", f"{SLURM}::test_a_time_limit_that_ends_the_job_says_so"),
     "G9": not_yet("size limits of CI logs", NO_RIG),
     "G10": by(
         "leftovers of a crash",

@@ -24,6 +24,7 @@ from tests.bench.mutants import UNCHANGED, Mutant, mutants, source_of
 from tests.bench.mutation_same import SAME
 
 MODULES: dict[str, str] = {
+    "preflight.ledger.choice": "tests/ledger",
     "preflight.ledger.findings": "tests/ledger",
     "preflight.ledger.gates": "tests/ledger",
     "preflight.ledger.ledger": "tests/ledger",

@@ -14,7 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from preflight.node.agent import frames
-from preflight.node.agent.frames import Decoder, FrameError, encode, strict_json
+from preflight.node.agent.frames import (
+    DEPTH_LIMIT,
+    FRAME_LIMIT_BYTES,
+    VALUES_LIMIT,
+    Decoder,
+    FrameError,
+    encode,
+    is_shallow,
+    strict_json,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 MARKER = b"0123456789abcdef0123456789abcdef"
@@ -253,3 +262,31 @@ def test_any_json_is_an_object_or_a_frame_error(text):
 def test_brackets_within_a_text_and_side_by_side_are_not_depth(value):
     """What counts is how deep the parser goes."""
     assert strict_json(json.dumps({"a": value}).encode()) == {"a": value}
+
+
+def test_each_limit_holds_to_the_number():
+    """What is just within it is read, and one more is not."""
+    assert strict_json(b'{"a":[' + b"0," * (VALUES_LIMIT - 4) + b"0]}")["a"]
+    for within in (b"0," * (VALUES_LIMIT - 3) + b"0", b"[]," * (VALUES_LIMIT // 2) + b"0", b'{"b":0},' * 66_700 + b"0"):
+        with pytest.raises(FrameError, match="values"):
+            strict_json(b'{"a":[' + within + b"]}")
+    deepest = b'{"a":' + b"[" * (DEPTH_LIMIT - 1) + b"]" * (DEPTH_LIMIT - 1) + b"}"
+    assert is_shallow(deepest)
+    assert is_shallow(deepest[:-1] + b',"b":[],"c":"[[["}')
+    assert not is_shallow(b"[" + deepest + b"]")
+
+
+def test_the_longest_frame_is_waited_for_and_a_longer_one_refused():
+    """By its header alone; text and blob count together."""
+    for text, blob in ((FRAME_LIMIT_BYTES, 0), (FRAME_LIMIT_BYTES - 5, 5)):
+        assert Decoder(MARKER).cut(b"%s %08x %08x %08x\n" % (MARKER, text, blob, 0)) == []
+        with pytest.raises(FrameError, match="at most 8388608"):
+            Decoder(MARKER).cut(b"%s %08x %08x %08x\n" % (MARKER, text, blob + 1, 0))
+
+
+def test_as_much_noise_is_kept_as_is_said():
+    """And all of it is counted, from none on."""
+    decoder = Decoder(MARKER)
+    assert decoder.noise_bytes == 0
+    decoder.feed(b"x" * 5000 + MARKER)
+    assert (decoder.noise_bytes, len(decoder.noise), len(decoder.text())) == (5000, 4096, 4096)
