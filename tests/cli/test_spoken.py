@@ -120,6 +120,13 @@ def test_the_table_of_facts_is_chinese_and_its_columns_stand_in_line():
     assert "任何节点都没有报告：" in table
 
 
+def test_the_share_of_what_was_expected_stays_in_its_brackets_in_chinese():
+    """The label of a bar, and the column beside it."""
+    said = Language("zh").say("all_reduce, float32, in place: 0.1106 (97 % of expected)")
+    assert said == "all_reduce，float32，原地：0.1106（预期值的 97 %）"
+    assert Language("zh").say("of expected (%)") == "占预期 (%)"
+
+
 def test_a_check_that_is_blocked_says_by_what_in_chinese():
     """The reason belongs to the check that does not hold."""
     said = Language("zh").say("blocked by software.torch_is_installed: no torch")
