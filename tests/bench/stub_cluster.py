@@ -1,14 +1,16 @@
 """Which cluster answers where there is none: thousands of nodes, consistent twins, that speak the real protocol?
 
-A program called ``ssh`` stands first on the PATH; it hands its standard input and output to one server, which reads the
-node agent that it is sent, takes the run's marker out of it, and says what the node of that name would say. Nothing of
-preflight is replaced: it starts ssh, and counts, decodes and judges what comes.
+A program called ``ssh`` stands first on the PATH. It tells one server its process id and the host, and waits; the server
+opens that process's own standard input and output, reads the node agent that it is sent, takes the run's marker out of
+it, and says what the node of that name would say. Nothing of preflight is replaced: it starts ssh, and counts, decodes
+and judges what comes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import threading
 import time
@@ -23,25 +25,13 @@ from preflight.node.agent import frames
 from preflight.testing.hardware import node_address
 from preflight.testing.nodes import node_facts
 
+# The server sends a byte when the node has been heard; a dead one's is closed without.
 SSH = """#!/usr/bin/perl
 shift @ARGV while $ARGV[0] ne '--';
 socket(S, 1, 1, 0); connect(S, pack('S a*', 1, '{path}')) or die "ssh: no stub: $!";
-syswrite(S, "$ARGV[1]\\n");
-my ($in, $out, $heard) = ('', '', 0); my $open = 1;
-while (1) {{
-  $in = ''; vec($in, fileno(S), 1) = 1; vec($in, 0, 1) = 1 if $open;
-  select($out = $in, undef, undef, undef);
-  if ($open && vec($out, 0, 1)) {{
-    if (sysread(STDIN, $b, 262144)) {{ my $at = 0; $at += syswrite(S, $b, length($b) - $at, $at) while $at < length $b; }}
-    else {{ $open = 0; shutdown(S, 1); }}
-  }}
-  if (vec($out, fileno(S), 1)) {{
-    if (sysread(S, $b, 262144)) {{
-      $heard = 1; my $at = 0; $at += syswrite(STDOUT, $b, length($b) - $at, $at) while $at < length $b;
-    }} else {{ last; }}
-  }}
-}}
-unless ($heard) {{ print STDERR "ssh: connect to host $ARGV[1] port 22: Connection timed out\\n"; exit 255; }}
+syswrite(S, "$$ $ARGV[1]\\n");
+if (sysread(S, $b, 1)) {{ sysread(S, $b, 1); exit 0; }}
+print STDERR "ssh: connect to host $ARGV[1] port 22: Connection timed out\\n"; exit 255;
 """
 SIZES = re.compile(rb"i\.read\((\d+)\), i\.read\((\d+)\)")
 MARKER = re.compile(rb"start\(sources, b'([0-9a-f]+)'\)")
@@ -116,42 +106,76 @@ def peers_of(name: str, order: dict[str, Any]) -> dict[str, Any]:
 class Node:
     """The agent of one node, from its first byte to its last."""
 
-    def __init__(self, twins: Twins, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.twins, self.reader, self.writer = twins, reader, writer
+    def __init__(self, twins: Twins, name: str, fault: str, ends: tuple[int, int]) -> None:
+        self.twins, self.name, self.fault = twins, name, fault
+        self.stdin, self.stdout = ends
+        self.ended = asyncio.Event()
         self.marker = b""
         self.held: dict[int, str] = {}
+        self._heard = bytearray()  # of the agent, until it is known how long that is
+        self._left = 0  # bytes of it to come
+        self._unsaid = b""
+        asyncio.get_running_loop().add_reader(self.stdin, self._read)
 
-    async def serve(self, faults: Mapping[str, str]) -> None:
-        """Answer until it is told to end; a fault shows itself in its own way."""
-        name = (await self.reader.readline()).decode().strip()
-        fault = faults.get(name, "")
-        if fault == "dead":
-            return
-        await self._load()
-        if fault == "silent":
-            await self.reader.read()  # until the controller lets go
-            return
-        self.say({"hello": HELLO})
-        decoder = frames.Decoder(self.marker, frames.unmarshalled)
-        while data := await self.reader.read(1 << 18):
-            for message, _ in decoder.feed(data):
-                if "close" in message:
-                    self.say({"end": {"reason": "closed", "residue": []}})
-                    return
-                self.obey(name, message, fault)
-            await self.writer.drain()
+    def close(self) -> None:
+        """Let go of both ends."""
+        asyncio.get_running_loop().remove_reader(self.stdin)
+        asyncio.get_running_loop().remove_writer(self.stdout)
+        os.close(self.stdin)
+        os.close(self.stdout)
 
-    async def _load(self) -> None:
-        program = zlib.decompress(await self.reader.readexactly(int(await self.reader.readline())))
+    def _read(self) -> None:
+        data = os.read(self.stdin, 1 << 18)
+        if not data:
+            self.ended.set()
+        elif not self.marker:
+            self._load(data)
+        elif self._left:
+            self._pass_over(data)
+        else:
+            self._obey(data)
+
+    def _load(self, data: bytes) -> None:
+        """The program that starts the agent tells how much is to follow it."""
+        self._heard += data
+        length, _, rest = bytes(self._heard).partition(b"\n")
+        if len(rest) < int(length):
+            return
+        program = zlib.decompress(rest[: int(length)])
         sizes, marker = SIZES.search(program), MARKER.search(program)
         assert sizes is not None
         assert marker is not None
-        await self.reader.readexactly(int(sizes[1]) + int(sizes[2]))
-        self.marker = marker[1]
+        self.marker, self._left = marker[1], int(sizes[1]) + int(sizes[2])
+        self._decoder = frames.Decoder(self.marker, frames.unmarshalled)
+        self._pass_over(rest[int(length) :])
+
+    def _pass_over(self, data: bytes) -> None:
+        self._left -= len(data)
+        if not self._left and self.fault != "silent":
+            self.say({"hello": HELLO})
+
+    def _obey(self, data: bytes) -> None:
+        for message, _ in self._decoder.feed(data):
+            if "close" in message:
+                self.say({"end": {"reason": "closed", "residue": []}})
+                self.ended.set()
+                return
+            self.obey(self.name, message, self.fault)
+
+    def write(self, data: bytes) -> None:
+        """Say it now as far as the pipe takes it, the rest when it does."""
+        loop = asyncio.get_running_loop()
+        self._unsaid += data
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            self._unsaid = self._unsaid[os.write(self.stdout, self._unsaid) :]
+        if self._unsaid:
+            loop.add_writer(self.stdout, self.write, b"")
+        else:
+            loop.remove_writer(self.stdout)
 
     def say(self, message: dict[str, Any]) -> None:
         """One frame."""
-        self.writer.write(frames.encode(self.marker, message))
+        self.write(frames.encode(self.marker, message))
 
     def tell(self, number: int, name: str, subject: str) -> None:
         """One subject's facts, in a frame."""
@@ -160,7 +184,7 @@ class Node:
             subject.encode(),
             self.twins.event(name, subject),
         )
-        self.writer.write(frames.framed(self.marker, text, b""))
+        self.write(frames.framed(self.marker, text, b""))
 
     def obey(self, name: str, message: dict[str, Any], fault: str) -> None:
         """One order of the controller."""
@@ -184,7 +208,7 @@ class Node:
             self.say({"call": number, "event": {"collected": True}})
         elif call == "ending":
             text = b'{"call":%d,"event":{"facts":%s}}' % (number, self.twins.event(name, "ending"))
-            self.writer.write(frames.framed(self.marker, text, b""))
+            self.write(frames.framed(self.marker, text, b""))
             self.end(number, {})
         elif call == "files":
             self.end(number, msgspec.json.decode(self.twins.texts["files"]))
@@ -241,15 +265,22 @@ def cluster(count: int, folder: Path, *, faults: dict[str, str] | None = None) -
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def visited(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            await Node(twins, reader, writer).serve(told)
-        with contextlib.suppress(ConnectionError):
-            writer.close()
-            await writer.wait_closed()
+        process, name = (await reader.readline()).decode().split()
+        if told.get(name) != "dead":
+            with contextlib.suppress(OSError):
+                ends = [os.open(f"/proc/{process}/fd/{number}", number | os.O_NONBLOCK) for number in (0, 1)]
+                node = Node(twins, name, told.get(name, ""), (ends[0], ends[1]))
+                writer.write(b"!")
+                gone = asyncio.ensure_future(reader.read())  # of the program, that is: it was killed
+                gone.add_done_callback(lambda _: node.ended.set())
+                await node.ended.wait()
+                gone.cancel()
+                node.close()
+        writer.close()
 
     async def serve() -> None:
         loops.append(asyncio.get_running_loop())
-        async with await asyncio.start_unix_server(visited, str(path), backlog=1024, limit=1 << 20):
+        async with await asyncio.start_unix_server(visited, str(path), backlog=1024):
             ready.set()
             await end.wait()
 
