@@ -65,7 +65,7 @@ class Budget:
             raise frames.FrameError("too many values from many nodes at once, and more than its share from this one")
         begun = time.thread_time()
         try:
-            return quick.message(text)
+            return quick.message(text, count)
         finally:
             self.seconds += time.thread_time() - begun
             if self.seconds > NODE_SECONDS:

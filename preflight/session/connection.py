@@ -228,8 +228,7 @@ class Session:
 
     async def _write_raw(self, data: bytes) -> None:
         try:
-            self.line.writer.write(data)
-            await self.line.writer.drain()
+            await self.line.write(data)
         except (OSError, RuntimeError):
             # The reader meets the end of the stream and says why.
             return
@@ -237,12 +236,10 @@ class Session:
     async def _read(self) -> None:
         broken = ""
         try:
-            while data := await self.line.reader.read(1 << 18):
+            while data := await self.line.read():
                 self.budget.arrived(len(data))
                 for message, _ in self.decoder.feed(data):
                     self._deliver(message)
-                # A node that floods us would otherwise be read on and on, and the leases of the others run out.
-                await asyncio.sleep(0)
                 if self.decoder.noise_bytes > NOISE_LIMIT_BYTES:
                     raise frames.FrameError("more than 1 MiB of text that is not ours")
         except HostError as error:
@@ -294,7 +291,10 @@ class Session:
             end = said.read(self.host.name, said.End, message["end"], "end")
             self.ended = True
             self.residue = list(end.residue)
-            self._tasks.append(asyncio.create_task(self._tell_end(end.reason)))
+            if end.reason.startswith("signal"):  # it does not know why, and its transport may (Slurm's)
+                self._tasks.append(asyncio.create_task(self._tell_end(end.reason)))
+            else:
+                self._fail(HostError(self.host.name, f"the node agent ended: {end.reason}"))
         elif "call" not in message:
             self._control.put(message)
         else:
@@ -306,15 +306,13 @@ class Session:
                 call.inbox.put(message)
 
     async def _tell_end(self, reason: str) -> None:
-        """Why the node agent ended; one that was sent a signal does not know why, and its transport may (Slurm's)."""
-        why = f"the node agent ended: {reason}"
-        if reason.startswith("signal"):
-            code = 0
-            with contextlib.suppress(asyncio.TimeoutError):
-                code = await asyncio.wait_for(self.line.ended(), LAST_WORDS_SECONDS)
-            await self.line.last_words(lambda said: transport_of(self.host).explain(self.host.name, code, said))
-            why = transport_of(self.host).explain(self.host.name, code, self.line.stderr) or why
-        self._fail(HostError(self.host.name, why))
+        """Why the node agent was sent a signal, as its transport says it."""
+        code = 0
+        with contextlib.suppress(asyncio.TimeoutError):
+            code = await asyncio.wait_for(self.line.ended(), LAST_WORDS_SECONDS)
+        await self.line.last_words(lambda said: transport_of(self.host).explain(self.host.name, code, said))
+        explained = transport_of(self.host).explain(self.host.name, code, self.line.stderr)
+        self._fail(HostError(self.host.name, explained or f"the node agent ended: {reason}"))
 
     def _fail(self, error: HostError) -> None:
         if self.failure is None:

@@ -6,25 +6,32 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from preflight.session.budget import STDERR_BYTES
+from preflight.session.pipes import Exit, Inlet, Outlet, Unread
 
 STDERR_KEPT_BYTES = 64 << 10
+REAP_SECONDS = 2.0
 LAST_WORDS_SECONDS = 1.0  # for what is said of an end, which may come after it
 
 
 class Line(Protocol):
     """Both directions of one session, and what its command says beside them."""
 
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
     flood: str  # why it was cut here: its command said too much, or it is not to be believed; "" else
 
     @property
     def stderr(self) -> str:
         """What its command said last on standard error."""
+
+    async def read(self) -> bytes:
+        """What comes next from the other end; b"" at the end. Raises OSError of a socket that broke."""
+
+    async def write(self, data: bytes) -> None:
+        """Send, and wait while much is unsent. Raises OSError or RuntimeError where nobody reads any more."""
 
     async def ended(self) -> int:
         """Wait for the end of the line -> the exit code of its command, 0 where that is not known."""
@@ -55,40 +62,44 @@ def send_signal(process: asyncio.subprocess.Process, number: int) -> None:
 class Own:
     """The line of a host with a command of its own: ssh, a Python here, a step of srun."""
 
-    def __init__(self, process: asyncio.subprocess.Process, transport: asyncio.SubprocessTransport) -> None:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
+        assert process.stderr is not None
         self.process = process
-        self._transport = transport
-        self.reader = process.stdout
-        self.writer = process.stdin
         self.flood = ""
         self._said = b""
-        self._errors = asyncio.create_task(self._read_errors())
+        self._said_bytes = 0
+        self._has_said_all = asyncio.Event()
+        self._exit = Exit(process.pid, process.poll)
+        self._input = Outlet(process.stdin.fileno())
+        self._output = Unread(process.stdout.fileno())
+        self._errors = Inlet(process.stderr.fileno(), self._take_error)
 
     @classmethod
     async def start(cls, argv: Sequence[str]) -> Own:
         """Start the command. Raises OSError where it cannot be started."""
-        loop = asyncio.get_running_loop()
-        # As create_subprocess_exec does it, which keeps the transport to itself: see `close`.
-        transport, protocol = await loop.subprocess_exec(
-            lambda: asyncio.subprocess.SubprocessStreamProtocol(limit=1 << 20, loop=loop),
-            *argv,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
+        pipe = subprocess.PIPE
+        return cls(
+            subprocess.Popen(argv, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)  # noqa: ASYNC220
         )
-        return cls(asyncio.subprocess.Process(transport, protocol, loop), transport)
 
     @property
     def stderr(self) -> str:
         """Its standard error, the last 64 KiB."""
         return self._said.decode("utf-8", "replace")
 
+    async def read(self) -> bytes:
+        """What it says next on its standard output."""
+        return await self._output.read()
+
+    async def write(self, data: bytes) -> None:
+        """To its standard input."""
+        await self._input.write(data)
+
     async def ended(self) -> int:
         """The exit code of the command."""
-        return await self.process.wait()
+        return await self._exit.code()
 
     def met_end(self) -> None:
         """The command ends soon, or is killed by whoever waits for it."""
@@ -101,29 +112,32 @@ class Own:
         """Until its standard error ends, whatever it says; a master connection of ssh may keep that open."""
         del explain
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._errors), LAST_WORDS_SECONDS)
+            await asyncio.wait_for(self._has_said_all.wait(), LAST_WORDS_SECONDS)
 
     def cut(self) -> None:
         """Kill the command."""
-        send_signal(self.process, signal.SIGKILL)
+        if not self._exit.is_known:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGKILL)
 
     async def close(self) -> None:
-        """Reap the command, and read no further."""
-        if self.process.returncode is None:
+        """Reap the command, and read no further: a master connection of ssh may hold standard error open."""
+        if not self._exit.is_known:
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self.process.wait(), 2.0)
-        self._errors.cancel()
-        await asyncio.gather(self._errors, return_exceptions=True)
-        self._transport.close()  # a master connection of ssh may hold standard error open, and with it our end
+                await asyncio.wait_for(self.ended(), REAP_SECONDS)
+        for end in (self._input, self._output, self._errors):
+            end.close()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            pipe.close()
+        self._has_said_all.set()
 
-    async def _read_errors(self) -> None:
-        assert self.process.stderr is not None
-        count = 0
-        while data := await self.process.stderr.read(1 << 16):
-            self._said = (self._said + data)[-STDERR_KEPT_BYTES:]
-            count += len(data)
-            if count > STDERR_BYTES:
-                self.flood = f"more than {STDERR_BYTES >> 20} MiB on its standard error"
-                self.cut()
-                return
-            await asyncio.sleep(0)
+    def _take_error(self, data: bytes) -> None:
+        self._said = (self._said + data)[-STDERR_KEPT_BYTES:]
+        self._said_bytes += len(data)
+        if self._said_bytes > STDERR_BYTES:
+            self.flood = f"more than {STDERR_BYTES >> 20} MiB on its standard error"
+            self._errors.close()
+            self.cut()
+        if not data or self.flood:
+            self._has_said_all.set()

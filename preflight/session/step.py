@@ -34,6 +34,7 @@ LAST_WORDS_SECONDS = 3.0  # slurmctld tells srun of a limit or a lost node a mom
 HURRY_SECONDS = 0.2
 SILENT_SECONDS = 15.0  # a node that acknowledges nothing for so long is lost: we send something every two
 STDERR_KEPT_BYTES = 256 << 10  # of all tasks together
+READ_BYTES = 1 << 18
 PAUSE_SECONDS = 0.1  # after each piece of what is said beyond STDERR_BYTES
 STRANGERS = 64  # who may be connected without a proof, beside the tasks
 KEY_BYTES = NONCE_BYTES = 16
@@ -84,6 +85,15 @@ class Joined:
     def stderr(self) -> str:
         """What the command said of this task, of all tasks, and what the task said."""
         return said_of(self.number, self.step.stderr.decode("utf-8", "replace"))
+
+    async def read(self) -> bytes:
+        """What the task says next."""
+        return await self.reader.read(READ_BYTES)
+
+    async def write(self, data: bytes) -> None:
+        """To the task."""
+        self.writer.write(data)
+        await self.writer.drain()
 
     async def ended(self) -> int:
         """0: the connection ended; the command has other tasks."""

@@ -16,8 +16,8 @@ SAYS = "import sys; print('first', file=sys.stderr); sys.stdout.write(sys.stdin.
 
 async def spoken():
     line = await Own.start([sys.executable, "-I", "-S", "-c", SAYS])
-    line.writer.write(b"hello\n")
-    heard = await asyncio.wait_for(line.reader.readline(), 10)
+    await line.write(b"hello\n")
+    heard = await asyncio.wait_for(line.read(), 10)
     code = await asyncio.wait_for(line.ended(), 10)
     await line.last_words(str)
     await line.close()
@@ -57,10 +57,6 @@ def stand_until_it_has_ended(pid):
 
 
 async def cut_after_the_end():
-    if sys.version_info < (3, 12):  # later ones watch a child in this way by themselves
-        watcher = asyncio.PidfdChildWatcher()
-        watcher.attach_loop(asyncio.get_running_loop())
-        asyncio.set_child_watcher(watcher)
     line = await Own.start([sys.executable, "-I", "-S", "-c", "import sys; sys.exit(3)"])
     stand_until_it_has_ended(line.process.pid)
     line.cut()
@@ -70,10 +66,6 @@ async def cut_after_the_end():
 
 
 def test_a_line_that_is_cut_as_its_command_ends_keeps_the_exit_code(caplog):
-    """Whoever cuts it reaps nothing; asyncio would warn, and say 255."""
-    try:
-        assert asyncio.run(cut_after_the_end()) == 3
-    finally:
-        if sys.version_info < (3, 12):
-            asyncio.set_child_watcher(None)
+    """Whoever cuts it reaps nothing."""
+    assert asyncio.run(cut_after_the_end()) == 3
     assert caplog.messages == []

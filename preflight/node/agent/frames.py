@@ -163,7 +163,8 @@ class Decoder:
             if start < 0:
                 self._drop(max(0, len(self._buffer) - len(self.marker) + 1))
                 return whole
-            self._drop(start)
+            if start:
+                self._drop(start)
             length = self._frame_bytes()
             if not length or len(self._buffer) < length:
                 return whole
@@ -193,8 +194,9 @@ class Decoder:
 
     def _header(self, frame: bytes) -> tuple[int, int, int]:
         try:
-            words = frame[len(self.marker) : len(self.marker) + HEADER_BYTES].decode("ascii").split(" ")
-            text_length, blob_length, checksum = (int(word, 16) for word in words[1:])
+            _, *words = frame[len(self.marker) : len(self.marker) + HEADER_BYTES].split(b" ")
+            first, second, third = words
+            text_length, blob_length, checksum = int(first, 16), int(second, 16), int(third, 16)
             if text_length < 0 or blob_length < 0:  # a frame that never leaves the buffer would be read for ever
                 raise ValueError("a length below 0")
         except ValueError:
@@ -205,6 +207,6 @@ class Decoder:
         text_length, _, checksum = self._header(frame)
         body = len(self.marker) + HEADER_BYTES
         text, blob = frame[body : body + text_length], frame[body + text_length : -1]
-        if zlib.crc32(blob, zlib.crc32(text)) != checksum:
+        if (zlib.crc32(blob, zlib.crc32(text)) if blob else zlib.crc32(text)) != checksum:
             raise FrameError("a frame's checksum does not match")
         return self.read(text), blob
