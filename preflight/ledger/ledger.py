@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from typing import NamedTuple
 
 from preflight.ledger.choice import concerning
@@ -13,7 +12,7 @@ from preflight.redact import without_secrets
 
 
 class Cell(NamedTuple):
-    """One question for one node: the unit that must get exactly one verdict. A tuple: there may be 100,000s."""
+    """One question for one node: the unit that must get exactly one verdict."""
 
     check: str
     node: str
@@ -24,15 +23,15 @@ class Ledger:
     """Every cell that must be judged, written before anything runs, and what was judged.
 
     A cell may be judged once; the cells left over at the end are errors. Nothing but this decides the exit code.
+    Cells are held by check, and most checks are expected of the same nodes: there may be 600,000 cells.
     """
 
-    expected: set[Cell] = field(default_factory=set)
+    expected: dict[str, frozenset[str]] = field(default_factory=dict)  # check -> nodes
     not_asked: dict[str, str] = field(default_factory=dict)  # check -> what left it out: "-k", "profile quick"
     site_checks: set[str] = field(default_factory=set)  # those from the user's own files
     chosen: frozenset[str] = frozenset()  # the nodes that the verdict is of; all of them where it is empty
     waive: Callable[[Finding], tuple[Finding, ...]] = lambda finding: (finding,)
-    # Check -> nodes, each a dictionary without values: a set of 5,000 names takes four times the room.
-    _judged: dict[str, dict[str, None]] = field(default_factory=dict)
+    _open: dict[str, set[str]] = field(default_factory=dict)  # of the checks with a verdict: nodes without one
     _recorded: list[Finding] = field(default_factory=list)
 
     @property
@@ -42,7 +41,16 @@ class Ledger:
 
     def expect(self, check: str, nodes: Iterable[str]) -> None:
         """Write down that `check` must judge each of `nodes`."""
-        self.expected.update(map(Cell, repeat(check), nodes))
+        before = self.expected.get(check, frozenset())
+        wanted = before.union(nodes)
+        if check in self._open:
+            self._open[check] |= wanted - before
+        self.expected[check] = next((held for held in self.expected.values() if held == wanted), wanted)
+
+    @property
+    def cells(self) -> int:
+        """How many cells must be judged."""
+        return sum(map(len, self.expected.values()))
 
     def leave_out(self, check: str, reason: str) -> None:
         """Write down that `check` is not part of this run; the first reason stands."""
@@ -66,33 +74,34 @@ class Ledger:
             raise ValueError(f"{finding.check}: {finding.verdict} of no node")
         if len(set(finding.nodes)) != len(finding.nodes):
             raise ValueError(f"{finding.check} names a node twice: {finding.nodes}")
-        cells = list(map(Cell, repeat(finding.check), finding.nodes))
-        judged = self._judged.get(finding.check, {})
-        for cell in cells:
-            if cell not in self.expected:
-                raise ValueError(f"{cell.check} is not expected of {cell.node}")
-            if cell.node in judged:
-                raise ValueError(f"{cell.check} judged {cell.node} twice")
+        expected, left = self.expected.get(finding.check, frozenset()), self._left(finding.check)
+        for node in finding.nodes:
+            if node not in expected:
+                raise ValueError(f"{finding.check} is not expected of {node}")
+            if node not in left:
+                raise ValueError(f"{finding.check} judged {node} twice")
         counting = self.waive(_without_secrets(finding))
-        for part in counting:
-            self._judged.setdefault(part.check, {}).update(dict.fromkeys(part.nodes))
+        left.difference_update(*(part.nodes for part in counting))
+        self._open[finding.check] = left
         self._recorded.extend(counting)
         return counting
 
+    def _left(self, check: str) -> set[str]:
+        """The nodes that a check has no verdict of."""
+        return self._open[check] if check in self._open else set(self.expected.get(check, ()))
+
     def is_judged(self, check: str, node: str) -> bool:
         """Whether the cell has its verdict."""
-        return node in self._judged.get(check, ())
+        return check in self._open and node in self.expected[check] and node not in self._open[check]
 
     @property
     def judged(self) -> int:
         """How many cells have a verdict."""
-        return sum(map(len, self._judged.values()))
+        return sum(len(self.expected.get(check, ())) - len(left) for check, left in self._open.items())
 
     def missing(self) -> list[Cell]:
         """The cells still without a verdict, sorted."""
-        if self.judged == len(self.expected):  # only what is expected is ever judged
-            return []
-        return sorted(cell for cell in self.expected if not self.is_judged(*cell))
+        return [Cell(check, node) for check in sorted(self.expected) for node in sorted(self._left(check))]
 
     def close(self, reason: str, order: Iterable[str]) -> None:
         """Turn every cell still missing into an error with `reason`, nodes in the given order."""
@@ -116,11 +125,12 @@ class Ledger:
 
     def _has_all_findings(self) -> bool:
         """Whether the findings are of the expected cells, and of all of them."""
-        held: dict[str, dict[str, None]] = {}
+        nodes_of: dict[str, list[tuple[str, ...]]] = {}
         for finding in self._recorded:
-            held.setdefault(finding.check, {}).update(dict.fromkeys(finding.nodes))
-        return sum(map(len, held.values())) == len(self.expected) and all(
-            self.expected.issuperset(zip(repeat(check), nodes)) for check, nodes in held.items()
+            nodes_of.setdefault(finding.check, []).append(finding.nodes)
+        return all(
+            self.expected.get(check, frozenset()) == frozenset().union(*nodes_of.get(check, ()))
+            for check in self.expected.keys() | nodes_of.keys()
         )
 
     def exit_code(self, *, fail_on_warn: bool = False) -> int:

@@ -256,7 +256,7 @@ def _report(
         exit_code=exit_code,
         nodes=source.node_infos(),
         ledger=Counts(
-            expected=len(ledger.expected),
+            expected=ledger.cells,
             judged=ledger.judged,
             not_asked=len(ledger.not_asked),
             reused=sum(len(finding.nodes) for finding in ledger.findings if finding.proof),

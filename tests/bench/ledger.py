@@ -41,18 +41,21 @@ def lose_finding(ledger: Ledger, chance: random.Random) -> None:
 
 def lose_cell(ledger: Ledger, chance: random.Random) -> None:
     """A cell has no verdict any more."""
-    del ledger._judged[chance.choice(sorted(ledger._judged))]
+    check = chance.choice(sorted(ledger._open))
+    ledger._open[check].add(chance.choice(sorted(ledger.expected[check])))
 
 
 def expect_more(ledger: Ledger, chance: random.Random) -> None:
     """A further cell should have been judged."""
-    cell = chance.choice(sorted(ledger.expected))
-    ledger.expect(*chance.choice([(cell.check, ["another"]), ("another.check", [cell.node])]))
+    check = chance.choice(sorted(ledger.expected))
+    node = chance.choice(sorted(ledger.expected[check]))
+    ledger.expect(*chance.choice([(check, ["another"]), ("another.check", [node])]))
 
 
 def expect_less(ledger: Ledger, chance: random.Random) -> None:
     """What was judged was never expected."""
-    ledger.expected.discard(chance.choice(sorted(ledger.expected)))
+    check = chance.choice(sorted(ledger.expected))
+    ledger.expected[check] -= {chance.choice(sorted(ledger.expected[check]))}
 
 
 def change(**fields: Callable[[Finding, random.Random], Any]) -> Callable[[Ledger, random.Random], None]:
