@@ -74,6 +74,8 @@ def run_checks(
 
 def job_diagnosis(folder: Path, language: Language = ENGLISH) -> str:
     """What the logs of a reference job that failed lead to, as text; "" where none failed or nothing is known."""
+    if not any((folder / "logs").glob("train*.log")):
+        return ""
     training = read_json(folder / "report.json").training
     return logs_diagnosis(folder / "logs", language) if training is not None and training.failure is not None else ""
 

@@ -40,6 +40,9 @@ class Documents(Mapping[str, Document]):
             document = decode.merge(document, _unpack(other, Answer))
         return document
 
+    def __contains__(self, name: object) -> bool:  # that of Mapping makes the document
+        return name in self._packed
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._packed)
 

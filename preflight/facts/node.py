@@ -195,6 +195,10 @@ class NodeFacts:
 
     def without_rdma(self) -> str:
         """Why the job's collectives do without RDMA, whatever the node has; "" where they may use it."""
+        return self._without_rdma
+
+    @cached_property
+    def _without_rdma(self) -> str:
         if self.backend != "nccl" and not any(map(self.has_variable, MEANS_RDMA)):
             return f"the job's backend is {self.backend}, which uses no RDMA"
         if is_on(self.value("NCCL_IB_DISABLE")):
@@ -213,10 +217,13 @@ class NodeFacts:
 
     def active_hcas(self) -> tuple[fabric.Hca, ...]:
         """Those of them that NCCL will take: the active ones."""
-        active = tuple(hca for hca in self.hcas() if hca.is_active)
-        if not active:
+        if self.hcas() and not self._active_hcas:
             raise FactMissing("active RDMA port", "every port is down", "absent")
-        return active
+        return self._active_hcas
+
+    @cached_property
+    def _active_hcas(self) -> tuple[fabric.Hca, ...]:
+        return tuple(hca for hca in self._chosen_hcas if hca.is_active)
 
     def gid_index(self) -> int:
         """NCCL_IB_GID_INDEX; FactMissing ("absent") where NCCL chooses by itself."""
@@ -236,10 +243,10 @@ class NodeFacts:
         for hca in self.active_hcas():
             if hca.port.link_layer == "Ethernet":
                 hca.port.needs_gids()
-                rows = {gid.index: fabric.classify(gid) for gid in hca.port.gids}
+                rows = {gid.index: gid for gid in hca.port.gids}
                 index = self._index_for(hca)
                 if index in rows:
-                    found[hca.name] = rows[index]
+                    found[hca.name] = fabric.classify(rows[index])
         return found
 
     def _index_for(self, hca: fabric.Hca) -> int:
@@ -273,11 +280,9 @@ class NodeFacts:
             raise FactMissing("active RoCE port", "all RDMA ports are InfiniBand", "absent")
         for hca in ports:
             hca.port.needs_gids()
-        rows = {hca.name: {gid.index: fabric.classify(gid) for gid in hca.port.gids} for hca in ports}
-        return {
-            name: found[index] if index in found and found[index].scope != "empty" else None
-            for name, found in rows.items()
-        }
+        rows = {hca.name: {gid.index: gid for gid in hca.port.gids} for hca in ports}
+        found = {name: fabric.classify(of_port[index]) for name, of_port in rows.items() if index in of_port}
+        return {name: found[name] if name in found and found[name].scope != "empty" else None for name in rows}
 
     def gid_family(self) -> str:
         """The address family of the chosen GIDs; blocked while the index does not lead to a routable one."""
@@ -308,7 +313,8 @@ class NodeFacts:
 
     def value(self, name: str) -> str:
         """A variable as a library reads it: unset is the same as empty."""
-        return self.variable(name) if self.has_variable(name) else ""
+        held = self.environment.variables.get(name)
+        return "" if held is None else held.value
 
     def variable(self, name: str) -> str:
         """The value of a variable of the job's environment; FactMissing ("absent") where it is not set."""
@@ -323,4 +329,5 @@ class NodeFacts:
 
     def has_variable(self, name: str) -> bool:
         """Whether the job's environment sets the variable to something."""
-        return name in self.environment.variables and self.environment.variables[name].value != ""
+        held = self.environment.variables.get(name)
+        return held is not None and held.value != ""

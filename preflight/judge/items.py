@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import os
 import sys
@@ -62,28 +61,35 @@ def contained(function: Callable[..., Any], *, is_within_no_exit: bool = False) 
     """
     owner = os.getpid()
 
+    def evaluate(arguments: dict[str, Any]) -> Any:
+        try:
+            return function(**arguments)
+        finally:
+            if os.getpid() != owner:  # forked: the rest of the run is not its affair
+                LEAVE(sys.exc_info()[0] is not None)
+
     def call(**arguments: Any) -> None:
         try:
-            with contextlib.nullcontext() if is_within_no_exit else no_exit():
-                try:
-                    returned = function(**arguments)
-                finally:
-                    if os.getpid() != owner:  # forked: the rest of the run is not its affair
-                        LEAVE(sys.exc_info()[0] is not None)
+            if is_within_no_exit:
+                returned = evaluate(arguments)
+            else:
+                with no_exit():
+                    returned = evaluate(arguments)
         except pytest.skip.Exception as skipped:
             raise NotApplicable(str(skipped)) from None
         except (pytest.fail.Exception, pytest.xfail.Exception) as failed:
             raise AssertionError(str(failed)) from None
         except SystemExit as leaving:
             raise RuntimeError(f"it called sys.exit({leaving.code!r})") from None
+        if returned is None:
+            return
         if inspect.isawaitable(returned) or inspect.isgenerator(returned) or inspect.isasyncgen(returned):
             kind = type(returned).__name__
             if inspect.iscoroutine(returned) or inspect.isgenerator(returned):
                 returned.close()  # else Python warns that it was never awaited
             raise NotMeasured(f"the check returned a {kind}, whose body did not run")
-        if returned is not None:
-            kind = type(returned).__name__
-            raise NotMeasured(f"the check returned a {kind}, which nobody reads: write assert where it says return")
+        kind = type(returned).__name__
+        raise NotMeasured(f"the check returned a {kind}, which nobody reads: write assert where it says return")
 
     call.__doc__ = function.__doc__
     return call

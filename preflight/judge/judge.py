@@ -247,12 +247,13 @@ class Judge:
     def _for_every_node(self, check: Check) -> list[Finding]:
         outcomes: dict[Outcome, list[str]] = {}
         absent: dict[str, str] = {}
-        nodes = self.source.cluster.nodes
+        passed = Outcome(Verdict.PASS, check.title)
         others = {name: self._subject(name) for name in KINDS if name in check.arguments and name != check.kind}
-        for node in nodes:
-            outcome = Outcome(Verdict.PASS, check.title)
+        given = self._arguments(check, others)
+        for node in self.source.cluster.nodes:
+            outcome = passed
             try:
-                self._call(check, node, others)
+                check.function(**given, **{check.kind: node})
             except FactMissing as missing:
                 if missing.kind == "absent":
                     absent[node.name] = str(missing)
@@ -306,12 +307,15 @@ class Judge:
             groups.setdefault(self._missing(check, missing), []).append(name)
         return [outcome.finding(check, names) for outcome, names in groups.items()]
 
-    def _call(self, check: Check, subject: Any, others: Mapping[str, Any] | None = None) -> None:
-        given = {**check.others, "settings": self.settings, check.kind: subject, **(others or {})}
-        for name in KINDS:
-            if name in check.arguments and name not in given:
-                given[name] = self._subject(name)
-        check.function(**{name: given[name] for name in check.arguments})
+    def _call(self, check: Check, subject: Any) -> None:
+        others = {name: self._subject(name) for name in KINDS if name in check.arguments and name != check.kind}
+        own = {check.kind: subject} if check.kind in check.arguments else {}
+        check.function(**self._arguments(check, others), **own)
+
+    def _arguments(self, check: Check, others: Mapping[str, Any]) -> dict[str, Any]:
+        """What the check takes beside its main fixture."""
+        given = {**check.others, "settings": self.settings, **others}
+        return {name: given[name] for name in check.arguments if name != check.kind}
 
     def _missing(self, check: Check, missing: FactMissing) -> Outcome:
         if missing.kind == "denied" and check.needs and not self.require_all:

@@ -228,7 +228,13 @@ class Checking(Fixtures):
     def _measuring(self) -> tuple[str, ...]:
         """The checks of this run that bandwidth and training are measured for."""
         jobs = {"bench", "training"}
-        return tuple(sorted(name for name, check in self.checks.items() if name in self.ledger.expected and jobs & {*check.arguments}))
+        return tuple(
+            sorted(
+                name
+                for name, check in self.checks.items()
+                if name in self.ledger.expected and jobs & {*check.arguments}
+            )
+        )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:

@@ -169,12 +169,15 @@ def _not_finite(value: object, path: str = "$") -> str:
 
 def _contradiction(report: RunReport) -> str:
     """What in the report cannot be true together, or nothing: a report cut by hand must not read as pass."""
-    cells = [(finding.check, node) for finding in report.findings for node in finding.nodes]
     ledger = report.ledger
-    if len(set(cells)) != len(cells):
+    cells = sum(len(finding.nodes) for finding in report.findings)
+    nodes_of: dict[str, list[tuple[str, ...]]] = {}
+    for finding in report.findings:
+        nodes_of.setdefault(finding.check, []).append(finding.nodes)
+    if any(len(set().union(*parts)) != sum(map(len, parts)) for parts in nodes_of.values()):
         return "a cell is judged twice"
-    if len(cells) != ledger.judged or ledger.judged > ledger.expected:
-        return f"{len(cells)} cells have findings, the ledger says {ledger.judged} of {ledger.expected}"
+    if cells != ledger.judged or ledger.judged > ledger.expected:
+        return f"{cells} cells have findings, the ledger says {ledger.judged} of {ledger.expected}"
     least = worst(concerning(report.findings, frozenset(report.chosen)))
     if report.choice is not None and not report.nodes.keys() >= {*report.choice.nodes}:
         return "it chose nodes that it does not have"

@@ -61,7 +61,8 @@ def blames(
     cannot be judged. NotApplicable where no row is reported.
     """
     rows = tuple(faults)
-    of_node = cluster.gather(lambda node: tuple(things(node)))
+    gathered = cluster.gather(lambda node: tuple(things(node)))
+    of_node = {name: [(label, thing, kin(thing)) for label, thing in found] for name, found in gathered.items()}
     shown: dict[tuple[str, Fault[T]], list[str]] = {}
     is_asked = False
     for row in rows:
@@ -69,7 +70,7 @@ def blames(
         silent: dict[str, dict[str, FactMissing]] = {}  # kin -> node -> why the fact is not there
         for name, found in of_node.items():
             labels: dict[str, list[str]] = {}
-            for label, thing in found:
+            for label, thing, of_kind in found:
                 try:
                     words = row.message(thing)
                 except NotApplicable:
@@ -77,9 +78,9 @@ def blames(
                 except FactMissing as missing:
                     if missing.kind != "absent":
                         cluster.cannot_judge(name, missing)
-                    silent.setdefault(kin(thing), {}).setdefault(name, _of(missing, noun, label))
+                    silent.setdefault(of_kind, {}).setdefault(name, _of(missing, noun, label))
                     continue
-                reported.add(kin(thing))
+                reported.add(of_kind)
                 if words:
                     labels.setdefault(words, []).append(label)
             for words, which in labels.items():

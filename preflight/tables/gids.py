@@ -276,9 +276,11 @@ def _chosen(node: NodeFacts) -> dict[str, Gid]:
     taken = node.gids_of_nccl()
     found = {}
     for hca in _roce(node):
+        row = taken.get(hca.name)
+        if row is None or not row.is_routable:
+            continue
         for gid in hca.port.gids:
-            is_taken = hca.name in taken and gid.index == taken[hca.name].index
-            if is_taken and fabric.classify(gid).is_routable and _subnet(node, gid):
+            if gid.index == row.index and _subnet(node, gid):
                 found[hca.name] = gid
     if not found:
         raise FactMissing("chosen GID", "none leads to a known subnet", "absent")
