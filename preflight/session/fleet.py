@@ -7,7 +7,6 @@ import concurrent.futures
 import contextlib
 import random
 import resource
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -72,7 +71,7 @@ class Fleet:
         each = 1 if gathering_of(self.hosts, reach) else PIPES
         _raise_file_limit(_files_for(len(self.hosts), each=each))
         self.at_once = most_at_once(len(self.hosts), files=resource.getrlimit(resource.RLIMIT_NOFILE)[0], each=each)
-        self._loop = _new_loop()
+        self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="preflight-sessions", daemon=True)
         self._thread.start()
 
@@ -311,16 +310,6 @@ def _begun(run_id: str) -> datetime | None:
         return datetime.strptime(run_id[:15], "%Y%m%d-%H%M%S")  # noqa: DTZ007 - of two ids only the difference counts
     except ValueError:
         return None
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    if sys.version_info < (3, 12):
-        # The default watcher of 3.10 and 3.11 starts a thread for every child.
-        watcher = asyncio.PidfdChildWatcher()
-        watcher.attach_loop(loop)
-        asyncio.set_child_watcher(watcher)
-    return loop
 
 
 def _files_for(hosts: int, *, each: int) -> int:
