@@ -192,7 +192,7 @@ def test_nothing_dangerous_is_called():
 
 # Waiting that ends by other means than a time of its own, and why that is enough.
 BOUNDED_OTHERWISE = {
-    ("preflight/session/line.py", "self.process.wait"): "the process is killed at the deadline of whoever waits",
+    ("preflight/session/line.py", "self._has_said_all.wait"): "asyncio.wait_for bounds it",
     ("preflight/session/connection.py", "self._failing.wait"): "asyncio.wait_for bounds it",
     ("preflight/session/step.py", "self._process.wait"): "asyncio.wait_for bounds each",
     ("preflight/session/step.py", "process.communicate"): "asyncio.wait_for bounds it",
