@@ -187,6 +187,19 @@ def test_nccl_does_the_same_on_every_node(bench):
         raise BlameMany(blames)
 
 
+@pytest.mark.advisory
+def test_nccl_finds_the_same_topology_on_every_node(bench):
+    """NCCL finds the same PCIe links, NVLinks, adapters and CPUs on every node, and plans the same channels over them.
+
+    What a virtual machine, a container or a slot hides from it on one node makes the rings of all nodes slower.
+    Fix: `NCCL_TOPO_DUMP_FILE=/tmp/topo.xml` in the job's environment of a node named and of one that is not; correct
+    BIOS, virtual machine or container, or give all nodes the same NCCL_TOPO_FILE.
+    """
+    blames = bench.other_topologies()
+    if blames:
+        raise BlameMany(blames)
+
+
 def test_nccl_loads_the_plugin_that_was_asked_for(bench):
     """Where NCCL_NET_PLUGIN names a network plugin, NCCL uses it.
 

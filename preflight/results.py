@@ -178,6 +178,8 @@ class Transport(Measured, frozen=True, kw_only=True):
     gpudirect_ports: tuple[str, ...] = ()  # whose adapter can reach the memory of GPUs
     other_ports: tuple[str, ...] = ()  # whose adapter cannot
     lost_plugin: str = ""  # why no external network plugin was loaded
+    topology: tuple[str, ...] = ()  # what NCCL found of the node, a line for each part; of one rank of each node
+    graphs: tuple[str, ...] = ()  # what it chose by that
 
 
 class Device(Measured, frozen=True, kw_only=True):

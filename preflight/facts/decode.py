@@ -14,6 +14,7 @@ from preflight.errors import UsageError
 from preflight.facts.node import NodeFacts
 from preflight.facts.shared import Shared
 from preflight.facts.subjects import SUBJECTS
+from preflight.facts.subjects.gpus.vendor import NOT_ASKED
 from preflight.facts.value import Missing, Value
 from preflight.facts.versions import NOT_COLLECTED, adapted
 
@@ -42,7 +43,7 @@ def decode(document: Document, shared: Shared | None = None) -> NodeFacts:
 
     What `shared` has seen of other nodes is not held twice.
     """
-    silent = dict.fromkeys(SUBJECTS, NO_ANSWER)
+    silent = {**dict.fromkeys(SUBJECTS, NO_ANSWER), "vendor": NOT_ASKED}  # which is asked for on demand only
     node = NodeFacts(document.node, document.index, document.address, {}, silent, document.slots)
     return with_answer(node, (document.subjects, document.missing), shared)
 

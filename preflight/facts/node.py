@@ -14,6 +14,7 @@ from preflight.facts.subjects.ending import Ending
 from preflight.facts.subjects.environment import Environment, Variable
 from preflight.facts.subjects.files import Files
 from preflight.facts.subjects.gpu import NOT_REPORTED, Gpus
+from preflight.facts.subjects.gpus.vendor import NOT_ASKED, Vendor
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.kernel import Kernel
 from preflight.facts.subjects.limits import Limits
@@ -129,6 +130,13 @@ class NodeFacts:
     def trust(self) -> Trust:
         """Logins from node to node."""
         return self.subject("trust", Trust)
+
+    @property
+    def vendor(self) -> Vendor:
+        """What the vendors' own tests of GPUs found; absent where nobody asked for them."""
+        if "vendor" not in self.subjects and "vendor" not in self.missing:
+            raise FactMissing("vendors' tests", NOT_ASKED.missing, NOT_ASKED.kind)
+        return self.subject("vendor", Vendor)
 
     @property
     def peers(self) -> Peers:

@@ -92,6 +92,8 @@ class NcclLog(msgspec.Struct):
     """What NCCL wrote."""
 
     lines: list[said.Line]
+    topo: list[said.Line] = []  # one rank of each node has what NCCL found there, and what it chose
+    graph: list[said.Line] = []
 
 
 KINDS: Mapping[str, type[msgspec.Struct]] = {

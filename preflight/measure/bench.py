@@ -182,7 +182,9 @@ def _progress(record: dict[str, Any]) -> str:
 
 def _transport(record: dict[str, Any], node_of: dict[int, str]) -> Transport:
     use = parse_nccl_log(str(line) for line in record["lines"])
-    return Transport(rank=record["rank"], node=node_of[record["rank"]], **dataclasses.asdict(use))
+    found, chosen = tuple(record.get("topo", ())), tuple(record.get("graph", ()))
+    told = {**dataclasses.asdict(use), "topology": found, "graphs": chosen}
+    return Transport(rank=record["rank"], node=node_of[record["rank"]], **told)
 
 
 def _disappoints(results: tuple[Result, ...], expected: Mapping[str, Expected], thresholds: Settings) -> bool:

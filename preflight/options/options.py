@@ -36,6 +36,13 @@ SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 LONGEST_REUSE = timedelta(days=7)
 SWEEP_WORDS = ("op", "begin", "end", "factor", "iters", "warmup", "dtype", "mode", "scope")
 
+# The vendors' tests of GPUs by program and level, the usual level first, with the seconds that one may take on 8 GPUs.
+VENDOR_TESTS: Mapping[str, Mapping[str, float]] = {
+    "dcgmi": {"2": 300.0, "1": 90.0, "3": 2700.0},
+    "nvbandwidth": {"": 240.0},
+    "rvs": {"": 900.0},
+}
+
 # Which verbs take an option; pytest takes all of them.
 RUN = frozenset({"run"})
 BENCH = frozenset({"bench"})
@@ -198,6 +205,13 @@ class Options:
     ssh_trust: bool = option(
         False, CHECKED, "Log in from every node to every other, as deepspeed, pdsh and mpirun do.", FACTS
     )
+    vendor_tests: str = option(
+        "",
+        CHECKED,
+        "The vendors' GPU tests to run where installed: dcgmi, dcgmi:3, nvbandwidth, rvs.",
+        frozenset({"run", "bench"}),
+        metavar="NAMES",
+    )
     full_mesh: bool = option(False, CHECKED, "Measure every ordered pair of nodes, however many there are.", MESH)
     reuse: timedelta | None = option(
         None,
@@ -359,7 +373,28 @@ class Options:
     @property
     def deadline_seconds(self) -> float:
         """The limit of the whole run."""
-        return PROFILES[self.profile] if self.deadline is None else self.deadline
+        return PROFILES[self.profile] + self.seconds_of_vendors if self.deadline is None else self.deadline
+
+    @property
+    def tests_of_vendors(self) -> tuple[tuple[str, str, float], ...]:
+        """The tests of --vendor-tests: program, level and seconds. Raises UsageError for one that is not known."""
+        found: list[tuple[str, str, float]] = []
+        for word in filter(None, (part.strip() for part in self.vendor_tests.split(","))):
+            name, _, level = word.partition(":")
+            levels = VENDOR_TESTS.get(name, {})
+            usual = next(iter(levels), "")
+            if (level or usual) not in levels or name in {told for told, _, _ in found}:
+                known = ", ".join(
+                    f"{name}:{level}" if level else name for name, all_ in VENDOR_TESTS.items() for level in all_
+                )
+                raise UsageError(f"--vendor-tests {word!r}: wanted some of {known}, each program once")
+            found.append((name, level or usual, levels[level or usual]))
+        return tuple(found)
+
+    @property
+    def seconds_of_vendors(self) -> float:
+        """How long those tests may take, one after the other."""
+        return sum(seconds for _, _, seconds in self.tests_of_vendors)
 
     @property
     def reach(self) -> Reach:
@@ -418,6 +453,7 @@ class Options:
         self.reach  # noqa: B018 - raises for words that cannot be split
         self.layers  # noqa: B018
         self.sweep  # noqa: B018
+        self.tests_of_vendors  # noqa: B018
         self._check_paths()
         return self
 

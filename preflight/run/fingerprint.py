@@ -38,6 +38,7 @@ MOVING = (
     "files.shared.*.write_mbytes_per_s",
     "files.shared.*.leftovers",
     "trust.logins.*.seconds",
+    "vendor.*",
     # What a GPU does when it idles, and who uses it.
     "gpu.devices.*.processes",
     "gpu.devices.*.pci.speed",

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from preflight.collect import ending, files, subjects, trust
+from preflight.collect import ending, files, subjects, trust, vendor
 from preflight.errors import NotApplicable, NotMeasured, PreflightError, TimedOut, UsageError
 from preflight.facts import view
 from preflight.facts.cluster import Cluster
@@ -111,6 +111,10 @@ class Run:
         self.documents, self.cluster = self._timed("facts", lambda: self.fleet.run(work(), seconds=seconds))
         self._begin("files: what all nodes share, and what takes long")
         self._timed("files", lambda: self._within(FILES_SECONDS, self._further_facts))
+        if opts.tests_of_vendors:
+            self._begin(f"vendors' tests of GPUs: {opts.vendor_tests}")
+            seconds = opts.seconds_of_vendors + 2 * vendor.ENDING_SECONDS
+            self._timed("vendor", lambda: self._within(seconds, self._tests_of_vendors))
         self.notes += [
             f"{name}: {remark}" for name, session in self.fleet.sessions.items() for remark in session.remarks
         ]
@@ -164,6 +168,11 @@ class Run:
         self._add(await files.collect(sessions, opts))
         hosts_of = {host.name: host for host in self.hosts if host.name in sessions}
         self._add(await trust.collect(sessions, hosts_of, opts))
+
+    async def _tests_of_vendors(self) -> None:
+        """What takes minutes, and only where somebody asked for it."""
+        sessions = {name: self.fleet.sessions[name] for name in self.documents}
+        self._add(await vendor.collect(sessions, self.cluster, self.options))
 
     def recall(self, checks: tuple[str, ...]) -> None:
         """With --reuse, take over what an earlier run measured where its certificate holds, and say why not elsewhere.

@@ -150,5 +150,7 @@ def transport(rank: int, node: str, network: str = "IB", *ports: str, **fields: 
         algorithm="RING SIMPLE",
         nvls="available",
         nvls_channels=16,
+        topology=tuple(f"GPU {index}: NUMA {index // 4}, 32.0 GT/s x16, 18 NVLinks, GPUDirect 1" for index in range(8)),
+        graphs=("graph 0: 16 channels, 20/20 GB/s, NVL/PIX",),
     )
     return msgspec.structs.replace(used, **fields)

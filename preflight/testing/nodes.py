@@ -9,6 +9,7 @@ from preflight.facts.subjects.ending import Ending, LinksEnd, PortEnd
 from preflight.facts.subjects.environment import Environment, Variable
 from preflight.facts.subjects.files import Files, Mount, Place, Same, Shared
 from preflight.facts.subjects.gpu import Counted, Gpus, LinkErrors
+from preflight.facts.subjects.gpus.vendor import Copies, Copy, Finding, Vendor
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.kernel import Kernel
 from preflight.facts.subjects.limits import Limits
@@ -21,6 +22,20 @@ from preflight.facts.subjects.software import Software
 from preflight.facts.subjects.trust import Login, Trust
 from preflight.facts.value import Missing, Value
 from preflight.testing.hardware import ABSENT, eth0, gpus, hca, loopback, made, node_address, topology
+
+FINDINGS = (Finding("Memory", "0", "pass", ""), Finding("Memory", "1", "pass", ""))
+
+
+def copies(gpu_count: int) -> Copies:
+    """Every GPU as fast as the others, from the host and from each other."""
+    from_host = [Copy("host_to_device_memcpy_ce", 0, index, 55.0) for index in range(gpu_count)]
+    between = [
+        Copy("device_to_device_memcpy_read_ce", one, other, 390.0)
+        for one in range(gpu_count)
+        for other in range(gpu_count)
+        if one != other
+    ]
+    return Copies((*from_host, *between), "")
 
 
 def counted_by(gpu_count: int) -> tuple[Counted, ...]:
@@ -137,6 +152,7 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
         "peers": made(
             Peers, routes=tuple(routes), master_addresses=master, master_port_error="", master_port_holder=""
         ),
+        "vendor": Vendor(dcgmi=FINDINGS, rvs=FINDINGS, nvbandwidth=copies(gpu_count)) if gpu_count else Vendor(),
         "clock": made(Clock, offset_seconds=0.01 * (number % 50), uncertainty_seconds=0.005),
         "machine": made(
             Machine,

@@ -696,6 +696,7 @@ NCCL_SIGNS = (
     "Proceeding without NVLS",
 )
 NCCL_LINES = 400
+DUMPS = ("TOPO", "GRAPH")
 
 
 def keep_what_is_written(rank: int) -> str:
@@ -707,6 +708,9 @@ def keep_what_is_written(rank: int) -> str:
     folder = os.environ.get("TMPDIR", "/tmp")
     trace = os.path.join(folder, "preflight-trace-rank")  # torch appends the number
     log = os.path.join(folder, f"preflight-nccl-rank{rank}")
+    if os.environ.get("LOCAL_RANK", "0") == "0":  # one rank of each node; NCCL asks for its number in the job
+        for dump in DUMPS:
+            os.environ |= {f"NCCL_{dump}_DUMP_FILE": f"{log}-{dump}", f"NCCL_{dump}_DUMP_FILE_RANK": str(rank)}
     os.environ |= {
         "NCCL_DEBUG": "INFO",
         "NCCL_DEBUG_SUBSYS": "INIT,NET,GRAPH,TUNING",
@@ -737,6 +741,44 @@ def nccl_lines(path: str) -> list[str]:
     except FileNotFoundError:  # it never came so far
         return []
     return list(kept.values())[:NCCL_LINES]
+
+
+def nccl_dump(path: str) -> list[str]:
+    """What NCCL found of this node (NCCL_TOPO_DUMP_FILE), or chose (NCCL_GRAPH_DUMP_FILE), a line for each part.
+
+    Without what is each node's own (addresses, GUIDs, names), so that equal nodes give equal lines; [] without a dump.
+    """
+    from xml.etree import ElementTree as ET
+
+    try:
+        root = ET.parse(path).getroot()  # noqa: S314 - NCCL has just written it
+    except (OSError, ET.ParseError):
+        return []
+    found: list[str] = []
+
+    def walk(element: ET.Element, way: list[str]) -> None:
+        told = element.attrib
+        if element.tag == "cpu":
+            found.append(f"CPU {told.get('numaid')}: {told.get('arch')} {told.get('vendor')} {told.get('modelid')}")
+            way = [f"NUMA {told.get('numaid')}"]
+        elif element.tag == "pci":
+            way = [*way, f"{told.get('link_speed', '?').replace(' PCIe', '')} x{told.get('link_width', '?')}"]
+        elif element.tag == "gpu":
+            links = sum(int(link.get("count", "1")) for link in element.iter("nvlink"))
+            found.append(f"GPU {told.get('dev')}: {', '.join(way)}, {links} NVLinks, GPUDirect {told.get('gdr', '?')}")
+        elif element.tag == "net":
+            speed = f"{told.get('speed', '?')} Mbit/s, GPUDirect {told.get('gdr', '?')}"
+            found.append(f"adapter {told.get('dev')}: {', '.join(way)}, {speed}")
+        elif element.tag == "graph":
+            kinds = f"{told.get('typeintra')}/{told.get('typeinter')}"
+            speeds = f"{told.get('speedintra')}/{told.get('speedinter')} GB/s"
+            found.append(f"graph {told.get('id')}: {told.get('nchannels')} channels, {speeds}, {kinds}")
+            return
+        for child in element:
+            walk(child, way)
+
+    walk(root, [])
+    return found[:NCCL_LINES]
 
 
 def watch(records: Records, *, seconds: float) -> None:
@@ -932,7 +974,8 @@ def main() -> int:
                 meet(place, number)
                 records.moved = time.monotonic()
         if nccl_log:
-            records.send({"record": "nccl_log", "lines": nccl_lines(nccl_log)})
+            dumps = {name.lower(): nccl_dump(f"{nccl_log}-{name}") for name in DUMPS}
+            records.send({"record": "nccl_log", "lines": nccl_lines(nccl_log), **dumps})
         if settings.holds_to_ring and "NCCL_ALGO" not in os.environ:
             alone = replace(settings, operations=("all_reduce",))
             sweep(settings=alone, place=over_a_ring(place, patience=patience), records=records, ahead=ahead)

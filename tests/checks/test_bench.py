@@ -115,6 +115,12 @@ BROKEN = (
         "addition by NVSwitch (NVLS): available on node[1-3], not available on node4",
     ),
     Broken(
+        "bench.nccl_finds_the_same_topology_on_every_node",
+        logged({"node2": {"graphs": ("graph 0: 8 channels, 20/20 GB/s, NVL/PIX",)}}),
+        ("node2",),
+        "what NCCL chose by that: graph 0: 16 channels, 20/20 GB/s, NVL/PIX on node[1,3-4], graph 0: 8 channels",
+    ),
+    Broken(
         "bench.nccl_loads_the_plugin_that_was_asked_for",
         logged({"node1": {"lost_plugin": "NET/Plugin: Could not find: libnccl-net.so"}}),
         ("node1",),

@@ -185,3 +185,18 @@ def test_the_launchers_are_those_that_can_start_a_job():
     choices = OPTIONS["launcher"].choices
     assert tuple(choices) == launchers.startable()
     assert (len(choices), "torchrun" in choices, "slurm" in choices) == (len(launchers.startable()), True, False)
+
+
+def test_tests_of_vendors_have_levels_and_time():
+    """The whole run may take so much longer."""
+    asked = parsed(vendor_tests="dcgmi:1, nvbandwidth")
+    assert asked.tests_of_vendors == (("dcgmi", "1", 90.0), ("nvbandwidth", "", 240.0))
+    assert asked.deadline_seconds == parsed().deadline_seconds + 330.0
+    assert parsed(vendor_tests="dcgmi").tests_of_vendors[0][1] == "2"
+
+
+@pytest.mark.parametrize("text", ["dcgm", "dcgmi:4", "rvs:1", "dcgmi,dcgmi:3"])
+def test_a_vendors_test_that_is_not_known_is_a_usage_error(text):
+    """With those that are."""
+    with pytest.raises(UsageError, match=r"wanted some of dcgmi:2, dcgmi:1, dcgmi:3, nvbandwidth, rvs"):
+        parsed(vendor_tests=text)

@@ -179,6 +179,7 @@ def _gpu(gpus: Gpus, node: int, index: int) -> str:
 \t\t</remapped_rows>
 \t\t<temperature>
 \t\t\t<gpu_temp>{30 + index} C</gpu_temp>
+\t\t\t<gpu_temp_slow_threshold>90 C</gpu_temp_slow_threshold>
 \t\t</temperature>
 \t\t<gpu_power_readings>
 \t\t\t<power_state>P0</power_state>

@@ -399,3 +399,33 @@ def test_tiles_fit_a_gpu_of_40_gb_at_any_number_of_ranks(ranks, operation, size_
     assert tiles * periods * collectives.PERIOD * 4 <= 1 << 30
     assert periods * collectives.PERIOD < segment + collectives.PERIOD
     assert periods >= 1
+
+
+TOPO = """<system version="1">
+  <cpu host_hash="0x8d3" numaid="1" affinity="ffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
+    <pci busid="0000:9a:00.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
+      <pci busid="0000:9b:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="8">
+        <gpu dev="4" sm="90" rank="4" gdr="1"><nvlink target="0000:05:00.0" count="14"/><nvlink count="4"/></gpu>
+      </pci>
+      <nic><net name="mlx5_4" dev="4" latency="0" speed="400000" port="1" guid="0x2c2a" maxconn="131072" gdr="1"/></nic>
+    </pci>
+  </cpu>
+</system>"""
+
+
+def test_a_dump_of_nccl_becomes_a_line_a_part(tmp_path):
+    """Without addresses, GUIDs and names, which are each node's own; cut short it gives none."""
+    path = tmp_path / "topo"
+    path.write_text(TOPO)
+    assert collectives.nccl_dump(str(path)) == [
+        "CPU 1: x86_64 GenuineIntel 143",
+        "GPU 4: NUMA 1, 32.0 GT/s x16, 16.0 GT/s x8, 18 NVLinks, GPUDirect 1",
+        "adapter 4: NUMA 1, 32.0 GT/s x16, 400000 Mbit/s, GPUDirect 1",
+    ]
+    graph = '<graphs version="1"><graph id="0" pattern="4" nchannels="16" speedintra="20" speedinter="20" '
+    path.write_text(graph + 'typeintra="NVL" typeinter="PIX"><channel><gpu dev="0"/></channel></graph></graphs>')
+    assert collectives.nccl_dump(str(path)) == ["graph 0: 16 channels, 20/20 GB/s, NVL/PIX"]
+    for text in ("", TOPO[:300]):
+        path.write_text(text)
+        assert collectives.nccl_dump(str(path)) == []
+    assert collectives.nccl_dump(str(tmp_path / "none")) == []

@@ -7,6 +7,7 @@ from preflight.facts.subjects.ending import Ending
 from preflight.facts.subjects.environment import Environment
 from preflight.facts.subjects.files import Files
 from preflight.facts.subjects.gpu import Gpus
+from preflight.facts.subjects.gpus.vendor import Vendor
 from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.kernel import Kernel
 from preflight.facts.subjects.limits import Limits
@@ -33,6 +34,7 @@ SUBJECTS: dict[str, type[Value]] = {
     "peers": Peers,
     "files": Files,
     "trust": Trust,
+    "vendor": Vendor,
     "clock": Clock,
     "ending": Ending,
 }

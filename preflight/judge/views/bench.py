@@ -10,6 +10,7 @@ from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplic
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
+from preflight.judge.views import topology
 from preflight.judge.views.nccl import NcclView
 from preflight.results import RING, Bench, Device, Expected, Result, Slow, same_measurement
 from preflight.tables import devices
@@ -74,6 +75,10 @@ class BenchView:
             for then, now in pairs
             if now.busbw_high_gbytes_per_s < share * then.busbw_low_gbytes_per_s
         ]
+
+    def other_topologies(self) -> list[Blame]:
+        """A Blame for each node of which NCCL found, or chose, something else than of its equals."""
+        return topology.differences(self.result, self.cluster)
 
     @property
     def nccl(self) -> NcclView:

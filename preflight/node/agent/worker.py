@@ -27,6 +27,7 @@ CALLS = {
     "free_port": "ports_free",
     "files": "files",
     "trust": "trust",
+    "vendor": "gpus.vendor",
     "ending": "ending",
     "record": "record",
     "hanging": "hanging",

@@ -81,6 +81,7 @@ class Communicator:
             last = f"Duplicate GPU detected : rank {rank} and rank {same[0]} both on CUDA device {16 + device:x}000"
             self.log.warn_of("init.cc:1007", last)
             self.fail("invalid usage", last)
+        words.dump_topology(rank=rank, device=devices[rank])
         words.tell_start(self.log, rank=rank, hosts=hosts, devices=devices, description=self.description)
         threading.Thread(target=self.watch, daemon=True).start()
 

@@ -98,6 +98,29 @@ class Log:
             self._write(f"\n{self.head} {where} NCCL WARN {text}")
 
 
+def dump_topology(*, rank, device):
+    """What NCCL writes of the node for the rank that asks for it."""
+    for kind, text in (("TOPO", TOPOLOGY.format(rank=rank, device=device)), ("GRAPH", GRAPHS)):
+        path = os.environ.get(f"NCCL_{kind}_DUMP_FILE", "")
+        if path and os.environ.get(f"NCCL_{kind}_DUMP_FILE_RANK", "0") == str(rank):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+
+
+TOPOLOGY = """<system version="1">
+  <cpu host_hash="0x1" numaid="0" affinity="ff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
+    <pci busid="0000:10:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">
+      <gpu dev="{device}" sm="90" rank="{rank}" gdr="1"/>
+    </pci>
+  </cpu>
+</system>
+"""
+GRAPHS = """<graphs version="1">
+  <graph id="0" pattern="4" nchannels="2" speedintra="20" speedinter="20" typeintra="NVL" typeinter="PIX"/>
+</graphs>
+"""
+
+
 def tell_start(log, *, rank, hosts, devices, description):
     """What NCCL writes until a communicator is ready. `hosts` has every rank's host, `devices` its GPU."""
     name, address = next(iter(chosen_interfaces().items()))

@@ -35,6 +35,7 @@ WITHOUT = {
     "files.the_user_has_one_id_on_every_node": UNKNOWN,
     "gpu.adapters_are_as_near_on_every_node": HARDWARE,
     "gpu.gpus_reach_each_others_memory": HARDWARE,
+    **{name: HARDWARE for name in checks() if name.startswith("vendor.")},
     "gpu.an_nvlink_domain_is_of_one_clique": HARDWARE,
     "gpu.firmware_is_the_same_on_every_node": HARDWARE,
     "gpu.none_broke_during_the_run": HARDWARE,

@@ -1,0 +1,1 @@
+"""What is told of GPUs beside their driver's facts."""

@@ -1,0 +1,50 @@
+"""Did NCCL find the same ways between GPUs, adapters and CPUs on every node, and choose the same by them?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from preflight.errors import Blame, FactMissing, NotApplicable
+from preflight.facts.cluster import Cluster
+from preflight.results import Bench, Transport
+
+MOST_TOLD = 3
+PARTS: tuple[tuple[str, Callable[[Transport], tuple[str, ...]]], ...] = (
+    ("what NCCL found of the node", lambda one: one.topology),
+    ("what NCCL chose by that", lambda one: one.graphs),
+)
+
+
+def differences(result: Bench, cluster: Cluster) -> list[Blame]:
+    """A Blame for the nodes of which NCCL found something else than of those with as many GPUs.
+
+    A node without a dump is not judged where others have one; NotApplicable where none has.
+    """
+    cluster.needs_peers()
+    told = {one.node: one for one in result.transports if one.topology}
+    if not told:
+        raise NotApplicable("NCCL wrote no topology (NCCL_TOPO_DUMP_FILE): it did not run, or is older than 2.5")
+    for node in cluster:
+        if node.name not in told:
+            cluster.cannot_judge(node.name, FactMissing("topology of NCCL", "NCCL wrote none there"))
+    blames: list[Blame] = []
+    for what, parts in PARTS:
+        blamed = {name for blame in blames for name in blame.nodes}  # what it chose follows from what it found
+        kin: dict[int, dict[str, tuple[str, ...]]] = {}
+        for name in (node.name for node in cluster if node.name in told and node.name not in blamed):
+            count = sum(part.startswith("GPU ") for part in told[name].topology)
+            kin.setdefault(count, {})[name] = parts(told[name])
+        for held in kin.values():
+            blames += cluster.differing(_groups(held), what)
+    return blames
+
+
+def _groups(held: dict[str, tuple[str, ...]]) -> dict[str, list[str]]:
+    """The lines that not all nodes have, each set of them with its nodes."""
+    common = set.intersection(*(set(lines) for lines in held.values()))
+    groups: dict[str, list[str]] = {}
+    for name, lines in held.items():
+        own = [line for line in lines if line not in common]
+        more = f" and {len(own) - MOST_TOLD} more" if len(own) > MOST_TOLD else ""
+        groups.setdefault("; ".join(own[:MOST_TOLD]) + more or "nothing else", []).append(name)
+    return groups

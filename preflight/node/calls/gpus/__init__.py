@@ -1,0 +1,1 @@
+"""Calls about GPUs that take minutes."""

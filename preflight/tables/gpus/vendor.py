@@ -1,0 +1,97 @@
+"""Which nodes do the vendors' own tests of GPUs find fault with?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+
+from preflight.errors import Blame, FactMissing
+from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
+from preflight.facts.subjects.gpus.vendor import Copies, Finding
+from preflight.facts.value import Missing, present
+
+MOST_TOLD = 4
+ENOUGH = 3  # values of which the middle one is no outlier's
+
+
+def blames(cluster: Cluster, program: str) -> list[Blame]:
+    """A Blame for each node of which a test of this program failed, a mild one where it only warns."""
+    found: list[Blame] = []
+    for name, told in _of_nodes(cluster, program).items():
+        for status, is_advisory in (("fail", False), ("warn", True)):
+            words = _words(finding for finding in told if finding.status == status)
+            found += [Blame(f"{program}: {words}", nodes=[name], is_advisory=is_advisory)] if words else []
+    return found
+
+
+def _of_nodes(cluster: Cluster, program: str) -> dict[str, tuple[Finding, ...]]:
+    def told(node: NodeFacts) -> tuple[Finding, ...]:
+        held: tuple[Finding, ...] = present(getattr(node.vendor, program), program)
+        return held
+
+    return cluster.gather(told)
+
+
+def _words(findings: Iterable[Finding]) -> str:
+    told = [
+        f"{one.test}{f' of GPU {one.gpu}' if one.gpu else ''}{f': {one.words}' if one.words else ''}"
+        for one in findings
+    ]
+    more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+    return "; ".join(told[:MOST_TOLD]) + more
+
+
+def slow_copies(cluster: Cluster, *, share: float) -> list[Blame]:
+    """A Blame for each node with a copy below `share` of what the same copy reaches on the other nodes.
+
+    On fewer than three nodes it is held against all copies of its kind on nodes of the same GPUs: host copies of every
+    GPU, and copies between GPUs where NVLink joins all of them.
+    """
+    copies = cluster.gather(lambda node: present(node.vendor.nvbandwidth, "nvbandwidth"))
+    found = [Blame(held.wrong, nodes=[name]) for name, held in copies.items() if held.wrong]
+    for kin in _by_kin(cluster, copies).values():
+        same: dict[tuple[object, ...], dict[tuple[str, int, int], float]] = {}
+        for name, held in kin.items():
+            is_joined = _is_joined(cluster[name])
+            for cell in held.cells:
+                key: tuple[object, ...] = (cell.test, cell.row, cell.column)
+                if len(kin) < ENOUGH:
+                    if cell.test.startswith("device_to_device") and not is_joined:
+                        continue
+                    key = (cell.test,)
+                same.setdefault(key, {})[name, cell.row, cell.column] = cell.gbytes_per_s
+        for key, values in same.items():
+            middle = median(values.values())
+            slow = {place: value for place, value in values.items() if value < share * middle}
+            if len(values) >= ENOUGH:
+                found += [
+                    Blame(
+                        f"nvbandwidth: {key[0]} {_place(str(key[0]), row, column)}: {value:.4g} GB/s; the median of "
+                        f"{len(values)} is {middle:.4g}",
+                        nodes=[name],
+                    )
+                    for (name, row, column), value in slow.items()
+                ]
+    return found
+
+
+def _place(test: str, row: int, column: int) -> str:
+    return f"between GPU {row} and {column}" if test.startswith("device_to_device") else f"of GPU {column}"
+
+
+def _by_kin(cluster: Cluster, copies: dict[str, Copies]) -> dict[str, dict[str, Copies]]:
+    """Nodes of the same GPUs together."""
+    found: dict[str, dict[str, Copies]] = {}
+    for name, held in copies.items():
+        try:
+            kin = f"{len(cluster[name].gpu.readable())} x {cluster[name].gpu.models()}"
+        except FactMissing:
+            kin = ""
+        found.setdefault(kin, {})[name] = held
+    return found
+
+
+def _is_joined(node: NodeFacts) -> bool:
+    topology = node.gpu.topology
+    return not isinstance(topology, Missing) and topology.are_joined_by_nvlink()
