@@ -40,8 +40,8 @@ def test_every_gpu_on_the_bus_is_listed(node):
 
     Where the driver is gone a node looks like one without GPUs, and a job runs on its CPUs; where a GPU has fallen off
     the bus, a rank ends with "invalid device ordinal".
-    Fix: `lspci -d 10de:`, `nvidia-smi -L` and `dmesg | grep -i -e xid -e nvrm` on the nodes named; load the driver, or
-    reboot.
+    Fix: `lspci -k -d 10de:`, `nvidia-smi -L` and `dmesg | grep -i -e xid -e nvrm` on the nodes named; load the driver,
+    or reboot. Where nouveau holds them, `blacklist nouveau` in /etc/modprobe.d; Secure Boot refuses unsigned modules.
     """
     hidden = node.gpu.why_bus_says_nothing()
     if hidden:

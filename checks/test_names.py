@@ -114,6 +114,9 @@ def test_every_node_speaks_one_address_family(cluster):
     """
     cluster.needs_peers()
     families = cluster.gather(lambda node: node.network.training_interface.families())
+    for name in [name for name, found in families.items() if not found]:
+        cluster.cannot_judge(name, BlockedBy("network.training_interface_exists"))
+    families = {name: found for name, found in families.items() if found}
     if families and not frozenset.intersection(*families.values()):
         values = {name: " and ".join(sorted(found)) for name, found in families.items()}
         groups = {
@@ -134,10 +137,14 @@ def test_peers_are_taken_for_themselves(node, cluster):
         peer = cluster[route.name]
         if cluster.bearers[peer.identity.hostname] > 1:
             raise BlockedBy("names.hostnames_are_unique")
-        if route.resolved and not peer.network.holds_any(route.resolved, reachable=True):
+        is_wrong = route.resolved and not peer.network.holds_any(route.resolved, reachable=True)
+        if is_wrong and not set(route.resolved) & set(peer.identity.lost_addresses(peer.network)):
             wrong.append(
                 f"{peer.identity.hostname} is {', '.join(route.resolved)} there, not {peer.address_for_peers()}"
             )
+    lost = set(node.identity.lost_addresses(node.network))
+    if lost and any(route.name == node.name and lost & set(route.resolved) for p in cluster for route in _routes(p)):
+        wrong.append(f"{node.identity.hostname} is {', '.join(sorted(lost))} here and there, which no interface has")
     assert not wrong, "; ".join(wrong)
 
 
@@ -197,7 +204,12 @@ def test_reverse_names_lead_back(node, cluster):
     for route in node.peers.routes:
         name = route.reverse
         peer = cluster[route.name]
-        if isinstance(name, str) and not peer.network.holds_any(route.reverse_addresses, reachable=True):
+        leads_back = route.address in route.reverse_addresses  # that the peer has lost it is another check's matter
+        if (
+            isinstance(name, str)
+            and not leads_back
+            and not peer.network.holds_any(route.reverse_addresses, reachable=True)
+        ):
             leads = ", ".join(route.reverse_addresses) or "nothing"
             wrong.append(f"{route.address} ({route.name}) is called {name} there, which resolves to {leads}")
     assert not wrong, "; ".join(wrong[:4])
@@ -226,6 +238,11 @@ def test_look_ups_are_fast(node, cluster, settings):
         raise BlockedBy("names.look_ups_are_answered")
     slow = node.peers.slow_lookups(settings.names.slow_lookup_seconds)
     assert not slow, f"the resolver takes {max(slow.values()):.3g} s for the name of {', '.join(slow)}"
+
+
+def _routes(node):
+    """What a node said of its ways to the others; nothing where it said nothing, which that node's own cell tells."""
+    return getattr(node.subjects.get("peers"), "routes", ())
 
 
 def _is_local(node):

@@ -5,6 +5,7 @@ from ipaddress import ip_interface
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
+from preflight.facts.value import present
 from preflight.tables import faults, gids, interfaces, kernel_faults
 
 
@@ -137,6 +138,25 @@ def test_training_addresses_are_unique(cluster):
     blames += gids.shared(cluster)
     if blames:
         raise BlameMany(blames)
+
+
+def test_hardware_addresses_are_unique(cluster):
+    """No two machines have the same hardware (MAC) address on their training interface.
+
+    A switch sends the packets of both to the one that spoke last: connections stall at random, on either node. Machines
+    that were cloned, or whose MAC was written into a configuration, have it.
+    Fix: `ip link show dev <interface>` on the nodes named; have the hypervisor make another, or remove MACAddress= and
+    HWADDR= from the network's configuration.
+    """
+    cluster.needs_peers()
+    groups = cluster.group_by(lambda node: present(node.network.training_interface.mac, "hardware address"))
+    shared = {
+        mac: names
+        for mac, names in groups.items()
+        if len({cluster[name].identity.boot_id.partition(":")[0] for name in names}) > 1
+    }
+    if shared:
+        raise BlameMany(Blame(f"several machines have the address {mac}", nodes=names) for mac, names in shared.items())
 
 
 @pytest.mark.advisory

@@ -258,6 +258,20 @@ def test_infiniband_ports_have_a_subnet_manager(cluster):
     faults.judge(cluster, rdma_faults.MANAGED, faults.ports, kin=faults.link)
 
 
+def test_infiniband_addresses_are_unique(cluster):
+    """No two machines have an InfiniBand port with the same GUID, or the same LID in one subnet.
+
+    The subnet manager routes the packets of both to one of them: NCCL ends with "transport retry counter exceeded", on
+    either node. Virtual functions that were given one GUID, cards flashed from one image, or two subnet managers do it.
+    Fix: `ibstat <device>` on the nodes named; give each function a GUID of its own, or let one subnet manager run only.
+    """
+    faults.needs_rdma(cluster)
+    cluster.needs_peers()
+    blames = gids.same_infiniband(cluster)
+    if blames:
+        raise BlameMany(blames)
+
+
 def test_active_mtu_is_the_same_on_every_node(cluster):
     """A port has the same active MTU on every node.
 

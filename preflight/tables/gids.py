@@ -259,6 +259,34 @@ def shared(cluster: Cluster) -> list[Blame]:
     ]
 
 
+def same_infiniband(cluster: Cluster) -> list[Blame]:
+    """A Blame for several machines that have the GUID, or on one port the LID, of an InfiniBand port in common."""
+    holders: dict[str, list[str]] = {}
+    for node, of_node in values_by_node(cluster, _infiniband_addresses).items():
+        for text in of_node:
+            holders.setdefault(text, []).append(node)
+    return [
+        Blame(f"several machines have {text}", nodes=nodes)
+        for text, nodes in holders.items()
+        if len({cluster[node].identity.boot_id.partition(":")[0] for node in nodes}) > 1
+    ]
+
+
+def _infiniband_addresses(node: NodeFacts) -> tuple[str, ...]:
+    """What must be each machine's own of its InfiniBand ports."""
+    found = []
+    for hca in node.active_hcas():
+        rows = [gid.gid for gid in hca.port.gids if gid.index == 0]
+        if hca.port.link_layer == "InfiniBand" and rows:
+            guid = ":".join(rows[0].split(":")[4:])
+            found += [f"the GUID {guid}"] if guid.strip("0:") else []
+            if isinstance(hca.port.lid, str) and isinstance(hca.port.sm_lid, str) and hca.port.lid.strip("0x"):
+                found.append(f"the LID {hca.port.lid} on {hca.name}, under the subnet manager {hca.port.sm_lid}")
+    if not found:
+        raise FactMissing("addresses of InfiniBand ports", "no active port has any", "absent")
+    return tuple(found)
+
+
 def _networks(node: NodeFacts) -> dict[str, str]:
     """Each active port -> its subnet: that of its row's address, on InfiniBand the prefix of its GID."""
     found = {name: _subnet(node, gid) for name, gid in _chosen(node).items()} if _roce(node) else {}

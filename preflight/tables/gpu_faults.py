@@ -334,7 +334,39 @@ def _numa_nodes(node: NodeFacts) -> str:
     return ", ".join(known)
 
 
+def _iommus(node: NodeFacts) -> str:
+    functions = [gpu.pci for gpu in node.gpu.readable() if not isinstance(gpu.pci, Missing)]
+    if not functions:
+        raise FactMissing("IOMMU of the GPUs", "no GPU reports its PCI path", "absent")
+    kinds = {"none" if isinstance(one.iommu, Missing) and one.iommu.kind == "absent" else present(one.iommu, "IOMMU")
+             for one in functions}  # fmt: skip
+    return ", ".join(sorted(kinds))
+
+
+def _ways(node: NodeFacts) -> str:
+    if node.is_confined():
+        raise NotApplicable("a session may be given GPUs that are joined in other ways")
+    if len(node.gpu.readable()) < 2:
+        raise FactMissing("NVLinks between the GPUs", "there are no two GPUs", "absent")
+    return present(node.gpu.topology, "topology").between_gpus()
+
+
 SAME = (
+    Row(
+        "NVLinks between the GPUs",
+        _ways,
+        "`nvidia-smi topo -m` on a node named and on one that is not; reset the GPUs, look at their bridges",
+    ),
+    Row(
+        "IOMMU of the GPUs",
+        _iommus,
+        "start the kernel of the nodes named with the others' options (`iommu=pt`), or set the BIOS as on the others",
+    ),
+    Row(
+        "memory behind BAR1",
+        lambda node: of_all(node, "bar1_mib", "memory behind BAR1", unit=" MiB"),
+        "switch Above 4G Decoding and Resizable BAR on in the BIOS: adapters reach that much of a GPU",
+    ),
     Row(
         "NUMA nodes of the GPUs",
         _numa_nodes,

@@ -97,6 +97,26 @@ def _bonds(node: NodeFacts) -> str:
     return f"{', '.join(down)} is down: the bond has that much less bandwidth" if down else ""
 
 
+ONE_AT_A_TIME = "fault-tolerance"  # the modes of a bond in which one member carries all
+
+
+def _uneven_bonds(node: NodeFacts) -> str:
+    """Bonds whose members should carry traffic together, and cannot."""
+    found = []
+    for bond, mode in node.kernel.bond_modes.items():
+        up = node.kernel.bonds.get(bond, {})
+        members = [one for one in node.kernel.bond_members if one.bond == bond and up.get(one.name)]
+        if mode.startswith(ONE_AT_A_TIME):
+            continue
+        groups = {one.name: one.aggregator for one in members if not isinstance(one.aggregator, Missing)}
+        speeds = {one.name: one.speed_mbps for one in members if not isinstance(one.speed_mbps, Missing)}
+        if len(set(speeds.values())) > 1:
+            found.append(", ".join(f"{name} of {bond} links at {speed} Mbit/s" for name, speed in speeds.items()))
+        elif len(set(groups.values())) > 1:
+            found.append(f"{' and '.join(groups)} of {bond} are in different LACP aggregators: one of them carries all")
+    return "; ".join(found)
+
+
 FRAGILE: tuple[Fault[NodeFacts], ...] = (
     Fault(
         "CPU governor", _governor, "`cpupower frequency-set -g performance` on the nodes named", "cpufreq, governors"
@@ -133,6 +153,12 @@ FRAGILE: tuple[Fault[NodeFacts], ...] = (
         _bonds,
         "`cat /proc/net/bonding/<bond>` on the nodes named; replace the cable or correct the switch port",
         "kernel bonding documentation, MII monitoring",
+    ),
+    Fault(
+        "members of bonds",
+        _uneven_bonds,
+        "`cat /proc/net/bonding/<bond>` on the nodes named; put both switch ports into one port channel, at one speed",
+        "kernel bonding documentation, 802.3ad",
     ),
 )
 

@@ -60,6 +60,7 @@ def eth0(address: str, prefix: int) -> Interface:
         is_up=True,
         is_loopback=False,
         is_physical=True,
+        mac="02:00:" + ":".join(f"{int(part) & 255:02x}" for part in address.split(".")) if "." in address else ABSENT,
     )
 
 

@@ -47,10 +47,11 @@ def infiniband(count: int = 4) -> FakeRun:
     NVLink joins the GPUs of all nodes, as in a rack of GB200.
     """
     run = rail_by_rail(roce(count).with_variables(NVSHMEM_IB_ENABLE_IBGDA="1"))
-    for name in run.names:
+    for number, name in enumerate(run.names):
         for device in range(8):
-            gid = Gid(index=0, gid=f"fe80:0000:0000:0000:a088:c203:00ad:{device:04x}", kind="IB/RoCE v1", netdev=ABSENT)
-            fields = {"gids": (gid,), "lid": f"0x{device + 1:x}", "sm_lid": "0x1"}
+            own = number * 8 + device + 1
+            gid = Gid(index=0, gid=f"fe80:0000:0000:0000:a088:c203:00ad:{own:04x}", kind="IB/RoCE v1", netdev=ABSENT)
+            fields = {"gids": (gid,), "lid": f"0x{own:x}", "sm_lid": "0x1"}
             run = run.broken_rdma_port(name, device, link_layer="InfiniBand", **fields)
         imex = Imex(
             is_running=True, nodes=tuple(node_address(n) for n in range(1, count + 1)), state="UP", not_ready=()

@@ -21,6 +21,7 @@ ON_INFINIBAND = {
     "bench.no_group_is_slower_than_the_others",  # which is benched rail by rail
     "rdma.active_mtu_is_enough_for_device_initiated_traffic",
     "rdma.infiniband_ports_have_a_subnet_manager",
+    "rdma.infiniband_addresses_are_unique",
     "rdma.partition_is_the_same_on_every_node",
 }
 

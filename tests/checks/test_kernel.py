@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.facts.subjects.kernel import LogEvent
+from preflight.facts.subjects.kernel import BondMember, LogEvent
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.testing import healthy, roce
@@ -38,6 +38,16 @@ BROKEN = (
     Broken(BEST, kernel(cgroup_memory_bytes=16 * GIB), ("node2",), "a quota of 16.0 GiB of memory for 8 GPUs"),
     Broken(BEST, kernel(cgroup_oom_kills=2), ("node2",), "2 processes of this control group OOM-killed"),
     Broken(BEST, kernel(bonds={"bond0": {"eth0": True, "eth1": False}}), ("node2",), "eth1 of bond0 is down"),
+    Broken(
+        BEST,
+        kernel(
+            bonds={"bond0": {"eth0": True, "eth1": True}},
+            bond_modes={"bond0": "IEEE 802.3ad Dynamic link aggregation"},
+            bond_members=(BondMember("bond0", "eth0", 25000, 1), BondMember("bond0", "eth1", 25000, 2)),
+        ),
+        ("node2",),
+        "eth0 and eth1 of bond0 are in different LACP aggregators",
+    ),
     Broken(BEST, kernel(memory_overcommit=2), ("node2",), "vm.overcommit_memory is 2"),
     Broken(BEST, kernel(clock_source="acpi_pm"), ("node2",), "clock source acpi_pm"),
     Broken(SAME, kernel(cpus_allowed=32), ("node2",), "CPUs that may be used: 64 on node[1,3-4], 32 on node2"),

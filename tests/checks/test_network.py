@@ -24,6 +24,12 @@ def link_local_first(run, *nodes, index=9):
 OVER_TCP = replace(healthy(4), backend="nccl")
 BROKEN = (
     Broken(
+        "network.hardware_addresses_are_unique",
+        healthy(4).broken_interface("node3", mac="02:00:0a:00:00:01"),
+        ("node1", "node3"),
+        "several machines have the address 02:00:0a:00:00:01",
+    ),
+    Broken(
         "network.nccl_starts_on_an_interface_of_the_peers",
         with_interface(OVER_TCP, "node2", "ib0", "10.79.0.2"),
         ("node2",),

@@ -74,6 +74,12 @@ def cabled(node, ports):
 
 BROKEN = (
     Broken(
+        "rdma.infiniband_addresses_are_unique",
+        infiniband().broken_rdma_port("node3", 0, lid="0x1"),
+        ("node1", "node3"),
+        "several machines have the LID 0x1 on mlx5_0:1, under the subnet manager 0x1",
+    ),
+    Broken(
         "rdma.flow_control_is_the_same_on_every_node",
         roce().broken_rdma_port("node2", 4, pfc_priorities="none"),
         ("node2",),

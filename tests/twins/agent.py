@@ -115,6 +115,8 @@ def become(order):
     os.mkdir("/mnt/scratch")
     place.tmpfs("/dev/shm", f"1777,size={answers['shared_memory_bytes']}")
     place.lay(folder)
+    if not os.path.exists(f"{folder}/dev/kmsg"):  # this machine's own is not the node's; a container has this instead
+        mount("/dev/null", "/dev/kmsg", flags=MS_BIND)
     os.chdir("/")
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/opt/twin"}
     environment |= answers["environment"]

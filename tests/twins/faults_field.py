@@ -48,6 +48,18 @@ def member_lost(folder: Folder, platform: Platform) -> None:
     folder.sub(name, rf"(?s)\nSlave Interface: {bond.members[1]}.*", "")
 
 
+def aggregators(folder: Folder, platform: Platform) -> None:
+    """The switch ports of a bond are in no one port channel."""
+    name, bond = bond_file(platform)
+    folder.sub(name, rf"(?s)(Slave Interface: {bond.members[1]}\n.*?Aggregator ID: )1", r"\g<1>2")
+
+
+def speeds(folder: Folder, platform: Platform) -> None:
+    """The second cable of a bond came up far slower."""
+    name, bond = bond_file(platform)
+    folder.sub(name, rf"(?s)(Slave Interface: {bond.members[1]}\n.*?Speed: )\d+", r"\g<1>1000")
+
+
 def other_mode(folder: Folder, platform: Platform) -> None:
     """The bond fails over instead of sharing the load."""
     folder.sub(bond_file(platform)[0], "IEEE 802.3ad Dynamic link aggregation", "fault-tolerance (active-backup)")
@@ -220,6 +232,11 @@ FAULTS = (
     Fault("row of storage first", another_first("172.31.98.3"), ONE_NETWORK, "172.31.98.0/24 on node3", chooses_rows),
     Fault("link-local row first", another_first("169.254.7.3"), ONE_NETWORK, "link-local 169.254.7.3", chooses_rows),
     Fault("row of IPv6", ipv6_first, "rdma.gid_index_means_the_same_on_every_node", "ipv6", has_index),
+    Fault("LID of another", lambda f, p: f.write(f"{port(p)}/lid", f"0x{64 + p.hcas.index(rail(p)) + 16:x}\n"),
+          "rdma.infiniband_addresses_are_unique", "the LID", lambda p: is_infiniband(p) and bool(p.gpus),
+          nodes=("node1", "node3")),
+    Fault("bond of two aggregators", aggregators, AT_ITS_BEST, "LACP aggregators", bonded),
+    Fault("bond of two speeds", speeds, AT_ITS_BEST, "links at 1000 Mbit/s", bonded),
     Fault("Ethernet instead of InfiniBand", ethernet, "rdma.ports_have_the_same_rate", "Ethernet on node3",
           is_infiniband),
     Fault("ARMED port", lambda f, p: f.write(f"{port(p)}/state", "3: ARMED\n"),

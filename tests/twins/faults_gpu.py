@@ -90,6 +90,25 @@ def without_driver(folder: Folder, _: Platform) -> None:
     folder.write("proc/modules", "".join(f"{line}\n" for line in text.splitlines() if not line.startswith("nvidia")))
 
 
+def held_by(name: str) -> Plant:
+    """The same, with another driver of the kernel on the GPUs."""
+
+    def plant(folder: Folder, platform: Platform) -> None:
+        without_driver(folder, platform)
+        assert platform.gpus is not None
+        for place in platform.gpus.pci[: platform.gpus.count]:
+            folder.link(f"sys/{sysfs.folder_of(place)}/driver", f"/sys/bus/pci/drivers/{name}")
+
+    return plant
+
+
+def by_bios(folder: Folder, platform: Platform) -> None:
+    """The IOMMU translates, with the same kernel and the same options."""
+    assert platform.gpus is not None
+    for place in platform.gpus.pci[: platform.gpus.count]:
+        folder.write(f"sys/{sysfs.folder_of(place)}/iommu_group/type", "DMA-FQ\n")
+
+
 def no_link(folder: Folder, _: Platform) -> None:
     """All links of the first GPU are down, and nvidia-smi says so instead of listing them."""
     text = folder.path(LINKS).read_text()
@@ -189,6 +208,28 @@ FAULTS = (
         is_nvidia,
     ),
     Fault("driver gone", without_driver, LISTED, "the driver lists none", is_nvidia),
+    Fault("nouveau", held_by("nouveau"), LISTED, "the driver lists none", of(lambda p: p.gpus.is_on_bus)),
+    Fault(
+        "small BAR1",
+        replaced(QUERY, r"(?s)(<bar1_memory_usage>\s*<total>)\d+", r"\g<1>256"),
+        SETTINGS,
+        "BAR1",
+        of(lambda p: p.gpus.count > 1),
+    ),
+    Fault(
+        "pairs without NVLink",
+        replaced(TOPO, "NV18", "SYS", 3),
+        SETTINGS,
+        "NV18, PCIe",
+        of(lambda p: p.gpus.nvlinks == 18 and not is_confined(p) and p.gpus.count > 1),
+    ),
+    Fault(
+        "IOMMU of the BIOS",
+        by_bios,
+        SETTINGS,
+        "IOMMU of the GPUs",
+        of(lambda p: p.gpus.is_on_bus and p.iommu == "identity"),
+    ),
     Fault("ECC errors", tag("dram_uncorrectable", "0", "3"), BROKEN, "3 memory errors", has_ecc),
     Fault("remapping pending", tag("remapped_row_pending", "No", "Yes"), BROKEN, "remapping of a broken row", has_ecc),
     Fault("remapping failed", tag("remapped_row_failure", "No", "Yes"), BROKEN, "could not be remapped", has_ecc),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import sysfs
 from .faults import Fault, answer, both, file, gone, interface, limit, logged, replaced, variables
 from .folder import TWIN, Folder
 from .platform import Platform
@@ -86,6 +87,11 @@ def lost_module(folder: Folder, platform: Platform) -> None:
     folder.sub("proc/meminfo", r"^MemTotal:.*$", f"MemTotal: {left << 20} kB")
 
 
+def mac_of_first() -> str:
+    """The hardware address that node1 has on eno1."""
+    return ":".join(f"{byte:02x}" for byte in sysfs.mac(1, "eno1")) + "\n"
+
+
 def sets_clock(platform: Platform) -> bool:
     """Whether the CPUs' frequency is the kernel's to choose."""
     return bool(platform.governor)
@@ -96,6 +102,7 @@ def is_intel(platform: Platform) -> bool:
     return sets_clock(platform) and platform.scaling_driver == "intel_pstate"
 
 
+EXISTS = "network.training_interface_exists"
 CPU = "sys/devices/system/cpu"
 CLOCK = "sys/devices/system/clocksource/clocksource0"
 PROCESSES = "limits.processes_may_be_started"
@@ -156,6 +163,21 @@ FAULTS = (
     *(
         Fault(f"limit of {name}", limit(**{name: value}), "limits.nothing_else_is_limited", words)
         for name, value, words in (("as", 16 << 30, "ulimit -v"), ("fsize", 1 << 30, "-f"), ("cpu", 3600, "3600 s"))
+    ),
+    Fault(
+        "hardware address of another",
+        file("sys/class/net/eno1/address", mac_of_first()),
+        "network.hardware_addresses_are_unique",
+        "several machines",
+        lambda p: p.nics[0].name == "eno1",
+        nodes=("node1", "node3"),
+    ),
+    Fault(
+        "no answer of DHCP",
+        interface(addresses=["169.254.77.3/16"]),
+        EXISTS,
+        "169.254.77.3",
+        lambda p: is_plain(p) and uses_gloo(p) and len(p.nics) == 1,
     ),
     Fault("few files", limit(nofile=1024), "limits.enough_files_may_be_open", "1024"),
     Fault("few processes", limit(nproc=1024), "limits.processes_may_be_started", "1024"),

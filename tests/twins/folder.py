@@ -67,6 +67,12 @@ class Folder:
         if path.is_dir():
             shutil.rmtree(path)
 
+    def link(self, name: str, to: str) -> None:
+        """A symbolic link that was not there."""
+        path = self.path(name)
+        self._keep(path)
+        path.symlink_to(to)
+
     def deny(self, name: str) -> None:
         """A file that only root may read."""
         path = self.path(name)
@@ -105,7 +111,7 @@ class Folder:
         """As it was."""
         for path, (data, mode) in self._before.items():
             if data is None:
-                path.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)  # a link too
                 if path.parent.is_dir() and not any(path.parent.iterdir()):  # a folder that the fault has made
                     path.parent.rmdir()
             else:

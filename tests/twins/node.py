@@ -136,7 +136,10 @@ def bond(nic: Nic) -> str:
         "Ethernet Channel Bonding Driver: v5.15\n\nBonding Mode: IEEE 802.3ad Dynamic link aggregation\n"
         "Transmit Hash Policy: layer3+4 (1)\nMII Status: up\nMII Polling Interval (ms): 100\n"
     )
-    member = "\nSlave Interface: {}\nMII Status: up\nSpeed: 200000 Mbps\nDuplex: full\nLink Failure Count: 0\n"
+    member = (
+        "\nSlave Interface: {}\nMII Status: up\nSpeed: 200000 Mbps\nDuplex: full\nLink Failure Count: 0\n"
+        "Slave queue ID: 0\nAggregator ID: 1\nActor Churn State: none\n"
+    )
     return head + "".join(member.format(name) for name in nic.members)
 
 

@@ -58,6 +58,7 @@ def _gpu(gpus: Gpus, node: int, index: int) -> str:
     reasons = "".join(
         f"\t\t\t<clocks_event_reason_{name}>Not Active</clocks_event_reason_{name}>\n" for name in OK_REASONS
     )
+    bar1 = 1 << max(gpus.memory_mib - 1, 1).bit_length()
     number = 1650000000000 + node * 1000 + index
     return f"""\t<gpu id="{bus}">
 \t\t<product_name>{escape(gpus.name)}</product_name>
@@ -130,6 +131,10 @@ def _gpu(gpus: Gpus, node: int, index: int) -> str:
 \t\t<clocks_event_reasons>
 \t\t\t<clocks_event_reason_gpu_idle>Active</clocks_event_reason_gpu_idle>
 {reasons}\t\t</clocks_event_reasons>
+\t\t<bar1_memory_usage>
+\t\t\t<total>{bar1} MiB</total>
+\t\t\t<used>1 MiB</used>
+\t\t</bar1_memory_usage>
 \t\t<fb_memory_usage>
 \t\t\t<total>{gpus.memory_mib} MiB</total>
 \t\t\t<reserved>551 MiB</reserved>

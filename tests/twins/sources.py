@@ -62,6 +62,13 @@ INFORMATION: tuple[tuple[str, Callable[[Platform], bool], str], ...] = (
         lambda p: "nvidia_peermem" in p.modules,
         "adapters reach the GPUs by nvidia_peermem: whether dma-buf would do as well does not matter",
     ),
+    (r"proc/sys/net/(core|ipv#/(tcp|conf))", every, "nodes are compared: what none of them shows cannot differ"),
+    (
+        r"(smt/active|clocksource|no_turbo|cpufreq/boost|_max_freq|proc/sys/(vm|kernel)/[\w-]+): removed",
+        every,
+        "nodes are compared: what no kernel of them has cannot differ",
+    ),
+    (r"dev/kmsg: truncated", every, "a log says nowhere how long it is: in a shorter one less has happened"),
     (
         r"proc/net/vlan/",
         every,

@@ -67,6 +67,7 @@ class GpuStatus(Value, frozen=True, kw_only=True):
     link_fault: Text | Missing = NOT_REPORTED  # of xGMI: "NO_ERRORS", "ERROR", "MULTIPLE_ERRORS"
     clock_mhz: float | Missing = NOT_REPORTED  # that applications were given
     clock_default_mhz: float | Missing = NOT_REPORTED
+    bar1_mib: Count | Missing = NOT_REPORTED  # of its memory that devices can reach over PCIe
     is_inforom_corrupted: bool = False
     fabric_state: Text | Missing = NOT_REPORTED  # "Completed", "In Progress", "Not Started"
     fabric_status: Text | Missing = NOT_REPORTED
@@ -160,6 +161,12 @@ class Topology(NamedTuple):
             if row.device.startswith("GPU")
             for relation in row.relations[: len(gpus)]
         )
+
+    def between_gpus(self) -> str:
+        """How NVLink joins the GPUs, each way once: "NV18"; "PCIe" for pairs that it does not join."""
+        gpus = [row for row in self.rows if row.device.startswith("GPU")]
+        ways = {way for row in gpus for way in row.relations[: len(gpus)] if way != "X"}
+        return ", ".join(sorted({way if way.startswith("NV") else "PCIe" for way in ways}))
 
     def summary(self, *, is_named: bool = True) -> str:
         """The topology as a message says it, the same for nodes of the same build; ``is_named`` tells the adapters."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.errors import BlockedBy
-from preflight.facts.subjects.network import is_loopback
+from preflight.facts.subjects.network import Network, is_loopback
 from preflight.facts.value import Count, Missing, Text, Value, present
 
 
@@ -28,6 +28,10 @@ class Identity(Value, frozen=True, kw_only=True):
         if isinstance(self.hostname_address, Missing) and not self.hostname_addresses:
             raise BlockedBy("names.own_hostname_is_an_address_of_the_node", detail=self.hostname_address.missing)
         return present(self.hostname_address, "address of the node's own hostname")
+
+    def lost_addresses(self, network: Network) -> tuple[str, ...]:
+        """What the node's own hostname leads to there, where none of it is one of the node's own addresses."""
+        return () if network.holds_any(self.hostname_addresses) else self.hostname_addresses
 
     @property
     def is_named_loopback(self) -> bool:

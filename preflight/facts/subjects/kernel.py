@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from preflight.errors import FactMissing
@@ -18,6 +20,15 @@ class LogEvent(Value, frozen=True):
     device: Text  # PCI address or device name, "" where the line has none
     age_seconds: float
     text: Text
+
+
+class BondMember(NamedTuple):
+    """A member of a bond; an aggregator is what LACP made of members whose other ends are one switch's."""
+
+    bond: Text
+    name: Text
+    speed_mbps: Count | Missing
+    aggregator: Count | Missing
 
 
 class Kernel(Value, frozen=True, kw_only=True):
@@ -41,6 +52,7 @@ class Kernel(Value, frozen=True, kw_only=True):
     cgroup_oom_kills: Count | Missing
     bonds: dict[Text, dict[Text, bool]] = msgspec.field(default_factory=dict)  # bond -> member -> whether it is up
     bond_modes: dict[Text, Text] = msgspec.field(default_factory=dict)  # bond -> "802.3ad", "active-backup"
+    bond_members: tuple[BondMember, ...] = ()
     log: tuple[LogEvent, ...] | Missing = NOT_REPORTED
     cgroup_processes: Count | Missing = NOT_REPORTED  # processes and threads that the control group may have
     link_errors: dict[Text, Count] = msgspec.field(

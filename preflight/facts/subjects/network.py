@@ -42,6 +42,7 @@ class Interface(Value, frozen=True, kw_only=True):
     is_physical: bool | Missing  # has a /sys/class/net/<name>/device
     # How often the link went up or down since the interface exists.
     carrier_changes: Count | Missing = Missing("not reported", "absent")
+    mac: Text | Missing = Missing("not reported", "absent")
 
     def holds_any(self, addresses: Iterable[str]) -> bool:
         """Whether the interface has one of `addresses`."""
@@ -137,6 +138,12 @@ class Network(Value, frozen=True, kw_only=True):
             return self.training.missing
         if self.interface(self.training).is_loopback:
             return f"the training interface is {self.training}: no peer can reach it"
+        held = self.interface(self.training)
+        if held.addresses and not held.families():
+            addresses = ", ".join(address.address for address in held.addresses)
+            return (
+                f"{self.training} has link-local addresses only ({addresses}): none was set, or no DHCP server answered"
+            )
         return ""
 
     def holder_of(self, address: str) -> Interface:

@@ -209,6 +209,7 @@ BANKS_TEXT = "remapped_rows/bank_remap_availability_histogram/"
 # Fact of GpuStatus, how it is read, and where it may stand: the XML's paths first, then the text's.
 FIELDS: tuple[tuple[str, Reader, tuple[str, ...]], ...] = (
     ("is_persistent", _flag, ("persistence_mode",)),
+    ("bar1_mib", _count, ("bar1_memory_usage/total",)),
     ("has_ecc", _flag, ("ecc_mode/current_ecc", "ecc_mode/current")),
     ("has_ecc_pending", _flag, ("ecc_mode/pending_ecc", "ecc_mode/pending")),
     ("mig_pending", _word, ("mig_mode/pending_mig", "mig_mode/pending")),

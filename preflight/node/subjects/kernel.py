@@ -59,6 +59,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         **cgroup(proc, f"{sysfs}/fs/cgroup"),
         "bonds": bonds(f"{proc}/net/bonding"),
         "bond_modes": bond_modes(f"{proc}/net/bonding"),
+        "bond_members": bond_members(f"{proc}/net/bonding"),
         "link_errors": link_errors(proc),
         "network_settings": network_settings(proc),
         "log": kernel_log.collect(arguments.get("kmsg", "/dev/kmsg")),
@@ -173,6 +174,25 @@ def bond_modes(folder: str) -> dict[str, str]:
         for line in text.splitlines() if isinstance(text, str) else []:
             if line.startswith("Bonding Mode"):
                 found[bond] = line.partition(": ")[2].strip()
+    return found
+
+
+def bond_members(folder: str) -> list[list[Any]]:
+    """[bond, member, Mbit/s, LACP aggregator] of each member; what the bond's mode or link does not have is absent."""
+    found: list[list[Any]] = []
+    for bond in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        text = read_text_or_missing(f"{folder}/{bond}")
+        members: list[dict[str, str]] = []
+        for line in text.splitlines() if isinstance(text, str) else []:
+            name, _, value = line.strip().partition(": ")
+            if name == "Slave Interface":
+                members.append({})
+            if members:  # details of the partners, further down, have names of their own
+                members[-1].setdefault(name, value.strip())
+        for member in members:
+            figures = [member.get(name, "").partition(" ")[0] for name in ("Speed", "Aggregator ID")]
+            known = [int(text) if text.isdecimal() else missing("not reported", "absent") for text in figures]
+            found.append([bond, member["Slave Interface"], *known])
     return found
 
 

@@ -14,7 +14,7 @@ import socket
 import struct
 
 from preflight.node.agent import netlink
-from preflight.node.agent.missing import missing, read_text
+from preflight.node.agent.missing import missing, read_lines, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SIOCGIFFLAGS, SIOCGIFMTU, SIOCETHTOOL = 0x8913, 0x8921, 0x8946
 IFF_LOOPBACK, IFF_RUNNING = 0x8, 0x40
 ETHTOOL_GSET = 1
+MAC_LENGTH = 17
 OTHER_SYSFS = "sysfs of another network namespace"
 NO_SPEED = (errno.EOPNOTSUPP, errno.EINVAL, errno.EBUSY, errno.EPERM)
 
@@ -69,6 +70,7 @@ def interfaces(names: dict[int, str], *, sysfs: str) -> list[dict[str, Any]]:
                     "is_loopback": bool(flags & IFF_LOOPBACK),
                     "is_physical": is_physical(name, index=index, sysfs=sysfs),
                     "carrier_changes": carrier_changes(name, index=index, sysfs=sysfs),
+                    "mac": mac(name, index=index, sysfs=sysfs),
                 }
             )
     return found
@@ -167,6 +169,17 @@ def carrier_changes(name: str, *, index: int, sysfs: str) -> int | dict[str, str
         return int(read_text(f"{folder}/carrier_changes"))
     except (OSError, ValueError):
         return missing("the kernel does not count it", "absent")
+
+
+def mac(name: str, *, index: int, sysfs: str) -> str | dict[str, str]:
+    """The hardware address; of what is no Ethernet (InfiniBand, tunnels) it has another length."""
+    folder = f"{sysfs}/class/net/{name}"
+    if not shows(folder, index):
+        return missing(OTHER_SYSFS)
+    text = read_lines(f"{folder}/address")
+    if isinstance(text, dict):
+        return text
+    return text if len(text) == MAC_LENGTH and text.strip("0:") else missing("the interface has none", "absent")
 
 
 def shows(folder: str, index: int) -> bool:

@@ -99,7 +99,7 @@ def test_switches_are_counted_by_class_and_vendor(tmp_path):
     assert pci.count_switches(os.fspath(tmp_path / "none")) == 0
 
 
-def device(sysfs, address, *, vendor="0x10de", kind="0x030200", driver="", physfn=False):
+def device(sysfs, address, *, vendor="0x10de", kind="0x030200", driver="", physfn=False, boot_vga=""):
     """A PCI function as sysfs lists it."""
     folder = sysfs / "bus/pci/devices" / address
     folder.mkdir(parents=True)
@@ -110,6 +110,8 @@ def device(sysfs, address, *, vendor="0x10de", kind="0x030200", driver="", physf
         (folder / "driver").symlink_to(sysfs / "bus/pci/drivers" / driver)
     if physfn:
         (folder / "physfn").mkdir()
+    if boot_vga:
+        (folder / "boot_vga").write_text(f"{boot_vga}\n")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,9 @@ def device(sysfs, address, *, vendor="0x10de", kind="0x030200", driver="", physf
         ({"driver": "nvidia"}, True),
         ({"kind": "0x030000"}, True),
         ({"driver": "vfio-pci"}, False),
-        ({"kind": "0x030000", "driver": "nouveau"}, False),
+        ({"kind": "0x030000", "driver": "nouveau", "boot_vga": "1"}, False),
+        ({"kind": "0x030000", "driver": "nouveau", "boot_vga": "0"}, True),
+        ({"driver": "nouveau"}, True),
         ({"kind": "0x068000"}, False),
         ({"kind": "0x040300"}, False),
         ({"physfn": True}, False),
