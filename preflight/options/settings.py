@@ -74,6 +74,7 @@ class NetworkSettings:
     """What the training interface and its ports must offer."""
 
     min_rate_mbps: int = 10_000  # where there are GPUs and no RDMA: below, communication takes most of a step
+    min_rate_of_joined_gpus_mbps: int = 40_000  # the same where NVLink joins a node's GPUs
     min_share_of_rdma: float = 0.01  # of the fastest RDMA port's rate, where there is one
     ephemeral_ports_min: int = 4096  # how wide the kernel's own range must be
     ephemeral_used_share: float = 0.8  # of that range

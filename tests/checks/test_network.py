@@ -21,6 +21,13 @@ def link_local_first(run, *nodes, index=9):
     return run
 
 
+def on_cards(run, node):
+    """The GPUs of a node are PCIe cards, and no NVLink joins them."""
+    for index in range(8):
+        run = run.broken_gpu(node, index, name="NVIDIA L40S")
+    return run.broken(node, "gpu", switches=0)
+
+
 OVER_TCP = replace(healthy(4), backend="nccl")
 BROKEN = (
     Broken(
@@ -127,9 +134,15 @@ BROKEN = (
     ),
     Broken(
         "network.training_interface_is_fast_enough_for_gpus",
-        roce(2).broken("node2", "rdma", devices=()).broken_interface("node2", speed_mbps=1000),
+        on_cards(roce(2).broken("node2", "rdma", devices=()), "node2").broken_interface("node2", speed_mbps=1000),
         ("node2",),
         "links at 1000 Mbit/s; wanted at least 10000",
+    ),
+    Broken(
+        "network.training_interface_is_fast_enough_for_gpus",
+        roce(2).broken("node2", "rdma", devices=()).broken_interface("node2", speed_mbps=25_000),
+        ("node2",),
+        "links at 25000 Mbit/s between boards of GPUs that NVLink joins; wanted at least 40000",
     ),
     Broken(
         "network.default_routes_are_alike",

@@ -321,6 +321,11 @@ class Gpus(Value, frozen=True, kw_only=True):
             raise BlockedBy("gpu.devices_are_readable", detail=self.devices.missing)
         return self.devices
 
+    def are_on_a_board(self) -> bool:
+        """Whether the node has several GPUs, and all sit on a board that joins them by NVLink or the like."""
+        gpus = self.readable()
+        return len(gpus) > 1 and (self.switches > 0 or all(gpu.is_on_a_baseboard for gpu in gpus))
+
     def is_joined(self) -> bool:
         """Whether every GPU says that it has joined the NVLink fabric, which Fabric Manager alone makes it do."""
         return bool(self.readable()) and all(gpu.status.fabric_state == "Completed" for gpu in self.readable())
