@@ -25,8 +25,16 @@ def pytest_configure(config: pytest.Config) -> None:
         if not config.pluginmanager.hasplugin("preflight-checking"):
             kinds.leave_long_out(config)
         workers.choose(config)
-    elif workers.can_have_own_network():
+        return
+    config.option.markexpr = config.workerinput["markexpr"]  # a worker reads the words of the command line anew
+    if workers.can_have_own_network():
         workers.enter_own_network()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Which tests a worker collects: as many as the others."""
+    node.workerinput["markexpr"] = node.config.option.markexpr
 
 
 @pytest.hookimpl(wrapper=True)

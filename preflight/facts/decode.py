@@ -73,7 +73,7 @@ def decode_stored(document: Document, shared: Shared | None = None) -> NodeFacts
     """The same of a stored document, whose version of preflight may have known other subjects and other facts."""
     node = decode(document, shared)
     known = document.subjects.keys() & SUBJECTS.keys()
-    absent = SUBJECTS.keys() - known - document.missing.keys()
+    absent = SUBJECTS.keys() - known - document.missing.keys() - {"vendor"}  # which is collected on demand only
     if known == document.subjects.keys() == node.subjects.keys() and not absent:
         return node
     subjects = {

@@ -132,9 +132,9 @@ class Judge:
             return "wait for the run named to end, or stop it where it was started (Ctrl-C), then run again"
         if "give --python PATH" in reason:
             return "`--python PATH` with the full path of a Python of 3.9 or newer on the nodes named, then run again"
-        said = re.search(r"\bssh(-copy-id)? [-\w@.:\[\]<> ]+$", reason)
+        said = re.search(r": (ssh(?:-copy-id)? [-\w@.:\[\]<> ]+)$", reason)
         if said:  # with the user and the port that HOSTS gave
-            return f"`{said[0]}`, then run again"
+            return f"`{said[1]}`, then run again"
         transport = TRANSPORTS.get(self.source.transports.get(names[0], ""), written_for(names[0]))
         if transport.name == Kubernetes.name and "; " in reason:  # each cause that it knows ends with what to do
             return reason.rpartition("; ")[2].rstrip(")") + ", then run again"

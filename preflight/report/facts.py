@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from preflight.errors import FactMissing
+from preflight.errors import FactMissing, NotApplicable
 from preflight.facts import selection
 from preflight.facts.cluster import Row
 from preflight.facts.node import NodeFacts
@@ -22,6 +22,8 @@ def _or_reason(read: Callable[[NodeFacts], str]) -> Callable[[NodeFacts], str]:
             return read(node)
         except FactMissing as missing:
             return f"({missing.reason})"
+        except NotApplicable as why:
+            return f"({why})"
 
     return value
 

@@ -71,6 +71,7 @@ class Twins:
             text = text.replace(b'"node1"', b'"%s"' % name.encode()).replace(b"boot-1:1", b"boot-%d:1" % number)
         if subject in ("identity", "network"):
             text = text.replace(b'"10.0.0.1"', b'"%s"' % node_address(number).encode())
+            text = text.replace(b'"02:00:0a:00:00:01"', b'"02:00:0a:00:%02x:%02x"' % divmod(number, 256))
         if subject == "rdma":
             for rail in range(8):
                 text = text.replace(

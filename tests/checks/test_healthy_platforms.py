@@ -93,8 +93,9 @@ def cpu_nodes_with_rdma() -> FakeRun:
 
 
 def without_ib() -> FakeRun:
-    """NCCL that was told to leave RDMA alone, which is a warning of its own."""
-    run = roce().with_variables(NCCL_IB_DISABLE="1", **UNSET).broken_rdma_port("node2", 7, state="DOWN")
+    """NCCL that was told to leave RDMA alone, which is a warning of its own, and takes 100 Gbit/s of Ethernet."""
+    run = on_all(roce(), lambda run, name, _: run.broken_interface(name, speed_mbps=100_000))
+    run = run.with_variables(NCCL_IB_DISABLE="1", **UNSET).broken_rdma_port("node2", 7, state="DOWN")
     return on_all(run, lambda run, name, _: run.broken(name, "limits", memlock_soft_bytes=8 << 20))
 
 
