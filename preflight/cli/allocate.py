@@ -83,6 +83,12 @@ def _partition(request: Request) -> str:
     return done.stdout
 
 
+def of_what_was_given(word: str) -> str:
+    """A word of the command line as it is in the allocation: the hosts are those of it."""
+    option, equals, value = word.rpartition("=")
+    return f"{option}{equals}slurm" if WRITTEN.fullmatch(value) else word
+
+
 def run_inside(request: Request, argv: Sequence[str]) -> int:
     """The same command line in an allocation, with ``slurm`` for its hosts -> its exit code.
 
@@ -93,9 +99,7 @@ def run_inside(request: Request, argv: Sequence[str]) -> int:
     reason = why_too_few(request, _partition(request))
     if reason:
         raise PreflightError(f"Slurm has no {request.nodes} nodes of {request.partition}: {printable(reason)}")
-    # A later --hosts wins over an earlier one, and stands before words for pytest.
-    end = argv.index("--") if "--" in argv else len(argv)
-    command = [sys.executable, "-m", "preflight", *argv[:end], "--hosts=slurm", *argv[end:]]
+    command = [sys.executable, "-m", "preflight", *(of_what_was_given(word) for word in argv)]
     with tempfile.TemporaryDirectory(prefix="preflight-") as folder:
         marker = Path(folder, "granted")
         with subprocess.Popen(request.words(str(marker), command)) as process:

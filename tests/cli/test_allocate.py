@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.cli.allocate import Request, request_in, run_inside, why_too_few
+from preflight.cli.allocate import Request, of_what_was_given, request_in, run_inside, why_too_few
 from preflight.errors import PreflightError
 
 GIVES = 'while [ "$1" != -c ]; do shift; done\n: > "$3"\nexit 3\n'
@@ -69,3 +69,17 @@ def test_a_partition_without_enough_nodes_in_service_is_told_with_its_reasons(pa
     """Nobody waits for nodes that do not come by waiting."""
     told = why_too_few(Request("gpu", 4), partition)
     assert (why in told, bool(told)) == (True, bool(why))
+
+
+@pytest.mark.parametrize(
+    ("word", "inside"),
+    [
+        ("--hosts=slurm:gpu/4", "--hosts=slurm"),
+        ("slurm:gpu/4", "slurm"),
+        ("--env=A=b", "--env=A=b"),
+        ("--profile=quick", "--profile=quick"),
+    ],
+)
+def test_in_the_allocation_the_hosts_are_those_of_it(word, inside):
+    """Whether the option and its value are one word or two; all others stay, for hosts given twice are all judged."""
+    assert of_what_was_given(word) == inside
