@@ -39,6 +39,7 @@ from preflight.report.json import write_json
 from preflight.report.language import Language, chosen
 from preflight.report.material import Material
 from preflight.report.printable import printable
+from preflight.results import Bench, Training
 from preflight.run.source import Measurements, ReportedSource
 from preflight.transport import command
 
@@ -263,10 +264,31 @@ def _report(
         ),
         findings=tuple(ledger.findings),
         mesh=measured.mesh,
-        bench=measured.bench,
-        training=measured.training,
+        bench=_bench(measured.bench),
+        training=_training(measured.training),
         stages=dict(source.stage_seconds),
         profile=options.profile,
-        notes=tuple(source.notes),
+        notes=tuple(without_secrets(note) for note in source.notes),
         not_asked=ledger.left_out(),
     )
+
+
+def _bench(measured: Bench | None) -> Bench | None:
+    """The same, without the secrets that a rank may print as it fails."""
+    if measured is None or not measured.not_measured:
+        return measured
+    return msgspec.structs.replace(measured, not_measured=without_secrets(measured.not_measured))
+
+
+def _training(measured: Training | None) -> Training | None:
+    """The same of the training."""
+    if measured is None or not (measured.failure or measured.not_measured):
+        return measured
+    failed = measured.failure
+    told = failed and msgspec.structs.replace(
+        failed,
+        message=without_secrets(failed.message),
+        cause=without_secrets(failed.cause),
+        last_lines=tuple(without_secrets(line) for line in failed.last_lines),
+    )
+    return msgspec.structs.replace(measured, failure=told, not_measured=without_secrets(measured.not_measured))

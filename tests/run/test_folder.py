@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from preflight.hosts import Host, parse_hosts
 from preflight.launch.job import Starting
+from preflight.ledger.findings import Verdict
 from preflight.options.options import Options
 from preflight.report import FILES
 from preflight.report.json import read_json
+from preflight.results import JobFailure
 from preflight.run import folder, live
+from preflight.run.source import Measurements
+from preflight.testing import healthy
 from tests.judge.test_session import site
 
 __all__ = ["site"]
@@ -53,6 +59,25 @@ def test_a_host_is_told_as_it_was_addressed(written):
     """User and port included, for whoever wants to log in."""
     (host,) = parse_hosts(written)
     assert live.written(host) == {"local": "127.0.0.1"}.get(written, written)
+
+
+def test_no_secret_of_a_note_or_of_a_failed_rank_is_in_the_report():
+    """Whoever prints its token as it ends, and whatever a note quotes."""
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    told = f"login with token={token} refused"
+    failed = JobFailure(nodes=("node1",), is_proven=True, message=told, cause=told, last_lines=(told,))
+    training = msgspec.structs.replace(healthy().measured_training, failure=failed, not_measured=told)
+    bench = msgspec.structs.replace(healthy().measured_bench, not_measured=told)
+    nothing = SimpleNamespace(cells=0, judged=0, not_asked=(), findings=(), left_out=dict)
+    source = SimpleNamespace(started="", seconds=0.0, node_infos=tuple, notes=[told], stage_seconds={})
+    report = folder._report(
+        *(source, nothing, Options(), Measurements(bench=bench, training=training)),
+        finished=True,
+        verdict=Verdict.FAIL,
+        exit_code=1,
+    )
+    assert token not in msgspec.json.encode(report).decode()
+    assert report.notes[0].startswith("login with token=")
 
 
 def test_a_run_leaves_every_file_whole(site):
