@@ -131,7 +131,8 @@ def outcome_of(error: OSError, *, connected: bool) -> str:
     number = error.errno
     if number == errno.ECONNREFUSED:
         return "reset" if connected else "refused"
-    if number in (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED):
+    # A connection that was made and reset before anybody asked for its other end is not connected any more.
+    if number in (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN):
         return "reset"
     if number == errno.ETIMEDOUT:
         # Once connected this is TCP_USER_TIMEOUT: what we sent was never acknowledged.

@@ -62,6 +62,7 @@ def test_the_payload_is_the_same_for_the_same_key_only():
         (errno.ECONNREFUSED, "refused", "reset"),
         (errno.ECONNRESET, "reset", "reset"),
         (errno.EPIPE, "reset", "reset"),
+        (errno.ENOTCONN, "reset", "reset"),
         (errno.ETIMEDOUT, "filtered", "no_echo"),
         (errno.EHOSTUNREACH, "unreachable", "unreachable"),
         (errno.ENETUNREACH, "unreachable", "unreachable"),
