@@ -108,7 +108,7 @@ def test_a_port_that_polls_is_told_from_ibstat():
 # What the recordings of real hosts show that is not well; everything else is.
 BUSY = "gpu.no_other_program_uses_them"
 SHOWN = {
-    "azurehpc-bad_nvsmi8_output": ("gpu.none_is_broken",),
+    "azurehpc-bad_nvsmi8_output": ("gpu.none_is_broken", "gpu.none_is_held_back"),  # 61, and 45 and 56 pages retired
     "gpud-a10-535.129": ("gpu.none_is_broken",),  # a row to be remapped, and four that were
     "nge-linux-x86_64_nvidia-h100-mig_590.48.01": ("gpu.none_is_partitioned",),
     "gpud-8x4090-535.154-a": (BUSY,),
