@@ -14,6 +14,8 @@ import subprocess
 import time
 
 SECONDS = 3.0  # for all of them: conda and module files take tenths
+# For what a start file has to remove: pyenv keeps a lock for which every later shell of the account waits a minute.
+GRACE_SECONDS = 0.3
 # What a person gets: who logs in over ssh, and who opens a window of tmux or an editor.
 KINDS = {"a login over ssh": ("-l", "-i"), "a new window": ("-i",)}
 SHELLS = ("bash", "zsh", "ksh", "dash", "sh", "fish")
@@ -57,6 +59,18 @@ def start(shell: str, options: tuple[str, ...], mark: str) -> subprocess.Popen[b
         return f"{shell}: {error.strerror}"
 
 
+def hang_up(process: subprocess.Popen[bytes]) -> None:
+    """End a shell and what it started as closing its window does; what is there a moment later is killed."""
+    end = time.monotonic() + GRACE_SECONDS
+    with contextlib.suppress(OSError):  # until nothing of it is left
+        os.killpg(process.pid, signal.SIGHUP)
+        while time.monotonic() < end:
+            process.poll()
+            os.killpg(process.pid, 0)
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 def answer(process: subprocess.Popen[bytes] | str, mark: str, deadline: float) -> dict[str, str] | str:
     """What one shell says before the deadline; whatever it started is killed."""
     if isinstance(process, str):
@@ -72,8 +86,7 @@ def answer(process: subprocess.Popen[bytes] | str, mark: str, deadline: float) -
                     break
                 text += piece
     finally:
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
+        hang_up(process)
         process.stdout.close()
         with contextlib.suppress(subprocess.TimeoutExpired):  # one that hangs in a file system is the keeper's to end
             process.wait(timeout=1.0)

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import shlex
 import time
 from types import SimpleNamespace
 
@@ -58,6 +59,15 @@ def test_a_file_that_waits_is_given_up_and_ended(home, monkeypatch):
     while _runs(int((home / "pid").read_text())) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not _runs(int((home / "pid").read_text()))
+
+
+def test_a_file_that_is_given_up_removes_its_lock(home, monkeypatch):
+    """As pyenv's does, for which every later shell of the account would wait."""
+    monkeypatch.setattr(shells, "SECONDS", 0.3)
+    script = f"trap 'rm {home}/lock' EXIT; touch {home}/lock; sleep 60"
+    (home / ".bashrc").write_text(f"export HELD=$(bash -c {shlex.quote(script)})\n")
+    assert shells.collect()["a new window"] == "its start did not end within 0.3 s"
+    assert not (home / "lock").exists()
 
 
 def _runs(pid):
