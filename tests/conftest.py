@@ -24,6 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         if not config.pluginmanager.hasplugin("preflight-checking"):
             kinds.leave_long_out(config)
+            config.add_cleanup(workers.have_own_home())
         workers.choose(config)
         return
     config.option.markexpr = config.workerinput["markexpr"]  # a worker reads the words of the command line anew

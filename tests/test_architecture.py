@@ -211,6 +211,7 @@ POLLING = {
     "preflight/node/calls/files.py",
     "preflight/node/calls/hanging.py",
     "preflight/node/calls/ranks.py",
+    "preflight/node/sources/shells.py",
     "preflight/workloads/collectives.py",
     "preflight/workloads/meeting.py",
     "preflight/workloads/train.py",

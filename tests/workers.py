@@ -13,7 +13,8 @@ import os
 import socket
 import struct
 import subprocess
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,20 @@ def be_patient() -> None:
 
         settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
         settings.load_profile("patient")
+
+
+def have_own_home() -> Callable[[], None]:
+    """Take an empty folder as the account's home, and give what removes it.
+
+    A run reads the start files of the account's shells, which take seconds where they set up conda or pyenv, and
+    remembers what it certified: neither is any test's business. Where pip finds packages stays the account's.
+    """
+    pip = os.path.expanduser("~/.config/pip/pip.conf")
+    if os.path.exists(pip):
+        os.environ.setdefault("PIP_CONFIG_FILE", pip)
+    home = tempfile.TemporaryDirectory(prefix="home", ignore_cleanup_errors=True)
+    os.environ["HOME"] = home.name
+    return home.cleanup
 
 
 def can_have_own_network() -> bool:
