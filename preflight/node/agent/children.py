@@ -16,9 +16,9 @@ PR_SET_CHILD_SUBREAPER = 36
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to SIGKILL this process when the thread that forked it ends."""
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Ask the kernel for this signal to this process when the thread that forked it ends."""
+    LIBC.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 def adopt_orphans() -> None:

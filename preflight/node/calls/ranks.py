@@ -110,6 +110,16 @@ class Job:
             kept["TMPDIR"] = self.channel.scratch
         return kept
 
+    def outlive_keeper(self) -> None:
+        """Where the keeper is killed, live on until the job has ended: nobody else could end what its ranks started."""
+
+        def leave(_number: int, _frame: Any) -> None:
+            self.end_all()
+            os._exit(0)
+
+        signal.signal(signal.SIGTERM, leave)
+        children.die_with_parent(signal.SIGTERM)
+
     def start(self) -> None:
         """Start every process of the job."""
         for process in self.arguments["processes"]:
@@ -240,12 +250,12 @@ class Job:
         self.channel.emit({"exit": how, "name": name, "log": log})
 
     def _stop(self, how: str) -> None:
-        self._end_all()
+        self.end_all()
         self._drain()
         for name in list(self.running):
             self._report_end(name, how)
 
-    def _end_all(self) -> None:
+    def end_all(self) -> None:
         """End everything that this job started; what was orphaned has become a child of ours."""
         children.kill_all(self._ours(), signal.SIGTERM)
         end = time.monotonic() + 1.0
@@ -271,8 +281,13 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """Run the job of this node; the result is how many processes were started."""
     children.adopt_orphans()
     job = Job(arguments, channel)
-    job.start()
-    job.watch()
+    job.outlive_keeper()
+    try:
+        job.start()
+        job.watch()
+    except BaseException:  # a killed keeper's pipe may be the first sign of it
+        job.end_all()
+        raise
     from preflight.node.sources import rank_files
 
     files = rank_files.kept(channel.scratch, int(arguments.get("keep_bytes", 0)))

@@ -158,6 +158,20 @@ def test_a_request_to_close_ends_everything(tag):
         assert wire.process.returncode == 0
 
 
+def test_a_killed_keeper_leaves_no_process_of_a_job(tag):
+    """Not even a daemon that a rank started in a session of its own, and that is deaf to TERM."""
+    daemon = (
+        f"import os\nif os.fork() and not os.fork():\n    os.setsid()\n    if os.fork(): os._exit(0)\n{sleeper(tag)}"
+    )
+    with opened() as wire:
+        wire.call(1, "ranks", job(daemon))
+        end = time.monotonic() + 8
+        while len(tagged(tag)) < 3 and time.monotonic() < end:  # the rank, its child, and the daemon
+            time.sleep(0.02)
+        wire.process.kill()
+        assert is_gone(tag, seconds=5)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_ends_everything(tag, number):
     """sshd's HUP and an operator's TERM are ends like any other."""
