@@ -8,9 +8,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from preflight.collect import record
+from preflight.collect import record, subjects
 from preflight.facts import decode
 from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
 from preflight.options.options import Options
 from preflight.report.files import print_json
@@ -26,7 +27,7 @@ MOST_COLUMNS = 4  # nodes side by side; of more each value is shown once
 
 
 def show_facts(options: Options) -> int:
-    """Collect and print the facts of every node; 3 when one could not be reached."""
+    """Collect and print the facts of every node; 3 when one could not be reached, or what it said not be read."""
     run = Run(options)
     if options.dry_run:
         print(dry_run_text(options, run.hosts))
@@ -47,9 +48,22 @@ def show_facts(options: Options) -> int:
         print(_spoken(_facts_table(run.cluster), language_of(options)))
     for name, reason in run.failures.items():
         print(f"{name}: {printable(language_of(options).say(f'not reached: {reason}'))}", file=sys.stderr)
+    unread = {node.name: failed_subjects(node) for node in run.cluster}
+    for name, reasons in unread.items():
+        for reason in reasons:
+            print(f"{name}: {printable(language_of(options).say(reason))}", file=sys.stderr)
     for name, reason in lost.items():
         print(f"{name}: not recorded: {printable(reason)}", file=sys.stderr)
-    return 3 if run.failures or lost else 0
+    return 3 if run.failures or lost or any(unread.values()) else 0
+
+
+def failed_subjects(node: NodeFacts) -> list[str]:
+    """Which subjects a node that answered did not tell of, though it was asked, and why."""
+    return [
+        f"{subject}: {why.missing}"
+        for subject, why in node.missing.items()
+        if subject in subjects.ASKED and why.kind == "failed"
+    ]
 
 
 def _record(run: Run, folder: Path) -> dict[str, str]:

@@ -114,7 +114,7 @@ async def peers_of(call: Call, node: NodeFacts, cluster: Cluster, names: Collect
     """The second round of one node: its name, and the subject that came or is missing."""
     subjects: dict[str, dict[str, Any]] = {}
     missing: dict[str, Missing] = {}
-    is_asked = len(cluster) > 1 or any(node.has_variable(name) for name in ("MASTER_ADDR", "MASTER_PORT"))
+    is_asked = len(cluster) > 1 or any(_variable(node, name) for name in ("MASTER_ADDR", "MASTER_PORT"))
     if not is_asked:
         missing["peers"] = Missing("one node, and no MASTER_ADDR: there was nothing to ask", "absent")
     try:
@@ -136,7 +136,7 @@ def _about_peers(node: NodeFacts, cluster: Cluster, names: Collection[str]) -> d
         peers.append({"name": peer.name, "address": peer.address_for_peers(), **called})
     return {
         "peers": peers,
-        "master_address": node.variable("MASTER_ADDR") if node.has_variable("MASTER_ADDR") else "",
+        "master_address": _variable(node, "MASTER_ADDR"),
         "bind": _port_to_bind(node),
     }
 
@@ -169,7 +169,13 @@ def _take(name: str, event: dict[str, Any], subjects: dict[str, dict[str, Any]],
 
 def _port_to_bind(node: NodeFacts) -> dict[str, Any] | None:
     """Rank 0's node proves that the job's MASTER_PORT is free by binding it."""
-    if node.index != 0 or not node.has_variable("MASTER_PORT"):
-        return None
-    text = node.variable("MASTER_PORT")
+    text = _variable(node, "MASTER_PORT") if node.index == 0 else ""
     return {"address": "", "port": int(text)} if text.isdecimal() and 0 < int(text) < 65536 else None
+
+
+def _variable(node: NodeFacts, name: str) -> str:
+    """A variable of the job on a node; "" where it is not set, or where the node's answer could not be read."""
+    try:
+        return node.variable(name)
+    except FactMissing:
+        return ""

@@ -1,7 +1,8 @@
 """A node that lies: between its honest keeper and the controller stands this program, and changes what is said.
 
 It is given as the node's ``python``: ``hostile_node.py MODE PYTHON ARGUMENTS`` starts the honest interpreter and passes
-everything on but what MODE is about. A mode is ``KIND.DAMAGE`` (which message, how it is changed) or one of STREAMS.
+everything on but what MODE is about. A mode is ``KIND.DAMAGE`` (which message, how it is changed) or one of STREAMS. The
+file that HOSTILE_LIED names is made with the first lie.
 """
 
 from __future__ import annotations
@@ -177,23 +178,28 @@ def changed(message: Json, path: tuple[str, ...], damage: Callable[[Json], Json]
     return made
 
 
-def spoken(mode: str, marker: bytes, message: Json) -> Iterator[bytes]:
+def spoken(mode: str, marker: bytes, message: Json, lied: Callable[[], None]) -> Iterator[bytes]:
     """What is sent in the place of one honest message."""
     kind, _, how = mode.partition(".")
     recognises, path = KINDS[kind]
     honest = framed(marker, json.dumps(message).encode())
     if not recognises(message):
         yield honest
-    elif how == "twice":
+        return
+    said = changed(message, path, DAMAGES[how]) if how in DAMAGES else None
+    if said != message:
+        lied()
+    if how == "twice":
         yield honest + honest
     elif how in ("silent", "gone"):
         raise EOFError(how)
     elif how != "never":
-        yield framed(marker, json.dumps(changed(message, path, DAMAGES[how])).encode())
+        yield framed(marker, json.dumps(said).encode())
 
 
 def main(mode: str, argv: list[str]) -> None:
     """Stand between the keeper and the controller until either ends."""
+    told = os.environ.pop("HOSTILE_LIED", os.devnull)
     keeper = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert keeper.stdin is not None
     assert keeper.stdout is not None
@@ -205,6 +211,10 @@ def main(mode: str, argv: list[str]) -> None:
                 keeper.stdin.flush()
         with contextlib.suppress(OSError):
             keeper.stdin.close()
+
+    def lied() -> None:
+        with open(told, "w"):
+            return
 
     def write(data: bytes) -> None:
         view = memoryview(data)
@@ -222,10 +232,11 @@ def main(mode: str, argv: list[str]) -> None:
                 buffer = buffer[end + 1 :]
                 if mode in STREAMS:
                     write(framed(found[1], json.dumps(message).encode()))
+                    lied()
                     STREAMS[mode](found[1], write)
                     time.sleep(600)
                 try:
-                    for said in spoken(mode, found[1], message):
+                    for said in spoken(mode, found[1], message, lied):
                         write(said)
                 except EOFError as end_of_words:
                     if str(end_of_words) == "gone":

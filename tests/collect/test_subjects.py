@@ -87,6 +87,13 @@ def test_peers_are_told_by_their_training_address():
     assert about["peers"] == [{"name": "node2", "address": "10.0.0.2", "hostname": "node2", "fqdn": "node2"}]
 
 
+def test_a_node_whose_environment_cannot_be_read_is_asked_about_its_peers_all_the_same():
+    """Which port rank 0 binds is then not known; that is one node's loss, and no end of the run."""
+    cluster = healthy(2).without("node1", "environment", "the answer is malformed").cluster
+    assert _port_to_bind(cluster["node1"]) is None
+    assert _about_peers(cluster["node1"], cluster, ["node2"])["master_address"] == ""
+
+
 @pytest.mark.parametrize(
     ("event", "missing"),
     [
