@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.forks import Fork, Forks
+
 PASSING = 'def test_fine(node):\n    """It is fine.\n\n    Fix: nothing.\n    """\n    assert node.name\n'
 
 
@@ -30,8 +32,16 @@ async def test_x(node):
 """
 
 
+@pytest.fixture(scope="module")
+def forks():
+    """The process that the sessions of a file are forks of."""
+    started = Forks()
+    yield started
+    started.close()
+
+
 @pytest.fixture
-def site(tmp_path):
+def site(tmp_path, forks):
     """A folder with a user's own checks, and a way to run pytest on it."""
 
     class Site:
@@ -41,14 +51,17 @@ def site(tmp_path):
         def write(self, text: str, name: str = "test_site.py") -> None:
             (tmp_path / name).write_text(text)
 
-        def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
+        def start(self, *words: str, **environment: str) -> Fork | subprocess.Popen[str]:
             # hypothesis costs each of these sessions a second, and none of them uses it.
             without = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
-            argv = [sys.executable, "-m", "pytest", *without, f"--report-dir={self.report}", *words]
+            argv = ["pytest", *without, f"--report-dir={self.report}", *words]
+            env = {**os.environ, **environment}
+            if not any(name.startswith("PYTHON") for name in environment):
+                return forks.start(argv, cwd=tmp_path, env=env)
             return subprocess.Popen(
-                argv,
+                [sys.executable, "-m", *argv],
                 cwd=tmp_path,
-                env={**os.environ, **environment},
+                env=env,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,

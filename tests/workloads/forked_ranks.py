@@ -7,10 +7,10 @@ import gc
 import importlib
 import json
 import os
-import runpy
 import socket
 import sys
 import tempfile
+import types
 
 # What some rank imports: once here instead of once in each.
 PRELOADED = (
@@ -29,7 +29,7 @@ def free_port():
         return server.getsockname()[1]
 
 
-def rank_main(program, scenario, rank, port, out):
+def rank_main(code, scenario, rank, port, out):
     os.dup2(out, 1)
     os.environ |= {
         "RANK": str(rank),
@@ -41,17 +41,18 @@ def rank_main(program, scenario, rank, port, out):
         "PREFLIGHT_SETTINGS": json.dumps(scenario["settings"]),
     }
     exec(scenario["plants"].get(str(rank), ""), {})
-    runpy.run_path(program, run_name="__main__")
+    sys.modules["__main__"] = main = types.ModuleType("__main__")
+    exec(code, main.__dict__)
 
 
-def play(program, scenario):
+def play(code, scenario):
     port, outputs, children = free_port(), [], []
     for rank in scenario["started"]:
         output = tempfile.TemporaryFile()  # noqa: SIM115 - read and closed once all ranks have ended
         child = os.fork()
         if child == 0:
             try:
-                rank_main(program, scenario, rank, port, output.fileno())
+                rank_main(code, scenario, rank, port, output.fileno())
             finally:
                 os._exit(9)
         outputs.append(output)
@@ -68,5 +69,7 @@ def play(program, scenario):
 if __name__ == "__main__":
     for module in PRELOADED:
         importlib.import_module(module)
+    with open(sys.argv[1], encoding="utf-8") as file:
+        compiled = compile(file.read(), sys.argv[1], "exec")
     gc.freeze()  # what all ranks share stays shared
-    json.dump({name: play(sys.argv[1], scenario) for name, scenario in json.load(sys.stdin).items()}, sys.stdout)
+    json.dump({name: play(compiled, scenario) for name, scenario in json.load(sys.stdin).items()}, sys.stdout)

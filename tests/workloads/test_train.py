@@ -161,17 +161,12 @@ def played(forked_scenarios, folder):
     )
 
 
-@pytest.fixture(scope="module")
-def optioned(forked_scenarios):
-    """Every option on one to four ranks, played once."""
-    return forked_scenarios(
-        "train.py",
-        {
-            f"{name} {ranks}": {"ranks": ranks, "settings": {"steps": 1, **settings}}
-            for name, settings in OPTIONS.items()
-            for ranks in (1, 2, 3, 4)
-        },
-    )
+@pytest.fixture(scope="module", params=[1, 2, 3, 4])
+def optioned(request, forked_scenarios):
+    """How many ranks, and every option played on them once."""
+    settings = {name: {"steps": 1, **settings} for name, settings in OPTIONS.items()}
+    scenarios = {name: {"ranks": request.param, "settings": settings[name]} for name in OPTIONS}
+    return request.param, forked_scenarios("train.py", scenarios)
 
 
 def trained(records):
@@ -262,12 +257,12 @@ def test_each_rank_joins_and_ends(healthy):
         assert records[-1] == {"record": "done"}
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 @pytest.mark.parametrize("option", OPTIONS)
-def test_every_option_trains_as_one_process_does(optioned, option, ranks):
+def test_every_option_trains_as_one_process_does(optioned, option):
     """The first step of all ranks is the one that a single process takes on the whole batch, within rounding."""
     rounding = ROUNDING[OPTIONS[option].get("precision", "fp32")]
-    told = trained(optioned[f"{option} {ranks}"]["records"])
+    ranks, played = optioned
+    told = trained(played[option]["records"])
     assert [rank.rank for rank in told] == list(range(ranks))
     assert all(rank.parameters_error < rounding and rank.gradient_error < rounding for rank in told)
     assert all(rank.reference_agreed and rank.finite and rank.replay_error == 0 for rank in told)
