@@ -32,12 +32,14 @@ class Cluster:
     """The nodes that answered, in HOSTS order; iterating gives NodeFacts.
 
     ``unmeasured`` collects, during one check, the nodes whose fact was missing, with the reason: they become
-    errors of that check while the others are judged (a Blame of the node outweighs it). ``asked`` is how many
-    hosts were named: one that answers alone among several is no cluster of one.
+    errors of that check while the others are judged (a Blame of the node outweighs it). ``untold`` collects what no
+    node has, so that the check passes without it and says so. ``asked`` is how many hosts were named: one that
+    answers alone among several is no cluster of one.
     """
 
     nodes: tuple[NodeFacts, ...]
     unmeasured: dict[str, FactMissing] = field(default_factory=dict)
+    untold: list[str] = field(default_factory=list)
     asked: int = 0
     worked_out: dict[str, str] = field(default_factory=dict)  # by one check of all nodes, for its body of each node
 
@@ -88,13 +90,7 @@ class Cluster:
 
         Raises NotApplicable when the fact exists on no node, be it that some could not be asked.
         """
-        values: dict[str, Any] = {}
-        lacking: dict[str, FactMissing] = {}
-        for node in self.nodes:
-            try:
-                values[node.name] = key(node)
-            except FactMissing as missing:
-                lacking[node.name] = missing
+        values, lacking = self._told(key)
         absent = {name: missing for name, missing in lacking.items() if missing.kind == "absent"}
         for name, reason in lacking.items():
             if values or name not in absent:
@@ -103,6 +99,17 @@ class Cluster:
             reasons = {str(missing) for missing in absent.values()}
             raise NotApplicable(f"on no node: {'; '.join(sorted(reasons))}")
         return values
+
+    def _told(self, key: Callable[[NodeFacts], Any]) -> tuple[dict[str, Any], dict[str, FactMissing]]:
+        """`key` of every node that has it, and why the others do not."""
+        values: dict[str, Any] = {}
+        lacking: dict[str, FactMissing] = {}
+        for node in self.nodes:
+            try:
+                values[node.name] = key(node)
+            except FactMissing as missing:
+                lacking[node.name] = missing
+        return values, lacking
 
     def group_by(self, key: Callable[[NodeFacts], Any]) -> dict[Any, tuple[str, ...]]:
         """Value of `key` -> names of the nodes that have it, the largest group first."""
@@ -159,23 +166,39 @@ class Cluster:
             if abs(seconds - middle) - unsure > limit_seconds
         }
 
+    def _needs_most(self, row: Row) -> None:
+        values, lacking = self._told(row.key)
+        absent = [name for name, missing in lacking.items() if missing.kind == "absent"]
+        if values and len(absent) > len(values):
+            told = ", ".join(sorted({str(value) for value in values.values()}))
+            message = f"{row.what}: {told} on {fold(values)}, not told on {fold(absent)}"
+            for name in lacking.keys() - set(absent):
+                self.cannot_judge(name, lacking[name])
+            raise Blame(message, nodes=values, fix=row.fix)
+
     def same_rows(self, table: Iterable[Row | tuple[str, Callable[[NodeFacts], Any], str, str]]) -> None:
-        """Every node has the same value in every row; each row that differs is a Blame with its own fix."""
+        """Every node has the same value in every row; each row that differs is a Blame with its own fix.
+
+        A few nodes that have what most do not are what differs; most nodes that have what a few lack leave these open.
+        """
         blames: list[Blame] = []
         differing: set[str] = set()
-        missing: list[str] = []
+        missing: dict[str, str] = {}
         rows = [Row._make(row) for row in table]
         for row in rows:
             if row.follows in differing:
                 continue
             try:
+                self._needs_most(row)
                 self.same(row.key, row.what, fix=row.fix)
             except Blame as blame:
                 blames.append(blame)
                 differing.add(row.what)
             except NotApplicable as reason:
-                missing.append(str(reason))
+                missing[row.what] = str(reason)
+        if len(missing) < len(rows):
+            self.untold.extend(missing)
         if blames:
             raise BlameMany(blames)
         if len(missing) == len(rows):
-            raise NotApplicable("; ".join(missing))
+            raise NotApplicable("; ".join(missing.values()))

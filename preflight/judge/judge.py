@@ -299,7 +299,7 @@ class Judge:
         unmeasured = {name: why for name, why in cluster.unmeasured.items() if name not in blamed}
         broken += self._unmeasured(check, unmeasured)
         rest = tuple(name for name in names if name not in blamed and name not in unmeasured)
-        return [*broken, *([Finding(check.id, Verdict.PASS, rest, check.title)] if rest else [])]
+        return [*broken, *([Finding(check.id, Verdict.PASS, rest, _passed(check, cluster.untold))] if rest else [])]
 
     def _unmeasured(self, check: Check, unmeasured: dict[str, FactMissing]) -> list[Finding]:
         groups: dict[Outcome, list[str]] = {}
@@ -343,6 +343,12 @@ class Judge:
     def _ordered(self, names: Any) -> tuple[str, ...]:
         wanted = set(names)
         return tuple(name for name in self.source.names if name in wanted)
+
+
+def _passed(check: Check, untold: Iterable[str]) -> str:
+    """What a check says of nodes that pass it: what holds, and what of it nobody could tell."""
+    left_out = ", ".join(dict.fromkeys(untold))
+    return f"{check.title} Not told by any node: {left_out}." if left_out else check.title
 
 
 def _connectable(cluster: Cluster, unmeasured: Collection[str]) -> list[str]:

@@ -12,6 +12,7 @@ from preflight.facts.fabric import Hca
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.gpu import Gpu
 from preflight.facts.value import Missing
+from preflight.hosts import fold
 
 T = TypeVar("T")
 NO_GPU = "no GPU on any node"
@@ -57,16 +58,17 @@ def blames(
 ) -> list[Blame]:
     """A Blame for the nodes of every row that some of their `things` (label, thing) show, one a row and wording.
 
-    A fact that none of a `kin` of things reports is left out; where some report it, a node with one that does not
-    cannot be judged. NotApplicable where no row is reported.
+    A fact that none of a `kin` of things reports is left out (and `untold`, where nothing reports it, or few nodes of
+    many); where some report it, a node with one that does not cannot be judged. NotApplicable where no row is reported.
     """
     rows = tuple(faults)
     gathered = cluster.gather(lambda node: tuple(things(node)))
     of_node = {name: [(label, thing, kin(thing)) for label, thing in found] for name, found in gathered.items()}
     shown: dict[tuple[str, Fault[T]], list[str]] = {}
     is_asked = False
+    untold: list[str] = []
     for row in rows:
-        reported: set[str] = set()
+        reported: dict[str, set[str]] = {}  # kin -> nodes
         silent: dict[str, dict[str, FactMissing]] = {}  # kin -> node -> why the fact is not there
         for name, found in of_node.items():
             labels: dict[str, list[str]] = {}
@@ -80,17 +82,25 @@ def blames(
                         cluster.cannot_judge(name, missing)
                     silent.setdefault(of_kind, {}).setdefault(name, _of(missing, noun, label))
                     continue
-                reported.add(of_kind)
+                reported.setdefault(of_kind, set()).add(name)
                 if words:
                     labels.setdefault(words, []).append(label)
             for words, which in labels.items():
                 place = f"{noun} {', '.join(which)}: ".lstrip() if any(which) else ""
                 shown.setdefault((f"{place}{words}", row), []).append(name)
         is_asked |= bool(reported)
-        for name, reason in (pair for one in reported for pair in silent.get(one, {}).items()):
-            cluster.cannot_judge(name, reason)
+        if silent and not reported:
+            untold.append(row.name)
+        for of_kind, told in reported.items():
+            reasons = silent.get(of_kind, {})
+            if len(reasons.keys() - told) > len(told):  # another driver tells more there: the others have lost nothing
+                untold.append(f"{row.name} (but on {fold(told)})")
+                reasons = {name: reason for name, reason in reasons.items() if name in told}
+            for name, reason in reasons.items():
+                cluster.cannot_judge(name, reason)
     if not is_asked:
         raise NotApplicable(f"not reported by any node: {', '.join(row.name for row in rows)}")
+    cluster.untold.extend(untold)
     return [
         Blame(words, nodes=nodes, fix=row.fix, is_advisory=row.is_advisory) for (words, row), nodes in shown.items()
     ]
@@ -157,6 +167,8 @@ def same_by_name(
         for node, missing in lacking.items():
             if groups or missing.kind != "absent":
                 cluster.cannot_judge(node, FactMissing(f"{what} of {name}", missing.missing, missing.kind))
+        if lacking and not groups:
+            cluster.untold.append(f"{what} of {name}")
         blames += cluster.differing(groups, f"{what} of {name}", fix=fix)
     if blames:
         raise BlameMany(blames)

@@ -88,6 +88,7 @@ def _slow_clock(node: NodeFacts) -> str:
 
 
 def _bonds(node: NodeFacts) -> str:
+    node.kernel.needs_bonds()
     down = [
         f"{member} of {bond}"
         for bond, members in node.kernel.bonds.items()
@@ -102,6 +103,7 @@ ONE_AT_A_TIME = "fault-tolerance"  # the modes of a bond in which one member car
 
 def _uneven_bonds(node: NodeFacts) -> str:
     """Bonds whose members should carry traffic together, and cannot."""
+    node.kernel.needs_bonds()
     found = []
     for bond, mode in node.kernel.bond_modes.items():
         up = node.kernel.bonds.get(bond, {})
@@ -225,6 +227,7 @@ ACS = (
 
 def bonds_of_job(node: NodeFacts) -> str:
     """Mode and number of members of the bonds behind the training interface and the RDMA ports."""
+    node.kernel.needs_bonds()
     used = set() if isinstance(node.network.training, Missing) else {node.network.training}
     used |= {row.netdev for device in node.rdma.devices for port in device.ports for row in port.gids
              if isinstance(row.netdev, str)}  # fmt: skip
@@ -253,7 +256,7 @@ def _network_setting(name: str) -> Row:
     def key(node: NodeFacts) -> str:
         if name not in node.kernel.network_settings:
             raise FactMissing(name, "the kernel or the session does not show it", "absent")
-        return node.kernel.network_settings[name]
+        return present(node.kernel.network_settings[name], name)
 
     return Row(name, key, f"`sysctl -w {name}='<the others' value>'` on the nodes named, and a line in /etc/sysctl.d")
 
@@ -435,6 +438,9 @@ def _killed_since(node: NodeFacts) -> str:
 
 def _errors_since(node: NodeFacts) -> str:
     """Of the interfaces that the job uses: what others count is not its matter."""
+    for unread in (node.kernel.link_errors_unread, node.ending.link_errors_unread):
+        if unread.kind != "absent":
+            raise FactMissing("rx/tx errors", unread.missing, unread.kind)
     before, after = node.kernel.link_errors, node.ending.link_errors
     used = dict.fromkeys((node.network.training_interface.name, *(one.name for one in interfaces.of_nccl(node))))
     grown = {name: after[name] - before[name] for name in used if name in before and name in after}

@@ -40,6 +40,34 @@ def test_a_row_is_not_judged_while_the_one_it_follows_differs():
         run.broken("node2", "software", python="3.11.2").cluster.same_rows(rows)
 
 
+@pytest.mark.parametrize(
+    ("holders", "blamed", "unmeasured"),
+    [
+        (("node1",), ("node1",), []),
+        (("node1", "node2", "node3"), (), ["node4"]),
+        (("node1", "node2"), (), ["node3", "node4"]),
+    ],
+)
+def test_a_row_that_few_nodes_have_is_what_differs(holders, blamed, unmeasured):
+    """Cpufreq on one of four is that node's oddity; where half or more have it, those without it were not measured."""
+
+    def governor(node):
+        if node.name not in holders:
+            raise FactMissing("governor", "no such file", "absent")
+        return "performance"
+
+    cluster = healthy(4).cluster
+    table = [("CPU governors", governor, "x", ""), ("host name", lambda _node: "one", "x", "")]
+    try:
+        cluster.same_rows(table)
+        found = ()
+    except BlameMany as many:
+        (blame,) = many.blames
+        assert blame.message == "CPU governors: performance on node1, not told on node[2-4]"
+        found = blame.nodes
+    assert (found, list(cluster.unmeasured)) == (blamed, unmeasured)
+
+
 def test_a_node_without_the_fact_is_noted_and_the_others_are_compared():
     """One missing fact does not keep the rest from being judged."""
     cluster = healthy().cluster

@@ -179,6 +179,24 @@ def test_a_fact_that_no_node_has_is_a_skip():
     ]
 
 
+def test_a_pass_says_what_no_node_could_tell():
+    """A check of many facts holds for those that there are; for the others it is no proof, and says so."""
+
+    def body(cluster):
+        """Settings are the same."""
+
+        def lost(_node):
+            raise FactMissing("SMT", "no such file", "absent")
+
+        cluster.same_rows([("SMT", lost, "", ""), ("host name", lambda _node: "one", "", "")])
+
+    (finding,) = findings(check(body, kind="cluster"))
+    assert (finding.verdict, finding.message) == (
+        Verdict.PASS,
+        "Settings are the same. Not told by any node: SMT.",
+    )
+
+
 def test_a_fact_that_no_judged_node_has_is_a_skip():
     """Where a node is kept from being judged, the others that lack the fact are no errors for it."""
     reasons = {"node1": BlockedBy("gpu.devices_are_readable"), "node2": NotApplicable("no GPU")}

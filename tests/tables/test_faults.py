@@ -52,6 +52,19 @@ def test_a_fact_that_could_not_be_had_leaves_the_node_unjudged():
     assert cluster.unmeasured == {}
 
 
+def test_what_one_of_many_nodes_tells_takes_nothing_from_the_others():
+    """A driver that says more on one node is no loss of the three others, and what they did not tell is said."""
+
+    def message(node):
+        if node.name != "node3":
+            raise FactMissing("clocks", "not reported", "absent")
+        return ""
+
+    cluster = healthy(4).cluster
+    faults.judge(cluster, [Fault("clocks", message, "", "x")], faults.itself)
+    assert (cluster.unmeasured, cluster.untold) == ({}, ["clocks (but on node3)"])
+
+
 def test_a_question_that_does_not_arise_is_not_asked():
     """Of that thing only."""
 

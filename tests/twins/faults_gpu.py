@@ -252,8 +252,15 @@ FAULTS = (
         "power brake",
         is_nvidia,
     ),
-    Fault("narrow slot", narrow, HELD_BACK, "PCIe x8 in a slot for x16", is_nvidia),
-    Fault("slow slot", tag("current_link_gen", r"\d", "3"), HELD_BACK, "PCIe generation 3", is_nvidia),
+    Fault("narrow slot", narrow, HELD_BACK, "PCIe x8 in a slot for x16", of(lambda p: not p.is_guest)),
+    Fault("narrow slot of a guest's host", narrow, SETTINGS, "8 lanes on node3", of(lambda p: p.is_guest)),
+    Fault(
+        "slow slot",
+        tag("current_link_gen", r"\d", "1"),
+        HELD_BACK,
+        "PCIe generation 1",
+        of(lambda p: p.gpus.generation > 1),
+    ),
     Fault("ECC off after a reboot", tag("pending_ecc", "Enabled", "Disabled"), HELD_BACK, "ECC will be off", has_ecc),
     Fault(
         "no persistence",
@@ -413,8 +420,8 @@ FAULTS = (
         "ACS",
         acs,
         "gpu.acs_leaves_peer_to_peer_alone",
-        "ACS of 0000:12:00.0",
-        of(lambda p: p.user_id == 0 and bool(p.hcas or not p.gpus.nvlinks)),
+        "ACS of ",
+        of(lambda p: p.user_id == 0 and bool(p.hcas or not p.gpus.nvlinks) and p.gpus.count > 1 and not p.is_guest),
     ),
     Fault("IOMMU", translated, "gpu.iommu_leaves_peer_to_peer_alone", "the IOMMU translates", over_pcie),
     Fault(
@@ -422,7 +429,7 @@ FAULTS = (
         variables(CUDA_VISIBLE_DEVICES="0"),
         "gpu.count_is_the_same_on_every_node",
         "number of GPUs that the job sees",
-        is_nvidia,
+        of(lambda p: p.gpus.count > 1),
     ),
     Fault(
         "GPU that is not there",
@@ -437,7 +444,7 @@ FAULTS = (
         swapped,
         "gpu.adapters_are_as_near_on_every_node",
         "adapters near the GPUs",
-        of(lambda p: p.topology == "rails" and len(p.hcas) > 3),
+        of(lambda p: p.topology == "rails" and len(p.hcas) > 3 and not is_confined(p)),
     ),
     Fault(
         "AMD: deferred errors",

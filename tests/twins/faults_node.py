@@ -217,6 +217,7 @@ FAULTS = (
         ),
         AT_ITS_BEST,
         "CPU governor powersave",
+        sets_clock,
     ),
     Fault(
         "little memory free",

@@ -173,7 +173,7 @@ FAULTS = (
         lambda folder, platform: folder.write(f"{port(platform)}/counters/link_downed", "2\n"),
         "rdma.no_link_went_down_during_the_run",
         "went down 2 times",
-        has_ports,
+        lambda p: has_ports(p) and rail(p).has_counters,
         during=True,
     ),
     Fault(
@@ -189,7 +189,7 @@ FAULTS = (
         lambda folder, platform: folder.write(f"{port(platform)}/counters/symbol_error", "900\n"),
         "rdma.no_errors_were_counted_during_the_run",
         "symbol_error",
-        has_ports,
+        lambda p: has_ports(p) and rail(p).has_counters,
         during=True,
     ),
     Fault(

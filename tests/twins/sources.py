@@ -2,7 +2,8 @@
 
 The sources are the files of its folder: each kind of them once (the state of any port stands for that of every port).
 A source that is gone, empty, cut short or closed must not leave every verdict as it was, unless the facts are the same
-without it (nobody reads it, or what was lost says nothing) or it is for information only: INFORMATION says why.
+without it (nobody reads it, or what was lost says nothing) or it is for information only: INFORMATION says why. What
+no node has, as cpufreq in a guest, leaves a check of many facts its pass; its words must then say what was not told.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ VOLATILE = ("clock", "age_seconds", "reverse_seconds", "seconds", "ephemeral_in_
 
 PCI_KINDS = {"0x0302": "GPU", "0x0300": "GPU", "0x1200": "GPU", "0x0200": "network", "0x0207": "adapter"}
 PCI_KINDS |= {"0x0604": "bridge", "0x0680": "switch"}
+UNTOLD = "Not told by any node: "
 GRAVEST = (Verdict.ERROR, Verdict.FAIL, Verdict.WARN, Verdict.SKIP)
 
 
@@ -55,20 +57,14 @@ INFORMATION: tuple[tuple[str, Callable[[Platform], bool], str], ...] = (
     (r"PCI bridge: max_link_", every, "without it the device's own maximum is wanted, which is no less"),
     (r"PCI \w+: (class|vendor)", every, "the bus is asked for what no driver has listed, and this one is listed"),
     (r"PCI GPU: iommu_group", lambda p: not over_pcie(p), "the GPUs talk over NVLink, which no IOMMU translates"),
-    (r"transparent_hugepage/enabled: removed", every, "a kernel without huge pages has no such file"),
     (r"counters/OTHERS", every, "it counts traffic, or what is no error: no check asks"),
     (
         r"proc/driver/nvidia/version",
         lambda p: "nvidia_peermem" in p.modules,
         "adapters reach the GPUs by nvidia_peermem: whether dma-buf would do as well does not matter",
     ),
-    (r"proc/sys/net/(core|ipv#/(tcp|conf))", every, "nodes are compared: what none of them shows cannot differ"),
-    (
-        r"(smt/active|clocksource|no_turbo|cpufreq/boost|_max_freq|proc/sys/(vm|kernel)/[\w-]+): removed",
-        every,
-        "nodes are compared: what no kernel of them has cannot differ",
-    ),
-    (r"dev/kmsg: truncated", every, "a log says nowhere how long it is: in a shorter one less has happened"),
+    (r"proc/sys/kernel/(pid_max|threads-max): removed", every, "a sandbox shows neither; the user's limit is judged"),
+    (r"PCI network: (iommu_group|numa_node)", every, "no check asks: nvidia-smi topo tells which adapter is near"),
     (
         r"proc/net/vlan/",
         every,
@@ -117,7 +113,7 @@ def kind_of(name: str) -> str:
     name = re.sub(r"[0-9a-f]{4}:[0-9a-f]{2}(:[0-9a-f]{2}\.[0-9a-f])?", "PCI", name)
     name = re.sub(r"(PCI/)+", "PCI/", re.sub(r"\d+", "#", name))
     name = re.sub(r"class/(infiniband|net)/[^/]+", r"class/\1/NAME", name)
-    return re.sub(r"counters/(\w+)$", lambda found: f"counters/{counter_kind(found[1])}", name)
+    return re.sub(r"counters/([\w#]+)$", lambda found: f"counters/{counter_kind(found[1])}", name)
 
 
 def function_kind(path: Path) -> str:
@@ -175,7 +171,9 @@ class Lost:
     change: str
     where: str  # "node3" or "all"
     is_read: bool  # whether the facts are others without it
-    said: str  # the gravest verdict that a cell has which passed: "error", "fail", "warn", "skip", or "" without one
+    # The gravest verdict that a cell has which passed: "error", "fail", "warn", "skip"; "untold" where it passes and
+    # says what nobody could tell; "" where nothing is said.
+    said: str
     why: str  # why nothing need be said, "" where something must be
 
     @property
@@ -199,7 +197,8 @@ def try_source(platform: Platform, twin: Twin, source: tuple[str, str], change: 
     before, after = cells(twin.judge(twin.healthy)), cells(twin.judge(documents))
     passed = {cell for cell, (verdict, _) in before.items() if verdict is Verdict.PASS}
     verdicts = {after[cell][0] for cell in passed & after.keys()}
-    said = next((verdict.value for verdict in GRAVEST if verdict in verdicts), "")
+    has_told = any(UNTOLD in after[cell][1] and after[cell][1] != before[cell][1] for cell in passed & after.keys())
+    said = next((verdict.value for verdict in GRAVEST if verdict in verdicts), "untold" if has_told else "")
     where = names[0] if len(names) == 1 else "all"
     return Lost(kind, change, where, is_read, said, "" if said else information(platform, f"{kind}: {change}"))
 

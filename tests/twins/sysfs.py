@@ -169,6 +169,8 @@ def interfaces(nics: tuple[Nic, ...], node: int) -> Tree:
         tree |= {f"class/net/{nic.name}/{name}": f"{text}\n" for name, text in words.items()}
         if nic.pci:
             tree[f"class/net/{nic.name}/device"] = Link(folder_of(nic.pci))
+        if nic.members:
+            tree[f"class/net/{nic.name}/bonding/slaves"] = f"{' '.join(nic.members)}\n"
     return tree
 
 

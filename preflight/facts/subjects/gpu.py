@@ -218,8 +218,10 @@ class Gpu(Value, frozen=True, kw_only=True):
         return used > max(FILLED_SHARE * total, FILLED_MIB)
 
     def is_busy(self) -> bool:
-        """Whether a program holds memory of it; a GPU that does not report it counts as free."""
-        return not isinstance(self.processes, Missing) and self.processes > 0
+        """Whether a program holds memory of it; of a GPU that does not report its programs only memory can tell."""
+        if isinstance(self.processes, Missing) and self.processes.kind == "absent":
+            return False
+        return present(self.processes, f"programs on GPU {self.index}") > 0
 
     def summary(self) -> str:
         """The model as a message says it."""

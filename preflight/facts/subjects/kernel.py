@@ -29,6 +29,7 @@ class BondMember(NamedTuple):
     name: Text
     speed_mbps: Count | Missing
     aggregator: Count | Missing
+    failures: Count | Missing = NOT_REPORTED  # how often its link went down since the bond exists
 
 
 class Kernel(Value, frozen=True, kw_only=True):
@@ -53,11 +54,12 @@ class Kernel(Value, frozen=True, kw_only=True):
     bonds: dict[Text, dict[Text, bool]] = msgspec.field(default_factory=dict)  # bond -> member -> whether it is up
     bond_modes: dict[Text, Text] = msgspec.field(default_factory=dict)  # bond -> "802.3ad", "active-backup"
     bond_members: tuple[BondMember, ...] = ()
+    bonds_unread: dict[Text, Missing] = msgspec.field(default_factory=dict)  # bond -> why its file tells nothing
     log: tuple[LogEvent, ...] | Missing = NOT_REPORTED
     cgroup_processes: Count | Missing = NOT_REPORTED  # processes and threads that the control group may have
-    link_errors: dict[Text, Count] = msgspec.field(
-        default_factory=dict
-    )  # network interface -> rx/tx errors since it exists
+    # network interface -> rx/tx errors since it exists
+    link_errors: dict[Text, Count] = msgspec.field(default_factory=dict)
+    link_errors_unread: Missing = NOT_REPORTED  # why there are none, where the kernel's table could not be read
     memory_overcommit: Count | Missing = NOT_REPORTED  # vm.overcommit_memory: 2 refuses what is not backed by memory
     numa_balancing: Count | Missing = NOT_REPORTED  # kernel.numa_balancing: 0 leaves pages where they are
     most_processes: Count | Missing = NOT_REPORTED  # of the whole machine, threads included: pid_max, threads-max
@@ -65,20 +67,31 @@ class Kernel(Value, frozen=True, kw_only=True):
     has_boost: bool | Missing = NOT_REPORTED  # beyond the base frequency
     clock_source: Text | Missing = NOT_REPORTED  # "tsc"; with "hpet" or "acpi_pm" each look at the clock is slow
     clock_share: float | Missing = NOT_REPORTED  # of its highest frequency, to which the slowest CPU is held
-    network_settings: dict[Text, Text] = msgspec.field(default_factory=dict)  # sysctl's, "net.core.rmem_max" -> value
+    # sysctl's, "net.core.rmem_max" -> value; what a kernel or a namespace does not have is left out
+    network_settings: dict[Text, Text | Missing] = msgspec.field(default_factory=dict)
 
     def events(self, kind: str, *, within_seconds: float) -> tuple[LogEvent, ...]:
         """The kernel's lines of one kind that are not too old."""
         log = present(self.log, "kernel log")
         return tuple(event for event in log if event.kind == kind and event.age_seconds <= within_seconds)
 
+    def needs_bonds(self) -> None:
+        """Leave the question where the file of a bond could not be read."""
+        for bond, reason in self.bonds_unread.items():
+            raise FactMissing(bond, reason.missing, reason.kind)
+
     def cpus(self) -> float:
         """How many CPUs the job may use: those it may run on, or less by a quota."""
-        return min(self.cpus_allowed, self.cgroup_cpus) if isinstance(self.cgroup_cpus, float) else self.cpus_allowed
+        if isinstance(self.cgroup_cpus, Missing) and self.cgroup_cpus.kind == "absent":
+            return self.cpus_allowed
+        return min(self.cpus_allowed, present(self.cgroup_cpus, "quota of CPUs"))
 
     def processes(self, limit: int | str) -> int | str:
         """How many processes and threads the job may have: by its user's limit, its control group's, the machine's."""
         quotas = (limit, self.cgroup_processes, self.most_processes)
+        for quota in quotas:
+            if isinstance(quota, Missing) and quota.kind != "absent":
+                raise FactMissing("number of processes", quota.missing, quota.kind)
         return min((quota for quota in quotas if isinstance(quota, int)), default=limit)
 
     def gpudirect(self, kernel: str) -> str:

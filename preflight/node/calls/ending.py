@@ -32,7 +32,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     return {
         "ports": ports,
         "oom_kills": kills,
-        "link_errors": kernel.link_errors(proc),
+        **kernel.link_errors(proc),
         "nvlink_errors": gpu.errors_now(arguments),
         "gpus_counted": pci.counted_by_gpus(arguments["sysfs"]),
         "log": kernel_log.collect(arguments.get("kmsg", "/dev/kmsg")),

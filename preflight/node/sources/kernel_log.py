@@ -101,6 +101,8 @@ def collect(path: str, *, seconds: float = MOST_SECONDS) -> EventsOrMissing:
         if not found:  # as /dev/null in the place of /dev/kmsg reads
             return missing("the kernel's log is empty: a container does not see it", "denied")
         whole = b"".join(found)
+        if not whole.endswith(b"\n"):  # the kernel ends every record
+            return missing("the kernel's log was cut short in the middle of a line")
         if not any(sign in whole for sign in SIGNS):
             return []
         # /dev/kmsg gives a record at a time; a saved log is read as it comes.

@@ -116,20 +116,24 @@ def count_switches(sysfs: str) -> int:
 def counted(sysfs: str, address: str) -> list[list[Any]] | Missing:
     """What a function has counted of errors on PCIe (AER): [[name, count]].
 
-    "absent" where nothing is counted: a virtual machine, a slot without AER.
+    "absent" where nothing is counted: a virtual machine, a slot without AER. The kernel has all of its files or none.
     """
     place = folder(sysfs, address)
     found: dict[str, int] = {}
+    lost: list[str] = []
     for name, kind in AER_FILES.items():
         text = read_lines(f"{place}/{name}")
         if isinstance(text, dict):
             if text["kind"] == "absent":
+                lost.append(name)
                 continue
             return text
         words = text.splitlines()[-1].split() if text else []
         if len(words) != 2 or not words[0].startswith("TOTAL_ERR") or not words[1].isdecimal():
             return missing(f"{place}/{name} was cut short")
         found[f"PCIe errors, {kind}"] = int(words[1])
+    if found and lost:
+        return missing(f"{place} has no {', '.join(lost)}, and others of these counters")
     return [[name, count] for name, count in found.items()] or missing("no errors of PCIe are counted", "absent")
 
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
+import socket
 
 from preflight.node.agent.missing import (
     missing,
     missing_because,
     must_read,
     read_lines,
-    read_text,
     read_text_or_missing,
 )
 from preflight.node.sources import choices, kernel_log
+from preflight.node.subjects.network import shows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Any, Union
 
     from preflight.node.agent.missing import Missing
 
     CountOrMissing = Union[int, Missing]
+    TextOrMissing = Union[str, Missing]
 
 MODULES = (
     *("nvidia", "nvidia_uvm", "nvidia_peermem", "nv_peer_mem", "gdrdrv", "amdgpu", "amdkfd"),
@@ -38,6 +41,7 @@ NETWORK_SETTINGS = (
     *("ipv4.tcp_rmem", "ipv4.tcp_wmem", "ipv4.tcp_congestion_control", "ipv4.tcp_mtu_probing"),
     *("ipv4.conf.all.rp_filter", "ipv4.conf.all.arp_ignore", "ipv4.conf.all.arp_announce"),
 )
+FAILURES = "Link Failure Count"
 UNLIMITED_FROM = 1 << 60  # cgroup v1 writes a figure near the largest integer instead of "max"
 
 
@@ -57,10 +61,8 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "oom_kills": field(f"{proc}/vmstat", "oom_kill"),
         "cpus_allowed": len(os.sched_getaffinity(0)),
         **cgroup(proc, f"{sysfs}/fs/cgroup"),
-        "bonds": bonds(f"{proc}/net/bonding"),
-        "bond_modes": bond_modes(f"{proc}/net/bonding"),
-        "bond_members": bond_members(f"{proc}/net/bonding"),
-        "link_errors": link_errors(proc),
+        **bonds(f"{proc}/net/bonding", sysfs),
+        **link_errors(proc),
         "network_settings": network_settings(proc),
         "log": kernel_log.collect(arguments.get("kmsg", "/dev/kmsg")),
     }
@@ -151,66 +153,71 @@ def chosen(text: Any) -> Any:
     return word or missing(f"no choice in {text[:80]!r}")
 
 
-def bonds(folder: str) -> dict[str, dict[str, bool]]:
-    """Each bond's members, and whether they are up."""
-    found: dict[str, dict[str, bool]] = {}
-    for bond in os.listdir(folder) if os.path.isdir(folder) else []:
-        text = read_text_or_missing(f"{folder}/{bond}")
-        member = ""
-        for line in text.splitlines() if isinstance(text, str) else []:
-            name, _, value = line.partition(": ")
-            if name == "Slave Interface":
-                member = value.strip()
-            elif name == "MII Status" and member:
-                found.setdefault(bond, {})[member] = value.strip() == "up"
-    return found
+def bonds(folder: str, sysfs: str) -> dict[str, Any]:
+    """Of each bond its mode, its members, whether they are up, and [bond, member, Mbit/s, LACP aggregator] of each.
 
-
-def bond_modes(folder: str) -> dict[str, str]:
-    """Each bond's mode: "IEEE 802.3ad Dynamic link aggregation", "fault-tolerance (active-backup)"."""
-    found = {}
-    for bond in os.listdir(folder) if os.path.isdir(folder) else []:
-        text = read_text_or_missing(f"{folder}/{bond}")
-        for line in text.splitlines() if isinstance(text, str) else []:
-            if line.startswith("Bonding Mode"):
-                found[bond] = line.partition(": ")[2].strip()
-    return found
-
-
-def bond_members(folder: str) -> list[list[Any]]:
-    """[bond, member, Mbit/s, LACP aggregator] of each member; what the bond's mode or link does not have is absent."""
-    found: list[list[Any]] = []
-    for bond in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
-        text = read_text_or_missing(f"{folder}/{bond}")
-        members: list[dict[str, str]] = []
-        for line in text.splitlines() if isinstance(text, str) else []:
-            name, _, value = line.strip().partition(": ")
-            if name == "Slave Interface":
-                members.append({})
-            if members:  # details of the partners, further down, have names of their own
-                members[-1].setdefault(name, value.strip())
-        for member in members:
-            figures = [member.get(name, "").partition(" ")[0] for name in ("Speed", "Aggregator ID")]
+    What a member's link or the bond's mode does not have is absent; a bond whose file tells no mode is unread.
+    """
+    up: dict[str, dict[str, bool]] = {}
+    modes: dict[str, str] = {}
+    rows: list[list[Any]] = []
+    told = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    places = {name: (f"{sysfs}/class/net/{name}", index) for index, name in socket.if_nameindex() if name not in told}
+    unread: dict[str, Missing] = {
+        bond: missing(f"{folder}/{bond} is not there, and sysfs has the bond")
+        for bond, (place, index) in places.items()
+        if os.path.isdir(f"{place}/bonding") and shows(place, index)
+    }
+    for bond in told:
+        text = must_read(f"{folder}/{bond}")
+        blocks = text.split("\nSlave Interface: ") if isinstance(text, str) else []
+        head = _fields(blocks[0]) if blocks else {}
+        if "Bonding Mode" not in head:
+            unread[bond] = text if isinstance(text, dict) else missing(f"{folder}/{bond} tells no mode")
+            continue
+        modes[bond] = head["Bonding Mode"]
+        for block in blocks[1:]:
+            name, _, told_of_it = block.partition("\n")
+            member = _fields(told_of_it)
+            up.setdefault(bond, {})[name] = member.get("MII Status") == "up"
+            figures = [member.get(name, "").partition(" ")[0] for name in ("Speed", "Aggregator ID", FAILURES)]
             known = [int(text) if text.isdecimal() else missing("not reported", "absent") for text in figures]
-            found.append([bond, member["Slave Interface"], *known])
+            rows.append([bond, name, *known])
+    return {"bonds": up, "bond_modes": modes, "bond_members": rows, "bonds_unread": unread}
+
+
+def _fields(block: str) -> dict[str, str]:
+    """The first value of each name: details of the partners, further down, have names of their own."""
+    found: dict[str, str] = {}
+    for line in block.splitlines():
+        name, _, value = line.strip().partition(": ")
+        found.setdefault(name, value.strip())
     return found
 
 
-def link_errors(proc: str) -> dict[str, int]:
+def link_errors(proc: str, named: Callable[[], list[tuple[int, str]]] = socket.if_nameindex) -> dict[str, Any]:
     """Network interface -> packets that came or went broken: bad checksums, lost carrier; drops are not errors."""
+    held = {name for _, name in named()}
     text = read_lines(f"{proc}/net/dev")
-    lines = text.splitlines() if isinstance(text, str) else []
-    figures = {name.strip(): words.split() for name, colon, words in (line.partition(":") for line in lines) if colon}
-    return {name: int(row[2]) + int(row[10]) for name, row in figures.items() if len(row) >= 16}
+    if isinstance(text, dict):
+        return {"link_errors": {}, "link_errors_unread": text}
+    lines = (line.partition(":") for line in text.splitlines())
+    figures = {name.strip(): words.split() for name, colon, words in lines if colon}
+    lost = sorted((held & {name for _, name in named()}) - set(figures))  # there before and after
+    if lost:
+        return {"link_errors": {}, "link_errors_unread": missing(f"{proc}/net/dev has no line of {', '.join(lost)}")}
+    return {"link_errors": {name: int(row[2]) + int(row[10]) for name, row in figures.items() if len(row) >= 16}}
 
 
-def network_settings(proc: str) -> dict[str, str]:
+def network_settings(proc: str) -> dict[str, TextOrMissing]:
     """Those settings of sysctl that decide how fast TCP can be; what this kernel or namespace lacks is left out."""
-    found = {}
+    found: dict[str, TextOrMissing] = {}
     for name in NETWORK_SETTINGS:
         text = read_lines(f"{proc}/sys/net/{name.replace('.', '/')}")
         if isinstance(text, str):
             found[f"net.{name}"] = " ".join(text.split())
+        elif text["kind"] != "absent":
+            found[f"net.{name}"] = text
     return found
 
 
@@ -228,46 +235,70 @@ def field(path: str, name: str) -> CountOrMissing:
 
 def cgroup(proc: str, root: str) -> dict[str, Any]:
     """The quotas of our own control group and of those above it, the tightest of each."""
-    absent = missing("no quota", "absent")
-    cpus: list[float] = []
-    memories: list[int] = []
-    kills: list[int] = []
-    processes: list[int] = []
-    for folder in _folders(proc, root):
-        quota = read_text_or_missing(f"{folder}/cpu.max")
-        if not isinstance(quota, str):
-            parts = [read_text_or_missing(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period")]
-            quota = " ".join(part if isinstance(part, str) else "max" for part in parts)
-        words = quota.split()
-        if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]):
-            cpus.append(int(words[0]) / int(words[1]))
-        for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
-            text = read_text_or_missing(f"{folder}/{name}")
-            if isinstance(text, str) and text.isdecimal() and int(text) < UNLIMITED_FROM:
-                memories.append(int(text))
-        text = read_text_or_missing(f"{folder}/pids.max")
-        if isinstance(text, str) and text.isdecimal():
-            processes.append(int(text))
-        killed = field(f"{folder}/memory.events", "oom_kill")
-        if isinstance(killed, int):
-            kills.append(killed)
+    folders = _folders(proc, root)
+    if isinstance(folders, dict):
+        names = ("cgroup_cpus", "cgroup_memory_bytes", "cgroup_processes", "cgroup_oom_kills")
+        return dict.fromkeys(names, folders)
+    kills = [field(f"{folder}/memory.events", "oom_kill") for folder in folders]
     return {
-        "cgroup_cpus": round(min(cpus), 3) if cpus else absent,
-        "cgroup_memory_bytes": min(memories) if memories else absent,
-        "cgroup_processes": min(processes) if processes else absent,
+        "cgroup_cpus": _tightest([share for folder in folders for share in _shares(folder)]),
+        "cgroup_memory_bytes": _tightest(
+            [_quota(f"{folder}/memory.{name}") for folder in folders for name in ("max", "high", "limit_in_bytes")]
+        ),
+        "cgroup_processes": _tightest([_quota(f"{folder}/pids.max") for folder in folders]),
         # The innermost group's count is that of the job's own context.
-        "cgroup_oom_kills": kills[0] if kills else missing("the control group counts none", "absent"),
+        "cgroup_oom_kills": next(
+            (kill for kill in kills if isinstance(kill, int) or kill["kind"] != "absent"),
+            missing("the control group counts none", "absent"),
+        ),
     }
 
 
-def _folders(proc: str, root: str) -> list[str]:
+def _shares(folder: str) -> list[float | Missing | None]:
+    """How many CPUs a group may use: "200000 100000" of version 2, two files of version 1."""
+    text = read_lines(f"{folder}/cpu.max")
+    if isinstance(text, dict) and text["kind"] == "absent":
+        pair = [_quota(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period")]
+    else:
+        pair = [_figure(text, word) for word in text.split()] if isinstance(text, str) else [text]
+    lost: list[float | Missing | None] = [one for one in pair if isinstance(one, dict)]
+    if lost or len(pair) != 2:
+        return lost or [missing(f"{folder}/cpu.max holds no quota: {str(text)[:40]!r}")]
+    quota, period = pair
+    return [round(quota / period, 3) if isinstance(quota, int) and isinstance(period, int) and period else None]
+
+
+def _quota(path: str) -> int | Missing | None:
+    """A quota, nothing where there is none: no such file, or "max", or -1, or the largest figure there is."""
+    text = read_lines(path)
+    if isinstance(text, dict):
+        return None if text["kind"] == "absent" else text
+    return _figure(text, text)
+
+
+def _figure(text: Any, word: str) -> int | Missing | None:
+    if word in {"max", "-1"}:
+        return None
+    if not word.isdecimal():
+        return missing(f"no quota: {str(text)[:40]!r}")
+    return int(word) if int(word) < UNLIMITED_FROM else None
+
+
+def _tightest(quotas: Sequence[float | Missing | None]) -> Any:
+    """The smallest quota; the first that could not be read where one is, since it may be the tightest."""
+    lost = [quota for quota in quotas if isinstance(quota, dict)]
+    figures = [quota for quota in quotas if isinstance(quota, (int, float))]
+    return lost[0] if lost else min(figures) if figures else missing("no quota", "absent")
+
+
+def _folders(proc: str, root: str) -> list[str] | Missing:
     """The folders of our control groups, the innermost first."""
-    try:
-        lines = read_text(f"{proc}/self/cgroup").splitlines()
-    except OSError:
-        return []
+    text = read_lines(f"{proc}/self/cgroup")
+    if isinstance(text, dict):
+        is_without = text["kind"] == "absent" and not (os.path.isdir(root) and os.listdir(root))
+        return [] if is_without else missing(f"{proc}/self/cgroup: {text['missing']}")
     found = []
-    for line in lines:
+    for line in text.splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if number == "0" and not controllers:

@@ -147,3 +147,10 @@ def test_a_saved_log_is_read_line_by_line(tmp_path):
 def test_a_log_that_is_not_there_is_denied(tmp_path):
     """A container without /dev/kmsg is not permitted to look, and nothing is taken for well."""
     assert kernel_log.collect(os.fspath(tmp_path / "none"))["kind"] == "denied"
+
+
+def test_a_log_that_ends_within_a_line_was_cut_short(tmp_path):
+    """The kernel ends every record: what is missing behind it may be the newest, and the one that matters."""
+    log = tmp_path / "kmsg"
+    log.write_text("3,1,5000000,-;NVRM: loading NVIDIA UNIX\n3,2,6000000,-;NVRM: Xid (PCI:0000:13:00): 7")
+    assert kernel_log.collect(os.fspath(log))["kind"] == "failed"

@@ -161,8 +161,10 @@ def test_errors_on_pcie_are_counted_by_their_sums(tmp_path):
     assert pci.counted(str(tmp_path), "0000:07:00.0")["kind"] == "absent"
     (place / "aer_dev_correctable").write_text("RxErr 3\nBadTLP 4\nTOTAL_ERR_COR 7\n")
     (place / "aer_dev_fatal").write_text("DLP 0\nTOTAL_ERR_FATAL 0\n")
+    assert "aer_dev_nonfatal" in pci.counted(str(tmp_path), "00000000:07:00.0")["missing"]
+    (place / "aer_dev_nonfatal").write_text("DLP 0\nTOTAL_ERR_NONFATAL 0\n")
     counted = pci.counted(str(tmp_path), "00000000:07:00.0")
-    assert counted == [["PCIe errors, fatal", 0], ["PCIe errors, corrected", 7]]
+    assert counted == [["PCIe errors, fatal", 0], ["PCIe errors, uncorrected", 0], ["PCIe errors, corrected", 7]]
     for text in ("", "RxErr 3\n", "RxErr 3\nTOTAL_ERR"):
         (place / "aer_dev_correctable").write_text(text)
         assert pci.counted(str(tmp_path), "0000:07:00.0")["kind"] == "failed"

@@ -5,7 +5,8 @@ import os
 import msgspec
 import pytest
 
-from preflight.facts.subjects.kernel import Kernel
+from preflight.errors import FactMissing
+from preflight.facts.subjects.kernel import BondMember, Kernel
 from preflight.facts.value import Missing
 from preflight.node.subjects import kernel
 
@@ -94,6 +95,58 @@ def test_the_older_groups_are_read_too(tmp_path):
     assert isinstance(facts.cgroup_memory_bytes, Missing)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "fact"),
+    [
+        ("cpu.max", "200000 1000", "cgroup_cpus"),
+        ("cpu.max", "200000\n", "cgroup_cpus"),
+        ("memory.max", "17179", "cgroup_memory_bytes"),
+        ("memory.high", "", "cgroup_memory_bytes"),
+        ("pids.max", "40", "cgroup_processes"),
+        ("pids.max", "many\n", "cgroup_processes"),
+    ],
+)
+def test_a_quota_that_cannot_be_read_is_not_none(tmp_path, name, text, fact):
+    """It may be the tightest: neither "no quota", nor the quota of a group above it, nor half of a figure."""
+    write(tmp_path, self__cgroup="0::/a\n")
+    folder = tmp_path / "fs/cgroup"
+    (folder / "a").mkdir(parents=True)
+    for place, words in (
+        (folder / name, "400000 100000\n" if name == "cpu.max" else "8589934592\n"),
+        (folder / "a" / name, text),
+    ):
+        place.write_text(words)
+    assert getattr(collected(tmp_path), fact).kind == "failed"
+
+
+def test_a_node_that_hides_which_group_it_is_in_has_no_known_quota(tmp_path):
+    """Without /proc/self/cgroup a machine with control groups may hold us to anything; one without them cannot."""
+    assert collected(tmp_path).cgroup_memory_bytes == Missing("no quota", "absent")
+    write(tmp_path, fs__cgroup__memory="")
+    facts = collected(tmp_path)
+    for fact in (facts.cgroup_cpus, facts.cgroup_memory_bytes, facts.cgroup_processes):
+        assert (fact.kind, "self/cgroup" in fact.missing) == ("failed", True)
+    with pytest.raises(FactMissing):
+        facts.cpus()
+
+
+def test_a_setting_that_was_cut_short_is_not_one_that_the_kernel_lacks(tmp_path):
+    """What is not there is left out; what cannot be read is said."""
+    write(tmp_path, sys__net__core__rmem_max="2129", sys__net__core__somaxconn="4096\n")
+    found = collected(tmp_path).network_settings
+    assert found["net.core.somaxconn"] == "4096"
+    assert found["net.core.rmem_max"].kind == "failed"
+    assert set(found) == {"net.core.somaxconn", "net.core.rmem_max"}
+
+
+def test_the_most_processes_of_a_machine_must_be_readable(tmp_path):
+    """A machine's own limit that cannot be read may be lower than the user's."""
+    write(tmp_path, sys__kernel__pid_max="41943", sys__kernel__threads_max="16512444\n")
+    (tmp_path / "sys/kernel/threads_max").rename(tmp_path / "sys/kernel/threads-max")
+    with pytest.raises(FactMissing):
+        collected(tmp_path).processes("unlimited")
+
+
 def test_governors_are_told_once_each(tmp_path):
     """Hundreds of CPUs have one or two of them."""
     for number, governor in enumerate(("performance", "powersave", "performance")):
@@ -109,10 +162,29 @@ def test_members_of_bonds_are_told_with_their_state(tmp_path):
     """The bond's own state, which stands before its members', is not one of theirs."""
     write(
         tmp_path,
-        net__bonding__bond0="MII Status: up\n\nSlave Interface: eth0\nMII Status: up\n\n"
-        "Slave Interface: eth1\nMII Status: down\n",
+        net__bonding__bond0="Bonding Mode: IEEE 802.3ad Dynamic link aggregation\nMII Status: up\n\n"
+        "Slave Interface: eth0\nMII Status: up\nSpeed: 25000 Mbps\nLink Failure Count: 3\nAggregator ID: 1\n"
+        "details actor lacp pdu:\n    port state: 61\n    Aggregator ID: 7\n\n"
+        "Slave Interface: eth1\nMII Status: down\nSpeed: Unknown\n",
     )
-    assert collected(tmp_path).bonds == {"bond0": {"eth0": True, "eth1": False}}
+    facts = collected(tmp_path)
+    assert facts.bonds == {"bond0": {"eth0": True, "eth1": False}}
+    assert facts.bond_modes == {"bond0": "IEEE 802.3ad Dynamic link aggregation"}
+    absent = Missing("not reported", "absent")
+    assert facts.bond_members == (
+        BondMember("bond0", "eth0", 25000, 1, 3),
+        BondMember("bond0", "eth1", absent, absent, absent),
+    )
+
+
+@pytest.mark.parametrize("text", ["", "MII Status: up\n", "Bonding Mode: load balancing (xor)\nMII Sta"])
+def test_a_bond_whose_file_tells_nothing_is_unread(tmp_path, text):
+    """It is not one whose members are all well: whoever asks for bonds has no answer."""
+    write(tmp_path, net__bonding__bond0=text)
+    facts = collected(tmp_path)
+    assert (facts.bonds, set(facts.bonds_unread)) == ({}, {"bond0"})
+    with pytest.raises(FactMissing):
+        facts.needs_bonds()
 
 
 @pytest.mark.parametrize(("text", "told"), [("always [madvise] never", "madvise"), ("[never]", "never")])
@@ -131,8 +203,11 @@ def test_broken_packets_are_counted_for_each_interface(tmp_path):
         "    lo: 10 1 0 0 0 0 0 0 10 1 0 0 0 0 0 0\n"
         "  eth0: 10 1 5 9 0 5 0 0 10 1 2 7 0 0 2 0\n"
     )
-    assert kernel.link_errors(str(tmp_path)) == {"lo": 0, "eth0": 7}
-    assert kernel.link_errors(str(tmp_path / "nowhere")) == {}
+    assert kernel.link_errors(str(tmp_path), lambda: [(2, "eth0")]) == {"link_errors": {"lo": 0, "eth0": 7}}
+    lost = kernel.link_errors(str(tmp_path), lambda: [(2, "eth0"), (3, "eth1")])
+    assert (lost["link_errors"], "eth1" in lost["link_errors_unread"]["missing"]) == ({}, True)
+    lost = kernel.link_errors(str(tmp_path / "nowhere"))
+    assert (lost["link_errors"], lost["link_errors_unread"]["kind"]) == ({}, "absent")
 
 
 @pytest.mark.parametrize("text", [None, "", "MemTotal: 16 kB\n"])
