@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,8 +12,10 @@ from preflight.jobs.patience import STAGES
 from preflight.jobs.symptoms import UNKNOWN, Symptom, symptom
 from preflight.jobs.words import (
     NOT_REACHED,
+    accused,
     in_one_line,
     last_entered,
+    own_address,
     particular,
     speaks_of_a_peer,
     warned,
@@ -54,6 +57,11 @@ class RankStory:
         if self.error:
             return speaks_of_a_peer(self.error)
         return self.exit in ABORTED and was_aborted(self.log)
+
+    @property
+    def said_last(self) -> str:
+        """Its error, else its log with what NCCL wrote."""
+        return self.error or f"{self.log}\n{self.files.get('nccl', '')}"
 
     @property
     def cannot_connect(self) -> bool:
@@ -190,6 +198,7 @@ def _first_to_fail(unfinished: list[RankStory]) -> tuple[list[RankStory], bool]:
     least = min(STAGES.index(story.stage) for story in called)
     behind = [story for story in called if STAGES.index(story.stage) == least]
     culprits = [story for story in behind if not story.lost_a_peer] or _fewest_entered(behind)
+    culprits = culprits if len(culprits) < len(behind) else _most_accused(behind)
     others = [story for story in unfinished if story not in culprits]
     waited = any(story.error or story.lost_a_peer for story in others)
     return culprits, waited or (bool(others) and all(story.kept_waiting for story in culprits))
@@ -200,6 +209,22 @@ def _fewest_entered(stories: list[RankStory]) -> list[RankStory]:
     entered = {story.placement.rank: last_entered(story.files.get("trace", "")) for story in stories}
     least = min(entered.values())
     return [story for story in stories if entered[story.placement.rank] == least] if least >= 0 else stories
+
+
+def _most_accused(stories: list[RankStory]) -> list[RankStory]:
+    """Of ranks that all lost a peer: those of the one node whose address most others speak of, where it is one.
+
+    The peer in NCCL's words is at fault, not the rank that says them.
+    """
+    node_of = {
+        address: story.placement.node for story in stories if (address := own_address(story.files.get("nccl", "")))
+    }
+    said = {(story.placement.node, node_of.get(peer, "")) for story in stories for peer in accused(story.said_last)}
+    votes = Counter(peer for node, peer in said if peer not in ("", node))
+    (first, most), *rest = [*votes.most_common(2), ("", 0)]
+    if most < 2 or (rest and rest[0][1] == most):
+        return stories
+    return [story for story in stories if story.placement.node == first]
 
 
 def _error_line(story: RankStory) -> str:

@@ -23,6 +23,7 @@ PEER_IS_GONE = (
     "communicator was aborted",
     "Connect: exceeded retries (",  # refused, 20,000 times: NCCL 2.14 to 2.23
     "Could not receive type from localRank",
+    "Socket recv failed while polling",  # of the rank whose proxy thread sends for this one
     WATCHDOG,
 )
 # Of what NCCL's InfiniBand transport says of a request: flushed, not answered, not ready, or what the other side found
@@ -38,6 +39,11 @@ NOT_REACHED = (
     *("Network is unreachable", "No route to host", "Connection timed out", "while trying to connect to"),
     *("Connect: exceeded timeouts (", "Software caused connection abort"),
 )
+# The address in the words above, and where NCCL's log says which address its rank has ("Bootstrap : Using" up to 2.20).
+PEER = re.compile(
+    r"(?:[Cc]losed by remote peer|completion from peer|failed : .*?peer|recv from|send to) ([^\s<]+)<\d+>"
+)
+OWN_ADDRESS = re.compile(r"Bootstrap ?: Using (?:\[\d+\])?[^\s:]+:([^\s<]+)<\d+>")
 NATIVE_STACK = re.compile(r"\n(?:Exception raised from |frame #\d+|C\+\+ CapturedTraceback).*", re.DOTALL)
 LAST_ERROR = re.compile(r"^Last error:\s*", re.MULTILINE)
 # What NCCL says of every error of a class, whatever happened.
@@ -72,6 +78,17 @@ def speaks_of_a_peer(text: str) -> bool:
 def was_aborted(log: str) -> bool:
     """Whether the log of a rank that said nothing itself tells that NCCL ended it because of a peer."""
     return any(sign in log for sign in ABORTED_FOR) or NOT_ANSWERED.search(log) is not None
+
+
+def accused(text: str) -> set[str]:
+    """The addresses of the peers that an error of NCCL speaks of."""
+    return set(PEER.findall(without_stack(text)))
+
+
+def own_address(nccl_log: str) -> str:
+    """The address that a rank has for NCCL's sockets, by its log; "" where that does not tell it."""
+    found = OWN_ADDRESS.search(nccl_log)
+    return found[1] if found else ""
 
 
 def warned(nccl_log: str) -> str:

@@ -126,6 +126,20 @@ def test_of_ranks_that_all_waited_the_one_that_entered_fewer_collectives_is_name
     assert concluded(told, THREE).guilty == ("node1", "node2", "node3")
 
 
+def test_of_ranks_that_all_lost_a_peer_the_one_that_most_speak_of_is_named(told):
+    """A link that breaks: both neighbours tell its address, and it tells theirs; of two that accuse each other, none."""
+    closed = "socketProgress: Connection closed by remote peer 10.0.0.{}<4711>"
+    for rank, peer in ((0, 2), (1, 1), (2, 2)):
+        broken(told[rank], exited="1", error=NCCL_ERROR.format(kind="remote", group="", last=closed.format(peer)))
+        told[rank].files["nccl"] = f"n:1:1 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.{rank + 1}<0>\n"
+    assert concluded(told, THREE).guilty == ("node2",)
+    told[2].error = NCCL_ERROR.format(kind="remote", group="", last=closed.format(1))
+    told[0].error = NCCL_ERROR.format(kind="remote", group="", last="Socket recv failed while polling for opId=0x7f")
+    assert concluded(told, THREE).guilty == ("node1",)
+    told[2].error = told[0].error
+    assert concluded(told, THREE).guilty == ("node1", "node2", "node3")
+
+
 def test_what_nccl_says_last_is_told_and_read(told):
     """The cause stands behind `Last error:`; the native stack is for nobody."""
     last = "Call to ibv_reg_mr failed with error Cannot allocate memory"

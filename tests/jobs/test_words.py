@@ -41,6 +41,7 @@ def test_an_error_is_told_in_one_line(text, line):
         ("Last error:\nsocketProgressOpt: Call to send to 10.0.0.3<41234> failed : No route to host", True),
         ("Last error:\nsocketProgressOpt: Call to send to 10.0.0.3<41234> failed : Network is unreachable", False),
         ("Last error:\nsocketPollConnect: exceeded retries (20000)", True),
+        ("Last error:\nSocket recv failed while polling for opId=0x7f0a6c0", True),  # NCCL 2.17 to 2.30
         ("NET/IB : mlx5_0:1 async fatal event on QP (0x7f): local work queue catastrophic error", False),
         (COMPLETION.format("status=4"), False),  # local protection: its own memory
         (COMPLETION.format("status=125"), False),
@@ -52,6 +53,38 @@ def test_an_error_is_told_in_one_line(text, line):
 def test_a_peers_failure_is_told_from_an_own_one(text, is_of_a_peer):
     """What the native stack happens to be called counts for nothing."""
     assert words.speaks_of_a_peer(text) is is_of_a_peer
+
+
+@pytest.mark.parametrize(
+    ("text", "peers"),
+    [
+        (COMPLETION.format("status=12"), {"10.0.0.2"}),
+        (
+            "Last error:\nsocketProgressOpt: Call to recv from 10.0.0.3<41234> failed : Connection reset by peer",
+            {"10.0.0.3"},
+        ),
+        ("socketProgress: Connection closed by remote peer fe80::1%eth0<4711>", {"fe80::1%eth0"}),
+        ("Net : Connection closed by remote peer node2<4711>", {"node2"}),
+        ("Socket recv failed while polling for opId=0x7f0a6c0", set()),
+    ],
+)
+def test_the_peer_is_the_one_in_the_address(text, peers):
+    """Of whatever transport."""
+    assert words.accused(text) == peers
+
+
+@pytest.mark.parametrize(
+    ("line", "address"),
+    [
+        ("n1:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.2<0>", "10.0.0.2"),  # up to 2.20
+        ("n1:1:1 [0] NCCL INFO Bootstrap: Using ib0:fe80::1%ib0<0>", "fe80::1%ib0"),
+        ("n1:1:1 [0] NCCL INFO Bootstrap : Using [0]eth0:10.0.0.2<0>", "10.0.0.2"),  # 2.9 and before
+        ("n1:1:1 [0] NCCL INFO NET/Plugin: none", ""),
+    ],
+)
+def test_a_rank_has_the_address_that_its_log_tells(line, address):
+    """It is what the others call it."""
+    assert words.own_address(line) == address
 
 
 def test_a_log_tells_that_nccl_ended_the_rank_for_a_peer():
