@@ -40,7 +40,8 @@ def test_no_node_is_slower_than_its_peers(bench):
     """No node sends or receives much more slowly than the others do.
 
     A ring is as fast as its slowest link: one bad cable, port or negotiated rate slows every rank of the job. Where
-    NCCL does not go over TCP its own pairs are measured: rail by rail between nodes, GPU by GPU within them.
+    NCCL does not go over TCP its own pairs are measured: rail by rail between nodes, GPU by GPU within them; and each
+    RDMA port by itself with ib_write_bw, where perftest is installed on every node.
     Fix: `ethtool <interface>` or `ibstat <device>`, and their error counters, on the nodes named; change the cable or
     the port of the switch, or leave the nodes out; within a node `nvidia-smi nvlink -s`.
     """
@@ -85,12 +86,15 @@ def test_no_gpu_is_slower_than_its_equals(bench, settings):
 
 @pytest.mark.advisory
 def test_no_gpu_is_slowed_down_under_load(bench):
-    """No GPU lowers its clock for heat or for its power supply while it multiplies matrices.
+    """While it multiplies matrices no GPU lowers its clock for heat or power, has hot memory or a slow PCIe link.
 
     It happens under load only: an idle GPU looks whole. All ranks wait for it, and it comes and goes with the room.
-    Fix: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER` under load on the nodes named; look at fans and cables.
+    Fix: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER` under load on the nodes named; look at fans and cables;
+    for a PCIe link below its generation at the GPU's seat, riser and BIOS.
     """
-    slowed = devices.slowed(bench.gpus())
+    measured = bench.gpus()
+    devices.needs_sensors(measured)
+    slowed = [*devices.slowed(measured), *devices.strained(measured)]
     if slowed:
         raise BlameMany(slowed)
 

@@ -203,6 +203,11 @@ class Device(Measured, frozen=True, kw_only=True):
     power_watts: float | None = None
     power_limit_watts: float | None = None
     temperature_celsius: float | None = None
+    memory_celsius: float | None = None
+    memory_limit_celsius: float | None = None
+    pcie_generation: float | None = None
+    pcie_generation_max: float | None = None
+    pcie_width: float | None = None
     slowed_by: tuple[str, ...] = ()
 
 
@@ -219,6 +224,7 @@ class Bench(Measured, frozen=True, kw_only=True):
     streams: tuple[Stream, ...] = ()
     parts: tuple[Part, ...] = ()  # over the network that NCCL uses, and within the nodes
     parts_not_measured: str = ""
+    ports_not_measured: str = ""  # why no RDMA port, or not every one, was measured by itself
     ranks: tuple[RankReport, ...] = ()
     left_out: tuple[str, ...] = ()  # sizes that were asked for and need more memory than the ranks have
     not_measured: str = ""  # why `results` is empty, with the node that is to blame

@@ -212,6 +212,7 @@ POLLING = {
     "preflight/node/calls/hanging.py",
     "preflight/node/calls/ranks.py",
     "preflight/node/sources/shells.py",
+    "preflight/node/calls/rdma/write.py",
     "preflight/workloads/collectives.py",
     "preflight/workloads/meeting.py",
     "preflight/workloads/train.py",

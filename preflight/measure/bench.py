@@ -16,6 +16,7 @@ from preflight.launch.job import Job
 from preflight.measure import devices, rails
 from preflight.measure.expectations import expectations, is_over_tcp, uplinks_of
 from preflight.measure.nccl_log import parse_nccl_log
+from preflight.measure.rdma import writes
 from preflight.measure.scope import Rounds, as_settings
 from preflight.measure.streams import search as search_streams
 from preflight.options.settings import Settings
@@ -145,6 +146,11 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
             say=plan.say,
         )
         outcomes |= {"rails": ended} if ended is not None else {}
+    ports = rails.Found()
+    if backend == "nccl" and has_links and not outcome.failure and (disappoints or is_asked) and not is_tcp:
+        plan.say("looking for a slow RDMA port")
+        share = plan.thresholds.bench.slow_below
+        ports = await writes.search(sessions, cluster, job, threshold=share, is_full=plan.is_full_mesh, say=plan.say)
     first = str(job.settings["operations"][0])
     bench = Bench(
         backend=backend,
@@ -153,10 +159,11 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         results=results if not outcome.failure else (),
         expected=expected_of.get("all_reduce", expected_of.get(first)),
         expected_of=expected_of,
-        slow=slow + parts.slow,
+        slow=slow + parts.slow + ports.slow,
         streams=streams,
-        parts=parts.parts,
+        parts=parts.parts + ports.parts,
         parts_not_measured=parts.not_measured,
+        ports_not_measured=ports.not_measured,
         ranks=tuple(_rank(record, node_of) for record in outcome.records("joined")),
         left_out=tuple(
             f"{one['op']} of up to {one['bytes']} bytes: the ranks have room for {one['room_bytes']}"

@@ -198,6 +198,9 @@ DEVICES: tuple[Column[Device, Bench], ...] = (
     Column(title="clock MHz", value=lambda d, _: d.sm_mhz, digits=".0f", where=("page",)),
     Column(title="power W", value=lambda d, _: d.power_watts, digits=".0f", where=("page",)),
     Column(title="temperature °C", value=lambda d, _: d.temperature_celsius, digits=".0f", where=("page",)),
+    Column(title="memory °C", value=lambda d, _: d.memory_celsius, digits=".0f", where=("page",)),
+    Column(title="PCIe generation", value=lambda d, _: d.pcie_generation, digits=".0f", where=("page",)),
+    Column(title="PCIe lanes", value=lambda d, _: d.pcie_width, digits=".0f", where=("page",)),
     Column(title="wrong", value=lambda d, _: max(d.wrong, d.wrong_products), where=("table", "page")),
 )
 

@@ -25,6 +25,7 @@ from preflight.jobs.outcome import Outcome
 from preflight.jobs.patience import RESERVE_SECONDS
 from preflight.jobs.placement import JobNodes
 from preflight.measure import bench, devices, mesh, rails, rendezvous, scope, streams, training
+from preflight.measure.rdma import writes
 from preflight.options.options import Options
 from preflight.report.compare import Snapshot
 from preflight.report.document import NodeInfo, Proof
@@ -334,6 +335,7 @@ class Run:
         if crew.backend == "nccl":
             most = max(placement.local_world_size for placement in crew.placements())
             searching += rails.longest_seconds(len(crew.cluster), most, is_full=opts.full_mesh)
+            searching += writes.LONGEST_SECONDS
         groups = scope.rounds(opts.sweep.scope, crew.placements(), self.racks)
         seconds = self._left(max(BENCH_SECONDS, bench.seconds_of(opts.sweep, max(1, len(groups)))))
         earlier = self.baseline.results if self.baseline is not None else ()

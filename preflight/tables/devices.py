@@ -13,6 +13,9 @@ from preflight.results import Device
 
 GEN3, GEN4, GEN5, GEN6 = 15.75, 31.5, 63.0, 121.0  # GB/s of 16 lanes in one direction
 C2C = 450.0  # NVLink-C2C of a Grace, in one direction; two GPUs share it in GB200 and GB300
+ENOUGH = 3  # values of which the middle one is no outlier's
+FAR_HOTTER_CELSIUS = 25.0  # than the median of its equals: from the first to the last in a stream of air it is 10 to 15
+OVER_C2C = re.compile(r"GH200|GB[123]0")  # whose PCIe link carries nothing
 POWER_CAP = "software power cap"  # as the workload calls it
 IMPOSSIBLE_ABOVE = 1.25  # of the data sheet, whose clocks some boards exceed
 
@@ -134,6 +137,49 @@ def slowed(devices: Iterable[Device]) -> list[Blame]:
     ]
 
 
+def needs_sensors(devices: Iterable[Device]) -> None:
+    """NotApplicable where nothing tells what a GPU does under load: no NVML, no driver of AMD's with sensors."""
+    if all(one.sm_mhz is None and one.memory_celsius is None and one.pcie_generation is None for one in devices):
+        raise NotApplicable("neither NVML nor the kernel tells clocks, temperatures or links of these GPUs under load")
+
+
+def strained(devices: Sequence[Device]) -> list[Blame]:
+    """A Blame for each GPU whose memory is too hot under load, or whose PCIe link is less than it, or its equals, have.
+
+    The memory's limit is the GPU's own; where it tells none, its equals are far cooler. An idle GPU lowers its link.
+    """
+    blames = []
+    for one in devices:
+        equals = [other for other in devices if other.model == one.model]
+        words = [*_hot_memory(one, equals), *_lesser_link(one, equals)]
+        if words:
+            blames.append(Blame(f"{_title(one)}, under load: {'; '.join(words)}{state(one)}", nodes=[one.node]))
+    return blames
+
+
+def _hot_memory(device: Device, equals: Sequence[Device]) -> Iterator[str]:
+    at, limit = device.memory_celsius, device.memory_limit_celsius
+    told = [other.memory_celsius for other in equals if other.memory_celsius is not None]
+    if at is None:
+        return
+    if limit is not None and at >= limit:
+        yield f"its memory has {at:.0f} °C, its limit is {limit:.0f}"
+    elif limit is None and len(told) >= ENOUGH and at > median(told) + FAR_HOTTER_CELSIUS:
+        yield f"its memory has {at:.0f} °C, the median of {len(told)} is {median(told):.0f}"
+
+
+def _lesser_link(device: Device, equals: Sequence[Device]) -> Iterator[str]:
+    at, most = device.pcie_generation, device.pcie_generation_max
+    if at is not None and most is not None and at < most and not OVER_C2C.search(device.model):
+        yield f"its PCIe link runs at generation {at:.0f}, and can at {most:.0f}"
+        return
+    for name, words in (("pcie_generation", "generation {:.0f}"), ("pcie_width", "{:.0f} lanes")):
+        value = getattr(device, name)
+        told = [getattr(other, name) for other in equals if getattr(other, name) is not None]
+        if value is not None and len(told) >= ENOUGH and value < median(told):
+            yield f"its PCIe link has {words.format(value)}, that of most {words.format(median(told))}"
+
+
 def state(device: Device) -> str:
     """Clock, power and temperature while it multiplied, as the end of a sentence; "" where nothing told them."""
     told = []
@@ -145,6 +191,10 @@ def state(device: Device) -> str:
         told.append(f"{device.power_watts:.0f}{most} W")
     if device.temperature_celsius is not None:
         told.append(f"{device.temperature_celsius:.0f} °C")
+    if device.memory_celsius is not None:
+        told.append(f"memory {device.memory_celsius:.0f} °C")
+    if device.pcie_generation is not None and device.pcie_width is not None:
+        told.append(f"PCIe Gen{device.pcie_generation:.0f} x{device.pcie_width:.0f}")
     told += device.slowed_by
     return f" ({', '.join(told)})" if told else ""
 

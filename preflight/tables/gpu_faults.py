@@ -175,6 +175,11 @@ def _used_up(gpu: Gpu) -> str:
     return f"{banks} banks of its memory have no spare row left: the next broken row cannot be remapped" * bool(banks)
 
 
+def _nearly_used_up(gpu: Gpu) -> str:
+    banks = present(gpu.status.banks_with_one_spare_row, "banks with one spare row")
+    return f"{banks} banks of its memory have one spare row left" * bool(banks)
+
+
 def _limited_fabric(gpu: Gpu) -> str:
     health = present(gpu.status.fabric_health, "health of the NVLink fabric")
     return f"its NVLink fabric says: {health}" if health not in ("Healthy", "Unhealthy") else ""
@@ -269,6 +274,7 @@ SLOWED: tuple[Fault[Gpu], ...] = (
         "errors of xGMI", _xgmi, "`amd-smi reset --xgmierr`, and replace the board if it comes back", "AMD SMI xgmi_err"
     ),
     Fault("spare rows", _used_up, REPLACE, MEMORY),
+    Fault("last spare rows", _nearly_used_up, WATCH, MEMORY),
     Fault("NVLink fabric", _limited_fabric, WATCH, "NVML nvmlGpuFabricInfoV"),
     Fault(
         "InfoROM",

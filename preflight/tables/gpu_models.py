@@ -17,10 +17,8 @@ from preflight.tables.packages import is_within
 RELEASE_NOTES = "https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/index.html"
 HIGHER = "torch for a newer CUDA (`--index-url https://download.pytorch.org/whl/cuXYZ`) on the nodes named"
 COMPATIBLE = "https://docs.nvidia.com/cuda/blackwell-compatibility-guide/"
-WHEELS = (
-    "https://github.com/pytorch/pytorch/blob/main/RELEASE.md#pytorch-cuda-support-matrix, "
-    "https://github.com/pytorch/pytorch/issues/172352, https://github.com/pytorch/pytorch/issues/157517"
-)
+# And https://github.com/pytorch/pytorch/issues/172352 (Volta), .../issues/157517 (Maxwell and Pascal).
+WHEELS = "https://github.com/pytorch/pytorch/blob/main/RELEASE.md"
 LOWER = "torch for an older CUDA (`--index-url https://download.pytorch.org/whl/cuXYZ`), or leave the nodes named out"
 
 
@@ -65,8 +63,8 @@ LEFT_OUT = (
 )
 OF_PYTORCH = re.compile(r"\+cu\d+$")  # "2.9.1+cu128": builds of others have another list of GPUs
 WITH_ALL = (
-    "`pip install torch --index-url https://download.pytorch.org/whl/cu126` on the nodes named (it has code for Maxwell, "
-    "Pascal and Volta), or leave them out"
+    "`pip install torch --index-url https://download.pytorch.org/whl/cu126` on the nodes named (it has code for "
+    "Maxwell, Pascal and Volta), or leave them out"
 )
 
 

@@ -103,6 +103,7 @@ def _gpu(index: int) -> Gpu:
         power_default_watts=700.0,
         corrected_errors=0,
         banks_without_spare_rows=0,
+        banks_with_one_spare_row=0,
         memory_used_mib=0,
         vbios="96.00.A5.00.03",
         fabric_health="Healthy",

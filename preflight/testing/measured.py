@@ -133,6 +133,12 @@ def h200(place: int, node: str, **fields: Any) -> Device:
         memory_gbytes_per_s=4300.0,
         to_device_gbytes_per_s=54.0,
         from_device_gbytes_per_s=53.0,
+        sm_mhz=1755.0,
+        memory_celsius=62.0,
+        memory_limit_celsius=95.0,
+        pcie_generation=5.0,
+        pcie_generation_max=5.0,
+        pcie_width=16.0,
     )
     return msgspec.structs.replace(device, **fields)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import glob
 import json
 import os
 import socket
@@ -43,6 +44,20 @@ REASONS = {
     0x40: "hardware thermal slow-down",
     0x80: "hardware power brake",
 }
+MEMORY_TEMPERATURE = 82  # NVML_FI_DEV_MEMORY_TEMP
+MEMORY_LIMIT = 2  # NVML_TEMPERATURE_THRESHOLD_MEM_MAX
+GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}  # of PCIe, by GT/s
+# What amdgpu's hwmon folder tells (Documentation/gpu/amdgpu/thermal): file without its number, label, factor.
+AMDGPU = (
+    ("freq", "sclk", "input", "sm_mhz", 1e-6),
+    ("freq", "mclk", "input", "memory_mhz", 1e-6),
+    ("power", "", "average", "power_watts", 1e-6),
+    ("power", "", "input", "power_watts", 1e-6),
+    ("power", "", "cap", "power_limit_watts", 1e-6),
+    ("temp", "junction", "input", "temperature_celsius", 1e-3),
+    ("temp", "mem", "input", "memory_celsius", 1e-3),
+    ("temp", "mem", "crit", "memory_limit_celsius", 1e-3),
+)
 ERROR_CHARACTERS = 4000  # the cause may stand in the last lines
 TRAIN_SECONDS = 0.02  # beside which the start of an operation and the clock do not count
 
@@ -150,10 +165,24 @@ def checksum(product: torch.Tensor) -> torch.Tensor:
     return product.view(torch.int32).sum(dtype=torch.int64)
 
 
-class Sensors:
-    """What NVML tells of a GPU while it works: clocks, power, temperature, and why it is slowed down.
+class FieldValue(ctypes.Structure):
+    """nvmlFieldValue_t, of which the value is a whole number here."""
 
-    Nothing where there is no NVML, or it does not know the GPU: a processor, AMD, a slice of a GPU.
+    _fields_ = (
+        ("field", ctypes.c_uint),
+        ("scope", ctypes.c_uint),
+        ("timestamp", ctypes.c_longlong),
+        ("latency", ctypes.c_longlong),
+        ("kind", ctypes.c_uint),
+        ("code", ctypes.c_uint),
+        ("value", ctypes.c_ulonglong),
+    )
+
+
+class Sensors:
+    """What is told of a GPU while it works: clocks, power, temperatures, its PCIe link, and why it is slowed down.
+
+    By NVML, and for AMD by the kernel. Nothing where neither knows the GPU: a processor, a slice of a GPU.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -163,6 +192,7 @@ class Sensors:
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._sample, daemon=True)
         self.library: Any = None
+        self.folder = ""  # of AMD's GPU in sysfs
         self.handle = ctypes.c_void_p()
         if device.type == "cuda":
             with suppress(OSError, AttributeError, RuntimeError):
@@ -172,53 +202,97 @@ class Sensors:
         import torch
 
         found: Any = torch.cuda.get_device_properties(device)
-        bus_id = f"{found.pci_domain_id:08x}:{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
+        place = f"{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
+        if getattr(torch.version, "hip", None):
+            self.folder = f"/sys/bus/pci/devices/{found.pci_domain_id:04x}:{place}"
+            return
         library: Any = ctypes.CDLL("libnvidia-ml.so.1")
         find = library.nvmlDeviceGetHandleByPciBusId_v2
+        bus_id = f"{found.pci_domain_id:08x}:{place}"
         if library.nvmlInit_v2() == 0 and find(bus_id.encode(), ctypes.byref(self.handle)) == 0:
             self.library = library
             self.limits = {
                 "sm_mhz_max": self._ask("nvmlDeviceGetMaxClockInfo", 1),
                 "power_limit_watts": self._ask("nvmlDeviceGetEnforcedPowerLimit") / 1e3,
+                "memory_limit_celsius": self._ask("nvmlDeviceGetTemperatureThreshold", MEMORY_LIMIT),
+                "pcie_generation_max": self._ask("nvmlDeviceGetMaxPcieLinkGeneration"),
             }
 
     def __enter__(self) -> None:
-        if self.library is not None:
+        if self.library is not None or self.folder:
             self.thread.start()
 
     def __exit__(self, *_: object) -> None:
         self.ended.set()
-        if self.library is not None:
+        if self.thread.is_alive():
             self.thread.join(timeout=10 * SAMPLE_SECONDS + 2.0)
+        if self.library is not None:
             self.library.nvmlShutdown()
 
     def _ask(self, name: str, *words: int, wide: bool = False) -> float:
-        """One value; -1 where this GPU has none."""
+        """One value; -1 where this GPU, or this NVML, has none."""
         value: Any = ctypes.c_ulonglong() if wide else ctypes.c_uint()
-        return int(value.value) if getattr(self.library, name)(self.handle, *words, ctypes.byref(value)) == 0 else -1
+        ask = getattr(self.library, name, None)
+        return int(value.value) if ask is not None and ask(self.handle, *words, ctypes.byref(value)) == 0 else -1
+
+    def _memory_celsius(self) -> float:
+        """The temperature of the memory: NVML has it as a field, of GPUs with HBM."""
+        field = FieldValue(field=MEMORY_TEMPERATURE)
+        ask = getattr(self.library, "nvmlDeviceGetFieldValues", None)
+        is_told = ask is not None and ask(self.handle, 1, ctypes.byref(field)) == 0 and field.code == 0
+        return int(field.value & 0xFFFFFFFF) if is_told and field.value else -1
 
     def _sample(self) -> None:
         while not self.ended.wait(SAMPLE_SECONDS):
-            bits = int(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", wide=True))
-            for bit, reason in REASONS.items():
-                if bits > 0 and bits & bit:
-                    self.reasons[reason] = self.reasons.get(reason, 0) + 1
-            self.samples.append(
-                {
-                    "sm_mhz": self._ask("nvmlDeviceGetClockInfo", 1),
-                    "memory_mhz": self._ask("nvmlDeviceGetClockInfo", 2),
-                    "power_watts": self._ask("nvmlDeviceGetPowerUsage") / 1e3,
-                    "temperature_celsius": self._ask("nvmlDeviceGetTemperature", 0),
-                }
-            )
+            self.samples.append(of_amdgpu(self.folder) if self.folder else self._of_nvml())
+
+    def _of_nvml(self) -> dict[str, float]:
+        bits = int(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", wide=True))
+        for bit, reason in REASONS.items():
+            if bits > 0 and bits & bit:
+                self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        return {
+            "sm_mhz": self._ask("nvmlDeviceGetClockInfo", 1),
+            "memory_mhz": self._ask("nvmlDeviceGetClockInfo", 2),
+            "power_watts": self._ask("nvmlDeviceGetPowerUsage") / 1e3,
+            "temperature_celsius": self._ask("nvmlDeviceGetTemperature", 0),
+            "memory_celsius": self._memory_celsius(),
+            "pcie_generation": self._ask("nvmlDeviceGetCurrPcieLinkGeneration"),
+            "pcie_width": self._ask("nvmlDeviceGetCurrPcieLinkWidth"),
+        }
 
     def told(self) -> dict[str, Any]:
         """The median of each value, and the reasons that held in every fourth sample or more."""
         if not self.samples:
             return {}
-        values = {name: statistics.median(one[name] for one in self.samples) for name in self.samples[0]}
+        values = {name: statistics.median(one[name] for one in self.samples if name in one) for name in self.samples[0]}
         slowed = [reason for reason, count in self.reasons.items() if count * 4 >= len(self.samples)]
         return {**{name: value for name, value in (values | self.limits).items() if value >= 0}, "slowed_by": slowed}
+
+
+def of_amdgpu(folder: str) -> dict[str, float]:
+    """What the kernel's driver tells of one of AMD's GPUs, whose folder in sysfs it is; nothing of what it does not."""
+    found: dict[str, float] = {}
+    for path in glob.glob(f"{folder}/hwmon/hwmon*/*"):
+        name, _, kind = os.path.basename(path).partition("_")
+        label = text_of(f"{os.path.dirname(path)}/{name}_label")
+        for start, wanted, ending, title, factor in AMDGPU:
+            if name.rstrip("0123456789") == start and kind == ending and wanted in ("", label):
+                with suppress(ValueError):
+                    found[title] = float(text_of(path)) * factor
+    with suppress(ValueError):
+        found["pcie_width"] = float(text_of(f"{folder}/current_link_width"))
+        found["pcie_generation"] = GENERATIONS.get(float(text_of(f"{folder}/current_link_speed").split(" ")[0]), -1)
+    return found
+
+
+def text_of(path: str) -> str:
+    """The text of a small file; "" where it cannot be read."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def memory(device: torch.device, *, seconds: float) -> dict[str, Any]:

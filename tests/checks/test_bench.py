@@ -169,10 +169,34 @@ BROKEN = (
         "slowed down under load: hardware thermal slow-down (1005 of 1980 MHz",
     ),
     Broken(
+        "bench.no_gpu_is_slowed_down_under_load",
+        with_gpu(memory_celsius=97.0),
+        ("node2",),
+        "cuda:3 of node2 (NVIDIA H200), under load: its memory has 97 °C, its limit is 95",
+    ),
+    Broken(
+        "bench.no_gpu_is_slowed_down_under_load",
+        with_gpu(memory_celsius=90.0, memory_limit_celsius=None),
+        ("node2",),
+        "its memory has 90 °C, the median of 32 is 62",
+    ),
+    Broken(
+        "bench.no_gpu_is_slowed_down_under_load",
+        with_gpu(pcie_generation=3.0),
+        ("node2",),
+        "its PCIe link runs at generation 3, and can at 5 (1755 MHz, memory 62 °C, PCIe Gen3 x16)",
+    ),
+    Broken(
+        "bench.no_gpu_is_slowed_down_under_load",
+        with_gpu(pcie_width=8.0),
+        ("node2",),
+        "its PCIe link has 8 lanes, that of most 16 lanes",
+    ),
+    Broken(
         "bench.no_gpu_is_slower_than_its_equals",
         with_gpu(matmul_tflops_per_s=500.0, sm_mhz=1005.0, power_watts=350.0, power_limit_watts=700.0),
         ("node2",),
-        "500 TFLOP/s; the median of 32 is 703.5 (1005 MHz, 350 of 700 W)",
+        "500 TFLOP/s; the median of 32 is 703.5 (1005 MHz, 350 of 700 W, memory 62 °C",
     ),
     Broken(
         "bench.no_gpu_is_slower_than_its_equals",

@@ -135,6 +135,7 @@ BROKEN = (
     row(HALVES[1], "a power limit of 500 W, where 700 W is its default", power_limit_watts=500.0),
     row(HALVES[1], "20000000 corrected memory errors", corrected_errors=20_000_000),
     row(HALVES[1], "2 banks of its memory have no spare row left", banks_without_spare_rows=2),
+    row(HALVES[1], "3 banks of its memory have one spare row left", banks_with_one_spare_row=3),
     row(HALVES[1], "its InfoROM is corrupted", is_inforom_corrupted=True),
     row(HALVES[1], "its memory is too hot: its clock is reduced", slowdowns=("hbm_thermal", "ppt")),
     row(HALVES[1], "11 pages retired for errors", pages_retired=11),

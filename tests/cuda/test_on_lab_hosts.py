@@ -85,9 +85,9 @@ def test_nine_collectives_are_right_and_ncclls_log_is_read(run):
 def test_a_gpu_at_half_its_clock_is_named_with_the_reason(run):
     """By default, in the ranks of the benchmark: GPU 2 of each node, with what NVML tells of it under load.
 
-    Pipelined over eight ranks, and all that they deliver is right.
+    So is the slow link of GPU 1. Pipelined over eight ranks, and all that they deliver is right.
     """
-    report, _, logs, done = run(*NINE, "--mode=pipelined", gpus=4, slow={"2": 0.5}, reasons={"2": 64})
+    report, _, logs, done = run(*NINE, "--mode=pipelined", gpus=4, slow={"2": 0.5}, reasons={"2": 64}, pcie={"1": 3})
     nine_are_right(report["bench"], logs, done, ranks=8)
     said: dict[str, str] = {}
     for finding in report["findings"]:
@@ -98,6 +98,8 @@ def test_a_gpu_at_half_its_clock_is_named_with_the_reason(run):
         assert f"cuda:2 of {node}" in said["bench.no_gpu_is_slowed_down_under_load"]
     assert "990 of 1980 MHz" in said["bench.no_gpu_is_slower_than_its_equals"], done.stdout
     assert "hardware thermal slow-down" in said["bench.no_gpu_is_slowed_down_under_load"]
+    assert "its PCIe link runs at generation 3, and can at 5" in said["bench.no_gpu_is_slowed_down_under_load"]
+    assert "memory 64 °C, PCIe Gen3 x16" in said["bench.no_gpu_is_slowed_down_under_load"]
 
 
 def test_the_reference_training_runs(run):

@@ -127,7 +127,7 @@ def test_of_ranks_that_all_waited_the_one_that_entered_fewer_collectives_is_name
 
 
 def test_of_ranks_that_all_lost_a_peer_the_one_that_most_speak_of_is_named(told):
-    """A link that breaks: both neighbours tell its address, and it tells theirs; of two that accuse each other, none."""
+    """A link that breaks: both neighbours tell its address; where each is told of once, all are named."""
     closed = "socketProgress: Connection closed by remote peer 10.0.0.{}<4711>"
     for rank, peer in ((0, 2), (1, 1), (2, 2)):
         broken(told[rank], exited="1", error=NCCL_ERROR.format(kind="remote", group="", last=closed.format(peer)))

@@ -28,7 +28,7 @@ class PlayedCall:
     def __init__(self, *events: dict[str, Any], rate: Callable[[str], float] = lambda _source: 1.0) -> None:
         self.waiting = list(events)
         self.rate = rate
-        self.result = {"port": 29511}
+        self.result: dict[str, Any] = {"port": 29511}
         self.messages: list[dict[str, Any]] = []
 
     async def events(self):
@@ -67,10 +67,12 @@ class PlayedNode:
         *,
         rate: Callable[[str], float] = lambda _source: 1.0,
         pair: Callable[[int, int], float] = lambda _source, _target: 40.0,
+        write: Callable[[int], dict[str, Any]] | None = None,
     ) -> None:
         self.records = records
         self.rate = rate
         self.pair = pair  # what a rank receives from another, in GB/s
+        self.write = write  # what ib_write_bw says of an RDMA port of that number; None where it is not installed
         self.started: list[tuple[str, dict[str, Any]]] = []  # the workloads, each with its settings
 
     async def start(self, name: str, arguments: dict[str, Any], **_options: Any) -> PlayedCall:
@@ -78,6 +80,10 @@ class PlayedNode:
         await asyncio.sleep(0)
         if name == "stream":
             return PlayedCall({"listening": (arguments["address"], 5000)}, rate=self.rate)
+        if name == "rdma_serve":
+            return PlayedCall({"serving": [(port["number"], 18515) for port in arguments["ports"]]})
+        if name == "rdma_write":
+            return self._wrote([write["number"] for write in arguments["writes"]])
         if name != "ranks":
             return PlayedCall()
         events: list[dict[str, Any]] = []
@@ -94,6 +100,13 @@ class PlayedNode:
                 events.append({"record": {"record": "done", "rank": rank}})
             events.append({"name": process["name"], "exit": "0", "log": ""})
         return PlayedCall(*events)
+
+    def _wrote(self, numbers: list[int]) -> PlayedCall:
+        """What ib_write_bw says of these ports."""
+        call = PlayedCall()
+        found = [{"number": number, **self.write(number)} for number in numbers] if self.write else []
+        call.result = {"program": "/usr/bin/ib_write_bw" if self.write else "", "wrote": found}
+        return call
 
     def _pairs(self, rank: int, settings: dict[str, Any]) -> list[dict[str, Any]]:
         """What a rank received in each round in which it was to."""

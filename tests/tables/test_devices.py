@@ -121,3 +121,28 @@ def test_the_gates_are_the_users():
     assert dict(zip(SHARES, (bench.matmul_below, bench.memory_below, bench.host_below), strict=True)) == SHARES
     (blame,) = devices.below_model([h200(0, "a")], shares={**SHARES, "host_gbytes_per_s": 0.85})
     assert "sends 53 GB/s to the host: 84% of the 63 of its data sheet, wanted 85%" in blame.message
+
+
+def test_a_gpu_of_which_nothing_tells_its_sensors_is_not_judged_by_them():
+    """Never a pass: nothing was measured."""
+    silent = dict.fromkeys(("sm_mhz", "memory_celsius", "pcie_generation"))
+    with pytest.raises(NotApplicable, match="under load"):
+        devices.needs_sensors([h200(0, "a", **silent)])
+    devices.needs_sensors([h200(0, "a")])
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({"memory_celsius": 94.0}, ""),
+        ({"memory_celsius": 85.0, "memory_limit_celsius": None}, ""),  # the last in the stream of air
+        ({"memory_celsius": 88.0, "memory_limit_celsius": None}, "its memory has 88 °C, the median of 3 is 62"),
+        ({"pcie_generation": 4.0, "pcie_generation_max": None}, "generation 4, that of most generation 5"),
+        ({"model": "NVIDIA GH200 480GB", "pcie_generation": 1.0}, ""),  # its host is at the other end of NVLink-C2C
+    ],
+)
+def test_memory_and_link_are_held_against_their_limit_or_their_equals(fields, wanted):
+    """Under load; of three and more equals."""
+    blames = devices.strained([h200(0, "a"), h200(1, "b"), h200(2, "c", **fields)])
+    assert [blame.nodes for blame in blames] == [("c",)] * bool(wanted)
+    assert all(wanted in blame.message for blame in blames)

@@ -52,6 +52,7 @@ def of(condition: Fits) -> Fits:
 
 
 has_ecc = of(lambda p: p.gpus.has_ecc)  # type: ignore[union-attr]
+remaps = of(lambda p: p.gpus.has_ecc and p.gpus.architecture not in ("Pascal", "Volta", "Turing"))  # type: ignore[union-attr]
 has_links = of(lambda p: p.gpus.nvlinks > 0)  # type: ignore[union-attr]
 has_fabric = of(lambda p: p.gpus.has_fabric)  # type: ignore[union-attr]
 has_switches = of(lambda p: p.gpus.switches > 0 and not p.container)  # type: ignore[union-attr]
@@ -233,6 +234,20 @@ FAULTS = (
     Fault("ECC errors", tag("dram_uncorrectable", "0", "3"), BROKEN, "3 memory errors", has_ecc),
     Fault("remapping pending", tag("remapped_row_pending", "No", "Yes"), BROKEN, "remapping of a broken row", has_ecc),
     Fault("remapping failed", tag("remapped_row_failure", "No", "Yes"), BROKEN, "could not be remapped", has_ecc),
+    Fault(
+        "no spare row",
+        tag("row_remapper_histogram_none", r"0 bank\(s\)", "1 bank(s)"),
+        HELD_BACK,
+        "no spare row",
+        remaps,
+    ),
+    Fault(
+        "last spare row",
+        tag("row_remapper_histogram_low", r"0 bank\(s\)", "2 bank(s)"),
+        HELD_BACK,
+        "2 banks of its memory have one spare row left",
+        remaps,
+    ),
     Fault("worn SRAM", tag("sram_threshold_exceeded", "No", "Yes"), BROKEN, "SRAM errors", has_ecc),
     Fault("reset wanted", tag("gpu_recovery_action", "None", "Reset"), BROKEN, "the driver asks for: Reset", is_nvidia),
     Fault("out of the NVLink fabric", tag("state", "Completed", "In Progress"), BROKEN, "NVLink fabric", has_fabric),

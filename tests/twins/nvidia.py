@@ -49,6 +49,7 @@ def _gpu(gpus: Gpus, node: int, index: int) -> str:
     bus = f"0000{gpus.pci[index]}".upper()
     has_ecc = gpus.has_ecc
     zero = "0" if has_ecc else "N/A"
+    banks, no_bank = ("640 bank(s)", "0 bank(s)") if has_ecc else ("N/A", "N/A")
     on = "Enabled" if has_ecc else "N/A"
     no = "No" if has_ecc else "N/A"
     fabric = gpus.has_fabric
@@ -181,6 +182,13 @@ def _gpu(gpus: Gpus, node: int, index: int) -> str:
 \t\t\t<remapped_row_unc>{zero}</remapped_row_unc>
 \t\t\t<remapped_row_pending>{no}</remapped_row_pending>
 \t\t\t<remapped_row_failure>{no}</remapped_row_failure>
+\t\t\t<row_remapper_histogram>
+\t\t\t\t<row_remapper_histogram_max>{banks}</row_remapper_histogram_max>
+\t\t\t\t<row_remapper_histogram_high>{no_bank}</row_remapper_histogram_high>
+\t\t\t\t<row_remapper_histogram_partial>{no_bank}</row_remapper_histogram_partial>
+\t\t\t\t<row_remapper_histogram_low>{no_bank}</row_remapper_histogram_low>
+\t\t\t\t<row_remapper_histogram_none>{no_bank}</row_remapper_histogram_none>
+\t\t\t</row_remapper_histogram>
 \t\t</remapped_rows>
 \t\t<temperature>
 \t\t\t<gpu_temp>{30 + index} C</gpu_temp>
@@ -234,6 +242,7 @@ def _of_driver(text: str, gpus: Gpus) -> str:
         text = re.sub(r"<retired_count>N/A<", "<retired_count>0<", text)
         text = re.sub(r"<(pending_blacklist|pending_retirement)>N/A<", r"<\1>No<", text)
         text = re.sub(r"<(remapped_row_\w+)>\w+<", r"<\1>N/A<", text)
+        text = re.sub(r"(?s)\t\t\t<row_remapper_histogram>.*?</row_remapper_histogram>\n", "", text)
     if gpus.name.startswith("GRID"):
         licence = "<license_status>Licensed (Expiry: 2026-3-1 12:0:0 GMT)</license_status>"
         product = f"<vgpu_software_licensed_product>\n\t\t\t{licence}\n\t\t</vgpu_software_licensed_product>\n"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import pytest
+import torch
 
 from preflight.workloads import devices
 
@@ -84,3 +87,68 @@ def test_a_device_that_ends_or_is_not_there_gives_no_figure(played):
 def test_the_cores_near_a_gpu_are_read(text, cores):
     """As the kernel lists them."""
     assert devices.cores_of(text) == cores
+
+
+class Nvml:
+    """libnvidia-ml.so.1 as ctypes gives it: some functions, and a GPU that is told by none."""
+
+    def __init__(self, **more):
+        self.__dict__.update(more)
+
+
+def sensors(**more):
+    found = devices.Sensors(torch.device("cpu"))
+    found.library = Nvml(**more)
+    return found
+
+
+def test_the_temperature_of_the_memory_is_a_field_of_nvml():
+    """82 of nvml.h, whose own code says whether this GPU has it; older libraries have no such function."""
+
+    def told(code, celsius):
+        def ask(_handle, count, field):
+            assert (count, field._obj.field, ctypes.sizeof(field._obj)) == (1, 82, 40)
+            field._obj.code, field._obj.value = code, celsius
+            return 0
+
+        return ask
+
+    assert sensors(nvmlDeviceGetFieldValues=told(0, 91))._memory_celsius() == 91
+    assert sensors(nvmlDeviceGetFieldValues=told(3, 0))._memory_celsius() == -1
+    assert sensors()._memory_celsius() == -1
+    assert sensors()._ask("nvmlDeviceGetCurrPcieLinkGeneration") == -1
+
+
+def test_the_kernel_tells_of_amds_gpus(tmp_path):
+    """Its hwmon folder and its PCI device; what is not there, or is no figure, is left out."""
+    files = {
+        "freq1_input": "1420000000\n",
+        "freq1_label": "sclk",
+        "freq2_input": "1300000000",
+        "freq2_label": "mclk",
+        "power1_average": "612000000",
+        "power1_cap": "750000000",
+        "temp2_input": "71000",
+        "temp2_label": "junction",
+        "temp3_input": "66000",
+        "temp3_label": "mem",
+        "temp3_crit": "105000",
+        "temp1_input": "n/a",
+    }
+    (tmp_path / "hwmon/hwmon4").mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / "hwmon/hwmon4" / name).write_text(text)
+    (tmp_path / "current_link_width").write_text("16\n")
+    (tmp_path / "current_link_speed").write_text("32.0 GT/s PCIe\n")
+    assert devices.of_amdgpu(str(tmp_path)) == {
+        "sm_mhz": 1420.0,
+        "memory_mhz": 1300.0,
+        "power_watts": 612.0,
+        "power_limit_watts": 750.0,
+        "temperature_celsius": 71.0,
+        "memory_celsius": 66.0,
+        "memory_limit_celsius": 105.0,
+        "pcie_width": 16.0,
+        "pcie_generation": 5,
+    }
+    assert devices.of_amdgpu(str(tmp_path / "gone")) == {}

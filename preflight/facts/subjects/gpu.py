@@ -54,6 +54,7 @@ class GpuStatus(Value, frozen=True, kw_only=True):
     power_default_watts: float | Missing = NOT_REPORTED
     corrected_errors: Count | Missing = NOT_REPORTED  # over the GPU's life
     banks_without_spare_rows: Count | Missing = NOT_REPORTED  # where the next broken row cannot be remapped
+    banks_with_one_spare_row: Count | Missing = NOT_REPORTED
     memory_used_mib: Count | Missing = NOT_REPORTED
     vbios: Text | Missing = NOT_REPORTED
     firmware: tuple[tuple[Text, Text], ...] | Missing = NOT_REPORTED  # parts of the GPU, each with its version

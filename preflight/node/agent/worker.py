@@ -28,6 +28,8 @@ CALLS = {
     "files": "files",
     "trust": "trust",
     "vendor": "gpus.vendor",
+    "rdma_serve": "rdma.serve",
+    "rdma_write": "rdma.write",
     "ending": "ending",
     "record": "record",
     "hanging": "hanging",

@@ -298,6 +298,7 @@ FIELDS: tuple[tuple[str, Reader, tuple[str, ...]], ...] = (
         ),
     ),
     ("banks_without_spare_rows", _count, (f"{BANKS}row_remapper_histogram_none", f"{BANKS_TEXT}none")),
+    ("banks_with_one_spare_row", _count, (f"{BANKS}row_remapper_histogram_low", f"{BANKS_TEXT}low")),
     ("memory_used_mib", _count, ("fb_memory_usage/used",)),
     ("vbios", _word, ("vbios_version",)),
     ("firmware", _gsp, ("gsp_firmware_version",)),

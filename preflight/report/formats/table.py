@@ -67,6 +67,8 @@ def _lines(bench: Bench) -> Iterator[str]:
             if part.node == node
         ]
         yield printable(f"# {node} sends/receives GB/s: {', '.join(ways)}")
+    if bench.ports_not_measured:
+        yield f"# RDMA ports by themselves: {printable(bench.ports_not_measured)}"
     for slow in bench.slow:
         part = f" {slow.part}" if slow.part else ""
         yield (

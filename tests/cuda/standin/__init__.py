@@ -24,6 +24,7 @@ class Description:
     late: dict = field(default_factory=dict)  # rank -> seconds for which a peer still sends when its kernel has ended
     wrong: tuple = ()  # GPUs whose products are wrong now and then
     reasons: dict = field(default_factory=dict)  # GPU -> bits that NVML gives for a slow-down under load
+    pcie: dict = field(default_factory=dict)  # GPU -> the generation of its PCIe link, where it is not 5
     nccl: tuple = (2, 27, 3)
     network: str = "Socket"
     ports: tuple = ()  # as NCCL lists them: mlx5_0:1/IB

@@ -55,6 +55,26 @@ class Library:
         value._obj.value = int(self.description.reasons.get(str(handle.value - 1), 0))
         return 0
 
+    def nvmlDeviceGetFieldValues(self, _handle, _count, field):
+        field._obj.code, field._obj.value = 0, 64
+        return 0
+
+    def nvmlDeviceGetTemperatureThreshold(self, _handle, _kind, value):
+        value._obj.value = 95
+        return 0
+
+    def nvmlDeviceGetMaxPcieLinkGeneration(self, _handle, value):
+        value._obj.value = 5
+        return 0
+
+    def nvmlDeviceGetCurrPcieLinkGeneration(self, handle, value):
+        value._obj.value = int(self.description.pcie.get(str(handle.value - 1), 5))
+        return 0
+
+    def nvmlDeviceGetCurrPcieLinkWidth(self, _handle, value):
+        value._obj.value = 16
+        return 0
+
 
 def put_under(description):
     """`ctypes.CDLL` finds the library."""

@@ -16,7 +16,10 @@ XML = """<gpu><product_name>T</product_name><ecc_errors><volatile>
 <clocks_event_reasons>
 <clocks_event_reason_hw_slowdown>Active</clocks_event_reason_hw_slowdown>
 <clocks_event_reason_gpu_idle>Not Active</clocks_event_reason_gpu_idle></clocks_event_reasons>
-<remapped_rows><remapped_row_pending>Yes</remapped_row_pending><remapped_row_unc>4</remapped_row_unc></remapped_rows>
+<remapped_rows><remapped_row_pending>Yes</remapped_row_pending><remapped_row_unc>4</remapped_row_unc>
+<row_remapper_histogram><row_remapper_histogram_max>638 bank(s)</row_remapper_histogram_max>
+<row_remapper_histogram_low>2 bank(s)</row_remapper_histogram_low>
+<row_remapper_histogram_none>1 bank(s)</row_remapper_histogram_none></row_remapper_histogram></remapped_rows>
 <supported_clocks><supported_mem_clock><value>1 MHz</value></supported_mem_clock></supported_clocks></gpu>"""
 TEXT = """
 Attached GPUs                             : 1
@@ -33,6 +36,10 @@ GPU 00000000:07:00.0
     Remapped Rows
         Uncorrectable Error               : 4
         Pending                           : Yes
+        Bank Remap Availability Histogram
+            Max                           : 638 bank(s)
+            Low                           : 2 bank(s)
+            None                          : 1 bank(s)
 """
 
 
@@ -51,6 +58,7 @@ def test_both_forms_give_the_same_facts(form):
     status = msgspec.convert(told, type=GpuStatus, strict=True)
     assert (status.uncorrected_errors, status.rows_remapped, status.is_remapping_pending) == (3, 4, True)
     assert status.slowdowns == ("hw_slowdown",)
+    assert (status.banks_with_one_spare_row, status.banks_without_spare_rows) == (2, 1)
     assert "has_remapping_failed" not in told
     assert not any(path.startswith("supported_clocks") for path, _ in pairs_of(form))
 

@@ -1,0 +1,1 @@
+"""What do the RDMA ports carry without NCCL and without GPUs?"""

@@ -1,0 +1,1 @@
+"""Calls about RDMA that start programs of perftest."""
