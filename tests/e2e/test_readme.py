@@ -76,7 +76,9 @@ def run(lab, place, command):
     command = re.sub(r"reports/<(\w+)>", r"'reports/<\1>'", command)
     more = next((words for start, words in MORE.items() if command.startswith(start)), "")
     before, dashes, after = command.partition(" -- ")
-    words = " ".join(filter(None, [before, "" if "--python=" in before else more, dashes.strip(), after]))
+    if "--python=" in before:
+        more = more.replace(f"--python={sys.executable}", "")
+    words = " ".join(filter(None, [before, more, dashes.strip(), after]))
     words = words.replace("pytest ", "pytest checks ", 1) if words.startswith("pytest --hosts='node[1-2]'") else words
     environment = {"PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin"}
     return lab.run(["bash", "-c", words], env=environment, cwd=place, timeout_s=180)
