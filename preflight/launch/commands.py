@@ -98,12 +98,12 @@ def unjudged(command: Command, plan: Plan | None, marks: Marks) -> str:
     words = command.words
     if plan is not None:
         config = plan.setting("config_file")
-        lacking = f"{config} is not given" if isinstance(config, str) else ""
+        lacking = f"{config} is not given" if isinstance(config, str) and not plan.config else ""
         if plan.is_open and not plan.is_opaque:
             fields = (plan.nodes, plan.node_rank, plan.processes_per_node, plan.master_address)
             outside = dict.fromkeys(shown(held) for held in fields if isinstance(held, Unknown))
             return f"{', '.join(outside)} come from outside"
-        return (_hidden(words, marks) or lacking) if plan.is_opaque else ""
+        return (lacking or _hidden(words, marks)) if plan.is_opaque else ""
     names = [word.plain.rpartition("/")[2] for word in words]
     if names[0] in TALK or names[0].startswith("-") or command.is_opened:
         return ""

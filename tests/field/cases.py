@@ -586,5 +586,6 @@ CASES: dict[str, Caught | Written | Unseen] = {
     "F132": Written(
         {"j.sbatch": batch(*("--nodes=2", "--ntasks-per-node=4", "--gpus-per-task=1"), command="srun python train.py")},
         "slurm_tasks_see_their_gpus",
+        verdict="warn",
     ),
 }

@@ -103,6 +103,29 @@ def cpu_is_no_world_of_one(plan: Plan) -> Iterable[Finding]:
     yield fail("cpu_ranks_form_one_world", message, flag.where, fix=fix)
 
 
+def several_processes_have_a_launcher(plan: Plan) -> Iterable[Finding]:
+    """With `distributed_type: 'NO'` accelerate starts the program once, whatever num_processes is."""
+    kind = plan.settings.get("distributed_type")
+    on_the_line = [
+        name
+        for name in ("multi_gpu", "use_deepspeed", "use_fsdp", "use_megatron_lm", "tpu", "cpu")
+        if plan.setting(name)
+    ]
+    world = plan.world_size
+    if (
+        str(value_of(kind)) != "NO"
+        or on_the_line
+        or not isinstance(world, Sourced)
+        or world.value < 2
+        or plan.spans_nodes
+    ):
+        return
+    message = f"distributed_type NO starts one process, and num_processes {world.value} is not used: one GPU trains"
+    yield warn(
+        "num_processes_are_started", message, world.where, fix="distributed_type: MULTI_GPU, or num_processes: 1"
+    )
+
+
 def deepspeed_has_a_launcher(plan: Plan) -> Iterable[Finding]:
     """accelerate starts several machines with pdsh over a hostfile, unless the launcher is "standard"."""
     if plan.setting("distributed_type") != "DEEPSPEED" or not plan.spans_nodes:
@@ -210,6 +233,7 @@ RULES = (
     machines_are_counted,
     processes_are_given,
     cpu_is_no_world_of_one,
+    several_processes_have_a_launcher,
     deepspeed_has_a_launcher,
     settings_fit_the_zero_stage,
     same_network_has_an_endpoint,

@@ -313,14 +313,16 @@ def against_gpus(found: list[Plan], groups: list[Group]) -> list[Finding]:
     return problems
 
 
-def gang(least: Located | None, total: Field[int], file: str) -> list[Finding]:
-    """The pods that must be there together are all of them."""
+def gang(least: Located | None, total: Field[int], file: str, *, is_one_job: bool = True) -> list[Finding]:
+    """The pods that must be there together are all of them, where they are ranks of one job."""
     wanted = number(least, file)
     if not isinstance(wanted, Sourced) or not isinstance(total, Sourced) or wanted.value == total.value:
         return []
     if wanted.value > total.value:
         message = f"minAvailable {wanted.value} is more than the {total.value} pods of the job: it never starts"
         return [fail("gang_is_the_whole_job", message, wanted.where, fix=f"minAvailable: {total.value}")]
+    if not is_one_job:
+        return []
     message = f"minAvailable {wanted.value} of {total.value} pods: a part may start and wait for the rest"
     return [warn("gang_is_the_whole_job", message, wanted.where, fix=f"minAvailable: {total.value}")]
 

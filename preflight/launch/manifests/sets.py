@@ -142,7 +142,11 @@ def volcano(document: Located, documents: list[Located], file: str) -> Answer:
         groups, document, file, operator=VOLCANO_TORCH if by_plugin else (), index="VC_TASK_INDEX"
     )
     least = document.get("spec", "minAvailable")
-    return found, [*problems, *pods.gang(least, pods.total(groups), file), *pods.against_gpus(found, groups)]
+    return found, [
+        *problems,
+        *pods.gang(least, pods.total(groups), file, is_one_job=bool(found)),
+        *pods.against_gpus(found, groups),
+    ]
 
 
 def ray_cluster(document: Located, documents: list[Located], file: str) -> Answer:

@@ -137,9 +137,11 @@ def tasks_see_their_gpus(plan: Plan) -> Iterable[Finding]:
     """--gpus-per-task shows a task its own GPU only, as device 0."""
     if plan.slurm is None:
         return
-    value = plan.slurm.options.get("gpus_per_task") or plan.slurm.options.get("gpu_bind")
+    bound = value_of(plan.slurm.options.get("gpu_bind")) or ""
+    is_single = bound.removeprefix("verbose,").startswith(("single", "per_task"))
+    value = plan.slurm.options.get("gpus_per_task") or (plan.slurm.options.get("gpu_bind") if is_single else None)
     gpus = plan.slurm.number("gpus_per_task")
-    if value is None:
+    if value is None or (bound and not is_single):  # with --gpu-bind=none a task sees all of its node
         return
     each = firm(plan.processes_per_node)
     if plan.launcher.has_agent:
@@ -158,12 +160,15 @@ def tasks_see_their_gpus(plan: Plan) -> Iterable[Finding]:
             "every task sees its own GPU only, as device 0: a program that takes its local rank as the device"
             " stops with invalid device ordinal"
         )
-        yield fail(
+        words = [value_of(argument) or "" for argument in plan.arguments]
+        named = argument_number(words, "devices", "gpus")
+        is_sure = named is not None and named > (firm(gpus) or 1)
+        yield (fail if is_sure else warn)(
             "slurm_tasks_see_their_gpus",
             message,
             value.where,
             plan.where,
-            fix="#SBATCH --gpus-per-node=N instead of --gpus-per-task",
+            fix="#SBATCH --gpus-per-node=N instead of --gpus-per-task; or --gpu-bind=none",
         )
 
 

@@ -55,7 +55,10 @@ def test_lightning_counts_what_slurm_starts(program):
 def test_gpus_per_task_hides_the_others():
     """A program that takes its local rank as the device finds device 0 only."""
     head = HEAD.format(tasks=8) + "#SBATCH --gpus-per-task=1\n"
-    assert failed({"job.sh": head + "srun python train.py\n"}) == ["slurm_tasks_see_their_gpus"]
+    assert rules({"job.sh": head + "srun python train.py\n"}) == ["slurm_tasks_see_their_gpus"]
+    assert failed({"job.sh": head + "srun python train.py\n"}) == []  # it may take device 0
+    assert failed({"job.sh": head + "srun python train.py --devices 8\n"}) == ["slurm_tasks_see_their_gpus"]
+    assert rules({"job.sh": head + "#SBATCH --gpu-bind=none\nsrun python train.py\n"}) == []
     assert rules({"job.sh": head.replace("--gpus-per-task=1", "--gpus-per-node=8") + "srun python train.py\n"}) == []
 
 
