@@ -70,6 +70,15 @@ def test_a_node_without_an_answer_is_no_pass(check, kind):
     assert verdicts == {**dict.fromkeys(run.names, Verdict.PASS), "node2": Verdict.ERROR}
 
 
+def test_rvs_that_ended_before_the_last_gpu_is_no_pass():
+    """Its output says nowhere how long it was to be; the GPUs that it told of are counted."""
+    told = tuple(Finding("gst", str(gpu), "pass", "met: TRUE") for gpu in range(3))
+    run = roce().broken("node2", "vendor", rvs=told)
+    found = {name: one for one in judge(CHECK["rvs"], run) for name in one.nodes}
+    assert found["node2"].verdict is Verdict.ERROR
+    assert "it told of 3 of 8 GPUs" in found["node2"].message
+
+
 @pytest.mark.parametrize("check", [*CHECK.values(), COPIES])
 def test_what_nobody_asked_for_is_skipped(check):
     """Also in a run that an older version stored."""

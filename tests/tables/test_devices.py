@@ -61,6 +61,47 @@ def test_a_drivers_name_is_one_model(name, matmul, memory):
     assert (model.matmul_tflops_per_s, model.memory_gbytes_per_s) == (matmul, memory)
 
 
+NVIDIA, AMD = "https://www.nvidia.com/en-us", "https://www.amd.com/en/products/accelerators/instinct"
+# Rows by the beginning of their patterns, and where their maker says so.
+SOURCES = {
+    "GB300": f"{NVIDIA}/data-center/gb300-nvl72/",
+    "B300": f"{NVIDIA}/data-center/hgx/",
+    "GB200": f"{NVIDIA}/data-center/gb200-nvl72/",
+    "B200": "https://github.com/pytorch/ao/issues/4002",
+    "GH200": f"{NVIDIA}/data-center/grace-hopper-superchip/",
+    "H200": f"{NVIDIA}/data-center/h200/",
+    "H100": f"{NVIDIA}/data-center/h100/",
+    "(H100|H800)": f"{NVIDIA}/data-center/h100/",  # H800 and A800: the same with fewer NVLinks
+    "H20": "https://willitrunai.com/es/gpus/h20-96gb",  # NVIDIA has no page of it; H20-3e: the memory of H200
+    "(A100|A800)": f"{NVIDIA}/data-center/a100/",
+    "A30": f"{NVIDIA}/data-center/products/a30-gpu/",
+    "A40": f"{NVIDIA}/data-center/a40/",
+    "A10": f"{NVIDIA}/data-center/products/a10-gpu/",
+    "L40": f"{NVIDIA}/data-center/l40/",
+    "L20": f"{NVIDIA}/data-center/l40/",  # the same chip: 92 of 142 multiprocessors
+    "L4": f"{NVIDIA}/data-center/l4/",
+    "V100": f"{NVIDIA}/data-center/v100/",
+    "T4": f"{NVIDIA}/data-center/tesla-t4/",
+    "RTX PRO 6000": f"{NVIDIA}/data-center/rtx-pro-6000-blackwell-server-edition/",
+    "RTX 6000 Ada": f"{NVIDIA}/products/workstations/rtx-6000/",
+    "RTX A6000": f"{NVIDIA}/products/workstations/rtx-a6000/",
+    "RTX 5090": f"{NVIDIA}/geforce/graphics-cards/50-series/rtx-5090/",
+    "RTX 4090": f"{NVIDIA}/geforce/graphics-cards/40-series/rtx-4090/",
+    "RTX 3090": f"{NVIDIA}/geforce/graphics-cards/30-series/rtx-3090-3090ti/",
+    "MI355X": f"{AMD}/mi350/mi355x.html",
+    "MI350X": f"{AMD}/mi350/mi350x.html",
+    "MI325X": f"{AMD}/mi300/mi325x.html",
+    "MI300X": f"{AMD}/mi300/mi300x.html",
+    "MI300A": f"{AMD}/mi300/mi300a.html",
+    "MI2": f"{AMD}/mi200.html",
+}
+
+
+def test_every_row_has_its_source():
+    """A model that is added needs one."""
+    assert [row.pattern for row in devices.MODELS if not any(row.pattern.startswith(name) for name in SOURCES)] == []
+
+
 @pytest.mark.parametrize(
     "name",
     ["cpu", "NVIDIA A16", "NVIDIA RTX A4000", "NVIDIA GH200", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "A40-8Q"],

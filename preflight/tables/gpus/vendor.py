@@ -28,9 +28,19 @@ def blames(cluster: Cluster, program: str) -> list[Blame]:
 def _of_nodes(cluster: Cluster, program: str) -> dict[str, tuple[Finding, ...]]:
     def told(node: NodeFacts) -> tuple[Finding, ...]:
         held: tuple[Finding, ...] = present(getattr(node.vendor, program), program)
+        if program == "rvs":  # which says nowhere how much it was going to tell
+            _needs_every_gpu(node, held)
         return held
 
     return cluster.gather(told)
+
+
+def _needs_every_gpu(node: NodeFacts, found: Iterable[Finding]) -> None:
+    """FactMissing where a program told of fewer GPUs than the node has: it ended before the others."""
+    told = {one.gpu for one in found if one.gpu}
+    count = node.gpu_count()
+    if len(told) < count and not any(one.status == "fail" for one in found):
+        raise FactMissing("rvs", f"it told of {len(told)} of {count} GPUs")
 
 
 def _words(findings: Iterable[Finding]) -> str:

@@ -47,7 +47,43 @@ def test_an_old_nvbandwidth_is_asked_for_its_text(tmp_path):
     """Before 0.4 it knows no JSON."""
     script = f"[ $1 != -j ] || {{ echo \"unrecognised option '-j'\"; exit 1; }}\ncat <<'E'\n{forms.TEXT}E"
     cells, _ = run(tmp_path, ("nvbandwidth", "", 9), nvbandwidth=script)["nvbandwidth"]
-    assert len(cells) == 4
+    assert len(cells) == 6
+
+
+LOSSES = {
+    "removed": lambda path: path.unlink(),
+    "denied": lambda path: path.chmod(0o644),
+    "empty": lambda path: path.write_text("#!/bin/sh\n"),
+    "refused": lambda path: path.write_text("#!/bin/sh\necho 'Permission denied' >&2\nexit 13\n"),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", sorted(vendor.TESTS))
+def test_a_test_that_told_nothing_is_missing(name, loss, tmp_path):
+    """Gone, not executable, silent, or refused: never a list of findings, which would look like a pass."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / name).write_text("#!/bin/sh\necho '{}'\n")
+    (tmp_path / "bin" / name).chmod(0o755)
+    LOSSES[loss](tmp_path / "bin" / name)
+    arguments = {"tests": [[name, "2", 9]], "environment": [["--env", {"PATH": str(tmp_path / "bin")}]]}
+    assert "missing" in vendor.run(arguments, Channel(tmp_path))[name]
+
+
+@pytest.mark.parametrize("at", range(20, forms.TEXT.index("SUM device_to_device"), 20))
+def test_an_output_that_was_cut_short_is_missing(at, tmp_path, monkeypatch):
+    """Wherever it ends, also between two tests."""
+    monkeypatch.setattr(vendor, "output", lambda *_, **__: forms.TEXT[:at])
+    with pytest.raises(ValueError, match="nvbandwidth"):
+        vendor.nvbandwidth("nvbandwidth", "", 9.0, str(tmp_path))
+
+
+@pytest.mark.parametrize("at", range(1, len(forms.dcgm4("Fail")) - 1, 40))
+def test_a_document_of_dcgm_that_was_cut_short_is_missing(at, monkeypatch):
+    """JSON ends with its last bracket."""
+    monkeypatch.setattr(vendor, "output", lambda *_, **__: forms.dcgm4("Fail")[:at])
+    with pytest.raises(ValueError, match=r"JSON|dcgmi"):
+        vendor.dcgm("dcgmi", "2", 9.0, "/")
 
 
 def test_a_test_that_hangs_is_told_to_end_and_says_so(tmp_path):

@@ -41,7 +41,9 @@ def test_a_healthy_gpu_is_told_whole(tool, tmp_path):
 
 
 @pytest.mark.parametrize("lost", ["metric", "xgmi", "firmware", "process"])
-@pytest.mark.parametrize("text", ["", "[{", "ERROR: driver not initialized\n", "[]"])
+@pytest.mark.parametrize(
+    "text", ["", "[{", '[{"gpu": 0, "ecc": {"tot', "ERROR: driver not initialized\n", "Permission denied\n", "[]"]
+)
 def test_a_command_that_tells_nothing_is_missing_and_not_zero(lost, text, tmp_path):
     """No error counted, no link down and no program running would look well."""
     gpu = node(tmp_path, **{lost: text}).devices[0]

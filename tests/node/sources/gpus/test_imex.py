@@ -57,6 +57,33 @@ def test_what_tells_no_state_is_missing(text, tmp_path):
     assert found["state"]["kind"] == found["not_ready"]["kind"] == "failed"
 
 
+@pytest.mark.parametrize("at", range(0, 384, 16))
+def test_a_state_that_was_cut_short_is_missing(at):
+    """Wherever the text or the JSON ends; a node that is not ready would be lost with it."""
+    text = TEXT.format(state="READY", domain="UP")
+    nodes = {"0": {"status": "READY", "host": "172.27.58.70"}, "1": {"status": "UNAVAILABLE", "host": "172.27.58.71"}}
+    document = json.dumps({"nodes": nodes, "status": "DEGRADED"})
+    for read, whole in ((imex.of_text, text), (imex.of_json, document)):
+        if at < whole.rindex("UP" if read is imex.of_text else "}"):
+            with pytest.raises(ValueError, match=imex.PROGRAM):
+                read(whole[:at])
+
+
+@pytest.mark.parametrize("loss", ["removed", "empty", "truncated", "denied"])
+def test_a_lost_file_of_nodes_is_missing(loss, tmp_path):
+    """No list of nodes would agree with everybody's."""
+    path = tmp_path / "nodes_config.cfg"
+    path.write_text("# rack 7\n10.0.0.2\n")
+    if loss == "removed":
+        path.unlink()
+    elif loss == "denied":
+        path.unlink()
+        path.mkdir()  # root reads every file: a folder is what nobody reads
+    else:
+        path.write_text("" if loss == "empty" else "# rack")
+    assert "missing" in imex.nodes(str(path))
+
+
 def test_no_program_is_no_answer(tmp_path):
     """A container rarely has it."""
     assert imex.status(str(tmp_path))["state"]["kind"] == "absent"

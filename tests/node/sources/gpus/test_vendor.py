@@ -73,6 +73,12 @@ memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
 0     26.03     25.94
 
 SUM host_to_device_memcpy_ce 51.97
+Running device_to_host_memcpy_ce.
+memcpy CE CPU(row) <- GPU(column) bandwidth (GB/s)
+          0         1
+0     26.30     26.29
+
+SUM device_to_host_memcpy_ce 52.59
 Running device_to_device_memcpy_read_ce.
 memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)
           0         1
@@ -90,7 +96,10 @@ def test_nvbandwidth_is_read_as_json_and_as_text():
         "",
     ]
     cells, wrong = vendor.nvbandwidth(TEXT)
-    assert [cell[1:] for cell in cells] == [(0, 0, 26.03), (0, 1, 25.94), (0, 1, 276.07), (1, 0, 276.19)]
+    assert [cell[1:] for cell in cells] == [
+        *((0, 0, 26.03), (0, 1, 25.94), (0, 0, 26.3), (0, 1, 26.29)),
+        *((0, 1, 276.07), (1, 0, 276.19)),
+    ]
     assert wrong == ""
 
 
