@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -12,7 +14,9 @@ from preflight.options.options import OPTIONS, Options
 from preflight.options.table import Option, canonical, destination
 
 __all__ = ["checks_folder"]
-pytest_plugins = ("preflight.judge.leaving",)
+LEAVING = "preflight.judge.leaving"
+pytest_plugins = (LEAVING,)
+CHECKING = "preflight-checking"
 SHARED = "hosts"  # the one short option that another plugin (pytest-testinfra) may own with the same meaning
 # The options of bench have no short name in pytest: --bench-op would look like one of a benchmark plugin.
 SHORT = {field: row for field, row in OPTIONS.items() if not row.name.startswith("bench-")}
@@ -24,6 +28,11 @@ class Door:
 
     def __init__(self, options: Options) -> None:
         self.options = options
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_load_initial_conftests(self, early_config: pytest.Config) -> None:
+        """Read our own checks and look at our own code before code of others runs."""
+        _look_before(early_config)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
@@ -42,7 +51,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
     """Add the short names late, and only where no other plugin has taken them by now."""
-    del args
     group = parser.getgroup("preflight")
     groups = parser._groups  # noqa: SLF001 - the only list of what other plugins have registered
     taken = {name for others in groups for option in others.options for name in option.names()}
@@ -51,6 +59,45 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
         if f"--{row.name}" not in taken and not hasattr(early_config.known_args_namespace, _short(row)):
             group.addoption(f"--{row.name}", dest=_short(row), **row.words(with_choices=False))
     early_config.stash[TAKEN] = tuple(row.name for row in SHORT.values() if f"--{row.name}" in taken)
+    from preflight.judge.leaving import asks_to_judge  # here and below: pytest loads that one as a plugin
+
+    if asks_to_judge(args):
+        _look_before(early_config)
+
+
+def _look_before(early_config: pytest.Config) -> None:
+    from preflight.judge.own import OwnChecks
+    from preflight.judge.session import BEFORE  # and with it what runs later, which must be loaded to be looked at
+    from preflight.judge.untouched import Picture
+
+    own = OwnChecks()
+    given = early_config.known_args_namespace.file_or_dir
+    folder = early_config.invocation_params.dir
+    paths = [(folder / str(word).partition("::")[0]).resolve() for word in given]
+    if not paths or any(path.is_relative_to(own.folder) or own.folder.is_relative_to(path) for path in paths):
+        own.load()
+    early_config.stash[BEFORE] = own, Picture()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
+    """A conftest or an option that ends pytest without a session of ours must not look like one that passed."""
+    code = yield
+    values = given_options(config)
+    is_asked = values["hosts"] is not None or values["from_run"] is not None
+    is_help = config.option.help or config.option.version or getattr(config.option, "markers", False)
+    if not is_asked or is_help or values["dry_run"] or code:
+        return code
+    from preflight.judge.leaving import EXIT_NOT_MEASURED, keep
+    from preflight.judge.session import ENDED
+    from preflight.judge.stopping import is_whole_program
+
+    if ENDED in config.stash:
+        return code
+    print("preflight: pytest ended without having judged anything", file=sys.stderr)
+    if is_whole_program(("pytest", *map(str, config.invocation_params.args))):
+        keep(EXIT_NOT_MEASURED)
+    return EXIT_NOT_MEASURED
 
 
 def _short(row: Option) -> str:
@@ -100,8 +147,10 @@ def _judge(config: pytest.Config, options: Options, *, taken: tuple[str, ...] = 
         raise pytest.UsageError("--hosts with -n: the checks of one cluster are one run; leave out -n and --dist")
     from preflight.judge.session import Checking
 
+    if config.pluginmanager.is_blocked(LEAVING) or config.pluginmanager.is_blocked(CHECKING):
+        raise pytest.UsageError(f"-p no:{LEAVING} and -p no:{CHECKING} would leave out what gives verdicts")
     try:
-        config.pluginmanager.register(Checking.configured(config, options, taken=taken), "preflight-checking")
+        config.pluginmanager.register(Checking.configured(config, options, taken=taken), CHECKING)
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
 

@@ -20,6 +20,7 @@ from preflight.report.language import ENGLISH, Language
 from preflight.run.folder import language_of
 
 PYTEST_INI = Path(__file__).parents[1] / "pytest.ini"
+EXIT_NOT_MEASURED = 3
 PYTEST_WORDS = (
     "-pno:cacheprovider",
     "-pno:unraisableexception",  # it goes through all objects five times at the end
@@ -61,8 +62,13 @@ def run_checks(
     aside = contextlib.redirect_stdout(sys.stderr) if given.json == "-" else contextlib.nullcontext()
     with aside:
         code = int(pytest.main(words, plugins=[Door(options)]))
-    if options.dry_run or code == EXIT_USAGE or not (folder / "report.json").is_file():
+    if options.dry_run or code == EXIT_USAGE:
         return code
+    if not (folder / "report.json").is_file():
+        return code or EXIT_NOT_MEASURED
+    if not code and not _is_told_by(folder, options.run_id):
+        print(f"preflight: {folder}/report.json is not the report of a run that passed", file=sys.stderr)
+        return EXIT_NOT_MEASURED
     if not given.json and given.verbosity != "line":
         print(job_diagnosis(folder, language_of(options)), end="")
     if section:
@@ -70,6 +76,12 @@ def run_checks(
     elif given.json:
         print_json(to_document(read_json(folder / "report.json")), given.json)
     return code
+
+
+def _is_told_by(folder: Path, run_id: str) -> bool:
+    """Whether the report on the disk is of this run, and says that it ended with 0."""
+    report = read_json(folder / "report.json")
+    return (report.run.id, report.finished, report.exit_code) == (run_id, True, 0)
 
 
 def job_diagnosis(folder: Path, language: Language = ENGLISH) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +48,20 @@ def check_of(item: pytest.Item) -> Check:
         if built_on:
             reason = f"fixture {name!r} is built on {built_on[0]!r}; use that in the check"
             raise pytest.UsageError(f"{item.nodeid}: {reason}")
+    return _check(id_of(item), item.obj, arguments, list(item.iter_markers()))
+
+
+def check_of_function(name: str, function: Callable[..., Any]) -> Check:
+    """The check that a plain function is, by its arguments and its marks."""
+    arguments = tuple(inspect.signature(function).parameters)
+    return _check(name, function, arguments, getattr(function, "pytestmark", ()))
+
+
+def _check(name: str, function: Callable[..., Any], arguments: tuple[str, ...], marks: Iterable[pytest.Mark]) -> Check:
     kind = next((kind for kind in BY_WEIGHT if kind in arguments), "cluster")
-    needs = frozenset(str(word) for mark in item.iter_markers("needs") for word in mark.args)
-    advisory = item.get_closest_marker("advisory") is not None
-    return Check(id_of(item), item.obj, arguments, kind, advisory, needs)
+    needs = frozenset(str(word) for mark in marks if mark.name == "needs" for word in mark.args)
+    advisory = any(mark.name == "advisory" for mark in marks)
+    return Check(name, function, arguments, kind, advisory, needs)
 
 
 def contained(function: Callable[..., Any], *, is_within_no_exit: bool = False) -> Callable[..., Any]:

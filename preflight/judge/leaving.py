@@ -11,14 +11,14 @@ import contextlib
 import os
 import posix
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import pytest
 
 EXIT_NOT_MEASURED = 3
 # The words of a command line by which pytest is to judge nodes; the verbs of preflight load the plugin by name.
-OPTIONS = {"--hosts", "--from", "--preflight-hosts", "--preflight-from", "-ppreflight.plugin"}
+OPTIONS = {"--hosts", "--from", "--preflight-hosts", "--preflight-from", "-ppreflight.judge.leaving"}
 LEAVE = os._exit  # the real one
 WAYS_OUT = {name: getattr(os, name) for name in ("_exit", "execv", "execve")}  # what all others of os come down to
 
@@ -26,7 +26,7 @@ WAYS_OUT = {name: getattr(os, name) for name in ("_exit", "execv", "execve")}  #
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(args: list[str]) -> Generator[None, object, object]:
     """A conftest that leaves while it is imported does so before there is a session or a report."""
-    if not any(word.partition("=")[0] in OPTIONS for word in args):
+    if not asks_to_judge(args):
         return (yield)
     with no_exit("a conftest"):
         try:
@@ -34,6 +34,11 @@ def pytest_load_initial_conftests(args: list[str]) -> Generator[None, object, ob
         except (SystemExit, pytest.exit.Exception) as leaving:
             print(f"preflight: a conftest left while it was imported ({leaving}): no check was run", file=sys.stderr)
             raise SystemExit(EXIT_NOT_MEASURED) from None
+
+
+def asks_to_judge(words: Iterable[str]) -> bool:
+    """Whether a command line of pytest has it judge nodes."""
+    return any(word.partition("=")[0] in OPTIONS for word in words)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 from collections.abc import Generator
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -17,12 +18,14 @@ from preflight import hosts
 from preflight.errors import PreflightError, UsageError
 from preflight.judge import launch_files
 from preflight.judge.crew import Crew
-from preflight.judge.existing import checks_folder, deselected_by, existing, hidden, why_not_collected
+from preflight.judge.existing import deselected_by, existing, hidden, why_not_collected
 from preflight.judge.fixtures import Fixtures
 from preflight.judge.items import check_of, contained, id_of, id_of_node, refuse_without_asserts
 from preflight.judge.judge import KINDS, REACH_CHECK, Check, Judge
 from preflight.judge.leaving import keep, never_green, no_exit
+from preflight.judge.own import REPLACED_FIX, OwnChecks
 from preflight.judge.stopping import INTERRUPT_CODES, Stopping, is_whole_program
+from preflight.judge.untouched import Picture
 from preflight.ledger.findings import EXIT_USAGE, SEVERITY, Finding, Verdict
 from preflight.ledger.gates import GATES, is_gate
 from preflight.ledger.ledger import Ledger
@@ -42,6 +45,9 @@ from preflight.run.source import ReportedSource
 OURS = (*KINDS, "settings")
 JOB_ORDER = {"mesh": 1, "bench": 2, "training": 3, "ending": 4}
 QUICK_KINDS = {"node", "cluster", "mesh", "ending"}
+CODE_CHECK = "run.code_is_that_of_preflight"  # of no node: an error where it is not
+ENDED = pytest.StashKey[int]()  # the exit code of the session, when it has ended
+BEFORE = pytest.StashKey[tuple[OwnChecks, Picture]]()  # taken before a conftest is loaded
 VERB_OF = {"bench": "bench", "training": "train"}  # the subject that only this verb has -> the verb
 
 
@@ -64,7 +70,8 @@ class Checking(Fixtures):
         self.source = source
         self.baseline = baseline
         self.today = datetime.now(timezone.utc).date()
-        self.ledger = Ledger(waive=partial(waive, waivers=options.settings.waivers, today=self.today))
+        self._waive = partial(waive, waivers=options.settings.waivers, today=self.today)
+        self.ledger = Ledger(waive=self._waive)
         self.judge = Judge(
             source,
             self.ledger,
@@ -73,12 +80,15 @@ class Checking(Fixtures):
             is_pruning=options.prune or bool(options.need),
             crew=Crew(options.need or 0),
         )
+        before = config.stash.get(BEFORE, None)
+        self.own, self.picture = before or (OwnChecks(), Picture())
         self.checks: dict[str, Check] = {}
         self.collection_errors: list[str] = []
         self.broken_files: set[Path] = set()
         self.skipped_files: dict[Path, str] = {}  # with the reason; a folder where its conftest skips all of it
         self.stopping = Stopping()
         self.broken_because = ""
+        self.changed = ""  # what of our own code or tables was replaced
         self.exit_code: int | None = None
         self.text = ""
         self.verbosity = "summary"
@@ -148,7 +158,7 @@ class Checking(Fixtures):
         for hiding, place in hidden(self.config.args, self.config.invocation_params.dir).items():
             raise pytest.UsageError(f"two checks are called {hiding}: {place} is the second")
         for item in items:
-            check = check_of(item)
+            check = self.own.check(item) or check_of(item)
             if check.id in self.checks:
                 raise pytest.UsageError(f"two checks are called {check.id}: {item.nodeid} is the second")
             self.checks[check.id] = check
@@ -188,10 +198,10 @@ class Checking(Fixtures):
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Write down every cell that must get a verdict, and every check that is left out, before anything runs."""
-        ours, folder_of_run = checks_folder().resolve(), self.config.invocation_params.dir
+        folder_of_run = self.config.invocation_params.dir
         for item in session.items:
             self.ledger.expect(id_of(item), self.source.names)
-            if not item.path.resolve().is_relative_to(ours):
+            if not self.own.is_one(item):
                 self.ledger.site_checks.add(id_of(item))
         collected = {id_of(item) for item in session.items}
         for check, path in existing(self.config.args, folder_of_run).items():
@@ -242,8 +252,12 @@ class Checking(Fixtures):
         check = self.checks[id_of(pyfuncitem)]
         others = {name: value for name, value in pyfuncitem.funcargs.items() if name not in OURS}
         guarded = replace(check, function=contained(check.function, is_within_no_exit=True), others=others)
-        with no_exit():
-            judged = self.judge.judge(guarded)
+        replaced = self.own.why_replaced(pyfuncitem)
+        if replaced:
+            judged = [Finding(check.id, Verdict.ERROR, self.source.names, replaced, REPLACED_FIX)]
+        else:
+            with no_exit():
+                judged = self.judge.judge(guarded)
         findings = [counting for finding in judged for counting in self.ledger.record(finding)]
         worst = max(findings, key=lambda finding: SEVERITY[finding.counted], default=None)
         if worst is not None and worst.counted in {Verdict.FAIL, Verdict.ERROR}:
@@ -292,6 +306,7 @@ class Checking(Fixtures):
             if self.config.option.collectonly:
                 self.ledger.expected.clear()  # collecting judges nothing
             self.ledger.close(self._why_unfinished(), self.source.names)
+            self._look_for_changes()
             choice = self.judge.crew.choice(self.source, self.ledger.findings)
             if choice is not None and choice.is_complete:
                 self.ledger.chosen = frozenset(choice.nodes)
@@ -304,6 +319,7 @@ class Checking(Fixtures):
                     self.source, self.ledger, self.options, ending, on_written=self.stopping.written
                 )
         self.stopping.written(self.exit_code)
+        self.config.stash[ENDED] = self.exit_code
         if self.exit_code and self.options.command[0] == "pytest" and is_whole_program(self.options.command):
             self._guards.close()
             keep(self.exit_code)
@@ -312,6 +328,17 @@ class Checking(Fixtures):
             return (yield)
         finally:
             session.exitstatus = self.exit_code
+
+    def _look_for_changes(self) -> None:
+        """What gave the verdicts must be what it was before code of others ran."""
+        self.changed = self.picture.changed()
+        if not self.changed and self.ledger.waive is not self._waive:
+            self.changed = "Ledger.waive"
+        if self.changed:
+            words = f"{self.changed} was replaced during the run: no verdict of it is to be trusted"
+            print(f"preflight: {words}", file=sys.stderr)
+            with contextlib.suppress(Exception):  # it may be this that was replaced; the exit code does not need it
+                self.ledger.record(Finding(CODE_CHECK, Verdict.ERROR, (), words, REPLACED_FIX))
 
     def _tell_others(self) -> None:
         """Whatever becomes of the notice: report and exit code stand by now."""
@@ -344,7 +371,11 @@ class Checking(Fixtures):
         if stopped_by and stopped_by != signal.SIGALRM:
             return INTERRUPT_CODES[signal.Signals(stopped_by)]
         code = self.ledger.exit_code(fail_on_warn=self.options.fail_on_warn)
-        broken = bool(self.collection_errors) or session.exitstatus == pytest.ExitCode.INTERNAL_ERROR or stopped_by
+        broken = (
+            bool(self.collection_errors or self.changed)
+            or session.exitstatus == pytest.ExitCode.INTERNAL_ERROR
+            or stopped_by
+        )
         return 3 if broken and code in {0, 5} else code
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

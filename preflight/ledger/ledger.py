@@ -18,7 +18,7 @@ class Cell(NamedTuple):
     node: str
 
 
-@dataclass
+@dataclass(slots=True)
 class Ledger:
     """Every cell that must be judged, written before anything runs, and what was judged.
 

@@ -127,6 +127,8 @@ def write_finished(
             else:  # of an earlier run into the same folder
                 (folder / name).unlink(missing_ok=True)
         write_together({folder / name: text for name, text in texts.items()}, lambda: on_written(report.exit_code))
+        if (folder / FILES["json"]).read_bytes() != texts[FILES["json"]]:
+            raise OSError(f"{FILES['json']} does not hold what was written to it")
         _append_step_summary(folder / FILES["markdown"])
     except OSError as error:
         unwritable = f"the report could not be written to {folder}: {error.strerror or error}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from preflight.judge.items import BY_WEIGHT, contained
+from preflight.judge.existing import check_id
+from preflight.judge.items import check_of_function, contained
 from preflight.judge.judge import Check, Judge
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
@@ -79,16 +80,5 @@ def judged(
 
 def check_of(function: Callable[..., None], **fixtures: Any) -> Check:
     """A check function as a run hands it to the judge, with its marks; its id is that of its file and name."""
-    arguments = tuple(inspect.signature(function).parameters)
-    kind = next((kind for kind in BY_WEIGHT if kind in arguments), "cluster")
-    marks = getattr(function, "pytestmark", ())
-    file, name = Path(inspect.getfile(function)).stem, function.__name__
-    return Check(
-        f"{file.removeprefix('test_')}.{name.removeprefix('test_')}",
-        contained(function),
-        arguments,
-        kind,
-        is_advisory=any(mark.name == "advisory" for mark in marks),
-        needs=frozenset(str(word) for mark in marks if mark.name == "needs" for word in mark.args),
-        others=fixtures,
-    )
+    name = check_id(Path(inspect.getfile(function)), function.__name__)
+    return replace(check_of_function(name, function), function=contained(function), others=fixtures)
