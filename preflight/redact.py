@@ -20,7 +20,8 @@ WORDS = (
     r"|(?<![A-Za-z])(?:PASS|JWT|PAT|BEARER)(?![A-Za-z])"
 )
 # Every pattern begins where few texts do and looks no further than a bound: what a node printed must not cost minutes.
-WORD = rf"(?:{WORDS})[\w-]{{0,64}}"  # and what stands before it in the name is shown anyway
+# What stands before the word in a name is shown anyway. The name ends where it ends: no shorter one is tried after it.
+WORD = rf"(?:{WORDS})[\w-]{{0,64}}(?![\w-])"
 NAMED = rf"[\w-]{{0,64}}?{WORD}"
 # As shells, YAML, JSON, Python and TOML put a value behind its name, and as a list of words prints an option's.
 BEHIND = (

@@ -18,7 +18,7 @@ __all__ = ["Diagnosis", "cause_named", "cause_of", "diagnose", "diagnose_files",
 def diagnose(lines: Iterable[str], *, name: str = "log") -> Diagnosis:
     """The diagnosis of lines of text, in the order in which they were printed; evidence counts them from 1."""
     gathered = Gatherer()
-    gathered.read(name, ((number, line.rstrip("\n").encode()) for number, line in enumerate(lines, 1)))
+    gathered.read(name, ((number, line.rstrip("\n").encode(errors="replace")) for number, line in enumerate(lines, 1)))
     return conclude(gathered)
 
 
@@ -26,7 +26,9 @@ def diagnose_texts(texts: Mapping[str, str]) -> Diagnosis:
     """The diagnosis of several logs together, by their names."""
     gathered = Gatherer()
     for name, text in texts.items():
-        gathered.read(name, ((number, line.encode()) for number, line in enumerate(text.splitlines(), 1)))
+        gathered.read(
+            name, ((number, line.encode(errors="replace")) for number, line in enumerate(text.splitlines(), 1))
+        )
     return conclude(gathered)
 
 

@@ -132,7 +132,7 @@ def from_document(document: object, *, source: str = "report.json") -> RunReport
         raise UsageError(f"{source}: not a report of preflight: {printable(str(error))}") from None
     known = {key.name for key in dataclasses.fields(Finding)}
     assert isinstance(document, dict)  # RunReport is made of nothing else
-    unknown = {key for finding in document["findings"] for key in finding} - known
+    unknown = {key for finding in document.get("findings", ()) for key in finding} - known
     wrong = f"unknown keys in findings: {sorted(unknown)}" if unknown else ""
     wrong = wrong or ("" if _is_finite(document) else _not_finite(document)) or _contradiction(report)
     if wrong:

@@ -1,0 +1,13 @@
+"""Does nothing that a node, its tools or a job's logs say break what reads it?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench.fuzz import PARSERS, fault
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_changed_inputs_are_read_or_refused_in_time(name):
+    """The first of the inputs that python -m tests.bench.fuzz takes 10,000 of."""
+    assert [words for seed in range(40) if (words := fault(name, seed))] == []
