@@ -162,7 +162,7 @@ def trend_lines(found: Trend) -> list[str]:
     lines += [f"worse     {fall_text(found, fall)}" for fall in found.falls] or ["no figure got worse"]
     lines += [f"fact      {moved_text(found, moved)}" for moved in found.moved[:10]]
     lines += [f"          and {len(found.moved) - 10} more facts moved: see the page"] if len(found.moved) > 10 else []
-    return [*lines, *(f"note      {note}" for note in found.notes)]
+    return [*lines, *(f"note      {printable(note)}" for note in found.notes)]
 
 
 def fall_text(found: Trend, fall: Fall) -> str:

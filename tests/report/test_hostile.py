@@ -6,7 +6,10 @@ import csv
 import io
 import json
 import re
+import sys
 import unicodedata
+from pathlib import Path
+from types import FrameType
 from xml.dom import minidom
 from xml.etree import ElementTree as ET
 
@@ -14,11 +17,11 @@ import pytest
 
 from preflight.errors import UsageError
 from preflight.hosts import parse_hosts
-from preflight.report import FORMATS
-from preflight.report.formats.text import summary
+from preflight.report import FORMATS, formats
 from preflight.report.material import Material
 from preflight.report.printable import printable
 from tests.report.hostile import CORPUS
+from tests.report.outputs import OUTPUTS
 from tests.report.readers import Page, markdown, prometheus
 
 BENIGN = "benign"
@@ -54,12 +57,34 @@ def test_no_format_holds_a_control_character_or_a_command(make_hostile, texts):
     """Bytes that move a cursor, reorder text or speak to a CI system reach no format at all."""
     for text in texts:
         hostile = material(make_hostile, text)
-        for name in (*FORMATS, "text"):
-            shown = summary(hostile.report) if name == "text" else FORMATS[name](hostile)
+        for name, draw in OUTPUTS.items():
+            shown = draw(hostile)
             shown.encode("utf-8")
-            allowed = "\r\n" if name == "csv" else "\n"
-            assert all(letter.isprintable() or letter in allowed for letter in shown), name
+            allowed = "\r\n" if name == "--format csv" else "\n"
+            odd = {letter for letter in set(shown) if not letter.isprintable() and letter not in allowed}
+            assert not odd, (name, odd)
+            if name == "GitHub's annotations":  # which are commands: of their own lines, and no more
+                shown = re.sub("(?m)^::(?:error|warning|notice) file=", "", shown)
             assert not COMMAND.search(shown), name
+
+
+def test_every_format_is_among_what_is_looked_at(make_hostile):
+    """A module that draws something, and is drawn by no output of the list, would be looked at by nobody."""
+    drawn: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            drawn.add(frame.f_code.co_filename)
+
+    hostile = material(make_hostile, CORPUS["one of each"][0])
+    sys.setprofile(note)
+    try:
+        for draw in OUTPUTS.values():
+            draw(hostile)
+    finally:
+        sys.setprofile(None)
+    modules = {str(path) for path in Path(formats.__file__).parent.glob("*.py") if path.name != "__init__.py"}
+    assert modules - drawn == set()
 
 
 def test_html_keeps_its_elements_and_shows_the_text(make_hostile, benign, texts):

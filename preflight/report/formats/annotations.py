@@ -10,7 +10,8 @@ from urllib.parse import quote
 from preflight import __version__
 from preflight.hosts import fold
 from preflight.ledger.findings import Finding, Verdict, Where
-from preflight.report.printable import printable
+from preflight.report.files import plain_ascii
+from preflight.report.printable import printable, without_surrogates
 
 GITHUB = {Verdict.FAIL: "error", Verdict.ERROR: "error", Verdict.WARN: "warning", Verdict.SKIP: "notice"}
 SARIF = {Verdict.FAIL: "error", Verdict.ERROR: "error", Verdict.WARN: "warning", Verdict.SKIP: "note"}
@@ -41,7 +42,7 @@ def _data(text: str) -> str:
 
 def _property(text: str) -> str:
     """What stands before the second ``::`` is split at commas and colons."""
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    return _data(printable(text, keep_newlines=True)).replace(":", "%3A").replace(",", "%2C")
 
 
 def sarif_text(findings: Iterable[Finding]) -> str:
@@ -50,7 +51,7 @@ def sarif_text(findings: Iterable[Finding]) -> str:
     rules = [{"id": rule} for rule in dict.fromkeys(finding.check for finding in shown)]
     driver = {"name": "preflight", "version": __version__, "rules": rules}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": [_result(one) for one in shown]}
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+    return plain_ascii(json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)) + "\n"
 
 
 def _result(finding: Finding) -> dict[str, Any]:
@@ -63,5 +64,6 @@ def _result(finding: Finding) -> dict[str, Any]:
 
 
 def _location(where: Where) -> dict[str, Any]:
-    uri = quote(where.file if not where.file.startswith("/") else f"file://{where.file}", safe="/:")
+    file = without_surrogates(where.file)
+    uri = quote(file if not file.startswith("/") else f"file://{file}", safe="/:")
     return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": max(where.line, 1)}}}

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from preflight.hosts import fold
 from preflight.report.html.plots import Point, Series, line_plot
-from preflight.report.printable import printable
+from preflight.report.printable import printable, without_surrogates
 from preflight.report.trend import Measure, Trend, fall_text, when
 
 STYLE = Path(__file__).parent / "report.css"
@@ -118,7 +118,7 @@ def _runs(found: Trend) -> Markup:
 
 
 def _run_link(found: Trend, place: int) -> Markup:
-    address = f"{quote(found.folders[place])}/report.html"
+    address = f"{quote(without_surrogates(found.folders[place]))}/report.html"
     return Markup('<a href="{}">{}</a>').format(address, printable(found.runs[place].report.run.id))
 
 

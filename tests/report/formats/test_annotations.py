@@ -29,7 +29,7 @@ def test_a_workflow_command_for_each_line():
 def test_nothing_in_a_file_is_a_command_of_its_own():
     """One line a finding, whatever a script holds; no control character reaches the log."""
     (line,) = github_text([HOSTILE]).splitlines()
-    assert line.startswith("::warning file=f%0A%3A%3Aset-env%3A%3A,line=1,")
+    assert line.startswith("::warning file=f%0A\\x3a%3Aset-env%3A%3A,line=1,")
     assert "100%25%0A" in line
     assert "::error" not in line
     assert "\x1b" not in line

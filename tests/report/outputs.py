@@ -1,0 +1,100 @@
+"""What can a person, a program or a chat be shown of a run? Every output of a report, by what draws it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import msgspec
+
+from preflight.diagnose import diagnose
+from preflight.diagnose.stuck import compare
+from preflight.ledger.choice import Choice
+from preflight.report import FORMATS
+from preflight.report.compare import Snapshot
+from preflight.report.document import RunReport
+from preflight.report.files import plain_ascii
+from preflight.report.formats.annotations import github_text, sarif_text
+from preflight.report.formats.commands import lines
+from preflight.report.formats.diagnosis import diagnosis_document, diagnosis_text
+from preflight.report.formats.hanging import hanging_document, hanging_text
+from preflight.report.formats.hostlists import CHOICES, files_of_choice
+from preflight.report.formats.notice import BODIES, notice
+from preflight.report.formats.table import bench_table
+from preflight.report.formats.text import TELLING
+from preflight.report.formats.training import training_table
+from preflight.report.html.trend import trend_html
+from preflight.report.language import chosen
+from preflight.report.material import Material
+from preflight.report.trend import trend, trend_lines
+from tests.diagnose.test_stuck import IN_TORCH, LOADER, STEP, rank
+
+Output = Callable[[Material], str]
+CHINESE = chosen("zh", {})
+
+
+def choice(report: RunReport) -> Choice:
+    """Some node is chosen, all others are left out for a reason that a node can word."""
+    first, *others = report.nodes
+    return Choice(1, (first,), dict.fromkeys(others, report.findings[0].message))
+
+
+def words(report: RunReport) -> str:
+    """What a node said."""
+    return report.findings[0].message
+
+
+def stuck(report: RunReport) -> object:
+    """Ranks of the run's nodes that hang, of which one says what it likes."""
+    first, *others = report.nodes
+    said = rank(1, words(report), LOADER, STEP, command=words(report))
+    return compare({first: (rank(0, IN_TORCH, STEP), said), **{name: (rank(2, IN_TORCH, STEP),) for name in others}})
+
+
+def looked_back(material: Material) -> object:
+    """The run after one like it, in folders of such names."""
+    runs = [Snapshot(material.report, material.facts), Snapshot(material.report, {})]
+    return trend(runs, [words(material.report)] * 2, [words(material.report)])
+
+
+def as_json(document: object) -> str:
+    """A document as every --json prints it."""
+    return plain_ascii(json.dumps(document, indent=1, allow_nan=False))
+
+
+OUTPUTS: dict[str, Output] = {
+    **{f"--format {name}": draw for name, draw in FORMATS.items()},
+    **{
+        f"terminal, {name}": lambda material, tell=tell: tell(material.report, directory="d", width=100, colour=False)
+        for name, tell in TELLING.items()
+    },
+    "terminal, Chinese": lambda material: TELLING["summary"](
+        material.report, directory="d", width=100, colour=False, language=CHINESE
+    ),
+    "commands": lambda material: "\n".join(lines(material.report, material.report.findings, most=9)),
+    "GitHub's annotations": lambda material: github_text(material.report.findings),
+    "SARIF": lambda material: sarif_text(material.report.findings),
+    "table of the benchmark": lambda material: bench_table(material.report.bench) if material.report.bench else "",
+    "table of the training": lambda material: (
+        training_table(material.report.training) if material.report.training else ""
+    ),
+    **{
+        f"--need --format {name}": lambda material, draw=draw: draw(material.report, choice(material.report))
+        for name, draw in CHOICES.items()
+    },
+    "files of --need": lambda material: "".join(
+        files_of_choice(msgspec.structs.replace(material.report, choice=choice(material.report))).values()
+    ),
+    **{
+        f"--notify {host}": lambda material, host=host: as_json(notice(material.report, host))
+        for host in (*BODIES, "hooks.example.com")
+    },
+    "--trend": lambda material: "\n".join(trend_lines(looked_back(material))),
+    "--trend page": lambda material: trend_html(looked_back(material)),
+    "diagnosis": lambda material: diagnosis_text(diagnose([f"[rank0]: RuntimeError: {words(material.report)}"])),
+    "diagnosis, JSON": lambda material: as_json(
+        diagnosis_document(diagnose([f"[rank0]: RuntimeError: {words(material.report)}"]))
+    ),
+    "hanging": lambda material: hanging_text(stuck(material.report), {"c": words(material.report)}),
+    "hanging, JSON": lambda material: as_json(hanging_document(stuck(material.report), {"c": words(material.report)})),
+}
