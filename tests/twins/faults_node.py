@@ -276,7 +276,9 @@ FAULTS = (
     ),
     Fault(
         "errors of the interface during the run",
-        replaced("proc/net/dev", r"(: 1000 10) 0", r"\1 77"),
+        lambda folder, platform: folder.sub(
+            "proc/net/dev", rf"({platform.nics[0].name.format(n=3)}: 1000 10) 0", r"\1 77"
+        ),
         "network.no_interface_counted_errors_during_the_run",
         "77 rx/tx errors",
         during=True,

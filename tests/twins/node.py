@@ -115,7 +115,10 @@ def _proc(platform: Platform, n: int) -> Tree:
         **{f"sys/{name}": f"{value}\n" for name, value in SYSCTLS.items()},
         "net/dev": "Inter-|   Receive  |  Transmit\n face |bytes    packets errs drop fifo frame compressed multicast|"
         "bytes    packets errs drop fifo colls carrier compressed\n"
-        + "".join(f"{nic.name:>6}: 1000 10 0 0 0 0 0 0 1000 10 0 0 0 0 0 0\n" for nic in platform.nics),
+        + "".join(
+            f"{name:>6}: 1000 10 0 0 0 0 0 0 1000 10 0 0 0 0 0 0\n"
+            for name in ("lo", *(nic.name for nic in platform.nics))
+        ),
     }
     tree |= {f"{300 + i}/comm": f"{name[:15]}\n" for i, name in enumerate(platform.processes)}
     for nic in platform.nics:
