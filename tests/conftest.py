@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests import kinds, workers
+from tests.forks import Forks
 from tests.lab.fixtures import lab3, lab_is_possible, make_lab
 
 __all__ = ["lab3", "lab_is_possible", "make_lab"]
@@ -36,6 +37,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:
     """Which tests a worker collects: as many as the others."""
     node.workerinput["markexpr"] = node.config.option.markexpr
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """The process that sessions which tests judge are forks of."""
+    started = Forks()
+    yield started
+    started.close()
 
 
 @pytest.hookimpl(wrapper=True)

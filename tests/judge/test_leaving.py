@@ -8,9 +8,9 @@ import os
 import pytest
 
 from preflight.judge.leaving import never_green, no_exit
-from tests.judge.test_session import PASSING, forks, site
+from tests.judge.test_session import PASSING, site
 
-__all__ = ["forks", "site"]
+__all__ = ["site"]
 FORKING = '''
 import multiprocessing
 import os

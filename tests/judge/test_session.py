@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.forks import Fork, Forks
+from tests.forks import Fork
 
 PASSING = 'def test_fine(node):\n    """It is fine.\n\n    Fix: nothing.\n    """\n    assert node.name\n'
 
@@ -30,14 +30,6 @@ def plain(function):
 async def test_x(node):
     assert False
 """
-
-
-@pytest.fixture(scope="module")
-def forks():
-    """The process that the sessions of a file are forks of."""
-    started = Forks()
-    yield started
-    started.close()
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from preflight.judge.stopping import is_whole_program
-from tests.judge.test_session import forks, site
+from tests.judge.test_session import site
 
-__all__ = ["forks", "site"]
+__all__ = ["site"]
 PROGRAM = """
 import os, signal, sys, time
 from preflight.judge.stopping import Stopping
