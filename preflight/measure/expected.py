@@ -119,6 +119,8 @@ def within(nodes: Mapping[str, Node], use: Use) -> Expected | None:
         bound = inside.most * factor
         words = f"a switch that adds up gives at most {inside.most:.5g} x 2(n-1)/n = {factor:.4g}"
         lines.append(f"{words}: {bound:.5g} GB/s")
+    else:
+        lines.append(f"nothing says what {inside.kind} cannot exceed")
     return _told(figure, least, bound, lines)
 
 

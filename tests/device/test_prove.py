@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -10,8 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from preflight.workloads.collectives import Settings as Collectives
+from preflight.workloads.devices import Settings as Devices
+from preflight.workloads.train import Settings as Train
 from tests import cuda
 from tests.bench import gpu
+
+WORKLOADS = Path(__file__).parents[2] / "preflight" / "workloads"
 
 
 def prove(stage: str, out: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -40,6 +46,23 @@ def test_a_killed_rank_is_told_with_the_seconds_and_its_flight_recorder(tmp_path
     assert float(rows["rank 1 gets SIGKILL"]) < 20, done.stderr
     assert rows["flight recorder after SIGKILL"] == "1"
     assert rows["left in ~/.cache/torch"] == "0"
+
+
+def test_every_setting_of_the_script_is_one_of_its_workload():
+    """Read without a run: a machine with a GPU is rare, and its minutes are counted."""
+    script = gpu.PROVE.read_text(encoding="utf-8")
+    known = {*Collectives.__dataclass_fields__, *Train.__dataclass_fields__, *Devices.__dataclass_fields__}
+    named = set(re.findall(r'\\?"(\w+)\\?":', script)) - {
+        "record",
+        "wrong",
+        "name",
+        "ranks",
+    }  # of records, and of a round
+    assert named <= known
+    assert len(named) > 10
+    assert {path.stem for path in WORKLOADS.glob("*.py")} >= set(re.findall(r" (collectives|devices|train) ", script))
+    for stage in gpu.STAGES:
+        assert f"\n{stage})" in script
 
 
 def test_a_stage_that_does_not_exist_is_a_usage_error(tmp_path):
