@@ -84,16 +84,16 @@ def decode_stored(document: Document, shared: Shared | None = None) -> NodeFacts
     return decode(msgspec.structs.replace(document, subjects=subjects, missing=missing), shared)
 
 
-def encode(document: Document) -> bytes:
+def encode(document: msgspec.Struct) -> bytes:
     """The bytes of facts/<node>.json; ASCII, so no control character of a node reaches a terminal."""
     try:
         made = msgspec.json.encode(document)
     except UnicodeEncodeError:
-        made = b""
-    if made.isascii() and made:  # as nearly all are: twenty times as fast
+        made = msgspec.json.encode(encodable(msgspec.to_builtins(document)))
+    if made.isascii():  # as nearly all are: twenty times as fast
         text = msgspec.json.format(made, indent=1).decode()
     else:
-        text = json.dumps(encodable(msgspec.to_builtins(document)), ensure_ascii=True, indent=1)
+        text = json.dumps(json.loads(made), ensure_ascii=True, indent=1)
     # DEL is the one control character that JSON leaves as it is.
     return text.replace("\x7f", "\\u007f").encode() + b"\n"
 

@@ -11,6 +11,19 @@ import msgspec
 
 from preflight.facts import decode
 from preflight.facts.decode import Answer, Document
+from preflight.facts.value import Missing
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """A Document whose facts are JSON still."""
+
+    schema: int
+    node: str
+    index: int
+    address: str
+    slots: int
+    subjects: dict[str, msgspec.Raw]
+    missing: dict[str, Missing]
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,17 @@ class Documents(Mapping[str, Document]):
         for other in others:
             document = decode.merge(document, _unpack(other, Answer))
         return document
+
+    def as_stored(self, name: str) -> bytes:
+        """The bytes of facts/<node>.json; what the node said is not decoded for them."""
+        first, *others = self._packed[name]
+        document: _Written = _unpack(first, _Written)
+        for other in others:
+            subjects, missing = _unpack(other, tuple[dict[str, msgspec.Raw], dict[str, Missing]])
+            document = msgspec.structs.replace(
+                document, subjects={**document.subjects, **subjects}, missing={**document.missing, **missing}
+            )
+        return decode.encode(document)
 
     def __contains__(self, name: object) -> bool:  # that of Mapping makes the document
         return name in self._packed

@@ -17,8 +17,7 @@ import msgspec
 
 from preflight import __version__
 from preflight.errors import UsageError
-from preflight.facts import decode
-from preflight.facts.decode import Document
+from preflight.facts.documents import Documents
 from preflight.hosts import Host
 from preflight.ledger.choice import Choice
 from preflight.ledger.findings import Verdict
@@ -177,7 +176,7 @@ def wants_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _write_facts(folder: Path, documents: Mapping[str, Document]) -> None:
+def _write_facts(folder: Path, documents: Documents) -> None:
     """The facts of every node; those of an earlier run into the same folder would be judged as if they belonged."""
     folder.mkdir(exist_ok=True)
     written = {f"{_file_name(name)}.json" for name in documents}
@@ -187,7 +186,7 @@ def _write_facts(folder: Path, documents: Mapping[str, Document]) -> None:
     names = list(documents)
     for start in range(0, len(names), FACTS_AT_ONCE):
         batch = names[start : start + FACTS_AT_ONCE]
-        write_together({folder / f"{_file_name(name)}.json": decode.encode(documents[name]) for name in batch})
+        write_together({folder / f"{_file_name(name)}.json": documents.as_stored(name) for name in batch})
 
 
 def _write_logs(folder: Path, logs: Mapping[str, str]) -> None:

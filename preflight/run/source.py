@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from preflight.facts.cluster import Cluster
-from preflight.facts.decode import Document
+from preflight.facts.documents import Documents
 from preflight.report.document import NodeInfo, Proof
 from preflight.results import Bench, Mesh, Training
 
@@ -63,7 +63,7 @@ class ReportedSource(Source, Protocol):
     @property
     def logs(self) -> Mapping[str, str]: ...  # noqa: D102
     @property
-    def documents(self) -> Mapping[str, Document]: ...  # noqa: D102
+    def documents(self) -> Documents: ...  # noqa: D102
 
     def open(self) -> None: ...  # noqa: D102
     def recall(self, checks: tuple[str, ...]) -> None: ...  # noqa: D102

@@ -13,7 +13,7 @@ from typing import TypeVar
 from preflight.errors import NotMeasured, UsageError
 from preflight.facts import decode, view
 from preflight.facts.cluster import Cluster
-from preflight.facts.decode import Document
+from preflight.facts.documents import Documents
 from preflight.report.compare import Snapshot
 from preflight.report.document import NodeInfo, Proof, RunReport, racks
 from preflight.report.facts import lasting, row_values
@@ -40,7 +40,7 @@ class StoredRun:
     seconds: float = 0.0
     stage_seconds: dict[str, float] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)  # they stay in the folder of the run itself, like the facts
-    documents: dict[str, Document] = field(default_factory=dict)
+    documents: Documents = field(default_factory=Documents)
     transports: dict[str, str] = field(default_factory=dict)  # nobody is reached again
     logins: dict[str, str] = field(default_factory=dict)
 

@@ -113,7 +113,7 @@ def test_a_stored_run_holds_what_the_report_needs(tmp_path):
     assert source.notes == (f"judged from {tmp_path}",)
     assert source.measured().mesh == run.measured_mesh
     assert tuple(source.node_infos()) == run.names
-    assert (source.documents, source.logs) == ({}, {})
+    assert (dict(source.documents), source.logs) == ({}, {})
 
 
 def test_the_training_tells_where_its_ranks_ran(tmp_path):
