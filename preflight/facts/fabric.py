@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
 from preflight.errors import FactMissing
 from preflight.facts.selection import Patterns, parse_patterns
 from preflight.facts.subjects.gpu import NOT_REPORTED
@@ -15,8 +17,13 @@ from preflight.facts.subjects.rdma import Gid, Rdma, RdmaDevice, RdmaPort
 from preflight.facts.value import Missing
 
 Scope = Literal["empty", "link-local", "ipv4", "ipv6"]
-GID = re.compile(r"(?:[0-9a-fA-F]{4}:){7}[0-9a-fA-F]{4}")
-IPV4_MAPPED = 0xFFFF  # ::ffff:0:0/96
+GID = re.compile(r"(?:[0-9a-f]{4}:){7}[0-9a-f]{4}")
+NO_BYTES = "0000:0000:0000:0000:0000:0000:0000:0000"
+IPV4_MAPPED = "0000:0000:0000:0000:0000:ffff:"  # ::ffff:0:0/96
+# A port without a subnet manager has the default prefix and nothing else.
+OF_NOBODY = (NO_BYTES, "fe80" + NO_BYTES[4:], IPV4_MAPPED + "0000:0000", "")
+LINK_LOCAL = ("fe8", "fe9", "fea", "feb")  # fe80::/10
+LINK_LOCAL_OF_IPV4 = "a9fe"  # 169.254
 LINK_LAYERS = ("InfiniBand", "Ethernet")
 
 
@@ -176,14 +183,22 @@ def taken_by_prefix(rdma: Rdma, value: str) -> dict[str, tuple[str, ...]]:
     return {entry: others for entry, others in trapped.items() if others}
 
 
-@dataclass(frozen=True)
-class GidClass:
+class GidClass(msgspec.Struct, frozen=True):
     """What a GID is: its RoCE version (None on InfiniBand or where it is not known), scope and address."""
 
     index: int
     roce_version: int | None
     scope: Scope
-    address: str
+    gid: str  # as the kernel writes it; "" where it is none
+
+    @property
+    def address(self) -> str:
+        """As an IPv4 or IPv6 address; "" of an empty row."""
+        if self.scope == "empty":
+            return ""
+        if self.gid.startswith(IPV4_MAPPED):
+            return ".".join(str(int(self.gid[place : place + 2], 16)) for place in (30, 32, 35, 37))
+        return str(ipaddress.IPv6Address(self.gid))
 
     @property
     def is_routable(self) -> bool:
@@ -199,8 +214,8 @@ def classify(gid: Gid) -> GidClass:
     """A row of a GID table: version from its type, scope and address from its bytes."""
     kind = "" if isinstance(gid.kind, Missing) else gid.kind.strip()
     version = 2 if kind == "RoCE v2" else 1 if kind in ("IB/RoCE v1", "RoCE v1") else None
-    scope, address = _scope(gid.gid)
-    return GidClass(gid.index, version, scope, address)
+    text = _as_the_kernel_writes(gid.gid)
+    return GidClass(gid.index, version, _scope(text), text)
 
 
 def gid_of_nccl(port: RdmaPort, *, family: str = "AF_INET", version: int = 2, address_range: str = "") -> GidClass:
@@ -266,18 +281,20 @@ def _is_on_netdev(gid: Gid, found: GidClass, network: Network) -> bool:
     )
 
 
-def _scope(text: str) -> tuple[Scope, str]:
-    written = text.strip()
+def _as_the_kernel_writes(text: str) -> str:
+    """Eight groups of four small digits; "" where it is no address."""
+    written = text.strip().lower()
+    if GID.fullmatch(written):  # nearly all: ipaddress takes ten times as long, and a cluster has 100,000 rows
+        return written
     try:
-        # As the kernel writes it; ipaddress takes ten times as long, and a cluster has 100,000 rows.
-        number = int(written.replace(":", ""), 16) if GID.fullmatch(written) else int(ipaddress.IPv6Address(written))
+        return ipaddress.IPv6Address(int(ipaddress.IPv6Address(written))).exploded
     except ValueError:
-        return "empty", ""
-    # A port without a subnet manager has the default prefix and nothing else.
-    if number in (0, 0xFE80 << 112, IPV4_MAPPED << 32):
-        return "empty", ""
-    if number >> 32 == IPV4_MAPPED:
-        address = number & 0xFFFFFFFF
-        octets = (address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255)
-        return ("link-local" if octets[:2] == (169, 254) else "ipv4"), ".".join(map(str, octets))
-    return ("link-local" if number >> 118 == 0xFE80 >> 6 else "ipv6"), str(ipaddress.IPv6Address(number))
+        return ""
+
+
+def _scope(gid: str) -> Scope:
+    if gid in OF_NOBODY:
+        return "empty"
+    if gid.startswith(IPV4_MAPPED):
+        return "link-local" if gid.startswith(LINK_LOCAL_OF_IPV4, len(IPV4_MAPPED)) else "ipv4"
+    return "link-local" if gid.startswith(LINK_LOCAL) else "ipv6"

@@ -17,6 +17,7 @@ NODE_BYTES = 64 << 20
 NODE_VALUES = 500_000  # numbers, texts, lists and objects: a node that is asked about 1,000 peers sends 30,000
 NODE_FRAMES = 100_000
 NODE_SECONDS = 5.0  # of our processor, to decode what it said
+QUICK_BYTES = 1024  # whatever it says in messages below this takes a second or two: a look at the clock takes as long
 FAIR_BYTES = 8 << 20
 FAIR_VALUES = 60_000
 POOL_BYTES = 256 << 20
@@ -56,16 +57,19 @@ class Budget:
         self.frames += 1
         if self.frames > NODE_FRAMES:
             raise frames.FrameError(f"more than {NODE_FRAMES} messages in one run")
-        count = frames.most_values(text)
+        outline = quick.outline(text)
+        count = quick.most_values(outline)
         self.pool.values += _beyond(self.values, count, FAIR_VALUES)
         self.values += count
         if self.values > NODE_VALUES:
             raise frames.FrameError(f"more than {NODE_VALUES} values in one run")
         if self.values > FAIR_VALUES and self.pool.values > POOL_VALUES:
             raise frames.FrameError("too many values from many nodes at once, and more than its share from this one")
+        if len(text) < QUICK_BYTES:
+            return quick.message(text, outline)
         begun = time.thread_time()
         try:
-            return quick.message(text, count)
+            return quick.message(text, outline)
         finally:
             self.seconds += time.thread_time() - begun
             if self.seconds > NODE_SECONDS:

@@ -21,11 +21,14 @@ MESSAGES = [
     *(b'{"a":-0}', b'{"a":-0.0}', b'{"a":1.0}', b'{"a":1e5}', b'{"a": 1}', b'{"a":"\\u00e9"}', b'{"a":"\\ud800"}'),
     *(b'{"a":"\xc3\xa9"}', b'{"a":"]]]]","b":[[["}"]]]}', b'{"a":[' + b"[]," * 300_000 + b"[]]}", b"\xff"),
     b'{"a":"' + b"]" * 40 + b'","b":' + DEEP + b"}",
+    *(b'{"a":"","b":"' + b"[" * 40 + b'","":""}', b'{"":"]]","b":' + DEEP[20:-20] + b',"c":"[["}'),
 ]
 
 
 def quickly(text):
-    return quick.message(text, frames.most_values(text))
+    outline = quick.outline(text)
+    assert quick.most_values(outline) == frames.most_values(text)
+    return quick.message(text, outline)
 
 
 def outcome(read, text):

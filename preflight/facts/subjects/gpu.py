@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 from preflight.errors import BlockedBy, FactMissing
@@ -124,23 +127,9 @@ class Topology(NamedTuple):
     rows: tuple[TopologyRow, ...]
     adapters: dict[Text, Text]  # "NIC0" -> "mlx5_0"
 
-    def nearest_adapters(self) -> dict[str, tuple[str, ...]]:
+    def nearest_adapters(self) -> Mapping[str, tuple[str, ...]]:
         """GPU -> the adapters nearest to it, by PCIe."""
-        columns = {
-            self.adapters.get(row.device, row.device): place
-            for place, row in enumerate(self.rows)
-            if not row.device.startswith("GPU")
-        }
-        found: dict[str, tuple[str, ...]] = {}
-        for row in self.rows:
-            if not row.device.startswith("GPU"):
-                continue
-            relations = {name: row.relations[place] for name, place in columns.items()}
-            distances = {name: NEAR.index(relation) for name, relation in relations.items() if relation in NEAR}
-            if distances:
-                nearest = min(distances.values())
-                found[row.device] = tuple(name for name, far in distances.items() if far == nearest)
-        return found
+        return _nearest(self.rows, tuple(self.adapters.items()))
 
     def shared_adapters(self) -> str:
         """GPUs that have to share an adapter though there is one for each, as a message says it."""
@@ -177,6 +166,24 @@ class Topology(NamedTuple):
             f"{gpu} {'/'.join(names) if is_named else f'{len(names)} adapters'}" for gpu, names in near.items()
         )
         return of_gpus or f"GPUs joined by {', '.join(between)}"
+
+
+@lru_cache(maxsize=256)  # nodes of a build have one topology between them, and several checks ask
+def _nearest(rows: tuple[TopologyRow, ...], adapters: tuple[tuple[str, str], ...]) -> Mapping[str, tuple[str, ...]]:
+    names = dict(adapters)
+    columns = {
+        names.get(row.device, row.device): place for place, row in enumerate(rows) if not row.device.startswith("GPU")
+    }
+    found: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        if not row.device.startswith("GPU"):
+            continue
+        relations = {name: row.relations[place] for name, place in columns.items()}
+        distances = {name: NEAR.index(relation) for name, relation in relations.items() if relation in NEAR}
+        if distances:
+            nearest = min(distances.values())
+            found[row.device] = tuple(name for name, far in distances.items() if far == nearest)
+    return MappingProxyType(found)
 
 
 class Gpu(Value, frozen=True, kw_only=True):
