@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import sys
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -75,9 +76,34 @@ class Answered:
         return documents, view.of_nodes([self._nodes[name] for name in names], backend)
 
 
+class Further:
+    """What nodes tell in further rounds; each answer is decoded and packed as it comes, what was there is not again."""
+
+    def __init__(self, documents: Documents, cluster: Cluster) -> None:
+        self._documents = documents
+        self._cluster = cluster
+        self._shared = Shared()
+        self._packed: dict[str, list[bytes]] = {}
+        self._nodes: dict[str, NodeFacts] = {}
+
+    def take(self, answers: Mapping[str, Answer]) -> None:
+        """The answers of some nodes, by their names."""
+        for name, answer in answers.items():
+            self._packed.setdefault(name, []).append(packed(answer))
+            node = self._nodes.get(name) or self._cluster[name]
+            self._nodes[name] = decode.with_answer(node, answer, self._shared)
+
+    def whole(self) -> tuple[Documents, Cluster]:
+        """Documents and facts with what was taken."""
+        nodes = tuple(self._nodes.get(node.name, node) for node in self._cluster)
+        return self._documents.merged(self._packed), dataclasses.replace(self._cluster, nodes=nodes)
+
+
 def with_answers(documents: Documents, cluster: Cluster, answers: Mapping[str, Answer]) -> tuple[Documents, Cluster]:
-    """Documents and facts with what the nodes gave in a further round; what was there is not decoded again."""
-    return documents.merged(answers), view.with_answers(cluster, answers)
+    """Documents and facts with what the nodes gave in one further round."""
+    further = Further(documents, cluster)
+    further.take(answers)
+    return further.whole()
 
 
 async def facts_of(session: Session, index: int, layers: Layers, calls: dict[str, Call], *, until: float) -> Document:

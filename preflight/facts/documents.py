@@ -42,9 +42,9 @@ class Documents(Mapping[str, Document]):
         """Node -> what `packed` made of its document."""
         return cls({name: (data,) for name, data in documents.items()})
 
-    def merged(self, answers: Mapping[str, Answer]) -> Documents:
-        """With what the nodes gave in a further round."""
-        return Documents({**self._packed, **{name: (*self._packed[name], _pack(it)) for name, it in answers.items()}})
+    def merged(self, answers: Mapping[str, Iterable[bytes]]) -> Documents:
+        """With what the nodes gave in further rounds: node -> what `packed` made of each answer, in their order."""
+        return Documents({**self._packed, **{name: (*self._packed[name], *it) for name, it in answers.items()}})
 
     def __getitem__(self, name: str) -> Document:
         first, *others = self._packed[name]
@@ -74,12 +74,8 @@ class Documents(Mapping[str, Document]):
         return len(self._packed)
 
 
-def packed(document: Document) -> bytes:
-    """A document as `Documents` holds it."""
-    return _pack(document)
-
-
-def _pack(value: object) -> bytes:
+def packed(value: Document | Answer) -> bytes:
+    """A document, or what a node gave in a further round, as `Documents` holds it."""
     try:
         text = msgspec.json.encode(value)
     except UnicodeEncodeError:  # a lone surrogate, which a stored document may not have either

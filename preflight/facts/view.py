@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TypeVar
 
 from preflight.errors import FactMissing
 from preflight.facts import decode, selection
 from preflight.facts.cluster import Cluster
-from preflight.facts.decode import Answer, Document
+from preflight.facts.decode import Document
 from preflight.facts.node import NodeFacts
 from preflight.facts.shared import Shared
 from preflight.facts.subjects.environment import Environment
@@ -33,13 +33,6 @@ def of_nodes(nodes: Iterable[NodeFacts], backend: str) -> Cluster:
     ordered = sorted(nodes, key=lambda node: node.index)
     chosen = _backend(ordered, backend)
     return Cluster(tuple(_for_backend(node, chosen) for node in ordered))
-
-
-def with_answers(cluster: Cluster, answers: Mapping[str, Answer]) -> Cluster:
-    """The cluster with what its nodes gave in a further round, by their names; the rest is not decoded again."""
-    shared = Shared()
-    nodes = (decode.with_answer(node, answers[node.name], shared) if node.name in answers else node for node in cluster)
-    return dataclasses.replace(cluster, nodes=tuple(nodes))
 
 
 def _for_backend(node: NodeFacts, backend: selection.Backend) -> NodeFacts:

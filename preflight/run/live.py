@@ -136,9 +136,13 @@ class Run:
         self._note_partings()
         self._begin("mesh: connecting the nodes group by group")
         left = self._left(self.options.deadline_seconds)
-        second = turns.Second(self.fleet, self.options, self.cluster, self._add)
+        further = subjects.Further(self.documents, self.cluster)
+        second = turns.Second(self.fleet, self.options, self.cluster, further.take)
         rest = partial(second.run, seconds=left - SLACK_SECONDS, say=self.progress.say)
-        self._timed("mesh", lambda: self.fleet.run(rest(), seconds=left + SLACK_SECONDS))
+        try:
+            self._timed("mesh", lambda: self.fleet.run(rest(), seconds=left + SLACK_SECONDS))
+        finally:
+            self.documents, self.cluster = further.whole()
         self._note_partings()
         self._mesh = second.mesh()
         self.stage_seconds["ending"] = 0.0
