@@ -58,6 +58,11 @@ class Cluster:
         return {node.name: node for node in self.nodes}
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Those of the nodes that answered."""
+        return tuple(node.name for node in self.nodes)
+
+    @cached_property
     def bearers(self) -> Mapping[str, int]:
         """Hostname -> how many nodes call themselves so."""
         return Counter(node.identity.hostname for node in self.nodes)

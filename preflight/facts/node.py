@@ -41,6 +41,7 @@ def is_on(value: str) -> bool:
 class NodeFacts:
     """One node: its name in HOSTS, its ranks, and a subject for every question we asked it.
 
+    A subject that was read once is held at hand: checks ask each node for them 700 times.
     Reading a subject that the node did not give raises FactMissing with the reason it gave.
     """
 
@@ -66,84 +67,84 @@ class NodeFacts:
         missing = self.missing.get(name, Missing("never collected"))
         raise FactMissing(name, missing.missing, missing.kind)
 
-    @property
+    @cached_property
     def identity(self) -> Identity:
         """Names and machine."""
         return self.subject("identity", Identity)
 
-    @property
+    @cached_property
     def network(self) -> Network:
         """Interfaces, gateways, port range."""
         return self.subject("network", Network)
 
-    @property
+    @cached_property
     def ports(self) -> Ports:
         """Ports in use."""
         return self.subject("ports", Ports)
 
-    @property
+    @cached_property
     def software(self) -> Software:
         """The job's interpreter and packages."""
         return self.subject("software", Software)
 
-    @property
+    @cached_property
     def gpu(self) -> Gpus:
         """GPUs and driver."""
         return self.subject("gpu", Gpus)
 
-    @property
+    @cached_property
     def rdma(self) -> Rdma:
         """RDMA devices."""
         return self.subject("rdma", Rdma)
 
-    @property
+    @cached_property
     def environment(self) -> Environment:
         """The job's variables."""
         return self.subject("environment", Environment)
 
-    @property
+    @cached_property
     def limits(self) -> Limits:
         """Limits and shared memory."""
         return self.subject("limits", Limits)
 
-    @property
+    @cached_property
     def kernel(self) -> Kernel:
         """Modules, quotas, memory, the kernel's log."""
         return self.subject("kernel", Kernel)
 
-    @property
+    @cached_property
     def ending(self) -> Ending:
         """Ports and counters at the end of the run."""
         return self.subject("ending", Ending)
 
-    @property
+    @cached_property
     def machine(self) -> Machine:
         """Processors, memory, services."""
         return self.subject("machine", Machine)
 
-    @property
+    @cached_property
     def files(self) -> Files:
         """Folders, mounts and the paths asked for."""
         return self.subject("files", Files)
 
-    @property
+    @cached_property
     def trust(self) -> Trust:
         """Logins from node to node."""
         return self.subject("trust", Trust)
 
-    @property
+    @cached_property
     def vendor(self) -> Vendor:
         """What the vendors' own tests of GPUs found; absent where nobody asked for them."""
         if "vendor" not in self.subjects and "vendor" not in self.missing:
             raise FactMissing("vendors' tests", NOT_ASKED.missing, NOT_ASKED.kind)
         return self.subject("vendor", Vendor)
 
-    @property
+    @cached_property
     def peers(self) -> Peers:
         """Routes to the peers and the port bound for MASTER_PORT."""
         return self.subject("peers", Peers)
 
-    @property
+    @cached_property
     def clock(self) -> Clock:
         """Wall clock against the controller's."""
         return self.subject("clock", Clock)

@@ -31,7 +31,7 @@ from preflight.judge.views.bench import BenchView, slow_text
 from preflight.judge.views.mesh import MeshView
 from preflight.judge.views.training import TrainingView
 from preflight.ledger.findings import Finding, Verdict
-from preflight.ledger.gates import Gate, Gatekeeper
+from preflight.ledger.gates import Gate, Gatekeeper, is_pruned
 from preflight.ledger.ledger import Ledger
 from preflight.options.settings import Settings
 from preflight.results import Bench, Training
@@ -153,11 +153,11 @@ class Judge:
         return [Finding(check.id, Verdict.ERROR, tuple(failures), words, blocked_by=REACH_CHECK)]
 
     def _reached(self, check: Check) -> list[Finding]:
-        names = tuple(node.name for node in self.source.cluster)
+        names = self.source.cluster.names
         gate = self._gate(check.kind)
-        good = tuple(name for name in names if name not in gate.nodes) if self._keeper.is_pruned(check.kind) else ()
+        good = tuple(name for name in names if name not in gate.nodes) if self._is_pruned(check.kind) else ()
         pruned: list[Finding] = []
-        if len(good) < self.crew.need and self._keeper.is_pruned(check.kind):
+        if len(good) < self.crew.need and self._is_pruned(check.kind):
             words = f"{len(good)} nodes are good so far, and {self.crew.need} are needed: {gate.words}"
             return [self._not_started(check, names, gate, words)]
         if gate.words and not good:
@@ -207,20 +207,24 @@ class Judge:
     def _not_started(self, check: Check, names: tuple[str, ...], gate: Gate, why: str) -> Finding:
         return Finding(check.id, Verdict.ERROR, names, f"not started: {why}", blocked_by=gate.check)
 
-    @property
-    def _keeper(self) -> Gatekeeper:
-        reached = frozenset(node.name for node in self.source.cluster)
-        return Gatekeeper(self.source.names, reached, is_pruning=self.is_pruning, site_checks=self.ledger.site_checks)
+    def _is_pruned(self, kind: str) -> bool:
+        return is_pruned(kind, is_pruning=self.is_pruning)
 
     def _gate(self, kind: str) -> Gate:
         """The same for all checks of a kind: its job starts once."""
         if kind not in self.gates:
-            self.gates[kind] = self._keeper.gate(kind, self.ledger.findings)
+            keeper = Gatekeeper(
+                self.source.names,
+                frozenset(self.source.cluster.names),
+                is_pruning=self.is_pruning,
+                site_checks=self.ledger.site_checks,
+            )
+            self.gates[kind] = keeper.gate(kind, self.ledger.findings)
         return self.gates[kind]
 
     def _subject(self, kind: str) -> Any:
         """What the check's main fixture is; a job starts here, on its first use."""
-        left_out = self._gate(kind).nodes if self._keeper.is_pruned(kind) else frozenset()
+        left_out = self._gate(kind).nodes if self._is_pruned(kind) else frozenset()
         left_out |= self.crew.left_out(kind, self.source.names)
         nodes = tuple(node for node in self.source.cluster if node.name not in left_out)
         cluster = Cluster(nodes, asked=len(self.source.names))
@@ -271,7 +275,7 @@ class Judge:
         return [skipped, *(outcome.finding(check, names) for outcome, names in rest.items() if names)]
 
     def _once(self, check: Check, subject: Any, cluster: Cluster) -> list[Finding]:
-        names = tuple(node.name for node in cluster)
+        names = cluster.names
         broken: list[Finding] = []
         try:
             if isinstance(subject, Cluster) and check.kind == "mesh":

@@ -51,6 +51,11 @@ class Gate:
 OPEN_GATE = Gate("", frozenset(), "")
 
 
+def is_pruned(kind: str, *, is_pruning: bool) -> bool:
+    """Whether a job of this kind starts on the good nodes although others are bad."""
+    return is_pruning and kind in PRUNED_KINDS
+
+
 @dataclass(frozen=True)
 class Gatekeeper:
     """Looks at the findings before a job of some kind is started.
@@ -63,17 +68,13 @@ class Gatekeeper:
     is_pruning: bool = False
     site_checks: AbstractSet[str] = frozenset()
 
-    def is_pruned(self, kind: str) -> bool:
-        """Whether a job of this kind starts on the good nodes although others are bad."""
-        return self.is_pruning and kind in PRUNED_KINDS
-
     def gate(self, kind: str, findings: Iterable[Finding]) -> Gate:
         """What of these findings keeps a job of this kind from starting."""
         if kind not in GATES:
             return OPEN_GATE
         everything = tuple(findings)
         causes = self._causes(kind, everything)
-        if self.is_pruned(kind):
+        if is_pruned(kind, is_pruning=self.is_pruning):
             wider = {**causes, **self._others_bad(kind, everything)}
             # Where hardly anything is good, the gate alone decides: the job would have started without --prune.
             causes = causes if nodes_of(wider).issuperset(self.reached) else wider

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from preflight.ledger.findings import Finding, Verdict
 from preflight.report.document import RunReport
@@ -44,7 +45,9 @@ def groups(report: RunReport, verdict: Verdict) -> tuple[Group, ...]:
         Group(
             verdict,
             tuple(dict.fromkeys(finding.check for finding in findings)),
-            in_order(report, (node for finding in findings for node in finding.nodes)),
+            in_order(
+                report, findings[0].nodes if len(findings) == 1 else chain.from_iterable(f.nodes for f in findings)
+            ),
             message,
             fix,
             tuple(findings),
@@ -79,7 +82,10 @@ def not_asked_text(report: RunReport) -> str:
 
 def in_order(report: RunReport, names: Iterable[str]) -> tuple[str, ...]:
     """Names once each, in HOSTS order; a name that is no node of the run comes last."""
+    every = tuple(report.nodes)
+    if names == every:  # as of most findings
+        return every
     wanted = dict.fromkeys(names)
-    if wanted.keys() == report.nodes.keys():  # as of most findings
-        return tuple(report.nodes)
+    if wanted.keys() == report.nodes.keys():
+        return every
     return (*(name for name in report.nodes if name in wanted), *(name for name in wanted if name not in report.nodes))

@@ -8,7 +8,7 @@ import pytest
 
 from preflight.judge.existing import checks_folder, existing
 from preflight.ledger.findings import Finding, Verdict
-from preflight.ledger.gates import BENCH_GATES, GATES, MESH_GATES, OPEN_GATE, RULES, Gatekeeper, is_gate
+from preflight.ledger.gates import BENCH_GATES, GATES, MESH_GATES, OPEN_GATE, RULES, Gatekeeper, is_gate, is_pruned
 
 NODES = ("node1", "node2", "node3")
 
@@ -114,7 +114,7 @@ def test_what_an_absent_node_is_blamed_for_hides_nothing_after_it():
 def test_pruning_is_asked_for_and_leaves_out_what_only_another_check_caused():
     """Of the two jobs that can do with fewer nodes; a warning and a consequence leave no node out."""
     slow = found("network.mtu_is_the_same", "node2")
-    assert not Gatekeeper(NODES, frozenset(NODES)).is_pruned("bench")
+    assert not is_pruned("bench", is_pruning=False)
     for kind in ("bench", "training"):
         assert gate(kind, slow, is_pruning=True)[1] == {"node2"}
         assert gate(kind, dataclasses.replace(slow, verdict=Verdict.WARN), is_pruning=True) == OPEN
