@@ -20,6 +20,7 @@ TEXT_LIMIT = 1 << 18
 HOSTFILE_LIMIT_BYTES = 4 << 20
 # RFC 1123, and the underscore that real clusters use; never a leading "-", which ssh would take as an option.
 LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+ONE_NUMBER = re.compile(r"([^0-9]*)([0-9]{1,15})([^0-9]*)")
 NAME = re.compile(rf"(?=.{{1,253}}\Z){LABEL}(?:\.{LABEL})*")
 USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 ZONE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
@@ -92,11 +93,36 @@ def _fold(given: tuple[str, ...]) -> str:
     plain = [name for name in given if NAME.fullmatch(name)]
     if len(plain) < 2:
         return ",".join(given)
+    folded = _fold_numbers(plain) if len(plain) == len(given) else ""
+    if folded:
+        return folded
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet  # 30 ms to import: not for --help
 
     # Without a resolver of groups: looking one up would run commands of the site's configuration.
     folded = str(NodeSet.fromlist(plain, resolver=RESOLVER_NOGROUP))
     return ",".join([folded, *(name for name in given if not NAME.fullmatch(name))])
+
+
+def _fold_numbers(names: list[str]) -> str:
+    """As ClusterShell folds names that differ in one number, in a twentieth of its time; "" for all others."""
+    found = [match for name in names if (match := ONE_NUMBER.fullmatch(name))]
+    around = {(match[1], match[3]) for match in found}
+    digits = [match[2] for match in found]
+    if len(found) < len(names) or len(around) > 1:
+        return ""
+    widths = {len(one) for one in digits}
+    if len(widths) > 1 and any(one[0] == "0" for one in digits):
+        return ""
+    width = max(widths) if len(widths) == 1 else 0
+    ranges: list[list[int]] = []
+    for number in sorted(map(int, digits)):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    written = (f"{low:0{width}}" if low == high else f"{low:0{width}}-{high:0{width}}" for low, high in ranges)
+    ((before, after),) = around
+    return f"{before}[{','.join(written)}]{after}"
 
 
 def _quoted(text: str) -> str:

@@ -35,7 +35,8 @@ ORDER = (
 # The same inside the larger rooms.
 INSIDE = {
     "facts": (
-        ("value", "neighbours", "shared", "racks"),
+        ("value", "neighbours", "racks"),
+        ("shared",),
         ("subjects",),
         ("selection",),
         ("fabric",),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from preflight.hosts import fold
 from preflight.ledger.findings import SEVERITY, Verdict, Where
 from preflight.report.document import RunReport
-from preflight.report.groups import Group, groups, in_order
+from preflight.report.groups import Group, Order, groups
 from preflight.report.printable import printable
 
 RACKS = 3  # that are named; more are no place
@@ -61,6 +61,7 @@ class Cause:
 
 def causes(report: RunReport, verdict: Verdict) -> tuple[Cause, ...]:
     """The causes of one verdict, consequences of others last."""
+    order = Order(report)
     by_title: dict[tuple[str, bool], list[Group]] = {}
     for group in groups(report, verdict):
         is_shared = group.is_consequence or len(group.checks) > 1
@@ -69,7 +70,7 @@ def causes(report: RunReport, verdict: Verdict) -> tuple[Cause, ...]:
         Cause(
             verdict,
             tuple(dict.fromkeys(check for part in parts for check in part.checks)),
-            in_order(report, (node for part in parts for node in part.nodes)),
+            order.of(node for part in parts for node in part.nodes),
             tuple(parts),
         )
         for parts in by_title.values()

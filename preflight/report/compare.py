@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from preflight.ledger.findings import SEVERITY, Finding, Verdict
 from preflight.report.changes import Changes, Drift, FactChange, FindingChange
 from preflight.report.document import RunReport
-from preflight.report.groups import in_order
+from preflight.report.groups import Order
 from preflight.results import Result, same_measurement
 
 BAD = (Verdict.WARN, Verdict.ERROR, Verdict.FAIL)
@@ -57,12 +57,13 @@ def _finding_changes(before: RunReport, now: RunReport) -> list[tuple[str, Findi
         if kind and finding is not None and cell[1] in now.nodes:
             check = "" if finding.verdict is Verdict.ERROR else cell[0]
             same.setdefault((kind, was, is_now, check, finding.message, finding.blocked_by), []).append(cell)
+    order = Order(now)
     return [
         (
             kind,
             FindingChange(
                 tuple(dict.fromkeys(check for check, _ in cells)),
-                in_order(now, (node for _, node in cells)),
+                order.of(node for _, node in cells),
                 was,
                 is_now,
                 message,

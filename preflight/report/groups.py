@@ -41,13 +41,12 @@ def groups(report: RunReport, verdict: Verdict) -> tuple[Group, ...]:
             check = finding.check if verdict in (Verdict.FAIL, Verdict.WARN) else ""
             key = check, finding.message, finding.fix, finding.waived, bool(finding.blocked_by)
             of_key.setdefault(key, []).append(finding)
+    order = Order(report)
     made = [
         Group(
             verdict,
             tuple(dict.fromkeys(finding.check for finding in findings)),
-            in_order(
-                report, findings[0].nodes if len(findings) == 1 else chain.from_iterable(f.nodes for f in findings)
-            ),
+            order.of(findings[0].nodes if len(findings) == 1 else chain.from_iterable(f.nodes for f in findings)),
             message,
             fix,
             tuple(findings),
@@ -80,12 +79,18 @@ def not_asked_text(report: RunReport) -> str:
     return f"{count} check{'s' * (count != 1)} not asked{why}"
 
 
-def in_order(report: RunReport, names: Iterable[str]) -> tuple[str, ...]:
-    """Names once each, in HOSTS order; a name that is no node of the run comes last."""
-    every = tuple(report.nodes)
-    if names == every:  # as of most findings
-        return every
-    wanted = dict.fromkeys(names)
-    if wanted.keys() == report.nodes.keys():
-        return every
-    return (*(name for name in report.nodes if name in wanted), *(name for name in wanted if name not in report.nodes))
+class Order:
+    """The HOSTS order of a run, for any number of sets of its nodes."""
+
+    def __init__(self, report: RunReport) -> None:
+        self._every = tuple(report.nodes)
+        self._places = {name: place for place, name in enumerate(self._every)}
+
+    def of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Names once each, in HOSTS order; a name that is no node of the run comes last."""
+        if names == self._every:  # as of most findings
+            return self._every
+        wanted = dict.fromkeys(names)
+        if len(wanted) < 2:  # thousands of nodes may each have words of their own
+            return tuple(wanted)
+        return tuple(sorted(wanted, key=lambda name: self._places.get(name, len(self._every))))

@@ -2,7 +2,7 @@
 
 from preflight.ledger.findings import Finding, Verdict
 from preflight.report.document import Counts
-from preflight.report.groups import checks_by_verdict, groups, in_order, not_asked_text
+from preflight.report.groups import Order, checks_by_verdict, groups, not_asked_text
 
 
 def test_findings_of_one_message_are_one_group(make_report):
@@ -56,7 +56,7 @@ def test_a_check_is_counted_once_under_its_worst_verdict(make_report):
 
 def test_names_come_in_the_order_of_the_hosts(make_report):
     """A stranger comes last."""
-    assert in_order(make_report(size=12), ["x", "node10", "node2", "node2"]) == ("node2", "node10", "x")
+    assert Order(make_report(size=12)).of(["x", "node10", "node2", "node2"]) == ("node2", "node10", "x")
 
 
 def test_an_error_that_is_only_worded_like_a_consequence_is_a_cause(make_report):

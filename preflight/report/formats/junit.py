@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from preflight.hosts import fold
 from preflight.ledger.findings import Finding, Verdict
 from preflight.report.document import RunReport
-from preflight.report.groups import in_order
+from preflight.report.groups import Order
 from preflight.report.printable import printable
 
 ELEMENTS = {Verdict.FAIL: "failure", Verdict.ERROR: "error", Verdict.SKIP: "skipped"}
@@ -72,7 +72,7 @@ def _suite(report: RunReport, subject: str, findings: list[Finding], number: int
         "profile": report.profile,
         "verdict": str(report.verdict),
     }
-    for node in in_order(report, (node for finding in findings for node in finding.nodes)):
+    for node in Order(report).of(node for finding in findings for node in finding.nodes):
         info = report.nodes.get(node)
         values[f"node {node}"] = f"{info.address} {'reached' if info.reached else 'not reached'}" if info else "unknown"
     for key, value in values.items():
