@@ -148,6 +148,7 @@ async def peers_of(call: Call, node: NodeFacts, cluster: Cluster, names: Collect
         async for event in call.events():
             _take(node.name, event, subjects, missing)
     except HostError as error:
+        subjects.clear()  # what it said before it was caught
         missing["peers"] = Missing(error.reason)
     return node.name, (subjects, missing)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from preflight.errors import BadReply, HostError
+from preflight.errors import BadReply, HostError, TimedOut
 from preflight.facts.neighbours import Pair, pairs
 from preflight.measure.blame import blame
 from preflight.results import Edge, Mesh
@@ -123,6 +123,7 @@ PAYLOAD_BYTES = 65536
 PAIR_SECONDS = 20e-6
 CONNECTION_SECONDS = 2e-3
 
+LISTENING_SHARE = 0.5  # of the time of a mesh: by then each node must listen
 ATTEST_SECONDS = 1.0  # for bytes still on their way when the last connection has its outcome
 
 
@@ -150,7 +151,15 @@ async def run(sessions: dict[str, Session], addresses: dict[str, str], *, full: 
             "total_seconds": seconds,
         }
         calls[node] = await sessions[node].start("mesh", arguments, seconds=seconds + 2.0)
-        listening[node] = said.listening(node, await calls[node].first("listening", Any), asked=addresses[node])
+        listening[node] = said.listening(node, await place(node), asked=addresses[node])
+
+    async def place(node: str) -> Any:
+        # The others wait for their peers meanwhile, and no longer than until their own call ends.
+        until = seconds * LISTENING_SHARE
+        try:
+            return await asyncio.wait_for(calls[node].first("listening", Any), until)
+        except asyncio.TimeoutError:
+            raise TimedOut(node, f"it did not say within {until:.0f} s at which port it listens") from None
 
     async def connect(node: str, order: dict[str, Any]) -> None:
         await calls[node].send(order)

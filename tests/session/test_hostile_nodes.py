@@ -11,6 +11,7 @@ import pytest
 
 from preflight.collect import subjects
 from preflight.hosts import Host
+from preflight.measure import mesh
 from preflight.session.fleet import Fleet
 from preflight.transport import Reach
 from tests.bench import hostile_node
@@ -33,6 +34,7 @@ UNREACHED = (
     "environment.list",
     "one crowd",
     "small frames",
+    "ends",
     "noise",
     "key twice",
     "frame too long",
@@ -40,18 +42,40 @@ UNREACHED = (
 PARTLY = ("network.inked keys", "software.silent", "kernel.negative", "limits.empty")
 
 
-@pytest.fixture
-def hosts(tmp_path: Path) -> tuple[Host, ...]:
-    """An honest node and one of each hostile mode, all on this machine, which one run may hold several times."""
-    made = [Host("honest", "127.0.0.1", transport="local", python=sys.executable)]
-    for number, mode in enumerate((*UNREACHED, *PARTLY)):
-        python = tmp_path / f"python{number}"
+def beside(folder: Path, modes: tuple[str, ...], *, honest: int = 1) -> tuple[Host, ...]:
+    """Honest nodes and one of each hostile mode, all on this machine, which one run may hold several times."""
+    names = ["honest", *(f"honest{number}" for number in range(2, honest + 1))]
+    made = [Host(name, "127.0.0.1", transport="local", python=sys.executable) for name in names]
+    for number, mode in enumerate(modes):
+        python = folder / f"python{number}"
         python.write_text(
             f"#!/bin/sh\nexec {sys.executable} {hostile_node.__file__} '{mode}' {sys.executable} \"$@\"\n"
         )
         python.chmod(0o755)
         made.append(Host(mode, "127.0.0.1", transport="local", python=str(python)))
     return tuple(made)
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> tuple[Host, ...]:
+    """One honest node, and one of each mode."""
+    return beside(tmp_path, (*UNREACHED, *PARTLY))
+
+
+@pytest.mark.parametrize("mode", ["listening.never", "listening.empty"])
+def test_a_node_that_does_not_say_where_it_listens_costs_nobody_else_the_mesh(tmp_path, mode):
+    """The others connect to each other in the time that is left, and it alone is not measured."""
+    nodes = beside(tmp_path, (mode,), honest=2)
+    fleet = Fleet(nodes, Reach(), run_id="test", deadline=time.monotonic() + 60)
+    try:
+        fleet.run(fleet.open(), seconds=30)
+        addresses = dict.fromkeys(fleet.sessions, "127.0.0.1")
+        found = fleet.run(mesh.run(fleet.sessions, addresses, full=True, seconds=6.0), seconds=20)
+    finally:
+        fleet.close()
+    assert list(found.unmeasured) == [mode]
+    assert "did not say within 3 s at which port it listens" in found.unmeasured[mode]
+    assert found.edges == 2
 
 
 def test_hostile_nodes_cost_themselves_alone(hosts):

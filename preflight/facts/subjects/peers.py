@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.facts.value import Missing, Text, Value, present
+from preflight.facts.value import Missing, Seconds, Text, Value, present
 
 
 class Route(Value, frozen=True):
@@ -16,7 +16,7 @@ class Route(Value, frozen=True):
     source: Text | Missing
     reverse: Text | Missing = Missing("not asked", "absent")  # the name that the address has here; absent: none
     reverse_addresses: tuple[Text, ...] = ()  # what that name resolves to here
-    reverse_seconds: float | Missing = Missing("not asked", "absent")
+    reverse_seconds: Seconds | Missing = Missing("not asked", "absent")
 
     def leaves_by(self) -> str:
         """The interface that packets to the peer leave by."""
