@@ -30,6 +30,7 @@ BEAT_SECONDS = 2.0
 HELLO_SECONDS = 20.0
 NOISE_LIMIT_BYTES = 1 << 20
 CLOSE_SECONDS = 6.0
+CLOSE_LATE_SECONDS = 3.0  # past the deadline: by then the agent ends by itself
 PINGS = 4  # at most, until one came back so soon:
 SURE_SECONDS = 0.02
 CLOCK_SECONDS = 5.0
@@ -332,7 +333,8 @@ class Session:
         if self.failure is None:
             await self.write({"close": True})
         try:
-            await asyncio.wait_for(self.line.ended(), CLOSE_SECONDS)
+            left = max(CLOSE_LATE_SECONDS, self.deadline - time.monotonic())
+            await asyncio.wait_for(self.line.ended(), min(CLOSE_SECONDS, left))
         except asyncio.TimeoutError:
             self.line.cut()
         await self.abort()

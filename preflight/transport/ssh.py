@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from preflight.hosts import Host
     from preflight.transport.reach import Reach
 
+# At its level ERROR ssh says neither "Connection closed" nor "timed out" of a connection that had been made.
+SILENT = (
+    "ssh ended without a message: sshd closed the connection, or said nothing for 15 s, as where what it asks for "
+    "users and keys (LDAP, sssd) does not answer"
+)
 FAILED = 255  # ssh's own exit code; any other one is that of the command
 
 # Nothing that asks, forwards, multiplexes or weakens. Host keys are checked as the user's configuration says.
@@ -89,7 +94,7 @@ class Ssh:
                 return f"the jump host {jump}: {cause} (ssh: {sign}); {fix.format(**_words(jump))}"
             if sign in stderr:
                 return f"{cause} (ssh: {sign}); {fix.format(**_words(node))}"
-        return last_line(stderr, "ssh ended without a message")
+        return last_line(stderr, SILENT)
 
     def is_worth_a_retry(self, stderr: str) -> bool:
         """Whether the connection was closed before we were asked who we are: a full MaxStartups."""

@@ -88,9 +88,7 @@ def test_what_ssh_says_is_told_with_what_to_do(sign, cause, fix):
     assert fix.format(host="node7", login="node7", port=port) in reason
 
 
-@pytest.mark.parametrize(
-    ("stderr", "reason"), [("a\n\nlast words \n", "last words"), ("", "ssh ended without a message")]
-)
+@pytest.mark.parametrize(("stderr", "reason"), [("a\n\nlast words \n", "last words"), ("", ssh.SILENT)])
 def test_what_we_do_not_know_is_told_as_it_is(stderr, reason):
     """The last line, or that there was none."""
     assert SSH.explain("node1", 255, stderr) == reason
