@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests import kinds, workers
+from tests.bench import fault_table
 from tests.forks import Forks
 from tests.lab.fixtures import lab3, lab_is_possible, make_lab
 
@@ -68,6 +70,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker("long")
     if hasattr(config, "workerinput"):
         items[:] = kinds.in_order(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[object]:
+    """A fault of the core that was left out where the lab was promised is a failure."""
+    report = yield
+    if report.skipped and os.environ.get("PREFLIGHT_LAB") == "required" and fault_table.must_run(item.nodeid):
+        report.outcome, report.longrepr = "failed", f"not tried with PREFLIGHT_LAB=required: {report.longrepr}"
+    return report
 
 
 @pytest.hookimpl(wrapper=True)

@@ -362,4 +362,4 @@ def test_every_fault_names_tests_that_exist_or_why_there_is_none():
             path, _, function = named.partition("::")
             assert (ROOT / path).is_file(), f"{name}: {path}"
             functions = {one.name for one in statements(tree(ROOT / path)) if isinstance(one, ast.FunctionDef)}
-            assert not function or function in functions, f"{name}: {named}"
+            assert not function or function.partition("[")[0] in functions, f"{name}: {named}"

@@ -28,8 +28,10 @@ def not_yet(title: str, why: str) -> Fault:
     return Fault(title, why_not=why)
 
 
+LET_IN = "tests/e2e/test_core_faults.py::test_hosts_that_let_nobody_in_are_named_and_the_others_are_judged"
 SESSION = "tests/session/test_connection.py"
 FLEET = "tests/session/test_fleet.py"
+ORPHANS = "tests/e2e/test_orphans.py::test_nothing_outlives_who_ran_the_job"
 LEFT = "tests/e2e/test_nothing_is_left.py"
 PLANTS = "tests/e2e/test_planted_faults.py"
 FRAMES = "tests/node/agent/test_frames.py"
@@ -47,14 +49,26 @@ NODES = "tests/session/test_hostile_nodes.py::test_hostile_nodes_cost_themselves
 LIES = "tests/session/test_said.py::test_nonsense_is_read_or_is_a_bad_reply_and_never_anything_else"
 NO_RIG = "the lab has no rig for it"
 
+# Those that are tried before every change lands, and left out nowhere that the lab is required.
+CORE_OF = {
+    "A": (2, 4, 6, 7, 10, 11, 13, 21),
+    "B": (1, 4, 6, 7, 8, 9, 11, 12, 13, 16),
+    "C": (1, 4, 6, 11, 12),
+    "D": (1, 4, 5, 6, 7, 10, 14),
+    "E": (1, 2, 3, 4, 5),
+    "F": (1, 2, 3, 4, 8, 10, 14),
+    "G": (1, 5, 7),
+    "H": (1, 3, 5, 6, 9),
+}
+CORE = tuple(f"{kind}{number}" for kind, numbers in CORE_OF.items() for number in numbers)
 TABLE: dict[str, Fault] = {
     "A1": by("host down", PLANTED, f"{PLANTS}::test_an_unreachable_host_is_an_error_and_the_others_are_judged"),
-    "A2": by("port 22 dropped", PLANTED),
+    "A2": by("port 22 dropped", PLANTED, LET_IN),
     "A3": by("port 22 rejected", PLANTED),
     "A4": by("sshd accepts, no banner", PLANTED, f"{LEFT}::test_a_stopped_sshd_costs_its_host_alone"),
     "A5": not_yet("key exchange stalls", NO_RIG),
-    "A6": not_yet("authentication stalls", NO_RIG),
-    "A7": by("login shell hangs", PLANTED, f"{FLEET}::test_hosts_answer_while_another_hangs"),
+    "A6": by("authentication stalls", LET_IN),
+    "A7": by("login shell hangs", PLANTED, LET_IN, f"{FLEET}::test_hosts_answer_while_another_hangs"),
     "A8": by("authentication refused", PLANTED, f"{FLEET}::test_only_what_may_pass_is_tried_again_and_not_for_ever"),
     "A9": by("locked account", PLANTED, f"{FLEET}::test_what_a_login_says_on_standard_output_is_told"),
     "A10": by("host key changed", "tests/transport/test_ssh.py::test_what_ssh_says_is_told_with_what_to_do"),
@@ -87,14 +101,14 @@ TABLE: dict[str, Fault] = {
     "B13": by("commands of CI systems", "tests/report/test_hostile.py", HOSTILE),
     "B14": not_yet("stdout of a TaskProlog", "preflight is no TaskProlog; the example of a prolog is run as it is"),
     "B15": by("claims about others", "tests/session/test_said.py::test_a_node_cannot_aim_its_peers_elsewhere", RECORDS),
-    "B16": by("no end frame, two ends", HOSTILE),
+    "B16": by("no end frame, two ends", HOSTILE, NODES),
     "B17": by("clock", f"{KEEPER}::test_a_ping_is_answered_with_the_nodes_clock", HOSTILE),
     "C1": by("no Python", f"{SESSION}::test_no_python_is_said_with_what_to_do"),
     "C2": by("old Python", f"{SESSION}::test_an_old_python_is_named_with_its_version"),
     "C3": by("hostile modules", f"{SESSION}::test_a_stranger_by_the_same_name_is_never_loaded"),
     "C4": by("broken torch", f"{PLANTS}::test_a_fault_on_one_host_is_the_only_fail"),
     "C5": by("versions that differ", f"{PLANTS}::test_a_fault_on_one_host_is_the_only_fail"),
-    "C6": not_yet("disk full on a node", "nothing is written there but the files of --shared"),
+    "C6": by("disk full on a node", LET_IN),
     "C7": by("read-only and noexec", "tests/node/calls/test_files.py"),
     "C8": by("no /dev/shm", "tests/node/subjects/test_limits.py::test_a_node_without_shared_memory_says_so"),
     "C9": by("limits", f"{PLANTS}::test_a_fault_on_one_host_is_the_only_fail"),
@@ -129,7 +143,7 @@ TABLE: dict[str, Fault] = {
     "D18": not_yet("NAT", NO_RIG),
     "D19": by("two interfaces", f"{PLANTS}::test_an_interface_only_the_others_have_is_named"),
     "D20": by("many peers", f"{MESH}::test_many_peers_at_once"),
-    "E1": by("a rank never starts", f"{TRAIN}::test_a_host_that_spoils_the_job_is_the_only_fail"),
+    "E1": by("a rank never starts", f"{TRAIN}::test_a_host_that_spoils_the_job_is_the_only_fail[wrong interface]"),
     "E2": by("a rank is killed", f"{BENCH}::test_a_rank_that_ends_or_hangs_is_named_with_its_node"),
     "E3": by("a rank is stopped", f"{BENCH}::test_a_rank_that_ends_or_hangs_is_named_with_its_node"),
     "E4": by("a host is lost in a job", f"{LEFT}::test_a_cut_link_leaves_nothing"),
@@ -143,8 +157,12 @@ TABLE: dict[str, Fault] = {
     "E12": by("leftovers of a job", f"{LEFT}::test_a_killed_controller_leaves_nothing"),
     "F1": by("INT", f"{JUDGED}::test_a_signal_leaves_a_report_and_its_own_code", STOPPING),
     "F2": by("TERM, HUP", f"{JUDGED}::test_a_signal_leaves_a_report_and_its_own_code", "tests/bench/ending.py"),
-    "F3": by("SIGKILL", f"{LEFT}::test_a_killed_controller_leaves_nothing"),
-    "F4": by("the controller stands still", PLANTED),
+    "F3": by("SIGKILL", f"{LEFT}::test_a_killed_controller_leaves_nothing", ORPHANS),
+    "F4": by(
+        "the controller stands still",
+        PLANTED,
+        f"{LEFT}::test_a_controller_that_stands_still_leaves_nothing_and_is_not_green",
+    ),
     "F5": by("report cannot be written", f"{JUDGED}::test_an_unwritable_report_is_an_error"),
     "F6": by("standard output closed", "tests/cli/test_streams.py"),
     "F7": by(
@@ -154,20 +172,24 @@ TABLE: dict[str, Fault] = {
     ),
     "F8": by("one machine twice", "tests/e2e/test_words.py::test_one_machine_under_two_names_is_told"),
     "F9": by("host lists", "tests/test_hosts.py"),
-    "F10": by("5,000 hosts", "tests/bench/scale.py"),
+    "F10": by(
+        "5,000 hosts",
+        "tests/bench/scale.py",
+        "tests/run/test_turns.py::test_with_few_files_all_nodes_are_judged_and_the_bad_ones_named",
+    ),
     "F11": by("few descriptors", f"{FLEET}::test_as_many_nodes_are_connected_at_a_time_as_files_may_be_open"),
     "F12": not_yet("a local child in D state", NO_RIG),
     "F13": not_yet("wall clock stepped", "all deadlines are monotonic; a namespace cannot step the wall clock"),
     "F14": by("checks that break or leave", f"{JUDGED}::test_whatever_a_check_does_it_is_not_green", LEAVING),
     "F15": by("foreign configuration", f"{JUDGED}::test_preflight_run_ignores_the_configuration_around_it"),
     "F16": by("hostile settings", "tests/options/test_settings.py"),
-    "G1": by("Slurm kills the prolog", f"{LEFT}::test_a_killed_controller_leaves_nothing"),
+    "G1": by("Slurm kills the prolog", f"{LEFT}::test_a_killed_controller_leaves_nothing", ORPHANS),
     "G2": not_yet("bare environment", "the example of a prolog is run in its own; not with env -i"),
     "G3": by("srun", f"{SLURM}::test_a_node_whose_slurmd_is_gone_is_told_and_the_others_are_judged"),
     "G4": not_yet("srun and INT", "INT is sent to no run over srun"),
     "G5": by("kubectl", "tests/e2e/test_kubernetes.py"),
     "G6": by("TERM by Kubernetes", f"{LEFT}::test_a_stopped_run_cleans_up_before_it_ends"),
-    "G7": not_yet("common outage", "preflight drains nothing by itself"),
+    "G7": by("common outage", "tests/judge/test_unreached.py::test_reasons_that_differ_in_the_nodes_own_name_are_one"),
     "G8": by("real Slurm", f"{SLURM}::test_a_time_limit_that_ends_the_job_says_so"),
     "G9": not_yet("size limits of CI logs", NO_RIG),
     "G10": by(
@@ -193,11 +215,25 @@ TABLE: dict[str, Fault] = {
 }
 
 
+def run_by_pytest(name: str) -> list[str]:
+    """The tests of a fault that pytest runs."""
+    return [test for test in TABLE[name].tests if test.partition("::")[0].rpartition("/")[2].startswith("test_")]
+
+
+def must_run(nodeid: str) -> bool:
+    """Whether a test tries a fault of the core."""
+    named = {test for name in CORE for test in run_by_pytest(name)}
+    return bool({nodeid, nodeid.partition("[")[0], nodeid.partition("::")[0]} & named)
+
+
 def table_text() -> str:
     """A line a fault, and the sums."""
     lines = [
-        f"{name:4} {fault.title:34} {', '.join(fault.tests) if fault.tests else f'not tried: {fault.why_not}'}"
+        f"{'core' if name in CORE else '':5}{name:4} {fault.title:34} "
+        + (", ".join(fault.tests) if fault.tests else f"not tried: {fault.why_not}")
         for name, fault in TABLE.items()
     ]
     tried = sum(bool(fault.tests) for fault in TABLE.values())
-    return "\n".join([*lines, f"{len(TABLE)} faults, {tried} tried, {len(TABLE) - tried} not"])
+    core = sum(bool(run_by_pytest(name)) for name in CORE)
+    sums = f"{len(TABLE)} faults, {tried} tried, {len(TABLE) - tried} not; {core} of {len(CORE)} of the core by a test"
+    return "\n".join([*lines, sums])

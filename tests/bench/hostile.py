@@ -40,9 +40,18 @@ VERB_OF = {"trained": "train", "losses": "train"}
 PLANTED = (b"\x1b", b"\x07", b"\xc2\x9b", b"\n::error::", b"\n##vso[", "\u202e".encode())
 # Damage that leaves a message as good as it was: nothing is asked of these words, so a lie in them changes no verdict.
 HARMLESS_KINDS = ("hello", "opened", "pong", "collected", "tried", "end", "started", "exit")
-SAID_AGAIN = ("joined.twice", "measured.twice", "losses.twice", "losses.more")  # the same figures, more than once
+SAID_AGAIN = (
+    "joined.twice",
+    "measured.twice",
+    "losses.twice",
+    "losses.more",
+    "files.twice",
+    "mesh.twice",
+    "listening.twice",
+)  # the same figures, more than once
 LAUNCH = "torchrun --nnodes={nodes} --nproc_per_node=1 --rdzv_backend=c10d --rdzv_endpoint=node1:29500 train.py\n"
 LIED = "/tmp/lied"  # on a hostile host
+UNASKED_BY_JOBS = ("ports", "limits", "files")  # no check of these verbs is about them
 SLOW = ("silent", "never", "drip", "noise", "one line")  # what is waited for: such modes wait together
 
 
@@ -119,6 +128,8 @@ def is_harmless(mode: str, verb: str) -> bool:
     """Whether a lie in this message changes nothing that is judged."""
     kind = mode.partition(".")[0]
     judged = {"facts": ASKED, "launch": set(COMPARED)}.get(verb)
+    if verb in {"bench", "train"} and kind in UNASKED_BY_JOBS:
+        return True
     if judged is not None and kind in hostile_node.KINDS and kind not in {*judged, "ending"}:
         return True
     return kind in HARMLESS_KINDS or mode in SAID_AGAIN

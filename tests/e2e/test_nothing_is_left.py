@@ -56,6 +56,21 @@ def test_a_cut_link_leaves_nothing(lab3, tmp_path):
     assert [line for lines in left.values() for line in lines if "sshd: " not in line] == []
 
 
+def test_a_controller_that_stands_still_leaves_nothing_and_is_not_green(lab3, tmp_path):
+    """Stopped in mid-job for longer than the lease: the hosts clean up, and when it goes on it is not green."""
+    before = lab3.residue()
+    controller = start(lab3, tmp_path / "report", "--deadline=90")
+    time.sleep(7.0)
+
+    controller.send_signal(signal.SIGSTOP)
+    left = lab3.left_since(before, patience_s=18)
+    controller.send_signal(signal.SIGCONT)
+
+    assert [line for lines in left.values() for line in lines if "sshd: " not in line] == []
+    assert controller.wait(timeout=95) in {1, 3}
+    assert json.loads((tmp_path / "report" / "report.json").read_text())["verdict"] != "pass"
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_stopped_run_cleans_up_before_it_ends(lab3, tmp_path, number, code):
     """TERM and INT in mid-job: the partial report is written, and when the command has ended the hosts are clean."""

@@ -51,6 +51,9 @@ print(found.origin if found else sysconfig.get_path("purelib") + "/sitecustomize
 """
 
 
+ASK_FOR_KEYS = "AuthorizedKeysFile none\nAuthorizedKeysCommand /usr/bin/sleep 300\nAuthorizedKeysCommandUser root\n"
+
+
 @dataclass(frozen=True)
 class Planted:
     """A fault in place."""
@@ -143,6 +146,13 @@ def link_down(host: "LabHost", interface: str = "eth0") -> Planted:
 
     ip(host.switch, [f"link set dev {port} down"])
     return Planted(plug_in)
+
+
+def login_stalls(host: "LabHost") -> Planted:
+    """Whoever logs in waits while sshd asks for keys and nobody answers, as where a directory of users is down."""
+    before = host.session_environment
+    host.restart_sshd(before, more=ASK_FOR_KEYS)
+    return Planted(lambda: host.restart_sshd(before))
 
 
 def slow_path(host: "LabHost", peer: "LabHost", *, rate: str, usual_rate: str, interface: str = "eth0") -> Planted:

@@ -28,6 +28,7 @@ class LabHost:
     cpu_quota = faults.cpu_quota
     link_down = faults.link_down
     stop_sshd = faults.stop_sshd
+    login_stalls = faults.login_stalls
     slow_path = faults.slow_path
     add_interface = faults.add_interface
 
@@ -96,15 +97,16 @@ class LabHost:
         """What the host's sshd logged so far."""
         return self.space.root(f"{self.scratch}/sshd.log").read_text()
 
-    def restart_sshd(self, environment: Mapping[str, str]) -> None:
-        """Let every session from now on start with these variables; those that are open stay."""
+    def restart_sshd(self, environment: Mapping[str, str], *, more: str = "") -> None:
+        """Let every session from now on start with these variables, and `more` in sshd's settings; open ones stay."""
         os.kill(residue.listener_pid(self.space), signal.SIGKILL)
         self._await(lambda: not residue.is_listening(self.space, 22), "the old sshd ends")
-        self.start_sshd(environment)
+        self.start_sshd(environment, more=more)
 
-    def start_sshd(self, environment: Mapping[str, str]) -> None:
+    def start_sshd(self, environment: Mapping[str, str], *, more: str = "") -> None:
         """Start the host's sshd and wait until it listens."""
         config = sshd.server_config(self.address, scratch=self.scratch, environment=environment)
+        config = more + config  # of two lines for one setting the first counts
         self.space.root(f"{self.scratch}/sshd_config").write_text(config)
         self.check(sshd.start_command(self.scratch))
         self._await(lambda: residue.is_listening(self.space, 22), "sshd listens")

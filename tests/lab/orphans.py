@@ -25,7 +25,8 @@ from tests.lab.lab import Lab
 from tests.lab.residue import Residue, is_listening
 from tests.lab.spaces import Space
 
-PATIENCE_SECONDS = LEASE_SECONDS + 5.0
+PATIENCE_SECONDS = 5.0  # past the time within which the agent notices
+UNOPENED_SECONDS = 30.0  # an agent's lease until the controller has opened the session
 UP_SECONDS = 90.0
 AGENT = "import sys,zlib"  # in the command line of the node agent, and of what it forked for a call
 
@@ -94,6 +95,7 @@ class Kind:
     end: Callable[[Lab, LabHost], bool] | None = None  # whether it could be done; None: the host's own controller
     plant: Callable[[LabHost], faults.Planted] | None = None
     while_held: bool = False  # only when the job runs
+    noticed_seconds: float = LEASE_SECONDS  # at the latest, by the agent
     spared: tuple[str, ...] = ()
 
 
@@ -118,7 +120,7 @@ KINDS: dict[str, Kind] = {
     "agent": Kind(end=kill_agent, while_held=True, spared=("file /dev/shm/preflight-",)),  # the next run sweeps it
     "rank": Kind(end=kill_rank, while_held=True),
     # sshd's own end of a lost connection stays until TCP gives up.
-    "cut": Kind(plant=faults.link_down, spared=("sshd: ",)),
+    "cut": Kind(plant=faults.link_down, spared=("sshd: ",), noticed_seconds=UNOPENED_SECONDS),
     "frozen": Kind(plant=freeze, while_held=True, spared=("sshd: ",)),
 }
 
@@ -211,6 +213,6 @@ class Trial:
                 if not left[name]:
                     del left[name]
                     clean = time.monotonic() - since
-            if not left or time.monotonic() - since > PATIENCE_SECONDS:
+            if not left or time.monotonic() - since > self.kind.noticed_seconds + PATIENCE_SECONDS:
                 return Round(left, clean)
             time.sleep(0.3)
