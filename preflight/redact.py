@@ -85,7 +85,7 @@ SHOWN_UP_TO: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (QUOTED, NAMES),
     (SECRET, NAMES),
 )
-VARIABLE = re.compile(r"(?<![\w./-])([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"']+)")
+VARIABLE = re.compile(r"(?<![\w./-])([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'`]+)")
 # Variables whose values are shown whatever they look like: a GPU's UUID has the entropy of a key.
 JOBS = re.compile(
     r"(?:NCCL|RCCL|GLOO|TORCH\w*|PYTORCH|CUDA|HIP|ROCR|HSA|MASTER|OMP|KMP|MKL|FI|UCX|RDMAV|IBV|TP|OMPI|PMIX?|SLURM|PET"

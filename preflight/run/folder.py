@@ -290,6 +290,6 @@ def _training(measured: Training | None) -> Training | None:
         failed,
         message=without_secrets(failed.message),
         cause=without_secrets(failed.cause),
-        last_lines=tuple(without_secrets(line) for line in failed.last_lines),
+        last_lines=tuple(without_secrets("\n".join(failed.last_lines)).split("\n")) if failed.last_lines else (),
     )
     return msgspec.structs.replace(measured, failure=told, not_measured=without_secrets(measured.not_measured))

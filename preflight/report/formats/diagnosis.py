@@ -10,6 +10,7 @@ from preflight.diagnose.cause import CONFIDENCE
 from preflight.diagnose.found import Diagnosis, Evidence, Finding, Job
 from preflight.diagnose.verdict import hang_text
 from preflight.hosts import fold
+from preflight.redact import without_secrets
 from preflight.report.language import ENGLISH, Language
 from preflight.report.language.wrap import wrapped
 from preflight.report.printable import printable
@@ -44,7 +45,7 @@ def _headline(diagnosis: Diagnosis) -> str:
     if diagnosis.causes:
         first = diagnosis.causes[0]
         where = f" ({printable(first.where)})" if first.where else ""
-        return f"{printable(first.cause.meaning)}{where}   [{read}]"
+        return f"{printable(without_secrets(first.cause.meaning))}{where}   [{read}]"
     if diagnosis.consequences:
         return f"cause: unknown. The lines tell only what followed from it.   [{read}]"
     return f"no failure found in these lines   [{read}]"
@@ -54,9 +55,9 @@ def _cause_lines(finding: Finding, language: Language, *, title: str) -> Iterato
     cause = finding.cause
     lines = f"{finding.count} line{'s' * (finding.count != 1)}"
     yield language.say(f"{title}: {cause.name}, confidence {CONFIDENCE[cause.kind]}, {lines}")
-    yield from _wrapped("means", cause.meaning, language)
+    yield from _wrapped("means", without_secrets(cause.meaning), language)
     if finding.detail:
-        yield from _wrapped("here", finding.detail, language)
+        yield from _wrapped("here", without_secrets(finding.detail), language)
     for evidence in finding.evidence:
         yield f"  {_place(evidence)}: {_cut(evidence.text)}"
     yield from _wrapped("fix", cause.fix, language)
@@ -79,7 +80,7 @@ def _folded(diagnosis: Diagnosis, language: Language) -> Iterator[str]:
     for finding in diagnosis.consequences[:MOST_FOLDED]:
         yield _one_line(finding, language)
         if finding.detail:
-            yield f"      {printable(language.say(finding.detail))}"
+            yield f"      {printable(without_secrets(language.say(finding.detail)))}"
     if len(diagnosis.consequences) > MOST_FOLDED:
         yield f"  {language.say(f'and {len(diagnosis.consequences) - MOST_FOLDED} more')}"
 
@@ -97,7 +98,7 @@ def _place(evidence: Evidence) -> str:
 
 
 def _cut(text: str, most: int = LONGEST) -> str:
-    shown = printable(text)
+    shown = printable(without_secrets(text))
     return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
 
@@ -166,9 +167,9 @@ def _finding_document(finding: Finding) -> dict[str, Any]:
     cause = finding.cause
     return {
         "name": cause.name,
-        "meaning": printable(cause.meaning),
+        "meaning": printable(without_secrets(cause.meaning)),
         "confidence": CONFIDENCE[cause.kind],
-        "detail": printable(finding.detail),
+        "detail": printable(without_secrets(finding.detail)),
         "fix": printable(cause.fix),
         "check": cause.check,
         "source": printable(cause.source),
@@ -179,7 +180,7 @@ def _finding_document(finding: Finding) -> dict[str, Any]:
             {
                 "file": printable(one.file),
                 "line": one.line,
-                "text": printable(one.text),
+                "text": printable(without_secrets(one.text)),
                 "rank": one.rank if one.rank >= 0 else None,
                 "node": printable(one.node),
             }

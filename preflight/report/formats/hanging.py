@@ -9,6 +9,7 @@ import msgspec
 
 from preflight.diagnose.stuck import Doing, Stuck
 from preflight.facts.value import Missing
+from preflight.redact import without_secrets
 from preflight.report.printable import printable
 
 MOST_NAMED = 8
@@ -28,7 +29,7 @@ def hanging_text(stuck: Stuck, failures: Mapping[str, str]) -> str:
     if stuck.missing:
         ranks = ", ".join(map(str, stuck.missing[:32]))
         lines += ["", f"no process was found of rank {ranks}"]
-    lines += [f"{printable(name)}: not looked at: {printable(reason)}" for name, reason in failures.items()]
+    lines += [f"{printable(name)}: not looked at: {_shown(reason)}" for name, reason in failures.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -42,7 +43,7 @@ def _details(one: Doing) -> list[str]:
     if isinstance(process.frames, Missing):
         lines.append(f"  stack not read: {printable(process.frames.missing)}")
     else:
-        lines += [f"    {printable(frame)}" for frame in process.frames[:MOST_FRAMES]]
+        lines += [f"    {_shown(frame)}" for frame in process.frames[:MOST_FRAMES]]
     lines += [f"    kernel: {printable(frame)}" for frame in process.kernel_stack[:3]]
     waiting = [socket for socket in process.sockets if socket.unsent_bytes or socket.state != "established"]
     lines += [
@@ -59,7 +60,7 @@ def hanging_document(stuck: Stuck, failures: Mapping[str, str]) -> dict[str, Any
         "verdict": printable(stuck.verdict),
         "guilty": [{"rank": one.process.rank, "node": printable(one.node)} for one in stuck.guilty],
         "missing_ranks": list(stuck.missing),
-        "not_looked_at": {printable(name): printable(reason) for name, reason in failures.items()},
+        "not_looked_at": {printable(name): _shown(reason) for name, reason in failures.items()},
         "ranks": [
             {
                 "node": printable(one.node),
@@ -75,9 +76,13 @@ def hanging_document(stuck: Stuck, failures: Mapping[str, str]) -> dict[str, Any
     }
 
 
+def _shown(text: str) -> str:
+    return printable(without_secrets(text))
+
+
 def _printed(value: Any) -> Any:
     if isinstance(value, str):
-        return printable(value)
+        return _shown(value)
     if isinstance(value, dict):
         return {key: _printed(item) for key, item in value.items()}
     return [_printed(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,92 @@
+"""Is no secret in any output of a run, wherever a node, a log or a command line held it?"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from preflight.diagnose import diagnose
+from preflight.diagnose.stuck import compare
+from preflight.ledger.findings import Finding, Verdict
+from preflight.ledger.ledger import Ledger
+from preflight.options.options import Options
+from preflight.report.document import NodeInfo
+from preflight.report.formats.diagnosis import diagnosis_document, diagnosis_text
+from preflight.report.formats.hanging import hanging_document, hanging_text
+from preflight.report.material import Material
+from preflight.results import JobFailure
+from preflight.run import folder
+from preflight.run.source import Measurements
+from preflight.testing import healthy
+from tests.diagnose.test_stuck import IN_TORCH, LOADER, STEP, rank
+from tests.report.outputs import OUTPUTS, as_json
+from tests.test_redact import SECRETS
+
+CANARIES = [
+    (text.replace("xyzzysecret", f"xyzzy{number:03}secret"), secret.replace("xyzzysecret", f"xyzzy{number:03}secret"))
+    for number, (text, secret) in enumerate(SECRETS)
+]
+NAMES = ("node1", "node2")
+
+
+@pytest.fixture(scope="module")
+def material():
+    """A run in whose every word of others stand all of them: a check's message and fix, notes, logs, jobs, commands."""
+    ledger = Ledger()
+    for number, (text, _) in enumerate(CANARIES):
+        ledger.expect(f"a.c{number}", NAMES)
+        verdict = (Verdict.FAIL, Verdict.WARN, Verdict.ERROR, Verdict.SKIP)[number % 4]
+        ledger.record(Finding(f"a.c{number}", verdict, NAMES, f"said {text} here", f"`try {text}`"))
+    everything = "\n".join(text for text, _ in CANARIES)
+    failed = JobFailure(
+        nodes=NAMES[:1], is_proven=True, message=everything, cause=everything, last_lines=tuple(everything.splitlines())
+    )
+    measured = Measurements(
+        bench=msgspec.structs.replace(healthy().measured_bench, not_measured=everything),
+        training=msgspec.structs.replace(healthy().measured_training, failure=failed, not_measured=everything),
+    )
+    source = SimpleNamespace(
+        started="2030-01-02T03:04:05+00:00",
+        seconds=1.0,
+        node_infos=lambda: {name: NodeInfo(host=name, address="10.0.0.1", reached=True) for name in NAMES},
+        notes=[text for text, _ in CANARIES],
+        stage_seconds={},
+    )
+    options = Options(run_id="x", command=("preflight", "run", *(text for text, _ in CANARIES)))
+    report = folder._report(source, ledger, options, measured, finished=True, verdict=Verdict.FAIL, exit_code=1)
+    return Material(report, {name: {"torch": "2"} for name in NAMES}, {"train-0.log": folder.harmless(everything)})
+
+
+def leaked(shown: str) -> list[str]:
+    """The canaries of which the secret stands there."""
+    return [text for text, secret in CANARIES if secret in shown]
+
+
+def test_there_are_enough_of_them():
+    """Ways in which people write secrets down."""
+    assert len(CANARIES) >= 68
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_no_output_holds_a_secret(material, name):
+    """Of all of them none, in any format."""
+    assert leaked(OUTPUTS[name](material)) == []
+
+
+def test_no_log_that_is_diagnosed_shows_a_secret():
+    """Neither the evidence nor the document."""
+    found = diagnose(f"[rank0]: RuntimeError: NCCL error {text}" for text, _ in CANARIES if "\n" not in text)
+    assert leaked(diagnosis_text(found) + as_json(diagnosis_document(found))) == []
+
+
+def test_no_command_of_a_job_that_hangs_shows_a_secret():
+    """What a rank was started with is seen by everybody on its node, and need not be in a report."""
+    ranks = tuple(
+        rank(number, IN_TORCH if number else LOADER, STEP, command=text)
+        for number, (text, _) in enumerate(CANARIES)
+        if "\n" not in text
+    )
+    stuck = compare({"node1": ranks})
+    assert leaked(hanging_text(stuck, {"c": CANARIES[0][0]}) + as_json(hanging_document(stuck, {}))) == []
