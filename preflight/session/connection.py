@@ -139,6 +139,7 @@ class Session:
         self.remarks: tuple[str, ...] = ()  # what the node told when it was taken
         self.residue: list[str] = []
         self.ended = False
+        self._has_rest = False
         self.clock: tuple[float, float] = (0.0, float("inf"))
         self._numbers = iter(range(1, sys.maxsize))
         self._control: Inbox[dict[str, Any]] = Inbox()
@@ -157,7 +158,13 @@ class Session:
     async def _greet(self, seconds: float) -> None:
         end = time.monotonic() + min(seconds, max(1.0, self.deadline - time.monotonic()))
         await self._write_raw(payload.first_message(self.marker))
-        self.hello = await self._expect("hello", said.Greeting, end)
+        started: said.Start = await self._expect("start", said.Start, end)
+        if started.wants:
+            await self._write_raw(payload.as_text())
+            started = await self._expect("start", said.Start, end)
+        if started.hello is None:
+            raise BadReply(self.host.name, "it wants our code twice")
+        self.hello = started.hello
         modules = payload.missing_modules(self.hello)
         opening = {
             "run": self.run_id,
@@ -206,7 +213,7 @@ class Session:
             raise TimedOut(self.host.name, f"logged in or not, no Python answered within its time{printed}") from None
         if "failure" in message and self.failure:
             raise self.failure
-        return said.read(self.host.name, kind, message.get("hello", message), key)
+        return said.read(self.host.name, kind, message, key)
 
     async def start(self, name: str, arguments: dict[str, Any], *, seconds: float, blob: bytes = b"") -> Call:
         """Start a call; it is ended on the node after `seconds`."""
@@ -214,6 +221,9 @@ class Session:
             raise self.failure
         call = Call(self, next(self._numbers), time.monotonic() + seconds + 2.0)
         self.calls[call.number] = call
+        if payload.needs_rest(name) and not self._has_rest:
+            self._has_rest = True
+            await self.write({"rest": True}, payload.rest(self.hello.magic if self.hello else ""))
         message = {"call": call.number, "name": name, "arguments": arguments, "seconds": seconds}
         await self.write(message, blob)
         return call

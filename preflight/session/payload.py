@@ -13,6 +13,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from preflight.node.agent import frames
 from preflight.session.said import Greeting
 
 NODE_FOLDER = Path(__file__).parents[1] / "node"
@@ -49,37 +50,62 @@ def _renamed(code: CodeType, filename: str) -> CodeType:
     return code.replace(co_filename=filename, co_consts=tuple(constants))
 
 
-# What the loader runs first: it takes our bytecode where the interpreter speaks it (compiling costs a node 40 ms),
-# our text elsewhere, and starts the node agent. `i`, `sys` and `zlib` are the loader's own.
+# What the loader runs first: it takes our bytecode where the interpreter speaks it (compiling costs a node 40 ms), asks
+# for our text elsewhere, and starts the node agent. `i`, `sys` and `zlib` are the loader's own.
 PROGRAM = """
 import gc, marshal
 gc.disable()
-from importlib._bootstrap_external import MAGIC_NUMBER
-code, text = i.read({code}), i.read({text})
-sources = marshal.loads(zlib.decompress(code if MAGIC_NUMBER == {magic!r} else text))
+from _frozen_importlib_external import MAGIC_NUMBER
+code = i.read({code})
+if MAGIC_NUMBER != {magic!r}:
+    sys.stdout.buffer.write({wanted!r})
+    sys.stdout.buffer.flush()
+    code = i.read(int(i.readline()))
+sources = marshal.loads(zlib.decompress(code))
 first = sources["preflight.node.agent.bootstrap"]
 exec(marshal.loads(first) if isinstance(first, bytes) else first)
 start(sources, {marker!r})
 """
+CALLS = "preflight.node.calls."
+AT_FIRST = (f"{CALLS}collect", f"{CALLS}peers")  # what nodes are asked without these comes when it is asked for
 
 
 @functools.cache
-def _packed() -> tuple[bytes, bytes]:
-    """All node code as bytecode of this interpreter, and as text."""
-    sources = node_sources()
-    nothing = marshal.dumps(compile(sources["preflight"], "<sent>/preflight", "exec", dont_inherit=True))
-    code = {"preflight": nothing, **{name: _bytecode(name, path) for name, path in _node_files().items()}}
+def _packed(*, at_first: bool, is_text: bool) -> bytes:
+    """The node code that every session needs, or the rest of it: as text, or as bytecode of this interpreter."""
+    texts = node_sources()
+    names = [name for name in texts if at_first == (not name.startswith(CALLS) or name in AT_FIRST)]
+    files, sources = _node_files(), dict[str, str | bytes](texts)
+    if not is_text:
+        sources["preflight"] = marshal.dumps(compile("", "<sent>/preflight", "exec", dont_inherit=True))
+        sources |= {name: _bytecode(name, files[name]) for name in names if name in files}
     # Version 2 of marshal holds strings and bytes alike for every Python 3.
-    return zlib.compress(marshal.dumps(code, 2), 6), zlib.compress(marshal.dumps(sources, 2), 6)
+    return zlib.compress(marshal.dumps({name: sources[name] for name in names}, 2), 9)
 
 
 def first_message(marker: bytes) -> bytes:
-    """What the loader on the node reads: a length, the program that starts the node agent, and the code it asks for."""
-    code, text = _packed()
-    magic = importlib.util.MAGIC_NUMBER
-    program = PROGRAM.format(code=len(code), text=len(text), magic=magic, marker=marker)
+    """What the loader on the node reads: a length, the program that starts the node agent, and the code of that."""
+    code = _packed(at_first=True, is_text=False)
+    wanted = frames.encode(marker, {"wants": "text"})
+    program = PROGRAM.format(code=len(code), magic=importlib.util.MAGIC_NUMBER, wanted=wanted, marker=marker)
     packed = zlib.compress(program.encode())
-    return b"%d\n%s%s%s" % (len(packed), packed, code, text)
+    return b"%d\n%s%s" % (len(packed), packed, code)
+
+
+def as_text() -> bytes:
+    """The same code for a Python of another version, which asks for it: its length, and the text."""
+    text = _packed(at_first=True, is_text=True)
+    return b"%d\n%s" % (len(text), text)
+
+
+def needs_rest(call: str) -> bool:
+    """Whether a call needs more than what is sent at first."""
+    return call != "facts"
+
+
+def rest(magic: str) -> bytes:
+    """All other code, for the interpreter of this bytecode."""
+    return _packed(at_first=False, is_text=magic != importlib.util.MAGIC_NUMBER.hex())
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ node's BadReply; it is never an exception of whoever asked.
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -45,6 +45,17 @@ class Greeting(Message, frozen=True):
             except ValueError:
                 return ""
         return ""
+
+
+class Start(Message, frozen=True):
+    """The first word of a node: its agent's greeting, or what a Python of another version wants."""
+
+    hello: Greeting | None = None
+    wants: Literal["text", ""] = ""
+
+    def __post_init__(self) -> None:
+        if (self.hello is None) != bool(self.wants):
+            raise ValueError("wanted one of hello and wants")
 
 
 class Opened(Message, frozen=True):

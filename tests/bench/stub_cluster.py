@@ -33,7 +33,7 @@ syswrite(S, "$$ $ARGV[1]\\n");
 if (sysread(S, $b, 1)) {{ sysread(S, $b, 1); exit 0; }}
 print STDERR "ssh: connect to host $ARGV[1] port 22: Connection timed out\\n"; exit 255;
 """
-SIZES = re.compile(rb"i\.read\((\d+)\), i\.read\((\d+)\)")
+SIZE = re.compile(rb"i\.read\((\d+)\)")
 MARKER = re.compile(rb"start\(sources, b'([0-9a-f]+)'\)")
 VARIABLES = {
     "MASTER_ADDR": "node1",
@@ -143,10 +143,10 @@ class Node:
         if len(rest) < int(length):
             return
         program = zlib.decompress(rest[: int(length)])
-        sizes, marker = SIZES.search(program), MARKER.search(program)
-        assert sizes is not None
+        size, marker = SIZE.search(program), MARKER.search(program)
+        assert size is not None
         assert marker is not None
-        self.marker, self._left = marker[1], int(sizes[1]) + int(sizes[2])
+        self.marker, self._left = marker[1], int(size[1])
         self._decoder = frames.Decoder(self.marker, frames.unmarshalled)
         self._pass_over(rest[int(length) :])
 

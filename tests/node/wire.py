@@ -37,7 +37,11 @@ class Wire:
             bufsize=0,
         )
         self.raw(payload.first_message(self.marker))
-        self.hello = self.next("hello", seconds=15.0)["hello"]
+        self.has_rest = False
+        if "wants" in (first := self.next("hello", "wants", seconds=15.0)):
+            self.raw(payload.as_text())
+            first = self.next("hello", seconds=15.0)
+        self.hello = first["hello"]
 
     def raw(self, data: bytes) -> None:
         """Bytes as they are."""
@@ -68,7 +72,10 @@ class Wire:
     def call(
         self, number: int, name: str, arguments: dict[str, Any], *, seconds: float = 20.0, blob: bytes = b""
     ) -> None:
-        """Start a call."""
+        """Start a call, with the code that it needs."""
+        if payload.needs_rest(name) and not self.has_rest:
+            self.has_rest = True
+            self.send({"rest": True}, payload.rest(self.hello["magic"]))
         self.send({"call": number, "name": name, "arguments": arguments, "seconds": seconds}, blob)
 
     def next(self, *keys: str, seconds: float = 10.0) -> dict[str, Any]:

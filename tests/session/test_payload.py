@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import marshal
 import os
 import subprocess
 import sys
@@ -31,7 +32,7 @@ def lacking(**words: object) -> payload.Modules:
     return payload.missing_modules(said.Greeting(**{**HERE, **words}))
 
 
-def greeting(message: bytes, marker: bytes) -> dict:
+def words(message: bytes, marker: bytes) -> list[dict]:
     """What a node says that is sent this message and then nothing more."""
     argv = [sys.executable, "-I", "-S", "-B", "-c", LOADER]
     done = subprocess.run(argv, input=message, capture_output=True, timeout=20, check=False)
@@ -39,7 +40,7 @@ def greeting(message: bytes, marker: bytes) -> dict:
     messages = [message for message, _ in decoder.feed(done.stdout)]
     assert messages, done.stderr.decode()
     assert decoder.noise == b""
-    return messages[0]["hello"]
+    return messages
 
 
 def test_all_of_the_node_code_is_sent_and_nothing_else():
@@ -55,16 +56,29 @@ def test_all_of_the_node_code_is_sent_and_nothing_else():
 def test_the_first_message_starts_a_keeper():
     """The loader on a bare interpreter, without site-packages, answers with a greeting."""
     marker = b"m" * 32
-    hello = greeting(payload.first_message(marker), marker)
+    hello = words(payload.first_message(marker), marker)[0]["hello"]
     assert hello["python"] == "{}.{}.{}".format(*sys.version_info[:3])
     assert hello["lacks"] == []
 
 
 def test_a_python_of_another_version_is_sent_what_it_can_run(monkeypatch):
-    """Where the bytecode is another's, the text does it."""
+    """Where the bytecode is another's, it asks for the text."""
     monkeypatch.setattr(importlib.util, "MAGIC_NUMBER", b"\x00\x01\r\n")
     marker = b"n" * 32
-    assert greeting(payload.first_message(marker), marker)["magic"] == HERE["magic"]
+    wants, greeting, *_ = words(payload.first_message(marker) + payload.as_text(), marker)
+    assert wants == {"wants": "text"}
+    assert greeting["hello"]["magic"] == HERE["magic"]
+
+
+@pytest.mark.parametrize("magic", [HERE["magic"], "00"])
+def test_what_facts_do_not_need_comes_with_the_first_call_that_does(magic):
+    """Nothing is sent twice, and nothing is left out."""
+    first = marshal.loads(zlib.decompress(payload.as_text().partition(b"\n")[2]))
+    rest = marshal.loads(zlib.decompress(payload.rest(magic)))
+    assert not first.keys() & rest.keys()
+    assert {**first, **rest}.keys() == payload.node_sources().keys()
+    assert isinstance(rest["preflight.node.calls.mesh"], bytes if magic == HERE["magic"] else str)
+    assert {name for name in first if name.startswith("preflight.node.calls.")} == set(payload.AT_FIRST)
 
 
 def test_the_first_message_tells_its_length_on_a_line():

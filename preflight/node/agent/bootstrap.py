@@ -6,12 +6,15 @@ The text of this file is sent first, with a call of ``start`` at its end; it nee
 from __future__ import annotations
 
 import sys
-from importlib.machinery import ExtensionFileLoader, ModuleSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from importlib.machinery import ExtensionFileLoader, ModuleSpec
     from types import ModuleType
     from typing import Any
+else:  # the package importlib would be read from the disk for the same
+    from _frozen_importlib import ModuleSpec
+    from _frozen_importlib_external import ExtensionFileLoader
 
 ROOT = "preflight"
 
@@ -28,6 +31,11 @@ class MemoryFinder:
         self.packages = packages
         self.extensions = extensions
         self.memfds: dict[str, int] = {}
+
+    def add(self, sources: dict[str, str | bytes]) -> None:
+        """Hold more modules, and know the packages that they are in; what is held already stays."""
+        self.sources = {**sources, **self.sources}
+        self.packages.update(name.rpartition(".")[0] for name in sources)
 
     def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> ModuleSpec | None:
         """The spec of a module that we hold, None for every other."""
@@ -86,8 +94,8 @@ def _memfd_create(name: str, flags: int) -> int:
 
 def start(sources: dict[str, str | bytes], marker: bytes) -> None:
     """Install the finder for the sources sent and run the keeper until it ends."""
-    packages = {name.rpartition(".")[0] for name in sources}
-    finder = MemoryFinder(sources, packages, {})
+    finder = MemoryFinder({}, set(), {})
+    finder.add(sources)
     for name in [loaded for loaded in sys.modules if loaded == ROOT or loaded.startswith(ROOT + ".")]:
         del sys.modules[name]
     sys.meta_path.insert(0, finder)

@@ -65,7 +65,12 @@ def json_text(value: Any) -> str:
         return int.__repr__(value)
     elif isinstance(value, float) and value - value == 0:  # neither infinite nor NaN
         return float.__repr__(value)
-    import json  # what needs escapes, and what is no JSON, is left to it
+    if isinstance(value, str):
+        from _json import encode_basestring_ascii
+
+        escaped: str = encode_basestring_ascii(value)
+        return escaped
+    import json  # what is no JSON is left to it
 
     return json.dumps(value, allow_nan=False)
 

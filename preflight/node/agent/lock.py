@@ -8,9 +8,10 @@ our user, and one that is not, which no honest run is, is stepped over to the ne
 from __future__ import annotations
 
 import os
-import socket
 import struct
 import time
+
+from preflight.node.agent import sockets as socket
 
 LOCK_NAME = "\0torch-preflight-lock"  # then the user's id and a number
 NAMES = 8

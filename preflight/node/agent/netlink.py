@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import socket
 import struct
+
+from preflight.node.agent import sockets as socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

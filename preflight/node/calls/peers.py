@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import time
-from functools import partial
 
 from preflight.node.agent import netlink
+from preflight.node.agent import sockets as socket
 from preflight.node.agent.missing import missing
 from preflight.node.sources.names import LIMIT_S, NOT_KNOWN, addresses_of, ask_all
 from preflight.node.subjects.ports import holder_of_port
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any, Union
 
     from preflight.node.agent.channel import Channel
@@ -32,8 +31,8 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:  # noqa:
     peers, master = arguments["peers"], arguments["master_address"]
     names = {name for peer in peers for name in (peer["hostname"], peer["fqdn"])} | {master}
     # The way back first: where no name server answers, the names use up all threads.
-    backwards = {f"{BACK}{peer['address']}": partial(name_of, peer["address"]) for peer in peers[:ASKED_BACK]}
-    forwards = {name: partial(addresses_of, name) for name in sorted(names) if name}
+    backwards = {f"{BACK}{peer['address']}": about(name_of, peer["address"]) for peer in peers[:ASKED_BACK]}
+    forwards = {name: about(addresses_of, name) for name in sorted(names) if name}
     answers: dict[str, Any] = ask_all({**backwards, **forwards})
     resolved = {name: answers[name] for name in forwards}
     holders = interfaces_by_address()
@@ -47,6 +46,11 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:  # noqa:
         "master_port_error": error,
         "master_port_holder": holder,
     }
+
+
+def about(question: Callable[[str], Any], name: str) -> Callable[[], Any]:
+    """A question about a name; functools.partial would be loaded for this alone."""
+    return lambda: question(name)
 
 
 def route(peer: Mapping[str, str], *, resolved: Resolved, holders: Mapping[str, str]) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import _thread  # `threading` would cost a node 2 ms, for objects that nothing here needs
-import socket
 import time
-from collections import deque
+
+from preflight.node.agent import sockets as socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def ask_all(questions: Mapping[str, Callable[[], T]], *, limit_s: float = LIMIT_
     A look-up blocks in libc and cannot be stopped. A question without an answer in time is a TimeoutError and its
     thread is left behind: it ends with the process.
     """
-    waiting = deque(questions.items())
+    waiting = list(questions.items())
     answers: dict[str, Answer[T]] = {}
     unfinished = iter(range(len(questions) - 1))
     all_done = _thread.allocate_lock()
@@ -37,7 +37,7 @@ def ask_all(questions: Mapping[str, Callable[[], T]], *, limit_s: float = LIMIT_
     def work() -> None:
         while True:
             try:
-                key, question = waiting.popleft()
+                key, question = waiting.pop(0)
             except IndexError:
                 return
             try:

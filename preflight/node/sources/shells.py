@@ -6,12 +6,19 @@ and interactive shells alone. Their output is thrown away, and what they start i
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
-import signal
-import subprocess
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from typing import Union
+
+    Started = tuple[int, int]  # the process, and what it writes
+    StartedOrWhyNot = Union[Started, str]
+else:
+    import _signal as signal  # the module signal makes enums of all numbers: 2 ms more
 
 SECONDS = 3.0  # for all of them: conda and module files take tenths
 # For what a start file has to remove: pyenv keeps a lock for which every later shell of the account waits a minute.
@@ -43,41 +50,52 @@ def of_account() -> str:
         return ""
 
 
-def start(shell: str, options: tuple[str, ...], mark: str) -> subprocess.Popen[bytes] | str:
+def start(shell: str, options: tuple[str, ...], mark: str) -> StartedOrWhyNot:
     """A shell that says its variables behind the mark; it has no terminal, and leaves no history."""
     environment = {**os.environ, "TERM": "dumb", "HISTFILE": ""}
+    reader, writer = os.pipe()
     try:
-        return subprocess.Popen(
+        # The module subprocess would do the same, after 5 ms of loading it.
+        process = os.posix_spawn(
+            shell,
             [shell, *options, "-c", f"printf '%s\\0' {mark}; exec env -0"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
+            environment,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+                (os.POSIX_SPAWN_DUP2, writer, 1),
+            ],
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores
+            setsid=True,
         )
-    except OSError as error:
-        return f"{shell}: {error.strerror}"
+    except (OSError, NotImplementedError) as error:  # the second of a C library from before 2018
+        os.close(reader)
+        return f"{shell}: {getattr(error, 'strerror', error)}"
+    finally:
+        os.close(writer)
+    return process, reader
 
 
-def hang_up(process: subprocess.Popen[bytes]) -> None:
+def hang_up(process: int) -> None:
     """End a shell and what it started as closing its window does; what is there a moment later is killed."""
     end = time.monotonic() + GRACE_SECONDS
-    with contextlib.suppress(OSError):  # until nothing of it is left
-        os.killpg(process.pid, signal.SIGHUP)
+    try:
+        os.killpg(process, signal.SIGHUP)
         while time.monotonic() < end:
-            process.poll()
-            os.killpg(process.pid, 0)
+            reap(process, seconds=0)
+            os.killpg(process, 0)
             time.sleep(0.01)
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process, signal.SIGKILL)
+    except OSError:  # nothing of it is left
+        return
 
 
-def answer(process: subprocess.Popen[bytes] | str, mark: str, deadline: float) -> dict[str, str] | str:
+def answer(started: StartedOrWhyNot, mark: str, deadline: float) -> dict[str, str] | str:
     """What one shell says before the deadline; whatever it started is killed."""
-    if isinstance(process, str):
-        return process
-    assert process.stdout is not None
+    if isinstance(started, str):
+        return started
+    process, descriptor = started
     text = b""
-    descriptor = process.stdout.fileno()
     try:
         while (left := deadline - time.monotonic()) > 0 and len(text) < BYTES:
             if select.select([descriptor], [], [], left)[0]:
@@ -87,11 +105,20 @@ def answer(process: subprocess.Popen[bytes] | str, mark: str, deadline: float) -
                 text += piece
     finally:
         hang_up(process)
-        process.stdout.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):  # one that hangs in a file system is the keeper's to end
-            process.wait(timeout=1.0)
+        os.close(descriptor)
+        reap(process, seconds=1.0)
     _, found, after = text.partition(f"{mark}\0".encode())
     if not found or not after.endswith(b"\0"):
         return f"its start did not end within {SECONDS:g} s" if time.monotonic() >= deadline else "it said nothing"
     words = [item.decode("utf-8", "backslashreplace") for item in after.split(b"\0")]
     return {name: value for name, equals, value in (word.partition("=") for word in words) if equals}
+
+
+def reap(process: int, *, seconds: float) -> None:
+    """Take in the end of a process; one that hangs in a file system is the keeper's to end."""
+    end = time.monotonic() + seconds
+    try:
+        while os.waitpid(process, os.WNOHANG) == (0, 0) and time.monotonic() < end:
+            time.sleep(0.001)
+    except ChildProcessError:  # it was taken in before
+        return

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
 
+from preflight.node.agent import sockets as socket
 from preflight.node.agent.missing import missing, must_read
 from preflight.node.sources.names import LIMIT_S, addresses_of, ask_all, for_resolver, full_name
 
@@ -73,9 +72,12 @@ def first_address(hostname: str) -> str:
     """
     found = socket.getaddrinfo(for_resolver(hostname), None, type=socket.SOCK_STREAM)
     for family, kind, protocol, _, address in found:
-        with contextlib.suppress(OSError), socket.socket(family, kind, protocol) as listener:
-            listener.bind(address)
-            return str(address[0]).partition("%")[0]
+        try:
+            with socket.socket(family, kind, protocol) as listener:
+                listener.bind(address)
+                return str(address[0]).partition("%")[0]
+        except OSError:
+            continue
     return str(found[0][4][0]).partition("%")[0]
 
 

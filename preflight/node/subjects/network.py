@@ -10,10 +10,10 @@ import array
 import errno
 import fcntl
 import os
-import socket
 import struct
 
 from preflight.node.agent import netlink
+from preflight.node.agent import sockets as socket
 from preflight.node.agent.missing import missing, read_lines, read_text
 
 TYPE_CHECKING = False

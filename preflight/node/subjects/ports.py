@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
 import struct
 import time
 
 from preflight.node.agent import netlink
+from preflight.node.agent import sockets as socket
 from preflight.node.agent.missing import missing, read_text, read_text_or_missing
 
 TYPE_CHECKING = False

@@ -148,14 +148,30 @@ def torch_facts(path: Iterable[str], packages: Mapping[str, str], *, library_fol
 
 def prefixes(variables: Variables, arguments: Mapping[str, Any]) -> list[str]:
     """The environments that this node may have: those that are active or listed, the controller's own, the usual."""
-    import glob
-
     home = os.path.expanduser("~")
     active = [variables.get(name, ("", ""))[0] or os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
     listed = read(f"{home}/.conda/environments.txt").splitlines()
     controllers = os.path.dirname(os.path.dirname(arguments.get("interpreter", "")))
-    usual = [folder for pattern in ENVIRONMENTS for folder in sorted(glob.glob(os.path.expanduser(pattern)))]
+    usual = [folder for pattern in ENVIRONMENTS for folder in matching(os.path.expanduser(pattern))]
     return list(dict.fromkeys(one for one in (*active, controllers, *listed, *usual) if one))[:MOST_ENVIRONMENTS]
+
+
+def matching(pattern: str) -> list[str]:
+    """The paths of a pattern with at most one * in each of its names; `import glob` would take longer than the look."""
+    found = [""]
+    for part in pattern.split("/")[1:]:
+        if "*" in part:
+            found = [f"{one}/{name}" for one in found for name in sorted(names_in(one or "/")) if fits(name, part)]
+        else:
+            found = [f"{one}/{part}" for one in found]
+    return [path for path in found if os.path.lexists(path)]
+
+
+def fits(name: str, pattern: str) -> bool:
+    """Whether a name is one of a pattern with one *, which stands for no name that begins with a dot."""
+    start, _, end = pattern.partition("*")
+    is_hidden = name.startswith(".") and not start
+    return name.startswith(start) and name[len(start) :].endswith(end) and not is_hidden
 
 
 def torch_elsewhere(folders: Iterable[str]) -> dict[str, str]:
@@ -227,13 +243,13 @@ def nccl_plugins(folders: Iterable[str], cache: str = LINKER_CACHE) -> list[str]
         f"{folder}/{name}"
         for folder in dict.fromkeys(folders)
         if folder
-        for name in sorted(names_in(folder))
-        if name.startswith(PLUGINS) and ".so" in name
+        for name in sorted(name for name in names_in(folder) if name.startswith(PLUGINS) and ".so" in name)
     ]
     known: list[str] = []
     try:
         with open(cache, "rb") as file:
-            entries = file.read().split(b"\0")
+            text = file.read()
+        entries = text.split(b"\0") if b"/libnccl-net" in text else []
         known = [entry.decode("utf-8", "backslashreplace") for entry in entries if b"/libnccl-net" in entry]
     except OSError:  # a system without such a cache
         pass

@@ -1,5 +1,6 @@
 """Tests of preflight.node.subjects.software."""
 
+import glob
 import os
 import subprocess
 import sys
@@ -224,3 +225,11 @@ def test_other_interpreters_that_have_torch_are_found(tmp_path):
     assert software.torch_elsewhere(os.fspath(tmp_path / name) for name in names) == {
         f"{tmp_path}/{name}/bin/python3": f"2.9.0+{name}" for name in ("active", "own", "listed")
     }
+
+
+def test_places_of_environments_are_found_as_a_shell_finds_them(tmp_path):
+    """A star stands for any name but a hidden one, and what is not there is left out."""
+    for name in (".pyenv/versions/3.9", "a/.venv", "b/venv", ".hidden/.venv", ".poetry"):
+        (tmp_path / name).mkdir(parents=True)
+    for pattern in ("*/.venv", ".py*/versions/*", "*", "b/venv", "nothing/*", "*/no", ".p*y"):
+        assert software.matching(f"{tmp_path}/{pattern}") == sorted(glob.glob(f"{tmp_path}/{pattern}"))
