@@ -74,7 +74,7 @@ def name_of(address: str) -> tuple[str, list[str], float]:
     """The name that an address has here, as c10d asks for it at every connection; what that name leads to; seconds."""
     begun = time.monotonic()
     try:
-        name = socket.getnameinfo((address, 0), socket.NI_NAMEREQD)[0]
+        name = socket.getnameinfo((address, 0), socket.NI_NAMEREQD | socket.NI_NUMERICSERV)[0]
     except socket.gaierror as error:
         if error.errno not in NOT_KNOWN:
             raise

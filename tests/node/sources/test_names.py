@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from preflight.node.agent import sockets
 from preflight.node.sources.names import addresses_of, ask_all, for_resolver, full_name
 
 
@@ -72,5 +73,6 @@ def test_the_full_name_is_the_one_getfqdn_gives(monkeypatch, answer, full):
         first, aliases, addresses = answer
         return first, list(aliases), addresses
 
-    monkeypatch.setattr(socket, "gethostbyaddr", by_address)
+    for one in (socket, sockets):  # what getfqdn asks, and what we ask
+        monkeypatch.setattr(one, "gethostbyaddr", by_address)
     assert full_name("as-asked") == full == socket.getfqdn("as-asked")

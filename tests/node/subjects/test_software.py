@@ -229,7 +229,7 @@ def test_other_interpreters_that_have_torch_are_found(tmp_path):
 
 def test_places_of_environments_are_found_as_a_shell_finds_them(tmp_path):
     """A star stands for any name but a hidden one, and what is not there is left out."""
-    for name in (".pyenv/versions/3.9", "a/.venv", "b/venv", ".hidden/.venv", ".poetry"):
+    for name in (".python/versions/3.9", "a/.venv", "b/venv", ".hidden/.venv", ".poetry"):
         (tmp_path / name).mkdir(parents=True)
     for pattern in ("*/.venv", ".py*/versions/*", "*", "b/venv", "nothing/*", "*/no", ".p*y"):
         assert software.matching(f"{tmp_path}/{pattern}") == sorted(glob.glob(f"{tmp_path}/{pattern}"))
