@@ -214,7 +214,7 @@ def test_training_interface_is_fast_enough_for_gpus(node, cluster, settings):
 
 @pytest.mark.advisory
 def test_no_interface_counted_errors_during_the_run(ending):
-    """No interface of the job counted rx/tx errors while preflight ran.
+    """No interface of the job counted rx/tx errors or lost its link while preflight ran.
 
     A bad cable, transceiver or port loses packets under load: each loss stalls a connection, and all ranks wait for it.
     Fix: `ip -s -s link show dev <interface>`, `ethtool -S <interface>` on the nodes named; reseat or replace the cable.

@@ -20,6 +20,7 @@ SCALES_IN_POWERSAVE = ("intel_pstate", "amd-pstate-epp")
 SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "pit")
 UNLIMITED_CLOCK = 0.95
 LEAST_AVAILABLE = 0.1
+OFTEN = 50  # a switch that is started again or an interface that is set up anew takes a link down a few times
 MOST_HUGE = 0.5
 GIB = 1 << 30
 
@@ -119,6 +120,42 @@ def _uneven_bonds(node: NodeFacts) -> str:
     return "; ".join(found)
 
 
+def _links_of_job(node: NodeFacts) -> tuple[str, ...]:
+    """The interfaces that the job's packets leave by: the training interface, RoCE ports, and the members of bonds."""
+    names = [] if isinstance(node.network.training, Missing) else [node.network.training]
+    if node.rdma.devices and not node.without_rdma():
+        rows = [row for port in node.rdma.active_ports() for row in port.gids]
+        names += [row.netdev for row in rows if isinstance(row.netdev, str)]
+    there = {one.name for one in node.network.interfaces}
+    names += [member for bond in names for member in node.kernel.bonds.get(bond, {})]
+    return tuple(name for name in dict.fromkeys(names) if name in there)
+
+
+def _unsteady(node: NodeFacts) -> str:
+    """Links that went down again and again since the machine, or the bond, was started."""
+    counts: dict[str, int] = {
+        one.name: one.failures for one in node.kernel.bond_members if not isinstance(one.failures, Missing)
+    }
+    for name in _links_of_job(node):
+        changes = node.network.interface(name).carrier_changes
+        if not isinstance(changes, Missing):
+            counts[name] = max(counts.get(name, 0), changes // 2)
+    if not counts:
+        raise FactMissing("links lost since the start", "the kernel counts none", "absent")
+    found = [f"{name} lost its link {count} times since it exists" for name, count in counts.items() if count >= OFTEN]
+    return "; ".join(found)
+
+
+def narrow_links(node: NodeFacts) -> str:
+    """Which adapters behind the job's interfaces have fewer PCIe lanes than they and their slots could have."""
+    found = {name: node.network.interface(name).lanes for name in _links_of_job(node)}
+    known = {name: lanes for name, lanes in found.items() if not isinstance(lanes, Missing)}
+    if not known:
+        raise FactMissing("PCIe lanes of the interfaces", "no adapter tells them", "absent")
+    few = [f"{name} x{now} of x{most}" for name, (now, most) in known.items() if now < most]
+    return ", ".join(few) or "all lanes"
+
+
 FRAGILE: tuple[Fault[NodeFacts], ...] = (
     Fault(
         "CPU governor", _governor, "`cpupower frequency-set -g performance` on the nodes named", "cpufreq, governors"
@@ -161,6 +198,12 @@ FRAGILE: tuple[Fault[NodeFacts], ...] = (
         _uneven_bonds,
         "`cat /proc/net/bonding/<bond>` on the nodes named; put both switch ports into one port channel, at one speed",
         "kernel bonding documentation, 802.3ad",
+    ),
+    Fault(
+        "links lost since the start",
+        _unsteady,
+        "`dmesg -T | grep -i link` and `ethtool <interface>` on the nodes named; reseat or replace the cable",
+        "kernel, Documentation/ABI/testing/sysfs-class-net, carrier_changes; bonding, Link Failure Count",
     ),
 )
 
@@ -334,6 +377,11 @@ SAME = (
         "`cat /proc/net/bonding/<bond>` on the nodes named; correct its mode and members in the network configuration",
     ),
     Row(
+        "PCIe lanes of the interfaces",
+        narrow_links,
+        "`lspci -vv` (LnkSta) on the nodes named; reseat the adapter, or move it to a slot of full width",
+    ),
+    Row(
         "boot options for devices",
         lambda node: " ".join(sorted(present(node.kernel.boot_options, "boot options"))) or "none",
         "start the kernel of the nodes named with the others' options (`cat /proc/cmdline`), and reboot",
@@ -449,5 +497,22 @@ def _errors_since(node: NodeFacts) -> str:
     return "; ".join(f"{name} counted {count} rx/tx errors" for name, count in grown.items() if count > 0)
 
 
-LINKS = (Fault("errors of interfaces", _errors_since, "", "kernel, Documentation/networking/statistics.rst"),)
+def _lost_since(node: NodeFacts) -> str:
+    """The links that went down, those of bonds' members and of RoCE ports among them."""
+    after = node.ending.carrier_changes
+    before = {name: node.network.interface(name).carrier_changes for name in _links_of_job(node) if name in after}
+    known = {name: after[name] - count for name, count in before.items() if isinstance(count, int)}
+    if not known:
+        raise FactMissing("links lost", "the kernel counts none", "absent")
+    return "; ".join(f"{name} lost its link {_times((more + 1) // 2)}" for name, more in known.items() if more > 0)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+LINKS = (
+    Fault("errors of interfaces", _errors_since, "", "kernel, Documentation/networking/statistics.rst"),
+    Fault("lost links", _lost_since, "", "kernel, Documentation/ABI/testing/sysfs-class-net, carrier_changes"),
+)
 KILLED = (Fault("OOM kills during the run", _killed_since, "", "/proc/vmstat oom_kill"),)

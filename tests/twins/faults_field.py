@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from . import sysfs
 from .faults import Fault, Fits, Plant, answer, both, file, gone, replaced, variables
@@ -14,6 +15,7 @@ from .faults_rdma import MATCHES, has_index, has_ports, is_efa, is_infiniband, i
 from .folder import TWIN, Folder
 from .platform import Nic, Platform
 
+LINKS_LOST = "network.no_interface_counted_errors_during_the_run"
 COUNTED = "rdma.no_errors_were_counted_during_the_run"
 OTHERS = "environment.other_variables_are_the_same_on_every_node"
 ONE_NETWORK = "rdma.gid_index_leads_to_one_network"
@@ -221,7 +223,41 @@ def other_wheel(name: str, version: str) -> Plant:
     return plant
 
 
+def has_slot(platform: Platform) -> bool:
+    """Whether the training interface is a card whose PCIe link sysfs tells."""
+    return bool(platform.nics[0].pci) and not platform.is_guest
+
+
+def carrier(name: Callable[[Platform], str], count: int) -> Plant:
+    """The link of an interface went up and down so often."""
+    return lambda folder, platform: folder.write(f"sys/class/net/{name(platform)}/carrier_changes", f"{count}\n")
+
+
+def first_nic(platform: Platform) -> str:
+    """The training interface."""
+    return platform.nics[0].name.format(n=3)
+
+
+def second_member(platform: Platform) -> str:
+    """A member of the bond that the job trains over."""
+    return next(nic for nic in platform.nics if nic.members).members[1]
+
+
 FAULTS = (
+    Fault("link of the interface lost during the run", carrier(first_nic, 8), LINKS_LOST, "lost its link 3 times",
+          lambda p: p.nics[0].is_up, True),
+    Fault("link of a member lost during the run", carrier(second_member, 4), LINKS_LOST, "lost its link once",
+          lambda p: any(nic.members for nic in p.nics), True),
+    Fault("link of a rail's interface lost during the run", carrier(lambda p: rail(p).netdev, 4), LINKS_LOST,
+          "lost its link once", lambda p: is_roce(p) and bool(p.gpus) and rail(p).state.endswith("ACTIVE"), True),
+    Fault("loose cable", carrier(first_nic, 428), AT_ITS_BEST, "lost its link 214 times"),
+    Fault("loose cable of a bond",
+          lambda f, p: f.sub(bond_file(p)[0], rf"(?s)(Slave Interface: {bond_file(p)[1].members[1]}\n.*?Count: )0",
+                             r"\g<1>77"),
+          AT_ITS_BEST, "lost its link 77 times", bonded),
+    Fault("narrow slot of a plain adapter",
+          lambda f, p: f.write(f"sys/{sysfs.folder_of(p.nics[0].pci)}/current_link_width", "4\n"), SETTINGS,
+          "x4 of x", has_slot),
     Fault("bond member down", member_down, AT_ITS_BEST, "is down", bonded),
     Fault("bond of one member", member_lost, SETTINGS, "bond", bonded),
     Fault("bond in another mode", other_mode, SETTINGS, "active-backup", bonded),

@@ -267,7 +267,13 @@ FAULTS = (
         "power brake",
         is_nvidia,
     ),
-    Fault("narrow slot", narrow, HELD_BACK, "PCIe x8 in a slot for x16", of(lambda p: not p.is_guest)),
+    Fault(
+        "narrow slot",
+        narrow,
+        HELD_BACK,
+        "PCIe x8 in a slot for x16",
+        of(lambda p: not p.is_guest and p.gpus.generation > 1),
+    ),
     Fault("narrow slot of a guest's host", narrow, SETTINGS, "8 lanes on node3", of(lambda p: p.is_guest)),
     Fault(
         "slow slot",
@@ -344,7 +350,7 @@ FAULTS = (
         replaced(QUERY, r"<driver_version>.*<", "<driver_version>525.147.05<"),
         VERSIONS,
         "GPU driver: ",
-        is_nvidia,
+        of(lambda p: not p.gpus.driver.startswith("525.147")),
     ),
     Fault(
         "driver too old for torch",
@@ -438,7 +444,13 @@ FAULTS = (
         "ACS of ",
         of(lambda p: p.user_id == 0 and bool(p.hcas or not p.gpus.nvlinks) and p.gpus.count > 1 and not p.is_guest),
     ),
-    Fault("IOMMU", translated, "gpu.iommu_leaves_peer_to_peer_alone", "the IOMMU translates", over_pcie),
+    Fault(
+        "IOMMU",
+        translated,
+        "gpu.iommu_leaves_peer_to_peer_alone",
+        "the IOMMU translates",
+        of(lambda p: over_pcie(p) and p.gpus.count > 1 and p.iommu == "identity"),
+    ),
     Fault(
         "hidden GPUs",
         variables(CUDA_VISIBLE_DEVICES="0"),

@@ -77,13 +77,14 @@ def half(folder: Folder, platform: Platform) -> None:
 
 def without_row(folder: Folder, platform: Platform) -> None:
     """The address came after the driver had made its table."""
-    for index in (2, 3):
+    chosen = int(platform.environment["NCCL_IB_GID_INDEX"])
+    for index in (chosen - 1, chosen) if len(rail(platform).gid_kinds) > 1 else (chosen,):
         folder.write(f"{port(platform)}/gids/{index}", f"{sysfs.EMPTY_GID}\n")
 
 
 def without_address(folder: Folder, platform: Platform) -> None:
     """Only the link-local rows are there."""
-    for index in range(2, rail(platform).rows):
+    for index in range(len(rail(platform).gid_kinds), rail(platform).rows):
         folder.write(f"{port(platform)}/gids/{index}", f"{sysfs.EMPTY_GID}\n")
 
 
@@ -141,14 +142,20 @@ FAULTS = (
         "0x0005",
         is_infiniband,
     ),
-    Fault("small active MTU", other_mtu, "rdma.active_mtu_is_the_same_on_every_node", "1024 on node3", has_ports),
-    Fault("missing GID row", without_row, "rdma.gid_index_exists_on_every_node", "GID index 3", has_index),
+    Fault(
+        "small active MTU",
+        other_mtu,
+        "rdma.active_mtu_is_the_same_on_every_node",
+        "1024 on node3",
+        lambda p: has_ports(p) and rail(p).netdev != p.nics[0].name,
+    ),
+    Fault("missing GID row", without_row, "rdma.gid_index_exists_on_every_node", "GID index ", has_index),
     Fault(
         "RoCE v1 row",
         of_port("gid_attrs/types/3", "IB/RoCE v1\n"),
         "rdma.gid_index_is_routable_roce_v2",
         "wanted routable RoCE v2",
-        has_index,
+        lambda p: has_index(p) and len(rail(p).gid_kinds) > 1,
     ),
     Fault(
         "rail without an address",

@@ -165,6 +165,7 @@ def interfaces(nics: tuple[Nic, ...], node: int) -> Tree:
             "operstate": "up" if nic.is_up else "down",
             "address": ":".join(f"{byte:02x}" for byte in mac(node, nic.name)),
             "speed": str(nic.speed_mbps or -1),
+            "carrier_changes": "2",
         }
         tree |= {f"class/net/{nic.name}/{name}": f"{text}\n" for name, text in words.items()}
         if nic.pci:

@@ -32,6 +32,7 @@ class Ending(Value, frozen=True, kw_only=True):
     oom_kills: Count | Missing
     link_errors: dict[Text, Count] = msgspec.field(default_factory=dict)
     link_errors_unread: Missing = NOT_REPORTED  # why there are none, where the kernel's table could not be read
+    carrier_changes: dict[Text, Count] = msgspec.field(default_factory=dict)  # interface -> links up and down
     nvlink_errors: tuple[LinksEnd, ...] | Missing = NOT_REPORTED
     gpus_counted: tuple[Counted, ...] | Missing = NOT_REPORTED
     log: tuple[LogEvent, ...] | Missing = NOT_REPORTED

@@ -43,6 +43,8 @@ class Interface(Value, frozen=True, kw_only=True):
     # How often the link went up or down since the interface exists.
     carrier_changes: Count | Missing = Missing("not reported", "absent")
     mac: Text | Missing = Missing("not reported", "absent")
+    # Of the PCIe link: how many it has, and how many the adapter and its slot could have.
+    lanes: tuple[Count, Count] | Missing = Missing("not reported", "absent")
 
     def holds_any(self, addresses: Iterable[str]) -> bool:
         """Whether the interface has one of `addresses`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.node.sources import kernel_log, pci, rdma_tables
-from preflight.node.subjects import gpu, kernel, rdma
+from preflight.node.subjects import gpu, kernel, network, rdma
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "ports": ports,
         "oom_kills": kills,
         **kernel.link_errors(proc),
+        "carrier_changes": network.carriers(arguments["sysfs"]),
         "nvlink_errors": gpu.errors_now(arguments),
         "gpus_counted": pci.counted_by_gpus(arguments["sysfs"]),
         "log": kernel_log.collect(arguments.get("kmsg", "/dev/kmsg")),

@@ -67,16 +67,25 @@ def describe(folder: str) -> dict[str, Any]:
     bridges = ["/".join(parts[: i + 1]) for i in above]
     root = next((part for part in parts if part.startswith("pci") and ":" in part), "")
     slot = bridges[-1] if bridges else place
+    width, width_max = lanes(place)
     return {
         "path": "/".join([root, *(parts[i] for i in above), parts[-1]]),
         "numa_node": _numa_node(place),
-        "width": _count(f"{place}/current_link_width"),
-        "width_max": _least(_count(f"{place}/max_link_width"), _count(f"{slot}/max_link_width")),
+        "width": width,
+        "width_max": width_max,
         "speed": _speed(f"{place}/current_link_speed"),
         "speed_max": _least(_speed(f"{place}/max_link_speed"), _speed(f"{slot}/max_link_speed")),
         "iommu": read_lines(f"{place}/iommu_group/type"),
         "redirecting_bridges": redirecting(bridges),
     }
+
+
+def lanes(place: str) -> tuple[CountOrMissing, CountOrMissing]:
+    """How many lanes the link of a function has, and how many it could have: by itself, and by its slot."""
+    above = os.path.dirname(place)
+    slot = above if is_address(os.path.basename(above)) else place
+    most = _least(_count(f"{place}/max_link_width"), _count(f"{slot}/max_link_width"))
+    return _count(f"{place}/current_link_width"), most
 
 
 def redirecting(bridges: list[str]) -> list[str] | Missing:

@@ -15,6 +15,7 @@ import struct
 from preflight.node.agent import netlink
 from preflight.node.agent import sockets as socket
 from preflight.node.agent.missing import missing, read_lines, read_text
+from preflight.node.sources import pci
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def interfaces(names: dict[int, str], *, sysfs: str) -> list[dict[str, Any]]:
                     "is_physical": is_physical(name, index=index, sysfs=sysfs),
                     "carrier_changes": carrier_changes(name, index=index, sysfs=sysfs),
                     "mac": mac(name, index=index, sysfs=sysfs),
+                    "lanes": lanes(name, index=index, sysfs=sysfs),
                 }
             )
     return found
@@ -169,6 +171,23 @@ def carrier_changes(name: str, *, index: int, sysfs: str) -> int | dict[str, str
         return int(read_text(f"{folder}/carrier_changes"))
     except (OSError, ValueError):
         return missing("the kernel does not count it", "absent")
+
+
+def carriers(sysfs: str) -> dict[str, int]:
+    """Interface -> how often its link went up or down, of those of which the kernel counts it."""
+    found = {name: carrier_changes(name, index=index, sysfs=sysfs) for index, name in socket.if_nameindex()}
+    return {name: count for name, count in found.items() if isinstance(count, int)}
+
+
+def lanes(name: str, *, index: int, sysfs: str) -> list[int] | dict[str, str]:
+    """[now, at most] of the PCIe link of the adapter behind an interface."""
+    folder = f"{sysfs}/class/net/{name}"
+    if not shows(folder, index):
+        return missing(OTHER_SYSFS)
+    now, most = pci.lanes(os.path.realpath(f"{folder}/device")) if os.path.exists(f"{folder}/device") else (0, 0)
+    if isinstance(now, int) and isinstance(most, int):
+        return [now, most] if now and most else missing("no PCIe link is known", "absent")
+    return now if not isinstance(now, int) else most if not isinstance(most, int) else missing("no PCIe link is known")
 
 
 def mac(name: str, *, index: int, sysfs: str) -> str | dict[str, str]:
