@@ -38,7 +38,7 @@ def test_places_can_be_written_to(node):
     everything anew, on a noexec mount with "failed to map segment from shared object".
     Fix: mount it writable, or point HOME, TMPDIR, TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR at a folder that is.
     """
-    places = [place for place in node.files.places if place.purpose != "--shared"]
+    places = [place for place in node.files.places if not place.purpose.startswith("--")]
     messages = [
         f"{place.purpose} ({place.path}): {place.trouble or 'cannot be written to'}"
         for place in places
@@ -80,19 +80,18 @@ def test_shared_paths_are_shared(cluster):
     Fix: mount the same file system on the nodes named (`findmnt -T <path>` shows what is there), or use a node-local
     checkpoint (`checkpoint.use_node_local_storage` of DeepSpeed).
     """
-    blames = []
-    for path in _paths(cluster, "shared", "--shared"):
-        seen = cluster.gather(lambda node, path=path: _one(node.files.shared, path))
-        for trouble in dict.fromkeys(shared.trouble for shared in seen.values() if shared.trouble):
-            names = [name for name, shared in seen.items() if shared.trouble == trouble]
-            writer = seen[names[0]].writer
-            if writer:
-                blames.append(Blame(f"{path}: {trouble} (written on {writer})", nodes=names))
-            else:
-                for name in names:
-                    cluster.cannot_judge(name, FactMissing(path, trouble))
-    if blames:
-        raise BlameMany(blames)
+    _shared_by_all(cluster, "--shared")
+
+
+def test_the_checkpoint_folder_is_shared(cluster):
+    """What one node writes into the folder of --checkpoint-dir, every node reads there.
+
+    Where it is missing, may not be written to, or is each node's own, the job trains for hours and then ends at its first
+    checkpoint, or cannot resume. Told before the training starts.
+    Fix: `mkdir -p <path>` on the file system that all nodes share, and mount it at the same path on the nodes named
+    (`findmnt -T <path>` shows what is there).
+    """
+    _shared_by_all(cluster, "--checkpoint-dir")
 
 
 @pytest.mark.advisory
@@ -168,6 +167,34 @@ def test_no_pointer_stands_for_data(node):
         raise NotApplicable("no path is named with --same")
     found = [f"{same.path}: {', '.join(same.pointers[:4])}" for same in node.files.same if same.pointers]
     assert not found, f"git-lfs pointers instead of data: {'; '.join(found)}"
+
+
+def _shared_by_all(cluster, option):
+    """Every path of an option is there, can be written to, and holds on every node what one wrote."""
+    files = cluster.gather(lambda node: node.files)
+    ours = {place.path for held in files.values() for place in held.places if place.purpose == "--checkpoint-dir"}
+    named = dict.fromkeys(shared.path for held in files.values() for shared in held.shared)
+    paths = [path for path in named if (path in ours) == (option == "--checkpoint-dir")]
+    if not paths:
+        raise NotApplicable(f"no path is named with {option}")
+    blames = []
+    for path in paths:
+        seen = cluster.gather(lambda node, path=path: _one(node.files.shared, path))
+        absent = {name: place.trouble for name in seen for place in cluster[name].files.places if place.path == path}
+        absent = {name: trouble for name, trouble in absent.items() if trouble}
+        for trouble in dict.fromkeys(absent.values()):
+            blames.append(Blame(f"{path}: {trouble}", nodes=[name for name in absent if absent[name] == trouble]))
+        there = {name: shared for name, shared in seen.items() if name not in absent}
+        for trouble in dict.fromkeys(shared.trouble for shared in there.values() if shared.trouble):
+            names = [name for name, shared in there.items() if shared.trouble == trouble]
+            writer = there[names[0]].writer
+            if writer:
+                blames.append(Blame(f"{path}: {trouble} (written on {writer})", nodes=names))
+            else:
+                for name in names:
+                    cluster.cannot_judge(name, FactMissing(path, trouble))
+    if blames:
+        raise BlameMany(blames)
 
 
 def _paths(cluster, subject, option):

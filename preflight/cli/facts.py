@@ -33,6 +33,8 @@ def show_facts(options: Options) -> int:
         print(dry_run_text(options, run.hosts))
         return 0
     lost: dict[str, str] = {}
+    if options.record:
+        recording.prepare(options.record)
     try:
         run.open()
         if options.record:

@@ -20,7 +20,8 @@ WRITERS = 3  # how many nodes are asked to write into a path before it counts as
 async def collect(sessions: dict[str, Session], options: Options) -> dict[str, Answer]:
     """The subject files of every node: its facts, or why they are missing."""
     arguments = {
-        "shared": list(options.shared),
+        "shared": list(options.paths_to_share),
+        "checkpoint": options.checkpoint_dir,
         "same": list(options.same),
         "named": list(options.named),
         "run": options.run_id,
@@ -32,14 +33,14 @@ async def collect(sessions: dict[str, Session], options: Options) -> dict[str, A
     async def start(name: str) -> None:
         try:
             calls[name] = await sessions[name].start("files", {**arguments, "name": name}, seconds=SECONDS)
-            if options.shared:
+            if options.paths_to_share:
                 await calls[name].first("looked", bool)
         except HostError as error:
             failed[name] = error.reason
 
     await asyncio.gather(*(start(name) for name in sessions))
-    if options.shared:
-        await _share(calls, failed, options.shared)
+    if options.paths_to_share:
+        await _share(calls, failed, options.paths_to_share)
     return dict(await asyncio.gather(*(_end(name, calls, failed) for name in sessions)))
 
 
@@ -47,6 +48,7 @@ async def _share(calls: dict[str, Call], failed: dict[str, str], paths: tuple[st
     """One node writes a token into each path, then all look for it; the next one tries where one cannot write."""
     tokens = {path: secrets.token_hex(16) for path in paths}
     written: dict[str, str] = {}
+    refused: dict[str, str] = {}  # path -> why the last node that was asked could not write there
     for name in [name for name in calls if name not in failed][:WRITERS]:
         wanted = {path: token for path, token in tokens.items() if path not in written}
         if wanted:
@@ -57,7 +59,9 @@ async def _share(calls: dict[str, Call], failed: dict[str, str], paths: tuple[st
                 failed[name] = error.reason
                 continue
             written.update(dict.fromkeys(wanted.keys() - troubles.keys(), name))
+            refused.update({path: f"{why} on {name}" for path, why in troubles.items() if path in wanted})
     order = {path: {"token": tokens[path], "writer": writer} for path, writer in written.items()}
+    order.update({path: {"refused": why} for path, why in refused.items() if path not in written})
 
     async def read(name: str) -> None:
         try:

@@ -352,6 +352,7 @@ class Options:
         "A folder that all nodes share: write a checkpoint there, read it and resume.",
         TRAIN,
         metavar="DIR",
+        convert=_without_end_slash,
     )
     drill: bool = option(
         False, REFERENCE, "Also kill a rank during the run: do the others end, does torchrun restart?", TRAIN
@@ -456,6 +457,11 @@ class Options:
         self.tests_of_vendors  # noqa: B018
         self._check_paths()
         return self
+
+    @property
+    def paths_to_share(self) -> tuple[str, ...]:
+        """The folders that all nodes must share: those of --shared, and the one that the checkpoint is written to."""
+        return tuple(dict.fromkeys((*self.shared, *filter(None, [self.checkpoint_dir]))))
 
     def _check_paths(self) -> None:
         if self.checkpoint_dir and not self.checkpoint_dir.startswith("/"):

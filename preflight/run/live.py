@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,7 @@ from preflight.options.options import Options
 from preflight.report.compare import Snapshot
 from preflight.report.document import NodeInfo, Proof
 from preflight.results import Bench, Mesh, Rendezvous, Training
-from preflight.run import certificates, jumps, topology, turns
+from preflight.run import certificates, interpreters, jumps, topology, turns
 from preflight.run.certificates import Archive, Asked, Certificate
 from preflight.run.progress import Progress
 from preflight.run.source import Measurements
@@ -100,6 +101,10 @@ class Run:
             self._open_in_turns()
         failures = {name: error.reason for name, error in self.fleet.failures.items()}
         self.failures = jumps.explained(self.hosts, failures, opts.reach)
+        seconds = max(1.0, min(interpreters.MOST_SECONDS, self._left(interpreters.MOST_SECONDS)))
+        with contextlib.suppress(PreflightError):  # without it, the reason stands as it is
+            asked = interpreters.explained(self.hosts, self.failures, opts.reach, run_id=opts.run_id)
+            self.failures = self.fleet.run(asked, seconds=seconds)
         self.transports = {host.name: host.transport for host in self.hosts}
         self.logins = {host.name: host.written for host in self.hosts}
         self.notes += machines(self.hosts)

@@ -34,6 +34,14 @@ def write(entries: Iterable[Entry], folder: Path) -> None:
             place.symlink_to(target)
 
 
+def prepare(folder: Path) -> None:
+    """Make the folder that recordings go to, before a node is asked. Raises UsageError where that is not possible."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--record: {folder} cannot be written: {error.strerror}") from None
+
+
 def folder_name(node: str) -> str:
     """A node's name as that of a folder."""
     return re.sub(r"[^\w.@:-]", "_", node).strip(".") or "node"

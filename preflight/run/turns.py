@@ -30,7 +30,7 @@ from preflight.session.connection import Session
 from preflight.session.fleet import Fleet, of_host
 
 GROUP_SECONDS = 60.0
-NEEDS_ALL = Missing("--shared needs all nodes connected at once: raise `ulimit -n`")
+NEEDS_ALL = Missing("--shared and --checkpoint-dir need all nodes connected at once: raise `ulimit -n`")
 NO_TRUST = Missing("asked where all nodes are connected at once: raise `ulimit -n`", "absent")
 
 
@@ -52,7 +52,7 @@ async def collect(fleet: Fleet, options: Options, *, seconds: float) -> tuple[Do
         document = await subjects.facts_of(session, places[name], options.layers, calls, until=until)
         told: Mapping[str, dict[str, Any]] = {}
         lost: Mapping[str, Missing] = {"files": NEEDS_ALL}
-        if not options.shared:
+        if not options.paths_to_share:
             told, lost = (await files.collect({name: session}, options))[name]
         further = (told, {**lost, "trust": NO_TRUST})
         answered.take(_with(document, further))

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.facts.subjects.files import Place
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, files_have, judge
+
+
+
+def checkpoint(*lacking):
+    """A run whose checkpoints go to the folder that all share; these nodes have none."""
+    run = roce()
+    for name in run.names:
+        trouble = "No such file or directory" if name in lacking else ""
+        place = Place("/data", "--checkpoint-dir", trouble, not trouble, 1 << 40, 1 << 20)
+        run = run.broken(name, "files", places=(*run.subjects[name]["files"].places, place))
+        if trouble:
+            run = files_have(run, name, "shared", trouble="there is no such folder")
+    return run
+
 
 GONE = "the token did not appear within 10 s: this node sees another folder"
 BROKEN = (
@@ -52,6 +67,18 @@ BROKEN = (
         files_have(roce(), "node3", "shared", trouble=GONE),
         ("node3",),
         "this node sees another folder (written on node1)",
+    ),
+    Broken(
+        "files.the_checkpoint_folder_is_shared",
+        files_have(checkpoint(), "node3", "shared", trouble=GONE),
+        ("node3",),
+        "/data: the token did not appear within 10 s: this node sees another folder (written on node1)",
+    ),
+    Broken(
+        "files.the_checkpoint_folder_is_shared",
+        checkpoint("node3"),
+        ("node3",),
+        "/data: No such file or directory",
     ),
     Broken(
         "files.shared_files_are_seen_soon",
@@ -104,3 +131,13 @@ def test_a_path_that_nobody_may_write_to_is_not_called_unshared():
     for name in run.names:
         run = files_have(run, name, "shared", trouble="no node could write there", writer="")
     assert {finding.verdict for finding in judge("files.shared_paths_are_shared", run)} == {Verdict.ERROR}
+
+
+def test_a_checkpoint_folder_that_no_node_has_is_a_fail_on_all_and_no_error():
+    """It is measured that it is not there; of --shared it is not said again."""
+    run = checkpoint("node1", "node2", "node3", "node4")
+    for name in run.names:
+        run = files_have(run, name, "shared", trouble="no node could write there: gone on node3", writer="")
+    (found,) = judge("files.the_checkpoint_folder_is_shared", run)
+    assert (found.verdict, found.nodes) == (Verdict.FAIL, run.names)
+    assert {finding.verdict for finding in judge("files.shared_paths_are_shared", run)} == {Verdict.SKIP}

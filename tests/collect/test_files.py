@@ -62,7 +62,16 @@ def test_the_first_node_writes_and_all_read(collect, tmp_path):
 def test_a_path_that_nobody_can_write_to_has_no_writer(collect):
     """Every node says so, and none is taken for unshared."""
     (shared,) = facts(collect(Options(shared=("/nonexistent",))), "b").shared
-    assert (shared.writer, shared.trouble) == ("", "no node could write there")
+    assert (shared.writer, shared.trouble) == ("", "no node could write there: No such file or directory on b")
+
+
+def test_the_folder_of_the_checkpoint_is_looked_at_as_a_shared_one(collect, tmp_path):
+    """Before any training: a token is written and read, and what is missing is told with the reason."""
+    told = facts(collect(Options(checkpoint_dir=os.fspath(tmp_path))), "b")
+    assert [(shared.path, shared.writer, shared.trouble) for shared in told.shared] == [(os.fspath(tmp_path), "a", "")]
+    assert [place.path for place in told.places if place.purpose == "--checkpoint-dir"] == [os.fspath(tmp_path)]
+    gone = facts(collect(Options(checkpoint_dir="/nonexistent")), "b")
+    assert gone.places[2].trouble == "No such file or directory"
 
 
 def test_a_node_that_is_lost_is_missing_and_the_others_are_told(collect, tmp_path):

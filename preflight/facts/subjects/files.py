@@ -9,7 +9,7 @@ class Place(Value, frozen=True):
     """A folder that a job writes to, and the room in it."""
 
     path: Text
-    purpose: Text  # "home", "temporary files", "--shared"
+    purpose: Text  # "home", "temporary files", "--shared", "--checkpoint-dir"
     trouble: Text  # why it cannot be looked at, "" where it can
     is_writable: bool
     free_bytes: Count

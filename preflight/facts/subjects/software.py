@@ -18,6 +18,8 @@ class Software(Value, frozen=True, kw_only=True):
     implementation: Text
     executable: Text
     libc: Text
+    # Whether pip refuses to install into it, because the system manages it: https://peps.python.org/pep-0668/
+    keeps_pip_out: bool = False
     packages: dict[Text, Text]  # normalised distribution name -> version
     torch: Text | Missing
     torch_cuda: Text | Missing  # CUDA runtime torch was built for; absent for a CPU build

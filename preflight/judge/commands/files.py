@@ -25,7 +25,7 @@ def _writable(case: Case) -> Remedy:
     """Mounted anew so that it can be written to, and what is there run."""
     commands = []
     for place in case.node.files.places:
-        if place.purpose != "--shared" and (not place.may_run or not place.is_writable) and not place.trouble:
+        if not place.purpose.startswith("--") and (not place.may_run or not place.is_writable) and not place.trouble:
             options = ",".join(["remount", *["rw"] * (not place.is_writable), *["exec"] * (not place.may_run)])
             target = f'"$(findmnt -no TARGET -T {shlex.quote(place.path)})"'
             commands.append(f"{sudo(case.node)}mount -o {options} {target}")
@@ -97,6 +97,7 @@ ROWS: dict[str, Row] = {
     "files.network_file_systems_answer": _silent,
     "files.places_can_be_written_to": _writable,
     "files.shared_paths_are_shared": _mounted,
+    "files.the_checkpoint_folder_is_shared": _mounted,
     "files.no_token_is_left_behind": _tokens,
     "files.same_paths_hold_the_same": _copied,
     "files.no_pointer_stands_for_data": _pulled,

@@ -19,9 +19,30 @@ WHEELS_OF_CUDA = ("13.0", "12.9", "12.8", "12.6", "12.4", "12.1", "11.8")
 PUBLIC = re.compile(r"[0-9A-Za-z.!-]+")
 
 
+NEW_ENVIRONMENT = "venv"  # in the home of the job's user
+
+
 def pip(node: NodeFacts, *words: str) -> Remedy:
-    """pip of the job's own interpreter, as the node's facts name it."""
-    return Remedy(shlex.join([node.software.executable, "-m", "pip", "install", *words]))
+    """pip of the job's own interpreter, as the node's facts name it.
+
+    Where the system manages that one, pip refuses: what has torch already was made in spite of it and is kept so; for
+    the rest there is an environment of its own.
+    """
+    python = node.software.executable
+    if not node.software.keeps_pip_out or isinstance(node.software.torch, str):
+        return Remedy(shlex.join([*_pip(node, "install"), *words]))
+    home = next((place.path for place in node.files.places if place.purpose == "home"), "")
+    folder = f"{home.rstrip('/')}/{NEW_ENVIRONMENT}"
+    made = shlex.join([python, "-m", "venv", folder])
+    return Remedy(
+        f"{made} && {shlex.join([f'{folder}/bin/python3', '-m', 'pip', 'install', *words])}",
+        f"# the system manages {shlex.quote(python)}; run again with --python={shlex.quote(f'{folder}/bin/python3')}",
+    )
+
+
+def _pip(node: NodeFacts, verb: str) -> list[str]:
+    allowed = ["--break-system-packages"] if node.software.keeps_pip_out else []
+    return [node.software.executable, "-m", "pip", verb, *allowed]
 
 
 def _index(node: NodeFacts) -> list[str]:
@@ -100,7 +121,7 @@ def _companion(case: Case) -> Remedy:
         raise FactMissing(package, "it is no package")
     wanted = wanted_here(case, lambda node: node.software.packages.get(package, ""), f"{package} of the others")
     if not wanted:
-        return Remedy(shlex.join([case.node.software.executable, "-m", "pip", "uninstall", "-y", package]))
+        return Remedy(shlex.join([*_pip(case.node, "uninstall"), "-y", package]))
     return pip(case.node, f"{package}=={wanted}")
 
 
@@ -111,9 +132,8 @@ def _environment(case: Case) -> Remedy:
     skipped = packages.TOOLS.union({"torch"})
     changed = [f"{name}=={version}" for name, version in held if own.get(name) != version and name not in skipped]
     extra = sorted(set(own) - dict(held).keys() - skipped)
-    python = [case.node.software.executable, "-m", "pip"]
-    commands = [shlex.join([*python, "install", *changed])] if changed else []
-    commands += [shlex.join([*python, "uninstall", "-y", *extra])] if extra else []
+    commands = [shlex.join([*_pip(case.node, "install"), *changed])] if changed else []
+    commands += [shlex.join([*_pip(case.node, "uninstall"), "-y", *extra])] if extra else []
     if not commands:
         raise FactMissing("packages", "they do not differ")
     return Remedy(" && ".join(commands))

@@ -1,8 +1,10 @@
 """Is there room where a job writes, do network file systems answer, and which paths are shared, or equal on all nodes?
 
-``arguments``: ``name`` of this node, ``shared``, ``same`` and ``named`` (paths), ``run`` (an id for the token's name).
+``arguments``: ``name`` of this node, ``shared``, ``same`` and ``named`` (paths), ``checkpoint`` (the path of those that
+are shared which checkpoints go to), ``run`` (an id for the token's name).
 Events: {"looked": true}, then for each message its answer. Messages: {"write": {path: token}} -> {"written": {path:
-why not}}; {"read": {path: {"token", "writer"}}} -> {"read": true}; {"finish": true} ends the call.
+why not}}; {"read": {path: {"token", "writer"} or {"refused": why no node could write}}} -> {"read": true};
+{"finish": true} ends the call.
 """
 
 from __future__ import annotations
@@ -61,7 +63,11 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
                 questions = {path: partial(write, names[path], order["write"][path]) for path in names}
                 written += names.values()
                 answers = within.ask_each(questions, seconds=STAT_SECONDS)
-                failed = {path: str(answer) for path, answer in answers.items() if isinstance(answer, OSError)}
+                failed = {
+                    path: answer.strerror or str(answer)
+                    for path, answer in answers.items()
+                    if isinstance(answer, OSError)
+                }
                 channel.emit({"written": failed})
             elif "read" in order:
                 facts["shared"] = [shared_of(path, order["read"].get(path), arguments["run"]) for path in shared]
@@ -78,7 +84,7 @@ def places(arguments: dict[str, Any], shared: list[str]) -> list[dict[str, Any]]
     wanted = [
         (home(), "home"),
         (variables.get("TMPDIR", ("/tmp", ""))[0] or "/tmp", "temporary files"),
-        *((path, "--shared") for path in shared),
+        *((path, "--checkpoint-dir" if path == arguments.get("checkpoint") else "--shared") for path in shared),
     ]
     answers = within.ask_each({path: partial(room, path) for path, _ in wanted}, seconds=STAT_SECONDS)
     nothing = {"is_writable": False, "free_bytes": 0, "free_inodes": missing("not looked at", "absent")}
@@ -138,10 +144,12 @@ def write(path: str, token: str) -> bool:
 
 def shared_of(path: str, order: dict[str, str] | None, run: str) -> dict[str, Any]:
     """Whether the writer's token is here, how long that took, how fast writing is, and what earlier runs left."""
-    facts: dict[str, Any] = {"path": path, "writer": order["writer"] if order else "", "seconds": 0.0}
+    order = order or {}
+    facts: dict[str, Any] = {"path": path, "writer": order.get("writer", ""), "seconds": 0.0}
     begun = time.monotonic()
-    trouble = "no node could write there"
-    if order:
+    why = order.get("refused", "")
+    trouble = f"no node could write there: {why}" if why else "no node could write there"
+    if facts["writer"]:
         try:
             trouble = within.ask(
                 partial(look_for, f"{path}/{MARK}{run}", order["token"]), seconds=VISIBLE_SECONDS + STAT_SECONDS
@@ -169,6 +177,8 @@ def look_for(path: str, token: str) -> str:
                 return ""
             trouble = "the token is there, but its content differs"
         except FileNotFoundError:
+            if not os.path.isdir(os.path.dirname(path)):  # it was looked at before: no folder that is mounted late
+                return "there is no such folder"
             trouble = f"the token did not appear within {VISIBLE_SECONDS:g} s: this node sees another folder"
         if time.monotonic() > end:
             return trouble

@@ -55,6 +55,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "implementation": sys.implementation.name,
         "executable": sys.executable,
         "libc": libc(),
+        "keeps_pip_out": keeps_pip_out(),
         "packages": packages,
         **torch,
         "torch_elsewhere": torch_elsewhere(prefixes(variables, arguments)) if isinstance(torch["torch"], dict) else {},
@@ -63,6 +64,12 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "nccl_plugins": nccl_plugins([*folders, *SYSTEM_LIBRARIES]),
         "nccl_preloaded": next((word for word in preloaded if "libnccl" in word), ""),
     }
+
+
+def keeps_pip_out() -> bool:
+    """Whether the system keeps this Python for itself: pip then refuses to install into it (PEP 668)."""
+    marker = f"{os.path.dirname(os.__file__)}/EXTERNALLY-MANAGED"
+    return sys.prefix == sys.base_prefix and os.path.exists(marker)
 
 
 def libc() -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.facts.subjects.files import Place
+from preflight.facts.value import Missing
 from preflight.testing import healthy, roce
 from tests.judge.commands.typed import as_root, typed
 
@@ -33,3 +35,18 @@ def test_torch_fits_the_driver(cuda, tag):
     found = typed(run, "gpu.driver_runs_the_cuda_of_torch")
     assert found == ({} if tag is None else {"node2": found.get("node2")})
     assert tag is None or found["node2"].endswith(f"/whl/{tag}")
+
+
+def test_a_python_of_the_system_is_not_told_to_take_packages():
+    """Debian's pip refuses that (PEP 668): without torch there is an environment of its own, with its --python."""
+    managed = {"keeps_pip_out": True, "executable": "/usr/bin/python3"}
+    gone = Missing("not installed", "absent")
+    places = (Place("/home/me", "home", "", True, 1 << 40, 1 << 20),)
+    run = as_root(healthy()).broken("node3", "software", torch=gone, **managed).broken("node3", "files", places=places)
+    want = "/usr/bin/python3 -m venv /home/me/venv && /home/me/venv/bin/python3 -m pip install --force-reinstall torch=="
+    name = "software.torch_is_installed"
+    assert typed(run, name)["node3"].startswith(want)
+    assert typed(run, name, lasting=True)["node3"].endswith("--python=/home/me/venv/bin/python3")
+    kept = as_root(roce()).broken("node3", "software", torch="2.4.0", **managed)
+    want = "/usr/bin/python3 -m pip install --break-system-packages --force-reinstall torch=="
+    assert typed(kept, VERSIONS)["node3"].startswith(want)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 
 import msgspec
 import pytest
@@ -37,8 +38,9 @@ def signals():
     signal.signal(signal.SIGTERM, before)
 
 
-def ask(channel, *, shared=(), same=()):
+def ask(channel, *, shared=(), same=(), checkpoint=""):
     arguments = {"environment": [], "name": "n", "shared": list(shared), "same": list(same), "run": "r1"}
+    arguments["checkpoint"] = checkpoint
     return msgspec.convert(files.run(arguments, channel), type=Files, strict=True)
 
 
@@ -91,8 +93,18 @@ def test_a_path_that_is_not_there_cannot_be_written_to():
     """The reason goes back to the controller, which asks the next node."""
     channel = Scripted({"write": {"/nonexistent": "t"}}, {"finish": True})
     told = ask(channel, shared=["/nonexistent"])
-    assert channel.events[1] == {"written": {"/nonexistent": "[Errno 2] No such file or directory"}}
+    assert channel.events[1] == {"written": {"/nonexistent": "No such file or directory"}}
     assert told.places[2].trouble == "No such file or directory"
+
+
+def test_a_folder_that_is_not_there_is_not_waited_for():
+    """Another node's token is not looked for where nothing can be, and a checkpoint's folder is called one."""
+    order = {"read": {"/nonexistent": {"token": "secret", "writer": "node1"}}}
+    begun = time.monotonic()
+    told = ask(Scripted(order, {"finish": True}), shared=["/nonexistent"], checkpoint="/nonexistent")
+    assert time.monotonic() - begun < files.VISIBLE_SECONDS / 2
+    assert told.shared[0].trouble == "there is no such folder"
+    assert [place.purpose for place in told.places][2:] == ["--checkpoint-dir"]
 
 
 def test_what_cannot_be_read_has_no_digest():

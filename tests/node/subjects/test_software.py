@@ -233,3 +233,14 @@ def test_places_of_environments_are_found_as_a_shell_finds_them(tmp_path):
         (tmp_path / name).mkdir(parents=True)
     for pattern in ("*/.venv", ".py*/versions/*", "*", "b/venv", "nothing/*", "*/no", ".p*y"):
         assert software.matching(f"{tmp_path}/{pattern}") == sorted(glob.glob(f"{tmp_path}/{pattern}"))
+
+
+def test_a_python_that_the_system_manages_is_known_by_its_marker(tmp_path, monkeypatch):
+    """EXTERNALLY-MANAGED beside the standard library; an environment made from it takes packages."""
+    monkeypatch.setattr(software.os, "__file__", str(tmp_path / "os.py"))
+    monkeypatch.setattr(software.sys, "prefix", software.sys.base_prefix)
+    assert not software.keeps_pip_out()
+    (tmp_path / "EXTERNALLY-MANAGED").write_text("[externally-managed]\n")
+    assert software.keeps_pip_out()
+    monkeypatch.setattr(software.sys, "prefix", str(tmp_path / "venv"))
+    assert not software.keeps_pip_out()

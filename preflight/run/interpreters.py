@@ -1,0 +1,57 @@
+"""Which Python of a node has torch, where the one that was named for the job is not there?"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from preflight.collect.subjects import facts_of
+from preflight.errors import HostError
+from preflight.hosts import Host
+from preflight.session.connection import Session, own_line
+from preflight.transport import Reach
+
+NOT_STARTED = re.compile(r"no Python could be started|cannot start /")  # as sessions say it
+ASK_SECONDS = 15.0
+MOST_SECONDS = 2 * ASK_SECONDS
+MOST_ASKED = 16  # nodes: more of them are alike
+
+
+async def explained(
+    hosts: Iterable[Host], failures: Mapping[str, str], reach: Reach, *, run_id: str
+) -> dict[str, str]:
+    """The failures, those of nodes whose named Python cannot be started with one of that node that has torch.
+
+    The node's own python3 is asked for it, over a connection that ends with the answer.
+    """
+    named = [host for host in hosts if host.python or reach.python]
+    lacking = [host for host in named if NOT_STARTED.match(failures.get(host.name, ""))][:MOST_ASKED]
+    answers = await asyncio.gather(*(_with_torch(host, reach, run_id) for host in lacking))
+    told = dict(failures)
+    for host, found in zip(lacking, answers, strict=True):
+        if found:
+            told[host.name] += f"; there {found[0]} has torch {found[1]}"
+    return told
+
+
+async def _with_torch(host: Host, reach: Reach, run_id: str) -> tuple[str, str] | None:
+    """An interpreter of the node and the version of its torch; None where nobody can say."""
+    plain = replace(host, python=None)
+    until = time.monotonic() + ASK_SECONDS
+    try:
+        line = await own_line(plain, replace(reach, python=None))
+        session = Session(plain, line, run_id=f"{run_id}-python", deadline=until)
+        await session.open(seconds=ASK_SECONDS)
+        try:
+            told = (await facts_of(session, 0, [], {}, until=until)).subjects.get("software", {})
+        finally:
+            await session.close()
+    except HostError:
+        return None
+    elsewhere = told.get("torch_elsewhere", {})
+    if isinstance(told.get("torch"), str):
+        return str(told["executable"]), str(told["torch"])
+    return next(((str(path), str(version)) for path, version in elsewhere.items()), None)

@@ -1,0 +1,29 @@
+"""Is a Python with torch named where the one that was asked for is not there?"""
+
+from __future__ import annotations
+
+import sys
+
+from preflight.hosts import parse_hosts
+from preflight.run import interpreters
+from preflight.transport import Reach
+from tests.measure.local import opened
+
+GONE = "cannot start /opt/nope/bin/python3: No such file or directory"
+
+
+def test_the_python_of_the_node_that_has_torch_is_named():
+    """Found by the node itself, over a connection of its own; who failed otherwise is not asked."""
+    (local,) = parse_hosts("local")
+    with opened() as (fleet, session):  # waits while another run holds this machine
+        fleet.run(session.close(), seconds=20)
+        told = fleet.run(
+            interpreters.explained([local], {"local": GONE}, Reach(python="/opt/nope/bin/python3"), run_id="asked"),
+            seconds=40,
+        )
+        other = {"local": "login refused (ssh: Permission denied)"}
+        same = fleet.run(interpreters.explained([local], other, Reach(python="/x"), run_id="asked"), seconds=5)
+        plain = fleet.run(interpreters.explained([local], {"local": GONE}, Reach(), run_id="asked"), seconds=5)
+    assert told["local"].startswith(f"{GONE}; there {sys.executable} has torch 2.")
+    assert same == other
+    assert plain == {"local": GONE}
