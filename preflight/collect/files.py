@@ -48,7 +48,7 @@ async def _share(calls: dict[str, Call], failed: dict[str, str], paths: tuple[st
     """One node writes a token into each path, then all look for it; the next one tries where one cannot write."""
     tokens = {path: secrets.token_hex(16) for path in paths}
     written: dict[str, str] = {}
-    refused: dict[str, str] = {}  # path -> why the last node that was asked could not write there
+    refused: dict[str, dict[str, str]] = {}  # path -> why the last node that was asked could not write there
     for name in [name for name in calls if name not in failed][:WRITERS]:
         wanted = {path: token for path, token in tokens.items() if path not in written}
         if wanted:
@@ -59,9 +59,9 @@ async def _share(calls: dict[str, Call], failed: dict[str, str], paths: tuple[st
                 failed[name] = error.reason
                 continue
             written.update(dict.fromkeys(wanted.keys() - troubles.keys(), name))
-            refused.update({path: f"{why} on {name}" for path, why in troubles.items() if path in wanted})
+            refused.update({path: {"refused": why, "asked": name} for path, why in troubles.items() if path in wanted})
     order = {path: {"token": tokens[path], "writer": writer} for path, writer in written.items()}
-    order.update({path: {"refused": why} for path, why in refused.items() if path not in written})
+    order.update({path: why for path, why in refused.items() if path not in written})
 
     async def read(name: str) -> None:
         try:

@@ -14,9 +14,9 @@ from preflight.launch.launchers import ROWS
 from preflight.launch.launchers.slurm import with_step
 from preflight.launch.plan import Hostfile, Plan, Slurm
 from preflight.launch.text.expansion import Assigned
-from preflight.launch.text.marks import UNKNOWN_MARK, Marks, is_known
+from preflight.launch.text.marks import UNKNOWN_MARK, Marks, is_firm, is_known
 from preflight.launch.text.options import Reader
-from preflight.launch.text.shell import CONTAINERS, SHELLS, Command, Word
+from preflight.launch.text.shell import CONTAINERS, REMOTE, SHELLS, Command, Word, is_container
 from preflight.ledger.findings import Finding
 
 PYTHON_NAME = re.compile(r"python(\d(\.\d+)?)?")
@@ -30,6 +30,7 @@ TALK = frozenset(
     """
     )
 )
+KEEP_FOLDER = frozenset({"srun", "mpirun", "mpiexec"})  # they start their tasks in the folder that they are started in
 Read = Callable[[Reader, tuple[Word, ...], tuple[str, ...]], Plan | None]
 # The words of a program, or a module's name -> how what follows is read.
 PROGRAMS: Mapping[tuple[str, ...], Read] = {
@@ -65,11 +66,18 @@ def plan_of(command: Command, context: Context) -> Plan | None:
         if plan is not None and place and _is_filled_in(plan, names[:place]):
             return None
         if plan is not None:
-            plan = replace(plan, loop=command.loop, in_background=command.in_background)
+            plan = replace(plan, loop=command.loop, in_background=command.in_background, folder=_folder(command, plan))
             return replace(plan, is_opaque=True) if command.is_torn else plan
         if PYTHON_NAME.fullmatch(name):
             return None
     return None
+
+
+def _folder(command: Command, plan: Plan) -> str:
+    """Where the command runs on its node, as the last `cd` before it says; one that goes elsewhere begins anew there."""
+    held = command.variables.get("PWD")
+    leaves = is_container(plan.wrapper) or plan.wraps & (REMOTE - KEEP_FOLDER)
+    return held.text if held is not None and is_firm(held.text) and not leaves else ""
 
 
 # Programs that start what stands behind them as it stands there.

@@ -71,6 +71,7 @@ class Plan:
     shares_host: bool = False  # all nodes of the job are started on the machine that runs the script
     in_background: bool = False  # the shell goes on without waiting for it
     command: str = ""
+    folder: str = ""  # where it is started, in full; "" where the script does not say
     config: str = ""  # the text of the accelerate file behind it
 
     def setting(self, name: str) -> Any:

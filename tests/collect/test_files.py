@@ -62,7 +62,7 @@ def test_the_first_node_writes_and_all_read(collect, tmp_path):
 def test_a_path_that_nobody_can_write_to_has_no_writer(collect):
     """Every node says so, and none is taken for unshared."""
     (shared,) = facts(collect(Options(shared=("/nonexistent",))), "b").shared
-    assert (shared.writer, shared.trouble) == ("", "no node could write there: No such file or directory on b")
+    assert (shared.writer, shared.trouble) == ("", "no node could write there: No such file or directory (asked: b)")
 
 
 def test_the_folder_of_the_checkpoint_is_looked_at_as_a_shared_one(collect, tmp_path):

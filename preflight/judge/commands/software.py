@@ -33,10 +33,11 @@ def pip(node: NodeFacts, *words: str) -> Remedy:
         return Remedy(shlex.join([*_pip(node, "install"), *words]))
     home = next((place.path for place in node.files.places if place.purpose == "home"), "")
     folder = f"{home.rstrip('/')}/{NEW_ENVIRONMENT}"
+    new = f"{folder}/bin/python3"
     made = shlex.join([python, "-m", "venv", folder])
     return Remedy(
-        f"{made} && {shlex.join([f'{folder}/bin/python3', '-m', 'pip', 'install', *words])}",
-        f"# the system manages {shlex.quote(python)}; run again with --python={shlex.quote(f'{folder}/bin/python3')}",
+        f"{made} && {shlex.join([new, '-m', 'pip', 'install', *words])}",
+        f"# the system manages {shlex.quote(python)}; run again with --python={shlex.quote(new)}",
     )
 
 

@@ -22,6 +22,8 @@ OPTION = re.compile(
     r"--?[\w.-]*(data|model|path|dir|config|ckpt|checkpoint|file|tokenizer|weights|meta)[\w.-]*", re.IGNORECASE
 )
 OUTPUT = re.compile(r"out|save|log|cache|work_dir|export", re.IGNORECASE)
+# Files that a program reads and never writes, and that no node has a version of its own of.
+ALIKE = re.compile(r".*\.(py|ya?ml|json|toml|ini|cfg|csv|tsv|jsonl|txt|model|vocab)")
 QUOTED_PATH = re.compile(r'"(/[^"\s]+)"')
 
 
@@ -59,13 +61,12 @@ def no_pointers(files: LaunchFiles, folder: str) -> Iterable[Finding]:
 
 
 def paths_on_nodes(files: LaunchFiles) -> tuple[str, ...]:
-    """The full paths that the files name, the program's own included: what every node must have."""
+    """The paths that the files name, the program's own included: what every node must have.
+
+    In full, or from a folder that the script enters before.
+    """
     named = [path.value for plan in files.plans for path in _full_paths(plan)]
     return tuple(dict.fromkeys(named))[:PATHS_LIMIT]
-
-
-# Files that a program reads and never writes, and that no node has a version of its own of.
-ALIKE = re.compile(r".*\.(py|ya?ml|json|toml|ini|cfg|csv|tsv|jsonl|txt|model|vocab)")
 
 
 def alike_on_nodes(files: LaunchFiles) -> tuple[str, ...]:
@@ -75,7 +76,14 @@ def alike_on_nodes(files: LaunchFiles) -> tuple[str, ...]:
 
 def _full_paths(plan: Plan) -> list[Sourced[str]]:
     program = [plan.program] if isinstance(plan.program, Sourced) else []
-    return [path for path in (*program, *paths_of(plan)) if path.value.startswith("/") and "\0" not in path.value]
+    found = []
+    for path in (*program, *paths_of(plan)):
+        text = path.value
+        if plan.folder and (text.startswith(("./", "../")) or ALIKE.fullmatch(text)):  # "org/model" is a name of a hub
+            text = os.path.normpath(os.path.join(plan.folder, text))
+        if text.startswith("/") and "\0" not in text:
+            found.append(Sourced(text, path.file, path.line))
+    return found
 
 
 def paths_are_on_every_node(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:

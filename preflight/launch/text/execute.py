@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from preflight.launch.text.expansion import Assigned, Scope
-from preflight.launch.text.marks import Marks, is_known, plain
+from preflight.launch.text.marks import Marks, is_firm, is_known, plain
 from preflight.launch.text.shell import NESTING_LIMIT, REMOTE, SHELLS, Command, Inner, Script, Word, is_container, parse
 from preflight.launch.text.syntax import source
 
@@ -92,6 +93,8 @@ def execute(
     elif name == "set" and (rest[:1] in (["-a"], ["+a"]) or rest[:2] in (["-o", "allexport"], ["+o", "allexport"])):
         script.scope.exports_all = rest[0].startswith("-")
     else:
+        if name in ("cd", "pushd"):
+            go_to(script, rest, line)
         in_background = script.in_background or in_background
         script.commands.append(
             Command(
@@ -112,6 +115,17 @@ def execute(
         if inside(script, words, prefix):
             script.commands[place] = replace(script.commands[place], is_opened=True)
         script.in_background = before
+
+
+def go_to(script: Script, words: list[str], line: int) -> None:
+    """`cd` sets PWD, where the folder is one that the script tells in full."""
+    folder = next((text for text in words if not plain(text).startswith("-")), "")
+    held = script.scope.held("PWD")
+    path = posixpath.normpath(posixpath.join(held.text if held else "", plain(folder)))
+    if folder and is_firm(folder) and path.startswith("/") and (held is None or is_firm(held.text)):
+        script.scope.assign("PWD", [path], line, exported=True)
+    else:
+        script.scope.variables.pop("PWD", None)
 
 
 def inside(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigned]) -> bool:

@@ -3,7 +3,7 @@
 ``arguments``: ``name`` of this node, ``shared``, ``same`` and ``named`` (paths), ``checkpoint`` (the path of those that
 are shared which checkpoints go to), ``run`` (an id for the token's name).
 Events: {"looked": true}, then for each message its answer. Messages: {"write": {path: token}} -> {"written": {path:
-why not}}; {"read": {path: {"token", "writer"} or {"refused": why no node could write}}} -> {"read": true};
+why not}}; {"read": {path: {"token", "writer"} or {"refused": why, "asked": node}}} -> {"read": true};
 {"finish": true} ends the call.
 """
 
@@ -147,8 +147,9 @@ def shared_of(path: str, order: dict[str, str] | None, run: str) -> dict[str, An
     order = order or {}
     facts: dict[str, Any] = {"path": path, "writer": order.get("writer", ""), "seconds": 0.0}
     begun = time.monotonic()
-    why = order.get("refused", "")
-    trouble = f"no node could write there: {why}" if why else "no node could write there"
+    trouble = "no node could write there"
+    if "refused" in order:
+        trouble = f"no node could write there: {order['refused']} (asked: {order['asked']})"
     if facts["writer"]:
         try:
             trouble = within.ask(

@@ -37,3 +37,18 @@ def test_programs_and_configurations_are_compared_by_themselves():
     """What the files name in full and no node has for itself; data folders and checkpoints are not."""
     line = torchrun(program="/w/train.py --config /w/c.yaml --data_path /data/set --ckpt /w/last.pt")
     assert alike_on_nodes(read_texts({"n.sh": line})) == ("/w/train.py", "/w/c.yaml")
+
+
+def test_paths_below_the_folder_that_the_script_enters_are_full_ones():
+    """As beginners write them; a hub's name is no path, and a `cd` that is not told in full leaves the folder open."""
+    command = torchrun(program="tools/train.py --config_path configs/a.yaml --model_path Qwen/Qwen2-7B --data ./set")
+    launch = command.partition("\n")[2]
+    files = read_texts({"n.sh": f"cd /work/sana\n{launch}"})
+    assert paths_on_nodes(files) == ("/work/sana/tools/train.py", "/work/sana/configs/a.yaml", "/work/sana/set")
+    assert alike_on_nodes(files) == ("/work/sana/tools/train.py", "/work/sana/configs/a.yaml")
+    below = read_texts({"n.sh": f"cd /work && cd sana/tools/..\n{launch}"})
+    assert paths_on_nodes(below)[0] == "/work/sana/tools/train.py"
+    for away in ("cd $1", 'cd "$(dirname $0)"', "cd /work; cd $1", "cd ~/sana"):
+        assert paths_on_nodes(read_texts({"n.sh": f"{away}\n{launch}"})) == (), away
+    there = launch.replace("torchrun", "ssh node2 torchrun")
+    assert paths_on_nodes(read_texts({"n.sh": f"cd /work\n{there}"})) == ()
