@@ -130,7 +130,7 @@ class Judge:
         """What to do: as the reason says where it does, else by hand, as the transport of these nodes says."""
         if reason.startswith("busy: "):
             return "wait for the run named to end, or stop it where it was started (Ctrl-C), then run again"
-        has_torch = re.search(r"; there (\S+) has torch \S+$", reason)
+        has_torch = re.search(r"\(there (\S+) has torch \S+\)$", reason)
         if has_torch:
             return f"`--python={has_torch[1]}`, which has torch there, then run again"
         if "give --python PATH" in reason:

@@ -231,13 +231,16 @@ def _by_streams(nodes: Mapping[str, Node], unknown: list[str], streams: Sequence
     if not streams:
         return None
     usual = usual_stream(streams)
-    reasons = dict.fromkeys(nodes[name].uplink.reason for name in unknown)
+    reasons = ", ".join(dict.fromkeys(filter(None, (nodes[name].uplink.reason for name in unknown))))
+    unknown_rates = f"no link rate is known on {fold(unknown)}"
+    if reasons:
+        unknown_rates = f"no link rate is known on {fold(unknown)}: {reasons}"
     return Expected(
         busbw_gbytes_per_s=usual,
         bound_gbytes_per_s=None,
         is_by_streams=True,
         derivation=(
-            f"no link rate is known on {fold(unknown)}{''.join(f': {why}' for why in reasons if why)}",
+            unknown_rates,
             f"raw TCP, median of each node's best: {usual:.5g} GB/s",
         ),
     )

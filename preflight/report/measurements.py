@@ -8,12 +8,17 @@ from collections.abc import Iterator
 from preflight.hosts import fold
 from preflight.report.columns import RESULTS, columns_of, rate_text
 from preflight.report.document import RunReport
+from preflight.report.language import ENGLISH, Language
+from preflight.report.language.wrap import width_of
 from preflight.report.printable import printable
 from preflight.results import Bench, Mesh, Training
 
 
-def measurement_lines(report: RunReport) -> Iterator[str]:
-    """One line for the mesh, a small table for the bench, one line for the training; nothing for what did not run."""
+def measurement_lines(report: RunReport, language: Language = ENGLISH) -> Iterator[str]:
+    """One line for the mesh, a small table for the bench, one line for the training; nothing for what did not run.
+
+    The heads of the table are in the language given; the other lines are sentences, for whoever shows them to say.
+    """
     proof = next((info.proof for info in report.nodes.values() if info.proof), None)
     if proof:
         yield (
@@ -23,7 +28,7 @@ def measurement_lines(report: RunReport) -> Iterator[str]:
     if report.mesh:
         yield _mesh_line(report.mesh)
     if report.bench:
-        yield from _bench_lines(report.bench)
+        yield from _bench_lines(report.bench, language)
     if report.training:
         yield _training_line(report.training)
 
@@ -40,7 +45,7 @@ def _mesh_line(mesh: Mesh) -> str:
     return text
 
 
-def _bench_lines(bench: Bench) -> Iterator[str]:
+def _bench_lines(bench: Bench, language: Language) -> Iterator[str]:
     who = f"{printable(bench.backend)}, {_ranks(bench.world_size)} on {bench.nodes} node{'s' * (bench.nodes != 1)}"
     if not bench.results:
         yield f"bench     {who}: not measured: {_why(bench.not_measured, bench.not_measured_nodes)}"
@@ -48,19 +53,18 @@ def _bench_lines(bench: Bench) -> Iterator[str]:
     yield f"bench     {who}" + (
         f", expected busbw {rate_text(bench.expected.busbw_gbytes_per_s)}" if bench.expected else ""
     )
-    from tabulate import tabulate  # 40 ms to import: not for --help
-
     largest = {result.title: result for result in sorted(bench.results, key=lambda result: result.bytes)}
     results = tuple(largest.values())
     columns = columns_of(RESULTS, "summary", results, bench)
-    table = tabulate(
-        [[printable(column.text(result, bench)) for column in columns] for result in results],
-        [f"{column.title}\n{column.unit and f'({column.unit})'}" for column in columns],
-        tablefmt="plain",
-        disable_numparse=True,
-        colalign=[column.align for column in columns],
-    )
-    yield from (f"          {line}" for line in table.split("\n"))
+    table = [
+        [language.say(column.title) for column in columns],
+        [column.unit and f"({column.unit})" for column in columns],
+        *([printable(column.text(result, bench)) for column in columns] for result in results),
+    ]
+    widths = [max(width_of(row[place]) for row in table) for place in range(len(columns))]
+    for row in table:
+        cells = (_filled(text, wide, column.align) for text, wide, column in zip(row, widths, columns, strict=True))
+        yield f"          {'  '.join(cells)}".rstrip()
     yield from (f"          left out: {printable(text)}" for text in bench.left_out)
     for model in dict.fromkeys(device.model for device in bench.devices):
         alone = sorted(device.matmul_tflops_per_s for device in bench.devices if device.model == model)
@@ -72,6 +76,12 @@ def _bench_lines(bench: Bench) -> Iterator[str]:
             f"slow      {where} ({slow.direction}): {rate_text(slow.gbytes_per_s)},"
             f" {slow.share_of_peers:.0%} of its peers' {slow.peers_gbytes_per_s:.4g} GB/s"
         )
+
+
+def _filled(text: str, wide: int, align: str) -> str:
+    """A cell as wide as its column: letters of Chinese take two places."""
+    room = " " * (wide - width_of(text))
+    return f"{text}{room}" if align == "left" else f"{room}{text}"
 
 
 def _training_line(training: Training) -> str:

@@ -20,9 +20,7 @@ MOST_SECONDS = 2 * ASK_SECONDS
 MOST_ASKED = 16  # nodes: more of them are alike
 
 
-async def explained(
-    hosts: Iterable[Host], failures: Mapping[str, str], reach: Reach, *, run_id: str
-) -> dict[str, str]:
+async def explained(hosts: Iterable[Host], failures: Mapping[str, str], reach: Reach, *, run_id: str) -> dict[str, str]:
     """The failures, those of nodes whose named Python cannot be started with one of that node that has torch.
 
     The node's own python3 is asked for it, over a connection that ends with the answer.
@@ -33,7 +31,7 @@ async def explained(
     told = dict(failures)
     for host, found in zip(lacking, answers, strict=True):
         if found:
-            told[host.name] += f"; there {found[0]} has torch {found[1]}"
+            told[host.name] += f" (there {found[0]} has torch {found[1]})"
     return told
 
 

@@ -11,7 +11,6 @@ from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, files_have, judge
 
 
-
 def checkpoint(*lacking):
     """A run whose checkpoints go to the folder that all share; these nodes have none."""
     run = roce()

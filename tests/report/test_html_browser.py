@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from preflight.ledger.findings import Finding, Verdict
+from preflight.ledger.findings import Command, Finding, Verdict
 from preflight.report.html.page import html_text
 from preflight.report.html.trend import trend_html
+from preflight.report.language import chosen
 from preflight.report.material import Material
 from preflight.report.printable import printable
 from preflight.report.trend import trend
@@ -290,3 +291,46 @@ def test_a_script_of_somebody_else_would_not_run(window, tmp_path, planted):
     window.open(path)
     assert window.run("return document.title").startswith("NO-GO")
     assert "Content Security Policy" in " ".join(window.log())
+
+
+def test_the_button_copies_the_command_and_not_the_advice_around_it(show, make_report):
+    """The lines of each node as they are to be typed; of advice with one command in it, that command."""
+    line = Command("node3", "ip link set dev eth0 mtu 1500")
+    advice = "`ulimit -n 65536` on the nodes named"
+    window = show(
+        make_report(
+            Finding("a.b", Verdict.FAIL, ("node3",), "1500 on node3", "as the others have it", commands=(line,)),
+            Finding("c.d", Verdict.FAIL, ("node2",), "nofile is 1024", advice),
+        )
+    )
+    copied = """
+    const said = [];
+    Object.defineProperty(navigator, 'clipboard', {value: {writeText: async (text) => { said.push(text); }}});
+    for (const button of document.querySelectorAll('.cause .fix button')) button.click();
+    return said;
+    """
+    assert window.run(copied) == ["as the others have it", "ssh node3 ip link set dev eth0 mtu 1500", "ulimit -n 65536"]
+    assert window.run("return document.querySelector('.cause .fix button').textContent") == "Copied"
+
+
+def test_the_last_tick_of_a_plot_is_not_cut(show, full_report):
+    """The words "64 MiB" end inside of its picture."""
+    outside = """
+    return [...document.querySelectorAll('svg.plot text')].filter((text) => {
+      const [box, picture] = [text.getBoundingClientRect(), text.closest('svg').getBoundingClientRect()];
+      return box.right > picture.right + 0.5 || box.left < picture.left - 0.5;
+    }).map((text) => text.textContent);
+    """
+    assert show(full_report).run(outside) == []
+
+
+def test_what_the_script_says_is_in_the_language_of_the_page(window, planted, tmp_path):
+    """The count of the filter and the button, in Chinese, with their numbers."""
+    path = tmp_path / "report.html"
+    path.write_text(html_text(Material(planted, FACTS, {}, language=chosen("zh", {}))), encoding="utf-8")
+    window.open(path)
+    assert window.run("return document.getElementById('count').textContent") == "49 / 49 项检查"
+    assert window.run("return document.querySelector('.fix button').textContent") == "复制"
+    assert window.run("return document.querySelector('.cause .on').textContent").split() == ["位于", "node3"]
+    window.run(TYPE, "who", "node1")
+    assert window.run("return document.getElementById('count').textContent").endswith("，1 / 3 个节点")

@@ -55,6 +55,12 @@ CHANGES = {
         r"network\.interfaces\.\w+(\.200)?\.mtu",
     ),
     "boot id": (lambda f: f.write("proc/sys/kernel/random/boot_id", "1" * 36 + "\n"), r"identity\.boot_id"),
+    "boot options": (lambda f: f.sub("proc/cmdline", r"\n?$", " mitigations=off\n", count=1), r"kernel\.boot_options"),
+    "swap": (lambda f: f.sub("proc/meminfo", r"SwapTotal: +\d+", "SwapTotal:  4194304"), r"kernel\.swap_total"),
+    "a line in /etc/hosts": (
+        lambda f: f.write("etc/hosts", "127.0.0.1 localhost\n10.9.9.9 node1\n"),
+        r"identity\.hostname_address",
+    ),
     "NCCL's file": (lambda f: f.write("etc/nccl.conf", "NCCL_ALGO=Tree\n"), r"variables\.NCCL_ALGO"),
     "a package": (
         lambda f: f.write(f"{site(f)}/zzz-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: zzz\nVersion: 1.0\n"),
@@ -118,6 +124,7 @@ def changed(twin, *plants):
 
 def test_changes_of_a_node_show(twin):
     """Hardware, driver, links, log, boot, variables, packages: each by itself, though many come together."""
+    assert len(CHANGES) >= 20
     paths = changed(twin, *(plant for plant, _ in CHANGES.values()))
     assert [name for name, (_, shown) in CHANGES.items() if not any(re.search(shown, path) for path in paths)] == []
 

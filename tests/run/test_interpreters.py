@@ -24,6 +24,6 @@ def test_the_python_of_the_node_that_has_torch_is_named():
         other = {"local": "login refused (ssh: Permission denied)"}
         same = fleet.run(interpreters.explained([local], other, Reach(python="/x"), run_id="asked"), seconds=5)
         plain = fleet.run(interpreters.explained([local], {"local": GONE}, Reach(), run_id="asked"), seconds=5)
-    assert told["local"].startswith(f"{GONE}; there {sys.executable} has torch 2.")
+    assert told["local"].startswith(f"{GONE} (there {sys.executable} has torch 2.")
     assert same == other
     assert plain == {"local": GONE}

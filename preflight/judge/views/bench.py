@@ -240,10 +240,10 @@ class BenchView:
         if low < gate <= high and needs_certainty:
             raise NotMeasured(f"{message}: straddles the gate of {gate:.4g} GB/s; run it again, or longer")
         derivation = "; ".join(expected.derivation)
-        what = "the floor of " if expected.is_floor else ""
-        wanted = (
-            f"wanted at least {gate:.4g} GB/s, {share:.0%} of {what}{expected.busbw_gbytes_per_s:.4g} ({derivation})"
-        )
+        what = f"{expected.busbw_gbytes_per_s:.4g}"
+        if expected.is_floor:
+            what = f"the floor of {expected.busbw_gbytes_per_s:.4g}"
+        wanted = f"wanted at least {gate:.4g} GB/s, {share:.0%} of {what} ({derivation})"
         return f"{message}; {wanted}" if high < gate else ""
 
     def _needs_links(self) -> None:

@@ -15,7 +15,7 @@ from preflight.report.formats import commands
 from preflight.report.formats.hostlists import HOSTFILE, nodelist, reasons
 from preflight.report.groups import checks_by_verdict, groups, not_asked_text
 from preflight.report.language import ENGLISH, Language
-from preflight.report.language.wrap import wrapped
+from preflight.report.language.wrap import width_of, wrapped
 from preflight.report.material import told
 from preflight.report.matrix import rows
 from preflight.report.measurements import measurement_lines
@@ -181,7 +181,12 @@ class _Page:
     def _shared(self, cause: Cause) -> Iterator[str]:
         """Many checks with the same words, or a consequence of another: one line."""
         nodes, message = self._nodes(cause.nodes), printable(cause.parts[0].message)
-        yield from self._labelled(cause.verdict, f"{printable(cause.title)} on {nodes}: {message}")
+        title = printable(cause.title)
+        if self.language is ENGLISH:
+            text = f"{title} on {nodes}: {message}"
+        else:  # each part by itself: a sentence that holds them all could be another one
+            text = f"{title}，{self.language.say(nodes)}：{self.language.say(message)}"
+        yield from self._labelled(cause.verdict, text)
         yield from self._remedy(cause)
 
     def _own(self, cause: Cause) -> Iterator[str]:
@@ -240,11 +245,20 @@ class _Page:
 
     def measurements(self) -> Iterator[str]:
         """Mesh, bench and training, after a blank line; the rows of a table stay whole."""
-        lines = list(measurement_lines(self.report))
+        lines = list(measurement_lines(self.report, self.language))
         if lines:
             yield ""
         for line in lines:
-            yield from [line] if line.startswith(" ") else self._wrapped(line, first=0, rest=10)
+            yield from [line] if line.startswith(" ") else self._under(line)
+
+    def _under(self, line: str) -> list[str]:
+        """A line that begins with what was measured, in its column of ten."""
+        label, rest = line[:10], line[10:]
+        if self.language is ENGLISH or label.strip() != "bench":  # the others are sentences of the catalogue
+            return self._wrapped(line, first=0, rest=10)
+        said = self.language.say(label.strip())
+        text = f"{said}{' ' * (10 - width_of(said))}{self.language.say(rest)}"
+        return wrapped(text, self.width, first=0, rest=10)
 
     def changes(self) -> Iterator[str]:
         """What is not as it was in the earlier run, a few lines of each kind."""
@@ -258,8 +272,15 @@ class _Page:
     def footer(self, directory: str) -> Iterator[str]:
         """Time, notes, where the rest is, and the exit code."""
         if self.report.stages:
-            times = ", ".join(f"{printable(name)} {_seconds(spent)}" for name, spent in self.report.stages.items())
-            yield from self._wrapped(f"time      {times}", first=0, rest=10)
+            stages = self.report.stages.items()
+            times = [f"{self.language.stage(printable(name))} {_seconds(spent)}" for name, spent in stages]
+            if self.language is ENGLISH:
+                yield from self._wrapped(f"time      {', '.join(times)}", first=0, rest=10)
+            else:
+                label = self.language.say("time")
+                yield from wrapped(
+                    f"{label}{' ' * (10 - width_of(label))}{'，'.join(times)}", self.width, first=0, rest=10
+                )
         for note in self.report.notes[:4]:
             yield from self._wrapped(f"note      {printable(note)}", first=0, rest=10)
         if len(self.report.notes) > 4:

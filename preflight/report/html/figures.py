@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -41,7 +42,7 @@ def bandwidth(bench: Bench) -> tuple[Figure, ...]:
 def _curves(bench: Bench, title: str, results: list[Result]) -> Figure:
     by_name: dict[str, list[Result]] = {}
     for result in sorted(results, key=lambda result: result.bytes):
-        by_name.setdefault(f"{result.dtype}, {'in place' if result.in_place else 'out of place'}", []).append(result)
+        by_name.setdefault(f"{result.dtype} ({_buffers(result)})", []).append(result)
     series = [
         Series(
             name,
@@ -74,6 +75,10 @@ def _curves(bench: Bench, title: str, results: list[Result]) -> Figure:
     return Figure(title if expected else f"{title} (no expectation: not bound by the links)", plot, tuple(keys))
 
 
+def _buffers(result: Result) -> str:
+    return "in place" if result.in_place else "out of place"
+
+
 def _bars(bench: Bench) -> Figure:
     """Measured beside expected, one bar a collective, type and buffers, over one axis."""
     results = bench.results[:BARS]
@@ -97,7 +102,7 @@ def _bars(bench: Bench) -> Figure:
     )
     for place, (result, wanted) in enumerate(zip(results, expected, strict=True)):
         top = BAR_TOP + place * BAR_HEIGHT
-        name = f"{result.title}, {result.dtype}, {'in place' if result.in_place else 'out of place'}"
+        name = f"{result.title}, {result.dtype}, {_buffers(result)}"
         share = f" ({100 * result.busbw_gbytes_per_s / wanted:.0f} % of expected)" if wanted else ""
         parts.append(
             Markup('<text class="tick" x="8" y="{}">{}</text>').format(
@@ -167,8 +172,8 @@ def steps(training: Training) -> Markup:
     )
 
 
-def time_bar(report: RunReport) -> Markup:
-    """The stages side by side, as long as they took."""
+def time_bar(report: RunReport, called: Callable[[str], str] = str) -> Markup:
+    """The stages side by side, as long as they took; `called` names them."""
     whole = sum(report.stages.values())
     if not whole:
         return Markup("")
@@ -177,7 +182,7 @@ def time_bar(report: RunReport) -> Markup:
         wide = WIDTH * spent / whole
         parts.append(
             Markup('<rect class="stage s{}" x="{}" y="0" width="{}" height="22"><title>{}</title></rect>').format(
-                place % 6, number(left), number(max(wide - 1.5, 0.5)), text(f"{name}: {spent:.1f} s")
+                place % 6, number(left), number(max(wide - 1.5, 0.5)), text(f"{called(name)}: {spent:.1f} s")
             )
         )
         left += wide

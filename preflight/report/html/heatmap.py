@@ -109,7 +109,7 @@ def heat_map(nodes: Sequence[str], found: Sequence[Pair]) -> Markup:
     has_figure = len(nodes) <= VALUED
     if len(nodes) <= NAMED:
         parts += [_cell(pair, index, cell, margin, gap, has_figure=has_figure) for pair in shown]
-    parts.append(_label("receives" + " (GB/s)" * has_figure, margin + side / 2, 12, turned=False))
+    parts.append(_label("receives (GB/s)" if has_figure else "receives", margin + side / 2, 12, turned=False))
     parts.append(_label("sends", 12, margin + side / 2, turned=True))
     total = number(margin + side + 6)
     words = f"Streams between {len(nodes)} nodes: rows send, columns receive. The slowest pairs stand in the table."

@@ -41,7 +41,13 @@ FOLDER = Path(__file__).parent
 TEMPLATE = "report.html.j2"
 SIZE_LIMIT_BYTES = 3_000_000
 COMMANDS = 20  # lines of them on one card
+# What the script puts on the page by itself; ‹1› and ‹2› are numbers.
+SCRIPT_WORDS = (
+    *("Copy", "Copied", "Select it by hand", "no node", "not judged"),
+    *("‹1› of ‹2› checks", ", ‹1› of ‹2› nodes"),
+)
 DRAWN = re.compile(r">([^<>]*[A-Za-z]{2}[^<>]*)<")  # the words of a picture
+LABELLED = re.compile(r'^(<svg[^>]* aria-label=")([^"]*)"')
 CELLS_UP_TO = 16  # nodes that get a column of their own; more become a band
 SIGNS = {"p": "✓", "f": "✕", "e": "?", "w": "!", "s": "–", "n": "·"}  # noqa: RUF001 -- a dash for skipped
 
@@ -93,7 +99,7 @@ def _shown(material: Material) -> dict[str, Any]:
         "script": Markup(script),  # noqa: S704 -- a file of ours
         "policy": f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'",
-        "data": _data(report),
+        "data": _data(report, language),
         "causes": {verdict: causes(report, verdict) for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)},
         "skips": groups(report, Verdict.SKIP),
         "heading": heading,
@@ -118,6 +124,7 @@ def _shown(material: Material) -> dict[str, Any]:
         "legend": legend(tuple(report.nodes), found),
         "usual": usual(found),
         "figures": figures,
+        "stage": language.stage,
         "command": shlex.join(report.run.command),
         "letters": LETTERS,
         "signs": SIGNS,
@@ -166,7 +173,9 @@ def _environment(language: Language) -> Environment:
     def plain(value: Any) -> Any:
         """Every text that a template puts on the page is said and made printable here, and escaped by Jinja after."""
         if language is not ENGLISH and str(value).startswith("<svg"):
-            return Markup(DRAWN.sub(lambda text: f">{escape(language.say(unescape(text[1])))}<", value))  # noqa: S704
+            said = DRAWN.sub(lambda text: f">{escape(language.say(unescape(text[1])))}<", value)
+            said = LABELLED.sub(lambda text: f'{text[1]}{escape(language.say(unescape(text[2])))}"', said)
+            return Markup(said)  # noqa: S704
         return printable(language.say(value)) if type(value) is str else value
 
     template = (FOLDER / TEMPLATE).read_text(encoding="utf-8")
@@ -232,8 +241,8 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-def _data(report: RunReport) -> Markup:
-    """What the script reads: every node's name, every check's cells, and how a band is drawn."""
+def _data(report: RunReport, language: Language) -> Markup:
+    """What the script reads: every node's name, every check's cells, how a band is drawn, and what it says."""
     from markupsafe import Markup
 
     document = {
@@ -242,6 +251,7 @@ def _data(report: RunReport) -> Markup:
         "shapes": {LETTERS[verdict]: shape for verdict, shape in SHAPES.items()},
         "narrowest": NARROWEST,
         "standingOut": [LETTERS[verdict] for verdict in STANDING_OUT],
+        "words": {word: said for word in SCRIPT_WORDS if (said := language.say(word)) != word},
     }
     text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     # Inside a script element only these could end it, or open a comment in it.

@@ -13,6 +13,7 @@ from preflight.report.printable import printable
 WIDTH, HEIGHT = 480, 230  # small, so that its words can be read on a phone
 LEFT, RIGHT, TOP, BOTTOM = 66, 18, 18, 44
 TITLED_COLUMNS = 128  # above it, columns are one path and have no text of their own
+TICK_LETTER = 8.5  # pixels of a letter of a tick
 DOTS = 64  # above it, a curve has no dot at every point
 
 
@@ -170,9 +171,11 @@ def _axes(
             )
         )
     for place, label in x_ticks:
+        # The words of a tick stand below it, and end where the picture ends.
+        middle = min(frame.x(place), WIDTH - TICK_LETTER * len(label) / 2)
         parts.append(
             Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>').format(
-                number(frame.x(place)), HEIGHT - BOTTOM + 17, text(label)
+                number(middle), HEIGHT - BOTTOM + 17, text(label)
             )
         )
     parts.append(

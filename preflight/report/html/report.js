@@ -1,12 +1,15 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
+  // In the language of the page, with its numbers.
+  const say = (text, ...numbers) =>
+    numbers.reduce((said, number, place) => said.replace(`‹${place + 1}›`, number), data.words[text] || text);
   const form = document.getElementById("filter");
   const lines = [...document.querySelectorAll("#matrix .line")];
   const words = document.getElementById("words");
   const who = document.getElementById("who");
   const boxes = [...form.querySelectorAll("input[type=checkbox]")];
-  const names = { f: "fail", e: "error", w: "warn", p: "pass", s: "skip", n: "not judged" };
+  const names = { f: "fail", e: "error", w: "warn", p: "pass", s: "skip", n: say("not judged") };
   // "510pf1p" -> one letter a node
   const cells = data.rows.map(([, packed]) =>
     [...packed.matchAll(/(\d*)(\D)/g)].map(([, count, letter]) => letter.repeat(count || 1)).join(""));
@@ -48,7 +51,7 @@
   const inWords = (letters) => {
     const counts = {};
     for (const letter of letters) counts[letter] = (counts[letter] || 0) + 1;
-    return Object.keys(names).filter((l) => counts[l]).map((l) => `${names[l]} ${counts[l]}`).join(" · ") || "no node";
+    return Object.keys(names).filter((l) => counts[l]).map((l) => `${names[l]} ${counts[l]}`).join(" · ") || say("no node");
   };
 
   let before = "";
@@ -88,8 +91,8 @@
       }
     }
     document.getElementById("none").hidden = shown > 0;
-    const some = nodes.length ? ` on ${chosen.length} of ${data.nodes.length} nodes` : "";
-    document.getElementById("count").textContent = `${shown} of ${lines.length} checks${some}`;
+    const some = nodes.length ? say(", ‹1› of ‹2› nodes", chosen.length, data.nodes.length) : "";
+    document.getElementById("count").textContent = say("‹1› of ‹2› checks", shown, lines.length) + some;
   };
 
   // The filter is in the address, so that it can be sent; so is a check, which is opened.
@@ -133,11 +136,11 @@
   const copy = async (text, button) => {
     try {
       await navigator.clipboard.writeText(text);
-      button.textContent = "Copied";
+      button.textContent = say("Copied");
     } catch {
-      button.textContent = "Select it by hand";
+      button.textContent = say("Select it by hand");
     }
-    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    setTimeout(() => { button.textContent = say("Copy"); }, 1500);
   };
   for (const fix of document.querySelectorAll(".cause .fix")) {
     // The whole advice where it holds no command, or more than one of which only some are meant to be typed.
@@ -146,8 +149,8 @@
     const command = (codes.length === 1 ? codes[0] : paragraph).textContent;
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = "Copy";
-    button.setAttribute("aria-label", `Copy ${command.slice(0, 80)}`);
+    button.textContent = say("Copy");
+    button.setAttribute("aria-label", `${say("Copy")} ${command.slice(0, 80)}`);
     button.addEventListener("click", () => copy(command, button));
     fix.append(button);
   }

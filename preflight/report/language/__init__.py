@@ -42,6 +42,11 @@ class Language:
             return text
         return LINE.sub(lambda found: f"{found[1]}{self.say(found[2])}{found[3]}", text)
 
+    def stage(self, name: str) -> str:
+        """The name of a stage of a run; those of ours are short words that also mean other things."""
+        said = self.say(f"stage {name}")
+        return name if said == f"stage {name}" else said
+
     def document(self, text: str) -> str:
         """A docstring: its paragraphs, and what follows ``Fix:``."""
         if self.name == "en":

@@ -211,10 +211,17 @@ class Matcher:
     def _filled(self, core: str, depth: int, among: Mapping[str, list[Template]]) -> str | None:
         for template, found in self._fitting(core, among):
             values = {name: self._say(value, depth + 1) for name, value in found.items()}
-            is_plain = all(_is_a_value(value) or self._whole(value, depth + 1) for value in found.values())
+            is_plain = all(_is_a_value(value) or self._is_known(value, depth + 1) for value in found.values())
             if is_plain or template.letters >= MANY_LETTERS:
                 return template.filled(values)
         return None
+
+    def _is_known(self, text: str, depth: int) -> bool:
+        """Whether a text is a sentence of the catalogue, or such sentences one after the other or with their reasons."""
+        return bool(self._whole(text, depth)) or all(
+            self._whole(part, depth) or all(self._whole(reason, depth) for reason in _cut(part, ": "))
+            for part in _cut(text, "; ")
+        )
 
     def _fitting(self, core: str, among: Mapping[str, list[Template]]) -> Iterator[tuple[Template, dict[str, str]]]:
         words = dict.fromkeys(found[0].lower() for found in WORD.finditer(core))
@@ -247,7 +254,7 @@ class Matcher:
         for found in reversed(list(re.finditer(": ", core))[:MOST_PARTS]):
             head, rest = core[: found.end() - 1], core[found.end() :]
             told = self._whole(head, depth) if head.count(" ") > 1 else None
-            if told:
+            if told and told.endswith((":", "：")):  # else the colon was taken for the end of a value
                 return f"{told}{'' if FOREIGN.search(told[-1]) else ' '}{self._say(rest, depth + 1)}"
         return None
 

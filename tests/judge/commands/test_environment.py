@@ -52,3 +52,12 @@ def test_each_node_gets_its_own_rank():
     run = healthy().with_variables(NODE_RANK="0")
     found = typed(run, "environment.what_sets_nodes_apart_is_each_nodes_own")
     assert found == {f"node{place + 1}": f"export NODE_RANK={place}" for place in range(3)}
+
+
+def test_every_peer_by_address_and_name_is_left_to_the_proxy_no_more():
+    """What is excepted stays, and those that it lacks are added, without a placeholder, for both spellings."""
+    run = as_root(healthy()).with_variables("node2", http_proxy="http://proxy:3128", no_proxy="localhost,10.0.0.1")
+    value = "localhost,10.0.0.1,10.0.0.2,node2,10.0.0.3,node3"
+    assert typed(run, "environment.proxies_leave_the_peers_out") == {
+        "node2": f"export no_proxy={value} NO_PROXY={value}"
+    }

@@ -17,6 +17,7 @@ import pytest
 from preflight.facts.subjects.files import Mount
 from preflight.ledger.findings import Command, Verdict
 from preflight.testing import FakeRun, roce
+from tests.checks.test_files import checkpoint
 from tests.checks.samples import Broken, checks, files_have, judge, with_interface, with_netdevs
 from tests.judge.commands.typed import as_root
 
@@ -93,6 +94,12 @@ MORE = (
             files_have(roce(), "node3", "shared", trouble="this node sees another folder", writer="node1"),
             *("node1", "node2", "node4"),
         ),
+        ("node3",),
+        "",
+    ),
+    Broken(
+        "files.the_checkpoint_folder_is_shared",
+        mounted(checkpoint("node3"), *("node1", "node2", "node4")),
         ("node3",),
         "",
     ),

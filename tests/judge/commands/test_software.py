@@ -43,7 +43,9 @@ def test_a_python_of_the_system_is_not_told_to_take_packages():
     gone = Missing("not installed", "absent")
     places = (Place("/home/me", "home", "", True, 1 << 40, 1 << 20),)
     run = as_root(healthy()).broken("node3", "software", torch=gone, **managed).broken("node3", "files", places=places)
-    want = "/usr/bin/python3 -m venv /home/me/venv && /home/me/venv/bin/python3 -m pip install --force-reinstall torch=="
+    want = (
+        "/usr/bin/python3 -m venv /home/me/venv && /home/me/venv/bin/python3 -m pip install --force-reinstall torch=="
+    )
     name = "software.torch_is_installed"
     assert typed(run, name)["node3"].startswith(want)
     assert typed(run, name, lasting=True)["node3"].endswith("--python=/home/me/venv/bin/python3")

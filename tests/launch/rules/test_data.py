@@ -43,12 +43,12 @@ def test_paths_below_the_folder_that_the_script_enters_are_full_ones():
     """As beginners write them; a hub's name is no path, and a `cd` that is not told in full leaves the folder open."""
     command = torchrun(program="tools/train.py --config_path configs/a.yaml --model_path Qwen/Qwen2-7B --data ./set")
     launch = command.partition("\n")[2]
-    files = read_texts({"n.sh": f"cd /work/sana\n{launch}"})
-    assert paths_on_nodes(files) == ("/work/sana/tools/train.py", "/work/sana/configs/a.yaml", "/work/sana/set")
-    assert alike_on_nodes(files) == ("/work/sana/tools/train.py", "/work/sana/configs/a.yaml")
-    below = read_texts({"n.sh": f"cd /work && cd sana/tools/..\n{launch}"})
-    assert paths_on_nodes(below)[0] == "/work/sana/tools/train.py"
-    for away in ("cd $1", 'cd "$(dirname $0)"', "cd /work; cd $1", "cd ~/sana"):
+    files = read_texts({"n.sh": f"cd /srv/sana\n{launch}"})
+    assert paths_on_nodes(files) == ("/srv/sana/tools/train.py", "/srv/sana/configs/a.yaml", "/srv/sana/set")
+    assert alike_on_nodes(files) == ("/srv/sana/tools/train.py", "/srv/sana/configs/a.yaml")
+    below = read_texts({"n.sh": f"cd /srv && cd sana/tools/..\n{launch}"})
+    assert paths_on_nodes(below)[0] == "/srv/sana/tools/train.py"
+    for away in ("cd $1", 'cd "$(dirname $0)"', "cd /srv; cd $1", "cd ~/sana"):
         assert paths_on_nodes(read_texts({"n.sh": f"{away}\n{launch}"})) == (), away
     there = launch.replace("torchrun", "ssh node2 torchrun")
-    assert paths_on_nodes(read_texts({"n.sh": f"cd /work\n{there}"})) == ()
+    assert paths_on_nodes(read_texts({"n.sh": f"cd /srv\n{there}"})) == ()

@@ -23,7 +23,7 @@ def texts(svg):
 def test_several_sizes_are_a_curve_and_one_is_a_bar(bench):
     """With the expected bandwidth, axes and their unit in both."""
     ((title, curve, keys),) = drawn(bench)
-    assert (title, keys[0]) == ("all_reduce", "float32, in place")
+    assert (title, keys[0]) == ("all_reduce", "float32 (in place)")
     assert keys[-1].startswith("expected: ")
     assert keys[-1].endswith("Gbit/s)")
     assert [text.text for text in curve.iter("text") if text.get("text-anchor") == "middle"][:2] == ["1 MiB", "64 MiB"]
@@ -58,7 +58,7 @@ def test_each_collective_has_its_own_plot_and_expectation(bench):
         )
     )
     assert [title for title, _, _ in found] == ["all_reduce", "reduce_scatter"]
-    assert [words.partition(",")[0] for words in found[0][2][:2]] == ["float32", "float16"]
+    assert [words.partition(" ")[0] for words in found[0][2][:2]] == ["float32", "float16"]
     assert found[0][1].find("path[@class='curve c1']") is not None
     assert found[1][2][-1] == "expected: 0.05 GB/s (0.4 Gbit/s)"
     (unknown,) = drawn(msgspec.structs.replace(bench, results=others))
