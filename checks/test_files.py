@@ -86,8 +86,8 @@ def test_shared_paths_are_shared(cluster):
 def test_the_checkpoint_folder_is_shared(cluster):
     """What one node writes into the folder of --checkpoint-dir, every node reads there.
 
-    Where it is missing, may not be written to, or is each node's own, the job trains for hours and then ends at its first
-    checkpoint, or cannot resume. Told before the training starts.
+    Where it is missing, may not be written to, or is each node's own, the job trains for hours and then ends at its
+    first checkpoint, or cannot resume. Told before the training starts.
     Fix: `mkdir -p <path>` on the file system that all nodes share, and mount it at the same path on the nodes named
     (`findmnt -T <path>` shows what is there).
     """
@@ -182,8 +182,10 @@ def _shared_by_all(cluster, option):
         seen = cluster.gather(lambda node, path=path: _one(node.files.shared, path))
         absent = {name: place.trouble for name in seen for place in cluster[name].files.places if place.path == path}
         absent = {name: trouble for name, trouble in absent.items() if trouble}
-        for trouble in dict.fromkeys(absent.values()):
-            blames.append(Blame(f"{path}: {trouble}", nodes=[name for name in absent if absent[name] == trouble]))
+        blames += [
+            Blame(f"{path}: {trouble}", nodes=[name for name in absent if absent[name] == trouble])
+            for trouble in dict.fromkeys(absent.values())
+        ]
         there = {name: shared for name, shared in seen.items() if name not in absent}
         for trouble in dict.fromkeys(shared.trouble for shared in there.values() if shared.trouble):
             names = [name for name, shared in there.items() if shared.trouble == trouble]

@@ -142,7 +142,7 @@ PUT_TOGETHER = [
     *("receives", "receives (GB/s)", "sends", "below 50 %", "50 to 80 %", "80 to 90 %", "90 to 95 %"),
     *(f"stage {name}" for name in ("facts", "files", "mesh", "bench", "training", "vendor", "ending", "close")),
     *("time", "profile", "Copy", "Copied"),
-    *("‹1› of ‹2› checks", ", ‹1› of ‹2› nodes"),
+    *("[1] of [2] checks", ", [1] of [2] nodes"),
     *("{title} on {nodes}: {message}", "Time by stage"),
     "no Python could be started ({reason}): give --python PATH (there {path} has torch {version})",
     "cannot start {path}: {reason} (there {path2} has torch {version})",

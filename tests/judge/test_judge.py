@@ -319,7 +319,7 @@ def test_nodes_that_were_not_reached_are_errors_of_every_check():
         ("busy: run 2030; wait for it to end, or stop it", "wait for the run named to end"),
         ("no Python could be started (sh: 1: python3: not found): give --python PATH", "`--python PATH` with"),
         (
-            "no Python could be started (sh: 1: /x: not found): give --python PATH (there /e/bin/python3 has torch 2.4)",
+            "no Python could be started (sh: /x: not found): give --python PATH (there /e/bin/python3 has torch 2.4)",
             "`--python=/e/bin/python3`, which has torch there, then run again",
         ),
         ("login refused (ssh: x); install your key: ssh-copy-id -p 2222 me@node2", "`ssh-copy-id -p 2222 me@node2`,"),

@@ -41,10 +41,10 @@ FOLDER = Path(__file__).parent
 TEMPLATE = "report.html.j2"
 SIZE_LIMIT_BYTES = 3_000_000
 COMMANDS = 20  # lines of them on one card
-# What the script puts on the page by itself; ‹1› and ‹2› are numbers.
+# What the script puts on the page by itself; [1] and [2] are numbers.
 SCRIPT_WORDS = (
     *("Copy", "Copied", "Select it by hand", "no node", "not judged"),
-    *("‹1› of ‹2› checks", ", ‹1› of ‹2› nodes"),
+    *("[1] of [2] checks", ", [1] of [2] nodes"),
 )
 DRAWN = re.compile(r">([^<>]*[A-Za-z]{2}[^<>]*)<")  # the words of a picture
 LABELLED = re.compile(r'^(<svg[^>]* aria-label=")([^"]*)"')

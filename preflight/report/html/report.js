@@ -3,7 +3,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   // In the language of the page, with its numbers.
   const say = (text, ...numbers) =>
-    numbers.reduce((said, number, place) => said.replace(`‹${place + 1}›`, number), data.words[text] || text);
+    numbers.reduce((said, number, place) => said.replace(`[${place + 1}]`, number), data.words[text] || text);
   const form = document.getElementById("filter");
   const lines = [...document.querySelectorAll("#matrix .line")];
   const words = document.getElementById("words");
@@ -91,8 +91,8 @@
       }
     }
     document.getElementById("none").hidden = shown > 0;
-    const some = nodes.length ? say(", ‹1› of ‹2› nodes", chosen.length, data.nodes.length) : "";
-    document.getElementById("count").textContent = say("‹1› of ‹2› checks", shown, lines.length) + some;
+    const some = nodes.length ? say(", [1] of [2] nodes", chosen.length, data.nodes.length) : "";
+    document.getElementById("count").textContent = say("[1] of [2] checks", shown, lines.length) + some;
   };
 
   // The filter is in the address, so that it can be sent; so is a check, which is opened.

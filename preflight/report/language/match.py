@@ -217,7 +217,7 @@ class Matcher:
         return None
 
     def _is_known(self, text: str, depth: int) -> bool:
-        """Whether a text is a sentence of the catalogue, or such sentences one after the other or with their reasons."""
+        """Whether a text is a sentence of the catalogue, or several of them, each with its reason or without."""
         return bool(self._whole(text, depth)) or all(
             self._whole(part, depth) or all(self._whole(reason, depth) for reason in _cut(part, ": "))
             for part in _cut(text, "; ")

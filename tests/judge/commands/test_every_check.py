@@ -17,8 +17,8 @@ import pytest
 from preflight.facts.subjects.files import Mount
 from preflight.ledger.findings import Command, Verdict
 from preflight.testing import FakeRun, roce
-from tests.checks.test_files import checkpoint
 from tests.checks.samples import Broken, checks, files_have, judge, with_interface, with_netdevs
+from tests.checks.test_files import checkpoint
 from tests.judge.commands.typed import as_root
 
 FOLDER = Path(__file__).parents[2] / "checks"
