@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from preflight.hosts import fold
 from preflight.judge.commands import with_commands
 from preflight.judge.coverage import without_part
 from preflight.judge.crew import Crew
-from preflight.judge.unreached import ANY, Loss, losses
+from preflight.judge.unreached import ANY, Loss, losses, without_name
 from preflight.judge.views.bench import BenchView, slow_text
 from preflight.judge.views.mesh import MeshView
 from preflight.judge.views.training import TrainingView
@@ -270,7 +271,7 @@ class Judge:
             outcomes.setdefault(outcome, []).append(node.name)
         is_somewhere = any(outcome.verdict in (Verdict.PASS, Verdict.WARN, Verdict.FAIL) for outcome in outcomes)
         if not absent or is_somewhere:
-            return [outcome.finding(check, names) for outcome, names in outcomes.items()]
+            return [outcome.finding(check, names) for outcome, names in _alike(outcomes).items()]
         # Where no node has the fact it applies to none, whatever else keeps the others from being judged.
         reasons = "; ".join(sorted(set(absent.values())))
         rest = {outcome: [name for name in names if name not in absent] for outcome, names in outcomes.items()}
@@ -312,7 +313,7 @@ class Judge:
         groups: dict[Outcome, list[str]] = {}
         for name, missing in unmeasured.items():
             groups.setdefault(self._missing(check, missing), []).append(name)
-        return [outcome.finding(check, names) for outcome, names in groups.items()]
+        return [outcome.finding(check, names) for outcome, names in _alike(groups).items()]
 
     def _call(self, check: Check, subject: Any) -> None:
         others = {name: self._subject(name) for name in KINDS if name in check.arguments and name != check.kind}
@@ -356,6 +357,21 @@ def _passed(check: Check, untold: Iterable[str]) -> str:
     """What a check says of nodes that pass it: what holds, and what of it nobody could tell."""
     left_out = ", ".join(dict.fromkeys(untold))
     return f"{check.title} Not told by any node: {left_out}." if left_out else check.title
+
+
+def _alike(outcomes: dict[Outcome, list[str]]) -> dict[Outcome, list[str]]:
+    """Those of nodes that were lost for one reason as one: a rack that dies in mid-run is said once, not for each."""
+    reasons = {
+        outcome: outcome._replace(message=without_name(outcome.message, names[0]))
+        for outcome, names in outcomes.items()
+        if outcome.verdict is Verdict.ERROR and len(names) == 1
+    }
+    shared = Counter(reasons.values())
+    made: dict[Outcome, list[str]] = {}
+    for outcome, names in outcomes.items():
+        reason = reasons.get(outcome, outcome)
+        made.setdefault(reason if shared[reason] > 1 else outcome, []).extend(names)
+    return made
 
 
 def _connectable(cluster: Cluster, unmeasured: Collection[str]) -> list[str]:

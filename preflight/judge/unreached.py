@@ -34,7 +34,7 @@ def losses(failures: Mapping[str, str], racks: Mapping[str, str]) -> tuple[Loss,
     """
     alike: dict[str, list[str]] = {}
     for name, reason in failures.items():
-        alike.setdefault(_without_name(reason, name), []).append(name)
+        alike.setdefault(without_name(reason, name), []).append(name)
     total = Counter(racks.values())
     found = []
     for reason, names in alike.items():
@@ -49,5 +49,6 @@ def losses(failures: Mapping[str, str], racks: Mapping[str, str]) -> tuple[Loss,
     return tuple(found)
 
 
-def _without_name(reason: str, name: str) -> str:
+def without_name(reason: str, name: str) -> str:
+    """The reason as it may be said of other nodes too: ANY in the place of the node's name."""
     return re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", ANY, reason)

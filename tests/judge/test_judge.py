@@ -291,6 +291,27 @@ def test_nodes_without_the_fact_are_errors_where_nobody_is_blamed():
     ]
 
 
+@pytest.mark.parametrize("kind", ["cluster", "node"])
+def test_nodes_that_were_lost_for_one_reason_are_one_finding(kind):
+    """What ssh says has each node's own name in it; a rack that dies in mid-run is one thing to look at."""
+
+    def lost(name):
+        words = f"the connection ended in mid-run (ssh: connect to host {name} port 22: No route to host)"
+        return FactMissing("end of run", words if name != "node3" else "it fell silent")
+
+    def of_cluster(cluster):
+        for name in ("node1", "node2", "node3"):
+            cluster.cannot_judge(name, lost(name))
+
+    def of_node(node):
+        raise lost(node.name)
+
+    found = findings(check(of_cluster if kind == "cluster" else of_node, kind=kind))
+    reasons = {finding.nodes: finding.message for finding in found if finding.verdict is Verdict.ERROR}
+    assert "host <node> port 22" in reasons["node1", "node2"]
+    assert reasons["node3",] == "not measured: end of run: it fell silent"
+
+
 def test_what_one_check_could_not_measure_does_not_stay_for_the_next():
     """Each check starts from a clean cluster."""
     run = healthy()
