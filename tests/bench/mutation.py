@@ -100,6 +100,8 @@ def exchange_class(old: type, new: type, exchanged: dict[Any, Any]) -> None:
             exchange_function(kept, ours, exchanged)
             if type(held) is not type(attribute):
                 setattr(old, name, kept)
+        elif isinstance(attribute, types.MemberDescriptorType):
+            continue  # the place of a field in objects of that very class
         elif not issubclass(old, enum.Enum) and (not name.startswith("__") or name in MADE_BY_DATACLASS):
             setattr(old, name, attribute)
 
