@@ -173,13 +173,14 @@ def _files(writer: str, *, asked: bool) -> Files:
         Place(path, what, "", is_writable=True, free_bytes=1 << 40, free_inodes=1 << 20)
         for path, what in (("/root", "home"), ("/tmp", "tmp"))
     )
-    mounts = (Mount("/data", "nfs4", "filer:/data", ""),)
+    mounts = (Mount("/data", "nfs4", "filer:/data", ""), Mount("/shared", "nfs4", "filer:/shared", ""))
     if not asked:
         return made(Files, places=places, mounts=mounts, shared=(), same=())
-    shared = (Shared("/data", writer, "", 0.02, 900.0, ()),)
+    shared = tuple(Shared(path, writer, "", 0.02, 900.0, ()) for path in ("/data", "/shared"))
+    checkpoints = Place("/shared", "--checkpoint-dir", "", is_writable=True, free_bytes=1 << 40, free_inodes=1 << 20)
     return made(
         Files,
-        places=places,
+        places=(*places, checkpoints),
         mounts=mounts,
         shared=shared,
         same=(Same("/code", "ab" * 32, 7, 4096, is_whole=True, pointers=()),),
