@@ -252,7 +252,7 @@ PARSERS: dict[str, Parser] = {
     "frames": Parser(feed, lambda: STREAM, (frames.FrameError,)),
     "json": Parser(frames.strict_json, lambda: [frames.json_text(m).encode() for m in MESSAGES], (frames.FrameError,)),
     "quick json": Parser(
-        lambda text: quick.message(text, 9),
+        lambda text: quick.message(text, quick.outline(text)),
         lambda: [frames.json_text(message).encode() for message in MESSAGES],
         (frames.FrameError,),
     ),
