@@ -7,8 +7,6 @@ import re
 import subprocess
 import sys
 
-import pytest
-
 from tests.lab import rdma
 from tests.lab.network import ip
 
@@ -111,7 +109,6 @@ def typed(lab, folder, report):
     return output.stdout + output.stderr
 
 
-@pytest.mark.exclusive
 def test_what_a_run_prints_mends_what_it_found(make_lab, tmp_path):
     """Faults as the field has them, planted raw; the printed lines are run, and 25 checks find nothing any more."""
     lab = make_lab(3)
