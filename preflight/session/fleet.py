@@ -27,9 +27,8 @@ EARLY_CLOSE_RETRIES = 3
 RETRY_SECONDS = (0.2, 1.0)  # before the first of them; twice as long before each further one
 MARGIN_SECONDS = 2.0  # before a stage's time is over, calls without an answer end, so that the rest of it counts
 OWN_FILES = 100
-PIPES = 3
+OF_A_COMMAND = 4  # its three pipes, and what tells of its end
 FILES_WHILE_MADE = 10
-FILES_OF_A_VISIT = 4
 FEW_GREETINGS = 32  # after so many we know how long nodes take to answer:
 PATIENCE_FACTOR = 10.0  # one that takes so much longer than nearly all of them,
 PATIENCE_SECONDS = 8.0  # and this long at least, keeps its place from the others no longer
@@ -67,10 +66,11 @@ class Fleet:
         self.partings: dict[str, Parting] = {}  # of visits
         self._greetings: list[float] = []  # seconds
         self.gatherings: Gatherings | None = None
-        # A socket for each task of one command; else three pipes for each command.
-        each = 1 if gathering_of(self.hosts, reach) else PIPES
-        _raise_file_limit(_files_for(len(self.hosts), each=each))
-        self.at_once = most_at_once(len(self.hosts), files=resource.getrlimit(resource.RLIMIT_NOFILE)[0], each=each)
+        # A socket for each task of one command; else a command for each.
+        self.files_of_each = 1 if gathering_of(self.hosts, reach) else OF_A_COMMAND
+        _raise_file_limit(_files_for(len(self.hosts), each=self.files_of_each))
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.at_once = most_at_once(len(self.hosts), files=files, each=self.files_of_each)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="preflight-sessions", daemon=True)
         self._thread.start()
@@ -82,9 +82,10 @@ class Fleet:
 
     def why_in_turns(self) -> str:
         """What a job that needs all nodes at once cannot have, and what to do."""
+        wanted = self.files_of_each * len(self.hosts) + 1000
         return (
             f"this machine allows a process {resource.getrlimit(resource.RLIMIT_NOFILE)[0]} open files, so of "
-            f"{len(self.hosts)} nodes {self.at_once} were visited at a time: `ulimit -n {3 * len(self.hosts) + 1000}`"
+            f"{len(self.hosts)} nodes {self.at_once} were visited at a time: `ulimit -n {wanted}`"
         )
 
     def waiting(self) -> list[str]:
@@ -287,15 +288,15 @@ def of_host(name: str, error: BaseException) -> HostError:
     return HostError(name, f"{type(error).__name__}: {error}")
 
 
-def most_at_once(hosts: int, *, files: int, each: int = PIPES) -> int:
+def most_at_once(hosts: int, *, files: int, each: int = OF_A_COMMAND) -> int:
     """How many of so many hosts can be connected at a time.
 
-    A connection takes `each` descriptors, five more while it is made, and one for whoever waits for its end; ours are a
-    hundred at most. PreflightError where it is not one: that is no fault of the nodes.
+    A connection takes `each` descriptors, and five more while it is made; ours are a hundred at most. PreflightError
+    where it is not one: that is no fault of the nodes.
     """
     if files == resource.RLIM_INFINITY or (files - OWN_FILES - 5 * min(hosts, CONCURRENT_CONNECTS)) // each >= hosts:
         return hosts
-    most = (files - OWN_FILES - FILES_WHILE_MADE) // FILES_OF_A_VISIT
+    most = (files - OWN_FILES - FILES_WHILE_MADE) // OF_A_COMMAND
     if hosts > 1 and most < 2:
         raise PreflightError(
             f"this machine allows a process {files} open files, too few for two nodes at a time; {hosts} are named: "

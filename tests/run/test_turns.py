@@ -7,10 +7,14 @@ import os
 import resource
 import subprocess
 import sys
+import threading
+import time
+from dataclasses import dataclass
 
 import pytest
 
 from preflight.run.turns import groups
+from preflight.session.fleet import OF_A_COMMAND, OWN_FILES
 from tests.bench.stub_cluster import cluster
 
 NODES, FILES = 24, 150  # ten connections at a time
@@ -26,31 +30,77 @@ def test_every_node_is_in_one_group_and_none_is_alone(count, most):
     assert all(abs(len(one) - len(made[0])) <= 1 for one in made)
 
 
-def run(tmp_path, faults=None):
+@dataclass
+class Done:
+    """What one run cost the controller, and what it reported."""
+
+    returncode: int
+    output: str
+    seconds: float
+    files_at_most: int
+    memory_mib: float
+    report: dict
+
+
+def run(folder, *, nodes=NODES, faults=None, files=FILES, deadline=60):
     """One run over more nodes than the process may have connections to."""
-    with cluster(NODES, tmp_path, faults=faults) as environment:
-        argv = [sys.executable, "-m", "preflight", "run", f"--hosts=node[1-{NODES}]", "--profile=quick"]
-        done = subprocess.run(
-            [*argv, f"--report-dir={tmp_path}/report"],
+    folder.mkdir(exist_ok=True)
+    argv = [sys.executable, "-m", "preflight", "run", f"--hosts=node[1-{nodes}]", "--profile=quick"]
+    with cluster(nodes, folder, faults=faults) as environment, (folder / "output").open("w") as output:
+        begun = time.monotonic()
+        process = subprocess.Popen(
+            [*argv, f"--report-dir={folder}/report", f"--deadline={deadline}"],
             env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES)),
+            stdout=output,
+            stderr=output,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)),  # noqa: PLW1509
         )
-    return done, json.loads((tmp_path / "report" / "report.json").read_text())
+        late = threading.Timer(3 * deadline, process.kill)
+        late.start()
+        at_most = 0
+        while not os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+            at_most = max(at_most, len(os.listdir(f"/proc/{process.pid}/fd")))
+            time.sleep(0.01)
+        late.cancel()
+        seconds = time.monotonic() - begun
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    report = json.loads((folder / "report" / "report.json").read_text())
+    said = (folder / "output").read_text()
+    return Done(process.returncode, said, seconds, at_most, usage.ru_maxrss / 1024, report)
+
+
+def blamed(report):
+    """The nodes with anything but a pass."""
+    found = [finding for finding in report["findings"] if finding["verdict"] not in ("pass", "skip")]
+    return {name for finding in found for name in finding["nodes"]}
 
 
 def test_with_few_files_all_nodes_are_judged_and_the_bad_ones_named(tmp_path):
     """Dead and lying ones cost nobody else a verdict; each node is connected with those of its group."""
-    done, report = run(tmp_path, {"node5": "dead", "node6": "lying"})
-    assert done.returncode == 3, done.stdout + done.stderr
-    found = [finding for finding in report["findings"] if finding["verdict"] not in ("pass", "skip")]
-    bad = {name for finding in found for name in finding["nodes"]}
-    assert bad == {"node5", "node6"}
+    done = run(tmp_path, faults={"node5": "dead", "node6": "lying"})
+    report = done.report
+    assert done.returncode == 3, done.output
+    assert blamed(report) == {"node5", "node6"}
     assert report["ledger"]["judged"] == report["ledger"]["expected"]
     assert report["mesh"]["ok"] == report["mesh"]["edges"] > 21
     assert report["mesh"]["rendezvous"]["tried"] == NODES - 3
     assert any("10 were visited at a time" in note for note in report["notes"])
     assert len(list((tmp_path / "report" / "facts").iterdir())) == NODES - 2
+
+
+def test_files_and_memory_of_the_controller_are_bounded_by_the_fan_out(tmp_path):
+    """Four times the nodes open no more files at the same fan-out, and a further node takes little memory."""
+    few, many = (run(tmp_path / str(nodes), nodes=nodes) for nodes in (40, 160))
+    assert (few.returncode, many.returncode) == (0, 0), few.output + many.output
+    assert max(few.files_at_most, many.files_at_most) <= FILES - OWN_FILES + OWN_FILES // 2
+    assert many.files_at_most <= few.files_at_most + OF_A_COMMAND * 2
+    assert (many.memory_mib - few.memory_mib) / 120 <= few.memory_mib / 400
+
+
+def test_all_nodes_at_once_open_what_was_reckoned(tmp_path):
+    """What a session takes of the files that may be open is what it is believed to take: no healthy node lacks them."""
+    done = run(tmp_path, nodes=80, files=OWN_FILES + (OF_A_COMMAND + 5) * 80)
+    assert done.returncode == 0, done.output
+    assert not any("at a time" in note for note in done.report["notes"])
+    assert 80 * OF_A_COMMAND <= done.files_at_most <= OWN_FILES + OF_A_COMMAND * 80
