@@ -25,6 +25,7 @@ VALUED = 8  # nodes up to which a cell shows its figure
 SHARES = ((0.5, "h1"), (0.8, "h2"), (0.9, "h3"), (0.95, "h4"), (float("inf"), "h5"))
 STANDING_OUT = ("hx", "h1", "h2")
 SMALLEST = 3.0  # pixels of a cell that stands out
+FINEST = 2.0  # pixels of a cell; of more nodes than that leaves room for, neighbours share one
 LEGEND = (
     ("hx", "no connection"), ("h1", "below 50 %"), ("h2", "50 to 80 %"), ("h3", "80 to 90 %"), ("h4", "90 to 95 %"),
     ("h5", "95 % of the usual stream and more"),
@@ -80,6 +81,17 @@ def legend(nodes: Sequence[str], found: Sequence[Pair]) -> tuple[tuple[str, str]
     return LEGEND
 
 
+def shared(nodes: Sequence[str]) -> int:
+    """How many neighbouring nodes one row or column stands for."""
+    return math.ceil(len(nodes) * FINEST / SIDE)
+
+
+def shared_text(nodes: Sequence[str]) -> str:
+    """What a cell stands for where it is not one pair; "" where it is."""
+    count = shared(nodes)
+    return f"A cell stands for {count} by {count} nodes and shows the worst of their pairs." if count > 1 else ""
+
+
 def heat_map(nodes: Sequence[str], found: Sequence[Pair]) -> Markup:
     """Rows send, columns receive. One path a class, so that 512 nodes weigh no more than their cells."""
     index = {node: place for place, node in enumerate(nodes)}
@@ -89,6 +101,7 @@ def heat_map(nodes: Sequence[str], found: Sequence[Pair]) -> Markup:
     short = _short(nodes)
     margin = min(round(max(len(short[node]) for node in names) * LETTER), LONGEST) + 30
     side = min(SIDE, WIDEST * len(nodes))
+    together = shared(nodes)
     cell = side / len(nodes)
     gap = 2.0 if cell > 10 else 0.0
     parts = []
@@ -99,12 +112,16 @@ def heat_map(nodes: Sequence[str], found: Sequence[Pair]) -> Markup:
         blank = [(a, b) for a in nodes for b in nodes if a != b and (a, b) not in measured]
         boxes = _boxes([(index[a], index[b]) for a, b in blank], cell, margin, cell - gap)
         parts += [Markup('<path class="{}" d="{}"/>').format(UNMEASURED, boxes)] if boxes else []
+    kinds: dict[tuple[int, int], str] = {}
+    for pair in shown:  # the worst first, and of those that share a cell only that one
+        kinds.setdefault((index[pair.source] // together, index[pair.target] // together), pair.kind)
+    box = cell * together
     for kind, _ in reversed(LEGEND):  # the worst on top
         # A slow pair among thousands is drawn larger than it is, or it would not be seen.
-        wide = max(cell - gap, SMALLEST) if kind in STANDING_OUT else cell - gap
-        places = [(index[pair.source], index[pair.target]) for pair in shown if pair.kind == kind]
+        wide = max(box - gap, SMALLEST) if kind in STANDING_OUT else box - gap
+        places = [place for place, worst in kinds.items() if worst == kind]
         if places:
-            parts.append(Markup('<path class="{}" d="{}"/>').format(kind, _boxes(places, cell, margin, wide)))
+            parts.append(Markup('<path class="{}" d="{}"/>').format(kind, _boxes(places, box, margin, wide)))
     parts += [_name(short[node], place, cell, margin) for node, place in names.items()]
     has_figure = len(nodes) <= VALUED
     if len(nodes) <= NAMED:

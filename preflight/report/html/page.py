@@ -24,7 +24,7 @@ from preflight.report.formats.commands import lines
 from preflight.report.formats.text import headline
 from preflight.report.groups import checks_by_verdict, groups, not_asked_text
 from preflight.report.html import figures
-from preflight.report.html.heatmap import heat_map, legend, pairs, usual
+from preflight.report.html.heatmap import heat_map, legend, pairs, shared_text, usual
 from preflight.report.html.strip import NARROWEST, SHAPES, STANDING_OUT, strip
 from preflight.report.language import ENGLISH, Language
 from preflight.report.language.template import translated
@@ -59,7 +59,7 @@ class Level:
     findings: int  # of one check in the matrix
     letters: int  # of one message there
     causes: int  # of one verdict
-    nodes: int  # in the table of nodes
+    nodes: int  # in the table of nodes, and as many logs
     values: int  # of one fact
     log_letters: int  # of all logs together
 
@@ -73,7 +73,9 @@ def html_text(material: Material) -> str:
     template, shown = _environment(material.language).get_template(TEMPLATE), _shown(material)
     page = ""
     for level in LEVELS:
-        page = template.render(shown, level=level, log_letters=level.log_letters // max(len(material.logs), 1))
+        page = template.render(
+            shown, level=level, log_letters=level.log_letters // max(min(len(material.logs), level.nodes), 1)
+        )
         if len(page.encode("utf-8")) <= SIZE_LIMIT_BYTES:
             break
     return page
@@ -123,6 +125,7 @@ def _shown(material: Material) -> dict[str, Any]:
         "map": heat_map(tuple(report.nodes), found) if found and len(report.nodes) > 1 else "",
         "legend": legend(tuple(report.nodes), found),
         "usual": usual(found),
+        "together": shared_text(tuple(report.nodes)),
         "figures": figures,
         "stage": language.stage,
         "command": shlex.join(report.run.command),

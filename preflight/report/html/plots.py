@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup, escape
 
@@ -126,6 +126,12 @@ def _curve(frame: _Frame, one: Series, place: int) -> Markup:
 def column_plot(columns: Sequence[Column], *, title: str, x_label: str, y_label: str) -> Markup:
     """One column a rank: the whole, the part at its foot in another colour, and a tick for the slowest steps."""
     ticks = rounded(0.0, max(max(column.value, column.mark) for column in columns))
+    # No more columns than pixels: neighbours share one, which is the slowest of them.
+    together = math.ceil(len(columns) / (WIDTH - LEFT - RIGHT))
+    columns = [
+        replace(max(some, key=lambda column: column.value), label=some[0].label)
+        for some in (columns[start : start + together] for start in range(0, len(columns), together))
+    ]
     frame = _Frame(-0.5, len(columns) - 0.5, ticks[-1])
     slot = (WIDTH - LEFT - RIGHT) / len(columns)
     wide = max(min(slot * 0.7, 36.0), slot * 0.9 if slot < 3 else 1.0)

@@ -17,20 +17,27 @@ SHAPES: dict[Verdict | None, tuple[float, float]] = {
     Verdict.FAIL: (0, 10),
 }
 STANDING_OUT = (Verdict.WARN, Verdict.ERROR, Verdict.FAIL)
+FINEST = 2000  # of the band's width: a gap that no screen shows
 NARROWEST = 125  # of the band's width: one node among thousands is still seen
 
 
 def strip(row: Row) -> Markup:
     """One path a verdict, drawn in order of severity, so that a lonely fail lies on top."""
     count = max(len(row.cells), 1)
+    finest = count / FINEST
     runs = row.runs()
     parts = []
     for verdict, (top, height) in SHAPES.items():
-        boxes = ""
+        spans: list[tuple[float, float]] = []
         for found, start, length in runs:
             if found is verdict:
                 left, wide = _wide_enough(start, length, count) if verdict in STANDING_OUT else (start, length)
-                boxes += f"M{left:.5g} {top:g}h{wide:.4g}v{height:g}h-{wide:.4g}z"
+                if spans and left - spans[-1][1] < finest:  # nobody would see the gap
+                    left, wide = spans[-1][0], left + wide - spans.pop()[0]
+                spans.append((left, left + wide))
+        boxes = "".join(
+            f"M{left:.5g} {top:g}h{right - left:.4g}v{height:g}h-{right - left:.4g}z" for left, right in spans
+        )
         parts.append(Markup('<path class="{}" d="{}"/>').format(LETTERS[verdict], boxes))
     return Markup(
         '<svg class="strip" aria-hidden="true" viewBox="0 0 {} {}" preserveAspectRatio="none">{}</svg>'

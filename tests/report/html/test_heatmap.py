@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
-from preflight.report.html.heatmap import heat_map, legend, pairs, usual
+from preflight.report.html.heatmap import heat_map, legend, pairs, shared, usual
 from preflight.results import Edge, Mesh, Stream
 
 THREE = ("node1", "node2", "node3")
@@ -91,3 +91,18 @@ def test_names_that_differ_in_their_middle_are_not_cut_there(bench):
     svg = ET.fromstring(str(heat_map(names, pairs(msgspec.structs.replace(bench, streams=all_pairs(names)), None))))
     ticks = {text.text for text in svg.iter("text") if text.get("class") == "tick"}
     assert ticks == {"…rack1…", "…rack12…"}
+
+
+def test_thousands_of_nodes_share_cells_that_show_their_worst_pair(bench):
+    """No cell is finer than a screen, and one slow pair among thousands still has its own."""
+    names = tuple(f"node{number}" for number in range(2000))
+    streams = tuple(
+        Stream(source=name, target=names[(at + 3) % 2000], shift=3, gbytes_per_s=0.1 if at == 777 else 1.0)
+        for at, name in enumerate(names)
+    )
+    assert shared(names) == 9
+    svg = ET.fromstring(str(heat_map(names, pairs(msgspec.structs.replace(bench, streams=streams), None))))
+    shapes = {path.get("class"): path.get("d") for path in svg.iter("path")}
+    assert shapes["h1"].count("z") == 1
+    assert shapes["h5"].count("z") < 2000 / 9 * 2 + 1
+    assert shared(names[:200]) == 1

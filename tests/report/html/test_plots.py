@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -79,3 +81,14 @@ def test_thousands_of_columns_are_three_paths():
     svg = ET.fromstring(str(column_plot(columns, title="t", x_label="x", y_label="y")))
     assert list(svg.iter("title")) == []
     assert len([text for text in svg.findall("text[@class='tick']") if text.get("text-anchor") == "middle"]) <= 17
+
+
+def test_no_column_is_narrower_than_a_pixel_and_the_slowest_stays():
+    """Of neighbours that share one, the slowest is drawn."""
+    columns = [column(place) for place in range(2000)]
+    columns[777] = replace(columns[777], value=9.0)
+    svg = ET.fromstring(str(column_plot(columns, title="t", x_label="x", y_label="y")))
+    whole = svg.find("path[@class='column whole']").get("d")
+    assert whole.count("z") == 334
+    tops = Counter(box.split("V")[1].split("h")[0] for box in whole.split("z")[:-1])
+    assert min(tops.items(), key=lambda item: float(item[0]))[1] == 1

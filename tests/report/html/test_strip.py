@@ -39,3 +39,10 @@ def test_each_verdict_has_its_own_height():
     """The shape tells them apart where colours do not; what nobody judged is not drawn."""
     assert len(set(SHAPES.values())) == len(SHAPES) == len(Verdict)
     assert drawn(None, None) == {"p": [], "s": [], "w": [], "e": [], "f": []}
+
+
+def test_what_alternates_among_thousands_is_drawn_no_finer_than_a_screen_shows():
+    """Every second of 8,000 nodes fails: no box for each of them."""
+    boxes = drawn(*[Verdict.PASS, Verdict.FAIL] * 4000)
+    assert boxes["f"] == [(0, 0, 8000, HEIGHT)]
+    assert len(boxes["p"]) == 1
