@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from typing import Any
 
 from preflight.errors import HostError
@@ -14,12 +15,24 @@ from preflight.session import said
 from preflight.session.connection import Call, Session
 
 SECONDS = 100.0
+PLACES_SECONDS = 20.0  # where no path is shared or compared: each folder is given up after 3 s
+# A node that is silent in a round of those that share a path must not use up the others' next one.
+LOOK_SHARE = 0.5  # of the time: by then each has looked at its folders,
+WRITE_SHARE = 0.1  # a writer has so much,
+READ_SHARE = 0.95  # and by then each has looked for the token
+DIGEST_SHARE = 0.8  # of the time for looking
+DIGEST_SECONDS = 60.0  # at most for one path that must be the same on all nodes
 WRITERS = 3  # how many nodes are asked to write into a path before it counts as closed to all
 
 
-async def collect(sessions: dict[str, Session], options: Options) -> dict[str, Answer]:
-    """The subject files of every node: its facts, or why they are missing."""
+async def collect(sessions: dict[str, Session], options: Options, *, seconds: float = SECONDS) -> dict[str, Answer]:
+    """The subject files of every node: its facts, or why they are missing; all within `seconds`."""
+    needs_rounds = bool(options.paths_to_share)
+    seconds = min(seconds, SECONDS if needs_rounds or options.same else PLACES_SECONDS)
+    looking = seconds * (LOOK_SHARE if needs_rounds else READ_SHARE)
+    begun = time.monotonic()
     arguments = {
+        "digest_seconds": min(DIGEST_SECONDS, looking * DIGEST_SHARE / max(1, len(options.same))),
         "shared": list(options.paths_to_share),
         "checkpoint": options.checkpoint_dir,
         "same": list(options.same),
@@ -32,19 +45,23 @@ async def collect(sessions: dict[str, Session], options: Options) -> dict[str, A
 
     async def start(name: str) -> None:
         try:
-            calls[name] = await sessions[name].start("files", {**arguments, "name": name}, seconds=SECONDS)
-            if options.paths_to_share:
+            calls[name] = await sessions[name].start("files", {**arguments, "name": name}, seconds=seconds)
+            if needs_rounds:
+                calls[name].deadline = begun + looking
                 await calls[name].first("looked", bool)
         except HostError as error:
             failed[name] = error.reason
 
     await asyncio.gather(*(start(name) for name in sessions))
-    if options.paths_to_share:
-        await _share(calls, failed, options.paths_to_share)
-    return dict(await asyncio.gather(*(_end(name, calls, failed) for name in sessions)))
+    if needs_rounds:
+        calls = {name: calls[name] for name in sessions if name in calls}  # the first of HOSTS is the first to write
+        await _share(calls, failed, options.paths_to_share, begun, seconds)
+    return dict(await asyncio.gather(*(_end(name, calls, failed, begun + seconds) for name in sessions)))
 
 
-async def _share(calls: dict[str, Call], failed: dict[str, str], paths: tuple[str, ...]) -> None:
+async def _share(
+    calls: dict[str, Call], failed: dict[str, str], paths: tuple[str, ...], begun: float, seconds: float
+) -> None:
     """One node writes a token into each path, then all look for it; the next one tries where one cannot write."""
     tokens = {path: secrets.token_hex(16) for path in paths}
     written: dict[str, str] = {}
@@ -53,6 +70,7 @@ async def _share(calls: dict[str, Call], failed: dict[str, str], paths: tuple[st
         wanted = {path: token for path, token in tokens.items() if path not in written}
         if wanted:
             try:
+                calls[name].deadline = time.monotonic() + seconds * WRITE_SHARE
                 await calls[name].send({"write": wanted})
                 troubles = await calls[name].first("written", dict[said.Line, said.Line])
             except HostError as error:
@@ -65,6 +83,7 @@ async def _share(calls: dict[str, Call], failed: dict[str, str], paths: tuple[st
 
     async def read(name: str) -> None:
         try:
+            calls[name].deadline = begun + seconds * READ_SHARE
             await calls[name].send({"read": order})
             await calls[name].first("read", bool)
         except HostError as error:
@@ -73,10 +92,11 @@ async def _share(calls: dict[str, Call], failed: dict[str, str], paths: tuple[st
     await asyncio.gather(*(read(name) for name in calls if name not in failed))
 
 
-async def _end(name: str, calls: dict[str, Call], failed: dict[str, str]) -> tuple[str, Answer]:
+async def _end(name: str, calls: dict[str, Call], failed: dict[str, str], until: float) -> tuple[str, Answer]:
     """Let a node take its token away, and take its facts."""
     try:
         if name not in failed:
+            calls[name].deadline = until
             await calls[name].send({"finish": True})
             return name, ({"files": await calls[name].end(dict[str, Any])}, {})
     except HostError as error:

@@ -12,7 +12,7 @@ from preflight.errors import FactMissing, MissingKind
 T = TypeVar("T")
 Text = Annotated[str, msgspec.Meta(max_length=4096)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e10)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 
 

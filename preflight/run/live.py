@@ -48,7 +48,9 @@ MESH_SECONDS = 30.0
 BENCH_SECONDS = 90.0
 SEARCH_SECONDS = 60.0
 TRAINING_SECONDS = 90.0
-FILES_SECONDS = 150.0
+FILES_SECONDS = 110.0
+TRUST_SECONDS = 45.0
+FURTHER_SHARE = 0.5  # of the time that is left: a node that answers nothing costs the others no more
 LOG_OF = {"nccl": "nccl", "trace": "flight-recorder"}
 CLOSING_SECONDS = 8.0  # kept back from the deadline for ending the nodes and writing the report; of a short one a fifth
 
@@ -116,7 +118,7 @@ class Run:
         work = partial(subjects.collect, self.fleet, opts.layers, opts.backend, seconds=seconds - SLACK_SECONDS)
         self.documents, self.cluster = self._timed("facts", lambda: self.fleet.run(work(), seconds=seconds))
         self._begin("files: what all nodes share, and what takes long")
-        self._timed("files", lambda: self._within(FILES_SECONDS, self._further_facts))
+        self._timed("files", self._further_facts)
         if opts.tests_of_vendors:
             self._begin(f"vendors' tests of GPUs: {opts.vendor_tests}")
             seconds = opts.seconds_of_vendors + 2 * vendor.ENDING_SECONDS
@@ -171,13 +173,15 @@ class Run:
     def _begin(self, stage: str) -> None:
         self.progress.stage(stage, tuple if self._fleet is None else self._fleet.waiting)
 
-    async def _further_facts(self) -> None:
+    def _further_facts(self) -> None:
         """What needs all nodes at once, or may take long: folders and files, and logins from node to node."""
         opts = self.options
         sessions = {name: self.fleet.sessions[name] for name in self.documents}
-        self._add(await files.collect(sessions, opts))
+        seconds = self._share(FILES_SECONDS)
+        work = partial(files.collect, sessions, opts, seconds=seconds - SLACK_SECONDS)
+        self._add(self.fleet.run(work(), seconds=seconds + SLACK_SECONDS))
         hosts_of = {host.name: host for host in self.hosts if host.name in sessions}
-        self._add(await trust.collect(sessions, hosts_of, opts))
+        self._add(self._within(self._share(TRUST_SECONDS), partial(trust.collect, sessions, hosts_of, opts)))
 
     async def _tests_of_vendors(self) -> None:
         """What takes minutes, and only where somebody asked for it."""
@@ -442,6 +446,10 @@ class Run:
         if left < 1.0:
             raise NotMeasured(f"the deadline of {self.options.deadline_seconds:g} s was reached")
         return min(wanted, left)
+
+    def _share(self, wanted: float) -> float:
+        """What of the time that is left may go into further facts, for the measurements to have theirs."""
+        return min(wanted, max(1.0, FURTHER_SHARE * self._left(self.options.deadline_seconds)))
 
     def _within(self, seconds: float, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run on the sessions' loop what is only made once there is time for it: else nobody would await it."""

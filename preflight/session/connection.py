@@ -27,6 +27,9 @@ from preflight.transport.reach import last_line
 
 LEASE_SECONDS = 10.0
 BEAT_SECONDS = 2.0
+BEAT = -1  # the number of the pings that only ask whether a node is still there
+QUIET_BEATS = 2  # without a word, before a node with a call under way is asked;
+SILENT_BEATS = 7  # before it is taken for lost: without our beats it would have ended itself by then
 HELLO_SECONDS = 20.0
 NOISE_LIMIT_BYTES = 1 << 20
 CLOSE_SECONDS = 6.0
@@ -45,6 +48,7 @@ class Bounds:
 
     until: float = float("inf")  # time.monotonic()
     pool: Pool = field(default_factory=Pool)
+    beat_seconds: float = BEAT_SECONDS
     # Of the folder for temporary files: beyond guessing, and short, since sockets of launchers have long names in it
     # and may have 107 characters.
     scratch: str = field(default_factory=lambda: secrets.token_hex(8))
@@ -140,6 +144,7 @@ class Session:
         self.residue: list[str] = []
         self.ended = False
         self._has_rest = False
+        self._quiet_beats = 0  # since its last message, while it had something to say
         self.clock: tuple[float, float] = (0.0, float("inf"))
         self._numbers = iter(range(1, sys.maxsize))
         self._control: Inbox[dict[str, Any]] = Inbox()
@@ -298,6 +303,7 @@ class Session:
 
     def _deliver(self, message: dict[str, Any]) -> None:
         """Hand a message to whoever waits for it. Raises BadReply where it has none of the shapes of a message."""
+        self._quiet_beats = 0
         if "end" in message:
             end = said.read(self.host.name, said.End, message["end"], "end")
             self.ended = True
@@ -307,7 +313,8 @@ class Session:
             else:
                 self._fail(HostError(self.host.name, f"the node agent ended: {end.reason}"))
         elif "call" not in message:
-            self._control.put(message)
+            if message.get("pong") != BEAT:
+                self._control.put(message)
         else:
             reply = said.read(self.host.name, said.Reply, message, "call")
             call = self.calls.get(reply.call)
@@ -335,8 +342,17 @@ class Session:
 
     async def _beat(self) -> None:
         while self.failure is None:
-            await asyncio.sleep(BEAT_SECONDS)
-            await self.write({"beat": True})
+            await asyncio.sleep(self.bounds.beat_seconds)
+            # Counted, not measured: were we stopped ourselves, no node was silent meanwhile.
+            is_awaited = bool(self.calls) or self._quiet_beats >= QUIET_BEATS
+            self._quiet_beats = self._quiet_beats + 1 if is_awaited else 0
+            if self._quiet_beats > SILENT_BEATS:
+                silent_seconds = self.bounds.beat_seconds * SILENT_BEATS
+                self._give_up(TimedOut(self.host.name, f"it has said nothing for {silent_seconds:.0f} s, though asked"))
+                return
+            word = {"ping": BEAT} if self._quiet_beats >= QUIET_BEATS else {"beat": True}
+            with contextlib.suppress(asyncio.TimeoutError):  # nothing is taken in at the other end
+                await asyncio.wait_for(self.write(word), self.bounds.beat_seconds)
 
     async def close(self) -> None:
         """End the node agent and wait, within bounds, for its word that nothing is left."""

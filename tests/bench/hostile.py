@@ -126,7 +126,9 @@ class Seen:
 
 def is_harmless(mode: str, verb: str) -> bool:
     """Whether a lie in this message changes nothing that is judged."""
-    kind = mode.partition(".")[0]
+    kind, _, damage = mode.partition(".")
+    if damage == "ink" and (verb in {"facts", "launch"} or kind == "ports"):
+        return True  # another text is a fact like any other, and nodes are not compared by it
     judged = {"facts": ASKED, "launch": set(COMPARED)}.get(verb)
     if verb in {"bench", "train"} and kind in UNASKED_BY_JOBS:
         return True

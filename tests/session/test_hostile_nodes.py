@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from preflight.collect import subjects
+from preflight.collect import ending, files, subjects
 from preflight.hosts import Host
 from preflight.measure import mesh
+from preflight.options.options import Options
 from preflight.session.fleet import Fleet
 from preflight.transport import Reach
 from tests.bench import hostile_node
@@ -76,6 +77,46 @@ def test_a_node_that_does_not_say_where_it_listens_costs_nobody_else_the_mesh(tm
     assert list(found.unmeasured) == [mode]
     assert "did not say within 3 s at which port it listens" in found.unmeasured[mode]
     assert found.edges == 2
+
+
+def test_a_node_that_is_silent_in_a_round_of_shared_paths_costs_nobody_else_the_folders(tmp_path):
+    """Whichever round it is: the others read the token that one of them wrote, and are done in time."""
+    rounds = ("looked.never", "read.never", "files.never")
+    honest, *rest = beside(tmp_path, ("written.never", *rounds))
+    fleet = Fleet((rest[0], honest, *rest[1:]), Reach(), run_id="test", deadline=time.monotonic() + 60)
+    options = Options(shared=(str(tmp_path),), same=(str(tmp_path),))
+    try:
+        fleet.run(fleet.open(), seconds=30)
+        sessions = {host.name: fleet.sessions[host.name] for host in fleet.hosts}
+        begun = time.monotonic()
+        answers = fleet.run(files.collect(sessions, options, seconds=SECONDS), seconds=SECONDS + 2)
+        taken = time.monotonic() - begun
+    finally:
+        fleet.close()
+    assert taken < SECONDS + 1
+    assert {name for name, (_, missing) in answers.items() if missing} == {"written.never", *rounds}
+    (shared,) = answers["honest"][0]["files"]["shared"]
+    assert (shared["writer"], shared["trouble"]) == ("honest", "")
+
+
+def test_a_node_that_falls_silent_for_good_is_lost_once(tmp_path):
+    """It is waited for in the first call alone; one that only keeps an answer back is not lost."""
+    modes = ("files.silent", "files.never")
+    fleet = Fleet(beside(tmp_path, modes), Reach(), run_id="test", deadline=time.monotonic() + 60)
+    fleet.bounds.beat_seconds = 0.5
+    try:
+        fleet.run(fleet.open(), seconds=30)
+        answers = fleet.run(files.collect(fleet.sessions, Options(), seconds=6.0), seconds=8)
+        begun = time.monotonic()
+        again = fleet.run(ending.collect(fleet.sessions, []), seconds=8)
+        taken = time.monotonic() - begun
+    finally:
+        fleet.close()
+    silent = "it has said nothing for 4 s, though asked"
+    assert answers["files.silent"][1]["files"].missing == again["files.silent"][1]["ending"].missing == silent
+    assert answers["files.never"][1]["files"].missing == "no answer within the time limit of the call"
+    assert again["files.never"][1] == answers["honest"][1] == again["honest"][1] == {}
+    assert taken < 4.0
 
 
 def test_hostile_nodes_cost_themselves_alone(hosts):

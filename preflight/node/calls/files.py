@@ -1,7 +1,7 @@
 """Is there room where a job writes, do network file systems answer, and which paths are shared, or equal on all nodes?
 
 ``arguments``: ``name`` of this node, ``shared``, ``same`` and ``named`` (paths), ``checkpoint`` (the path of those that
-are shared which checkpoints go to), ``run`` (an id for the token's name).
+are shared which checkpoints go to), ``digest_seconds`` (for each of ``same``), ``run`` (an id for the token's name).
 Events: {"looked": true}, then for each message its answer. Messages: {"write": {path: token}} -> {"written": {path:
 why not}}; {"read": {path: {"token", "writer"} or {"refused": why, "asked": node}}} -> {"read": true};
 {"finish": true} ends the call.
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from preflight.node.agent.channel import Channel
 
 STAT_SECONDS = 3.0
-DIGEST_SECONDS = 60.0
 VISIBLE_SECONDS = 10.0  # how long a token may take to be seen: NFS clients look again after 3 s at the earliest
 WRITE_SECONDS = 15.0
 WRITE_BYTES = 8 << 20
@@ -49,7 +48,7 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
         facts = {
             "places": places(arguments, shared),
             "mounts": mounts.network_mounts(),
-            "same": [same_of(path) for path in same],
+            "same": [same_of(path, float(arguments["digest_seconds"])) for path in same],
             "named": named(list(arguments.get("named", ()))),
             "shared": [],
         }
@@ -110,10 +109,10 @@ def room(path: str) -> dict[str, Any]:
     }
 
 
-def same_of(path: str) -> dict[str, Any]:
-    """What a path holds, in few words."""
+def same_of(path: str, seconds: float) -> dict[str, Any]:
+    """What a path holds, in few words; reading it may take so many seconds."""
     try:
-        digest: dict[str, Any] = within.ask(partial(digest_of, path), seconds=DIGEST_SECONDS)
+        digest: dict[str, Any] = within.ask(partial(digest_of, path), seconds=seconds)
     except OSError as error:
         reason = missing(error.strerror or str(error))
         return {"path": path, "digest": reason, "file_count": 0, "bytes": 0, "is_whole": False, "pointers": []}

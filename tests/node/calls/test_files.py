@@ -40,6 +40,7 @@ def signals():
 
 def ask(channel, *, shared=(), same=(), checkpoint=""):
     arguments = {"environment": [], "name": "n", "shared": list(shared), "same": list(same), "run": "r1"}
+    arguments["digest_seconds"] = 60.0
     arguments["checkpoint"] = checkpoint
     return msgspec.convert(files.run(arguments, channel), type=Files, strict=True)
 
