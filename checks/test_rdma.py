@@ -320,6 +320,21 @@ def test_flow_control_is_the_same_on_every_node(cluster):
 
 
 @pytest.mark.advisory
+@pytest.mark.needs("root")
+def test_adapters_ask_for_memory_alike_on_every_node(cluster):
+    """An adapter has the same MaxReadReq, relaxed ordering and ATS on every node.
+
+    Where one node's firmware lets its adapters ask for 128 bytes at once and the others' for 4096, that node sends at a
+    part of the rate, and every ring is as slow.
+    Fix: `lspci -vvs <adapter> | grep -e MaxReadReq -e ATSCtl` on a node named and on one that is not; set the BIOS as on
+    the others, or MaxReadReq by `setpci -s <adapter> CAP_EXP+8.w=5000:7000` (4096 bytes) at every boot.
+    """
+    faults.needs_rdma(cluster)
+    cluster.needs_peers()
+    faults.same_by_name(cluster, rdma_faults.requests, "PCIe requests")
+
+
+@pytest.mark.advisory
 def test_ports_are_sound(cluster):
     """No active port is known to be fragile: one lane only, link-local, a limited member, without its subnet manager.
 

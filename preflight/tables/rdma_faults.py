@@ -334,6 +334,19 @@ def flow_control(node: NodeFacts) -> dict[str, str | Missing]:
     return found
 
 
+def requests(node: NodeFacts) -> dict[str, str | Missing]:
+    """Each adapter with an active port -> how it asks for memory over PCIe."""
+    used = {hca.device for hca in node.active_hcas()}
+    found: dict[str, str | Missing] = {}
+    for device in node.rdma.devices:
+        if device.name in used:
+            held = device.requests
+            found[device.name] = held if isinstance(held, Missing) else held.text()
+    if all(isinstance(held, Missing) and held.kind == "absent" for held in found.values()):
+        raise FactMissing("requests over PCIe", "no adapter tells them", "absent")
+    return found
+
+
 def partitions(node: NodeFacts) -> dict[str, str | Missing]:
     """Each active InfiniBand port -> the partition that NCCL takes: the row at NCCL_IB_PKEY, else the first."""
     text = node.value("NCCL_IB_PKEY")

@@ -9,7 +9,7 @@ import msgspec
 
 from preflight.facts.subjects.gpu import Gpu, GpuStatus, LinkErrors, Links, PciFunction, Topology, TopologyRow
 from preflight.facts.subjects.network import Address, Interface
-from preflight.facts.subjects.rdma import Gid, RdmaDevice, RdmaPort
+from preflight.facts.subjects.rdma import Gid, PciRequests, RdmaDevice, RdmaPort
 from preflight.facts.value import Missing, Value
 
 ABSENT = Missing("not there", "absent")
@@ -191,4 +191,5 @@ def hca(index: int, number: int) -> RdmaDevice:
         ports=(port,),
         model="MT4129",
         open_error="",
+        requests=PciRequests(512, is_relaxed=True, has_ats=False),
     )

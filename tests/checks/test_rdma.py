@@ -7,7 +7,7 @@ import pytest
 
 from preflight.facts.subjects.ending import PortEnd
 from preflight.facts.subjects.gpu import PciFunction
-from preflight.facts.subjects.rdma import Gid
+from preflight.facts.subjects.rdma import Gid, PciRequests
 from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.tables import rdma_faults
@@ -73,6 +73,19 @@ def cabled(node, ports):
 
 
 BROKEN = (
+    *(
+        Broken(
+            "rdma.adapters_ask_for_memory_alike_on_every_node",
+            device(roce(), "node2", 3, requests=PciRequests(*held)),
+            ("node2",),
+            f"PCIe requests of mlx5_3: MaxReadReq 512, relaxed ordering on, ATS off on node[1,3-4], {words} on node2",
+        )
+        for held, words in (
+            ((128, True, False), "MaxReadReq 128, relaxed ordering on, ATS off"),
+            ((512, False, False), "MaxReadReq 512, relaxed ordering off, ATS off"),
+            ((512, True, True), "MaxReadReq 512, relaxed ordering on, ATS on"),
+        )
+    ),
     Broken(
         "rdma.infiniband_addresses_are_unique",
         infiniband().broken_rdma_port("node3", 0, lid="0x1"),

@@ -111,7 +111,19 @@ def without_plugin(folder: Folder, platform: Platform) -> None:
     folder.remove("opt/amazon/ofi-nccl/lib/libnccl-net.so")
 
 
+def small_requests(folder: Folder, platform: Platform) -> None:
+    """The BIOS of this node lets an adapter ask for 128 bytes at once."""
+    folder.write(f"sys/{sysfs.folder_of(rail(platform).pci)}/config", sysfs.adapter(read_request_bytes=128))
+
+
 FAULTS = (
+    Fault(
+        "small read requests of an adapter",
+        small_requests,
+        "rdma.adapters_ask_for_memory_alike_on_every_node",
+        "MaxReadReq 128, relaxed ordering on, ATS off on node3",
+        lambda p: has_ports(p) and bool(rail(p).pci) and not p.user_id,
+    ),
     Fault("rail down", down, "rdma.ports_are_active", "is DOWN (Polling)", has_ports),
     Fault("half rate of a rail", half, "rdma.ports_have_the_same_rate", "on node3", has_ports),
     Fault(

@@ -101,6 +101,7 @@ def pci(platform: Platform) -> Tree:
             kind = "0x020700" if hca.link_layer == "InfiniBand" else "0x020000"
             generation = 6 if "800" in hca.rate else 5 if "400" in hca.rate else 4
             tree |= _function(hca.pci, vendor, kind, "0x1021", generation, platform)
+            tree[f"{folder_of(hca.pci)}/config"] = adapter()[: 64 if platform.user_id else None]
     for nic in platform.nics:
         if nic.pci and f"{folder_of(nic.pci)}/vendor" not in tree:
             tree |= _function(nic.pci, VENDORS.get(nic.driver, "0x8086"), "0x020000", "0x101d", 4, platform)
@@ -147,6 +148,17 @@ def config(*, acs: int) -> bytes:
     data[0x100:0x104] = (0x000D | 1 << 16).to_bytes(4, "little")
     data[0x104:0x106] = (0x1F).to_bytes(2, "little")
     data[0x106:0x108] = acs.to_bytes(2, "little")
+    return bytes(data)
+
+
+def adapter(*, read_request_bytes: int = 512) -> bytes:
+    """An adapter's configuration space: power management, then PCI Express with its control register; no ATS."""
+    data = bytearray(0x200)
+    data[0x34] = 0x40
+    data[0x40:0x42] = bytes((0x01, 0x60))
+    data[0x60:0x62] = bytes((0x10, 0x00))
+    control = (read_request_bytes // 128).bit_length() - 1
+    data[0x68:0x6A] = (control << 12 | 0x1F).to_bytes(2, "little")
     return bytes(data)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from preflight.errors import FactMissing
 from preflight.facts.subjects.gpu import NOT_REPORTED, PciFunction
 from preflight.facts.value import Count, Missing, Text, Value, present
@@ -54,6 +56,21 @@ class RdmaPort(Value, frozen=True, kw_only=True):
         return f"{present(self.rate_gbps, 'rate'):g} Gbit/s {self.link_layer}"
 
 
+class PciRequests(NamedTuple):
+    """How a device on PCIe asks for memory, and may be answered."""
+
+    read_request_bytes: Count  # at once, at most: lspci's MaxReadReq
+    is_relaxed: bool  # answers may overtake each other
+    has_ats: bool  # it translates addresses by itself
+
+    def text(self) -> str:
+        """As a message says it."""
+        on = ("off", "on")
+        return (
+            f"MaxReadReq {self.read_request_bytes}, relaxed ordering {on[self.is_relaxed]}, ATS {on[self.has_ats]}"
+        )
+
+
 class RdmaDevice(Value, frozen=True, kw_only=True):
     """An RDMA device (HCA)."""
 
@@ -65,6 +82,7 @@ class RdmaDevice(Value, frozen=True, kw_only=True):
     model: Text | Missing = NOT_REPORTED  # hca_type: "MT4129"
     open_error: Text | Missing = NOT_REPORTED  # why /dev/infiniband/uverbs* cannot be opened, "" where it can
     pci: PciFunction | Missing = NOT_REPORTED
+    requests: PciRequests | Missing = NOT_REPORTED
 
 
 class Rdma(Value, frozen=True, kw_only=True):

@@ -27,7 +27,8 @@ LINK_FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max
 # The kernel's counters of Advanced Error Reporting, whose last line is their sum.
 AER_FILES = {"aer_dev_fatal": "fatal", "aer_dev_nonfatal": "uncorrected", "aer_dev_correctable": "corrected"}
 EXTENDED_CONFIG = 0x100
-ACS_CAPABILITY = 0x000D
+FIRST_CAPABILITY, EXPRESS_CAPABILITY = 0x34, 0x10
+ACS_CAPABILITY, ATS_CAPABILITY = 0x000D, 0x000F
 # Bits of the ACS control register that send what one device says to another up to the root: lspci's ReqRedir,
 # CmpltRedir, UpstreamFwd. SrcValid alone redirects nothing.
 ACS_REDIRECTS = 0b0001_1100
@@ -106,15 +107,46 @@ def redirecting(bridges: list[str]) -> list[str] | Missing:
 
 def acs_control(config: bytes) -> int:
     """The ACS control register in a PCI configuration space; 0 where there is none."""
+    offset = extended(config, ACS_CAPABILITY)
+    return int.from_bytes(config[offset + 6 : offset + 8], "little") if offset else 0
+
+
+def extended(config: bytes, capability: int) -> int:
+    """Where an extended capability begins in a PCI configuration space; 0 where there is none."""
     offset = EXTENDED_CONFIG
     seen = set()
     while offset >= EXTENDED_CONFIG and offset + 8 <= len(config) and offset not in seen:
         seen.add(offset)
         header = int.from_bytes(config[offset : offset + 4], "little")
-        if header & 0xFFFF == ACS_CAPABILITY:
-            return int.from_bytes(config[offset + 6 : offset + 8], "little")
+        if header & 0xFFFF == capability:
+            return offset
         offset = header >> 20
     return 0
+
+
+def requests(folder: str) -> dict[str, Any]:
+    """How a function asks for memory, as lspci's MaxReadReq, RlxdOrd and ATSCtl: [bytes, relaxed?, ATS?]."""
+    try:
+        with open(f"{folder}/config", "rb") as file:
+            config = file.read(4096)
+    except OSError as error:
+        return missing_because(error)
+    if len(config) <= 64:
+        return missing("the configuration of PCI devices is for root only", "denied")
+    offset, seen = config[FIRST_CAPABILITY] & 0xFC, set()
+    while offset >= 0x40 and offset + 10 <= len(config) and offset not in seen:
+        seen.add(offset)
+        if config[offset] == EXPRESS_CAPABILITY:
+            control = int.from_bytes(config[offset + 8 : offset + 10], "little")
+            ats = extended(config, ATS_CAPABILITY)
+            has_ats = bool(ats) and bool(int.from_bytes(config[ats + 6 : ats + 8], "little") >> 15)
+            return {
+                "read_request_bytes": 128 << (control >> 12 & 7),
+                "is_relaxed": bool(control >> 4 & 1),
+                "has_ats": has_ats,
+            }
+        offset = config[offset + 1] & 0xFC
+    return missing("it has no capability of PCI Express", "absent")
 
 
 def count_switches(sysfs: str) -> int:

@@ -120,7 +120,7 @@ def device(folder: str, *, name: str, arguments: dict[str, Any]) -> dict[str, An
         ],
         "model": model,
         "open_error": open_error(folder, dev=arguments["dev"]),
-        **({"pci": in_order(pci.describe(function))} if is_pci else {}),
+        **({"pci": in_order(pci.describe(function)), "requests": in_order(pci.requests(function))} if is_pci else {}),
     }
 
 

@@ -57,6 +57,7 @@ WITHOUT = {
     "rdma.infiniband_ports_have_a_subnet_manager": ELSEWHERE,
     "rdma.roce_ports_have_an_address": UNKNOWN,
     "rdma.ports_are_sound": ELSEWHERE,
+    "rdma.adapters_ask_for_memory_alike_on_every_node": HARDWARE,
     "rdma.no_link_went_down_during_the_run": HARDWARE,
     "rdma.no_errors_were_counted_during_the_run": HARDWARE,
     "rdma.port_count_is_the_same_on_every_node": HARDWARE,

@@ -168,3 +168,43 @@ def test_errors_on_pcie_are_counted_by_their_sums(tmp_path):
     for text in ("", "RxErr 3\n", "RxErr 3\nTOTAL_ERR"):
         (place / "aer_dev_correctable").write_text(text)
         assert pci.counted(str(tmp_path), "0000:07:00.0")["kind"] == "failed"
+
+
+def express(control, *capabilities, after=0):
+    """A configuration space whose capability of PCI Express, the second in the list, has this control register."""
+    data = bytearray(config(*capabilities))
+    data[0x34], data[0x40:0x42], data[0x60:0x62] = 0x40, bytes((0x05, 0x60)), bytes((0x10, after))
+    data[0x68:0x6A] = control.to_bytes(2, "little")
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("space", "wanted"),
+    [
+        (express(0x2810), [512, True, False]),
+        (express(0x5800), [4096, False, False]),
+        (express(0x0810, (0x0001, 0), (0x000F, 0x8000)), [128, True, True]),
+        (express(0x0810, (0x000F, 0x0000)), [128, True, False]),
+    ],
+)
+def test_how_a_device_asks_for_memory_is_read_from_its_configuration(space, wanted, tmp_path):
+    """As lspci -vv prints MaxReadReq, RlxdOrd+ and ATSCtl: Enable+."""
+    (tmp_path / "config").write_bytes(space)
+    assert in_order(pci.requests(os.fspath(tmp_path))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("space", "kind"),
+    [
+        (None, "absent"),
+        (express(0x2810)[:64], "denied"),
+        (config(), "absent"),
+        (express(0x2810).replace(b"\x10\x00", b"\x09\x40", 1), "absent"),
+    ],
+    ids=["no file", "not root", "no PCI Express", "a list that leads back"],
+)
+def test_a_configuration_that_tells_nothing_is_missing(space, kind, tmp_path):
+    """Never the values of a register that was not read."""
+    if space is not None:
+        (tmp_path / "config").write_bytes(space)
+    assert pci.requests(os.fspath(tmp_path))["kind"] == kind
