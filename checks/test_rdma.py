@@ -326,8 +326,8 @@ def test_adapters_ask_for_memory_alike_on_every_node(cluster):
 
     Where one node's firmware lets its adapters ask for 128 bytes at once and the others' for 4096, that node sends at a
     part of the rate, and every ring is as slow.
-    Fix: `lspci -vvs <adapter> | grep -e MaxReadReq -e ATSCtl` on a node named and on one that is not; set the BIOS as on
-    the others, or MaxReadReq by `setpci -s <adapter> CAP_EXP+8.w=5000:7000` (4096 bytes) at every boot.
+    Fix: `lspci -vvs <adapter> | grep -e MaxReadReq -e ATSCtl` on a node named and on one that is not; set the BIOS as
+    on the others, or MaxReadReq by `setpci -s <adapter> CAP_EXP+8.w=5000:7000` (4096 bytes) at every boot.
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()

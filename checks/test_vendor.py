@@ -27,6 +27,18 @@ def test_rvs_finds_no_fault(cluster):
         raise BlameMany(blames)
 
 
+def test_agfhc_finds_no_fault(cluster):
+    """AMD's field health check (AGFHC) passes every test of its level (`--vendor-tests agfhc` is `agfhc -r all_lvl1`).
+
+    What it fails, memory, xGMI, PCIe or matrices, makes a job slow or ends it; AMD replaces boards by its word.
+    Fix: `agfhc -r all_lvl3` as root on the nodes named, with nothing else on their GPUs; take them out, have the GPU or
+    the board replaced.
+    """
+    blames = vendor.blames(cluster, "agfhc")
+    if blames:
+        raise BlameMany(blames)
+
+
 def test_nvbandwidth_is_the_same_on_every_gpu(cluster, settings):
     """Host and GPUs copy to each other as fast as on the other nodes, and what they copy arrives unchanged.
 

@@ -41,6 +41,7 @@ VENDOR_TESTS: Mapping[str, Mapping[str, float]] = {
     "dcgmi": {"2": 300.0, "1": 90.0, "3": 2700.0},
     "nvbandwidth": {"": 240.0},
     "rvs": {"": 900.0},
+    "agfhc": {"1": 900.0, "2": 1500.0, "3": 2700.0},
 }
 
 # Which verbs take an option; pytest takes all of them.
@@ -208,7 +209,7 @@ class Options:
     vendor_tests: str = option(
         "",
         CHECKED,
-        "The vendors' GPU tests to run where installed: dcgmi, dcgmi:3, nvbandwidth, rvs.",
+        "The vendors' GPU tests to run where installed: dcgmi, dcgmi:3, nvbandwidth, rvs, agfhc.",
         frozenset({"run", "bench"}),
         metavar="NAMES",
     )

@@ -152,7 +152,9 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
         "peers": made(
             Peers, routes=tuple(routes), master_addresses=master, master_port_error="", master_port_holder=""
         ),
-        "vendor": Vendor(dcgmi=FINDINGS, rvs=FINDINGS, nvbandwidth=copies(gpu_count)) if gpu_count else Vendor(),
+        "vendor": Vendor(dcgmi=FINDINGS, rvs=FINDINGS, agfhc=FINDINGS, nvbandwidth=copies(gpu_count))
+        if gpu_count
+        else Vendor(),
         "clock": made(Clock, offset_seconds=0.01 * (number % 50), uncertainty_seconds=0.005),
         "machine": made(
             Machine,

@@ -12,7 +12,11 @@ from preflight.ledger.findings import Verdict
 from preflight.testing import roce
 from tests.checks.samples import Broken, judge
 
-CHECK = {"dcgmi": "vendor.dcgm_finds_no_fault", "rvs": "vendor.rvs_finds_no_fault"}
+CHECK = {
+    "dcgmi": "vendor.dcgm_finds_no_fault",
+    "rvs": "vendor.rvs_finds_no_fault",
+    "agfhc": "vendor.agfhc_finds_no_fault",
+}
 COPIES = "vendor.nvbandwidth_is_the_same_on_every_gpu"
 
 
@@ -34,6 +38,7 @@ def copied(rate, test="host_to_device_memcpy_ce", nodes=4):
 BROKEN = [
     Broken(CHECK["dcgmi"], found("dcgmi", "fail"), ("node2",), "dcgmi: Memory of GPU 3: it says why"),
     Broken(CHECK["rvs"], found("rvs", "fail"), ("node2",), "rvs: Memory of GPU 3: it says why"),
+    Broken(CHECK["agfhc"], found("agfhc", "fail"), ("node2",), "agfhc: Memory of GPU 3: it says why"),
     Broken(COPIES, copied(20.0), ("node2",), "host_to_device_memcpy_ce of GPU 0: 20 GB/s; the median of 4 is 55"),
     Broken(COPIES, copied(20.0, nodes=2), ("node2",), "of GPU 0: 20 GB/s; the median of 16 is 55"),
     Broken(COPIES, copied(40.0, "device_to_device_memcpy_read_ce"), ("node2",), "between GPU 0 and 1: 40 GB/s"),
@@ -65,7 +70,7 @@ def test_what_dcgm_only_warns_of_is_a_warning():
 def test_a_node_without_an_answer_is_no_pass(check, kind):
     """Not installed there, or ended before it told anything; nobody else is blamed."""
     lost = Missing("did not finish within 300 s", kind)
-    run = roce().broken("node2", "vendor", dcgmi=lost, rvs=lost, nvbandwidth=lost)
+    run = roce().broken("node2", "vendor", dcgmi=lost, rvs=lost, agfhc=lost, nvbandwidth=lost)
     verdicts = {name: one.verdict for one in judge(check, run) for name in one.nodes}
     assert verdicts == {**dict.fromkeys(run.names, Verdict.PASS), "node2": Verdict.ERROR}
 

@@ -195,8 +195,10 @@ def test_tests_of_vendors_have_levels_and_time():
     assert parsed(vendor_tests="dcgmi").tests_of_vendors[0][1] == "2"
 
 
-@pytest.mark.parametrize("text", ["dcgm", "dcgmi:4", "rvs:1", "dcgmi,dcgmi:3"])
+@pytest.mark.parametrize("text", ["dcgm", "dcgmi:4", "rvs:1", "agfhc:9", "dcgmi,dcgmi:3"])
 def test_a_vendors_test_that_is_not_known_is_a_usage_error(text):
     """With those that are."""
-    with pytest.raises(UsageError, match=r"wanted some of dcgmi:2, dcgmi:1, dcgmi:3, nvbandwidth, rvs"):
+    with pytest.raises(
+        UsageError, match=r"wanted some of dcgmi:2, dcgmi:1, dcgmi:3, nvbandwidth, rvs, agfhc:1, agfhc:2, agfhc:3"
+    ):
         parsed(vendor_tests=text)

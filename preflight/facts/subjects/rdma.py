@@ -66,9 +66,7 @@ class PciRequests(NamedTuple):
     def text(self) -> str:
         """As a message says it."""
         on = ("off", "on")
-        return (
-            f"MaxReadReq {self.read_request_bytes}, relaxed ordering {on[self.is_relaxed]}, ATS {on[self.has_ats]}"
-        )
+        return f"MaxReadReq {self.read_request_bytes}, relaxed ordering {on[self.is_relaxed]}, ATS {on[self.has_ats]}"
 
 
 class RdmaDevice(Value, frozen=True, kw_only=True):

@@ -39,4 +39,5 @@ class Vendor(Value, frozen=True, kw_only=True):
 
     dcgmi: tuple[Finding, ...] | Missing = NOT_ASKED
     rvs: tuple[Finding, ...] | Missing = NOT_ASKED
+    agfhc: tuple[Finding, ...] | Missing = NOT_ASKED
     nvbandwidth: Copies | Missing = NOT_ASKED

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 import time
 
 from preflight.node.agent import children, programs
@@ -29,6 +30,7 @@ RVS_FOLDERS = (
     "/usr/share/rocm-validation-suite/conf",
     "/opt/rocm/rvs/conf",
 )
+PLACES = {"agfhc": "/opt/amd/agfhc"}  # where its package puts what no PATH has
 RVS_FILE = "gst_single.conf"
 UNKNOWN_OPTION = ("unrecognised option", "unrecognized option", "Invalid Arguments")
 PATIENCE_S = 5.0  # of a test that was told to end
@@ -40,7 +42,7 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
     path = job_variables(arguments).get("PATH", ("", ""))[0]
     found: dict[str, Any] = {}
     for name, level, seconds in arguments["tests"]:
-        program = programs.find(name, path)
+        program = programs.find(name, f"{path}:{PLACES[name]}" if name in PLACES else path)
         if not program:
             found[name] = missing(f"{name} not found", "absent")
             continue
@@ -74,6 +76,13 @@ def rvs(program: str, _level: str, seconds: float, folder: str) -> Any:
     return vendor.rvs(output([program, "-c", configuration()], seconds=seconds, folder=folder))
 
 
+def agfhc(program: str, level: str, seconds: float, folder: str) -> Any:
+    """The findings of AMD's field health check; it keeps its logs under HOME."""
+    argv = [program, "-r", f"all_lvl{level}"]
+    with tempfile.TemporaryDirectory(dir=folder) as home:
+        return vendor.agfhc(output(argv, seconds=seconds, folder=folder, HOME=home))
+
+
 def configuration(folders: tuple[str, ...] = RVS_FOLDERS, sysfs: str = "/sys") -> str:
     """The file of rvs for this node's model, else its general one. FileNotFoundError where there is none."""
     model = model_of(sysfs)
@@ -105,13 +114,15 @@ def model_of(sysfs: str) -> str:
     return DEVICES.get(str(next(iter(found), "")).lower(), "")
 
 
-def output(argv: list[str], *, seconds: float, folder: str) -> str:
+def output(argv: list[str], *, seconds: float, folder: str, **variables: str) -> str:
     """What a test prints, whatever its exit code. TimeoutError, once all that it started has ended, past its time."""
     name = " ".join([os.path.basename(argv[0]), *argv[1:]])
     path = os.path.join(folder, "vendor-test")
     with open(path, "wb+") as file:
         options = {"stdout": file, "stderr": subprocess.STDOUT, "cwd": folder, "start_new_session": True}
-        process = children.start(argv, seconds=seconds + PATIENCE_S, env={**os.environ, "LC_ALL": "C"}, **options)
+        process = children.start(
+            argv, seconds=seconds + PATIENCE_S, env={**os.environ, "LC_ALL": "C", **variables}, **options
+        )
         try:
             process.wait(max(0.1, seconds))
             in_time = True
@@ -136,4 +147,4 @@ def end(process: subprocess.Popen[bytes]) -> None:
         programs.stop(process)  # which waits a little: what hangs in a driver cannot be killed
 
 
-TESTS = {"dcgmi": dcgm, "nvbandwidth": nvbandwidth, "rvs": rvs}
+TESTS = {"dcgmi": dcgm, "nvbandwidth": nvbandwidth, "rvs": rvs, "agfhc": agfhc}

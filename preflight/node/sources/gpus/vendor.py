@@ -1,8 +1,8 @@
-"""What do the vendors' own tests say of GPUs: DCGM's diagnostics, nvbandwidth, ROCm's Validation Suite?
+"""What do the vendors' own tests say of GPUs: DCGM's diagnostics, nvbandwidth, ROCm's Validation Suite, AGFHC?
 
 Each parser gives findings, [test, GPU, "pass" | "warn" | "fail" | "skip", words], or figures; ValueError where the
 output is not whole. The forms are those of DCGM 3 (a result has "gpu_ids") and 4 ("entity_id"), of nvbandwidth 0.5 to
-0.8 (JSON, or text as before 0.4) and of rvs.
+0.8 (JSON, or text as before 0.4) of rvs and of AGFHC (https://instinct.docs.amd.com).
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ TIME = r"^\[ *(?:RESULT|INFO) *\] *\[ *[\d.]+\] *"
 RVS_LINE = re.compile(TIME + r"\[ *([^\]]+?) *\](.*)$", re.MULTILINE)
 RVS_VERDICT = re.compile(r"\b(?:met|pass) *: *(TRUE|FALSE)\b", re.IGNORECASE)
 RVS_GPU = re.compile(r"\bGPU *:: *(\d+)|\bgpu (?:id )?(\d+)", re.IGNORECASE)
+# "  PASS: hbm_bw-1-1   [00:01:02/00:01:05]", and what a test that failed says in the lines below it, set in further.
+AGFHC_LINE = re.compile(r"^ *([A-Z]{4,}): +([\w.-]+-\d+-\d+)\b[^\n]*((?:\n {5,}[^\n]+)*)", re.MULTILINE)
+AGFHC_SUMMARY = re.compile(r"^ *Tests: \d+ Total, (\d+) Executed", re.MULTILINE)
+AGFHC_END = re.compile(r"^Program exiting with return code (AGFHC_\w+) \[(-?\d+)\]", re.MULTILINE)
 MATRIX_ROW = re.compile(r"^\s*(\d+)((?:\s+(?:[\d.]+|N/A))+)\s*$")
 WRONG_DATA = "Invalid value when checking the pattern"
 
@@ -142,6 +146,26 @@ def rvs(text: str) -> Findings:
             found.append([action, which, "pass" if is_good else "fail", " ".join(said.split())[:MOST_WORDS]])
     if not found:
         raise ValueError(f"rvs told of no test: {_end(text)}")
+    return found
+
+
+def agfhc(text: str) -> Findings:
+    """The findings of `agfhc -r`: each test of the recipe on all GPUs, as many as its summary says were executed."""
+    end = AGFHC_END.search(text)
+    if not end:
+        raise ValueError(f"agfhc output was cut short: {_end(text)}")
+    found: Findings = []
+    for said, name, reason in AGFHC_LINE.findall(text):
+        status = STATUS.get(said.lower(), "fail")
+        found.append([name, "", status, "" if status == "pass" else " ".join(reason.split())[:MOST_WORDS]])
+    summary = AGFHC_SUMMARY.search(text)
+    executed = sum(status != "skip" for _, _, status, _ in found)
+    if summary and int(summary.group(1)) != executed:
+        raise ValueError(f"agfhc told of {executed} of {summary.group(1)} tests: {_end(text)}")
+    if end.group(2) != "0" and not any(status == "fail" for _, _, status, _ in found):
+        raise ValueError(f"agfhc says {end.group(1)}: {_end(text[: end.start()])}")
+    if not executed or not summary:
+        raise ValueError(f"agfhc ran no test: {_end(text)}")
     return found
 
 

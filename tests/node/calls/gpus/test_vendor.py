@@ -115,3 +115,12 @@ def test_facts_are_json(tmp_path):
     """What is found crosses the wire."""
     facts = run(tmp_path, ("nvbandwidth", "", 9), nvbandwidth=f"cat <<'E'\n{forms.nvbandwidth([55.0])}\nE")
     assert json.loads(json.dumps(facts)) == {"nvbandwidth": [[["host_to_device_memcpy_ce", 0, 0, 55.0]], ""]}
+
+
+def test_the_logs_of_agfhc_go_with_the_run(tmp_path):
+    """It writes them under HOME, which is the user's."""
+    script = (
+        f"mkdir $HOME/agfhc || exit 1\ncat <<'E'\n{forms.AGFHC}E\ncase \"$*\" in '-r all_lvl2') ;; *) echo no ;; esac"
+    )
+    facts = run(tmp_path, ("agfhc", "2", 9), agfhc=script)
+    assert ["hbm_bw-1-1", "", "pass", ""] in facts["agfhc"]

@@ -145,3 +145,45 @@ def test_rvs_tells_of_each_gpu_whether_it_met_its_target():
     ]
     with pytest.raises(ValueError, match="rvs told of no test"):
         vendor.rvs("RVS-ERROR [CLI] Action failed to execute\n")
+
+
+def agfhc(*verdicts, executed=None, code="AGFHC_SUCCESS [0]"):
+    """A recipe of as many tests, each on all GPUs."""
+    names = ("gfx_bf16ri", "hbm_bw", "xgmi_a2a")
+    lines = [
+        f"  Title of {name}\n    {verdict}: {name}-1-1                  [00:01:08/00:01:20]"
+        for name, verdict in zip(names, verdicts, strict=False)
+    ]
+    count = len(verdicts) if executed is None else executed
+    summary = f"Summary:\n  Tests: {len(verdicts)} Total, {count} Executed, 0 Skipped | done\n  Total Time: 00:04:44\n"
+    return "\n".join(["Executing tests:", *lines, "", summary]) + f"Program exiting with return code {code}\n"
+
+
+def test_agfhc_tells_of_each_test_of_its_recipe():
+    """With the reason of one that failed, where it gives one in the lines below."""
+    assert [one[2] for one in vendor.agfhc(agfhc("PASS", "PASS", "PASS"))] == ["pass"] * 3
+    text = agfhc("PASS", "FAIL", "PASS", code="AGFHC_FAIL [1]")
+    assert vendor.agfhc(text)[1] == ["hbm_bw-1-1", "", "fail", ""]
+    text = text.replace("20]\n  Title of xgmi", "20]\n      GPU 3: 3911 GB/s, target 4000\n  Title of xgmi")
+    assert vendor.agfhc(text)[1] == ["hbm_bw-1-1", "", "fail", "GPU 3: 3911 GB/s, target 4000"]
+
+
+AGFHC = agfhc("PASS", "PASS", "PASS")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (agfhc(), "ran no test"),
+        (agfhc("SKIP", executed=0), "ran no test"),
+        (agfhc("PASS", "PASS", executed=3), "told of 2 of 3 tests"),
+        ("AGFHC must be run as root\nProgram exiting with return code AGFHC_ROOT [7]\n", "AGFHC_ROOT: .*as root"),
+        (agfhc("PASS", code="AGFHC_INTERNAL [9]"), "AGFHC_INTERNAL"),
+        ("", "cut short: nothing"),
+        *((AGFHC[:at], "agfhc") for at in range(10, len(AGFHC) - 5, 30)),
+    ],
+)
+def test_what_agfhc_did_not_run_or_tell_is_no_pass(text, words):
+    """It was refused, skipped all, or its output ends before its last line, wherever that is."""
+    with pytest.raises(ValueError, match=words):
+        vendor.agfhc(text)
