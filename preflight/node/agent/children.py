@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     import subprocess
+    from collections.abc import Set as AbstractSet
     from typing import Any
 else:
     import _signal as signal  # the module signal makes enums of all numbers: 2 ms more
@@ -59,8 +60,8 @@ def start(argv: list[str], *, seconds: float, **options: Any) -> subprocess.Pope
     return subprocess.Popen(argv, preexec_fn=prepare, close_fds=True, **options)  # noqa: PLW1509
 
 
-def descendants(root: int) -> list[int]:
-    """The pids of every living descendant of `root`, children before grandchildren."""
+def descendants(root: int, *, but: AbstractSet[int] = frozenset()) -> list[int]:
+    """The pids of every living descendant of `root`, children before grandchildren, without those trees."""
     parents: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -74,7 +75,7 @@ def descendants(root: int) -> list[int]:
     found = []
     ring = [root]
     while ring:
-        ring = [child for parent in ring for child in parents.get(parent, [])]
+        ring = [child for parent in ring for child in parents.get(parent, []) if child not in but]
         found.extend(ring)
     return found
 

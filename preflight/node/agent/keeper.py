@@ -258,6 +258,8 @@ class Keeper:
         # Listing every process of a machine is slow, and a call that gave its result has ended its own.
         self._stop([call.pid] if call.ended else [call.pid, *children.descendants(call.pid)])
         if not call.ended:
+            # Where its process was killed, the daemons that its programs made have become children of ours.
+            self._stop(children.descendants(os.getpid(), but={other.pid for other in self.calls.values()}))
             self.send({"call": call.number, "error": reason})
 
     def _pass_down(self, message: Message) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from preflight.node.agent import frames
+from preflight.node.agent import children, frames
 from tests.node.wire import Wire, is_gone, is_seen, job, opened, sleeper, tagged
 
 
@@ -19,6 +19,11 @@ from tests.node.wire import Wire, is_gone, is_seen, job, opened, sleeper, tagged
 def tag(request):
     """Words that no other process has in its command line."""
     return f"{request.node.name}-{os.getpid()}"
+
+
+def daemon(tag: str) -> str:
+    """A program that starts a child and a daemon, all deaf to TERM and with a tag: three processes."""
+    return f"import os\nif os.fork() and not os.fork():\n    os.setsid()\n    if os.fork(): os._exit(0)\n{sleeper(tag)}"
 
 
 def test_the_greeting_tells_what_the_controller_must_know():
@@ -75,6 +80,26 @@ def test_a_call_that_crashes_is_an_error_of_that_call(tag):
         os.kill(worker, signal.SIGKILL)
         assert wire.outcome(1)[1]["error"] == "the call's process ended without a result"
         assert is_gone(tag)
+
+
+def test_a_call_that_is_killed_leaves_no_daemon_and_the_others_theirs(tag):
+    """A daemon that a rank made has become a child of the keeper, which ends it at once, not with the run."""
+    with opened() as wire:
+        wire.call(1, "ranks", job(daemon(tag)))
+        wire.call(2, "ranks", job(daemon(f"other {tag}")))
+        end = time.monotonic() + 8
+        while len(tagged(tag)) < 6 and time.monotonic() < end:
+            time.sleep(0.02)
+        (first, *_) = (pid for pid in children.descendants(wire.process.pid) if pid in parents(tagged(f"# {tag}")))
+        os.kill(first, signal.SIGKILL)
+        assert wire.outcome(1)[1]["error"] == "the call's process ended without a result"
+        assert is_gone(f"# {tag}")
+        assert len(tagged(f"# other {tag}")) == 3
+
+
+def parents(pids: list[int]) -> set[int]:
+    """The processes that started these."""
+    return {int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in pids} - set(pids)
 
 
 def test_a_cancelled_call_is_ended_with_all_it_started(tag):
@@ -160,11 +185,8 @@ def test_a_request_to_close_ends_everything(tag):
 
 def test_a_killed_keeper_leaves_no_process_of_a_job(tag):
     """Not even a daemon that a rank started in a session of its own, and that is deaf to TERM."""
-    daemon = (
-        f"import os\nif os.fork() and not os.fork():\n    os.setsid()\n    if os.fork(): os._exit(0)\n{sleeper(tag)}"
-    )
     with opened() as wire:
-        wire.call(1, "ranks", job(daemon))
+        wire.call(1, "ranks", job(daemon(tag)))
         end = time.monotonic() + 8
         while len(tagged(tag)) < 3 and time.monotonic() < end:  # the rank, its child, and the daemon
             time.sleep(0.02)
