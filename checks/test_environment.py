@@ -159,7 +159,8 @@ def _with_layer(node, words):
 
 def _same(cluster, is_judged):
     """A Blame for each variable that is judged and differs."""
-    names = sorted({name for node in cluster for name in node.environment.variables if is_judged(name)})
+    variables_of = cluster.gather(lambda node: node.environment.variables)
+    names = sorted({name for held in variables_of.values() for name in held if is_judged(name)})
     blames = []
     for name in names:
         groups = cluster.group_by(lambda node, name=name: _shown(node, name))

@@ -133,7 +133,7 @@ def test_peers_are_taken_for_themselves(node, cluster):
     """
     cluster.needs_peers()
     wrong = []
-    for route in node.peers.routes:
+    for route in _routes_to_known(node, cluster):
         peer = cluster[route.name]
         if cluster.bearers[peer.identity.hostname] > 1:
             raise BlockedBy("names.hostnames_are_unique")
@@ -158,7 +158,7 @@ def test_peers_can_be_resolved(node, cluster):
     """
     cluster.needs_peers()
     unknown = []
-    for route in node.peers.routes:
+    for route in _routes_to_known(node, cluster):
         peer = cluster[route.name].identity
         # A pod has its full name from a headless service, and no other; torchrun tells the full one.
         is_named = not _is_local(cluster[route.name])  # else a check of that node says what is wrong
@@ -178,7 +178,7 @@ def test_full_names_of_peers_lead_to_them(node, cluster):
     """
     cluster.needs_peers()
     unknown, wrong = [], []
-    for route in node.peers.routes:
+    for route in _routes_to_known(node, cluster):
         peer = cluster[route.name]
         full = peer.identity.fqdn
         if full == peer.identity.hostname or _is_local(peer):
@@ -201,7 +201,7 @@ def test_reverse_names_lead_back(node, cluster):
     """
     cluster.needs_peers()
     wrong = []
-    for route in node.peers.routes:
+    for route in _routes_to_known(node, cluster):
         name = route.reverse
         peer = cluster[route.name]
         leads_back = route.address in route.reverse_addresses  # that the peer has lost it is another check's matter
@@ -243,6 +243,12 @@ def test_look_ups_are_fast(node, cluster, settings):
 def _routes(node):
     """What a node said of its ways to the others; nothing where it said nothing, which that node's own cell tells."""
     return getattr(node.subjects.get("peers"), "routes", ())
+
+
+def _routes_to_known(node, cluster):
+    """The ways of a node to the peers that told who they are: of one that did not, its own cell speaks."""
+    routes = node.peers.routes
+    return [route for route in routes if cluster[route.name].subjects.keys() >= {"identity", "network"}] or routes
 
 
 def _is_local(node):

@@ -65,7 +65,7 @@ class Cluster:
     @cached_property
     def bearers(self) -> Mapping[str, int]:
         """Hostname -> how many nodes call themselves so."""
-        return Counter(node.identity.hostname for node in self.nodes)
+        return Counter(self._told(lambda node: node.identity.hostname)[0].values())
 
     @property
     def first(self) -> NodeFacts:

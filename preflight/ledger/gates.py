@@ -90,11 +90,14 @@ class Gatekeeper:
         return check not in self.site_checks and is_gate(kind, check)
 
     def _causes(self, kind: str, findings: tuple[Finding, ...]) -> Blockers:
-        # The mesh is of the nodes that answered: one that did not is no reason to leave the others unconnected.
+        # The mesh is of the nodes that answered: one that did not, or did not tell who it is, is no reason to leave the
+        # others unconnected.
         absent = set(self.names) - self.reached if kind == "mesh" else set()
         blockers: Blockers = {}
         for finding in findings:
             if absent and absent.issuperset(finding.nodes):
+                continue
+            if kind == "mesh" and finding.counted is Verdict.ERROR and not self.reached.issubset(finding.nodes):
                 continue
             if self._gates(kind, finding.check) and finding.counted not in OPEN:
                 blockers.setdefault(finding.check, []).append(finding)

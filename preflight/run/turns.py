@@ -50,6 +50,8 @@ async def collect(fleet: Fleet, options: Options, *, seconds: float) -> tuple[Do
         name = session.host.name
         calls: dict[str, Any] = {}
         document = await subjects.facts_of(session, places[name], options.layers, calls, until=until)
+        if not calls:
+            fleet.late.add(name)
         told: Mapping[str, dict[str, Any]] = {}
         lost: Mapping[str, Missing] = {"files": NEEDS_ALL}
         if not options.paths_to_share:
@@ -86,7 +88,13 @@ class Second:
         first = names[0] if names and names[0] == self.fleet.hosts[0].name else ""
         until = time.monotonic() + seconds
         rest = [name for name in names if name != first]
-        made = groups(rest, self.fleet.at_once - 1) if len(names) > self.fleet.at_once else [tuple(rest)]
+        made = [tuple(rest)]
+        if len(names) > self.fleet.at_once:
+            # one that had no time to tell all would keep a whole group waiting: those are by themselves, at the end
+            prompt, late = (
+                [name for name in rest if (name in self.fleet.late) == is_late] for is_late in (False, True)
+            )
+            made = [group for part in (prompt, late) if part for group in groups(part, self.fleet.at_once - 1)]
         for number, group in enumerate(made, 1):
             left = until - time.monotonic()
             say(f"group {number} of {len(made)}")

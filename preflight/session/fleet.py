@@ -64,6 +64,7 @@ class Fleet:
         self.failures: dict[str, HostError] = {}
         self.bounds = Bounds()
         self.partings: dict[str, Parting] = {}  # of visits
+        self.late: set[str] = set()  # visited, and without the time to tell all
         self._greetings: list[float] = []  # seconds
         self.gatherings: Gatherings | None = None
         # A socket for each task of one command; else a command for each.

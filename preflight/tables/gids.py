@@ -255,7 +255,7 @@ def shared(cluster: Cluster) -> list[Blame]:
     return [
         Blame(f"several nodes have the address {text}", nodes=nodes)
         for text, nodes in holders.items()
-        if len({cluster[node].identity.boot_id for node in nodes}) > 1
+        if len(nodes) > 1 and len({cluster[node].identity.boot_id for node in nodes}) > 1
     ]
 
 

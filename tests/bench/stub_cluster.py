@@ -201,7 +201,9 @@ class Node:
 
     def begin(self, name: str, number: int, call: str, arguments: dict[str, Any], fault: str) -> None:
         """The first words of a call; of most also the last."""
-        if call == "facts":
+        if call == "facts" and fault == "slow":
+            self.tell(number, name, OF_THE_FIRST_ROUND[0])
+        elif call == "facts":
             for subject in OF_THE_FIRST_ROUND:
                 self.tell(number, name, subject)
             if fault == "lying":
@@ -254,7 +256,7 @@ HELLO = {
 def cluster(count: int, folder: Path, *, faults: dict[str, str] | None = None) -> Iterator[dict[str, str]]:
     """So many nodes, for as long as the block lasts: the variables of an environment whose ssh leads to them.
 
-    ``faults`` says which node is dead, silent or lying.
+    ``faults`` says which node is dead, silent or lying, or so slow that it gets no further than its first subject.
     """
     twins = Twins(count)
     path = folder / "stub.sock"

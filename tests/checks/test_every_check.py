@@ -57,6 +57,17 @@ def test_a_healthy_cluster_with_everything_passes_everything():
     assert skipped <= ON_INFINIBAND
 
 
+@pytest.mark.parametrize("subject", ["", *sorted(healthy(1).subjects["node1"])])
+def test_a_node_that_could_not_tell_costs_the_others_no_verdict(subject):
+    """One subject or, without a name, all but its GPUs: what is not measured there says nothing of anybody else."""
+    run = with_netdevs(roce())
+    for lost in [subject] if subject else run.subjects["node2"].keys() - {"gpu"}:
+        run = run.without("node2", lost)
+    found = [finding for finding in judge_all(run) if finding.verdict not in (Verdict.PASS, Verdict.SKIP)]
+    own = [finding for finding in found if not finding.blocked_by]  # no job is started on nodes that are not known
+    assert {finding.check: finding.nodes for finding in own if finding.nodes != ("node2",)} == {}
+
+
 @pytest.mark.parametrize("run", [healthy(3), healthy(1), roce(1)], ids=["ethernet-3", "ethernet-1", "roce-1"])
 def test_what_is_not_there_is_not_asked(run):
     """Without GPUs, RDMA, variables or peers a check passes or is skipped; nothing is an error."""

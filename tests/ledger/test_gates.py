@@ -96,6 +96,14 @@ def test_a_node_that_did_not_answer_keeps_the_others_from_no_mesh():
     assert gate("bench", found(twice, "node3"), reached=NODES[:2])[1] == {"node3"}
 
 
+def test_a_node_that_did_not_tell_who_it_is_keeps_the_others_from_no_mesh():
+    """It may be one of them; nodes that are one machine connect to it, and nothing hangs. No job is started so."""
+    unknown = found("reach.no_machine_is_named_twice", "node3", verdict=Verdict.ERROR)
+    assert gate("mesh", unknown) == OPEN
+    assert gate("bench", unknown)[1] == {"node3"}
+    assert gate("mesh", dataclasses.replace(unknown, nodes=tuple(NODES)))[1] == set(NODES)
+
+
 def test_an_error_that_another_check_caused_is_no_second_reason():
     """Its cause is named; where every reason is such an error, all of them are."""
     caused = dataclasses.replace(found(INTERFACE, "node3", verdict=Verdict.ERROR), blocked_by=NAMES)

@@ -104,3 +104,15 @@ def test_all_nodes_at_once_open_what_was_reckoned(tmp_path):
     assert done.returncode == 0, done.output
     assert not any("at a time" in note for note in done.report["notes"])
     assert 80 * OF_A_COMMAND <= done.files_at_most <= OWN_FILES + OF_A_COMMAND * 80
+
+
+def test_three_percent_of_bad_nodes_cost_the_others_neither_verdict_nor_time(tmp_path):
+    """Dead, silent, slow and lying ones are named, and nobody else; slow ones keep no group waiting but their own."""
+    ways = ("dead", "silent", "slow", "lying", "silent", "slow")
+    faults = {f"node{31 * (place + 1)}": way for place, way in enumerate(ways)}
+    done = run(tmp_path, nodes=200, files=FILES, faults=faults, deadline=170)
+    assert done.returncode == 3, done.output
+    assert blamed(done.report) == set(faults)
+    assert done.seconds < 170
+    assert done.report["ledger"]["judged"] == done.report["ledger"]["expected"]
+    assert len(list((tmp_path / "report" / "facts").iterdir())) == 200 - len(faults)

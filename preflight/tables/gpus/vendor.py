@@ -60,6 +60,8 @@ def slow_copies(cluster: Cluster, *, share: float) -> list[Blame]:
     """
     copies = cluster.gather(lambda node: present(node.vendor.nvbandwidth, "nvbandwidth"))
     found = [Blame(held.wrong, nodes=[name]) for name, held in copies.items() if held.wrong]
+    kinds = cluster.gather(lambda node: node.gpu)
+    copies = {name: held for name, held in copies.items() if name in kinds}
     for kin in _by_kin(cluster, copies).values():
         same: dict[tuple[object, ...], dict[tuple[str, int, int], float]] = {}
         for name, held in kin.items():
