@@ -91,6 +91,7 @@ LONG = (
     "tests/e2e/test_words.py::test_a_hostfile_gives_slots_and_the_wrap_holds_the_job",
     "tests/e2e/test_words.py::test_what_a_finished_run_stored_is_judged_again_without_contact",
     "tests/field/test_healthy_lab.py",
+    "tests/run/test_turns.py::test_three_percent_of_bad_nodes_cost_the_others_neither_verdict_nor_time",
     "tests/workloads/test_train.py::test_every_option_trains_as_one_process_does[2-",
     "tests/workloads/test_train.py::test_every_option_trains_as_one_process_does[4-",
 )
