@@ -27,7 +27,7 @@ from preflight.hosts import fold
 from preflight.judge.commands import with_commands
 from preflight.judge.coverage import without_part
 from preflight.judge.crew import Crew
-from preflight.judge.unreached import ANY, Loss, losses, without_name
+from preflight.judge.unreached import ANY, IN_MID_RUN, Loss, by_rack, losses, without_name
 from preflight.judge.views.bench import BenchView, slow_text
 from preflight.judge.views.mesh import MeshView
 from preflight.judge.views.training import TrainingView
@@ -271,7 +271,7 @@ class Judge:
             outcomes.setdefault(outcome, []).append(node.name)
         is_somewhere = any(outcome.verdict in (Verdict.PASS, Verdict.WARN, Verdict.FAIL) for outcome in outcomes)
         if not absent or is_somewhere:
-            return [outcome.finding(check, names) for outcome, names in _alike(outcomes).items()]
+            return [outcome.finding(check, names) for outcome, names in _alike(outcomes, self.source.racks).items()]
         # Where no node has the fact it applies to none, whatever else keeps the others from being judged.
         reasons = "; ".join(sorted(set(absent.values())))
         rest = {outcome: [name for name in names if name not in absent] for outcome, names in outcomes.items()}
@@ -313,7 +313,7 @@ class Judge:
         groups: dict[Outcome, list[str]] = {}
         for name, missing in unmeasured.items():
             groups.setdefault(self._missing(check, missing), []).append(name)
-        return [outcome.finding(check, names) for outcome, names in _alike(groups).items()]
+        return [outcome.finding(check, names) for outcome, names in _alike(groups, self.source.racks).items()]
 
     def _call(self, check: Check, subject: Any) -> None:
         others = {name: self._subject(name) for name in KINDS if name in check.arguments and name != check.kind}
@@ -359,8 +359,8 @@ def _passed(check: Check, untold: Iterable[str]) -> str:
     return f"{check.title} Not told by any node: {left_out}." if left_out else check.title
 
 
-def _alike(outcomes: dict[Outcome, list[str]]) -> dict[Outcome, list[str]]:
-    """Those of nodes that were lost for one reason as one: a rack that dies in mid-run is said once, not for each."""
+def _alike(outcomes: dict[Outcome, list[str]], racks: Mapping[str, str]) -> dict[Outcome, list[str]]:
+    """Those of nodes that were lost for one reason as one: a rack that dies in mid-run is said once, with its name."""
     reasons = {
         outcome: outcome._replace(message=without_name(outcome.message, names[0]))
         for outcome, names in outcomes.items()
@@ -371,7 +371,15 @@ def _alike(outcomes: dict[Outcome, list[str]]) -> dict[Outcome, list[str]]:
     for outcome, names in outcomes.items():
         reason = reasons.get(outcome, outcome)
         made.setdefault(reason if shared[reason] > 1 else outcome, []).extend(names)
-    return made
+    return {
+        outcome._replace(message=part.message_of_its_end): list(part.nodes)
+        for outcome, names in made.items()
+        for part in (
+            by_rack(names, outcome.message, racks)
+            if IN_MID_RUN in outcome.message
+            else [Loss(tuple(names), outcome.message)]
+        )
+    }
 
 
 def _connectable(cluster: Cluster, unmeasured: Collection[str]) -> list[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 ANY = "<node>"  # in place of the name of each node that a reason is said of
 MOST_OF_A_RACK = 0.5
+IN_MID_RUN = "the connection ended in mid-run"  # as a session says it
 
 
 class Loss(NamedTuple):
@@ -25,6 +26,12 @@ class Loss(NamedTuple):
         where = f"{self.rack}: {len(self.nodes)} of {self.of} nodes " if self.rack else ""
         return f"{where}not reached: {self.reason}"
 
+    @property
+    def message_of_its_end(self) -> str:
+        """What there is to say where they answered at first, and `reason` says what is not measured for it."""
+        lost = len(self.nodes)
+        return f"{self.rack}: {lost} of {self.of} nodes: {self.reason}" if self.rack else self.reason
+
 
 def losses(failures: Mapping[str, str], racks: Mapping[str, str]) -> tuple[Loss, ...]:
     """Node -> reason as groups, each of which says what its nodes have in common.
@@ -35,18 +42,18 @@ def losses(failures: Mapping[str, str], racks: Mapping[str, str]) -> tuple[Loss,
     alike: dict[str, list[str]] = {}
     for name, reason in failures.items():
         alike.setdefault(without_name(reason, name), []).append(name)
+    parts = [part for reason, names in alike.items() for part in by_rack(names, reason, racks)]
+    return tuple(part._replace(reason=failures[part.nodes[0]]) if len(part.nodes) == 1 else part for part in parts)
+
+
+def by_rack(names: Sequence[str], reason: str, racks: Mapping[str, str]) -> list[Loss]:
+    """Nodes that were lost for one reason: those that are most of a rack by themselves, then the rest."""
     total = Counter(racks.values())
-    found = []
-    for reason, names in alike.items():
-        held = Counter(racks[name] for name in names if name in racks)
-        lost = [rack for rack, count in held.items() if count > 1 and count > MOST_OF_A_RACK * total[rack]]
-        for rack in lost:
-            of_rack = tuple(name for name in names if racks.get(name) == rack)
-            found.append(Loss(of_rack, reason, rack, total[rack]))
-        rest = tuple(name for name in names if racks.get(name) not in lost)
-        if rest:
-            found.append(Loss(rest, failures[rest[0]] if len(rest) == 1 else reason))
-    return tuple(found)
+    held = Counter(racks[name] for name in names if name in racks)
+    lost = [rack for rack, count in held.items() if count > 1 and count > MOST_OF_A_RACK * total[rack]]
+    found = [Loss(tuple(name for name in names if racks.get(name) == rack), reason, rack, total[rack]) for rack in lost]
+    rest = tuple(name for name in names if racks.get(name) not in lost)
+    return [*found, Loss(rest, reason)] if rest else found
 
 
 def without_name(reason: str, name: str) -> str:

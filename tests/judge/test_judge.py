@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 
 import pytest
 
@@ -18,10 +19,12 @@ from preflight.errors import (
     Unreachable,
 )
 from preflight.judge.judge import REACH_CHECK, Check, Judge, docstring_fix
+from preflight.judge.unreached import IN_MID_RUN
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.options.settings import Settings
 from preflight.results import Mesh
+from preflight.session import connection
 from preflight.testing import FakeRun, healthy
 
 ALL = ("node1", "node2", "node3")
@@ -310,6 +313,23 @@ def test_nodes_that_were_lost_for_one_reason_are_one_finding(kind):
     reasons = {finding.nodes: finding.message for finding in found if finding.verdict is Verdict.ERROR}
     assert "host <node> port 22" in reasons["node1", "node2"]
     assert reasons["node3",] == "not measured: end of run: it fell silent"
+
+
+def test_a_rack_that_was_lost_in_mid_run_is_named():
+    """Where it is known, and most of it was lost; a node of another rack that was lost too is told by itself."""
+    ended = "the connection ended in mid-run (ssh: No route to host)"
+
+    def body(cluster):
+        for name in ("node1", "node2", "node3"):
+            cluster.cannot_judge(name, FactMissing("end of run", ended))
+
+    racks = {"node1": "rack A", "node2": "rack A", "node3": "rack B", "node4": "rack B"}
+    found = findings(check(body, kind="cluster"), dataclasses.replace(healthy(4), racks=racks))
+    assert {finding.nodes: finding.message for finding in found if finding.verdict is Verdict.ERROR} == {
+        ("node1", "node2"): f"rack A: 2 of 2 nodes: not measured: end of run: {ended}",
+        ("node3",): f"not measured: end of run: {ended}",
+    }
+    assert IN_MID_RUN in inspect.getsource(connection)  # in the words that a session has for it
 
 
 def test_what_one_check_could_not_measure_does_not_stay_for_the_next():
