@@ -48,6 +48,7 @@ LONG = (
     "tests/cuda/test_on_lab_hosts.py::test_a_gpu_at_half_its_clock_is_named_with_the_reason",
     "tests/cuda/test_on_lab_hosts.py::test_a_rank_that_is_killed_or_stopped_is_named_and_every_log_is_kept[SIGSTOP",
     "tests/cuda/test_on_lab_hosts.py::test_a_slow_rail_is_named_by_pairs_of_ranks",
+    "tests/cuda/test_on_lab_hosts.py::test_a_slow_rdma_port_is_named_by_ib_write_bw",
     "tests/diagnose/test_jobs.py::test_a_job_that_was_made_to_fail_is_diagnosed[killed]",
     "tests/e2e/test_bandwidth.py::test_busbw_is_what_the_link_carries[3]",
     "tests/e2e/test_bench.py::test_a_rank_that_ends_or_hangs_is_named_with_its_node[stopped",

@@ -1,9 +1,9 @@
 """Is the host named on which NCCL is slow or does otherwise, and a healthy cluster left in peace?
 
 ``python -m tests.bench.nccl`` runs `preflight bench` over three hosts of a lab that have stand-ins of GPUs, each time with
-a fault on a host drawn with a fixed seed: a link that sends or receives slowly, a GPU at half its clock, NVLS that NCCL
-does not have there, a plugin that does not start. A GID row that NCCL would not choose is planted in the files of a node.
-A rank is killed or stopped in one of its collectives: its host is named, what NCCL wrote is kept, and nothing is left.
+a fault on a host drawn with a fixed seed: a link that sends or receives slowly, an RDMA port that does so under
+ib_write_bw, a GPU at half its clock, NVLS that NCCL does not have there, a plugin that does not start. A GID row that
+NCCL would not choose is planted in the files of a node. A rank is killed or stopped in one of its collectives: its host is named, what NCCL wrote is kept, and nothing is left.
 
     python -m tests.bench.nccl --runs 5 healthy "slow rail"
 """
@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from tests import cuda
+from tests.cuda import perftest
+from tests.lab import rdma
 from tests.lab.host import LabHost
 from tests.lab.lab import Lab
 from tests.twins import faults_field, node, planted
@@ -34,6 +36,9 @@ HOSTS = 3
 RATE, BAD_RATE = "400mbit", "60mbit"
 WORDS = ("--ranks-per-node=1", "-b", "1M", "-e", "1M", "--iters=6")
 OVER_IB = {"gpus": 1, "network": "IB", "ports": ("mlx5_0:1/IB",), "nvls": ""}
+OVER_PORTS = {"gpus": 1, "network": "IB", "ports": ("mlx5_0:1/RoCE", "mlx5_1:1/RoCE"), "nvls": ""}
+PORTS = (rdma.RdmaDevice(), rdma.RdmaDevice(name="mlx5_1"))
+FULL_GBPS, SLOW_GBPS = 392.0, 98.0
 OVER_PLUGIN = {"gpus": 1, "network": "Libfabric", "nvls": ""}
 ROWS = ("row of storage first", "link-local row first")
 ROWS_ON = "container"  # a platform on which NCCL chooses the row itself
@@ -47,11 +52,15 @@ class Kind:
     usual: dict[str, Any] = field(default_factory=lambda: OVER_IB)  # of every host
     bad: tuple[dict[str, Any], ...] = ({},)  # of the host, one of these
     ways: tuple[str, ...] = ()  # in which its link is slow, one of these
+    is_of_port: bool = False  # it is an RDMA port that is slow, which ib_write_bw tells; else the way of NCCL's sockets
 
 
 KINDS = {
     "healthy": Kind(),
     "slow rail": Kind("bench.no_node_is_slower_than_its_peers", ways=("egress", "ingress", "both")),
+    "slow port": Kind(
+        "bench.no_node_is_slower_than_its_peers", OVER_PORTS, ways=("egress", "ingress", "both"), is_of_port=True
+    ),
     "slow GPU": Kind("bench.no_gpu_is_slower_than_its_equals", bad=({"slow": {"0": 0.5}}, {"slow": {"0": 0.8}})),
     "lost NVLS": Kind(
         "bench.nccl_does_the_same_on_every_node", bad=({"nvls": "not "}, {"nvls": "lost"}, {"nvls": None})
@@ -85,7 +94,12 @@ def planted_on(lab: Lab, kind: Kind, bad: LabHost, chance: random.Random) -> Ite
     with ExitStack() as stack:
         for host in lab.hosts:
             stack.enter_context(cuda.plant(host, **{**kind.usual, **(more if host is bad else {})}))
-        if way:
+        if kind.is_of_port:
+            sends, receives = (SLOW_GBPS if way in (end, "both") else FULL_GBPS for end in ("egress", "ingress"))
+            for host in lab.hosts:
+                stack.enter_context(host.rdma_tree(PORTS))
+                stack.enter_context(perftest.plant(host, {"mlx5_1": (sends, receives)} if host is bad else {}))
+        elif way:
             stack.callback(bad.shape, egress=RATE, ingress=RATE)
             egress, ingress = (BAD_RATE if way in (end, "both") else RATE for end in ("egress", "ingress"))
             bad.shape(egress=egress, ingress=ingress)
@@ -118,7 +132,7 @@ def try_in_lab(lab: Lab, name: str, chance: random.Random) -> tuple[bool, str]:
     """Whether the host was named, with the way of a slow link, and nobody else; else what was said."""
     kind, bad = KINDS[name], chance.choice(lab.hosts)
     with planted_on(lab, kind, bad, chance) as way:
-        report = run(lab)
+        report = run(lab, (*WORDS, *("--localize",) * kind.is_of_port))
     said = told(report)
     slow = [(one["nodes"], one["direction"]) for one in (report["bench"] or {}).get("slow", [])]
     is_right = slow == ([([bad.name], way)] if way else [])

@@ -14,6 +14,8 @@ from contextlib import ExitStack
 import pytest
 
 from tests import cuda
+from tests.cuda import perftest
+from tests.lab import rdma
 
 WAIT_SECONDS = 5.0
 # Acts in the sixth collective of that rank whose data is large: the measurement is under way.
@@ -150,3 +152,27 @@ def test_a_slow_rail_is_named_by_pairs_of_ranks(make_lab, tmp_path):
         (["node3"], "rail 0", "egress")
     ], done.stdout + done.stderr
     assert {one["network"] for one in bench["transports"]} == {"IB"}
+
+
+@pytest.mark.parametrize(("rates", "direction"), [((48.5, 392.0), "egress"), ((392.0, 48.5), "ingress")])
+def test_a_slow_rdma_port_is_named_by_ib_write_bw(rates, direction, make_lab, tmp_path):
+    """One of two ports of a host, which NCCL's own pairs do not tell from its GPU: with its direction, and no other."""
+    lab = make_lab(hosts=3, rate="400mbit")
+    ports = [rdma.RdmaDevice(), rdma.RdmaDevice(name="mlx5_1")]
+    argv = [sys.executable, "-m", "preflight", "bench", f"--hosts={lab.names}", f"--python={sys.executable}"]
+    more = ["--backend=nccl", "--ranks-per-node=1", f"--report-dir={tmp_path / 'bench'}", "--localize"]
+    with ExitStack() as planted:
+        for host in lab.hosts:
+            described = {"gpus": 1, "network": "IB", "ports": ("mlx5_0:1/RoCE", "mlx5_1:1/RoCE")}
+            planted.enter_context(cuda.plant(host, **described))
+            planted.enter_context(host.rdma_tree(ports))
+            planted.enter_context(perftest.plant(host, {"mlx5_1": rates} if host.name == "node3" else {}))
+        before = lab.residue()
+        done = lab.run([*argv, *more, "-b", "1M", "-e", "1M", "--iters=6"], timeout_s=200)
+        assert lab.left_since(before) == {}
+    report = json.loads((tmp_path / "bench/report.json").read_text())
+    assert [(one["nodes"], one["part"], one["direction"]) for one in report["bench"]["slow"]] == [
+        (["node3"], "RDMA port mlx5_1:1", direction)
+    ], done.stdout + done.stderr
+    said = [one["message"] for one in report["findings"] if one["check"] == "bench.no_node_is_slower_than_its_peers"]
+    assert any("RDMA port mlx5_1:1" in message for message in said), said
