@@ -3,7 +3,8 @@
 ``python -m tests.bench.nccl`` runs `preflight bench` over three hosts of a lab that have stand-ins of GPUs, each time with
 a fault on a host drawn with a fixed seed: a link that sends or receives slowly, an RDMA port that does so under
 ib_write_bw, a GPU at half its clock, NVLS that NCCL does not have there, a plugin that does not start. A GID row that
-NCCL would not choose is planted in the files of a node. A rank is killed or stopped in one of its collectives: its host is named, what NCCL wrote is kept, and nothing is left.
+NCCL would not choose is planted in the files of a node. A rank is killed or stopped in one of its collectives: its host
+is named, what NCCL wrote is kept, and nothing is left.
 
     python -m tests.bench.nccl --runs 5 healthy "slow rail"
 """
