@@ -17,6 +17,7 @@ import json
 import os
 import socket
 import statistics
+import struct
 import sys
 import threading
 import time
@@ -57,6 +58,15 @@ AMDGPU = (
     ("temp", "junction", "input", "temperature_celsius", 1e-3),
     ("temp", "mem", "input", "memory_celsius", 1e-3),
     ("temp", "mem", "crit", "memory_limit_celsius", 1e-3),
+)
+# Where amdgpu's gpu_metrics (kgd_pp_interface.h) counts, by its revision, how long each of these held the clocks down.
+RESIDENCIES = {(1, 6): 36, (1, 7): 44, (1, 8): 44}
+RESIDENCY_REASONS = (
+    "hardware slow-down",  # PROCHOT
+    "software power cap",  # PPT
+    "hardware thermal slow-down",  # the socket, the voltage regulators, the memory
+    "hardware thermal slow-down",
+    "hardware thermal slow-down",
 )
 ERROR_CHARACTERS = 4000  # the cause may stand in the last lines
 TRAIN_SECONDS = 0.02  # beside which the start of an operation and the clock do not count
@@ -193,6 +203,7 @@ class Sensors:
         self.thread = threading.Thread(target=self._sample, daemon=True)
         self.library: Any = None
         self.folder = ""  # of AMD's GPU in sysfs
+        self.held: tuple[int, ...] = ()  # how long each of the residency reasons has held
         self.handle = ctypes.c_void_p()
         if device.type == "cuda":
             with suppress(OSError, AttributeError, RuntimeError):
@@ -244,7 +255,14 @@ class Sensors:
 
     def _sample(self) -> None:
         while not self.ended.wait(SAMPLE_SECONDS):
-            self.samples.append(of_amdgpu(self.folder) if self.folder else self._of_nvml())
+            self.samples.append(self._of_amdgpu() if self.folder else self._of_nvml())
+
+    def _of_amdgpu(self) -> dict[str, float]:
+        before, self.held = self.held, residencies(self.folder)
+        grown = zip(RESIDENCY_REASONS, before, self.held)
+        for reason in {reason for reason, once, now in grown if now > once}:
+            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        return of_amdgpu(self.folder)
 
     def _of_nvml(self) -> dict[str, float]:
         bits = int(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", wide=True))
@@ -284,6 +302,19 @@ def of_amdgpu(folder: str) -> dict[str, float]:
         found["pcie_width"] = float(text_of(f"{folder}/current_link_width"))
         found["pcie_generation"] = GENERATIONS.get(float(text_of(f"{folder}/current_link_speed").split(" ")[0]), -1)
     return found
+
+
+def residencies(folder: str) -> tuple[int, ...]:
+    """How long each of RESIDENCY_REASONS has held a GPU of AMD's back so far; nothing where it is counted otherwise."""
+    try:
+        with open(f"{folder}/gpu_metrics", "rb") as file:
+            table = file.read()
+    except OSError:
+        return ()
+    start = RESIDENCIES.get((table[2], table[3])) if len(table) > 4 else None
+    if start is None or len(table) < start + 4 * len(RESIDENCY_REASONS):
+        return ()
+    return struct.unpack_from(f"<{len(RESIDENCY_REASONS)}I", table, start)
 
 
 def text_of(path: str) -> str:

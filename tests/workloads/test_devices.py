@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import struct
+import types
 
 import pytest
 import torch
@@ -152,3 +154,42 @@ def test_the_kernel_tells_of_amds_gpus(tmp_path):
         "pcie_generation": 5,
     }
     assert devices.of_amdgpu(str(tmp_path / "gone")) == {}
+
+
+def metrics(revision, **counted):
+    """gpu_metrics of MI300X: the kernel's table, with so long in each of the states that hold the clocks down."""
+    start = {6: 36, 7: 44, 8: 44}[revision]
+    table = bytearray(start + 64)
+    table[:4] = struct.pack("<HBB", len(table), 1, revision)
+    names = ("prochot", "ppt", "socket", "regulators", "memory")
+    struct.pack_into("<5I", table, start, *(counted.get(name, 0) for name in names))
+    return bytes(table)
+
+
+@pytest.mark.parametrize("revision", [6, 7, 8])
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("prochot", "hardware slow-down"),
+        ("ppt", "software power cap"),
+        ("socket", "hardware thermal slow-down"),
+        ("memory", "hardware thermal slow-down"),
+    ],
+)
+def test_the_kernel_tells_why_amds_gpu_is_slowed_down_under_load(revision, state, reason, tmp_path):
+    """Its counters of residency since boot: what grows from one sample to the next holds the clocks down now."""
+    sensors = devices.Sensors(types.SimpleNamespace(type="cpu"))
+    sensors.folder = str(tmp_path)
+    for counted in (700, 700, 750, 790):
+        (tmp_path / "gpu_metrics").write_bytes(metrics(revision, **{state: counted}))
+        sensors.samples.append(sensors._of_amdgpu())
+    assert sensors.reasons == {reason: 2}
+    assert sensors.told()["slowed_by"] == [reason]
+
+
+@pytest.mark.parametrize("table", [b"", metrics(6)[:40], b"\x40\x00\x01\x05" + bytes(80), None])
+def test_a_table_of_another_driver_gives_no_reason(table, tmp_path):
+    """Cut short, of another revision, or not there."""
+    if table is not None:
+        (tmp_path / "gpu_metrics").write_bytes(table)
+    assert devices.residencies(str(tmp_path)) == ()
