@@ -415,6 +415,18 @@ def test_a_driver_runs_all_of_its_major_version(driver, torch, runs):
     assert gpu_faults.driver_runs(cuda_of_driver=driver, cuda_of_torch=torch) is runs
 
 
+def test_a_cap_that_all_nodes_have_alike_is_told_of_all():
+    """A power limit below the GPU's own default slows a job down as well where no node differs."""
+    run = roce()
+    first, *_ = gpus(1)
+    capped = gpus(8, status=msgspec.structs.replace(first.status, power_limit_watts=500.0))
+    for name in run.names:
+        run = run.broken(name, "gpu", devices=capped)
+    (warning,) = [one for one in judge("gpu.none_is_held_back", run) if one.verdict is Verdict.WARN]
+    assert warning.nodes == tuple(run.names)
+    assert "a power limit of 500 W, where 700 W is its default" in warning.message
+
+
 def test_an_idle_gpu_lets_its_link_sleep():
     """A low PCIe generation says nothing while the GPU idles."""
     run = second(pcie_generation=1, performance_state="P8")

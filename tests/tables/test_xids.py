@@ -18,6 +18,9 @@ def event(code, text="", kind="xid"):
         (event(31), False, False),
         (event(63), False, True),
         (event(94), False, True),
+        (event(92), False, True),
+        (event(45), False, False),
+        *((event(code), True, False) for code in (155, 156, 158, 167, 168, 169, 171)),
         (event(110), True, False),
         (event(172), True, False),
         (
