@@ -10,10 +10,15 @@ import ctypes
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
+import time
+from fcntl import ioctl
 
 CLONE_NEWNET = 0x40000000
+SIOCGIFFLAGS, IFF_RUNNING = 0x8913, 0x40
+LINK_SECONDS = 10
 COLLECT = """
 import json, sys
 sys.path.append(sys.argv[1])
@@ -137,10 +142,23 @@ def bring_up(answers):
         if nic["is_up"]:
             lines.append(f"link set {nic['name']} up")
     ip(lines)
+    wait_for_links([nic["name"] for nic in answers["interfaces"] if nic["is_up"]])
     for gateway in filter(None, [answers["gateway"]]):
         first = answers["interfaces"][0]["name"]  # a gateway need not be in its subnet, as in a pod
         command = ["ip", "route", "add", "default", "via", gateway, "dev", first, "onlink"]
         subprocess.run(command, capture_output=True, check=False)  # an interface that is down has no route
+
+
+def wait_for_links(names):
+    """Until the kernel has noticed that the other ends are plugged in, which a busy machine does later."""
+    ends = time.monotonic() + LINK_SECONDS
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for name in names:
+            request = struct.pack("16sH14x", name.encode(), 0)
+            while time.monotonic() < ends:
+                if struct.unpack_from("=16xH", ioctl(asked, SIOCGIFFLAGS, request))[0] & IFF_RUNNING:
+                    break
+                time.sleep(0.002)
 
 
 if __name__ == "__main__":

@@ -211,6 +211,8 @@ def _environment(platform: Platform) -> Tree:
     cuda = platform.cuda_of_torch if gpus and gpus.vendor == "nvidia" else ""
     hip = "6.4.43484" if gpus and gpus.vendor == "amd" else ""
     build = f"+cu{cuda.replace('.', '')}" if cuda else "+rocm6.4" if hip else "+cpu"
+    if platform.machine == "ppc64le":  # PyTorch makes no wheels for it: it is built from source
+        build = ""
     version = f"{platform.torch}{build}"
     tree: Tree = {
         f"{site}/torch/__init__.py": "",

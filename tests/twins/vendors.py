@@ -253,6 +253,7 @@ POWER9 = Platform(
     iommu="",
     topology="shared",
     boot="ro console=hvc0",
+    cuda_of_torch="12.2",
 )  # fmt: skip
 SLINGSHOT = Platform(
     name="slingshot-a100",
