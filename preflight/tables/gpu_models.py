@@ -120,8 +120,8 @@ def _known(node: NodeFacts) -> list[tuple[str, Model]]:
 
 
 CODE: tuple[Fault[NodeFacts], ...] = (
-    Fault("CUDA too old for the GPU", lambda node: _strangers(node, HIGHER), HIGHER, RELEASE_NOTES),
-    Fault("CUDA too new for the GPU", lambda node: _strangers(node, LOWER), LOWER, RELEASE_NOTES),
-    Fault("wheel without code for the GPU", _left_out, WITH_ALL, WHEELS),
-    Fault("CUDA older than the GPU", _relatives, HIGHER, COMPATIBLE, is_advisory=True),
+    Fault("oldest CUDA with code for the GPU", lambda node: _strangers(node, HIGHER), HIGHER, RELEASE_NOTES),
+    Fault("newest CUDA with code for the GPU", lambda node: _strangers(node, LOWER), LOWER, RELEASE_NOTES),
+    Fault("GPUs of PyTorch's wheel", _left_out, WITH_ALL, WHEELS),
+    Fault("CUDA with code for this very GPU", _relatives, HIGHER, COMPATIBLE, is_advisory=True),
 )

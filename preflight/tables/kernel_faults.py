@@ -141,7 +141,7 @@ def _unsteady(node: NodeFacts) -> str:
         if not isinstance(changes, Missing):
             counts[name] = max(counts.get(name, 0), changes // 2)
     if not counts:
-        raise FactMissing("links lost since the start", "the kernel counts none", "absent")
+        raise FactMissing("link losses since the start", "the kernel counts none", "absent")
     found = [f"{name} lost its link {count} times since it exists" for name, count in counts.items() if count >= OFTEN]
     return "; ".join(found)
 
@@ -200,7 +200,7 @@ FRAGILE: tuple[Fault[NodeFacts], ...] = (
         "kernel bonding documentation, 802.3ad",
     ),
     Fault(
-        "links lost since the start",
+        "link losses since the start",
         _unsteady,
         "`dmesg -T | grep -i link` and `ethtool <interface>` on the nodes named; reseat or replace the cable",
         "kernel, Documentation/ABI/testing/sysfs-class-net, carrier_changes; bonding, Link Failure Count",
@@ -503,7 +503,7 @@ def _lost_since(node: NodeFacts) -> str:
     before = {name: node.network.interface(name).carrier_changes for name in _links_of_job(node) if name in after}
     known = {name: after[name] - count for name, count in before.items() if isinstance(count, int)}
     if not known:
-        raise FactMissing("links lost", "the kernel counts none", "absent")
+        raise FactMissing("link losses", "the kernel counts none", "absent")
     return "; ".join(f"{name} lost its link {_times((more + 1) // 2)}" for name, more in known.items() if more > 0)
 
 
@@ -513,6 +513,6 @@ def _times(count: int) -> str:
 
 LINKS = (
     Fault("errors of interfaces", _errors_since, "", "kernel, Documentation/networking/statistics.rst"),
-    Fault("lost links", _lost_since, "", "kernel, Documentation/ABI/testing/sysfs-class-net, carrier_changes"),
+    Fault("link losses", _lost_since, "", "kernel, Documentation/ABI/testing/sysfs-class-net, carrier_changes"),
 )
 KILLED = (Fault("OOM kills during the run", _killed_since, "", "/proc/vmstat oom_kill"),)

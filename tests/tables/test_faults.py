@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+import re
+
 import pytest
 
+from preflight import tables
 from preflight.errors import BlameMany, FactMissing, NotApplicable
 from preflight.tables import faults
 from preflight.tables.faults import Fault
@@ -114,3 +119,13 @@ def test_what_has_one_name_is_compared_by_it():
     slow = roce().broken_rdma_port("node2", rate_gbps=100.0).cluster
     with pytest.raises(BlameMany, match="rate of mlx5_0:1: 400"):
         faults.same_by_name(slow, lambda node: {hca.name: hca.port.rate_text() for hca in node.active_hcas()}, "rate")
+
+
+def test_the_name_of_a_row_is_that_of_a_fact():
+    """Said to be told by no node, a sentence such as "its memory cannot be repaired" would read as a finding."""
+    modules = [importlib.import_module(it.name) for it in pkgutil.walk_packages(tables.__path__, "preflight.tables.")]
+    held = [value for module in modules for value in vars(module).values() if isinstance(value, tuple)]
+    names = {row.name for rows in held for row in rows if isinstance(row, Fault)}
+    assert len(names) > 80
+    verbs = r"\b(is|are|was|were|has|cannot|could|can|asks?|needs?|wants?|lost|too|than|without)\b"
+    assert [name for name in sorted(names) if re.search(verbs, name)] == []

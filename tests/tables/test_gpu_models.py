@@ -65,7 +65,7 @@ def test_wheels_of_pytorch_leave_out_what_their_cuda_knows(name, version, cuda, 
     run = roce(1).broken("node1", "software", torch=version, torch_cuda=cuda)
     node = run.broken("node1", "gpu", devices=gpus(1, name=name)).cluster.first
     told = {fault.name: fault.message(node) for fault in gpu_models.CODE if fault.message(node)}
-    assert list(told) == ([] if is_known else ["wheel without code for the GPU"])
+    assert list(told) == ([] if is_known else ["GPUs of PyTorch's wheel"])
 
 
 @pytest.mark.parametrize("name", ["NVIDIA B300 SXM6 AC", "NVIDIA GB300", "NVIDIA GB10"])
@@ -74,7 +74,7 @@ def test_a_gpu_that_runs_the_code_of_its_family_is_a_warning(name):
     run = roce(1).broken("node1", "gpu", devices=gpus(1, name=name))
     older = run.broken("node1", "software", torch_cuda="12.8").cluster.first
     told = [fault for fault in gpu_models.CODE if fault.message(older)]
-    assert [(fault.name, fault.is_advisory) for fault in told] == [("CUDA older than the GPU", True)]
+    assert [(fault.name, fault.is_advisory) for fault in told] == [("CUDA with code for this very GPU", True)]
     assert not any(fault.message(run.cluster.first) for fault in gpu_models.CODE)
 
 
