@@ -1,7 +1,11 @@
 """Are healthy platforms of every kind left in peace, as their nodes' own files and programs describe them?"""
 
+import msgspec
 import pytest
 
+from preflight.collect import subjects
+from preflight.facts import view
+from preflight.launch.write import write_files
 from preflight.ledger.findings import Verdict
 from tests.twins import node, platforms
 from tests.twins.twin import Twin, notable
@@ -24,3 +28,27 @@ def test_every_platform_names_its_source():
     """Nothing is made up: what a node looks like stands somewhere."""
     assert len(platforms.BY_NAME) == len(platforms.PLATFORMS) >= 16
     assert all(len(platform.source) > 30 for platform in platforms.PLATFORMS)
+
+
+@pytest.fixture(scope="module")
+def ipv6_only(tmp_path_factory, lab_is_possible):
+    """Nodes whose training interface has IPv6 alone, reached by ssh at IPv4 addresses of another network."""
+    twin = Twin(node.make(platforms.BY_NAME["ipv6-only"], 3, tmp_path_factory.mktemp("ipv6")))
+    documents = twin.documents().values()
+    reached = [msgspec.structs.replace(it, address=f"192.0.2.{it.index + 1}") for it in documents]
+    return view.view(reached, "auto")
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "accelerate", "env"])
+def test_files_for_nodes_with_ipv6_alone_have_the_address_that_peers_use(ipv6_only, launcher):
+    """That of the training interface, and not the one that ssh used."""
+    files = write_files(launcher, ipv6_only, folder="/x")
+    assert sum("fd00:77::1" in text for text in files.values()) == 3
+    assert not any("192.0.2." in text for text in files.values())
+
+
+def test_peers_are_asked_about_by_the_address_that_they_use(ipv6_only):
+    """As the job's rendezvous has it."""
+    orders = [subjects._about_peers(one, ipv6_only, [peer.name for peer in ipv6_only]) for one in ipv6_only]
+    told = {peer["address"] for order in orders for peer in order["peers"]}
+    assert told == {one.address_for_peers() for one in ipv6_only} == {f"fd00:77::{n}" for n in (1, 2, 3)}

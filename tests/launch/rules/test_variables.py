@@ -13,7 +13,8 @@ from tests.launch.samples import DEEPSPEED, HOSTFILE, exports, failed, judged, r
      "GLOO_SOCKET_IFNAME=eth0,eth1", "NCCL_ASYNC_ERROR_HANDLING=1", "NCCL_IB_HCA=mlx5_0:1", "CUDA_LAUNCH_BLOCKING=0",
      "NCCL_IB_DISABLE=0", "NCCL_DEBUG_SUBSYS=ALL", "NCCL_IB_TIMEOUT=22", "NCCL_IB_RETRY_CNT=7", "NCCL_IB_TC=-1",
      "NCCL_IB_GID_INDEX=", "NCCL_P2P_LEVEL=NVL", "NCCL_IB_HCA=^mlx5_bond_0", "NCCL_IB_HCA=ibp24s0,ibp25s0",
-     "NCCL_NET_PLUGIN=none", "NCCL_FASTRAK_IFNAME=eth1,eth2", "NCCL_TIMEOUT=1800"],
+     "NCCL_NET_PLUGIN=none", "NCCL_FASTRAK_IFNAME=eth1,eth2", "NCCL_TIMEOUT=1800",
+     "NCCL_EXCLUDE_IB_HCA=mlx5_an0"],
 )  # fmt: skip
 def test_right_variables_are_silent(line):
     """Values as NCCL, torch and Gloo read them."""
@@ -92,6 +93,12 @@ def test_what_pdsh_leaves_behind():
     files = {"hostfile": HOSTFILE, "run.sh": "export GLOO_SOCKET_IFNAME=eth0\n" + DEEPSPEED}
     assert rules(files) == ["deepspeed_hands_variables_on"]
     assert rules({**files, ".deepspeed_env": "GLOO_SOCKET_IFNAME=eth0\n"}) == []
+
+
+@pytest.mark.parametrize("name", ["PATH", "WANDB_PROJECT", "NCCL_DEBUG"])
+def test_what_pdsh_leaves_behind_without_harm(name):
+    """Each node has a PATH of its own, and DeepSpeed hands on what begins with NCCL."""
+    assert rules({"hostfile": HOSTFILE, "run.sh": f"export {name}=INFO\n" + DEEPSPEED}) == []
 
 
 def test_a_value_out_of_range_is_corrected():

@@ -1,6 +1,7 @@
 """Tests of preflight.node.calls.ending."""
 
 import os
+import socket
 
 import msgspec
 
@@ -42,6 +43,19 @@ def test_ports_and_counters_are_looked_at_once_more(tmp_path):
     assert facts.ports["mlx5_0:1"].state == "DOWN"
     assert facts.ports["mlx5_0:1"].counters == {"link_downed": 3, "out_of_buffer": 5}
     assert facts.oom_kills == 2
+
+
+def test_links_are_counted_once_more(tmp_path):
+    """Those of this network namespace of which the kernel counts it: sysfs may be that of another."""
+    for name, index, changes in (("lo", socket.if_nametoindex("lo"), "6"), ("eth999", 7, "8")):
+        folder = tmp_path / "class/net" / name
+        folder.mkdir(parents=True)
+        (folder / "ifindex").write_text(f"{index}\n")
+        (folder / "carrier_changes").write_text(f"{changes}\n")
+    facts = msgspec.convert(ending.collect(arguments(tmp_path)), type=Ending, strict=True)
+    assert facts.carrier_changes == {"lo": 6}
+    (tmp_path / "class/net/lo/carrier_changes").unlink()
+    assert ending.collect(arguments(tmp_path))["carrier_changes"] == {}
 
 
 def test_a_node_without_rdma_has_nothing_to_look_at(tmp_path):
