@@ -24,7 +24,6 @@ READERS_OF_NODE = {
 # Tables of known faults are tested by what their checks make of them; every other module has a test of its own name.
 TABLES = {
     "tables/gpu_faults.py": "checks/test_gpu.py",
-    "tables/kernel_faults.py": "checks/test_gpu.py",
     "tables/rdma_faults.py": "checks/test_rdma.py",
 }
 

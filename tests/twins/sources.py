@@ -64,7 +64,11 @@ INFORMATION: tuple[tuple[str, Callable[[Platform], bool], str], ...] = (
         "adapters reach the GPUs by nvidia_peermem: whether dma-buf would do as well does not matter",
     ),
     (r"proc/sys/kernel/(pid_max|threads-max): removed", every, "a sandbox shows neither; the user's limit is judged"),
-    (r"PCI network: (iommu_group|numa_node)", every, "no check asks: nvidia-smi topo tells which adapter is near"),
+    (
+        r"PCI (network|adapter): (iommu_group|numa_node)",
+        every,
+        "no check asks: nvidia-smi topo tells which adapter is near",
+    ),
     (
         r"proc/net/vlan/",
         every,

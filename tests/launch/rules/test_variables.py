@@ -95,7 +95,7 @@ def test_what_pdsh_leaves_behind():
     assert rules({**files, ".deepspeed_env": "GLOO_SOCKET_IFNAME=eth0\n"}) == []
 
 
-@pytest.mark.parametrize("name", ["PATH", "WANDB_PROJECT", "NCCL_DEBUG"])
+@pytest.mark.parametrize("name", ["PATH", "DATA", "NCCL_DEBUG"])
 def test_what_pdsh_leaves_behind_without_harm(name):
     """Each node has a PATH of its own, and DeepSpeed hands on what begins with NCCL."""
     assert rules({"hostfile": HOSTFILE, "run.sh": f"export {name}=INFO\n" + DEEPSPEED}) == []
