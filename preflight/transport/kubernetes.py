@@ -74,6 +74,11 @@ CAUSES = (
     (r"connect(?:ion to the server \S+ was|: connection) refused", "nothing listens at the API server's address", INFO),
     (r"no such host|server misbehaving", "the API server's name does not resolve", "check the cluster in kubeconfig"),
     (r"(?:tls: .*)?x509: .*|tls: .*", "the API server's certificate is not trusted", "check kubeconfig's certificates"),
+    (
+        r"previous attempt: .*connection reset by peer",
+        "the API server, or a proxy before it, resets every connection",
+        INFO,
+    ),
     (NO_ANSWER, "the API server does not answer", f"{INFO}: check the network and the proxy variables"),
     (
         r"context \S+ does not exist|error loading config.*",
@@ -99,9 +104,10 @@ def run_kubectl(argv: Sequence[str], *, seconds: float = LISTING_SECONDS) -> sub
         )
     except FileNotFoundError:
         raise FileNotFoundError("kubectl is not installed here: start preflight where it is") from None
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as error:
+        said = (error.stderr or b"").decode("utf-8", "replace")  # of the attempts that it has made so far
         words = f"kubectl gave no answer in {seconds:.0f} s; `kubectl cluster-info` must succeed"
-        raise TimeoutError(words) from None
+        raise TimeoutError(told(said) or words) from None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ INDEXES = (
     "leaderworkerset.sigs.k8s.io/worker-index",
     "training.kubeflow.org/replica-index",
 )
+INDEX = "[0-9]{1,9}"
 ROLES = ("training.kubeflow.org/replica-type", "volcano.sh/task-spec")
 FIRST_ROLES = ("master", "launcher", "leader", "head", "chief")
 # Containers that a mesh of services, a queue or a log collector puts beside the job's own.
@@ -93,7 +94,8 @@ def in_order(pods: Iterable[Pod]) -> tuple[Pod, ...]:
 
 def _order(pod: Pod) -> tuple[Any, ...]:
     role = next((pod.labels[key].lower() for key in ROLES if key in pod.labels), "")
-    indexes = tuple(int(text) if (text := pod.labels.get(key, "")).isdecimal() else -1 for key in INDEXES)
+    labels = (pod.labels.get(key, "") for key in INDEXES)
+    indexes = tuple(int(text) if re.fullmatch(INDEX, text) else -1 for text in labels)
     name = tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", pod.name))
     return (role not in FIRST_ROLES, role, indexes, name)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
+import sys
 
 import pytest
 
@@ -111,6 +113,67 @@ def test_a_kubectl_that_does_not_come_back_is_ended():
     """It may be asking somebody for a password, or wait for an API server that is silent."""
     with pytest.raises(TimeoutError, match="kubectl gave no answer in 0 s; `kubectl cluster-info` must succeed"):
         run_kubectl(["sleep", "60"], seconds=0.1)
+
+
+PREVIOUS = "context deadline exceeded - error from a previous attempt: read tcp 10.0.0.2:50084->10.0.0.1:6443: read"
+AWAITING = "net/http: request canceled (Client.Timeout exceeded while awaiting headers)"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (f"{PREVIOUS}: connection reset by peer", "the API server, or a proxy before it, resets every connection"),
+        (f"Get https://10.0.0.1:6443/api?timeout=20s: {AWAITING}", "the API server does not answer"),
+    ],
+)
+def test_why_kubectl_tries_again_and_again_is_told(said, told):
+    """In the words of its attempts, where it is ended before it gives up; the same where it gives up by itself."""
+    line = f"E1122 04:57:54 6006 memcache.go:381] \"Couldn't get\" err='{said}'"
+    with pytest.raises(TimeoutError, match=told):
+        run_kubectl(["sh", "-c", 'echo "$0" >&2; exec sleep 60', line], seconds=0.5)
+    with pytest.raises(OSError, match=told):
+        Kubernetes(Kubectl(code=1, stderr=f"{line}\nerror: {said}\n")).named("train/app=x")
+
+
+EVIL = "x\x1b]0;owned\x07\r\nfail: \u202eabc"
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "--all", "a" * 300, "a\nb", "", EVIL, "-o", "A", "a/b", "\u0661"])
+@pytest.mark.parametrize("where", ["pod", "container"])
+def test_a_name_that_no_pod_can_have_is_not_passed_on(name, where):
+    """Neither to kubectl, which would take it for an option, nor to a screen: that list is not the API server's."""
+    listed = pod(name, 0) if where == "pod" else pod("p", 0, spec={"containers": [{"name": name}]})
+    with pytest.raises(OSError, match=r"^kubectl printed a list of pods that is none; is `kubectl` another program\?$"):
+        Kubernetes(Kubectl(listed)).named("train/app=x")
+
+
+def test_numbers_and_nodes_that_cannot_be_are_passed_over():
+    """A pod of rank 9999... of a machine with an escape in its name is a pod that has neither."""
+    labels = {"batch.kubernetes.io/job-completion-index": "9" * 5000}
+    elsewhere = {**pod("b", 0)["spec"], "nodeName": EVIL}
+    pods = [pod("a", 0, metadata={"name": "a", "labels": labels}), pod("b", 0, spec=elsewhere)]
+    assert [found.address for found in Kubernetes(Kubectl(*pods)).named("train/app=x")] == [
+        "k8s:train/pod/a:trainer@machine-0", "k8s:train/pod/b:trainer",
+    ]  # fmt: skip
+
+
+def test_what_the_list_says_of_a_pod_reaches_no_terminal_raw(tmp_path):
+    """Phase, reasons and names with control bytes and line ends: a line a pod, and each not reached."""
+    states = [{"waiting": {"reason": EVIL, "message": EVIL}}, {"terminated": {"reason": EVIL, "exitCode": EVIL}}]
+    statuses = [{"phase": EVIL}, {"phase": "Failed", "reason": EVIL, "message": EVIL}]
+    statuses += [{"phase": "Running", "containerStatuses": [{"name": "trainer", "state": state}]} for state in states]
+    statuses.append({"phase": "Running", "containerStatuses": [{"name": EVIL, "state": {"running": {}}}]})
+    pods = [pod(f"p{rank}", rank, status={"containerStatuses": [], **status}) for rank, status in enumerate(statuses)]
+    (tmp_path / "list").write_text(json.dumps({"items": pods}))
+    (tmp_path / "kubectl").write_text(f"#!/bin/sh\ncat {shlex.quote(str(tmp_path))}/list\n")
+    (tmp_path / "kubectl").chmod(0o700)
+    argv = [sys.executable, "-m", "preflight", "facts", "--hosts=k8s:train/job-name=x"]
+    done = subprocess.run(argv, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=False)
+    lines = (done.stdout + done.stderr).splitlines()
+    assert done.returncode == 3, lines
+    assert [line[:2] for line in lines if ": not reached: " in line] == [f"p{rank}" for rank in range(5)]
+    assert all(line.isprintable() for line in lines)
+    assert not any(line.startswith("fail") for line in lines)
 
 
 def test_a_command_is_started_without_a_terminal():
