@@ -20,6 +20,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po, write_po
 
 from preflight.cli.explain import _told_by
+from preflight.ledger.findings import Verdict
 from preflight.report.language.catalogue import FOLDER
 from preflight.report.language.template import pieces
 from tests.house import PACKAGE, ROOT
@@ -141,6 +142,11 @@ PUT_TOGETHER = [
     "fix",
     *("receives", "receives (GB/s)", "sends", "below 50 %", "50 to 80 %", "80 to 90 %", "90 to 95 %"),
     *(f"stage {name}" for name in ("facts", "files", "mesh", "bench", "training", "vendor", "ending", "close")),
+    *(f"verdict {name}" for name in (*Verdict, "not judged")),
+    *(f"{{count}} {kind}" for kind in ("new", "fixed", "standing", "not judged now")),
+    *("new", "fixed", "standing", "New", "No longer here", "bandwidth slower", "bandwidth faster"),
+    "of them not measured anew",
+    *("slower", "faster", "within the noise", "nothing has changed"),
     *("time", "profile", "Copy", "Copied"),
     *("[1] of [2] checks", ", [1] of [2] nodes"),
     *("{title} on {nodes}: {message}", "Time by stage"),

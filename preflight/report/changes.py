@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -78,15 +78,15 @@ class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {"new": self.new, "fixed": self.fixed, "standing": self.standing, "not judged now": self.not_judged}
 
 
-def heading(changes: Changes) -> str:
-    """The earlier run, and how much of each kind there is."""
+def heading(changes: Changes, said: Callable[[str], str] = str) -> str:
+    """The earlier run, and how much of each kind there is; `said` names a verdict."""
     counts = [
         f"{sum(len(change.checks) for change in found)} {word}" for word, found in changes.findings.items() if found
     ]
     counts += [f"{len(changes.facts)} fact{'s' * (len(changes.facts) != 1)} changed"] if changes.facts else []
     moved = [drift for drift in changes.bandwidth if drift.trend != "within the noise"]
     counts += [f"bandwidth {moved[0].trend}"] if moved else []
-    return f"since run {printable(changes.run)} ({changes.verdict}): {', '.join(counts) or 'nothing has changed'}"
+    return f"since run {printable(changes.run)} ({said(str(changes.verdict))}): {', '.join(counts) or 'nothing has changed'}"
 
 
 def change_lines(changes: Changes, *, most: int) -> Iterator[str]:
@@ -100,9 +100,9 @@ def change_lines(changes: Changes, *, most: int) -> Iterator[str]:
             yield f"nodes     {word}: {printable(fold(names))}"
 
 
-def change_text(change: FindingChange) -> str:
+def change_text(change: FindingChange, said: Callable[[str], str] = str) -> str:
     """``was pass, now fail: check on nodes: message``."""
-    before, now = change.before or "not judged", change.verdict or "not judged"
+    before, now = (said(str(verdict or "not judged")) for verdict in (change.before, change.verdict))
     turn = f"{now}" if before == now else f"{before} -> {now}"
     checks = printable(change.checks[0]) if len(change.checks) == 1 else f"{len(change.checks)} checks"
     message = printable(change.message)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from html import unescape
@@ -104,8 +105,8 @@ def _shown(material: Material) -> dict[str, Any]:
         "data": _data(report, language),
         "causes": {verdict: causes(report, verdict) for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)},
         "skips": groups(report, Verdict.SKIP),
-        "heading": heading,
-        "change_text": change_text,
+        "heading": lambda changes: heading(changes, language.verdict),
+        "change_text": lambda change: change_text(change, language.verdict),
         "drift_text": drift_text,
         "checks": checks_by_verdict(report),
         "not_asked": not_asked_text(report),
@@ -136,7 +137,7 @@ def _shown(material: Material) -> dict[str, Any]:
         "commands": lambda cause: lines(
             report, [finding for part in cause.parts for finding in part.findings], most=COMMANDS
         ),
-        "summary": lambda row: _summary(report, row),
+        "summary": lambda row: _summary(report, row, language.verdict),
         "strip": strip,
         "columns": _columns(report),
         "size": size_text,
@@ -196,6 +197,7 @@ def _environment(language: Language) -> Environment:
         finalize=plain,
         **whitespace,
     )
+    environment.filters["said"] = lambda verdict: language.verdict(str(verdict))
     environment.filters["lines"] = _lines
     environment.filters["fix"] = _fix
     environment.filters["cut"] = _cut
@@ -254,14 +256,15 @@ def _data(report: RunReport, language: Language) -> Markup:
         "shapes": {LETTERS[verdict]: shape for verdict, shape in SHAPES.items()},
         "narrowest": NARROWEST,
         "standingOut": [LETTERS[verdict] for verdict in STANDING_OUT],
-        "words": {word: said for word in SCRIPT_WORDS if (said := language.say(word)) != word},
+        "words": {word: said for word in SCRIPT_WORDS if (said := language.say(word)) != word}
+        | {str(verdict): language.verdict(str(verdict)) for verdict in Verdict},
     }
     text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     # Inside a script element only these could end it, or open a comment in it.
     return Markup(re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", text))  # noqa: S704 -- escaped just here
 
 
-def _summary(report: RunReport, row: Row) -> str:
+def _summary(report: RunReport, row: Row, said: Callable[[str], str]) -> str:
     """The row in words: what stands out with its nodes, then how many of the rest."""
     names = tuple(report.nodes)
     by_verdict: dict[Verdict | None, list[str]] = {}
@@ -274,5 +277,5 @@ def _summary(report: RunReport, row: Row) -> str:
         if verdict in by_verdict:
             who = by_verdict[verdict]
             named = f" {nodes_text(report, who, most=40)}" if verdict in (*BAD, Verdict.WARN) else f" {len(who)}"
-            parts.append(f"{verdict or 'not judged'}{named}")
+            parts.append(f"{said(str(verdict or 'not judged'))}{named}")
     return " · ".join(parts)

@@ -9,7 +9,7 @@
   const words = document.getElementById("words");
   const who = document.getElementById("who");
   const boxes = [...form.querySelectorAll("input[type=checkbox]")];
-  const names = { f: "fail", e: "error", w: "warn", p: "pass", s: "skip", n: say("not judged") };
+  const names = { f: say("fail"), e: say("error"), w: say("warn"), p: say("pass"), s: say("skip"), n: say("not judged") };
   // "510pf1p" -> one letter a node
   const cells = data.rows.map(([, packed]) =>
     [...packed.matchAll(/(\d*)(\D)/g)].map(([, count, letter]) => letter.repeat(count || 1)).join(""));

@@ -44,8 +44,15 @@ class Language:
 
     def stage(self, name: str) -> str:
         """The name of a stage of a run; those of ours are short words that also mean other things."""
-        said = self.say(f"stage {name}")
-        return name if said == f"stage {name}" else said
+        return self._of_kind("stage", name)
+
+    def verdict(self, name: str) -> str:
+        """A verdict, or "not judged", as a person reads it; programs read the English word."""
+        return self._of_kind("verdict", name)
+
+    def _of_kind(self, kind: str, name: str) -> str:
+        said = self.say(f"{kind} {name}")
+        return name if said == f"{kind} {name}" else said
 
     def document(self, text: str) -> str:
         """A docstring: its paragraphs, and what follows ``Fix:``."""

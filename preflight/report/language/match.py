@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 PLACED = re.compile(r"\{\{(\w+)\}\}")
 WORD = re.compile(r"[A-Za-z][A-Za-z']+")
-KEPT = re.compile(r"`[^`]*`|\([^()]*\)")  # code and what stands in brackets is not cut
+KEPT = re.compile(r"`[^`]*`|\([^()]*\)|\.{3}")  # code, what stands in brackets, and what was left out are not cut
 FOREIGN = re.compile(r"[\u2e80-\u9fff\uff00-\uffef]")
 # Where a text that is no sentence of ours as a whole is cut, and what joins its parts in Chinese.
 CUTS = (("\n", "\n"), ("  ", "  "), (". ", ""), ("; ", "\uff1b"), (": ", "\uff1a"), (" · ", " · "), (", ", "\uff0c"))
@@ -219,7 +219,9 @@ class Matcher:
     def _is_known(self, text: str, depth: int) -> bool:
         """Whether a text is a sentence of the catalogue, or several of them, each with its reason or without."""
         return bool(self._whole(text, depth)) or all(
-            self._whole(part, depth) or all(self._whole(reason, depth) for reason in _cut(part, ": "))
+            self._whole(part, depth)
+            or all(self._whole(reason, depth) for reason in _cut(part, ": "))
+            or all(self._whole(piece, depth) or self._weak(piece, depth, is_short=True) for piece in _cut(part, ", "))
             for part in _cut(text, "; ")
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from preflight.ledger.findings import Finding, Verdict, Where
 from preflight.report.document import Counts
 from preflight.report.html.page import SIZE_LIMIT_BYTES, html_text
+from preflight.report.language import chosen
 from preflight.report.material import Material
 from preflight.results import Device, Edge, JobFailure, Mesh, Stream
 from tests.report.readers import Page
@@ -228,3 +230,30 @@ def test_what_broke_a_training_is_read_from_the_logs_of_its_ranks(make_report, t
     page = html_text(Material(report, logs=logs))
     assert ("What broke the reference job" in page) is is_told
     assert ("train-rank2-node3.log:1" in page) is is_told
+
+
+def test_a_page_in_chinese_names_its_verdicts_and_changes_in_chinese(full_report):
+    """In tags, columns, boxes, counts and changes; programs read the English words in report.json."""
+    page = page_of(full_report, facts=FACTS, language=chosen("zh", {}))
+    text = page.text(inside="main")
+    assert "新出现" in text
+    assert "1 不通过" in text
+    assert [word for word in ("fail", "warn", "skip", "pass", "new", "fixed", "standing") if word in text.split()] == []
+
+
+def test_the_logs_of_thousands_of_ranks_are_not_all_on_the_page(planted):
+    """So many as nodes in the table, and the number of the others."""
+    page = html_text(Material(planted, FACTS, {f"rank{number}.log": "a line\n" for number in range(1100)}))
+    assert page.count("<pre tabindex") == 1024
+    assert "and 76 more in logs/" in page
+
+
+def test_what_was_typed_and_what_nodes_are_called_stay_as_they_are_in_chinese(full_report):
+    """A command is there to be typed again; a node may be called as one of our words; so may a class of the style."""
+    run = msgspec.structs.replace(full_report.run, command=("preflight", "run", "--hosts", "bench"))
+    nodes = {"bench" if name == "node1" else name: info for name, info in full_report.nodes.items()}
+    page = html_text(Material(msgspec.structs.replace(full_report, run=run, nodes=nodes), language=chosen("zh", {})))
+    assert '<pre class="command" tabindex="0">preflight run --hosts bench</pre>' in page
+    assert "<bdi>bench</bdi>" in page
+    assert '<path class="expected"' in page
+    assert re.findall(r'class="[^"]*[^\x00-\x7f]', page) == []
