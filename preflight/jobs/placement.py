@@ -63,7 +63,9 @@ class JobNodes:
                 name, value = visible.choice(node)
                 held = "MIG is on" if node.gpu_count() > seen else f"{seen} are there"
                 why = f"{name}={value}" if name else held
-                raise NotMeasured(f"{ranks} ranks on {node.name}, where CUDA shows a process {seen} GPUs ({why})")
+                raise NotMeasured(
+                    f"{ranks} ranks on {node.name}, where CUDA shows a process {seen} GPU{'s' * (seen != 1)} ({why})"
+                )
 
     def planned(self) -> tuple[str, ...]:
         """The node of every rank of the training, by rank; empty where its agents number them as they like."""

@@ -86,7 +86,8 @@ def heading(changes: Changes, said: Callable[[str], str] = str) -> str:
     counts += [f"{len(changes.facts)} fact{'s' * (len(changes.facts) != 1)} changed"] if changes.facts else []
     moved = [drift for drift in changes.bandwidth if drift.trend != "within the noise"]
     counts += [f"bandwidth {moved[0].trend}"] if moved else []
-    return f"since run {printable(changes.run)} ({said(str(changes.verdict))}): {', '.join(counts) or 'nothing has changed'}"
+    verdict = said(str(changes.verdict))
+    return f"since run {printable(changes.run)} ({verdict}): {', '.join(counts) or 'nothing has changed'}"
 
 
 def change_lines(changes: Changes, *, most: int) -> Iterator[str]:

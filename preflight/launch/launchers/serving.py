@@ -138,7 +138,10 @@ def devices_are_enough(plan: Plan) -> Iterable[Finding]:
         return
     listed = [device for device in str(devices.value).split(",") if device.strip()]
     if listed and world.value > len(listed):
-        message = f"{world.value} processes (tensor x pipeline parallel) on this node, and {len(listed)} devices"
+        message = (
+            f"{world.value} processes (tensor x pipeline parallel) on this node,"
+            f" and {len(listed)} device{'s' * (len(listed) != 1)}"
+        )
         yield fail("processes_match_devices", message, world.where, devices.where)
 
 

@@ -41,18 +41,21 @@ def processes_fit_devices(plan: Plan) -> Iterable[Finding]:
     if len(set(listed)) < len(listed):
         yield fail("processes_match_devices", f"devices {devices.value}: one is listed twice", devices.where)
     if processes.value > len(listed):
-        message = f"{processes.value} processes on each node, and {len(listed)} devices ({devices.value})"
+        message = (
+            f"{processes.value} process{'es' * (processes.value != 1)} on each node,"
+            f" and {len(listed)} device{'s' * (len(listed) != 1)} ({devices.value})"
+        )
         yield fail(
             "processes_match_devices",
             message,
             processes.where,
             devices.where,
-            fix=f"{len(listed)} processes on each node, or {processes.value} devices",
+            fix=f"{len(listed)} process{'es' * (len(listed) != 1)} on each node, or {processes.value} devices",
         )
     elif processes.value < len(listed) and processes.origin != "tool" and plan.setting("by") not in SPREADS:
         message = (
-            f"{processes.value} processes on each node, and {len(listed)} devices ({devices.value}):"
-            f" {len(listed) - processes.value} stay idle"
+            f"{processes.value} process{'es' * (processes.value != 1)} on each node,"
+            f" and {len(listed)} devices ({devices.value}); idle: {len(listed) - processes.value}"
         )
         yield warn("processes_match_devices", message, processes.where, devices.where)
 

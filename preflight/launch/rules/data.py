@@ -51,7 +51,10 @@ def no_pointers(files: LaunchFiles, folder: str) -> Iterable[Finding]:
         for path in paths_of(plan):
             bad = _pointers(os.path.join(folder, path.value))
             if bad:
-                message = f"{path.value}: {len(bad)} files are git-lfs pointers, not data; the first is {bad[0]}"
+                message = (
+                    f"{path.value} holds git-lfs pointers instead of data:"
+                    f" {len(bad)} file{'s' * (len(bad) != 1)}, first {bad[0]}"
+                )
                 yield fail(
                     "data_is_no_lfs_pointer",
                     message,

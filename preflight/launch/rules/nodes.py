@@ -35,7 +35,9 @@ def nodes_are_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
         if not (fewest if fewest is not None else nodes.value) <= count <= nodes.value and not (
             nodes.value == 1 and count == 1
         ):
-            message = f"{nodes.value} nodes in the file, {count} hosts in --hosts"
+            message = (
+                f"{nodes.value} node{'s' * (nodes.value != 1)} in the file, {count} host{'s' * (count != 1)} in --hosts"
+            )
             name = plan.launcher.spelling.nodes or "nodes"
             fix = f"{name}: {count} in every file, or --hosts with the {nodes.value} of the job"
             yield fail("nodes_are_the_hosts", message, nodes.where, fix=fix)
@@ -80,12 +82,12 @@ def address_is_rank_0s(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         fix = f"{right} (the address of {first.name})"
         if not owners and _is_ip(address.value) and not _is_of_their_networks(cluster, address.value):
             message = (
-                f"the master address {address.value} is of none of the {len(cluster)} hosts, nor of their networks"
+                f"the master address {address.value} belongs to no host of --hosts, and lies in none of their networks"
             )
             reason = f"{message}: right only where a service or NAT leads to {first.name}"
             yield warn("master_address_is_rank_0s", reason, address.where, fix=fix, nodes=(first.name,))
         elif not owners and _is_ip(address.value):
-            message = f"the master address {address.value} belongs to none of the {len(cluster)} hosts"
+            message = f"the master address {address.value} belongs to no host of --hosts"
             yield fail("master_address_is_rank_0s", message, address.where, fix=fix, nodes=(first.name,))
         elif owners and first.name not in owners and value_of(plan.rendezvous) != "c10d":
             message = (
@@ -206,8 +208,12 @@ def _with_processes(plan: Plan, counts: dict[str, int], cluster: Cluster) -> str
     """The number of processes that all nodes have GPUs for, as the launcher wants it written."""
     each = min(counts.values())
     if plan.launcher.name == "accelerate":
-        return f"num_processes: {each * len(cluster)} ({each} on each of {len(cluster)} nodes)"
-    return f"--nproc_per_node={each}" if plan.launcher.name == "torchrun" else f"{each} processes on each node"
+        return f"num_processes: {each * len(cluster)} ({each} on every node)"
+    return (
+        f"--nproc_per_node={each}"
+        if plan.launcher.name == "torchrun"
+        else f"{each} process{'es' * (each != 1)} on each node"
+    )
 
 
 def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
@@ -245,7 +251,7 @@ def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         spare = tuple(name for name, count in here.items() if count > each.value)
         if short:
             having = ", ".join(f"{counts[name]} on {name}" for name in short[:4])
-            message = f"{each.value} processes on each node, and fewer GPUs: {having}"
+            message = f"{each.value} process{'es' * (each.value != 1)} on each node, and fewer GPUs: {having}"
             yield fail(
                 "processes_fit_gpus",
                 message,
@@ -254,9 +260,10 @@ def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
                 nodes=short,
             )
         elif spare and value_of(plan.device_ids) in (None, "all", ""):
+            idle_gpus = sum(counts[name] - each.value for name in spare)
             message = (
-                f"{each.value} processes on each node; {sum(counts[name] - each.value for name in spare)} GPUs of"
-                f" {fold(spare)} stay idle"
+                f"{each.value} process{'es' * (each.value != 1)} on each node;"
+                f" {idle_gpus} GPU{'s' * (idle_gpus != 1)} of {fold(spare)} stay{'s' * (idle_gpus == 1)} idle"
             )
             yield warn(
                 "processes_fit_gpus",

@@ -67,8 +67,13 @@ def every_rank_is_there(group: Group) -> Iterable[Finding]:
     missing = [rank for rank in range(size) if rank not in ranks]
     name = option_of(group)
     if len(group.files) > size and not group.reads_rank:
-        message = f"{len(group.files)} files, and the job has {size} nodes"
-        yield fail("every_node_has_its_file", message, *where, fix=f"A set of {size} files, {name} 0 to {size - 1}.")
+        message = f"{len(group.files)} files, and the job has {size} node{'s' * (size != 1)}"
+        yield fail(
+            "every_node_has_its_file",
+            message,
+            *where,
+            fix=f"A set of {size} file{'s' * (size != 1)}, {name} 0 to {size - 1}.",
+        )
     elif missing and len(ranks) == len(group.plans):
         listed = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
         message = f"{name} {listed} of 0 to {size - 1} is in no file"

@@ -147,7 +147,8 @@ def tasks_see_their_gpus(plan: Plan) -> Iterable[Finding]:
     if plan.launcher.has_agent:
         if gpus is not None and each is not None and isinstance(gpus, Sourced) and gpus.value < each:
             message = (
-                f"a task sees {gpus.value} GPUs (--gpus-per-task), and {plan.launcher.name} starts {each} processes"
+                f"a task sees {gpus.value} GPU{'s' * (gpus.value != 1)} (--gpus-per-task),"
+                f" and {plan.launcher.name} starts {each} processes"
                 " in it"
             )
             yield fail(
@@ -195,14 +196,17 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
     is_whole = not (plan.is_one_step and (have or 0) < (count or 0))
     if count is not None and have is not None and not is_within and count != have and not left_to_tasks and is_whole:
         asks = have if asked is not None else "none, which means 1"
-        message = f"the job counts on {count} nodes, and the script asks Slurm for {asks}"
+        message = f"the job counts on {count} node{'s' * (count != 1)}, and the script asks Slurm for {asks}"
         yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"#SBATCH --nodes={count}")
     if count == have:
         yield from _every_node_has_a_task(plan, count)
     tasks = plan.slurm.number("ntasks_per_node")
     started = _tasks_there(plan, named or have)
     if plan.launcher is SRUN and named is not None and devices is not None and started not in (None, devices):
-        message = f"{devices} devices on each node, and Slurm starts {started} tasks there"
+        message = (
+            f"{devices} device{'s' * (devices != 1)} on each node,"
+            f" and Slurm starts {started} task{'s' * (started != 1)} there"
+        )
         yield fail(
             "slurm_tasks_fit_the_job",
             message,
@@ -218,7 +222,7 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
         and each.origin == "written"
         and each.value > gpus.value
     ):
-        message = f"{each.value} processes on each node, and Slurm gives it {gpus.value} GPUs"
+        message = f"{each.value} processes on each node, and Slurm gives it {gpus.value} GPU{'s' * (gpus.value != 1)}"
         yield fail(
             "processes_match_devices", message, each.where, gpus.where, fix=f"#SBATCH --gpus-per-node={each.value}"
         )
@@ -231,7 +235,7 @@ def _every_node_has_a_task(plan: Plan, count: int | None) -> Iterable[Finding]:
         return
     if "srun" in plan.wraps and 0 < total.value < count:
         message = (
-            f"--ntasks={total.value} for {count} nodes: Slurm starts {plan.launcher.name} {total.value} times only"
+            f"--ntasks={total.value} for {count} nodes: Slurm starts {plan.launcher.name} on {total.value} of them only"
         )
         yield fail("slurm_tasks_fit_the_job", message, total.where, plan.where, fix=f"--ntasks={count}")
 
@@ -281,7 +285,8 @@ def tasks_have_cpus(plan: Plan) -> Iterable[Finding]:
     cpus, each = plan.slurm.number("cpus_per_task"), firm(plan.processes_per_node)
     if isinstance(cpus, Sourced) and each is not None and cpus.value < each:
         message = (
-            f"--cpus-per-task={cpus.value} for {each} processes: they and their data loaders share {cpus.value} CPUs"
+            f"--cpus-per-task={cpus.value} for {each} processes:"
+            f" they and their data loaders share {cpus.value} CPU{'s' * (cpus.value != 1)}"
         )
         yield warn("slurm_tasks_have_cpus", message, cpus.where, plan.where, fix=f"#SBATCH --cpus-per-task={8 * each}")
 

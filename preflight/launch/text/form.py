@@ -263,7 +263,7 @@ def carriage_returns(text: str, file: str) -> Iterable[Finding]:
     if marked:
         edits = tuple(Edit(file, number, number, (lines[number - 1].rstrip("\r"),)) for number in marked)
         message = (
-            f"{len(marked)} lines end in a carriage return (written on Windows): bash takes it for a part of the last"
-            " word, and the kernel finds no interpreter of that name"
+            f"{len(marked)} line{'s' * (len(marked) != 1)} with a carriage return at the end (written on Windows):"
+            " bash takes it for a part of the last word, and the kernel finds no interpreter of that name"
         )
         yield fail("script_is_bash", message, Where(file, marked[0]), fix=f"sed -i 's/\\r$//' {file}", edits=edits)

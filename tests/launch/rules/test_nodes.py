@@ -98,6 +98,6 @@ def test_processes_are_told_as_the_launcher_wants_them():
         make: {f.fix for f in judged(pair(make), few) if f.check == "launch.processes_fit_gpus"}
         for make in (config, torchrun)
     }
-    assert fixes == {config: {"num_processes: 8 (4 on each of 2 nodes)"}, torchrun: {"--nproc_per_node=4"}}
+    assert fixes == {config: {"num_processes: 8 (4 on every node)"}, torchrun: {"--nproc_per_node=4"}}
     (found,) = [f for f in judged(pair(exports), few) if "GPUs stay idle" in f.message and f.nodes]
     assert found.fix.startswith("WORLD_SIZE=8, and a process for each GPU: RANK 0 to 7")
