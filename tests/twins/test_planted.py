@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.twins import node, planted
+from preflight.ledger.findings import Verdict
+from tests.twins import faults_gpu, node, planted
 from tests.twins.platforms import BY_NAME, PLATFORMS
-from tests.twins.twin import Twin
+from tests.twins.twin import Twin, notable
 
 # A sample of each kind of source; `python -m tests.bench.twins` plants every fault on every platform that it fits.
 SAMPLE = {
@@ -31,6 +32,18 @@ def test_a_fault_is_named_and_nobody_else(name, tmp_path, lab_is_possible):
     outcomes = [planted.try_fault(twin, platform, faults[fault]) for fault in SAMPLE[name]]
     assert {outcome.fault: outcome.said for outcome in outcomes if not outcome.is_named} == {}
     assert {outcome.fault: outcome.others for outcome in outcomes if outcome.others} == {}
+
+
+def test_a_node_alone_that_lists_one_gpu_less_than_its_bus_has_fails(tmp_path, lab_is_possible):
+    """There is no other node to count by: sysfs has eight, nvidia-smi lists seven."""
+    platform = BY_NAME["dgx-h100"]
+    twin = Twin(node.make(platform, 1, tmp_path))
+    assert notable(twin.judge(twin.documents())) == []
+    faults_gpu.lost_gpu(twin["node1"], platform)
+    (found,) = (one for one in twin.judge(twin.documents()) if one.check == faults_gpu.LISTED)
+    assert (found.verdict, found.nodes) == (Verdict.FAIL, ("node1",))
+    assert "7" in found.message
+    assert "8" in found.message
 
 
 def test_every_platform_has_faults_to_plant():

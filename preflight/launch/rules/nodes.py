@@ -74,6 +74,9 @@ def address_is_rank_0s(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
             or wrong_with(address.value)
             or is_loopback(address.value)
             or len(cluster) < 2
+            or (
+                cluster.nodes[0].index and len(cluster) < cluster.asked
+            )  # the first host did not answer: it may be its own
         ):
             continue
         owners = [node.name for node in cluster if _owns(node, address.value)]

@@ -81,6 +81,19 @@ def test_an_address_of_a_service_is_no_failure():
         assert [str(found.verdict) for found in told] == [verdict]
 
 
+@pytest.mark.parametrize("make", [config, torchrun])
+def test_a_host_that_cannot_be_reached_is_no_fault_of_the_files(make):
+    """Three nodes in the files and three hosts, of which two answer: nothing is said of those; a fourth is too many."""
+    nodes = {"num_machines": 3, "num_processes": 24} if make is config else {"nodes": 3}
+    files = {f"node{rank}": make(rank, **nodes) for rank in range(3)}
+    texts = {f"{name}.{'yaml' if make is config else 'sh'}": text for name, text in files.items()}
+    whole = cluster(3).nodes
+    for silent in whole:
+        answered = tuple(node for node in whole if node is not silent)
+        assert failed(texts, Cluster(answered, asked=3)) == []
+        assert failed(texts, Cluster(answered, asked=4)) == ["nodes_are_the_hosts"]
+
+
 @pytest.mark.parametrize(("make", "option"), [(config, "--num_machines: 3"), (torchrun, "--nnodes: 3")])
 def test_the_number_of_nodes_is_told_under_its_name(make, option):
     """A bare number says nothing; and a host that did not answer is a host all the same."""
