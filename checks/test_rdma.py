@@ -281,7 +281,7 @@ def test_active_mtu_is_the_same_on_every_node(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    faults.same_by_name(cluster, rdma_faults.active_mtus, "active MTU")
+    rdma_faults.same_mtus(cluster)
 
 
 def test_active_mtu_is_enough_for_device_initiated_traffic(cluster):

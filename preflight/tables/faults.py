@@ -151,7 +151,7 @@ def same_by_name(
 ) -> None:
     """A port, or another thing with a name, has the same value on every node that has one of that name.
 
-    Where some nodes report the value, one that lacks it cannot be judged.
+    Where most nodes report the value, one that lacks it cannot be judged; where few do, the others are left open.
     """
     found = values_by_node(cluster, of_node)
     blames = []
@@ -164,8 +164,13 @@ def same_by_name(
                 lacking[node] = value
             elif value is not None:
                 groups.setdefault(value, []).append(node)
+        told = [node for nodes in groups.values() for node in nodes]
+        absent = [node for node, missing in lacking.items() if missing.kind == "absent"]
+        are_few = len(absent) > len(told) > 0
+        if are_few:  # they have a program, or a driver, that tells more: the others have lost nothing
+            cluster.untold.append(f"{what} of {name} (but on {fold(told)})")
         for node, missing in lacking.items():
-            if groups or missing.kind != "absent":
+            if missing.kind != "absent" or (groups and not are_few):
                 cluster.cannot_judge(node, FactMissing(f"{what} of {name}", missing.missing, missing.kind))
         if lacking and not groups:
             cluster.untold.append(f"{what} of {name}")

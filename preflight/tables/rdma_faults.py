@@ -16,7 +16,7 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.selection import parse_patterns
 from preflight.facts.subjects.ending import PortEnd
 from preflight.facts.value import Missing, present
-from preflight.tables import gids
+from preflight.tables import faults, gids
 from preflight.tables.faults import Fault, active_ports
 
 # What counts errors of link or transport; flow counters and those of mere congestion are left out.
@@ -308,9 +308,15 @@ def active_mtus(node: NodeFacts) -> dict[str, str | Missing]:
         if not is_own:
             mtu = hca.port.active_mtu
             found[hca.name] = mtu if isinstance(mtu, Missing) else str(mtu)
-    if all(isinstance(mtu, Missing) and mtu.kind == "absent" for mtu in found.values()):
-        raise FactMissing("active MTU", "no port reports it", "absent")
     return found
+
+
+def same_mtus(cluster: Cluster) -> None:
+    """Each port has one active MTU on all nodes; NotApplicable where none tells any."""
+    told = [mtu for mtus in faults.values_by_node(cluster, active_mtus).values() for mtu in mtus.values()]
+    if all(isinstance(mtu, Missing) and mtu.kind == "absent" for mtu in told):
+        raise NotApplicable("active MTU: no port reports it")
+    faults.same_by_name(cluster, active_mtus, "active MTU")
 
 
 FLOW_CONTROL = {

@@ -531,3 +531,23 @@ def test_what_could_not_be_read_is_never_a_pass(check, lose):
     on_all = {name: f.verdict for f in judge(check, everywhere) for name in f.nodes}
     assert [name for name, verdict in on_one.items() if verdict is Verdict.ERROR] == ["node2"]
     assert set(on_all.values()) == {Verdict.ERROR}
+
+
+@pytest.mark.parametrize(
+    ("silent", "errors", "words"),
+    [
+        (("node2",), ("node2",), "active MTU of mlx5_0:1"),
+        (("node1", "node2", "node3"), (), "Not told by any node: active MTU of mlx5_0:1 (but on node4)"),
+        (("node1", "node2", "node3", "node4"), (), "no port reports it"),
+    ],
+)
+def test_an_mtu_that_a_node_does_not_tell_is_not_the_same(silent, errors, words):
+    """Where ibv_devinfo failed on one node; where only one node has it, the others have lost nothing."""
+    run = infiniband()
+    for name in silent:
+        for index, _ in enumerate(run.cluster[name].rdma.devices):
+            run = run.broken_rdma_port(name, index, active_mtu=Missing("not reported", "absent"))
+    found = judge("rdma.active_mtu_is_the_same_on_every_node", run)
+    assert tuple(name for one in found if one.verdict is Verdict.ERROR for name in one.nodes) == errors
+    assert any(words in one.message for one in found)
+    assert not any(one.verdict in (Verdict.FAIL, Verdict.WARN) for one in found)
