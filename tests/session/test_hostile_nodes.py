@@ -96,7 +96,8 @@ def test_a_node_that_is_silent_in_a_round_of_shared_paths_costs_nobody_else_the_
     assert taken < SECONDS + 1
     assert {name for name, (_, missing) in answers.items() if missing} == {"written.never", *rounds}
     (shared,) = answers["honest"][0]["files"]["shared"]
-    assert (shared["writer"], shared["trouble"]) == ("honest", "")
+    assert shared["trouble"] == ""
+    assert shared["writer"] not in ("written.never", "looked.never")
 
 
 def test_a_node_that_falls_silent_for_good_is_lost_once(tmp_path):

@@ -199,6 +199,7 @@ def _environment(language: Language) -> Environment:
     )
     environment.filters["said"] = lambda verdict: language.verdict(str(verdict))
     environment.filters["lines"] = _lines
+    environment.filters["name"] = _name
     environment.filters["fix"] = _fix
     environment.filters["cut"] = _cut
     environment.filters["address"] = _address
@@ -210,6 +211,13 @@ def _lines(text: str) -> Markup:
     from markupsafe import escape
 
     return escape(printable(text, keep_newlines=True))
+
+
+def _name(text: object) -> Markup:
+    """What something is called, which no language has another word for."""
+    from markupsafe import escape
+
+    return escape(printable(str(text)))
 
 
 def _fix(text: str) -> Markup:
