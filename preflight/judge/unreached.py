@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 ANY = "<node>"  # in place of the name of each node that a reason is said of
 MOST_OF_A_RACK = 0.5
+RACKS_OF_ONE_CAUSE = 3  # so many that are most of the run's racks have something above them in common
 IN_MID_RUN = "the connection ended in mid-run"  # as a session says it
 
 
@@ -47,10 +48,15 @@ def losses(failures: Mapping[str, str], racks: Mapping[str, str]) -> tuple[Loss,
 
 
 def by_rack(names: Sequence[str], reason: str, racks: Mapping[str, str]) -> list[Loss]:
-    """Nodes that were lost for one reason: those that are most of a rack by themselves, then the rest."""
+    """Nodes that were lost for one reason: those that are most of a rack by themselves, then the rest.
+
+    Where most racks are lost it is no rack's own fault, and all of it is one loss.
+    """
     total = Counter(racks.values())
     held = Counter(racks[name] for name in names if name in racks)
     lost = [rack for rack, count in held.items() if count > 1 and count > MOST_OF_A_RACK * total[rack]]
+    if len(lost) >= RACKS_OF_ONE_CAUSE and len(lost) > MOST_OF_A_RACK * len(total):
+        return [Loss(tuple(names), reason)]
     found = [Loss(tuple(name for name in names if racks.get(name) == rack), reason, rack, total[rack]) for rack in lost]
     rest = tuple(name for name in names if racks.get(name) not in lost)
     return [*found, Loss(rest, reason)] if rest else found

@@ -27,3 +27,12 @@ def test_a_dead_switch_is_one_thing_and_the_other_nodes_are_another():
     assert [loss.nodes for loss in found] == [("n1", "n2", "n3"), ("n4",), ("n5",)]
     assert found[0].message.startswith("switch s1: 3 of 3 nodes not reached: no answer")
     assert [loss.message for loss in found[1:]] == [f"not reached: {silent('n4')}", "not reached: login refused"]
+
+
+def test_what_cost_most_racks_is_said_once():
+    """A dead switch above them is one thing, and not one for each rack; two of many racks are each their own."""
+    racks = {f"n{number}": f"rack {number % 40}" for number in range(160)}
+    (found,) = losses({name: silent(name) for name in racks}, racks)
+    assert (len(found.nodes), found.rack) == (160, "")
+    two = {name: silent(name) for name, rack in racks.items() if rack in ("rack 3", "rack 4")}
+    assert {loss.rack for loss in losses(two, racks)} == {"rack 3", "rack 4"}
