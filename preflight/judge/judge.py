@@ -376,7 +376,7 @@ def _alike(outcomes: dict[Outcome, list[str]], racks: Mapping[str, str]) -> dict
         for outcome, names in made.items()
         for part in (
             by_rack(names, outcome.message, racks)
-            if IN_MID_RUN in outcome.message
+            if any(words in outcome.message for words in IN_MID_RUN)
             else [Loss(tuple(names), outcome.message)]
         )
     }

@@ -10,7 +10,7 @@ from typing import NamedTuple
 ANY = "<node>"  # in place of the name of each node that a reason is said of
 MOST_OF_A_RACK = 0.5
 RACKS_OF_ONE_CAUSE = 3  # so many that are most of the run's racks have something above them in common
-IN_MID_RUN = "the connection ended in mid-run"  # as a session says it
+IN_MID_RUN = ("the connection ended in mid-run", "it has said nothing for")  # as a session says it
 
 
 class Loss(NamedTuple):
