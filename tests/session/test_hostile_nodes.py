@@ -79,27 +79,6 @@ def test_a_node_that_does_not_say_where_it_listens_costs_nobody_else_the_mesh(tm
     assert found.edges == 2
 
 
-def test_a_node_that_is_silent_in_a_round_of_shared_paths_costs_nobody_else_the_folders(tmp_path):
-    """Whichever round it is: the others read the token that one of them wrote, and are done in time."""
-    rounds = ("looked.never", "read.never", "files.never")
-    honest, *rest = beside(tmp_path, ("written.never", *rounds))
-    fleet = Fleet((rest[0], honest, *rest[1:]), Reach(), run_id="test", deadline=time.monotonic() + 60)
-    options = Options(shared=(str(tmp_path),), same=(str(tmp_path),))
-    try:
-        fleet.run(fleet.open(), seconds=30)
-        sessions = {host.name: fleet.sessions[host.name] for host in fleet.hosts}
-        begun = time.monotonic()
-        answers = fleet.run(files.collect(sessions, options, seconds=SECONDS), seconds=SECONDS + 2)
-        taken = time.monotonic() - begun
-    finally:
-        fleet.close()
-    assert taken < SECONDS + 1
-    assert {name for name, (_, missing) in answers.items() if missing} == {"written.never", *rounds}
-    (shared,) = answers["honest"][0]["files"]["shared"]
-    assert shared["trouble"] == ""
-    assert shared["writer"] not in ("written.never", "looked.never")
-
-
 def test_a_node_that_falls_silent_for_good_is_lost_once(tmp_path):
     """It is waited for in the first call alone; one that only keeps an answer back is not lost."""
     modes = ("files.silent", "files.never")
