@@ -15,7 +15,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from preflight.cli.explain import check_texts
-from preflight.cli.main import Parser, _parser
+from preflight.cli.main import parser_of
+from preflight.cli.parser import Parser
 from preflight.errors import UsageError
 from preflight.options.options import OPTIONS
 from tests import docs, house
@@ -118,7 +119,7 @@ def refusal(command: str) -> str:
     words = shlex.split(command)[1:]
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):  # --help and --version leave so
         try:
-            _parser(words).parse_args(words)
+            parser_of(words).parse_args(words)
         except UsageError as error:
             return str(error)
     return ""
@@ -126,7 +127,7 @@ def refusal(command: str) -> str:
 
 def test_a_wrong_command_is_refused():
     """Else the test above would pass on anything."""
-    assert isinstance(_parser(["run"]), Parser)
+    assert isinstance(parser_of(["run"]), Parser)
     assert "unrecognized arguments" in refusal("preflight run --hots=node1")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import os
 import re
 import shlex
@@ -13,9 +12,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from preflight import __version__
+from preflight.cli.parser import EXIT_CODES, Formatter, Parser
+from preflight.cli.words import (
+    add_options,
+    words_of_checks,
+    words_of_diagnose,
+    words_of_explain,
+    words_of_launch,
+    words_of_report,
+)
 from preflight.errors import PreflightError, UsageError
 from preflight.ledger.findings import EXIT_USAGE
 
@@ -25,67 +33,6 @@ if TYPE_CHECKING:
 LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")
 GATES = ("reach", "names", "network", "software", "mesh")
 DESCRIPTION = "Will my multi-node PyTorch job start on these nodes, will it be fast, and if not, which node and why?"
-EXIT_CODES = (
-    "Exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 nothing asked; 130/143/129 on INT/TERM/HUP."
-)
-# What other tools call it -> what it is here.
-MEANT = {
-    "check": "launch check",
-    "write": "launch write",
-    "test": "run",
-    "start": "run",
-    "verify": "run",
-    "doctor": "run",
-    "why": "diagnose",
-    "logs": "diagnose",
-    "fix": "report last --format=fix",
-    "list": "report --list",
-    "last": "report last",
-    "show": "report last",
-    "help": "--help",
-    "version": "--version",
-}
-ONE_WORD = "several hosts are one word: --hosts=node1,node2"
-FORMATS = "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad, exclude, nodes or fix"
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse with our exit code for usage errors, in the language asked for, and one line instead of a page."""
-
-    def error(self, message: str) -> NoReturn:
-        """One line, as for every other word that cannot be."""
-        near = _near(message)
-        message += f"; did you mean {near}?" if near else ""
-        stray = message.removeprefix("unrecognized arguments: ")
-        message += f"; {ONE_WORD}" if stray != message and not stray.startswith("-") else ""
-        raise UsageError(f"{message}; see preflight --help")
-
-
-def _near(message: str) -> str:
-    """What was probably meant by a choice or an option that is not there; "" where nothing is like it."""
-    choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
-    if choice and message.startswith("argument VERB") and choice[1] in MEANT:
-        return MEANT[choice[1]]
-    if choice:
-        found = difflib.get_close_matches(choice[1], re.findall(r"[\w-]+", choice[2]), n=1)
-        return found[0] if found else ""
-    option = re.search(r"unrecognized arguments: (--[\w-]+)", message)
-    if option is None:
-        return ""
-    from preflight.options.options import OPTIONS  # takes a while to import: only where something is wrong
-
-    names = [f"--{name}" for row in OPTIONS.values() for name in (row.name, row.name.removeprefix("bench-"))]
-    found = difflib.get_close_matches(option[1], [*names, "--format", "--match", "--out", "--like"], n=1)
-    return found[0] if found else ""
-
-
-class Formatter(argparse.HelpFormatter):
-    """Wraps all but the epilog, whose lines are there to be pasted."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if "\n  preflight " in text:
-            return "".join(f"{indent}{line}" for line in text.splitlines(keepends=True))
-        return super()._fill_text(text, width, indent)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -109,17 +56,17 @@ def _complete() -> None:
     with contextlib.suppress(ImportError):
         import argcomplete
 
-        argcomplete.autocomplete(_parser(tuple(VERBS)))
+        argcomplete.autocomplete(parser_of(tuple(VERBS)))
 
 
 def _code(argv: list[str]) -> int:
     try:
         try:
-            words = _parser(argv).parse_args(argv)
+            words = parser_of(argv).parse_args(argv)
         except SystemExit as ended:  # help, a version or a usage error: all is said, but not yet written
             return int(ended.code or 0)
         if words.verb is None:
-            _parser(argv).print_help()
+            parser_of(argv).print_help()
             return EXIT_USAGE
         return int(VERBS[words.verb].run(words))
     except UsageError as error:
@@ -137,7 +84,7 @@ def _complain(error: PreflightError, argv: Sequence[str]) -> None:
     print(f"preflight: {printable(said, keep_newlines=True)}", file=sys.stderr)
 
 
-def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+def parser_of(argv: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of all verbs; only those that are named get their options, which take a while to import."""
     parser = Parser(prog="preflight", description=DESCRIPTION, epilog=EXIT_CODES)
     parser.add_argument("--version", action="version", version=f"preflight {__version__}", help="Show the version.")
@@ -181,96 +128,6 @@ def _epilog(verb: Verb) -> str:
     return f"examples:\n{examples}\n{EXIT_CODES}"
 
 
-def _add_options(parser: argparse.ArgumentParser, verb: str) -> None:
-    from preflight.options.options import OPTIONS
-    from preflight.options.table import add_options
-
-    add_options(parser, OPTIONS, verb)
-
-
-def _words_of_checks(parser: argparse.ArgumentParser, verb: str) -> None:
-    _add_options(parser, verb)
-    _add_verbosity(parser)
-    if verb == "run":
-        parser.add_argument("pytest", nargs="*", metavar="PYTEST", help="After --: further words for pytest.")
-
-
-def _words_of_report(parser: argparse.ArgumentParser, verb: str) -> None:
-    parser.add_argument(
-        "runs",
-        metavar="RUN",
-        nargs="*",
-        help="A run: its folder, its id in reports/ or `last`, the default; an earlier run may stand before it.",
-    )
-    _add_options(parser, verb)
-    _add_verbosity(parser)
-    parser.add_argument("--list", action="store_true", help="List the runs in the folder given. Default: reports.")
-    text = "Show bandwidth, step times and facts over all runs in the folder given, as a page there. Default: reports."
-    parser.add_argument("--trend", action="store_true", help=text)
-    parser.add_argument("--open", action="store_true", help="Open the page of the run in the browser.")
-    text = (
-        "Choose the N best nodes, say why the others are left out; --format=nodelist for sbatch, good for a hostfile."
-    )
-    parser.add_argument("--need", metavar="N", type=int, help=text)
-    parser.add_argument("--keep", metavar="N", help="Delete all runs in that folder but the newest N.")
-    parser.add_argument("--format", metavar="FORMAT", default="text", help=f"One of {FORMATS}. Default: text.")
-
-
-def _words_of_explain(parser: argparse.ArgumentParser, verb: str) -> None:
-    text = "A check, a launch rule, a variable, a threshold or an error: a part of its name, or words of its text."
-    parser.add_argument("what", nargs="*", metavar="WHAT", help=text)
-    _add_options(parser, verb)
-
-
-def _words_of_diagnose(parser: argparse.ArgumentParser, verb: str) -> None:
-    parser.add_argument("logs", nargs="*", metavar="LOG", help="What the job printed: files, gzip and zstd too, or -.")
-    group = parser.add_argument_group("a job that hangs now, looked at and left as it is")
-    group.add_argument("--match", metavar="PATTERN", help="A regular expression over the command lines of its ranks.")
-    group.add_argument("--pid", metavar="N", type=int, action="append", help="A process of it or above it. Repeatable.")
-    _add_options(parser, verb)
-
-
-def _add_verbosity(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("output")
-    group.set_defaults(verbosity="summary")
-    for letter, name, value, text in (
-        ("-v", "--verbose", "checks", "Show every check with its verdict."),
-        ("-q", "--quiet", "line", "Show one line."),
-    ):
-        group.add_argument(letter, name, dest="verbosity", action="store_const", const=value, help=text)
-
-
-def _words_of_launch(parser: argparse.ArgumentParser, verb: str) -> None:
-    from preflight.launch.launchers import writable
-
-    parts = parser.add_subparsers(dest="part", metavar="PART", parser_class=Parser, required=True)
-    text = "Check launch files against each other, and with --hosts against the cluster."
-    check = parts.add_parser("check", help=text, description=text, epilog=EXIT_CODES)
-    check.add_argument("files", nargs="+", metavar="FILE", help="Launch files; a quoted glob is allowed.")
-    check.add_argument(
-        "--format", choices=("text", "github", "sarif"), default="text", help="github is annotations. Default: text."
-    )
-    check.add_argument(
-        "--diff", action="store_true", help="Print a patch for `git apply` that mends what has one right value."
-    )
-    _add_options(check, f"{verb} check")
-    text = "Write correct launch files for these hosts."
-    write = parts.add_parser("write", help=text, description=text, epilog=EXIT_CODES)
-    _add_options(write, f"{verb} write")
-    write.add_argument(
-        "--launcher",
-        metavar="NAME",
-        required=True,
-        choices=writable(),
-        help="What starts the job: %(choices)s.",
-    )
-    write.add_argument(
-        "--out", metavar="DIR", required=True, help="The folder for the files; the same path on every node."
-    )
-    write.add_argument("--like", metavar="FILE", help="A launch file of yours whose other settings are kept.")
-    write.add_argument("program", nargs="*", metavar="PROGRAM", help="After --: the program and its arguments.")
-
-
 def _run(words: argparse.Namespace) -> int:
     from preflight.cli.allocate import request_in, run_inside
     from preflight.cli.run import run_checks
@@ -303,7 +160,7 @@ def _as_last_time(words: argparse.Namespace) -> argparse.Namespace:
     given = [re.sub("^--preflight-", "--", word) for word in command[1:]]
     verb = next((word for word in given if word in VERBS), "")
     parser = Parser(add_help=False)
-    _words_of_checks(parser, "run")
+    words_of_checks(parser, "run")
     before = vars(parser.parse_known_args([word for word in given if word != verb])[0])
     # Checks of the site's own are asked for by their files; -k and its like are what --last-failed is instead of.
     before["pytest"] = [word for word in before["pytest"] if Path(word.partition("::")[0]).exists()]
@@ -421,7 +278,7 @@ class Verb:
 VERBS = {
     "run": Verb(
         "Run every check against the hosts, by default against this machine.",
-        _words_of_checks,
+        words_of_checks,
         _run,
         (
             "run --hosts='node[1-8]' --profile=quick",
@@ -431,25 +288,25 @@ VERBS = {
     ),
     "bench": Verb(
         "Measure collectives between the hosts, and name a slow node.",
-        _words_of_checks,
+        words_of_checks,
         _bench,
         ("bench --hosts='node[1-8]'", "bench --hosts='node[1-8]' --op=all -b 1M -e 256M"),
     ),
     "train": Verb(
         "Run the reference training job over the hosts.",
-        _words_of_checks,
+        words_of_checks,
         _train,
         ("train --hosts='node[1-2]' --launcher=torchrun", "train --hosts='node[1-2]' --strategy=fsdp --model=small"),
     ),
     "facts": Verb(
         "Show what each node is, as a table or as JSON.",
-        _add_options,
+        add_options,
         _facts,
         ("facts --hosts='node[1-8]'", "facts --hosts=node3 --json=node3.json"),
     ),
     "launch": Verb(
         "Check launch files, or write correct ones.",
-        _words_of_launch,
+        words_of_launch,
         _launch,
         (
             "launch check 'configs/*.yaml' --hosts='node[1-2]'",
@@ -458,19 +315,19 @@ VERBS = {
     ),
     "report": Verb(
         "Show a finished run again; of two runs, show what changed.",
-        _words_of_report,
+        words_of_report,
         _report,
         ("report last", "report last --format=fix", "report --list"),
     ),
     "diagnose": Verb(
         "Say what broke a job, by the logs it left, or what holds one that hangs now.",
-        _words_of_diagnose,
+        words_of_diagnose,
         _diagnose,
         ("diagnose logs/rank0.log logs/rank1.log", "diagnose --hosts='node[1-8]' --match=train.py"),
     ),
     "explain": Verb(
         "Say what a check, a setting or an error means, and how to fix it.",
-        _words_of_explain,
+        words_of_explain,
         _explain,
         ("explain network.mtu_is_the_same_on_every_node", "explain socket timeout"),
     ),

@@ -1,0 +1,71 @@
+"""How are words read that no option has: one line, with what was probably meant?"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from typing import NoReturn
+
+from preflight.errors import UsageError
+
+EXIT_CODES = (
+    "Exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 nothing asked; 130/143/129 on INT/TERM/HUP."
+)
+# What other tools call it -> what it is here.
+MEANT = {
+    "check": "launch check",
+    "write": "launch write",
+    "test": "run",
+    "start": "run",
+    "verify": "run",
+    "doctor": "run",
+    "why": "diagnose",
+    "logs": "diagnose",
+    "fix": "report last --format=fix",
+    "list": "report --list",
+    "last": "report last",
+    "show": "report last",
+    "help": "--help",
+    "version": "--version",
+}
+ONE_WORD = "several hosts are one word: --hosts=node1,node2"
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with our exit code for usage errors, in the language asked for, and one line instead of a page."""
+
+    def error(self, message: str) -> NoReturn:
+        """One line, as for every other word that cannot be."""
+        near = _near(message)
+        message += f"; did you mean {near}?" if near else ""
+        stray = message.removeprefix("unrecognized arguments: ")
+        message += f"; {ONE_WORD}" if stray != message and not stray.startswith("-") else ""
+        raise UsageError(f"{message}; see preflight --help")
+
+
+def _near(message: str) -> str:
+    """What was probably meant by a choice or an option that is not there; "" where nothing is like it."""
+    choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+    if choice and message.startswith("argument VERB") and choice[1] in MEANT:
+        return MEANT[choice[1]]
+    if choice:
+        found = difflib.get_close_matches(choice[1], re.findall(r"[\w-]+", choice[2]), n=1)
+        return found[0] if found else ""
+    option = re.search(r"unrecognized arguments: (--[\w-]+)", message)
+    if option is None:
+        return ""
+    from preflight.options.options import OPTIONS  # takes a while to import: only where something is wrong
+
+    names = [f"--{name}" for row in OPTIONS.values() for name in (row.name, row.name.removeprefix("bench-"))]
+    found = difflib.get_close_matches(option[1], [*names, "--format", "--match", "--out", "--like"], n=1)
+    return found[0] if found else ""
+
+
+class Formatter(argparse.HelpFormatter):
+    """Wraps all but the epilog, whose lines are there to be pasted."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if "\n  preflight " in text:
+            return "".join(f"{indent}{line}" for line in text.splitlines(keepends=True))
+        return super()._fill_text(text, width, indent)

@@ -1,0 +1,105 @@
+"""Which words does each verb take, besides the options of the table?"""
+
+from __future__ import annotations
+
+import argparse
+
+from preflight.cli.parser import EXIT_CODES, Parser
+
+FORMATS = "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad, exclude, nodes or fix"
+
+
+def add_options(parser: argparse.ArgumentParser, verb: str) -> None:
+    """The options of the table that a verb takes."""
+    from preflight.options.options import OPTIONS
+    from preflight.options.table import add_options
+
+    add_options(parser, OPTIONS, verb)
+
+
+def words_of_checks(parser: argparse.ArgumentParser, verb: str) -> None:
+    """What a verb takes that runs checks: options, how much is shown, and after -- words for pytest."""
+    add_options(parser, verb)
+    _add_verbosity(parser)
+    if verb == "run":
+        parser.add_argument("pytest", nargs="*", metavar="PYTEST", help="After --: further words for pytest.")
+
+
+def words_of_report(parser: argparse.ArgumentParser, verb: str) -> None:
+    """What `report` takes: runs, and what to make of them."""
+    parser.add_argument(
+        "runs",
+        metavar="RUN",
+        nargs="*",
+        help="A run: its folder, its id in reports/ or `last`, the default; an earlier run may stand before it.",
+    )
+    add_options(parser, verb)
+    _add_verbosity(parser)
+    parser.add_argument("--list", action="store_true", help="List the runs in the folder given. Default: reports.")
+    text = "Show bandwidth, step times and facts over all runs in the folder given, as a page there. Default: reports."
+    parser.add_argument("--trend", action="store_true", help=text)
+    parser.add_argument("--open", action="store_true", help="Open the page of the run in the browser.")
+    text = (
+        "Choose the N best nodes, say why the others are left out; --format=nodelist for sbatch, good for a hostfile."
+    )
+    parser.add_argument("--need", metavar="N", type=int, help=text)
+    parser.add_argument("--keep", metavar="N", help="Delete all runs in that folder but the newest N.")
+    parser.add_argument("--format", metavar="FORMAT", default="text", help=f"One of {FORMATS}. Default: text.")
+
+
+def words_of_explain(parser: argparse.ArgumentParser, verb: str) -> None:
+    """What `explain` takes: whatever is to be explained."""
+    text = "A check, a launch rule, a variable, a threshold or an error: a part of its name, or words of its text."
+    parser.add_argument("what", nargs="*", metavar="WHAT", help=text)
+    add_options(parser, verb)
+
+
+def words_of_diagnose(parser: argparse.ArgumentParser, verb: str) -> None:
+    """What `diagnose` takes: logs, or where a job hangs."""
+    parser.add_argument("logs", nargs="*", metavar="LOG", help="What the job printed: files, gzip and zstd too, or -.")
+    group = parser.add_argument_group("a job that hangs now, looked at and left as it is")
+    group.add_argument("--match", metavar="PATTERN", help="A regular expression over the command lines of its ranks.")
+    group.add_argument("--pid", metavar="N", type=int, action="append", help="A process of it or above it. Repeatable.")
+    add_options(parser, verb)
+
+
+def _add_verbosity(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output")
+    group.set_defaults(verbosity="summary")
+    for letter, name, value, text in (
+        ("-v", "--verbose", "checks", "Show every check with its verdict."),
+        ("-q", "--quiet", "line", "Show one line."),
+    ):
+        group.add_argument(letter, name, dest="verbosity", action="store_const", const=value, help=text)
+
+
+def words_of_launch(parser: argparse.ArgumentParser, verb: str) -> None:
+    """What `launch` takes: check or write, and the words of each."""
+    from preflight.launch.launchers import writable
+
+    parts = parser.add_subparsers(dest="part", metavar="PART", parser_class=Parser, required=True)
+    text = "Check launch files against each other, and with --hosts against the cluster."
+    check = parts.add_parser("check", help=text, description=text, epilog=EXIT_CODES)
+    check.add_argument("files", nargs="+", metavar="FILE", help="Launch files; a quoted glob is allowed.")
+    check.add_argument(
+        "--format", choices=("text", "github", "sarif"), default="text", help="github is annotations. Default: text."
+    )
+    check.add_argument(
+        "--diff", action="store_true", help="Print a patch for `git apply` that mends what has one right value."
+    )
+    add_options(check, f"{verb} check")
+    text = "Write correct launch files for these hosts."
+    write = parts.add_parser("write", help=text, description=text, epilog=EXIT_CODES)
+    add_options(write, f"{verb} write")
+    write.add_argument(
+        "--launcher",
+        metavar="NAME",
+        required=True,
+        choices=writable(),
+        help="What starts the job: %(choices)s.",
+    )
+    write.add_argument(
+        "--out", metavar="DIR", required=True, help="The folder for the files; the same path on every node."
+    )
+    write.add_argument("--like", metavar="FILE", help="A launch file of yours whose other settings are kept.")
+    write.add_argument("program", nargs="*", metavar="PROGRAM", help="After --: the program and its arguments.")
