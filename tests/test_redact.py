@@ -308,8 +308,34 @@ def test_a_secret_may_be_the_next_word_of_a_command_line():
         ("abcdefghijklmnopqrstuvwxyz", False),
         ("01234567899876543210", False),
         ("/home/me/9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c", False),
+        ("'a1b2c3d4e5f6a7b8c9d0'", True),
+        ("a1a1a1a1a1a1a1a1a1a1", False),  # two letters in turn
+        ("abcdefghijklmnopqrst", False),  # no digit
+        ("01234567890123456789", False),  # no letter
+        ("~1b2c3d4e5f6a7b8c9d0", False),  # a path
+        (".1b2c3d4e5f6a7b8c9d0", False),
+        ("/1b2c3d4e5f6a7b8c9d0", False),
+        ("qwertzuiopasdfgh2024", False),  # words and a year: one change
+        ("abc1defghi2klmnopqrs", True),  # four changes, of a sixth of twenty letters
+        ("abcdefgh1ijklmnopqr2", True),
+        ("abcdefgh1ijklmnopqrs", False),
     ],
 )
 def test_a_key_is_long_and_without_order(value, is_key):
     """What people name and number is not."""
     assert looks_like_a_key(value) == is_key
+
+
+@pytest.mark.parametrize(
+    "name", ["TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "WEBHOOK", "PWD", "API_KEY", "JWT", "PAT", "BEARER"]
+)
+def test_a_name_is_enough(name):
+    """Nothing of the value needs to look like a secret, nor any other word of the text."""
+    assert without_secrets(f"MY_{name}=plain") == f"MY_{name}={HIDDEN}"
+    assert without_secrets(f'my_{name.lower()}: "plain"') == f'my_{name.lower()}: "{HIDDEN}"'
+
+
+@pytest.mark.parametrize("before", ["https://h/x?", "https://h/x#", "h/x&"])
+def test_a_signature_in_a_query_is_hidden(before):
+    """Behind whichever sign it stands."""
+    assert without_secrets(f"{before}sig=plain") == f"{before}sig={HIDDEN}"

@@ -87,11 +87,14 @@ def _taken(
         ranks.setdefault((name not in first, warnings.get(name, 0)), []).append(name)
     taken: list[str] = []
     for _, equal in sorted(ranks.items()):
-        taken += _of_few_groups(equal, need - len(taken), {groups[name] for name in taken if name in groups}, groups)
+        used = dict.fromkeys(
+            groups[name] for name in taken if name in groups
+        )  # in order, for the choice to be the same
+        taken += _of_few_groups(equal, need - len(taken), used, groups)
     return taken
 
 
-def _of_few_groups(names: list[str], need: int, used: set[str], groups: Mapping[str, str]) -> list[str]:
+def _of_few_groups(names: list[str], need: int, used: Iterable[str], groups: Mapping[str, str]) -> list[str]:
     """`need` of the names: out of groups in use, then of the smallest that holds the rest, else of the largest."""
     if need >= len(names):
         return names

@@ -55,3 +55,36 @@ def test_a_verdict_is_of_the_nodes_chosen_and_of_what_concerns_no_node():
     findings = [Finding("a.b", Verdict.FAIL, (name,) if name else (), "m") for name in ("node1", "node2", "")]
     assert list(concerning(findings, frozenset({"node2"}))) == findings[1:]
     assert list(concerning(findings, frozenset())) == findings
+
+
+def test_why_a_node_is_left_out_names_its_warnings():
+    """What most nodes have sets none apart; a spare without a warning of its own is a spare and no more."""
+    findings = [
+        Finding("a.b", Verdict.WARN, ("node2", "node3"), "slow disk"),
+        Finding("a.c", Verdict.WARN, ("node2",), "old driver"),
+        Finding("a.d", Verdict.WARN, SIX, "no swap"),
+        Finding("a.e", Verdict.PASS, ("node1",), "fine"),
+    ]
+    assert best_nodes(findings, SIX, 3, good=SIX[:5]).left_out == {
+        "node2": "spare, with warnings: a.b, a.c",
+        "node3": "spare, with warnings: a.b",
+        "node6": "the run did not measure it to the end",
+    }
+    assert best_nodes([], SIX, 5, good=SIX).left_out == {"node6": "spare"}
+
+
+def test_of_nodes_with_warnings_those_next_to_the_ones_taken_are_the_first():
+    """Out of the racks that the job is in already, in the order of the hosts, and then no more than it needs."""
+    findings = [Finding("a.b", Verdict.WARN, ("node1", "node3", "node4", "node6"), "slow disk")]
+    assert best_nodes(findings, SIX, 3, good=SIX, groups=RACKS).nodes == ("node2", "node3", "node5")
+    assert best_nodes(findings, SIX, 2, good=SIX, groups=RACKS).nodes == ("node2", "node5")
+    assert best_nodes(findings, SIX, 6, good=SIX, groups=RACKS).nodes == SIX
+    many = {name: f"rack{number % 4}" for number, name in enumerate((f"n{at}" for at in range(24)), 1)}
+    slow = [Finding("a.b", Verdict.WARN, tuple(many)[8:], "slow disk")]
+    taken = best_nodes(slow, many, 14, good=many, groups=many).nodes
+    assert taken == (*(f"n{at}" for at in range(8)), "n8", "n9", "n12", "n13", "n16", "n20")
+
+
+def test_nodes_without_a_rack_are_as_one():
+    """Where some racks are known and others are not."""
+    assert best_nodes([], SIX, 3, good=SIX, groups={"node1": "a", "node2": "b"}).nodes == ("node3", "node4", "node5")
