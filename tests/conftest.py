@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests import kinds, workers
+from tests import kinds, scratch, workers
 from tests.bench import fault_table
 from tests.forks import Forks
 from tests.lab.fixtures import lab3, lab_is_possible, make_lab
@@ -18,6 +18,7 @@ from tests.lab.fixtures import lab3, lab_is_possible, make_lab
 __all__ = ["lab3", "lab_is_possible", "make_lab"]
 
 HERE = Path(__file__).parent
+SCRATCH = pytest.StashKey[scratch.Scratch]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,7 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         if not config.pluginmanager.hasplugin("preflight-checking"):
             kinds.leave_long_out(config)
-            config.add_cleanup(workers.have_own_home())
+            config.stash[SCRATCH] = scratch.of_a_run(config.add_cleanup)
         workers.choose(config)
         return
     config.option.markexpr = config.workerinput["markexpr"]  # a worker reads the words of the command line anew
@@ -47,6 +48,12 @@ def forks() -> Iterator[Forks]:
     started = Forks()
     yield started
     started.close()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A run of the unit tests reads no file that holds none of them."""
+    is_about_units = config.option.markexpr == "unit" and collection_path.is_relative_to(HERE)
+    return True if is_about_units and kinds.has_no_unit_test(f"{collection_path.relative_to(HERE.parent)}") else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -94,3 +101,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[bool | None]:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Which worker gets which tests, where the command line does not say it."""
     return workers.scheduler(config, log) if config.option.dist == "load" else None
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say what tests have left in the folder for temporary files, which goes now."""
+    left = config.stash[SCRATCH].left() if SCRATCH in config.stash else []
+    if left:
+        more = f" and {len(left) - 8} more" if left[8:] else ""
+        terminalreporter.write_line(f"left by tests for temporary files, and removed: {' '.join(left[:8])}{more}")

@@ -7,7 +7,6 @@ an arrow goes from a room to each room that it imports. Imports for types alone 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -84,22 +83,25 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Everything below a node that is there at run time."""
-    parents = [node]
+@cache
+def statements(path: Path) -> tuple[ast.AST, ...]:
+    """Everything of a file that is there at run time."""
+    found: list[ast.AST] = []
+    parents: list[ast.AST] = [tree(path)]
     while parents:
         for child in ast.iter_child_nodes(parents.pop()):
             is_typing = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
             if not is_typing:
-                yield child
+                found.append(child)
                 parents.append(child)
+    return tuple(found)
 
 
 @cache
 def imported(path: Path) -> tuple[str, ...]:
     """Dotted names of the modules that a file imports at run time, functions included."""
     found: list[str] = []
-    for node in statements(tree(path)):
+    for node in statements(path):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -39,6 +39,7 @@ PROCESSES = (
     "tests/test_docs.py",
     "tests/test_hooks.py",
     "tests/test_plugin.py",
+    "tests/test_scratch.py",
     "tests/testing/test_judged.py",
 )
 
@@ -103,6 +104,11 @@ def kind(item: pytest.Item) -> str:
     if "lab_is_possible" in getattr(item, "fixturenames", ()):
         return "lab"
     return "process" if item.nodeid.startswith(PROCESSES) else "unit"
+
+
+def has_no_unit_test(path: str) -> bool:
+    """Whether a file or folder, from the root, holds tests that start processes and no others."""
+    return path.startswith(PROCESSES) or f"{path}/" in PROCESSES
 
 
 def leave_long_out(config: pytest.Config) -> None:

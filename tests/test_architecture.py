@@ -163,7 +163,7 @@ def test_optional_packages_are_imported_where_they_are_used():
 @cache
 def calls(path: Path) -> list[tuple[ast.Call, str]]:
     """Every call in a file, and what it calls, as it is written (os.system)."""
-    return [(node, ast.unparse(node.func)) for node in statements(tree(path)) if isinstance(node, ast.Call)]
+    return [(node, ast.unparse(node.func)) for node in statements(path) if isinstance(node, ast.Call)]
 
 
 BANNED_CALLS = {"os.system", "os.popen", "eval", "exec", "tempfile.mktemp", "yaml.load", "yaml.unsafe_load", "input"}
@@ -360,5 +360,5 @@ def test_every_fault_names_tests_that_exist_or_why_there_is_none():
         for named in fault.tests:
             path, _, function = named.partition("::")
             assert (ROOT / path).is_file(), f"{name}: {path}"
-            functions = {one.name for one in statements(tree(ROOT / path)) if isinstance(one, ast.FunctionDef)}
+            functions = {one.name for one in statements(ROOT / path) if isinstance(one, ast.FunctionDef)}
             assert not function or function.partition("[")[0] in functions, f"{name}: {named}"

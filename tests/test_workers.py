@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import subprocess
 import sys
 import threading
@@ -122,6 +123,23 @@ def test_the_whole_suite_has_workers():
     workers.choose(whole)
     assert whole.option.numprocesses == len(whole.option.tx) >= 2
     assert whole.option.dist == "load"
+
+
+@pytest.mark.skipif(not workers.can_have_own_network(), reason="a network namespace needs root")
+def test_the_unit_tests_have_a_worker_more_than_processors():
+    """Few of them wait, and each worker has to collect them all once more."""
+    unit = config(markexpr="unit")
+    workers.choose(unit)
+    assert unit.option.numprocesses == min(len(os.sched_getaffinity(0)) + 1, workers.MOST_WORKERS)
+
+
+def test_a_file_is_left_unread_only_where_it_holds_no_unit_test():
+    """By the same list that tells what a test needs."""
+    assert kinds.has_no_unit_test("tests/workloads")
+    assert kinds.has_no_unit_test("tests/workloads/test_train.py")
+    assert not kinds.has_no_unit_test("tests/cli")
+    assert not kinds.has_no_unit_test("tests/test_hosts.py")
+    assert not kinds.has_no_unit_test("tests/lab")
 
 
 @pytest.mark.parametrize(

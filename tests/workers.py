@@ -13,8 +13,7 @@ import os
 import socket
 import struct
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -38,8 +37,9 @@ def choose(config: pytest.Config) -> None:
     judges_hosts = config.pluginmanager.hasplugin("preflight-checking")
     if is_part or is_watched or judges_hosts or not can_have_own_network():
         return
-    # Two more than cores: a test of the lab waits half of its time.
-    option.numprocesses = min(len(os.sched_getaffinity(0)) + 2, MOST_WORKERS)
+    # Two more than cores: tests of the lab wait half of their time. Those of unit do not, and a worker costs a start.
+    more = 1 if option.markexpr == "unit" else 2
+    option.numprocesses = min(len(os.sched_getaffinity(0)) + more, MOST_WORKERS)
     option.tx = ["popen"] * option.numprocesses
     option.dist = "load"
 
@@ -51,20 +51,6 @@ def be_patient() -> None:
 
         settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
         settings.load_profile("patient")
-
-
-def have_own_home() -> Callable[[], None]:
-    """Take an empty folder as the account's home, and give what removes it.
-
-    A run reads the start files of the account's shells, which take seconds where they set up conda or pyenv, and
-    remembers what it certified: neither is any test's business. Where pip finds packages stays the account's.
-    """
-    pip = os.path.expanduser("~/.config/pip/pip.conf")
-    if os.path.exists(pip):
-        os.environ.setdefault("PIP_CONFIG_FILE", pip)
-    home = tempfile.TemporaryDirectory(prefix="home", ignore_cleanup_errors=True)
-    os.environ["HOME"] = home.name
-    return home.cleanup
 
 
 def can_have_own_network() -> bool:

@@ -133,7 +133,9 @@ def _rules() -> Iterator[Entry]:
         source = path.read_text(encoding="utf-8")
         if not any(f"{name}(" in source for name in PROBLEMS):
             continue  # parsing a file takes ten times as long as looking through it
-        for node in ast.walk(ast.parse(source)):
+        tops = ast.parse(source).body
+        methods = [inner for top in tops if isinstance(top, ast.ClassDef) for inner in top.body]
+        for node in (*tops, *methods):
             if isinstance(node, ast.FunctionDef) and (text := ast.get_docstring(node)):
                 for name in _told_by(node):
                     found.setdefault(name, Entry(f"launch.{name}", "a rule about launch files", text))

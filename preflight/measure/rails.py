@@ -158,9 +158,9 @@ def _judged(
     usual = {number: slow.usual(streams) for number, (streams, _) in ended.items() if streams}
     for number, space in enumerate(places):
         streams, places_found = ended[number]
+        egress, ingress = slow.ends_of(streams)
         for name in space.ranks:
-            sends = max((one.gbytes_per_s for one in streams if one.source == name), default=0.0)
-            receives = max((one.gbytes_per_s for one in streams if one.target == name), default=0.0)
+            sends, receives = (end.get(name, (0.0, 0))[0] for end in (egress, ingress))
             node, part = (space.name, name) if space.is_within else (name, space.name)
             parts.append(Part(node=node, part=part, sends_gbytes_per_s=sends, receives_gbytes_per_s=receives))
         equals = [rate for other, rate in usual.items() if places[other].is_within is space.is_within]

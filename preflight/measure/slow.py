@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from functools import partial
 from statistics import median
 
@@ -22,6 +22,7 @@ MOST_CONFIRMATIONS = 4
 FIRST_TIMES = 2  # of each pair where all rounds are planned at once
 Doubt = tuple[str, ...]
 Pair = tuple[str, str]  # sender, receiver
+Ends = tuple[dict[str, tuple[float, int]], dict[str, tuple[float, int]]]  # of senders, and of receivers
 Round = tuple[Pair, ...]  # at once: every node sends at most once and receives at most once
 
 
@@ -117,12 +118,15 @@ def packed(pairs: Iterable[Pair]) -> tuple[Round, ...]:
     rounds: list[list[Pair]] = []
     busy: list[set[str]] = []
     for pair in dict.fromkeys(pairs):
-        place = next((index for index, nodes in enumerate(busy) if not nodes & set(pair)), len(busy))
+        source, target = pair
+        place = next(
+            (index for index, nodes in enumerate(busy) if source not in nodes and target not in nodes), len(busy)
+        )
         if place == len(busy):
             rounds.append([])
             busy.append(set())
         rounds[place].append(pair)
-        busy[place] |= set(pair)
+        busy[place].update(pair)
     return tuple(tuple(pairs) for pairs in rounds)
 
 
@@ -134,8 +138,12 @@ def locate(streams: Sequence[Stream], names: Sequence[str], *, threshold: float 
     """
     if not streams:
         return ()
-    egress, ingress = _best(streams, _source), _best(streams, _target)
-    typical = usual(streams)
+    return _located(streams, names, ends_of(streams), threshold)
+
+
+def _located(streams: Sequence[Stream], names: Sequence[str], ends: Ends, threshold: float) -> tuple[Slow, ...]:
+    egress, ingress = ends
+    typical = _usual(ends)
     limit = threshold * typical
     found = []
     slow_egress = {name for name, (best, count) in egress.items() if best < limit and count > 1}
@@ -167,7 +175,11 @@ def usual(streams: Sequence[Stream]) -> float:
 
     Not the median of streams: one slow node among three spoils four streams of six.
     """
-    return median(best for end in (_source, _target) for best, _ in _best(streams, end).values())
+    return _usual(ends_of(streams))
+
+
+def _usual(ends: Ends) -> float:
+    return median(best for end in ends for best, _ in end.values())
 
 
 def _keep(best: dict[Pair, Stream], streams: Iterable[Stream]) -> None:
@@ -188,12 +200,14 @@ def _doubts_of(place: Slow) -> list[Doubt]:
 
 def _doubts(streams: Sequence[Stream], names: Sequence[str], threshold: float, attempt: int) -> dict[Doubt, Pair]:
     """Each doubt and the pair that settles it: every slow node gets a good one of its own, where there are enough."""
-    places = locate(streams, names, threshold=threshold)
+    if not streams:
+        return {}
+    ends = ends_of(streams)
+    places = _located(streams, names, ends, threshold)
     if not places:
         return {}
-    limit = threshold * usual(streams)
-    egress, ingress = _best(streams, _source), _best(streams, _target)
-    good = [name for name in names if min(t.get(name, (0.0, 0))[0] for t in (egress, ingress)) >= limit]
+    limit = threshold * _usual(ends)
+    good = [name for name in names if min(end.get(name, (0.0, 0))[0] for end in ends) >= limit]
     doubts: dict[Doubt, Pair] = {}
     for number, place in enumerate(places):
         for doubt in _doubts_of(place):
@@ -208,21 +222,18 @@ def _doubts(streams: Sequence[Stream], names: Sequence[str], threshold: float, a
 
 def _best_partner(streams: Sequence[Stream], node: str, way: str) -> str:
     """Where no node is proven good: the peer of the node's own best stream."""
-    here, there = (_source, _target) if way == "egress" else (_target, _source)
-    return there(max((s for s in streams if here(s) == node), key=lambda stream: stream.gbytes_per_s))
+    here, there = ("source", "target") if way == "egress" else ("target", "source")
+    own = (stream for stream in streams if getattr(stream, here) == node)
+    return str(getattr(max(own, key=lambda stream: stream.gbytes_per_s), there))
 
 
-def _source(stream: Stream) -> str:
-    return stream.source
-
-
-def _target(stream: Stream) -> str:
-    return stream.target
-
-
-def _best(streams: Sequence[Stream], end: Callable[[Stream], str]) -> dict[str, tuple[float, int]]:
-    """Node -> its best stream and how many were measured, at one end."""
-    figures: dict[str, list[float]] = {}
+def ends_of(streams: Iterable[Stream]) -> Ends:
+    """Node -> its best stream and how many were measured, among those that it sent and among those it received."""
+    sent: dict[str, list[float]] = {}
+    received: dict[str, list[float]] = {}
     for stream in streams:
-        figures.setdefault(end(stream), []).append(stream.gbytes_per_s)
-    return {name: (max(values), len(values)) for name, values in figures.items()}
+        rate = stream.gbytes_per_s
+        sent.setdefault(stream.source, []).append(rate)
+        received.setdefault(stream.target, []).append(rate)
+    egress, ingress = ({name: (max(rates), len(rates)) for name, rates in end.items()} for end in (sent, received))
+    return egress, ingress
