@@ -19,7 +19,8 @@ PLACES_SECONDS = 20.0  # where no path is shared or compared: each folder is giv
 # A node that is silent in a round of those that share a path must not use up the others' next one.
 LOOK_SHARE = 0.5  # of the time: by then each has looked at its folders,
 WRITE_SHARE = 0.1  # a writer has so much,
-READ_SHARE = 0.95  # and by then each has looked for the token
+READ_SHARE = 0.9  # by then each has looked for the token, and the rest is for those who wrote to take it away
+TOLD_SHARE = 0.8  # of the time for a round: a node is told so much, and has the rest for its answer
 DIGEST_SHARE = 0.8  # of the time for looking
 DIGEST_SECONDS = 60.0  # at most for one path that must be the same on all nodes
 WRITERS = 3  # how many nodes are asked to write into a path before it counts as closed to all
@@ -29,7 +30,7 @@ async def collect(sessions: dict[str, Session], options: Options, *, seconds: fl
     """The subject files of every node: its facts, or why they are missing; all within `seconds`."""
     needs_rounds = bool(options.paths_to_share)
     seconds = min(seconds, SECONDS if needs_rounds or options.same else PLACES_SECONDS)
-    looking = seconds * (LOOK_SHARE if needs_rounds else READ_SHARE)
+    looking = seconds * (LOOK_SHARE if needs_rounds else 1.0)
     begun = time.monotonic()
     arguments = {
         "digest_seconds": min(DIGEST_SECONDS, looking * DIGEST_SHARE / max(1, len(options.same))),
@@ -53,43 +54,59 @@ async def collect(sessions: dict[str, Session], options: Options, *, seconds: fl
             failed[name] = error.reason
 
     await asyncio.gather(*(start(name) for name in sessions))
+    answers: dict[str, Answer] = {}
     if needs_rounds:
         calls = {name: calls[name] for name in sessions if name in calls}  # the first of HOSTS is the first to write
-        await _share(calls, failed, options.paths_to_share, begun, seconds)
-    return dict(await asyncio.gather(*(_end(name, calls, failed, begun + seconds) for name in sessions)))
+        order = await _write(calls, failed, options.paths_to_share, seconds * WRITE_SHARE)
+        answers = await _read(calls, failed, order, begun + seconds * READ_SHARE)
+    waiting = [name for name in sessions if name not in answers]
+    answers.update(await asyncio.gather(*(_end(name, calls, failed, begun + seconds) for name in waiting)))
+    return {name: answers[name] for name in sessions}
 
 
-async def _share(
-    calls: dict[str, Call], failed: dict[str, str], paths: tuple[str, ...], begun: float, seconds: float
-) -> None:
-    """One node writes a token into each path, then all look for it; the next one tries where one cannot write."""
-    tokens = {path: secrets.token_hex(16) for path in paths}
-    written: dict[str, str] = {}
-    refused: dict[str, dict[str, str]] = {}  # path -> why the last node that was asked could not write there
+async def _write(
+    calls: dict[str, Call], failed: dict[str, str], paths: tuple[str, ...], seconds: float
+) -> dict[str, dict[str, str]]:
+    """One node writes a token into each path, the next one where it cannot; what each path then holds, and of whom."""
+    found: dict[str, dict[str, str]] = {}
     for name in [name for name in calls if name not in failed][:WRITERS]:
-        wanted = {path: token for path, token in tokens.items() if path not in written}
+        # Tokens of its own: what a node wrote and did not tell in time is in nobody's way.
+        wanted = {path: secrets.token_hex(16) for path in paths if "token" not in found.get(path, {})}
         if wanted:
             try:
-                calls[name].deadline = time.monotonic() + seconds * WRITE_SHARE
-                await calls[name].send({"write": wanted})
+                calls[name].deadline = time.monotonic() + seconds
+                await calls[name].send({"write": wanted, "seconds": seconds * TOLD_SHARE})
                 troubles = await calls[name].first("written", dict[said.Line, said.Line])
             except HostError as error:
                 failed[name] = error.reason
                 continue
-            written.update(dict.fromkeys(wanted.keys() - troubles.keys(), name))
-            refused.update({path: {"refused": why, "asked": name} for path, why in troubles.items() if path in wanted})
-    order = {path: {"token": tokens[path], "writer": writer} for path, writer in written.items()}
-    order.update({path: why for path, why in refused.items() if path not in written})
+            for path, token in wanted.items():
+                refused = path in troubles
+                found[path] = (
+                    {"refused": troubles[path], "asked": name} if refused else {"token": token, "writer": name}
+                )
+    return found
+
+
+async def _read(
+    calls: dict[str, Call], failed: dict[str, str], order: dict[str, dict[str, str]], until: float
+) -> dict[str, Answer]:
+    """All look for the tokens. Who wrote none is done then, and waits for nobody; its facts."""
+    writers = {held["writer"] for held in order.values() if "writer" in held}
+    answers: dict[str, Answer] = {}
 
     async def read(name: str) -> None:
         try:
-            calls[name].deadline = begun + seconds * READ_SHARE
-            await calls[name].send({"read": order})
+            calls[name].deadline = until
+            await calls[name].send({"read": order, "seconds": (until - time.monotonic()) * TOLD_SHARE})
             await calls[name].first("read", bool)
         except HostError as error:
             failed[name] = error.reason
+        if name not in writers:
+            _, answers[name] = await _end(name, calls, failed, until)
 
     await asyncio.gather(*(read(name) for name in calls if name not in failed))
+    return answers
 
 
 async def _end(name: str, calls: dict[str, Call], failed: dict[str, str], until: float) -> tuple[str, Answer]:

@@ -17,7 +17,8 @@ from preflight.session.fleet import Fleet
 from preflight.transport import Reach
 from tests.bench import hostile_node
 
-SECONDS = 9.0
+SECONDS = 20.0
+SHARING_SECONDS = 12.0
 # One of each sort; python -m tests.bench.hostile has them all, with every verb.
 UNREACHED = (
     "hello.null",
@@ -77,6 +78,32 @@ def test_a_node_that_does_not_say_where_it_listens_costs_nobody_else_the_mesh(tm
     assert list(found.unmeasured) == [mode]
     assert "did not say within 3 s at which port it listens" in found.unmeasured[mode]
     assert found.edges == 2
+
+
+@pytest.mark.parametrize("mode", ["looked.never", "written.never", "read.never", "files.never"])
+def test_a_node_that_is_silent_in_a_round_of_shared_paths_costs_nobody_else_the_folders(tmp_path, mode):
+    """Whichever round it is: the others read the token that one of them wrote, and are done in time."""
+    honest, other, silent = beside(tmp_path, (mode,), honest=2)
+    fleet = Fleet((silent, honest, other), Reach(), run_id="test", deadline=time.monotonic() + 90)
+    path = tmp_path / "shared"
+    path.mkdir()
+    options = Options(shared=(str(path),), same=(str(path),))
+    try:
+        fleet.run(fleet.open(), seconds=60)
+        sessions = {host.name: fleet.sessions[host.name] for host in fleet.hosts}
+        begun = time.monotonic()
+        answers = fleet.run(files.collect(sessions, options, seconds=SHARING_SECONDS), seconds=SHARING_SECONDS + 2)
+        taken = time.monotonic() - begun
+    finally:
+        fleet.close()
+    assert taken < SHARING_SECONDS + 1
+    assert {name: missing for name, (_, missing) in answers.items() if name != mode} == {"honest": {}, "honest2": {}}
+    assert answers[mode][1]["files"].missing == "no answer within the time limit of the call"
+    for name in ("honest", "honest2"):
+        (shared,) = answers[name][0]["files"]["shared"]
+        assert shared["trouble"] == ""
+        assert shared["writer"] in ({"honest", "honest2"} if mode in ("looked.never", "written.never") else {mode})
+    assert list(path.iterdir()) == []
 
 
 def test_a_node_that_falls_silent_for_good_is_lost_once(tmp_path):

@@ -2,9 +2,9 @@
 
 ``arguments``: ``name`` of this node, ``shared``, ``same`` and ``named`` (paths), ``checkpoint`` (the path of those that
 are shared which checkpoints go to), ``digest_seconds`` (for each of ``same``), ``run`` (an id for the token's name).
-Events: {"looked": true}, then for each message its answer. Messages: {"write": {path: token}} -> {"written": {path:
-why not}}; {"read": {path: {"token", "writer"} or {"refused": why, "asked": node}}} -> {"read": true};
-{"finish": true} ends the call.
+Events: {"looked": true}, then for each message its answer. Messages: {"write": {path: token}, "seconds"} -> {"written":
+{path: why not}}; {"read": {path: {"token", "writer"} or {"refused": why, "asked": node}}, "seconds"} -> {"read": true};
+{"finish": true} ends the call. ``seconds`` is what is left for a round.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
         while True:
             order = channel.receive(ORDER_SECONDS)
             if "write" in order:
-                names = {path: f"{path}/{MARK}{arguments['run']}" for path in order["write"]}
+                names = {path: token_file(path, arguments["run"], token) for path, token in order["write"].items()}
                 questions = {path: partial(write, names[path], order["write"][path]) for path in names}
                 written += names.values()
-                answers = within.ask_each(questions, seconds=STAT_SECONDS)
+                answers = within.ask_each(questions, seconds=min(STAT_SECONDS, float(order["seconds"])))
                 failed = {
                     path: answer.strerror or str(answer)
                     for path, answer in answers.items()
@@ -69,7 +69,7 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
                 }
                 channel.emit({"written": failed})
             elif "read" in order:
-                facts["shared"] = [shared_of(path, order["read"].get(path), arguments["run"]) for path in shared]
+                facts["shared"] = shared_of(shared, order["read"], arguments["run"], seconds=float(order["seconds"]))
                 channel.emit({"read": True})
             else:
                 return facts
@@ -141,48 +141,64 @@ def write(path: str, token: str) -> bool:
     return True
 
 
-def shared_of(path: str, order: dict[str, str] | None, run: str) -> dict[str, Any]:
-    """Whether the writer's token is here, how long that took, how fast writing is, and what earlier runs left."""
-    order = order or {}
-    facts: dict[str, Any] = {"path": path, "writer": order.get("writer", ""), "seconds": 0.0}
-    begun = time.monotonic()
-    trouble = "no node could write there"
-    if "refused" in order:
-        trouble = f"no node could write there: {order['refused']} (asked: {order['asked']})"
-    if facts["writer"]:
-        try:
-            trouble = within.ask(
-                partial(look_for, f"{path}/{MARK}{run}", order["token"]), seconds=VISIBLE_SECONDS + STAT_SECONDS
-            )
-        except OSError as error:
-            trouble = error.strerror or str(error)
-        facts["seconds"] = round(time.monotonic() - begun, 3)
+def token_file(path: str, run: str, token: str) -> str:
+    """Where a token lies: no other node of the run writes there."""
+    return f"{path}/{MARK}{run}-{token[:8]}"
+
+
+def shared_of(paths: list[str], orders: dict[str, dict[str, str]], run: str, *, seconds: float) -> list[dict[str, Any]]:
+    """Whether each writer's token is here, how long that took, how fast writing is, and what earlier runs left."""
+    end = time.monotonic() + seconds
+    tokens = {path: order["token"] for path, order in orders.items() if "token" in order}
+    questions = {path: partial(look_for, token_file(path, run, token), token) for path, token in tokens.items()}
+    looked = within.ask_each(questions, seconds=VISIBLE_SECONDS + STAT_SECONDS)
+    found = []
+    for number, path in enumerate(paths):
+        order = orders.get(path, {})
+        trouble = "no node could write there"
+        if "refused" in order:
+            trouble = f"no node could write there: {order['refused']} (asked: {order['asked']})"
+        answer = looked.get(path, {"trouble": trouble, "seconds": 0.0})
+        if isinstance(answer, OSError):
+            answer = {"trouble": answer.strerror or str(answer), "seconds": VISIBLE_SECONDS + STAT_SECONDS}
+        share = max(0.0, end - time.monotonic()) / (len(paths) - number)
+        found.append({"path": path, "writer": order.get("writer", ""), **answer, **writing(path, run, share)})
+    return found
+
+
+def writing(path: str, run: str, seconds: float) -> dict[str, Any]:
+    """How fast writing is there, and what earlier runs left; asked for so long at most."""
     try:
-        speed: Any = within.ask(partial(write_speed, path), seconds=WRITE_SECONDS)
-        left: list[str] = within.ask(partial(leftovers, path, run), seconds=STAT_SECONDS)
+        left: list[str] = within.ask(partial(leftovers, path, run), seconds=min(STAT_SECONDS, seconds / 2))
+        speed: Any = within.ask(partial(write_speed, path), seconds=min(WRITE_SECONDS, seconds / 2))
     except OSError as error:
         speed, left = missing(error.strerror or str(error)), []
-    return {**facts, "trouble": trouble, "write_mbytes_per_s": speed, "leftovers": left}
+    return {"write_mbytes_per_s": speed, "leftovers": left}
 
 
-def look_for(path: str, token: str) -> str:
-    """Nothing when the token is read as it was written, else what is wrong; a late one is waited for."""
-    end = time.monotonic() + VISIBLE_SECONDS
+def look_for(path: str, token: str) -> dict[str, Any]:
+    """No trouble when the token is read as it was written, else what is wrong; a late one is waited for."""
+    begun = time.monotonic()
     while True:
-        try:
-            os.listdir(os.path.dirname(path))  # makes an NFS client look at the folder again
-            with open(path, encoding="ascii", errors="replace") as stream:
-                found = stream.read(4096)
-            if found == token:
-                return ""
-            trouble = "the token is there, but its content differs"
-        except FileNotFoundError:
-            if not os.path.isdir(os.path.dirname(path)):  # it was looked at before: no folder that is mounted late
-                return "there is no such folder"
-            trouble = f"the token did not appear within {VISIBLE_SECONDS:g} s: this node sees another folder"
-        if time.monotonic() > end:
-            return trouble
+        trouble, is_final = read_token(path, token)
+        taken = time.monotonic() - begun
+        if is_final or taken > VISIBLE_SECONDS:
+            return {"trouble": trouble, "seconds": round(taken, 3)}
         time.sleep(0.05)
+
+
+def read_token(path: str, token: str) -> tuple[str, bool]:
+    """What is wrong with what lies there, and whether waiting would be in vain."""
+    try:
+        os.listdir(os.path.dirname(path))  # makes an NFS client look at the folder again
+        with open(path, encoding="ascii", errors="replace") as stream:
+            if stream.read(4096) == token:
+                return "", True
+    except FileNotFoundError:
+        if not os.path.isdir(os.path.dirname(path)):  # it was looked at before: no folder that is mounted late
+            return "there is no such folder", True
+        return f"the token did not appear within {VISIBLE_SECONDS:g} s: this node sees another folder", False
+    return "the token is there, but its content differs", False
 
 
 def write_speed(path: str) -> float:

@@ -11,6 +11,8 @@ import pytest
 from preflight.facts.subjects.files import Files, Named
 from preflight.node.calls import files
 
+SOON = {"seconds": 30.0}
+
 
 class Scripted:
     """A channel whose controller says what stands in a list."""
@@ -58,13 +60,15 @@ def test_a_token_is_written_read_and_removed(tmp_path):
     """The writer's token is there while the others look, and gone when the call ends."""
     path = os.fspath(tmp_path)
     channel = Scripted(
-        {"write": {path: "secret"}}, {"read": {path: {"token": "secret", "writer": "n"}}}, {"finish": True}
+        {"write": {path: "secret"}, **SOON},
+        {"read": {path: {"token": "secret", "writer": "n"}}, **SOON},
+        {"finish": True},
     )
     channel.folder = path
     (shared,) = ask(channel, shared=[path]).shared
     assert (shared.trouble, shared.writer) == ("", "n")
     assert isinstance(shared.write_mbytes_per_s, float)
-    assert channel.seen == [[], [".preflight-r1"], [".preflight-r1"]]
+    assert channel.seen == [[], [".preflight-r1-secret"], [".preflight-r1-secret"]]
     assert os.listdir(path) == []
 
 
@@ -72,27 +76,48 @@ def test_another_folder_of_the_same_name_is_not_shared(tmp_path, monkeypatch):
     """No token, or another one, is told apart from a good one."""
     monkeypatch.setattr(files, "VISIBLE_SECONDS", 0.2)
     path = os.fspath(tmp_path)
-    order = {"read": {path: {"token": "secret", "writer": "node1"}}}
+    order = {"read": {path: {"token": "secret", "writer": "node1"}}, **SOON}
     (shared,) = ask(Scripted(order, {"finish": True}), shared=[path]).shared
     assert "this node sees another folder" in shared.trouble
-    (tmp_path / ".preflight-r1").write_text("other")
+    (tmp_path / ".preflight-r1-secret").write_text("other")
     (shared,) = ask(Scripted(order, {"finish": True}), shared=[path]).shared
     assert "its content differs" in shared.trouble
-    assert os.listdir(path) == [".preflight-r1"]  # not ours: it stays
+    assert os.listdir(path) == [".preflight-r1-secret"]  # not ours: it stays
+
+
+def test_a_token_of_another_node_of_the_run_is_nobody_elses_to_remove(tmp_path):
+    """One that could not tell in time what it wrote is in the way of none, and none takes its token away."""
+    path = os.fspath(tmp_path)
+    (tmp_path / ".preflight-r1-one").write_text("one")
+    channel = Scripted({"write": {path: "two"}, **SOON}, {"finish": True})
+    ask(channel, shared=[path])
+    assert channel.events[1] == {"written": {}}
+    assert os.listdir(path) == [".preflight-r1-one"]
+
+
+def test_a_slow_disk_costs_its_speed_and_not_the_round(tmp_path, monkeypatch):
+    """What cannot be written within the time of the round has no speed; all else is told, and in time."""
+    monkeypatch.setattr(files, "write_speed", lambda _path: time.sleep(30))
+    order = {"read": {os.fspath(tmp_path): {"refused": "no", "asked": "a"}}, "seconds": 0.5}
+    begun = time.monotonic()
+    (shared,) = ask(Scripted(order, {"finish": True}), shared=[os.fspath(tmp_path)]).shared
+    assert time.monotonic() - begun < 5
+    assert shared.write_mbytes_per_s.missing.startswith("no answer within 0.2")
+    assert shared.trouble == "no node could write there: no (asked: a)"
 
 
 def test_what_an_earlier_run_left_is_told(tmp_path):
     """By its name."""
     (tmp_path / ".preflight-old").touch()
     path = os.fspath(tmp_path)
-    (shared,) = ask(Scripted({"read": {}}, {"finish": True}), shared=[path]).shared
+    (shared,) = ask(Scripted({"read": {}, **SOON}, {"finish": True}), shared=[path]).shared
     assert shared.leftovers == (f"{path}/.preflight-old",)
     assert (shared.trouble, shared.writer) == ("no node could write there", "")
 
 
 def test_a_path_that_is_not_there_cannot_be_written_to():
     """The reason goes back to the controller, which asks the next node."""
-    channel = Scripted({"write": {"/nonexistent": "t"}}, {"finish": True})
+    channel = Scripted({"write": {"/nonexistent": "t"}, **SOON}, {"finish": True})
     told = ask(channel, shared=["/nonexistent"])
     assert channel.events[1] == {"written": {"/nonexistent": "No such file or directory"}}
     assert told.places[2].trouble == "No such file or directory"
@@ -100,7 +125,7 @@ def test_a_path_that_is_not_there_cannot_be_written_to():
 
 def test_a_folder_that_is_not_there_is_not_waited_for():
     """Another node's token is not looked for where nothing can be, and a checkpoint's folder is called one."""
-    order = {"read": {"/nonexistent": {"token": "secret", "writer": "node1"}}}
+    order = {"read": {"/nonexistent": {"token": "secret", "writer": "node1"}}, **SOON}
     begun = time.monotonic()
     told = ask(Scripted(order, {"finish": True}), shared=["/nonexistent"], checkpoint="/nonexistent")
     assert time.monotonic() - begun < files.VISIBLE_SECONDS / 2
