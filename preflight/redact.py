@@ -92,6 +92,7 @@ JOBS = re.compile(
     r"|LOCAL|NODE|WORLD|RANK|GROUP|ROLE|TRITON|XLA|NVIDIA|PREFLIGHT|ACCELERATE|PDSH)(?:_\w*)?|PATH|LD_\w+|PYTHON\w*|RANK|HOME"
 )
 NOTIFY = ("--notify", "--preflight-notify")  # the address of a webhook is all that it takes to write to it
+LEAST_LETTERS = len("PAT=x")  # of a word that may hold a secret
 KEY_LENGTH = 20
 KEY_BITS = 3.3  # a letter; words of a language and paths have less, hexadecimal digits of a key 3.5 and more
 PLAIN = re.compile(r"[-+]?[\d.,:]+|true|false|yes|no|on|off|none|[\w.-]{0,16}|(?:/[\w.@+-]+)+/?", re.IGNORECASE)
@@ -133,7 +134,7 @@ def words_without_secrets(words: Iterable[str]) -> tuple[str, ...]:
         elif before == "-p" and len(shown) > 1 and shown[-2].rpartition("/")[2] == "sshpass":
             shown.append(HIDDEN)
         else:
-            shown.append(without_secrets(word))
+            shown.append(without_secrets(word) if len(word) >= LEAST_LETTERS else word)
         before = word
     return tuple(shown)
 

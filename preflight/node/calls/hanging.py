@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
 
 from preflight.node.agent import programs
 from preflight.node.agent.missing import missing
+from preflight.node.sources import printed_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,7 +189,8 @@ def frames(output: Any) -> Any:
     if not isinstance(output, str):
         return output
     try:
-        threads = json.loads(output[max(0, output.find("[\n")) :] if not output.startswith("[") else output)
+        begin = 0 if output.startswith("[") else max(0, output.find("[\n"))
+        threads = printed_json.value_at(output, begin)[0]
         main = next((thread for thread in threads if thread["thread_name"] == "MainThread"), threads[0])
         return [f"{frame['name']} ({frame['filename']}:{frame['line']})" for frame in main["frames"][:MOST_FRAMES]]
     except (ValueError, LookupError, TypeError):

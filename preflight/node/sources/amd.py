@@ -6,7 +6,7 @@ import os
 
 from preflight.node.agent import programs
 from preflight.node.agent.missing import missing, missing_because, read_text_or_missing
-from preflight.node.sources import pci
+from preflight.node.sources import pci, printed_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,10 +75,8 @@ def document(text: str) -> Any:
     starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
     if not starts:
         raise ValueError(f"no JSON: {' '.join(text[-300:].split())}")
-    import json
-
     try:
-        return json.JSONDecoder().raw_decode(text[min(starts) :])[0]
+        return printed_json.value_at(text, min(starts))[0]
     except ValueError as error:
         raise ValueError(f"broken JSON ({error}): {' '.join(text[-200:].split())}") from None
 

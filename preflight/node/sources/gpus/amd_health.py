@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from preflight.node.agent import programs
 from preflight.node.agent.missing import in_order, missing
+from preflight.node.sources import printed_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,15 +55,14 @@ def records_in(text: TextOrMissing) -> list[dict[str, Any]] | Missing:
     """The records of GPUs in what amd-smi printed, which may be several documents; why there are none."""
     if not isinstance(text, str):
         return text
-    import json
     import re
 
     found: list[dict[str, Any]] = []
     start = re.compile(r"^\s*[\[{]", re.MULTILINE)  # a usage has brackets too, but no line that begins with one
-    decoder, place = json.JSONDecoder(), 0
+    place = 0
     while next_one := start.search(text, place):
         try:
-            document, place = decoder.raw_decode(text, next_one.end() - 1)
+            document, place = printed_json.value_at(text, next_one.end() - 1)
         except ValueError as error:
             return missing(f"amd-smi printed broken JSON ({error}): {' '.join(text[-200:].split())}")
         lists = document.values() if isinstance(document, dict) else [document]

@@ -10,6 +10,7 @@ import re
 
 from preflight.node.agent import programs
 from preflight.node.agent.missing import missing, missing_because, read_text
+from preflight.node.sources import printed_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,13 +90,11 @@ def status(path: str) -> dict[str, Any]:
 
 def of_json(text: str) -> dict[str, Any]:
     """The same from `nvidia-imex-ctl -N -j`. ValueError where that is not whole."""
-    import json
-
     start = text.find("{")
     if start < 0:
         raise ValueError(f"{PROGRAM} printed no JSON: {' '.join(text[-200:].split())}")
     try:
-        told = json.JSONDecoder().raw_decode(text[start:])[0]
+        told = printed_json.value_at(text, start)[0]
         state, found = str(told["status"]), list(told["nodes"].values())
         unready = [f"{one['host']} {one['status']}" for one in found if one["status"] != READY]
     except (ValueError, KeyError, TypeError, AttributeError) as error:

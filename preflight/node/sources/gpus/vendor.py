@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from preflight.node.sources import printed_json
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -171,13 +173,11 @@ def agfhc(text: str) -> Findings:
 
 def document(text: str) -> Any:
     """The JSON in what a program printed: warnings may stand before it."""
-    import json
-
     start = text.find("{")
     if start < 0:
         raise ValueError(f"no JSON: {_end(text)}")
     try:
-        return json.JSONDecoder().raw_decode(text[start:])[0]
+        return printed_json.value_at(text, start)[0]
     except ValueError as error:
         raise ValueError(f"broken JSON ({error}): {_end(text)}") from None
 
