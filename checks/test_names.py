@@ -248,6 +248,8 @@ def _routes(node):
 def _routes_to_known(node, cluster):
     """The ways of a node to the peers that told who they are: of one that did not, its own cell speaks."""
     routes = node.peers.routes
+    if routes and not any("identity" in cluster[route.name].subjects for route in routes):
+        raise BlockedBy(NOT_LOCALHOST, nodes=[route.name for route in routes], detail="no peer told who it is")
     return [route for route in routes if cluster[route.name].subjects.keys() >= {"identity", "network"}] or routes
 
 

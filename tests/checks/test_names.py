@@ -141,6 +141,15 @@ def test_doubled_hostnames_are_not_wrong_addresses_too():
     assert {finding.message.split(":")[0] for finding in findings} == {"blocked by names.hostnames_are_unique"}
 
 
+def test_a_node_whose_only_peer_does_not_tell_who_it_is_is_not_to_blame():
+    """Its own answer waits for that of the peer, whose cell says why."""
+    run = healthy(2).without("node2", "identity", "the node's answer is malformed")
+    for name in ("peers_are_taken_for_themselves", "peers_can_be_resolved", "full_names_of_peers_lead_to_them"):
+        told = {finding.nodes: finding for finding in judge(f"names.{name}", run)}
+        assert told["node1",].blocked_by == "names.own_hostname_is_not_localhost"
+        assert "on node2" in told["node1",].message
+
+
 def test_a_localhost_is_told_once():
     """What localhost leads to, and that two nodes share the name, follows from it."""
     run = debian_name(debian_name(healthy(), "node2"), "node3")
