@@ -48,7 +48,8 @@ SAID_AGAIN = (
     "files.twice",
     "mesh.twice",
     "listening.twice",
-)  # the same figures, more than once
+    "listening.more",
+)  # the same figures, more than once, or a word that nobody reads
 LAUNCH = "torchrun --nnodes={nodes} --nproc_per_node=1 --rdzv_backend=c10d --rdzv_endpoint=node1:29500 train.py\n"
 LIED = "/tmp/lied"  # on a hostile host
 UNASKED_BY_JOBS = ("ports", "limits", "files")  # no check of these verbs is about them
@@ -89,19 +90,32 @@ class Seen:
         for node in sorted(self.lied - self.blamed()):
             if not is_harmless(self.modes[node], self.verb):
                 yield f"{node} is green in spite of {self.modes[node]}"
+        if self.code != self.written_code():
+            yield f"ended with {self.code}, and its report says {self.written_code()}"
         if self.blamed() and self.code == 0 and self.verb in {"facts", "launch"}:
             yield "is green in spite of what it says"
 
     def blamed(self) -> set[str]:
-        """The hostile nodes of which something is said that is no pass."""
+        """The hostile nodes of which something is said that is no pass: in a report, where one is written, by name."""
         said = {line.partition(b": ")[0].decode(errors="replace") for line in self.output.splitlines()}
         found = {node for node in self.modes if node in said}
         with contextlib.suppress(OSError):
             document = json.loads((self.report / "report.json").read_text())
             for finding in document["findings"]:
-                if finding["verdict"] in {"fail", "error", "warn"} and self.modes.keys() >= set(finding["nodes"]):
-                    found |= set(finding["nodes"])
+                names = set(finding["nodes"])
+                is_red = finding["verdict"] in {"fail", "error"} and self.code in {1, 3}  # whoever else shares it
+                if is_red or (finding["verdict"] == "warn" and self.modes.keys() >= names):
+                    found |= names & self.modes.keys()
         return found
+
+    def written_code(self) -> int:
+        """The exit code that stands in the report, -1 where none does; that of the process, of a verb without a report."""
+        if self.verb in {"facts", "launch"}:
+            return self.code
+        code = -1
+        with contextlib.suppress(OSError):
+            code = json.loads((self.report / "report.json").read_text())["exit_code"]
+        return code
 
     def everything(self) -> Iterator[tuple[str, bytes]]:
         """All that came out."""
