@@ -248,11 +248,14 @@ def _checked(name: str, where: str) -> str:
 
 # What people write between hosts, or between the ends of a range, instead of a comma and of [1-3].
 BETWEEN = re.compile(r"[\s\uff0c\u3001\uff1b]+")
+GUESSED_LETTERS = 300  # two names of hosts at most: looking for a range takes as long as the text squared
 SPAN = re.compile(r"(.*?)[\[{(]?([0-9]+)(?:\.\.+|~)(?:\1)?([0-9]+)[\]})]?(.*)")
 
 
 def _guess(name: str) -> str:
     """The words "did you mean" with what was probably meant; "" where that is not known."""
+    if len(name) > GUESSED_LETTERS:
+        return ""
     span = SPAN.fullmatch(name)
     meant = ",".join(filter(None, BETWEEN.split(name)))
     if span:

@@ -34,6 +34,14 @@ def names(text):
         ("under_score-1", ["under_score-1"]),
     ],
 )
+def test_a_name_without_end_is_refused_at_once():
+    """Nobody waits for a guess at what was meant."""
+    begun = time.process_time()
+    with pytest.raises(UsageError, match="is not a host name"):
+        parse_hosts("0" * 20_000)
+    assert time.process_time() - begun < 0.5
+
+
 def test_names_and_ranges_keep_their_written_order(text, expected):
     """Hosts come in the order in which they are written, ranges expanded in place."""
     assert names(text) == expected

@@ -8,7 +8,7 @@ import time
 
 from preflight.node.agent import programs
 from preflight.node.agent.missing import missing
-from preflight.node.sources import printed_json
+from preflight.node.sources.gpus import printed_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

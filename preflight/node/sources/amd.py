@@ -6,7 +6,8 @@ import os
 
 from preflight.node.agent import programs
 from preflight.node.agent.missing import missing, missing_because, read_text_or_missing
-from preflight.node.sources import pci, printed_json
+from preflight.node.sources import pci
+from preflight.node.sources.gpus import printed_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import re
 
 from preflight.node.agent import programs
 from preflight.node.agent.missing import missing, missing_because, read_text
-from preflight.node.sources import printed_json
+from preflight.node.sources.gpus import printed_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from preflight.node.sources import printed_json
+from preflight.node.sources.gpus import printed_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

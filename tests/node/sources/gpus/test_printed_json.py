@@ -1,8 +1,8 @@
-"""Tests of preflight.node.sources.printed_json."""
+"""Tests of preflight.node.sources.gpus.printed_json."""
 
 import pytest
 
-from preflight.node.sources.printed_json import value_at
+from preflight.node.sources.gpus.printed_json import value_at
 
 
 def test_a_value_between_other_words_is_read_to_its_end():
