@@ -8,15 +8,15 @@ import marshal
 import os
 import zlib
 from dataclasses import dataclass
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 from preflight.node.agent import frames
+from preflight.session import bytecode
 from preflight.session.said import Greeting
 
 NODE_FOLDER = Path(__file__).parents[1] / "node"
+ROOT = "preflight"
 SENDABLE = ("psutil", "netifaces")
 OF_OTHER_SYSTEMS = ("_psaix", "_psbsd", "_psosx", "_pssunos", "_pswindows")
 
@@ -37,19 +37,6 @@ def node_sources() -> dict[str, str]:
     return {"preflight": "", **{name: path.read_text(encoding="utf-8") for name, path in _node_files().items()}}
 
 
-def _bytecode(name: str, path: Path) -> bytes:
-    """The marshalled code of a file, from Python's own cache where it is there: compiling them all takes 60 ms."""
-    code = SourceFileLoader(name, str(path)).get_code(name)
-    assert isinstance(code, CodeType), f"{path} is no module"
-    return marshal.dumps(_renamed(code, f"<sent>/{name}"))
-
-
-def _renamed(code: CodeType, filename: str) -> CodeType:
-    """The code as if it had been compiled from a file of that name: ours says nothing on a node."""
-    constants = (_renamed(held, filename) if isinstance(held, CodeType) else held for held in code.co_consts)
-    return code.replace(co_filename=filename, co_consts=tuple(constants))
-
-
 # What the loader runs first: it takes our bytecode where the interpreter speaks it (compiling costs a node 40 ms), asks
 # for our text elsewhere, and starts the node agent. `i`, `sys` and `zlib` are the loader's own.
 PROGRAM = """
@@ -67,20 +54,31 @@ exec(marshal.loads(first) if isinstance(first, bytes) else first)
 start(sources, {marker!r})
 """
 CALLS = "preflight.node.calls."
-AT_FIRST = (f"{CALLS}collect", f"{CALLS}peers")  # what nodes are asked without these comes when it is asked for
+AT_FIRST = (f"{CALLS}collect", f"{CALLS}peers")  # what nodes are asked without these comes when it is asked for,
+# and so do these, which neither the node agent nor facts use.
+NOT_AT_FIRST = tuple(
+    f"preflight.node.{name}"
+    for name in ("agent.within", "sources.firewall", "sources.gpus.vendor", "sources.rank_files", "sources.scrubbed")
+)
+
+
+def _is_sent_at_first(name: str) -> bool:
+    return name in AT_FIRST or not (name.startswith(CALLS) or name in NOT_AT_FIRST)
 
 
 @functools.cache
 def _packed(*, at_first: bool, is_text: bool) -> bytes:
     """The node code that every session needs, or the rest of it: as text, or as bytecode of this interpreter."""
-    texts = node_sources()
-    names = [name for name in texts if at_first == (not name.startswith(CALLS) or name in AT_FIRST)]
-    files, sources = _node_files(), dict[str, str | bytes](texts)
+    files = {
+        name: path
+        for name, path in {ROOT: NODE_FOLDER / "__init__.py", **_node_files()}.items()
+        if at_first == _is_sent_at_first(name)
+    }
     if not is_text:
-        sources["preflight"] = marshal.dumps(compile("", "<sent>/preflight", "exec", dont_inherit=True))
-        sources |= {name: _bytecode(name, files[name]) for name in names if name in files}
+        return bytecode.packed(files, name="first" if at_first else "rest")
+    texts = node_sources()
     # Version 2 of marshal holds strings and bytes alike for every Python 3.
-    return zlib.compress(marshal.dumps({name: sources[name] for name in names}, 2), 9)
+    return zlib.compress(marshal.dumps({name: texts[name] for name in files}, 2), 9)
 
 
 def first_message(marker: bytes) -> bytes:

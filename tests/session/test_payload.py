@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import marshal
 import os
+import re
 import subprocess
 import sys
 import zlib
@@ -133,3 +134,15 @@ def test_a_build_for_another_python_is_not_sent():
     entries = lacking(suffix=".cpython-39-x86_64-linux-gnu.so", lacks=["netifaces"])
     builds = [path.name for path in Path(importlib.util.find_spec("_netifaces").origin).parent.glob("_netifaces.*.so")]
     assert bool(entries.contents) == all(name.endswith(".abi3.so") for name in builds)
+
+
+def test_facts_need_nothing_that_comes_later():
+    """What the node agent, facts and the question about peers import is all in the first message."""
+    first = marshal.loads(zlib.decompress(payload.as_text().partition(b"\n")[2]))
+    wanted = {
+        name
+        for text in first.values()
+        for folder, names in re.findall(r"from (preflight\.node[\w.]*) import ([\w, ]+)", text)
+        for name in (folder, *(f"{folder}.{word}" for word in re.split(r"[, ]+", names)))
+    } & payload.node_sources().keys()
+    assert wanted <= first.keys()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import socket
 
+from preflight.node.agent import sockets as socket
 from preflight.node.agent.missing import (
     missing,
     missing_because,

@@ -6,7 +6,6 @@ facts of the network. psutil and netifaces are the fallback where rtnetlink is c
 
 from __future__ import annotations
 
-import array
 import errno
 import fcntl
 import os
@@ -143,8 +142,8 @@ def interface_flags(kernel: socket.socket, name: str) -> int | None:
 
 def speed_mbps(kernel: socket.socket, name: str) -> int:
     """The link rate as ETHTOOL_GSET reports it, 0 where the driver reports none."""
-    command = array.array("B", struct.pack("=I40x", ETHTOOL_GSET))
-    request = struct.pack("16sP16x", name.encode("utf-8", "surrogateescape"), command.buffer_info()[0])
+    command = bytearray(struct.pack("=I40x", ETHTOOL_GSET))
+    request = struct.pack("16sP16x", name.encode("utf-8", "surrogateescape"), place_of(command))
     try:
         fcntl.ioctl(kernel, SIOCETHTOOL, request)
     except OSError as error:
@@ -154,6 +153,16 @@ def speed_mbps(kernel: socket.socket, name: str) -> int:
     low, high = struct.unpack_from("=12xH14xH", command)
     speed: int = high << 16 | low
     return speed if speed < 1 << 31 else 0  # -1 is SPEED_UNKNOWN
+
+
+def place_of(held: bytearray) -> int:
+    """The address in memory of a buffer that is kept; the modules array and ctypes load others in 2 ms to tell it."""
+    import _ctypes
+
+    byte: Any = type("byte", (_ctypes._SimpleCData,), {"_type_": "B"})  # noqa: SLF001 - ctypes' own base of its types
+    row: Any = type("row", (_ctypes.Array,), {"_type_": byte, "_length_": len(held)})
+    address: int = _ctypes.addressof(row.from_buffer(held))
+    return address
 
 
 def is_physical(name: str, *, index: int, sysfs: str) -> bool | dict[str, str]:

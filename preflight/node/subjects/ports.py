@@ -59,7 +59,7 @@ def sockets(proc: str) -> list[Socket]:
     """Every TCP socket of the network namespace: (local address, local port, state, inode)."""
     if proc == "/proc":
         try:
-            return [*netlink.tcp_sockets(socket.AF_INET), *netlink.tcp_sockets(socket.AF_INET6)]
+            return netlink.tcp_sockets()
         except OSError:  # a kernel without inet_diag, or a sandbox without netlink
             pass
     return [*table(f"{proc}/net/tcp", socket.AF_INET), *table(f"{proc}/net/tcp6", socket.AF_INET6)]

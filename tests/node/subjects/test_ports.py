@@ -84,7 +84,7 @@ def test_the_kernel_and_its_table_tell_the_same():
         early.close()
         late.close()
         ended.close()
-        asked = [*netlink.tcp_sockets(socket.AF_INET), *netlink.tcp_sockets(socket.AF_INET6)]
+        asked = netlink.tcp_sockets()
         read = [*ports.table("/proc/net/tcp", socket.AF_INET), *ports.table("/proc/net/tcp6", socket.AF_INET6)]
     mine = sorted(entry for entry in asked if entry[1] in used | waiting)
     assert mine == sorted(entry for entry in read if entry[1] in used | waiting)
@@ -94,7 +94,7 @@ def test_the_kernel_and_its_table_tell_the_same():
 def test_the_table_is_read_where_the_kernel_does_not_answer(monkeypatch):
     """A sandbox that allows no netlink costs time, never an answer."""
 
-    def refuse(_family):
+    def refuse():
         raise PermissionError(errno.EPERM, "netlink")
 
     monkeypatch.setattr(netlink, "tcp_sockets", refuse)
