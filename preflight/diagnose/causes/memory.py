@@ -127,6 +127,7 @@ CAUSES = (
         (
             r"ibv_reg_mr\w* failed with error cannot allocate memory",
             r"call to ibv_reg_mr\w* failed",
+            r"unable to register memory .*cannot allocate memory",
             r"ibv_create_cq\w* failed.*cannot allocate",
             r"ibv_create_qp failed with error cannot allocate",
             r"memlock.*(?:limit|too low|rlimit)",

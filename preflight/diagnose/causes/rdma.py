@@ -84,6 +84,7 @@ CAUSES = (
             r"local length error",
             r"local protection error",
             r"local qp operation error",
+            r"async (?:fatal )?event (?:on qp .*)?: (?:local access violation|invalid request local) work queue error",
             r"ibv_wc_loc_\w+",
         ),
         "compare the active MTU of all ports (`ibv_devinfo | grep active_mtu`); status 4: memory of the GPU was freed or cannot be"
@@ -127,6 +128,17 @@ CAUSES = (
         "NVIDIA/nccl#925; NVIDIA/nccl-tests#227",
         check="rdma.gid_index_exists_on_every_node",
         weight=6,
+    ),
+    Cause(
+        "rdma-gid-changed",
+        "the addresses of an RDMA port changed while the job ran: its connections still use the old ones",
+        (r"async event.*gid table change", r"unknown event type.*gid table change", r"ibv_event_gid_change"),
+        "`journalctl -u NetworkManager -u systemd-networkd` on the node: a lease that ended, a service that was started"
+        " again; give the ports of the job fixed addresses",
+        "NVIDIA/nccl#1819",
+        Kind.SUSPICION,
+        check="rdma.roce_ports_have_an_address",
+        weight=8,
     ),
     Cause(
         "rdma-queue-pair",
@@ -244,6 +256,20 @@ CAUSES = (
         "aws/aws-ofi-nccl#1020; aws/deep-learning-containers#2675",
         check="rdma.devices_can_be_opened",
         weight=5,
+    ),
+    Cause(
+        "cxi-no-service",
+        "libfabric may not use the Slingshot adapters: this process has no virtual network (VNI) and no service of its own",
+        (
+            r"failed to find valid default rgroup and vni",
+            r"couldn't open a fabric access domain.*function not implemented",
+            r"\bvni_not_found\b",
+            r"\bcxil_alloc_svc: ",
+        ),
+        "start the ranks by srun (SwitchType=switch/hpe_slingshot; `--network=single_node_vni` on one node, job_vni for"
+        " others); `cxi_service list` on the node; a container needs /dev/cxi* and SLINGSHOT_* of the step",
+        "aws/aws-ofi-nccl#801; openpmix/prrte#2004; mochi-hpc/mochi-margo#305",
+        weight=6,
     ),
     Cause(
         "efa-security-group",

@@ -7,6 +7,15 @@ import pytest
 from tests.diagnose.causes.lines import found
 
 LINES = (
+    (
+        "NCCL WARN NET/IB : bnxt_re0:1 unknown event type 'GID table change' (18)",
+        "rdma-gid-changed",
+    ),
+    ("cxip_nic_get_rgroup_vni():253<warn> : Failed to find valid default rgroup and vni for cxi0", "cxi-no-service"),
+    (
+        "NCCL WARN NET/IB : mlx5_1:1 async fatal event on QP (0x73): invalid request local work queue error",
+        "rdma-local-error",
+    ),
     ("n1:1:2 [0] transport/net_ib.cc:148 NCCL WARN NET/IB : Unable to open device mlx5_0", "rdma-device-not-opened"),
     (
         "n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.3<5551> with status=12 opcode=0 len=0 vendor err 129 (Recv)",
