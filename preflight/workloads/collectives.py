@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 MOST_BYTES = {"gloo": 256 * MIB, "nccl": 4096 * MIB}  # B200 alone rises beyond; checking more only takes time
+ALONE_BYTES = 64 * MIB  # of a rank without others, which has nothing to send: no size takes long enough
 GO_SECONDS = 150.0  # the controller is long done with waiting then
 AFTER_SECONDS = 5.0  # torch's watchdog needs so long to write its file and to end the process
 ERROR_CHARACTERS = 4000  # NCCL has its cause in the last lines
@@ -540,18 +541,20 @@ def most_bytes_of(collective: Collective, *, settings: Settings, place: Place) -
     return int(-largest([-free_bytes(place.device) / 4 / buffers], place=place)[0])
 
 
-def probed_bytes(collective: Collective, *, settings: Settings, place: Place) -> int:
+def probed_bytes(collective: Collective, *, settings: Settings, place: Place, records: Records) -> int:
     """The size at which one operation takes about `target_seconds`.
 
     Probed again at the size found, because a small operation fits into a shaper's burst, or shows latency only.
     """
-    most = min(most_bytes_of(collective, settings=settings, place=place), MOST_BYTES[settings.backend])
+    wanted_most = ALONE_BYTES if place.ranks == 1 else MOST_BYTES[settings.backend]
+    most = min(most_bytes_of(collective, settings=settings, place=place), wanted_most)
     target = settings.target_seconds / settings.depth
     size = MIB
     while True:
         trial = Trial(collective, size_bytes=size, place=place, dtype=settings.dtype, depth=settings.depth)
         trial.once()
         seconds = largest([trial.once()], place=place)[0]
+        records.moved = time.monotonic()
         wanted = automatic_bytes(probe_bytes=size, probe_seconds=seconds, target_seconds=target, most_bytes=most)
         if wanted <= size or seconds >= target / 4:
             return wanted
@@ -565,7 +568,7 @@ def sizes_of(collective: Collective, *, settings: Settings, place: Place, record
     """
     sizes = tuple(settings.sizes_by_operation.get(collective.name, settings.sizes))
     if not sizes:
-        return (probed_bytes(collective, settings=settings, place=place),)
+        return (probed_bytes(collective, settings=settings, place=place, records=records),)
     most = most_bytes_of(collective, settings=settings, place=place)
     fits = tuple(size for size in sizes if size <= most)
     if not fits:
@@ -611,15 +614,20 @@ def measure(
     records.stage("running", op=collective.name, bytes=size_bytes)
     began = time.perf_counter()
     trial = Trial(collective, size_bytes=size_bytes, place=place, dtype=settings.dtype, depth=settings.depth)
-    warm = largest([trial.once() for _ in range(max(1, settings.warmup))], place=place)
+
+    def once() -> float:
+        took = trial.once()
+        records.moved = time.monotonic()  # the one after it may be slow too, and nobody is gone
+        return took
+
+    warm = largest([once() for _ in range(max(1, settings.warmup))], place=place)
     mine: list[float] = []
     seconds: list[float] = []
     fits = int(settings.cap_seconds / (warm[-1] * settings.depth))
     batch = max(1, min(settings.min_iterations, settings.max_iterations, fits))
     while True:
-        timed = [trial.once() for _ in range(batch)]
+        timed = [once() for _ in range(batch)]
         *slowest, elapsed = largest([*timed, time.perf_counter() - began], place=place)
-        records.moved = time.monotonic()
         mine += timed
         seconds += slowest
         usual = elapsed / (len(seconds) + len(warm))
@@ -781,7 +789,7 @@ def nccl_dump(path: str) -> list[str]:
     return found[:NCCL_LINES]
 
 
-def watch(records: Records, *, seconds: float) -> None:
+def watch(records: Records, *, seconds: float, ranks: int) -> None:
     """End this rank, with its reason, once it has stood still for so long: a call into NCCL or CUDA never gives up.
 
     torch's own watchdog comes first where there is one: none looks at the making of a communicator.
@@ -792,6 +800,10 @@ def watch(records: Records, *, seconds: float) -> None:
         while time.monotonic() - records.moved < seconds or records.at in {"checkpoint", "done"}:
             time.sleep(0.5)
         why = f"TimeoutError: Timed out waiting {seconds:.0f} s at stage {records.at}: another rank does not answer"
+        if ranks == 1:
+            why = (
+                f"TimeoutError: nothing moved for {seconds:.0f} s at stage {records.at}: a call into CUDA or NCCL hangs"
+            )
         records.send({"record": "failed", "stage": records.at, "error": why})
         dump_trace(records.rank)
         os._exit(1)
@@ -845,7 +857,7 @@ def join(*, settings: Settings, records: Records) -> Place:
     records.stage("communicator")
     if cuda:
         patience = timedelta(seconds=settings.wait_seconds)
-        watch(records, seconds=settings.wait_seconds + AFTER_SECONDS)
+        watch(records, seconds=settings.wait_seconds + AFTER_SECONDS, ranks=ranks)
     dist.init_process_group(
         settings.backend,
         store=store,

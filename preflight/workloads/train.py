@@ -232,7 +232,7 @@ def keep_what_is_written(rank: int) -> None:
     }
 
 
-def watch(records: Records, *, seconds: float) -> None:
+def watch(records: Records, *, seconds: float, ranks: int) -> None:
     """End this rank, with its reason, once it has stood still for so long: a call into NCCL or CUDA never gives up.
 
     torch's own watchdog comes first where there is one: none looks at the making of a communicator.
@@ -243,6 +243,10 @@ def watch(records: Records, *, seconds: float) -> None:
         while time.monotonic() - records.moved < seconds or records.at in {"checkpoint", "done"}:
             time.sleep(0.5)
         why = f"TimeoutError: Timed out waiting {seconds:.0f} s at stage {records.at}: another rank does not answer"
+        if ranks == 1:
+            why = (
+                f"TimeoutError: nothing moved for {seconds:.0f} s at stage {records.at}: a call into CUDA or NCCL hangs"
+            )
         records.send({"record": "failed", "stage": records.at, "error": why})
         dump_trace(records.rank)
         os._exit(1)
@@ -283,6 +287,7 @@ def join(*, settings: Settings, records: Records) -> Place:
     from torch.distributed.rendezvous import rendezvous
 
     import_seconds = time.perf_counter() - started
+    load_the_rest()
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # as torchrun does: ranks on one host must not fight for its cores
     cuda = settings.backend == "nccl"
@@ -298,7 +303,7 @@ def join(*, settings: Settings, records: Records) -> Place:
     records.stage("communicator")
     if cuda:
         patience = timedelta(seconds=settings.wait_seconds)
-        watch(records, seconds=settings.wait_seconds + AFTER_SECONDS)
+        watch(records, seconds=settings.wait_seconds + AFTER_SECONDS, ranks=ranks)
     dist.init_process_group(
         settings.backend,
         store=store,
@@ -332,6 +337,16 @@ def join(*, settings: Settings, records: Records) -> Place:
         }
     )
     return place
+
+
+def load_the_rest() -> None:
+    """Import what the first optimizer would: a thousand files.
+
+    On a busy file system they take longer than ranks wait for each other in a step; for an import all have time.
+    """
+    import torch
+
+    torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])
 
 
 def look_through_accelerate(place: Place) -> None:

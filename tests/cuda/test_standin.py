@@ -33,18 +33,34 @@ dist.init_process_group = init_process_group
 """
 
 
-def two(folder: Path, *, plant: str = "", described: dict | None = None, **variables: str) -> dict[int, list[dict]]:
-    """The records of two ranks, each on a GPU of a host of its own, as its NCCL_HOSTID says."""
+# A call of the GPU's library that never comes back, where no other rank is that could be at fault.
+HANG = """
+import time, torch.distributed as dist
+dist.all_reduce = dist.all_gather = lambda *words, **named: time.sleep(600)
+"""
+
+
+def two(
+    folder: Path,
+    *,
+    plant: str = "",
+    described: dict | None = None,
+    workload: str = "collectives",
+    settings: dict = SMALL,
+    ranks: int = 2,
+    **variables: str,
+) -> dict[int, list[dict]]:
+    """The records of two ranks, each on a GPU of a host of its own, as its NCCL_HOSTID says; or of one alone."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     given = {
         **{name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")},
         **cuda.environment(gpus=1, wait_seconds=2, **(described or {})),
         "STAND_IN_PLANT": plant,
-        "PREFLIGHT_SETTINGS": json.dumps(SMALL),
+        "PREFLIGHT_SETTINGS": json.dumps(settings),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
-        "WORLD_SIZE": "2",
+        "WORLD_SIZE": str(ranks),
         "LOCAL_RANK": "0",
         "NCCL_SOCKET_IFNAME": "lo",
         "NCCL_DEBUG": "INFO",
@@ -52,12 +68,12 @@ def two(folder: Path, *, plant: str = "", described: dict | None = None, **varia
         "OMP_NUM_THREADS": "1",
         **variables,
     }
-    ranks = []
-    for rank in range(2):
+    started = []
+    for rank in range(ranks):
         own = {"RANK": str(rank), "NCCL_DEBUG_FILE": str(folder / f"preflight-nccl-rank{rank}")}
-        ranks.append(
+        started.append(
             subprocess.Popen(
-                [sys.executable, WORKLOADS / "collectives.py"],
+                [sys.executable, WORKLOADS / f"{workload}.py"],
                 env={"NCCL_HOSTID": f"host{rank}", **given, **own},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -65,17 +81,17 @@ def two(folder: Path, *, plant: str = "", described: dict | None = None, **varia
             )
         )
     try:
-        found = {0: told(ranks[0])}
-        ranks[1].send_signal(signal.SIGKILL) if plant else None
-        return {**found, 1: told(ranks[1])}
+        found = {0: told(started[0])}
+        started[-1].send_signal(signal.SIGKILL) if plant else None
+        return {**found, ranks - 1: told(started[-1])} if ranks > 1 else found
     finally:
-        for rank in ranks:
-            rank.kill()
-            rank.wait()
+        for one in started:
+            one.kill()
+            one.wait()
 
 
 def told(rank: subprocess.Popen[str]) -> list[dict]:
-    return [json.loads(line) for line in rank.communicate(timeout=60)[0].splitlines() if line.startswith("{")]
+    return [json.loads(line) for line in rank.communicate(timeout=200)[0].splitlines() if line.startswith("{")]
 
 
 def test_its_log_is_read_as_ncclls_and_names_adapters_and_gpudirect(tmp_path):
@@ -119,3 +135,15 @@ def test_a_rank_that_stops_while_the_communicator_is_made_holds_up_nobody_for_ev
     assert words.speaks_of_a_peer(failed["error"])
     assert time.monotonic() - began < 40
     assert [event["rank"] for event in rank_files.kept(str(tmp_path), 4000)] == [0]
+
+
+@pytest.mark.parametrize(
+    ("workload", "settings"),
+    [("collectives", SMALL), ("train", {"backend": "nccl", "model": "tiny", "wait_seconds": 2.0})],
+)
+def test_a_rank_alone_blames_no_other(tmp_path, workload, settings):
+    """A call that hangs in a world of one: the rank says so as its own failure, and of nobody else."""
+    found = two(tmp_path, plant=HANG, workload=workload, settings=settings, ranks=1)
+    (failed,) = [record for record in found[0] if record["record"] == "failed"]
+    assert failed["error"].startswith("TimeoutError: nothing moved for 7 s at stage communicator")
+    assert not words.speaks_of_a_peer(failed["error"])
