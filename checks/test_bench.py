@@ -86,11 +86,12 @@ def test_no_gpu_is_slower_than_its_equals(bench, settings):
 
 @pytest.mark.advisory
 def test_no_gpu_is_slowed_down_under_load(bench):
-    """While it multiplies matrices no GPU lowers its clock for heat or power, has hot memory or a slow PCIe link.
+    """Under load no GPU lowers its clock for heat or power, has hot memory, a slow PCIe link or all its cores far away.
 
     It happens under load only: an idle GPU looks whole. All ranks wait for it, and it comes and goes with the room.
     Fix: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER` under load on the nodes named; look at fans and cables;
-    for a PCIe link below its generation at the GPU's seat, riser and BIOS.
+    for a PCIe link below its generation at the GPU's seat, riser and BIOS. Give each rank cores beside its GPU:
+    `srun --gpus-per-task=1 --gpu-bind=closest`, `mpirun --bind-to numa`, the topology manager of Kubernetes.
     """
     measured = bench.gpus()
     devices.needs_sensors(measured)

@@ -209,6 +209,7 @@ class Device(Measured, frozen=True, kw_only=True):
     pcie_generation_max: float | None = None
     pcie_width: float | None = None
     slowed_by: tuple[str, ...] = ()
+    has_cores_near: bool | None = None  # whether its rank may use a core of its NUMA node
 
 
 class Bench(Measured, frozen=True, kw_only=True):

@@ -139,12 +139,13 @@ def slowed(devices: Iterable[Device]) -> list[Blame]:
 
 def needs_sensors(devices: Iterable[Device]) -> None:
     """NotApplicable where nothing tells what a GPU does under load: no NVML, no driver of AMD's with sensors."""
-    if all(one.sm_mhz is None and one.memory_celsius is None and one.pcie_generation is None for one in devices):
+    told = ("sm_mhz", "memory_celsius", "pcie_generation", "has_cores_near")
+    if all(getattr(one, name) is None for one in devices for name in told):
         raise NotApplicable("neither NVML nor the kernel tells clocks, temperatures or links of these GPUs under load")
 
 
 def strained(devices: Sequence[Device]) -> list[Blame]:
-    """A Blame for each GPU whose memory is too hot under load, or whose PCIe link is less than it, or its equals, have.
+    """A Blame for each GPU whose memory is too hot under load, whose link is too little, or whose rank is far from it.
 
     The memory's limit is the GPU's own; where it tells none, its equals are far cooler. An idle GPU lowers its link.
     """
@@ -152,6 +153,10 @@ def strained(devices: Sequence[Device]) -> list[Blame]:
     for one in devices:
         equals = [other for other in devices if other.model == one.model]
         words = [*_hot_memory(one, equals), *_lesser_link(one, equals)]
+        if one.has_cores_near is False:
+            words.append(
+                "its rank may use none of the cores of its NUMA node, so all that it copies takes the longer way"
+            )
         if words:
             blames.append(Blame(f"{_title(one)}, under load: {'; '.join(words)}{state(one)}", nodes=[one.node]))
     return blames

@@ -45,6 +45,7 @@ BROKEN = {
     169: "internal micro-controller halt",
     171: "uncorrectable DRAM error",
     172: "uncorrectable SRAM error",
+    173: "C2C link failed",
 }
 # A job can go on, and should know.
 WEARING = {
@@ -54,6 +55,8 @@ WEARING = {
     94: "contained memory error",
     121: "C2C link error",
     157: "resource retirement failed",
+    166: "NVLink traffic before its encryption",  # this and 170 in confidential-computing mode only: no reset helps
+    170: "NVLink interrupt in confidential-computing mode",
 }
 NVLINK5 = range(144, 151)  # whose line says whether it is fatal
 OVER = re.compile(r"\bto (0x0 )?\(?None\)?", re.IGNORECASE)  # Xid 154: nothing is to be done any more

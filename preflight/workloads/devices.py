@@ -37,6 +37,7 @@ HOST_BYTES = 256 * MIB
 MOST_TAKEN_OFF = 0.9  # of a figure is left at least, whatever the clock says
 HOST_SECONDS = 0.2  # of one direction: the GPUs of a node take turns
 SAMPLE_SECONDS = 0.05
+PCI_DEVICES = "/sys/bus/pci/devices"
 # Bits of NVML's reasons for a slower clock (nvml.h). Idle and the clocks that somebody has set are none under load.
 REASONS = {
     0x04: "software power cap",
@@ -67,6 +68,17 @@ RESIDENCY_REASONS = (
     "hardware thermal slow-down",  # the socket, the voltage regulators, the memory
     "hardware thermal slow-down",
     "hardware thermal slow-down",
+)
+# Where revision 1.3 (MI200, and older) has bits of what holds the clocks down at the moment (amdgpu_smu.h). Revisions
+# 1.4 and 1.5 have neither bits nor counters: "throttle status is not reported", says the driver of MI300 up to 6.12.
+THROTTLED, ALL_ONES = 112, (1 << 64) - 1  # the latter where the driver fills nothing in
+THROTTLERS = (
+    (
+        range(24),
+        "software power cap",
+    ),  # PPT of the socket, TDC and EDC of its currents: limits that are the board's own
+    (range(32, 46), "hardware thermal slow-down"),
+    (range(46, 48), "hardware slow-down"),  # PROCHOT
 )
 ERROR_CHARACTERS = 4000  # the cause may stand in the last lines
 TRAIN_SECONDS = 0.02  # beside which the start of an operation and the clock do not count
@@ -215,7 +227,7 @@ class Sensors:
         found: Any = torch.cuda.get_device_properties(device)
         place = f"{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
         if getattr(torch.version, "hip", None):
-            self.folder = f"/sys/bus/pci/devices/{found.pci_domain_id:04x}:{place}"
+            self.folder = f"{PCI_DEVICES}/{found.pci_domain_id:04x}:{place}"
             return
         library: Any = ctypes.CDLL("libnvidia-ml.so.1")
         find = library.nvmlDeviceGetHandleByPciBusId_v2
@@ -258,9 +270,10 @@ class Sensors:
             self.samples.append(self._of_amdgpu() if self.folder else self._of_nvml())
 
     def _of_amdgpu(self) -> dict[str, float]:
-        before, self.held = self.held, residencies(self.folder)
+        table = gpu_metrics(self.folder)
+        before, self.held = self.held, residencies(table)
         grown = zip(RESIDENCY_REASONS, before, self.held)
-        for reason in {reason for reason, once, now in grown if now > once}:
+        for reason in {reason for reason, once, now in grown if now > once} | throttled(table):
             self.reasons[reason] = self.reasons.get(reason, 0) + 1
         return of_amdgpu(self.folder)
 
@@ -304,13 +317,23 @@ def of_amdgpu(folder: str) -> dict[str, float]:
     return found
 
 
-def residencies(folder: str) -> tuple[int, ...]:
+def gpu_metrics(folder: str) -> bytes:
+    """The table that amdgpu gives of a GPU; nothing where it gives none."""
+    with suppress(OSError), open(f"{folder}/gpu_metrics", "rb") as file:
+        return file.read()
+    return b""
+
+
+def throttled(table: bytes) -> set[str]:
+    """What holds a GPU of AMD's back at this moment, where its table has bits for it."""
+    if table[2:4] != b"\x01\x03" or len(table) < THROTTLED + 8:
+        return set()
+    (bits,) = struct.unpack_from("<Q", table, THROTTLED)
+    return {reason for places, reason in THROTTLERS if bits != ALL_ONES and any(bits >> place & 1 for place in places)}
+
+
+def residencies(table: bytes) -> tuple[int, ...]:
     """How long each of RESIDENCY_REASONS has held a GPU of AMD's back so far; nothing where it is counted otherwise."""
-    try:
-        with open(f"{folder}/gpu_metrics", "rb") as file:
-            table = file.read()
-    except OSError:
-        return ()
     start = RESIDENCIES.get((table[2], table[3])) if len(table) > 4 else None
     if start is None or len(table) < start + 4 * len(RESIDENCY_REASONS):
         return ()
@@ -372,19 +395,25 @@ def a_turn() -> Iterator[None]:
 @contextmanager
 def cores_near(device: torch.device) -> Iterator[None]:
     """Run on the cores of the GPU's NUMA node, where the kernel tells them and we may use them."""
-    import torch
-
     before = os.sched_getaffinity(0)
-    with suppress(OSError, AttributeError, ValueError):
-        found: Any = torch.cuda.get_device_properties(device)
-        bus_id = f"{found.pci_domain_id:04x}:{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
-        with open(f"/sys/bus/pci/devices/{bus_id}/local_cpulist", encoding="ascii") as file:
-            near = cores_of(file.read()) & before
-        os.sched_setaffinity(0, near or before)
+    with suppress(OSError):
+        os.sched_setaffinity(0, (cores_by(device) & before) or before)
     try:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+def cores_by(device: torch.device) -> set[int]:
+    """The cores of the GPU's NUMA node; nothing where neither torch nor the kernel tells them."""
+    import torch
+
+    with suppress(OSError, AttributeError, ValueError):
+        found: Any = torch.cuda.get_device_properties(device)
+        bus_id = f"{found.pci_domain_id:04x}:{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
+        with open(f"{PCI_DEVICES}/{bus_id}/local_cpulist", encoding="ascii") as file:
+            return cores_of(file.read())
+    return set()
 
 
 def cores_of(text: str) -> set[int]:
@@ -416,6 +445,8 @@ def measured(device: torch.device, figures: tuple[str, ...], *, seconds: float) 
     needs_room(device)
     record: dict[str, Any] = {"record": "device", "device": str(device)}
     record["model"] = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    if device.type == "cuda" and (near := cores_by(device)):
+        record["has_cores_near"] = bool(near & os.sched_getaffinity(0))
     for name in figures:
         record |= FIGURES[name](device, seconds=seconds)
     if device.type == "cuda":

@@ -193,6 +193,12 @@ BROKEN = (
         "its PCIe link has 8 lanes, that of most 16 lanes",
     ),
     Broken(
+        "bench.no_gpu_is_slowed_down_under_load",
+        with_gpu(has_cores_near=False),
+        ("node2",),
+        "cuda:3 of node2 (NVIDIA H200), under load: its rank may use none of the cores of its NUMA node",
+    ),
+    Broken(
         "bench.no_gpu_is_slower_than_its_equals",
         with_gpu(matmul_tflops_per_s=500.0, sm_mhz=1005.0, power_watts=350.0, power_limit_watts=700.0),
         ("node2",),

@@ -23,6 +23,9 @@ def event(code, text="", kind="xid"):
         *((event(code), True, False) for code in (155, 156, 158, 167, 168, 169, 171)),
         (event(110), True, False),
         (event(172), True, False),
+        (event(173), True, False),
+        (event(166), False, True),
+        (event(170), False, True),
         (
             event(154, "Xid (PCI:0000:07:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (Reset)"),
             True,

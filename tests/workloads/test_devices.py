@@ -187,9 +187,38 @@ def test_the_kernel_tells_why_amds_gpu_is_slowed_down_under_load(revision, state
     assert sensors.told()["slowed_by"] == [reason]
 
 
-@pytest.mark.parametrize("table", [b"", metrics(6)[:40], b"\x40\x00\x01\x05" + bytes(80), None])
+def older(bits, revision=3):
+    """gpu_metrics of MI200, with bits of what holds the clocks down at this moment."""
+    table = bytearray(120)
+    table[:4] = struct.pack("<HBB", len(table), 1, revision)
+    struct.pack_into("<Q", table, 112, bits)
+    return bytes(table)
+
+
+@pytest.mark.parametrize(
+    ("bits", "reasons"),
+    [
+        (0, []),
+        (1 << 0, ["software power cap"]),
+        (1 << 17, ["software power cap"]),  # the current of the SoC
+        (1 << 34, ["hardware thermal slow-down"]),  # the memory
+        (1 << 47, ["hardware slow-down"]),  # PROCHOT
+        ((1 << 64) - 1, []),  # a driver that does not fill it in
+    ],
+)
+def test_mi200_tells_by_bits_what_slows_it_down(bits, reasons, tmp_path):
+    """Revision 1.3 counts nothing: what holds in every fourth sample is a reason."""
+    sensors = devices.Sensors(types.SimpleNamespace(type="cpu"))
+    sensors.folder = str(tmp_path)
+    (tmp_path / "gpu_metrics").write_bytes(older(bits))
+    sensors.samples += [sensors._of_amdgpu() for _ in range(4)]
+    assert sensors.told()["slowed_by"] == reasons
+
+
+@pytest.mark.parametrize("table", [b"", metrics(6)[:40], older(0)[:110], older(1 << 34, 4), older(1 << 34, 5), None])
 def test_a_table_of_another_driver_gives_no_reason(table, tmp_path):
-    """Cut short, of another revision, or not there."""
+    """Cut short, of a revision that does not report it (1.4, 1.5), or not there."""
     if table is not None:
         (tmp_path / "gpu_metrics").write_bytes(table)
-    assert devices.residencies(str(tmp_path)) == ()
+    told = devices.gpu_metrics(str(tmp_path))
+    assert (devices.residencies(told), devices.throttled(told)) == ((), set())

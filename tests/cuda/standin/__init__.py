@@ -20,6 +20,7 @@ class Description:
     matmul_tflops: float = 720.0
     memory_gbytes_per_s: float = 2900.0
     host_gbytes_per_s: float = 55.0
+    uplink: str = ""  # a folder that stands for the one way to the host which all GPUs share; "" where each has its own
     slow: dict = field(default_factory=dict)  # GPU -> share of these figures that it reaches
     late: dict = field(default_factory=dict)  # rank -> seconds for which a peer still sends when its kernel has ended
     wrong: tuple = ()  # GPUs whose products are wrong now and then
