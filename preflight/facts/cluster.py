@@ -68,6 +68,17 @@ class Cluster:
         return Counter(self._told(lambda node: node.identity.hostname)[0].values())
 
     @property
+    def hosts(self) -> int:
+        """How many hosts were named, whether they answered or not."""
+        return max(len(self.nodes), self.asked)
+
+    def at(self, place: int) -> NodeFacts | None:
+        """The host that stands at this place of HOSTS, from 0; None where it did not answer, or there are fewer."""
+        if len(self.nodes) < self.asked:
+            return next((node for node in self.nodes if node.index == place), None)
+        return self.nodes[place] if 0 <= place < len(self.nodes) else None
+
+    @property
     def first(self) -> NodeFacts:
         """The node of rank 0: the first host. BlockedBy when that one did not answer."""
         if not self.nodes or self.nodes[0].index != 0:
@@ -77,7 +88,7 @@ class Cluster:
     @property
     def has_peers(self) -> bool:
         """Whether the job spans several hosts, however many of them answered."""
-        return max(len(self.nodes), self.asked) > 1
+        return self.hosts > 1
 
     def needs_peers(self) -> None:
         """Leave the check as not applicable when there is one node only."""

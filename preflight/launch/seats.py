@@ -37,12 +37,12 @@ def ranks_table(plans: Iterable[Plan], cluster: Cluster | None = None) -> tuple[
     first = wanted[0]
     if first.is_by_hand:
         return _by_hand([plan for plan in wanted if plan.is_by_hand], cluster)
-    nodes = firm(first.nodes) or (len(cluster) if cluster is not None else None)
+    nodes = firm(first.nodes) or (cluster.hosts if cluster is not None else None)
     seats: list[Seat] = []
     by_rank = {value_of(plan.node_rank): plan for plan in reversed(wanted) if value_of(plan.node_rank) is not None}
     for index in range(min(nodes or 0, RANKS_LIMIT)):
         plan = by_rank.get(index, first)
-        facts = cluster.nodes[index] if cluster is not None and index < len(cluster) else None
+        facts = cluster.at(index) if cluster is not None else None
         each = value_of(plan.processes_per_node) or _gpus(facts)
         for local in range(min(each, RANKS_LIMIT)):
             if len(seats) < RANKS_LIMIT:
@@ -110,7 +110,7 @@ def _by_hand(plans: list[Plan], cluster: Cluster | None) -> tuple[Seat, ...]:
         if rank is None:
             continue
         index = files.index(plan.where.file)
-        facts = cluster.nodes[index] if cluster is not None and index < len(cluster) else None
+        facts = cluster.at(index) if cluster is not None else None
         seats.append(_seat(rank, index, value_of(plan.local_rank) or 0, plan, facts))
     return tuple(sorted(seats))[:RANKS_LIMIT]
 

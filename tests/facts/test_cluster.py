@@ -98,3 +98,12 @@ def test_rank_0_is_the_first_hosts():
     run = run.unreached("node1")
     with pytest.raises(FactMissing, match="the first host"):
         _ = run.cluster.first
+
+
+def test_a_host_has_its_place_whoever_answered():
+    """The place is that of HOSTS: nobody moves up to that of a host which did not answer."""
+    first, second, third = healthy(3).cluster.nodes
+    whole, partly = Cluster((first, second, third), asked=3), Cluster((second, third), asked=3)
+    assert [whole.at(place) for place in range(4)] == [first, second, third, None]
+    assert [partly.at(place) for place in range(4)] == [None, second, third, None]
+    assert (whole.hosts, partly.hosts) == (3, 3)

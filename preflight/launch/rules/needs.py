@@ -101,10 +101,12 @@ def _needed(plan: Plan) -> Iterable[tuple[str, Where]]:
 
 def launcher_reaches_every_host(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """A command that starts the other nodes over ssh logs in to each of them without a question."""
+    first = cluster.at(0)
+    if first is None or len(cluster) < 2:
+        return
     for plan in files.plans:
-        if not logs_in(plan) or len(cluster) < 2:
+        if not logs_in(plan):
             continue
-        first = cluster.nodes[0]
         try:
             failed = {login.peer: login.trouble for login in first.trust.logins if login.trouble}
         except FactMissing:
@@ -120,10 +122,12 @@ def launcher_reaches_every_host(files: LaunchFiles, cluster: Cluster) -> Iterabl
 
 def first_address_is_the_one_to_reach(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """DeepSpeed's runner gives all nodes the first address of its own node, unless another one is named."""
-    first = cluster.nodes[0]
+    first = cluster.at(0)
+    if first is None or len(cluster) < 2:
+        return
     for plan in files.plans:
         is_named = plan.launcher is DEEPSPEED and plan.master_address is not None
-        if not logs_in(plan) or is_named or len(cluster) < 2 or plan.launcher not in (DEEPSPEED, ACCELERATE):
+        if not logs_in(plan) or is_named or plan.launcher not in (DEEPSPEED, ACCELERATE):
             continue
         try:
             listed, right = first.network.first_address(), first.address_for_peers()
@@ -235,7 +239,7 @@ def offload_fits_memory(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
         size = _billions(plan)
         if held is None or size is None:
             continue
-        needed = size.value * STATE_BYTES * 1e9 / len(cluster) / GIB
+        needed = size.value * STATE_BYTES * 1e9 / cluster.hosts / GIB
         small: dict[str, float] = {}
         for node in cluster:
             try:
@@ -246,7 +250,7 @@ def offload_fits_memory(files: LaunchFiles, cluster: Cluster) -> Iterable[Findin
         if small:
             message = (
                 f"the optimizer of {size.value:g} billion parameters is offloaded: {needed:.0f} GiB on each of"
-                f" {len(cluster)} nodes ({STATE_BYTES} bytes a parameter); {fold(small)} has {min(small.values()):.0f}"
+                f" {cluster.hosts} nodes ({STATE_BYTES} bytes a parameter); {fold(small)} has {min(small.values()):.0f}"
             )
             fix = "offload_optimizer_device: nvme or none, more nodes, or nodes with more memory"
             yield warn("offload_fits_memory", message, held, size.where, fix=fix, nodes=tuple(small))

@@ -19,7 +19,7 @@ from preflight.ledger.findings import Finding
 
 def nodes_are_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """As many nodes in the files as hosts."""
-    count = max(len(cluster), cluster.asked)
+    count = cluster.hosts
     for plan in files.plans:
         nodes = plan.nodes
         fewest = firm(plan.fewest_nodes)
@@ -67,20 +67,14 @@ def ranks_are_complete(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
 
 def address_is_rank_0s(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
     """The address of rank 0 is one of the first host, on its training interface, and no loopback."""
+    first = cluster.at(0)
+    if first is None or len(cluster) < 2:
+        return  # where the first host did not answer, the address may be its own
     for plan in files.plans:
         address = plan.master_address
-        if (
-            not isinstance(address, Sourced)
-            or wrong_with(address.value)
-            or is_loopback(address.value)
-            or len(cluster) < 2
-            or (
-                cluster.nodes[0].index and len(cluster) < cluster.asked
-            )  # the first host did not answer: it may be its own
-        ):
+        if not isinstance(address, Sourced) or wrong_with(address.value) or is_loopback(address.value):
             continue
         owners = [node.name for node in cluster if _owns(node, address.value)]
-        first = cluster.nodes[0]
         right = first.address_for_peers()
         fix = f"{right} (the address of {first.name})"
         if not owners and _is_ip(address.value) and not _is_of_their_networks(cluster, address.value):
@@ -167,7 +161,9 @@ def port_is_free(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
         port, address = plan.master_port, value_of(plan.master_address)
         if not isinstance(port, Sourced) or not 0 < port.value < 65536 or not plan.may_span_nodes:
             continue
-        owner = next((node for node in cluster if address and _owns(node, address)), cluster.nodes[0])
+        owner = next((node for node in cluster if address and _owns(node, address)), cluster.at(0))
+        if owner is None:
+            continue  # the address may be that of the first host, which did not answer
         try:
             holders = [listener for listener in owner.ports.listeners if listener.port == port.value]
             low, high = owner.network.ephemeral_ports
@@ -198,20 +194,21 @@ def _with_a_free_port(plan: Plan, node: NodeFacts) -> str:
     return f"{plan.launcher.spelling.port}: {_free_port(node)} in every file; that port is free on {node.name}"
 
 
-def _own_node(plan: Plan, cluster: Cluster) -> str:
-    """The node that a file is for, by its rank; "" where it may be for any, or all have the same count."""
+def _own_nodes(plan: Plan, cluster: Cluster) -> tuple[str, ...]:
+    """The nodes that a file may be for: that of its rank, if it answered, or all, as where all have the same count."""
     rank = firm(plan.node_rank) if written(plan.node_rank) else None
     may_differ = plan.launcher.has_agent and not plan.launcher.equal_ranks
-    if not may_differ or plan.start != "each node" or rank is None or not 0 <= rank < len(cluster):
-        return ""
-    return cluster.nodes[rank].name
+    if not may_differ or plan.start != "each node" or rank is None or not 0 <= rank < cluster.hosts:
+        return cluster.names
+    own = cluster.at(rank)
+    return (own.name,) if own is not None else ()
 
 
 def _with_processes(plan: Plan, counts: dict[str, int], cluster: Cluster) -> str:
     """The number of processes that all nodes have GPUs for, as the launcher wants it written."""
     each = min(counts.values())
     if plan.launcher.name == "accelerate":
-        return f"num_processes: {each * len(cluster)} ({each} on every node)"
+        return f"num_processes: {each * cluster.hosts} ({each} on every node)"
     return (
         f"--nproc_per_node={each}"
         if plan.launcher.name == "torchrun"
@@ -233,7 +230,7 @@ def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         each = plan.processes_per_node
         if plan.is_by_hand and isinstance(plan.world_size, Sourced) and value_of(plan.local_rank) == 0:
             idle = {name: count - 1 for name, count in counts.items() if count > 1}
-            if idle and plan.world_size.value <= len(cluster):
+            if idle and plan.world_size.value <= cluster.hosts:
                 message = (
                     f"WORLD_SIZE={plan.world_size.value} counts nodes: {sum(idle.values())} GPUs stay idle"
                     f" ({fold(idle)})"
@@ -248,8 +245,8 @@ def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
                 )
         if not isinstance(each, Sourced) or each.value < 1:
             continue
-        own = _own_node(plan, cluster)
-        here = {name: count for name, count in counts.items() if own in ("", name)}
+        own = _own_nodes(plan, cluster)
+        here = {name: count for name, count in counts.items() if name in own}
         short = tuple(name for name, count in here.items() if count < each.value)
         spare = tuple(name for name, count in here.items() if count > each.value)
         if short:

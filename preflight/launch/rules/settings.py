@@ -65,20 +65,28 @@ def variables_fit_the_nodes(files: LaunchFiles, cluster: Cluster) -> Iterable[Fi
 
 
 def of_nodes(files: LaunchFiles, cluster: Cluster) -> dict[str, tuple[NodeFacts, ...]]:
-    """The node that a script is for, where there is one script for each: by its name, or by the rank that it has."""
+    """The node that a script is for, where there is one script for each: by its name, or by the rank that it has.
+
+    None of a script that is for a host which did not answer.
+    """
     found: dict[str, tuple[NodeFacts, ...]] = {}
     for group in groups(files):
-        if not group.is_set or len(group.files) != len(group.plans) or len(group.plans) > len(cluster):
+        if not group.is_set or len(group.files) != len(group.plans) or len(group.plans) > cluster.hosts:
             continue
         named = {plan.where.file: _named_in(plan.where.file, cluster) for plan in group.plans}
         holders = [node for node in cluster for plan in group.plans if _holds(node, address_of(plan))]
-        is_in_order = not holders or holders[0].name == cluster.nodes[0].name
+        first = cluster.at(0)
+        is_in_order = not holders or (first is not None and holders[0].name == first.name)
         for plan in group.plans:
             node, rank = named[plan.where.file], plan.written_rank
-            if node is None and is_in_order and not any(named.values()) and rank is not None and rank < len(cluster):
-                node = cluster.nodes[rank]
             if node is not None:
                 found[plan.where.file] = (node,)
+            elif any(named.values()):
+                if len(cluster) < cluster.hosts:
+                    found[plan.where.file] = ()  # of a host whose name it bears, and which did not answer
+            elif is_in_order and rank is not None and 0 <= rank < cluster.hosts:
+                host = cluster.at(rank)
+                found[plan.where.file] = (host,) if host is not None else ()
     return found
 
 

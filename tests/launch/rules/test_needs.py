@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from preflight.facts.cluster import Cluster
 from preflight.facts.subjects.files import Files, Named
 from preflight.facts.subjects.machine import Machine
 from preflight.facts.subjects.network import Gateway
@@ -34,6 +35,17 @@ def test_a_runner_logs_in_to_every_host(trouble, broken):
     nodes = with_subject("trust", trust, number=0)
     assert rules(BY_RUNNER, nodes) == broken
     assert rules(pair(torchrun), nodes) == []
+
+
+def test_a_runner_on_a_host_that_did_not_answer_is_not_judged_by_another():
+    """The second of three hosts cannot log in, and shows another address first; neither is asked for by the launch."""
+    second = node(1, interfaces=("virbr1", "eth0"))
+    second.subjects["network"] = msgspec.structs.replace(second.subjects["network"], training="eth0")
+    second.subjects["trust"] = Trust(logins=(Login("10.0.0.2", "Permission denied", 0.1, "/usr/bin/python"),))
+    texts = {**BY_RUNNER, "run.sh": "deepspeed --hostfile=hostfile train.py\n"}
+    told = failed(texts, Cluster((second, node(2)), asked=3))
+    assert not {"launcher_reaches_every_host", "deepspeed_tells_the_right_address"} & set(told)
+    assert "deepspeed_tells_the_right_address" in failed(texts, cluster_of(second, node(2)))
 
 
 def test_a_runner_tells_the_first_address_of_its_node():

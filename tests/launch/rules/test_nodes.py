@@ -94,6 +94,20 @@ def test_a_host_that_cannot_be_reached_is_no_fault_of_the_files(make):
         assert failed(texts, Cluster(answered, asked=4)) == ["nodes_are_the_hosts"]
 
 
+def test_nothing_of_a_silent_first_host_is_laid_to_the_second():
+    """Neither its busy port, nor its fewer GPUs; what the second has itself is still told."""
+    silent, *others = (node(0, gpus=4), node(1, gpus=8, listening=(29500,)), node(2, gpus=8))
+    for make in (config, torchrun):
+        texts = {f"{rank}.{'yaml' if make is config else 'sh'}": make(rank) for rank in range(2)}
+        assert failed(texts, Cluster(tuple(others), asked=3)) == ["nodes_are_the_hosts"]
+    texts = {f"{rank}.sh": torchrun(rank, nodes=3).replace("node=8", f"node={(4, 8, 8)[rank]}") for rank in range(3)}
+    assert failed(texts, cluster_of(silent, node(1), node(2))) == []
+    assert failed(texts, Cluster(tuple(others), asked=3)) == []
+    texts["1.sh"] = texts["1.sh"].replace("node=8", "node=16")
+    (found,) = [f for f in judged(texts, Cluster(tuple(others), asked=3)) if str(f.verdict) == "fail"]
+    assert (found.check, found.nodes) == ("launch.processes_fit_gpus", ("node2",))
+
+
 @pytest.mark.parametrize(("make", "option"), [(config, "--num_machines: 3"), (torchrun, "--nnodes: 3")])
 def test_the_number_of_nodes_is_told_under_its_name(make, option):
     """A bare number says nothing; and a host that did not answer is a host all the same."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.facts.cluster import Cluster
 from tests.launch.nodes import cluster, cluster_of, node
 from tests.launch.samples import DEEPSPEED, HOSTFILE, SBATCH, config, failed, judged, pair, rules, torchrun
 
@@ -36,6 +37,16 @@ def test_variables_that_fit(line):
 def test_variables_that_fit_nothing(line):
     """No such interface, adapter or row."""
     assert failed(with_variable(line), cluster(hcas=("mlx5_0",))) == ["variables_fit_the_nodes"]
+
+
+def test_a_script_is_held_against_the_host_of_its_rank():
+    """Where the first host is silent, the second script is still the second host's; the first is nobody's."""
+    texts = {f"n{rank}.sh": f"export NCCL_SOCKET_IFNAME=eth{rank}\n" + torchrun(rank) for rank in range(2)}
+    nodes = (node(0, interfaces=("eth0",)), node(1, interfaces=("eth1",)), node(2, interfaces=("eth2",)))
+    assert "variables_fit_the_nodes" not in failed(texts, Cluster(nodes[1:], asked=3))
+    by_name = {"n1-node1.sh": texts["n0.sh"], "n2-node2.sh": texts["n1.sh"]}
+    assert "variables_fit_the_nodes" not in failed(by_name, Cluster(nodes[1:], asked=3))
+    assert "variables_fit_the_nodes" in failed(texts, cluster_of(*nodes[1:]))
 
 
 @pytest.mark.parametrize(
