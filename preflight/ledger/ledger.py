@@ -90,10 +90,6 @@ class Ledger:
         """The nodes that a check has no verdict of."""
         return self._open[check] if check in self._open else set(self.expected.get(check, ()))
 
-    def is_judged(self, check: str, node: str) -> bool:
-        """Whether the cell has its verdict."""
-        return check in self._open and node in self.expected[check] and node not in self._open[check]
-
     @property
     def judged(self) -> int:
         """How many cells have a verdict."""

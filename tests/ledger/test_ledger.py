@@ -80,23 +80,24 @@ def test_a_failing_cell_is_still_a_fail_when_others_are_missing():
 
 
 @pytest.mark.parametrize(
-    "finding",
+    ("finding", "reason"),
     [
-        Finding("a.other", Verdict.PASS, ("n1",), "a check nobody asked"),
-        Finding("a.check0", Verdict.PASS, ("n1", "n9"), "a node nobody asked"),
-        Finding("a.check0", Verdict.PASS, ("n2", "n2"), "a node twice"),
-        Finding("a.check0", Verdict.PASS, ("n2", "n1"), "a cell judged before"),
-        Finding("a.check0", Verdict.PASS, (), "good news about nobody"),
-        Finding("a.check0", Verdict.SKIP, (), "a skip of nobody"),
+        (Finding("a.other", Verdict.PASS, ("n1",), "a check nobody asked"), "a.other is not expected of n1"),
+        (Finding("a.check0", Verdict.PASS, ("n2", "n9"), "a node nobody asked"), "a.check0 is not expected of n9"),
+        (Finding("a.check0", Verdict.PASS, ("n2", "n2"), "a node twice"), "a.check0 names a node twice"),
+        (Finding("a.check0", Verdict.PASS, ("n2", "n1"), "a cell judged before"), "a.check0 judged n1 twice"),
+        (Finding("a.check0", Verdict.PASS, (), "good news about nobody"), "a.check0: pass of no node"),
+        (Finding("a.check0", Verdict.SKIP, (), "a skip of nobody"), "a.check0: skip of no node"),
     ],
 )
-def test_a_finding_that_does_not_fit_is_refused_whole(finding):
+def test_a_finding_that_does_not_fit_is_refused_whole(finding, reason):
     """A node cannot widen the ledger or judge twice, and a refused finding leaves no trace."""
     ledger = judged(Verdict.PASS)
     ledger.expect("a.check0", ["n2"])
-    with pytest.raises(ValueError):
+    assert ledger.cells == 2
+    with pytest.raises(ValueError, match=reason):
         ledger.record(finding)
-    assert (ledger.judged, len(ledger.findings), ledger.is_judged("a.check0", "n2")) == (1, 1, False)
+    assert (ledger.judged, len(ledger.findings), ledger.missing()) == (1, 1, [Cell("a.check0", "n2")])
 
 
 def test_a_verdict_of_another_type_is_refused():

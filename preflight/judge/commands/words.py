@@ -86,20 +86,6 @@ def unset(*names: str) -> Remedy:
     return Remedy(shlex.join(["unset", *names]), is_for_job=True)
 
 
-def first_of(rows: tuple[Row, ...]) -> Row:
-    """The first of several rows that knows a command."""
-
-    def row(case: Case) -> Remedy:
-        for one in rows[:-1]:
-            try:
-                return one(case)
-            except FactMissing:
-                continue
-        return rows[-1](case)
-
-    return row
-
-
 def of_the_others(case: Case, key: Callable[[NodeFacts], T], what: str) -> T:
     """The value that most of the other nodes have, and this one has not. Raises FactMissing where there is no such."""
     held: Counter[T] = Counter()
