@@ -6,6 +6,7 @@ PreflightError
 |  |- Unreachable       no connection, or no login
 |  |- TimedOut          connected, then silent past the deadline
 |  |- BadReply          what came back is not our protocol
+|  |- StoodStill        it gave us up, for we ourselves stood still: no fault of the host's
 |  `- Busy              another run holds the node
 |- FactMissing        a check asked for what we do not know -> error, or skip if no node has it
 |  `- BlockedBy         its answer depends on another check that does not hold -> error "blocked by"
@@ -51,6 +52,10 @@ class TimedOut(HostError):
 
 class BadReply(HostError):
     """The host answered something that is not our protocol."""
+
+
+class StoodStill(HostError):
+    """The machine that we run on stood still for so long that the host gave the run up: the host is not to blame."""
 
 
 class Busy(HostError):

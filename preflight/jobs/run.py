@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from preflight.errors import HostError
+from preflight.errors import HostError, NotMeasured, StoodStill
 from preflight.jobs.outcome import ENDED_BY_US, Outcome, RankStory, conclude, take_exit
 from preflight.jobs.patience import STAGES, Patience
 from preflight.jobs.records import checked_event
@@ -54,15 +54,18 @@ class Watch:
     job: Job
     stories: dict[int, RankStory]
     failures: dict[str, str] = field(default_factory=dict)
+    stood_still: str = ""  # why a node gave the job up, where that was the fault of the machine that we run on
     trouble: asyncio.Event = field(default_factory=asyncio.Event)
     hear: Callable[[dict[str, Any]], None] = lambda _record: None
     blames: AgentOutput | None = None  # how the launcher's agents name a rank that failed
     ready: asyncio.Event = field(default_factory=asyncio.Event)  # every rank has imported torch
     patience: Patience = field(default_factory=Patience)
 
-    def lose(self, node: str, reason: str) -> None:
+    def lose(self, node: str, error: HostError) -> None:
         """A node is gone, and with it all its ranks."""
-        self.failures[node] = reason
+        self.failures[node] = error.reason
+        if isinstance(error, StoodStill):
+            self.stood_still = error.reason
         self.trouble.set()
 
     def take(self, event: dict[str, Any], node: str) -> None:
@@ -167,7 +170,7 @@ async def run_job(
             }
             calls[node] = await sessions[node].start("ranks", arguments, seconds=job.seconds + 5.0, blob=script)
     except HostError as error:
-        watch.lose(error.host, error.reason)
+        watch.lose(error.host, error)
     followers = {node: asyncio.create_task(_follow(node, call, watch)) for node, call in calls.items()}
     watchers = [
         asyncio.create_task(work)
@@ -180,6 +183,8 @@ async def run_job(
     await asyncio.gather(*followers.values())
     for watcher in watchers:
         watcher.cancel()
+    if watch.stood_still:  # what the ranks lack then says nothing of any node
+        raise NotMeasured(watch.stood_still)
     return replace(conclude(job, watch.stories, watch.failures, time.monotonic() - started), commands=commands)
 
 
@@ -215,7 +220,7 @@ async def _follow(node: str, call: Call, watch: Watch) -> None:
         async for event in call.events():
             watch.take(checked_event(event, node, watch.job), node)
     except HostError as error:
-        watch.lose(node, error.reason)
+        watch.lose(node, error)
 
 
 async def _stop_after_trouble(trouble: asyncio.Event, calls: dict[str, Call]) -> None:

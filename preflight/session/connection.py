@@ -22,6 +22,7 @@ from preflight.session import payload, said
 from preflight.session.budget import Budget, Pool
 from preflight.session.inbox import Inbox
 from preflight.session.line import LAST_WORDS_SECONDS, Line, Own
+from preflight.session.pulse import Pulse
 from preflight.transport import Reach, command, transport_of
 from preflight.transport.reach import last_line
 
@@ -48,6 +49,7 @@ class Bounds:
 
     until: float = float("inf")  # time.monotonic()
     pool: Pool = field(default_factory=Pool)
+    pulse: Pulse = field(default_factory=lambda: Pulse(LEASE_SECONDS - BEAT_SECONDS))
     beat_seconds: float = BEAT_SECONDS
     # Of the folder for temporary files: beyond guessing, and short, since sockets of launchers have long names in it
     # and may have 107 characters.
@@ -334,7 +336,7 @@ class Session:
 
     def _fail(self, error: HostError) -> None:
         if self.failure is None:
-            self.failure = error
+            self.failure = self.bounds.pulse.blamed_on_us(error) if self.hello else error
             self._failing.set()
         for call in self.calls.values():
             call.inbox.put(self.failure)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from preflight.errors import BadReply, Busy, HostError, PreflightError, TimedOut, Unreachable
+from preflight.errors import BadReply, Busy, HostError, PreflightError, StoodStill, TimedOut, Unreachable
 from preflight.hosts import Host
 from preflight.session.connection import CLOSE_SECONDS, HELLO_SECONDS, Bounds, Session, own_line
 from preflight.session.line import Line
@@ -75,6 +75,7 @@ class Fleet:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="preflight-sessions", daemon=True)
         self._thread.start()
+        asyncio.run_coroutine_threadsafe(self.bounds.pulse.beat(), self._loop)
 
     @property
     def is_whole(self) -> bool:
@@ -141,7 +142,10 @@ class Fleet:
 
         async def judged(host: Host) -> None:
             try:
-                await one(host)
+                try:
+                    await one(host)
+                except StoodStill:
+                    await self._once_more(host, then)
             except Exception as error:
                 self.failures[host.name] = of_host(host.name, error)
                 if self._rival(self.failures[host.name]):
@@ -189,15 +193,24 @@ class Fleet:
                     self.failures[host.name] = TimedOut(host.name, "its turn did not come within the time of the stage")
                     continue
                 try:
-                    session = await self.open_patiently(host)
-                    self.sessions[host.name] = session
-                    await work(session)
+                    try:
+                        self.sessions[host.name] = await self.open_patiently(host)
+                        await work(self.sessions[host.name])
+                    except StoodStill:
+                        await self._once_more(host, work)
                 except Exception as error:
                     self.failures[host.name] = of_host(host.name, error)
                 finally:
                     await self.part([host.name])
 
         await asyncio.gather(*(one_by_one() for _ in range(self.at_once)))
+
+    async def _once_more(self, host: Host, work: Callable[[Session], Awaitable[None]]) -> None:
+        """The same from its beginning with a host that gave us up while this machine stood still."""
+        if host.name in self.sessions:
+            await self.sessions.pop(host.name).abort()
+        self.sessions[host.name] = await self.open_patiently(host)
+        await work(self.sessions[host.name])
 
     async def part(self, names: Iterable[str]) -> None:
         """Close these sessions, and keep what is to be told of them."""

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from preflight.errors import HostError
+from preflight.errors import HostError, NotMeasured, StoodStill
 from preflight.jobs import run
 from preflight.jobs.outcome import RankStory, conclude
 from preflight.jobs.run import INHERITED_NEVER, Watch
@@ -159,6 +159,18 @@ class FakeSession:
     async def start(self, name: str, _arguments: dict, **_options) -> FakeCall:
         """The port first, where this node is asked for it."""
         return FakeCall([]) if name == "free_port" else self.calls.pop(0)
+
+
+def test_a_job_that_ends_because_we_stood_still_blames_no_node():
+    """The nodes gave us up: there is no figure, and nobody whose fault that is."""
+
+    class Session:
+        async def start(self, *_, **__):
+            raise StoodStill("node2", "the machine that preflight runs on stood still for 12 s")
+
+    sessions = dict.fromkeys(THREE.nodes, Session())
+    with pytest.raises(NotMeasured, match="the machine that preflight runs on stood still"):
+        asyncio.run(run.run_job(sessions, THREE, launcher="direct"))
 
 
 def test_ranks_that_wait_for_a_failed_one_are_stopped(monkeypatch):

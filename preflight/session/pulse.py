@@ -1,0 +1,54 @@
+"""Did this machine itself stand still: stopped, asleep, or without a processor for us?
+
+A node ends all it does when it has heard nothing for a while. After such a pause that is no fault of the node's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from preflight.errors import HostError, StoodStill
+
+PULSE_SECONDS = 0.5
+# For so long after a pause what nodes say of it arrives: ssh itself waits for 15 s before it gives a connection up.
+ECHO_SECONDS = 20.0
+
+
+def _now() -> float:
+    """A clock that goes on while the machine is asleep, where the system has one."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class Pulse:
+    """Beats on the sessions' loop; what comes much later than it should says for how long we stood still."""
+
+    def __init__(self, most_seconds: float) -> None:
+        self.most_seconds = most_seconds  # that nodes bear
+        self._before: float | None = None
+        self._ended = float("-inf")
+        self._seconds = 0.0
+
+    async def beat(self) -> None:
+        """Beat until cancelled."""
+        self._before = _now()
+        while True:
+            await asyncio.sleep(PULSE_SECONDS)
+            self._look()
+
+    def blamed_on_us(self, error: HostError) -> HostError:
+        """The end of a session, in words that say so where it followed from a pause of ours."""
+        self._look()  # what a node said meanwhile may be read before the next beat
+        if _now() - self._ended > ECHO_SECONDS or type(error) is not HostError:
+            return error
+        return StoodStill(
+            error.host,
+            f"the machine that preflight runs on stood still for {self._seconds:.0f} s (stopped, asleep, or without a "
+            f"processor for it), and the node had given the run up: run again ({error.reason})",
+        )
+
+    def _look(self) -> None:
+        if self._before is not None:
+            before, self._before = self._before, _now()
+            if self._before - before - PULSE_SECONDS > self.most_seconds:
+                self._ended, self._seconds = self._before, self._before - before
