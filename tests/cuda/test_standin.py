@@ -55,7 +55,7 @@ def two(
         port = server.getsockname()[1]
     given = {
         **{name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")},
-        **cuda.environment(gpus=1, wait_seconds=2, **(described or {})),
+        **cuda.environment(**{"gpus": 1, "wait_seconds": 2, **(described or {})}),
         "STAND_IN_PLANT": plant,
         "PREFLIGHT_SETTINGS": json.dumps(settings),
         "MASTER_ADDR": "127.0.0.1",
@@ -119,9 +119,13 @@ def test_what_it_raises_is_read_as_its_cause(tmp_path, variables, cause):
     assert not words.speaks_of_a_peer(failed["error"])
 
 
-def test_no_rank_leaves_while_another_still_receives(tmp_path):
+TRAINING = {"backend": "nccl", "model": "tiny", "wait_seconds": 2.0}
+
+
+@pytest.mark.parametrize(("workload", "settings"), [("collectives", SMALL), ("train", TRAINING)])
+def test_no_rank_leaves_while_another_still_receives(tmp_path, workload, settings):
     """NCCL sends on when its kernel has ended: who is done waits for the others, in the store."""
-    found = two(tmp_path, described={"late": {"1": 0.2}})
+    found = two(tmp_path, described={"late": {"1": 0.2}, "wait_seconds": 20}, workload=workload, settings=settings)
     assert [record["record"] for record in found[1]][-1] == "done"
     assert [record["record"] for record in found[0]][-1] == "done"
 
@@ -139,7 +143,7 @@ def test_a_rank_that_stops_while_the_communicator_is_made_holds_up_nobody_for_ev
 
 @pytest.mark.parametrize(
     ("workload", "settings"),
-    [("collectives", SMALL), ("train", {"backend": "nccl", "model": "tiny", "wait_seconds": 2.0})],
+    [("collectives", SMALL), ("train", TRAINING)],
 )
 def test_a_rank_alone_blames_no_other(tmp_path, workload, settings):
     """A call that hangs in a world of one: the rank says so as its own failure, and of nobody else."""

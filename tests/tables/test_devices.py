@@ -62,6 +62,7 @@ def test_a_drivers_name_is_one_model(name, matmul, memory):
 
 
 NVIDIA, AMD = "https://www.nvidia.com/en-us", "https://www.amd.com/en/products/accelerators/instinct"
+PAPERS = "https://images.nvidia.com/aem-dam/Solutions"
 # Rows by the beginning of their patterns, and where their maker says so.
 SOURCES = {
     "GB300": f"{NVIDIA}/data-center/gb300-nvl72/",
@@ -77,7 +78,9 @@ SOURCES = {
     "A30": f"{NVIDIA}/data-center/products/a30-gpu/",
     "A40": f"{NVIDIA}/data-center/a40/",
     "A10": f"{NVIDIA}/data-center/products/a10-gpu/",
+    "A10G": "https://d1.awsstatic.com/product-marketing/ec2/NVIDIA_AWS_A10G_DataSheet_FINAL_02_17_2022.pdf",
     "L40": f"{NVIDIA}/data-center/l40/",
+    "L40S": f"{NVIDIA}/data-center/l40s/",
     "L20": f"{NVIDIA}/data-center/l40/",  # the same chip: 92 of 142 multiprocessors
     "L4": f"{NVIDIA}/data-center/l4/",
     "V100": f"{NVIDIA}/data-center/v100/",
@@ -85,15 +88,18 @@ SOURCES = {
     "RTX PRO 6000": f"{NVIDIA}/data-center/rtx-pro-6000-blackwell-server-edition/",
     "RTX 6000 Ada": f"{NVIDIA}/products/workstations/rtx-6000/",
     "RTX A6000": f"{NVIDIA}/products/workstations/rtx-a6000/",
-    "RTX 5090": f"{NVIDIA}/geforce/graphics-cards/50-series/rtx-5090/",
-    "RTX 4090": f"{NVIDIA}/geforce/graphics-cards/40-series/rtx-4090/",
-    "RTX 3090": f"{NVIDIA}/geforce/graphics-cards/30-series/rtx-3090-3090ti/",
+    # The white papers of GB202, AD102 and GA102 tell the rate with float32 accumulation, which the pages do not.
+    "RTX 5090": f"{PAPERS}/geforce/blackwell/nvidia-rtx-blackwell-gpu-architecture.pdf",
+    "RTX 4090": f"{PAPERS}/geforce/ada/nvidia-ada-gpu-architecture.pdf",
+    "RTX 3090": "https://www.nvidia.com/content/PDF/nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.pdf",
     "MI355X": f"{AMD}/mi350/mi355x.html",
     "MI350X": f"{AMD}/mi350/mi350x.html",
     "MI325X": f"{AMD}/mi300/mi325x.html",
     "MI300X": f"{AMD}/mi300/mi300x.html",
     "MI300A": f"{AMD}/mi300/mi300a.html",
-    "MI2": f"{AMD}/mi200.html",
+    "MI250X": f"{AMD}/mi200/mi250x.html",
+    "MI250": f"{AMD}/mi200/mi250.html",
+    "MI210": f"{AMD}/mi200/mi210.html",
 }
 
 
