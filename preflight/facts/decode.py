@@ -26,8 +26,8 @@ NO_ANSWER = Missing("the node did not answer")
 Answer = tuple[Mapping[str, dict[str, Any]], Mapping[str, Missing]]
 
 
-class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A node's facts as they are stored in facts/<node>.json, in the node's own words."""
+class Document(msgspec.Struct, frozen=True):
+    """A node's facts as they are stored in facts/<node>.json, in the node's own words; newer keys are ignored."""
 
     schema: int
     node: str

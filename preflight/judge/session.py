@@ -106,6 +106,7 @@ class Checking(Fixtures):
         source: ReportedSource
         if options.from_run is not None:
             source = stored.load(history.called(options.from_run, what="--from"), options.backend)
+            source.refuse_more_than_asked(options.profile, options.need)
             baseline = history.baseline(options, source.names)
         else:
             names = [host.name for host in options.hosts]

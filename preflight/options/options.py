@@ -132,9 +132,12 @@ class Options:
         NODES,
         metavar="PATH",
         shown="python3, and for local the Python that runs preflight",
+        is_live=True,
     )
-    wrap: str = option("", WHERE, "The command on the node inside which the job lives.", NODES, metavar="CMD")
-    ssh_option: str = option("", WHERE, "Further words for ssh.", NODES, metavar="WORDS")
+    wrap: str = option(
+        "", WHERE, "The command on the node inside which the job lives.", NODES, metavar="CMD", is_live=True
+    )
+    ssh_option: str = option("", WHERE, "Further words for ssh.", NODES, metavar="WORDS", is_live=True)
     topology: Racks | None = option(
         None,
         WHERE,
@@ -143,6 +146,7 @@ class Options:
         metavar="FILE",
         shown="what Slurm says, or the labels of Kubernetes' nodes",
         convert=read_topology,
+        is_live=True,
     )
     dry_run: bool = option(False, WHERE, "Print the hosts and commands, and contact no host.", FACTS | {"diagnose"})
     from_run: Path | None = option(
@@ -155,7 +159,9 @@ class Options:
         convert=Path,
     )
     launch: tuple[str, ...] = option((), WHAT, "A launch file of the job. Repeatable.", CHECKS, metavar="FILE")
-    env: tuple[str, ...] = option((), WHAT, "A variable of the job. Repeatable.", NODES, metavar="NAME=VALUE")
+    env: tuple[str, ...] = option(
+        (), WHAT, "A variable of the job. Repeatable.", NODES, metavar="NAME=VALUE", is_live=True
+    )
     backend: str = option(
         "auto",
         WHAT,
@@ -169,6 +175,7 @@ class Options:
         "How many ranks a node has. With auto one for each GPU; without GPUs 1, and 2 on a single node.",
         JOB,
         metavar="N",
+        is_live=True,
     )
     profile: str = option(
         "standard",
@@ -194,6 +201,7 @@ class Options:
         FACTS,
         metavar="PATH",
         convert=_without_end_slash,
+        is_live=True,
     )
     same: tuple[str, ...] = option(
         (),
@@ -202,9 +210,10 @@ class Options:
         FACTS,
         metavar="PATH",
         convert=_without_end_slash,
+        is_live=True,
     )
     ssh_trust: bool = option(
-        False, CHECKED, "Log in from every node to every other, as deepspeed, pdsh and mpirun do.", FACTS
+        False, CHECKED, "Log in from every node to every other, as deepspeed, pdsh and mpirun do.", FACTS, is_live=True
     )
     vendor_tests: str = option(
         "",
@@ -212,8 +221,11 @@ class Options:
         "The vendors' GPU tests to run where installed: dcgmi, dcgmi:3, nvbandwidth, rvs, agfhc.",
         frozenset({"run", "bench"}),
         metavar="NAMES",
+        is_live=True,
     )
-    full_mesh: bool = option(False, CHECKED, "Measure every ordered pair of nodes, however many there are.", MESH)
+    full_mesh: bool = option(
+        False, CHECKED, "Measure every ordered pair of nodes, however many there are.", MESH, is_live=True
+    )
     reuse: timedelta | None = option(
         None,
         CHECKED,
@@ -221,11 +233,16 @@ class Options:
         CHECKS,
         metavar="DURATION",
         convert=duration,
+        is_live=True,
     )
     last_failed: bool = option(
-        False, CHECKED, "Ask again what was not green in the last run of these hosts, and nothing else.", RUN
+        False,
+        CHECKED,
+        "Ask again what was not green in the last run of these hosts, and nothing else.",
+        RUN,
+        is_live=True,
     )
-    force: bool = option(False, CHECKED, "Run the jobs even on GPUs that other programs use.", CHECKS)
+    force: bool = option(False, CHECKED, "Run the jobs even on GPUs that other programs use.", CHECKS, is_live=True)
     prune: bool = option(False, CHECKED, "Start bandwidth and training only on the nodes that are good so far.", CHECKS)
     need: int | None = option(
         None,
@@ -279,7 +296,9 @@ class Options:
         SPOKEN,
         choices=("auto", "en", "zh"),
     )
-    localize: bool = option(False, BANDWIDTH, "Search for slow nodes even when the bandwidth is good.", MESH)
+    localize: bool = option(
+        False, BANDWIDTH, "Search for slow nodes even when the bandwidth is good.", MESH, is_live=True
+    )
     bench_op: str | None = option(
         None,
         BANDWIDTH,
@@ -287,6 +306,7 @@ class Options:
         BENCH,
         metavar="NAMES",
         shown="all_reduce, and all with --profile full",
+        is_live=True,
     )
     bench_begin: str | None = option(
         None,
@@ -296,10 +316,20 @@ class Options:
         letter="-b",
         metavar="SIZE",
         shown="one size that suits the links",
+        is_live=True,
     )
-    bench_end: str | None = option(None, BANDWIDTH, "The largest size.", BENCH, letter="-e", metavar="SIZE")
+    bench_end: str | None = option(
+        None, BANDWIDTH, "The largest size.", BENCH, letter="-e", metavar="SIZE", is_live=True
+    )
     bench_factor: str | None = option(
-        None, BANDWIDTH, "The factor from one size to the next.", BENCH, letter="-f", metavar="N", shown="2"
+        None,
+        BANDWIDTH,
+        "The factor from one size to the next.",
+        BENCH,
+        letter="-f",
+        metavar="N",
+        shown="2",
+        is_live=True,
     )
     bench_iters: str | None = option(
         None,
@@ -308,15 +338,19 @@ class Options:
         BENCH,
         metavar="N",
         shown="as many as the median needs",
+        is_live=True,
     )
-    bench_warmup: str = option("2", BANDWIDTH, "The number of untimed iterations of each size.", BENCH, metavar="N")
-    bench_dtype: str = option("float32", BANDWIDTH, "The type of the elements.", BENCH, choices=DTYPES)
+    bench_warmup: str = option(
+        "2", BANDWIDTH, "The number of untimed iterations of each size.", BENCH, metavar="N", is_live=True
+    )
+    bench_dtype: str = option("float32", BANDWIDTH, "The type of the elements.", BENCH, choices=DTYPES, is_live=True)
     bench_mode: str = option(
         "blocking",
         BANDWIDTH,
         "One operation at a time (latency), or several on their way at once (bandwidth).",
         BENCH,
         choices=MODES,
+        is_live=True,
     )
     bench_scope: str = option(
         "all",
@@ -324,9 +358,14 @@ class Options:
         "All ranks together, each node by itself, one rank of each node, rail by rail, or each rack.",
         BENCH,
         choices=SCOPES,
+        is_live=True,
     )
     bench_burn_in: bool = option(
-        False, BANDWIDTH, "Also measure what each GPU does alone: matrices, memory, copies to the host.", BENCH
+        False,
+        BANDWIDTH,
+        "Also measure what each GPU does alone: matrices, memory, copies to the host.",
+        BENCH,
+        is_live=True,
     )
     launcher: str = option(
         "direct",
@@ -335,18 +374,26 @@ class Options:
         TRAIN,
         choices=Names(_startable),
         shown="the launcher of the launch files, else direct",
+        is_live=True,
     )
-    model: str = option("tiny", REFERENCE, "The size of the model.", TRAIN, choices=MODELS)
-    strategy: str = option("ddp", REFERENCE, "How the model is spread over the ranks.", TRAIN, choices=STRATEGIES)
-    precision: str = option("fp32", REFERENCE, "The precision; bf16 is autocast.", TRAIN, choices=PRECISIONS)
+    model: str = option("tiny", REFERENCE, "The size of the model.", TRAIN, choices=MODELS, is_live=True)
+    strategy: str = option(
+        "ddp", REFERENCE, "How the model is spread over the ranks.", TRAIN, choices=STRATEGIES, is_live=True
+    )
+    precision: str = option(
+        "fp32", REFERENCE, "The precision; bf16 is autocast.", TRAIN, choices=PRECISIONS, is_live=True
+    )
     accumulate: str = option(
         "1",
         REFERENCE,
         "The number of parts of each batch; gradients are exchanged after the last.",
         TRAIN,
         choices=ACCUMULATE,
+        is_live=True,
     )
-    checkpoint_activations: bool = option(False, REFERENCE, "Compute activations again instead of keeping them.", TRAIN)
+    checkpoint_activations: bool = option(
+        False, REFERENCE, "Compute activations again instead of keeping them.", TRAIN, is_live=True
+    )
     checkpoint_dir: str = option(
         "",
         REFERENCE,
@@ -354,9 +401,14 @@ class Options:
         TRAIN,
         metavar="DIR",
         convert=_without_end_slash,
+        is_live=True,
     )
     drill: bool = option(
-        False, REFERENCE, "Also kill a rank during the run: do the others end, does torchrun restart?", TRAIN
+        False,
+        REFERENCE,
+        "Also kill a rank during the run: do the others end, does torchrun restart?",
+        TRAIN,
+        is_live=True,
     )
 
     # What is no option: how the command line was given, and what the launch files say.
@@ -473,9 +525,6 @@ class Options:
                     raise UsageError(f"{name} {path!r}: wanted a full path, the same on every node")
         if self.from_run is not None and self.from_run.exists() and not self.from_run.is_dir():
             raise UsageError(f"--from {self.from_run}: not a folder")
-        if self.from_run is not None and (self.reuse is not None or self.last_failed):
-            name = "--reuse" if self.reuse is not None else "--last-failed"
-            raise UsageError(f"{name} with --from: a stored run measures nothing; leave one of them out")
         if self.need is not None and self.reuse is not None:
             raise UsageError("--need with --reuse: what was measured holds for all of its nodes; leave one of them out")
         if self.from_run is not None and self.dry_run:
@@ -499,6 +548,10 @@ def parse_options(values: Mapping[str, Any], *, command: tuple[str, ...], verbos
             raise UsageError(f"--{OPTIONS[name].name} is empty (a variable that is not set?): wanted {wanted}")
     if "hosts" in given and "from_run" in given:
         raise UsageError("--hosts with --from: a stored run is of its own hosts; leave one of them out")
+    if "from_run" in given:
+        for name in (name for name in given if OPTIONS[name].is_live):
+            # It would be taken for answered by a run that was never asked.
+            raise UsageError(f"--{OPTIONS[name].name} with --from: a stored run asks no node; leave one of them out")
     read = {name: OPTIONS[name].read(value) for name, value in given.items()}
     return Options(**read, command=command, verbosity=verbosity).checked()
 

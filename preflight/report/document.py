@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from preflight import __version__
 from preflight.errors import UsageError
 from preflight.ledger.choice import Choice, concerning
 from preflight.ledger.findings import EXIT_CODES, SEVERITY, Finding, Verdict, worst
@@ -129,7 +130,7 @@ def from_document(document: object, *, source: str = "report.json") -> RunReport
     try:
         report = msgspec.convert(document, RunReport)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise UsageError(f"{source}: not a report of preflight: {printable(str(error))}") from None
+        raise UsageError(f"{source}: {_whose(document)}: {printable(str(error))}") from None
     known = {key.name for key in dataclasses.fields(Finding)}
     assert isinstance(document, dict)  # RunReport is made of nothing else
     unknown = {key for finding in document.get("findings", ()) for key in finding} - known
@@ -138,6 +139,15 @@ def from_document(document: object, *, source: str = "report.json") -> RunReport
     if wrong:
         raise UsageError(f"{source}: not a report of preflight: {printable(wrong)}")
     return report
+
+
+def _whose(document: object) -> str:
+    """What a document that cannot be read is: another version may have written what this one does not know."""
+    run = document.get("run") if isinstance(document, dict) else None
+    version = run.get("version") if isinstance(run, dict) else None
+    if isinstance(version, str) and version != __version__:
+        return f"written by preflight {printable(version[:40])}, and this is {__version__}"
+    return "not a report of preflight"
 
 
 WITHOUT_FLOATS = {str, int, bool}

@@ -14,6 +14,7 @@ from preflight.errors import NotMeasured, UsageError
 from preflight.facts import decode, view
 from preflight.facts.cluster import Cluster
 from preflight.facts.documents import Documents
+from preflight.hosts import fold
 from preflight.report.compare import Snapshot
 from preflight.report.document import NodeInfo, Proof, RunReport, racks
 from preflight.report.facts import lasting, row_values
@@ -24,6 +25,7 @@ from preflight.results import Bench, Mesh, Training
 from preflight.run.source import Measurements
 
 T = TypeVar("T")
+J = TypeVar("J", Bench, Training)
 JOBS = ("mesh", "bench", "training")
 LOG_LIMIT_BYTES = 1 << 20
 
@@ -51,6 +53,13 @@ class StoredRun:
 
     def open(self) -> None:
         """No node is contacted."""
+
+    def refuse_more_than_asked(self, profile: str, need: int | None) -> None:
+        """Raise UsageError for what the run itself was not asked to measure, or has no nodes for."""
+        if profile == "full" and self.report.profile != "full":
+            raise UsageError(f"--profile full with --from: the stored run was of profile {self.report.profile}")
+        if need is not None and need > len(self.names):
+            raise UsageError(f"--need {need}: wanted a number from 1 to {len(self.names)}, the nodes of the stored run")
 
     def recall(self, checks: tuple[str, ...]) -> None:
         """A stored run measures nothing anew."""
@@ -85,11 +94,18 @@ class StoredRun:
 
     def bench(self) -> Bench:
         """The stored benchmark."""
-        return _present(self.report.bench, "bench")
+        return self._of_its_backend(_present(self.report.bench, "bench"), "bench")
 
     def training(self) -> Training:
         """The stored training."""
-        return _present(self.report.training, "training")
+        return self._of_its_backend(_present(self.report.training, "training"), "training")
+
+    def _of_its_backend(self, result: J, name: str) -> J:
+        """A job's result; what ran over another backend says nothing of the one that is asked for."""
+        backends = {node.backend for node in self.cluster} - {result.backend}
+        if backends:
+            raise NotMeasured(f"the stored {name} ran over {result.backend}, not over {', '.join(sorted(backends))}")
+        return result
 
     def end(self) -> None:
         """The second look is stored with the facts."""
@@ -125,15 +141,31 @@ def snapshot(folder: Path) -> Snapshot:
 
 
 def load(folder: Path, backend: str) -> StoredRun:
-    """The run stored in `folder`. Raises UsageError naming the file that is missing or malformed."""
+    """The run stored in `folder`, its backend where `backend` is auto.
+
+    Raises UsageError naming the file that is missing, malformed, or not of this run.
+    """
     report = read_json(folder / "report.json")
+    jobs = [job for job in (report.bench, report.training) if job is not None]
+    for job in (report.mesh, *jobs):
+        strange = set(job.node_names if job is not None else ()) - report.nodes.keys()
+        if strange:
+            raise UsageError(
+                f"{folder / 'report.json'}: it measured on {fold(sorted(strange))}, which it does not have"
+            )
+    chosen = jobs[0].backend if jobs and backend == "auto" else backend
     with _without_collections():
-        cluster = view.view(_documents(folder / "facts", report), backend, are_stored=True)
+        cluster = view.view(_documents(folder / "facts", report), chosen, are_stored=True)
     reached = {node.name for node in cluster}
-    why = "not reached in the stored run" if report.finished else "the stored run did not finish"
-    failures = {name: why for name in report.nodes if name not in reached}
+    failures = {name: _why_without_facts(report, name) for name in report.nodes if name not in reached}
     age = age_text(report.run.started, datetime.now(timezone.utc))
     return StoredRun(tuple(report.nodes), cluster, failures, report, (f"judged from {folder}{age}",))
+
+
+def _why_without_facts(report: RunReport, name: str) -> str:
+    if not report.finished:
+        return "the stored run did not finish"
+    return "its facts are not in the stored run" if report.nodes[name].reached else "not reached in the stored run"
 
 
 def age_text(started: str, now: datetime) -> str:
@@ -151,10 +183,21 @@ def _documents(folder: Path, report: RunReport) -> Iterator[decode.Document]:
     Facts are written at the end of a run: in the folder of an unfinished one, and for a node that was not reached,
     they are what an earlier run left there.
     """
+    places = {name: index for index, name in enumerate(report.nodes)}
+    files: dict[str, Path] = {}
     for path in sorted(folder.glob("*.json")) if report.finished else ():
         document = decode.read(path)
-        if document.node not in report.nodes:
-            raise UsageError(f"{path}: node {document.node!r} is not in report.json")
+        name = document.node
+        if name not in places:
+            raise UsageError(f"{path}: node {name!r} is not in report.json")
+        if name in files:
+            raise UsageError(f"{path}: node {name!r} has its facts in {files[name].name} too")
+        if document.index != places[name]:
+            said, wanted = document.index + 1, places[name] + 1
+            raise UsageError(
+                f"{path}: node {name!r} is the host of number {said} there, of number {wanted} in report.json"
+            )
+        files[name] = path
         if report.nodes[document.node].reached:
             yield document
 

@@ -164,6 +164,21 @@ def test_hosts_beside_a_stored_run_are_refused(tmp_path):
         parsed(from_run=str(tmp_path), hosts="local")
 
 
+@pytest.mark.parametrize("field", [field for field, row in OPTIONS.items() if row.is_live])
+def test_what_nodes_would_be_asked_is_refused_beside_a_stored_run(field, tmp_path):
+    """It was not measured: a stored run without --shared says nothing of a shared folder."""
+    given = True if OPTIONS[field].is_flag else ["/data"] if OPTIONS[field].is_list else "6h"
+    with pytest.raises(UsageError, match=f"--{OPTIONS[field].name} with --from: a stored run asks no node"):
+        parsed(from_run=str(tmp_path), **{field: given})
+
+
+def test_what_judges_may_stand_beside_a_stored_run(tmp_path):
+    """Thresholds, the launch files and the form of the report."""
+    beside = {"settings", "launch", "backend", "prune", "need", "fail_on_warn", "require_all", "baseline", "json"}
+    assert not any(OPTIONS[field].is_live for field in beside)
+    assert parsed(from_run=str(tmp_path), backend="gloo", prune=True).backend == "gloo"
+
+
 @pytest.mark.parametrize(("field", "name"), [("hosts", "--hosts"), ("from_run", "--from")])
 def test_an_empty_value_is_an_unset_variable_of_a_script(field, name):
     """It must not mean this machine, nor this folder."""

@@ -189,3 +189,99 @@ def test_a_job_that_the_run_was_not_asked_for_is_not_missed(tmp_path, changed, m
     source.report = msgspec.structs.replace(source.report, **changed)
     assert source.why_not_asked("bench.x", "bench") == reason
     assert source.why_not_asked("bench.x", "node") == ""
+
+
+def rewritten(path, **changes):
+    """A stored file with other keys at its top."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_a_node_whose_facts_stand_in_two_files_is_a_usage_error(tmp_path):
+    """Which of them is the node's, nobody can tell; a copy under another node's name is no facts of that node."""
+    facts = written(healthy(), tmp_path) / "facts"
+    (facts / "node2.json").write_bytes((facts / "node1.json").read_bytes())
+    with pytest.raises(UsageError, match=r"node2\.json: node 'node1' has its facts in node1\.json too"):
+        stored.load(tmp_path, "auto")
+
+
+def test_the_order_of_hosts_is_the_same_in_the_report_and_in_the_facts(tmp_path):
+    """Rank 0 would be another node, and its address that of nobody."""
+    facts = written(healthy(), tmp_path) / "facts"
+    rewritten(facts / "node3.json", index=0)
+    with pytest.raises(UsageError, match=r"'node3' is the host of number 1 there, of number 3 in report\.json"):
+        stored.load(tmp_path, "auto")
+
+
+def test_a_node_that_was_reached_and_has_no_facts_is_not_called_unreached(tmp_path):
+    """It answered; its file is what is gone."""
+    written(healthy(), tmp_path)
+    (tmp_path / "facts" / "node3.json").unlink()
+    assert stored.load(tmp_path, "auto").failures == {"node3": "its facts are not in the stored run"}
+
+
+def test_keys_of_a_newer_version_beside_the_facts_are_ignored(tmp_path):
+    """At the top of a file, in a subject, a subject of its own, and why a subject is missing that nobody here knows."""
+    written(healthy(), tmp_path)
+    path = tmp_path / "facts" / "node1.json"
+    found = json.loads(path.read_text())
+    found["subjects"]["identity"]["future"] = 1
+    found["subjects"]["quantum"] = {"x": 1}
+    found["missing"]["rubidium"] = {"missing": "none here", "kind": "absent"}
+    path.write_text(json.dumps({**found, "future": True}))
+    source = stored.load(tmp_path, "auto")
+    assert [node.name for node in source.cluster] == ["node1", "node2", "node3"]
+    assert source.cluster.first.identity.hostname == "node1"
+
+
+@pytest.mark.parametrize("job", ["mesh", "bench", "training"])
+def test_a_job_on_a_node_that_the_run_does_not_have_is_a_usage_error(tmp_path, job):
+    """The figures of four nodes say nothing of three of them."""
+    written(healthy(), tmp_path)
+    report = json.loads((tmp_path / "report.json").read_text())
+    names = ["node1", "node2", "node3", "node9"]
+    rewritten(tmp_path / "report.json", **{job: {**report[job], "node_names": names}})
+    with pytest.raises(UsageError, match=r"report\.json: it measured on node9, which it does not have"):
+        stored.load(tmp_path, "auto")
+
+
+def test_jobs_over_another_backend_say_nothing_of_the_one_asked_for(tmp_path):
+    """What Gloo reached is not what NCCL will; without --backend it is the run's own."""
+    written(roce(2), tmp_path)
+    assert {node.backend for node in stored.load(tmp_path, "auto").cluster} == {"nccl"}
+    source = stored.load(tmp_path, "gloo")
+    for job in (source.bench, source.training):
+        with pytest.raises(NotMeasured, match="ran over nccl, not over gloo"):
+            job()
+    assert source.mesh().ok
+
+
+def test_the_backend_is_that_of_the_stored_jobs(tmp_path):
+    """A run with --backend=gloo on nodes with GPUs stays one of Gloo."""
+    written(roce(2), tmp_path)
+    report = json.loads((tmp_path / "report.json").read_text())
+    jobs = {job: {**report[job], "backend": "gloo"} for job in ("bench", "training")}
+    rewritten(tmp_path / "report.json", **jobs)
+    source = stored.load(tmp_path, "auto")
+    assert {node.backend for node in source.cluster} == {"gloo"}
+    assert source.bench().backend == "gloo"
+
+
+def test_more_than_the_run_measured_is_refused(tmp_path):
+    """Its profile was less than full, and it has three nodes."""
+    source = stored.load(written(healthy(), tmp_path), "auto")
+    source.refuse_more_than_asked("quick", 3)
+    with pytest.raises(UsageError, match="the stored run was of profile standard"):
+        source.refuse_more_than_asked("full", None)
+    with pytest.raises(UsageError, match="--need 4: wanted a number from 1 to 3"):
+        source.refuse_more_than_asked("standard", 4)
+    source.report = msgspec.structs.replace(source.report, profile="full")
+    source.refuse_more_than_asked("full", None)
+    source.refuse_more_than_asked("standard", None)
+
+
+def test_a_report_of_another_version_that_cannot_be_read_names_that_version(tmp_path):
+    """It is a report of preflight all the same."""
+    written(healthy(), tmp_path)
+    rewritten(tmp_path / "report.json", future=1)
+    with pytest.raises(UsageError, match=r"written by preflight 0, and this is .*unknown field `future`"):
+        stored.load(tmp_path, "auto")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .folder import Folder
-from .platform import Platform
+from .platform import Nic, Platform
 
 Plant = Callable[[Folder, Platform], None]
 Fits = Callable[[Platform], bool]
@@ -73,11 +73,23 @@ def logged(text: str) -> Plant:
     return lambda folder, _: folder.log(text)
 
 
-def interface(index: int = 0, **values: object) -> Plant:
-    """An interface is otherwise."""
+def place_of_training(platform: Platform) -> int:
+    """Which interface the job meets on: the first that its variable means, else the first of all."""
+    wanted = platform.environment.get("NCCL_SOCKET_IFNAME", "").format(n=3).lstrip("=").split(",")[0]
+    found = (index for index, nic in enumerate(platform.nics) if nic.name.format(n=3).startswith(wanted))
+    return next(found, 0)
 
-    def plant(folder: Folder, _: Platform) -> None:
-        folder.kernel(lambda answers: answers["interfaces"][index].update(values))
+
+def training(platform: Platform) -> Nic:
+    """The same, as it is described."""
+    return platform.nics[place_of_training(platform)]
+
+
+def interface(**values: object) -> Plant:
+    """The training interface is otherwise."""
+
+    def plant(folder: Folder, platform: Platform) -> None:
+        folder.kernel(lambda answers: answers["interfaces"][place_of_training(platform)].update(values))
 
     return plant
 

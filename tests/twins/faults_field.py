@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable
 
 from . import sysfs
-from .faults import Fault, Fits, Plant, answer, both, file, gone, replaced, variables
+from .faults import Fault, Fits, Plant, answer, both, file, gone, replaced, training, variables
 from .faults_gpu import AMD, BROKEN, COUNT, HELD_BACK, QUERY, is_amd, is_nvidia, of, tag
 from .faults_gpu import SETTINGS as GPU_SETTINGS
 from .faults_log import of_vendor
 from .faults_node import AT_ITS_BEST, COMPANIONS, SETTINGS, VERSIONS
-from .faults_rdma import MATCHES, has_index, has_ports, is_efa, is_infiniband, is_roce, port, rail
+from .faults_rdma import MATCHES, has_index, has_ports, is_efa, is_infiniband, is_roce, number, port, rail
 from .folder import TWIN, Folder
 from .platform import Nic, Platform
 
@@ -225,7 +225,7 @@ def other_wheel(name: str, version: str) -> Plant:
 
 def has_slot(platform: Platform) -> bool:
     """Whether the training interface is a card whose PCIe link sysfs tells."""
-    return bool(platform.nics[0].pci) and not platform.is_guest
+    return bool(training(platform).pci) and not platform.is_guest
 
 
 def carrier(name: Callable[[Platform], str], count: int) -> Plant:
@@ -235,7 +235,7 @@ def carrier(name: Callable[[Platform], str], count: int) -> Plant:
 
 def first_nic(platform: Platform) -> str:
     """The training interface."""
-    return platform.nics[0].name.format(n=3)
+    return training(platform).name.format(n=3)
 
 
 def second_member(platform: Platform) -> str:
@@ -245,7 +245,7 @@ def second_member(platform: Platform) -> str:
 
 FAULTS = (
     Fault("link of the interface lost during the run", carrier(first_nic, 8), LINKS_LOST, "lost its link 3 times",
-          lambda p: p.nics[0].is_up, True),
+          lambda p: training(p).is_up, True),
     Fault("link of a member lost during the run", carrier(second_member, 4), LINKS_LOST, "lost its link once",
           lambda p: any(nic.members for nic in p.nics), True),
     Fault("link of a rail's interface lost during the run", carrier(lambda p: rail(p).netdev, 4), LINKS_LOST,
@@ -256,7 +256,7 @@ FAULTS = (
                              r"\g<1>77"),
           AT_ITS_BEST, "lost its link 77 times", bonded),
     Fault("narrow slot of a plain adapter",
-          lambda f, p: f.write(f"sys/{sysfs.folder_of(p.nics[0].pci)}/current_link_width", "4\n"), SETTINGS,
+          lambda f, p: f.write(f"sys/{sysfs.folder_of(training(p).pci)}/current_link_width", "4\n"), SETTINGS,
           "x4 of x", has_slot),
     Fault("bond member down", member_down, AT_ITS_BEST, "is down", bonded),
     Fault("bond of one member", member_lost, SETTINGS, "bond", bonded),
@@ -268,7 +268,7 @@ FAULTS = (
     Fault("row of storage first", another_first("172.31.98.3"), ONE_NETWORK, "172.31.98.0/24 on node3", chooses_rows),
     Fault("link-local row first", another_first("169.254.7.3"), ONE_NETWORK, "link-local 169.254.7.3", chooses_rows),
     Fault("row of IPv6", ipv6_first, "rdma.gid_index_means_the_same_on_every_node", "ipv6", has_index),
-    Fault("LID of another", lambda f, p: f.write(f"{port(p)}/lid", f"0x{64 + p.hcas.index(rail(p)) + 16:x}\n"),
+    Fault("LID of another", lambda f, p: f.write(f"{port(p)}/lid", f"0x{64 + number(p) + 16:x}\n"),
           "rdma.infiniband_addresses_are_unique", "the LID", lambda p: is_infiniband(p) and bool(p.gpus),
           nodes=("node1", "node3")),
     Fault("bond of two aggregators", aggregators, AT_ITS_BEST, "LACP aggregators", bonded),

@@ -208,7 +208,7 @@ FAULTS = (
         "No devices",
         is_nvidia,
     ),
-    Fault("driver gone", without_driver, LISTED, "the driver lists none", is_nvidia),
+    Fault("driver gone", without_driver, LISTED, "the driver lists none", lambda p: is_nvidia(p) and p.gpus.is_on_bus),
     Fault("nouveau", held_by("nouveau"), LISTED, "the driver lists none", of(lambda p: p.gpus.is_on_bus)),
     Fault(
         "small BAR1",
@@ -232,8 +232,8 @@ FAULTS = (
         of(lambda p: p.gpus.is_on_bus and p.iommu == "identity"),
     ),
     Fault("ECC errors", tag("dram_uncorrectable", "0", "3"), BROKEN, "3 memory errors", has_ecc),
-    Fault("remapping pending", tag("remapped_row_pending", "No", "Yes"), BROKEN, "remapping of a broken row", has_ecc),
-    Fault("remapping failed", tag("remapped_row_failure", "No", "Yes"), BROKEN, "could not be remapped", has_ecc),
+    Fault("remapping pending", tag("remapped_row_pending", "No", "Yes"), BROKEN, "remapping of a broken row", remaps),
+    Fault("remapping failed", tag("remapped_row_failure", "No", "Yes"), BROKEN, "could not be remapped", remaps),
     Fault(
         "no spare row",
         tag("row_remapper_histogram_none", r"0 bank\(s\)", "1 bank(s)"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import sysfs
-from .faults import Fault, answer, both, file, gone, interface, limit, logged, replaced, variables
+from .faults import Fault, answer, both, file, gone, interface, limit, logged, replaced, training, variables
 from .folder import TWIN, Folder
 from .platform import Platform
 
@@ -15,12 +15,12 @@ def chooses(platform: Platform) -> bool:
 
 def has_rate(platform: Platform) -> bool:
     """Whether the training interface is a real one that reports its rate."""
-    return bool(platform.nics[0].speed_mbps and platform.nics[0].pci)
+    return bool(training(platform).speed_mbps and training(platform).pci)
 
 
 def is_plain(platform: Platform) -> bool:
     """Whether the training network is one IPv4 subnet."""
-    return platform.nics[0].addresses[0].endswith("{n}/24")
+    return training(platform).addresses[0].endswith("{n}/24")
 
 
 def uses_gloo(platform: Platform) -> bool:
@@ -35,7 +35,7 @@ def logs(platform: Platform) -> bool:
 
 def half_rate(folder: Folder, platform: Platform) -> None:
     """The port came up at half of its rate, or less."""
-    interface(speed_mbps=max(platform.nics[0].speed_mbps // 2, 100))(folder, platform)
+    interface(speed_mbps=max(training(platform).speed_mbps // 2, 100))(folder, platform)
 
 
 def other_subnet(folder: Folder, platform: Platform) -> None:
@@ -51,10 +51,10 @@ def stale_peer(folder: Folder, platform: Platform) -> None:
 
 def namesake(folder: Folder, platform: Platform) -> None:
     """The node was cloned, its name too."""
-    name = platform.hostname.format(n=2)
+    name, own = (platform.hostname.format(n=n) for n in (2, 3))
     folder.kernel(lambda answers: answers.update(hostname=name))
-    folder.sub("etc/hosts", rf" {name}$", " node9")
-    folder.sub("etc/hosts", rf" {platform.hostname.format(n=3)}$", f" {name}")
+    folder.sub("etc/hosts", rf" {name}(\.\S+)?$", " node9")
+    folder.sub("etc/hosts", rf" {own}(\.\S+ {own})?$", f" {name}")
 
 
 def software(pattern: str, replacement: str, where: str) -> object:
@@ -169,7 +169,7 @@ FAULTS = (
         file("sys/class/net/eno1/address", mac_of_first()),
         "network.hardware_addresses_are_unique",
         "several machines",
-        lambda p: p.nics[0].name == "eno1",
+        lambda p: training(p).name == "eno1",
         nodes=("node1", "node3"),
     ),
     Fault(
@@ -237,7 +237,13 @@ FAULTS = (
         SETTINGS,
         "CPUs that may be used",
     ),
-    Fault("other boot options", replaced("proc/cmdline", "iommu=pt", "intel_iommu=on"), SETTINGS, "boot options"),
+    Fault(
+        "other boot options",
+        replaced("proc/cmdline", "iommu=pt", "intel_iommu=on"),
+        SETTINGS,
+        "boot options",
+        lambda p: "iommu=pt" in p.boot,
+    ),
     *(Fault(name, file(path, text), SETTINGS, words, fits) for name, path, text, words, fits in CHOICES),
     Fault("overcommitment", file("proc/sys/vm/overcommit_memory", "2\n"), AT_ITS_BEST, "vm.overcommit_memory is 2"),
     Fault("slow clock", file(f"{CLOCK}/current_clocksource", "hpet\n"), AT_ITS_BEST, "clock source hpet"),
@@ -277,7 +283,7 @@ FAULTS = (
     Fault(
         "errors of the interface during the run",
         lambda folder, platform: folder.sub(
-            "proc/net/dev", rf"({platform.nics[0].name.format(n=3)}: 1000 10) 0", r"\1 77"
+            "proc/net/dev", rf"({training(platform).name.format(n=3)}: 1000 10) 0", r"\1 77"
         ),
         "network.no_interface_counted_errors_during_the_run",
         "77 rx/tx errors",

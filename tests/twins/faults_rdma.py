@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from . import sysfs
-from .faults import Fault, file, gone, limit, replaced, variables
+from .faults import Fault, file, gone, limit, replaced, training, variables
 from .faults_node import COMPANIONS
 from .folder import TWIN, Folder
 from .platform import Hca, Platform
@@ -36,9 +38,16 @@ def is_efa(platform: Platform) -> bool:
     return bool(platform.hcas) and platform.hcas[0].link_layer == "Unspecified"
 
 
+def number(platform: Platform) -> int:
+    """Which of the adapters breaks: the third that a job there may open."""
+    own = [index for index, hca in enumerate(platform.hcas) if hca.can_open]
+    return own[min(2, len(own) - 1)]
+
+
 def rail(platform: Platform) -> Hca:
-    """The adapter that breaks."""
-    return platform.hcas[min(2, len(platform.hcas) - 1)]
+    """The adapter that breaks, as node3 calls it."""
+    hca = platform.hcas[number(platform)]
+    return replace(hca, name=hca.name.format(n=3))
 
 
 def port(platform: Platform) -> str:
@@ -90,7 +99,7 @@ def without_address(folder: Folder, platform: Platform) -> None:
 
 def closed(folder: Folder, platform: Platform) -> None:
     """The container lacks a device file."""
-    folder.remove(f"dev/infiniband/uverbs{platform.hcas.index(rail(platform))}")
+    folder.remove(f"dev/infiniband/uverbs{number(platform)}")
 
 
 def other_mtu(folder: Folder, platform: Platform) -> None:
@@ -159,7 +168,7 @@ FAULTS = (
         other_mtu,
         "rdma.active_mtu_is_the_same_on_every_node",
         "1024 on node3",
-        lambda p: has_ports(p) and rail(p).netdev != p.nics[0].name,
+        lambda p: has_ports(p) and rail(p).netdev != training(p).name,
     ),
     Fault("missing GID row", without_row, "rdma.gid_index_exists_on_every_node", "GID index ", has_index),
     Fault(

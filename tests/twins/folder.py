@@ -60,6 +60,8 @@ class Folder:
             self._keep(path)
             path.unlink()
             return
+        if not path.exists():
+            raise HasNoSuchText(f"there is no {name}")
         found = [each for each in path.rglob("*") if each.is_file() or each.is_symlink()] if path.is_dir() else [path]
         for each in found:
             self._keep(each)
