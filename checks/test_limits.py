@@ -54,7 +54,7 @@ def test_shared_memory_is_enough(node, settings):
     if free < wanted:
         held = present(node.limits.shm_total_bytes, "size of /dev/shm")
         message = f"shared memory: {free >> 20} of {held >> 20} MiB are free in /dev/shm"
-        message += f"; wanted at least {wanted >> 20} MiB for {gpus} GPUs"
+        message += f"; wanted at least {wanted >> 20} MiB for {gpus} GPU{'s' * (gpus != 1)}"
         is_sure = node.backend == "nccl" and gpus > 1 and free < NCCL_SEGMENT_BYTES * gpus
         raise Blame(message, nodes=[node.name], is_advisory=not is_sure)
 

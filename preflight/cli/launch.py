@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,12 @@ from preflight.options.options import Options
 from preflight.report.files import print_json, write_atomically
 from preflight.report.formats.annotations import github_text, sarif_text
 from preflight.report.language import ENGLISH, Language
+from preflight.report.language.wrap import in_columns, width_of
 from preflight.report.printable import printable
 from preflight.run.folder import language_of
 from preflight.run.live import Run
 
+PLACES = 3  # of a finding, that are named
 PORT_RULE = "rank_0_is_reached"
 LET_IN = (
     "Let all nodes of the job reach port {port} there: nft, iptables, ufw, firewalld or the cloud's security group."
@@ -130,14 +133,14 @@ def _document(finding: Finding) -> dict[str, Any]:
 
 
 def findings_text(
-    findings: Iterable[Finding], files: LaunchFiles, cluster: Cluster | None, language: Language = ENGLISH
+    findings: Sequence[Finding], files: LaunchFiles, cluster: Cluster | None, language: Language = ENGLISH
 ) -> str:
     """The findings with file and line, and below them what every rank will see."""
-    from tabulate import tabulate
-
     lines: list[str] = []
     for finding in findings:
-        place = ", ".join(f"{where.file}:{where.line}" for where in finding.where[:3])
+        place = ", ".join(f"{where.file}:{where.line}" for where in finding.where[:PLACES])
+        more = len(finding.where) - PLACES
+        place += language.say(f" and {more} more place{'s' * (more != 1)}") if more > 0 else ""
         nodes = f"  {hosts.fold(finding.nodes)}" if finding.nodes else ""
         lines.append(f"{str(finding.verdict).upper():5}  {printable(place)}  {finding.check}{nodes}")
         lines.append(f"       {printable(language.say(finding.message))}")
@@ -146,11 +149,20 @@ def findings_text(
     seats = ranks_table(files.plans, cluster)
     if seats:
         rows = [[printable(cell) for cell in row] for row in folded(seats)]
-        headers = [name.replace("_", " ") for name in seats[0]._fields]
-        lines += ["", str(tabulate(rows, headers=headers, disable_numparse=True))]
-    count = len(files.plans)
-    lines += ["", language.say(f"{count} start{'s' * (count != 1)} of a job read")]
-    return "\n".join(lines)
+        headers = [language.say(name.replace("_", " ")) for name in seats[0]._fields]
+        rules = ["-" * max(map(width_of, column)) for column in zip(headers, *rows, strict=True)]
+        lines += [""] * bool(lines) + [in_columns([headers, rules, *rows])]
+    return "\n".join([*lines, "", *_closing(findings, len(files.plans), cluster, language)])
+
+
+def _closing(findings: Sequence[Finding], count: int, cluster: Cluster | None, language: Language) -> Iterator[str]:
+    """How much was read and what came of it; where that was only the files, how the nodes are asked too."""
+    bad = Counter(finding.verdict for finding in findings if finding.verdict is not Verdict.PASS)
+    read = language.say(f"{count} start{'s' * (count != 1)} of a job read")
+    counts = ", ".join(f"{number} {language.verdict(str(verdict))}" for verdict, number in bad.items())
+    yield f"{read}: {counts or language.say('nothing wrong found')}"
+    if cluster is None and not bad:
+        yield language.say("With --hosts the files are held against the nodes too.")
 
 
 def write(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from preflight import __version__
-from preflight.cli.parser import EXIT_CODES, Formatter, Parser
+from preflight.cli.parser import EXIT_CODES, Formatter, Parser, add_language
 from preflight.cli.words import (
     add_options,
     words_of_checks,
@@ -68,6 +68,7 @@ def _code(argv: list[str]) -> int:
         if words.verb is None:
             parser_of(argv).print_help()
             return EXIT_USAGE
+        words.lang = words.lang or words.lang_before
         return int(VERBS[words.verb].run(words))
     except UsageError as error:
         _complain(error, argv)
@@ -88,6 +89,7 @@ def parser_of(argv: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of all verbs; only those that are named get their options, which take a while to import."""
     parser = Parser(prog="preflight", description=DESCRIPTION, epilog=EXIT_CODES)
     parser.add_argument("--version", action="version", version=f"preflight {__version__}", help="Show the version.")
+    add_language(parser)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
     for name, verb in VERBS.items():
         words = verbs.add_parser(
@@ -214,16 +216,16 @@ def _report(words: argparse.Namespace) -> int:
     if words.list or words.keep is not None:
         if len(given) > 1:
             raise UsageError("report: --list and --keep take one folder of runs")
-        return show_history(given[0] if given else REPORTS, words.keep)
+        return show_history(given[0] if given else REPORTS, words.keep, _spoken(words))
     if words.trend:
         if len(given) > 1:
             raise UsageError("report: --trend takes one folder of runs")
-        return show_trend(given[0] if given else REPORTS, is_opened=words.open)
+        return show_trend(given[0] if given else REPORTS, is_opened=words.open, language=_spoken(words))
     if len(given) > 2:
         raise UsageError(f"report: wanted one or two runs, as folders, ids or `last`; got {len(given)}")
     folders = [called(run) for run in given or [Path("last")]]
     if words.need is not None:
-        return show_choice(folders[-1], words.need, words.format)
+        return show_choice(folders[-1], words.need, words.format, _spoken(words))
     earlier = folders[0] if len(folders) == 2 else None
     if words.open:
         open_page(folders[-1])

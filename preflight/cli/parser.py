@@ -12,6 +12,8 @@ from preflight.errors import UsageError
 EXIT_CODES = (
     "Exit codes: 0 pass or warn, 1 fail, 3 not measured, 4 usage, 5 nothing asked; 130/143/129 on INT/TERM/HUP."
 )
+LANGUAGE = "The language of terminal and pages; auto is that of the locale. JSON stays English."
+LANGUAGES = ("auto", "en", "zh")
 # What other tools call it -> what it is here.
 MEANT = {
     "check": "launch check",
@@ -69,3 +71,9 @@ class Formatter(argparse.HelpFormatter):
         if "\n  preflight " in text:
             return "".join(f"{indent}{line}" for line in text.splitlines(keepends=True))
         return super()._fill_text(text, width, indent)
+
+
+def add_language(parser: argparse.ArgumentParser) -> None:
+    """--lang before a verb or its part, where people put it too; the one behind comes after it and wins."""
+    text = f"{LANGUAGE} Default: auto."
+    parser.add_argument("--lang", dest="lang_before", choices=LANGUAGES, help=text)

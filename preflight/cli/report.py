@@ -12,6 +12,7 @@ import msgspec
 from preflight.errors import UsageError
 from preflight.report import FILES, FORMATS
 from preflight.report.changes import change_lines, heading
+from preflight.report.columns import counted
 from preflight.report.compare import changes
 from preflight.report.document import to_document
 from preflight.report.files import print_json, write_atomically
@@ -59,8 +60,9 @@ def show_report(
         if wanted == "nagios":
             return nagios_code(report)
     elif earlier is not None and report.changes is not None:
-        lines = [headline(report), heading(report.changes), "", *change_lines(report.changes, most=1000)]
-        print(language.lines("\n".join(lines)))
+        since = heading(report.changes, language.verdict)
+        lines = change_lines(report.changes, most=1000, language=language)
+        print("\n".join([language.say(headline(report)), language.say(since), "", *lines]))
     else:
         width = shutil.get_terminal_size((100, 24)).columns
         how = {"directory": str(folder), "width": width, "colour": wants_colour(), "language": language}
@@ -68,7 +70,7 @@ def show_report(
     return report.exit_code
 
 
-def show_choice(folder: Path, need: int, wanted: str) -> int:
+def show_choice(folder: Path, need: int, wanted: str, language: Language = ENGLISH) -> int:
     """The nodes of a finished run for a job that needs so many; 1, or the run's own code, where fewer are good.
 
     A list for a program goes to standard output, and who is left out to standard error.
@@ -78,11 +80,11 @@ def show_choice(folder: Path, need: int, wanted: str) -> int:
     report = read_json(folder / "report.json" if folder.is_dir() else folder)
     choice = choice_of(report, need)
     if wanted != "text":
-        print(choice_text(report, choice), end="", file=sys.stderr)
+        print(choice_text(report, choice, language), end="", file=sys.stderr)
     if len(choice.nodes) < need:
-        print(f"{need} nodes are needed, and {len(choice.nodes)} are good", file=sys.stderr)
+        print(language.say(f"{counted(len(choice.nodes), 'node')} good, {need} needed"), file=sys.stderr)
         return report.exit_code or 1  # and no list: a job that starts on too few is not what was asked for
-    print(CHOICES[wanted](report, choice), end="")
+    print(choice_text(report, choice, language) if wanted == "text" else CHOICES[wanted](report, choice), end="")
     return 0
 
 
@@ -105,27 +107,27 @@ def _browse(page: Path) -> None:
         print(f"no browser could be started; the page is {address}", file=sys.stderr)
 
 
-def show_trend(folder: Path, *, is_opened: bool) -> int:
+def show_trend(folder: Path, *, is_opened: bool, language: Language = ENGLISH) -> int:
     """Write the page of all runs in a folder, and say what got worse with which run."""
     from preflight.report.html.trend import trend_html
 
     found = history.trend_of(folder)
     page = folder / TREND_PAGE
     try:
-        write_atomically(page, trend_html(found).encode("utf-8"))
+        write_atomically(page, trend_html(found, language).encode("utf-8"))
     except OSError as error:
         raise UsageError(f"report --trend: {page} cannot be written: {error.strerror or error}") from None
-    print("\n".join([*trend_lines(found), f"page      {page}"]))
+    print("\n".join([*trend_lines(found, language), language.say(f"page      {page}")]))
     if is_opened:
         _browse(page)
     return 0
 
 
-def show_history(folder: Path, kept: str | None) -> int:
+def show_history(folder: Path, kept: str | None, language: Language = ENGLISH) -> int:
     """The runs in a folder as a list; with `kept` all but so many of the newest are deleted first."""
     if kept is not None:
         if not kept.isascii() or not kept.isdigit() or len(kept) > 6:
             raise UsageError(f"report: --keep {kept!r}: wanted a number of runs")
-        print("\n".join(history.keep(folder, int(kept))))
-    print(history.list_text(folder))
+        print(language.lines("\n".join(history.keep(folder, int(kept)))))
+    print(history.list_text(folder, language))
     return 0

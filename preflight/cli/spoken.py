@@ -11,7 +11,9 @@ def tell(parser: argparse.ArgumentParser, language: Language) -> None:
     """Put every help, heading and description of a parser and of its verbs into the language."""
     seen: set[int] = set()
     parser.description = language.say(parser.description or "")
-    parser.epilog = language.lines(parser.epilog or "")
+    parser.epilog = "\n".join(
+        line if line.startswith("  preflight ") else language.lines(line) for line in (parser.epilog or "").split("\n")
+    )
     for group in parser._action_groups:  # noqa: SLF001 - argparse offers no other way to its headings
         group.title = language.say(group.title or "")
     for action in parser._actions:  # noqa: SLF001

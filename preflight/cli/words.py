@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from preflight.cli.parser import EXIT_CODES, Parser
+from preflight.cli.parser import EXIT_CODES, Parser, add_language
 
 FORMATS = "text, json, html, markdown, junit, prometheus, csv, nagios, good, bad, exclude, nodes or fix"
 
@@ -56,7 +56,8 @@ def words_of_explain(parser: argparse.ArgumentParser, verb: str) -> None:
 
 def words_of_diagnose(parser: argparse.ArgumentParser, verb: str) -> None:
     """What `diagnose` takes: logs, or where a job hangs."""
-    parser.add_argument("logs", nargs="*", metavar="LOG", help="What the job printed: files, gzip and zstd too, or -.")
+    text = "What the job printed: files or folders of logs, gzip and zstd too, or -."
+    parser.add_argument("logs", nargs="*", metavar="LOG", help=text)
     group = parser.add_argument_group("a job that hangs now, looked at and left as it is")
     group.add_argument("--match", metavar="PATTERN", help="A regular expression over the command lines of its ranks.")
     group.add_argument("--pid", metavar="N", type=int, action="append", help="A process of it or above it. Repeatable.")
@@ -77,6 +78,7 @@ def words_of_launch(parser: argparse.ArgumentParser, verb: str) -> None:
     """What `launch` takes: check or write, and the words of each."""
     from preflight.launch.launchers import writable
 
+    add_language(parser)
     parts = parser.add_subparsers(dest="part", metavar="PART", parser_class=Parser, required=True)
     text = "Check launch files against each other, and with --hosts against the cluster."
     check = parts.add_parser("check", help=text, description=text, epilog=EXIT_CODES)

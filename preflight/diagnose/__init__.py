@@ -9,7 +9,7 @@ from preflight.diagnose import recorder
 from preflight.diagnose.cause import Cause
 from preflight.diagnose.found import Diagnosis
 from preflight.diagnose.gather import Gatherer
-from preflight.diagnose.read import lines_of, opened
+from preflight.diagnose.read import lines_of, logs_of, opened
 from preflight.diagnose.verdict import BY_NAME, conclude
 
 __all__ = ["Diagnosis", "cause_named", "cause_of", "diagnose", "diagnose_files", "diagnose_texts"]
@@ -35,12 +35,12 @@ def diagnose_texts(texts: Mapping[str, str]) -> Diagnosis:
 def diagnose_files(names: Iterable[str], *, say: Callable[[str], None] = lambda _: None) -> Diagnosis:
     """The diagnosis of log files and dumps of the flight recorder together; `say` hears how far it is.
 
-    ``-`` is the standard input; gzip and zstd are unpacked.
+    ``-`` is the standard input, a folder all logs that lie below it; gzip and zstd are unpacked.
 
     Raises UsageError for the first that cannot be read.
     """
     gathered = Gatherer()
-    for name in names:
+    for name in (log for given in names for log in logs_of(given)):
         say(name)
         with opened(name) as stream:
             head = stream.peek(recorder.HEAD_BYTES) if isinstance(stream, io.BufferedReader) else b""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import shutil
 import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO
 
 from preflight.errors import UsageError
@@ -17,7 +19,26 @@ from preflight.errors import UsageError
 BLOCK_BYTES = 1 << 20
 SAY_BYTES = 256 << 20
 LONGEST_LINE = 1 << 16  # of a longer one the beginning and the end are read
+MOST_LOGS = 10_000
+# Files of a folder that programs print to: slurm-17.out, job.o17, stderr, nccl_trace_rank_0, rank0.log.3.gz.
+LOG = re.compile(r"(?i)^[^.]+$|\.(?:log|out|err|txt|[oe]\d+)(?:[.-]\d+)*(?:\.(?:gz|zst))?$")
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+def logs_of(name: str) -> list[str]:
+    """The logs that a name stands for: itself, or all that lie below it, where it is a folder.
+
+    Raises UsageError for a folder without a log.
+    """
+    place = Path(name)
+    if name == "-" or not place.is_dir():
+        return [name]
+    found = [str(path) for path in sorted(place.rglob("*")) if LOG.search(path.name) and path.is_file()]
+    if not found:
+        raise UsageError(f"{name}: no log lies in this folder; name the files that the job printed to")
+    if len(found) > MOST_LOGS:
+        raise UsageError(f"{name}: {len(found)} logs lie in this folder; name those of one job, at most {MOST_LOGS}")
+    return found
 
 
 def lines_of(

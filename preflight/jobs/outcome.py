@@ -157,7 +157,8 @@ def conclude(job: Job, stories: dict[int, RankStory], failures: dict[str, str], 
     culprits, is_proven = _first_to_fail(unfinished)
     words = [_last_words(story) for story in culprits[:4]]
     if len(culprits) > len(words):
-        words.append(f"and {len(culprits) - len(words)} more ranks")
+        left = len(culprits) - len(words)
+        words.append(f"and {left} more rank{'s' * (left != 1)}")
     guilty = tuple(dict.fromkeys(story.placement.node for story in culprits))
     first = culprits[0]
     said = (

@@ -162,7 +162,7 @@ class Judge:
         good = tuple(name for name in names if name not in gate.nodes) if self._is_pruned(check.kind) else ()
         pruned: list[Finding] = []
         if len(good) < self.crew.need and self._is_pruned(check.kind):
-            words = f"{len(good)} nodes are good so far, and {self.crew.need} are needed: {gate.words}"
+            words = f"good so far: {len(good)} of {self.crew.need} nodes that are needed: {gate.words}"
             return [self._not_started(check, names, gate, words)]
         if gate.words and not good:
             return [self._not_started(check, names, gate, gate.words)]

@@ -8,6 +8,8 @@ import msgspec
 
 from preflight.hosts import fold
 from preflight.ledger.findings import Verdict
+from preflight.report.language import ENGLISH, Language
+from preflight.report.language.wrap import width_of
 from preflight.report.printable import printable
 
 NODES_WIDTH = 60
@@ -90,25 +92,38 @@ def heading(changes: Changes, said: Callable[[str], str] = str) -> str:
     return f"since run {printable(changes.run)} ({verdict}): {', '.join(counts) or 'nothing has changed'}"
 
 
-def change_lines(changes: Changes, *, most: int) -> Iterator[str]:
+def change_lines(changes: Changes, *, most: int, language: Language = ENGLISH) -> Iterator[str]:
     """One line a change, at most so many of each kind; the rest is counted."""
+
+    def lines(word: str, texts: Iterable[str], count: int) -> Iterator[str]:
+        label = language.say(word)
+        label += " " * max(10 - width_of(label), 1)
+        for place, text in enumerate(texts):
+            if place == most:
+                yield f"{'':10}{language.say(f'and {count - most} more: see report.json')}"
+                return
+            yield f"{label}{text}"
+
     for word, found in changes.findings.items():
-        yield from _cut((f"{word:<9} {change_text(change)}" for change in found), len(found), most)
-    yield from _cut((f"fact      {_fact(change)}" for change in changes.facts), len(changes.facts), most)
-    yield from _cut((f"busbw     {drift_text(drift)}" for drift in changes.bandwidth), len(changes.bandwidth), most)
-    for word, names in (("more", changes.nodes_added), ("fewer", changes.nodes_removed)):
+        yield from lines(word, (change_text(change, language) for change in found), len(found))
+    yield from lines("fact", (_fact(change, language) for change in changes.facts), len(changes.facts))
+    yield from lines("busbw", (language.say(drift_text(drift)) for drift in changes.bandwidth), len(changes.bandwidth))
+    for word, names in (("added", changes.nodes_added), ("removed", changes.nodes_removed)):
         if names:
-            yield f"nodes     {word}: {printable(fold(names))}"
+            yield from lines("nodes", [f"{language.say(word)}: {printable(fold(names))}"], 1)
 
 
-def change_text(change: FindingChange, said: Callable[[str], str] = str) -> str:
+def change_text(change: FindingChange, language: Language = ENGLISH) -> str:
     """``was pass, now fail: check on nodes: message``."""
-    before, now = (said(str(verdict or "not judged")) for verdict in (change.before, change.verdict))
+    before, now = (language.verdict(str(verdict or "not judged")) for verdict in (change.before, change.verdict))
     turn = f"{now}" if before == now else f"{before} -> {now}"
     checks = printable(change.checks[0]) if len(change.checks) == 1 else f"{len(change.checks)} checks"
-    message = printable(change.message)
+    message = language.say(printable(change.message))
     message = message if len(message) <= MESSAGE_WIDTH else f"{message[:MESSAGE_WIDTH]}..."
-    return f"{turn}  {checks} on {_nodes(change.nodes)}: {message}"
+    if language is ENGLISH:
+        return f"{turn}  {checks} on {_nodes(change.nodes)}: {message}"
+    # Each part by itself: a sentence that holds them all could be another one.
+    return f"{turn}  {language.say(checks)}，{language.say(_nodes(change.nodes))}：{message}"
 
 
 def drift_text(drift: Drift) -> str:
@@ -121,18 +136,12 @@ def drift_text(drift: Drift) -> str:
     return f"{printable(drift.op)} of {drift.bytes} bytes: {then} -> {now}, {share:+.1%}, {drift.trend}"
 
 
-def _fact(change: FactChange) -> str:
-    return f"{printable(change.fact)} on {_nodes(change.nodes)}: {printable(change.before)} -> {printable(change.now)}"
+def _fact(change: FactChange, language: Language) -> str:
+    title = language.say(printable(change.fact))
+    turn = f"{printable(change.before)} -> {printable(change.now)}"
+    return f"{language.say(f'{title} on {_nodes(change.nodes)}')}: {turn}"
 
 
 def _nodes(names: tuple[str, ...]) -> str:
     folded = printable(fold(names))
     return folded if len(folded) <= NODES_WIDTH else f"{folded[: NODES_WIDTH - 20]}... ({len(names)} nodes)"
-
-
-def _cut(lines: Iterable[str], count: int, most: int) -> Iterator[str]:
-    for place, line in enumerate(lines):
-        if place == most:
-            yield f"{'':10}and {count - most} more: see report.json"
-            return
-        yield line

@@ -84,6 +84,11 @@ def size_text(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
+def counted(count: int, thing: str) -> str:
+    """A number of things, in the singular where there is one: ``1 rank``, ``3 ranks``."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
 def rate_text(gbytes_per_s: float) -> str:
     """A bandwidth in both units that people use: ``0.1196 GB/s (0.957 Gbit/s)``."""
     return f"{gbytes_per_s:.4g} GB/s ({gbytes_per_s * 8:.3g} Gbit/s)"

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator
 
 from preflight.hosts import fold
-from preflight.report.columns import RESULTS, columns_of, rate_text
+from preflight.report.columns import RESULTS, columns_of, counted, rate_text
 from preflight.report.document import RunReport
 from preflight.report.language import ENGLISH, Language
 from preflight.report.language.wrap import width_of
@@ -46,7 +46,7 @@ def _mesh_line(mesh: Mesh) -> str:
 
 
 def _bench_lines(bench: Bench, language: Language) -> Iterator[str]:
-    who = f"{printable(bench.backend)}, {_ranks(bench.world_size)} on {bench.nodes} node{'s' * (bench.nodes != 1)}"
+    who = f"{printable(bench.backend)}, {counted(bench.world_size, 'rank')} on {counted(bench.nodes, 'node')}"
     if not bench.results:
         yield f"bench     {who}: not measured: {_why(bench.not_measured, bench.not_measured_nodes)}"
         return
@@ -85,22 +85,24 @@ def _filled(text: str, wide: int, align: str) -> str:
 
 
 def _training_line(training: Training) -> str:
-    who = f"training  {printable(training.launcher)}, {_ranks(training.world_size)}"
+    who = f"training  {printable(training.launcher)}, {counted(training.world_size, 'rank')}"
     if not training.ranks or not training.losses:
         return f"{who}: not measured: {_why(training.not_measured, training.not_measured_nodes)}"
     typical = statistics.median(rank.step_seconds_median for rank in training.ranks)
     return (
-        f"{who}: loss {training.losses[0]:.3f} -> {training.losses[-1]:.3f} in {len(training.losses)} steps,"
-        f" {typical * 1e3:.0f} ms a step, slowest {_slowest(training)}"
+        f"{who}: loss {training.losses[0]:.3f} -> {training.losses[-1]:.3f} in {counted(len(training.losses), 'step')},"
+        f" {typical * 1e3:.0f} ms a step, slowest {_slowest(training, typical)}"
     )
 
 
-def _slowest(training: Training) -> str:
+def _slowest(training: Training, typical: float) -> str:
     """The rank that the others wait for: a step takes as long on all, so the longest computation shows it."""
     computes = max(training.ranks, key=lambda rank: rank.compute_seconds_mean)
     if training.strategy == "ddp" and computes.compute_seconds_mean > 0:
-        figure = f"computes {computes.compute_seconds_mean * 1e3:.0f} ms of it"
-        return f"rank {computes.rank} on {printable(computes.node)} ({figure})"
+        alone = computes.compute_seconds_mean
+        # A mean that a few long steps lift above the median of whole steps is no part of that.
+        part, mean = f"computes {alone * 1e3:.0f} ms of it", f"computes {alone * 1e3:.0f} ms a step on average"
+        return f"rank {computes.rank} on {printable(computes.node)} ({part if alone <= typical else mean})"
     slowest = max(training.ranks, key=lambda rank: rank.step_seconds_median)
     return f"rank {slowest.rank} on {printable(slowest.node)} {slowest.step_seconds_median * 1e3:.0f} ms"
 
@@ -108,7 +110,3 @@ def _slowest(training: Training) -> str:
 def _why(reason: str, nodes: tuple[str, ...]) -> str:
     text = printable(reason) or "no reason given"
     return f"{text} ({printable(fold(nodes))})" if nodes else text
-
-
-def _ranks(count: int) -> str:
-    return f"{count} rank{'s' * (count != 1)}"

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from preflight.hosts import fold
 from preflight.ledger.findings import Verdict
-from preflight.report.columns import size_text
+from preflight.report.columns import counted, size_text
 from preflight.report.compare import Snapshot, changes
+from preflight.report.language import ENGLISH, Language
+from preflight.report.language.wrap import width_of
 from preflight.report.printable import printable
 
 DROP = 0.9  # of the level before: what a shared switch or a warm room moves is less
@@ -96,7 +98,7 @@ def _measures(runs: Sequence[Snapshot]) -> Iterator[Measure]:
             nodes = fold(report.bench.node_names or report.nodes)
             for result in report.bench.results:
                 how = [result.dtype, *([result.mode] if result.mode != "blocking" else [])]
-                how += [f"{report.bench.backend}, {report.bench.world_size} ranks"]
+                how += [f"{report.bench.backend}, {counted(report.bench.world_size, 'rank')}"]
                 title = f"busbw of {result.title}, {size_text(result.bytes)} {', '.join(how)}"
                 value = Sample(
                     place,
@@ -111,7 +113,7 @@ def _measures(runs: Sequence[Snapshot]) -> Iterator[Measure]:
             nodes = fold(training.node_names or report.nodes)
             seconds = statistics.median(rank.step_seconds_median for rank in training.ranks)
             setup = f"{training.model}, {training.strategy}, {training.precision}, {training.launcher}"
-            name = f"step of the reference training, {setup}, {training.world_size} ranks"
+            name = f"step of the reference training, {setup}, {counted(training.world_size, 'rank')}"
             samples.setdefault((name, "s", nodes, False), []).append(Sample(place, seconds, seconds, seconds))
     for (name, unit, nodes, is_better_high), found in samples.items():
         yield Measure(name, unit, nodes, tuple(found), is_better_high)
@@ -154,34 +156,46 @@ def _moved(runs: Sequence[Snapshot]) -> Iterator[Moved]:
                 yield Moved(place, change.fact, change.nodes, change.before, change.now)
 
 
-def trend_lines(found: Trend) -> list[str]:
+def trend_lines(found: Trend, language: Language = ENGLISH) -> list[str]:
     """For a terminal: how many runs, each fall with its first run, the newest facts that moved."""
+
+    def labelled(word: str, text: str) -> str:
+        label = language.say(word)
+        return f"{label}{' ' * max(10 - width_of(label), 1)}{text}"
+
+    say = language.say
     count = len(found.runs)
     bad = sum(run.report.verdict in (Verdict.FAIL, Verdict.ERROR) for run in found.runs)
-    lines = [f"{count} run{'s' * (count != 1)}, {bad} of them not good, {len(found.measures)} figures"]
-    lines += [f"worse     {fall_text(found, fall)}" for fall in found.falls] or ["no figure got worse"]
-    lines += [f"fact      {moved_text(found, moved)}" for moved in found.moved[:10]]
-    lines += [f"          and {len(found.moved) - 10} more facts moved: see the page"] if len(found.moved) > 10 else []
-    return [*lines, *(f"note      {printable(note)}" for note in found.notes)]
+    head = f"{counted(count, 'run')}, {bad} of them not good, {counted(len(found.measures), 'figure')}"
+    lines = [labelled("worse", fall_text(found, fall, language)) for fall in found.falls]
+    lines = [say(head), *(lines or [say("no figure got worse")])]
+    lines += [labelled("fact", moved_text(found, moved, language)) for moved in found.moved[:10]]
+    if len(found.moved) > 10:
+        more = counted(len(found.moved) - 10, "more fact")
+        lines.append(f"{'':10}{say(f'and {more} moved: see the page')}")
+    return [*lines, *(labelled("note", say(printable(note))) for note in found.notes)]
 
 
-def fall_text(found: Trend, fall: Fall) -> str:
+def fall_text(found: Trend, fall: Fall, language: Language = ENGLISH) -> str:
     """``busbw of all_reduce ... on node[1-3]: 0.118 -> 0.061 GB/s (-48%), first in run X of TIME; 2 runs after it``."""
     measure, first = fall.measure, found.runs[fall.first].report.run
-    words = f"{measure.name} on {_cut(measure.nodes)}: {fall.before:.4g} -> {fall.value:.4g} {measure.unit}"
-    words += f" ({fall.share:+.0%}), first in run {first.id} of {when(first.started)}"
-    if fall.later:
-        words += f"; {fall.later} run{'s' * (fall.later != 1)} after it too"
+    say = language.say
+    what = say(f"{say(measure.name)} on {_cut(measure.nodes)}")
+    turn = f"{fall.before:.4g} -> {fall.value:.4g} {measure.unit} ({fall.share:+.0%})"
+    words = [f"{what}: {turn}, {say(f'first in run {first.id} of {when(first.started)}')}"]
+    words += [say(f"{counted(fall.later, 'run')} after it too")] if fall.later else []
     if fall.recovered is not None:
-        words += f"; good again in run {found.runs[fall.recovered].report.run.id}"
-    return printable(words)
+        words.append(say(f"good again in run {found.runs[fall.recovered].report.run.id}"))
+    return printable("; ".join(words))
 
 
-def moved_text(found: Trend, moved: Moved) -> str:
+def moved_text(found: Trend, moved: Moved, language: Language = ENGLISH) -> str:
     """``driver on node3: 550.54 -> 570.86, first in run X of TIME``."""
     first = found.runs[moved.place].report.run
-    words = f"{moved.fact} on {_cut(fold(moved.nodes))}: {moved.before} -> {moved.now}"
-    return printable(f"{words}, first in run {first.id} of {when(first.started)}")
+    say = language.say
+    what = say(f"{say(moved.fact)} on {_cut(fold(moved.nodes))}")
+    words = f"{what}: {moved.before} -> {moved.now}"
+    return printable(f"{words}, {say(f'first in run {first.id} of {when(first.started)}')}")
 
 
 def when(started: str) -> str:

@@ -20,6 +20,8 @@ from preflight.report import FILES
 from preflight.report.compare import Snapshot
 from preflight.report.document import RunInfo
 from preflight.report.json import read_json
+from preflight.report.language import ENGLISH, Language
+from preflight.report.language.wrap import in_columns
 from preflight.report.printable import printable
 from preflight.report.trend import Trend, trend
 from preflight.run import stored
@@ -133,14 +135,12 @@ def last_command() -> tuple[str, ...]:
     return past.head.run.command
 
 
-def list_text(folder: Path) -> str:
+def list_text(folder: Path, language: Language = ENGLISH) -> str:
     """A line a run: when, verdict, nodes, how long, where."""
-    from tabulate import tabulate
-
     rows = [
         [
             past.head.run.started.replace("T", " ")[:16],
-            str(past.head.verdict) if past.head.finished else "unfinished",
+            language.verdict(str(past.head.verdict)) if past.head.finished else language.say("unfinished"),
             hosts.fold(past.head.nodes),
             f"{past.head.run.seconds:.0f} s",
             str(past.folder),
@@ -148,9 +148,10 @@ def list_text(folder: Path) -> str:
         for past in runs(folder)
     ]
     if not rows:
-        return f"no run in {printable(str(folder))}"
+        return language.say(f"no run in {printable(str(folder))}")
     cells = [[printable(cell) for cell in row] for row in rows]
-    return str(tabulate(cells, ["started (UTC)", "verdict", "nodes", "took", "run"], "plain", disable_numparse=True))
+    heads = [language.say(head) for head in ("started (UTC)", "verdict", "nodes", "took", "run")]
+    return in_columns([heads, *cells])
 
 
 def trend_of(folder: Path) -> Trend:

@@ -548,7 +548,8 @@ def _pairs(pairs: Iterable[Pair]) -> str:
     told = []
     for status in dict.fromkeys(pair[2] for pair in pairs):
         alike = [f"{one} and {other}" for one, other, said in pairs if said == status]
-        more = f" and {len(alike) - MOST_PAIRS} more pairs" if len(alike) > MOST_PAIRS else ""
+        left = len(alike) - MOST_PAIRS
+        more = f" and {left} more pair{'s' * (left != 1)}" if left > 0 else ""
         told.append(f"GPU {', '.join(alike[:MOST_PAIRS])}{more} ({status}: {REFUSED.get(status, status)})")
     return "; ".join(told)
 

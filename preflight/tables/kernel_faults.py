@@ -54,7 +54,7 @@ def _cpus(node: NodeFacts) -> str:
     gpus, cpus = len(node.gpu.readable()), node.kernel.cpus()
     if not gpus:
         raise NotApplicable("no GPU")
-    return f"{cpus:g} CPUs may be used here for {gpus} GPUs" if cpus < gpus else ""
+    return f"{cpus:g} CPUs may be used here for {gpus} GPU{'s' * (gpus != 1)}" if cpus < gpus else ""
 
 
 def _quota(node: NodeFacts) -> str:
@@ -64,7 +64,8 @@ def _quota(node: NodeFacts) -> str:
     if isinstance(limit, Missing) and limit.kind == "absent":
         return ""  # no quota at all
     limit = present(limit, "memory quota")
-    return f"a quota of {limit / GIB:.1f} GiB of memory for {gpus} GPUs" if limit < 4 * GIB * gpus else ""
+    said = f"a quota of {limit / GIB:.1f} GiB of memory for {gpus} GPU{'s' * (gpus != 1)}"
+    return said if limit < 4 * GIB * gpus else ""
 
 
 def _processes(count: int) -> str:

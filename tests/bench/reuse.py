@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.lab import residue
@@ -126,17 +126,23 @@ CHANGES: dict[str, Callable[[LabHost], Planted]] = {
     "torch version": lambda host: host.torch_version("2.4.1"),
     "RDMA adapter": lambda host: host.rdma_tree(),
     "line in the kernel's log": lambda host: host.write_file("/dev/kmsg", XID),
+    "boot options": lambda host: host.write_file("/proc/cmdline", "quiet iommu=off\n"),
+    "memory": lambda host: host.write_file("/proc/meminfo", "MemTotal: 1048576 kB\nMemAvailable: 900000 kB\n"),
+    "reverse path filter": lambda host: sysctl(host, "net.ipv4.conf.all.rp_filter", "1"),
+    "proxy of a session": lambda host: host.environment(http_proxy="http://proxy:3128"),
+    "IPv6": lambda host: sysctl(host, "net.ipv6.conf.all.disable_ipv6", "1"),
     "quota": lambda host: host.cpu_quota(150),
 }
 XID = f"3,1,{int(time.monotonic() * 1e6)},-;NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.\n"
 
 
-def try_changes(folder: Path) -> int:
-    """Print what a certified run says after each change; 1 where one is taken for no change, or none for one."""
+def try_changes(folder: Path, only: Sequence[str] = ()) -> int:
+    """Print what a certified run says after each change; 1 where one is taken for none, or there was no certificate."""
     state = {"XDG_STATE_HOME": str(folder / "state")}
     words = [sys.executable, "-m", "preflight", "bench", "--hosts=node[1-2]", f"--python={sys.executable}"]
     words += ["--reuse=6h", "--ranks-per-node=1", "--op=sendrecv", "-b", "64K", "--iters=6", "-q"]
-    missed = 0
+    missed = unproved = 0
+    changes = {name: plant for name, plant in {**CHANGES, "link flap": flap}.items() if name in (only or (name,))}
     with Lab.create(2) as lab:
 
         def run(name: str) -> tuple[bool, str]:
@@ -147,15 +153,16 @@ def try_changes(folder: Path) -> int:
             return bool(report["ledger"].get("reused")), "; ".join(said)
 
         run("first")
-        for name, plant in {**CHANGES, "link flap": flap}.items():
+        for name, plant in changes.items():
             is_reused, _ = run(f"before {name}")
             with plant(lab["node2"]):
                 is_missed, said = run(name)
-            missed += is_missed or not is_reused
+            missed += is_missed
+            unproved += not is_reused
             print(f"{'MISSED' if is_missed else 'voided' if is_reused else 'no certificate before'}  {name:28} {said}")
             run(f"after {name}")  # a bench anew where the change left a trace, and a certificate for the next
-    print(f"{missed} of {len(CHANGES) + 1} missed")
-    return int(bool(missed))
+    print(f"{missed} of {len(changes)} missed, {unproved} tried without a certificate")
+    return int(bool(missed or unproved))
 
 
 def main() -> None:
@@ -163,10 +170,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hosts", type=int, default=HOSTS)
     parser.add_argument("--changes", action="store_true", help="which changes take a certificate back")
+    parser.add_argument("--only", action="append", default=[], help="of the changes, these alone")
     chosen = parser.parse_args()
     if chosen.changes:
         with tempfile.TemporaryDirectory() as place:
-            sys.exit(try_changes(Path(place)))
+            sys.exit(try_changes(Path(place), chosen.only))
     with Lab.create(chosen.hosts, rate=None) as lab, tempfile.TemporaryDirectory() as folder:
         sys.exit(measure(lab, chosen.hosts, Path(folder)))
 

@@ -27,6 +27,17 @@ def test_what_cannot_be_diagnosed_has_its_own_code(tmp_path, capsys):
     assert main.run(["diagnose", str(tmp_path / "empty")]) == 5
 
 
+def test_a_folder_of_logs_is_diagnosed(tmp_path, capsys):
+    """As its files would be; one without a log is told with what to name."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "rank0.log").write_text("RuntimeError: CUDA error: invalid device ordinal\n")
+    assert main.run(["diagnose", str(tmp_path / "logs")]) == 0
+    assert "rank0.log:1" in capsys.readouterr().out
+    (tmp_path / "none").mkdir()
+    assert main.run(["diagnose", str(tmp_path / "none")]) == 4
+    assert "none: no log lies in this folder" in capsys.readouterr().err
+
+
 def test_hosts_beside_a_log_are_asked_by_the_checks_of_its_causes(tmp_path, capsys):
     """Those of the causes first, then of what followed; what they say stands below the diagnosis."""
     lines = [

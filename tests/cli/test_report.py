@@ -99,7 +99,7 @@ def test_the_best_nodes_of_a_run_are_a_list_for_a_program(tmp_path, capsys):
     assert f"left out  node2: fail {first['check']}: mtu: 1400" in said.err
     assert main.run(["report", str(tmp_path), "--need=3", "--format=nodelist"]) == 1
     said = capsys.readouterr()
-    assert (said.out, "3 nodes are needed, and 2 are good" in said.err) == ("", True)
+    assert (said.out, "2 nodes good, 3 needed" in said.err) == ("", True)
     assert main.run(["report", str(tmp_path), "--need=0"]) == main.run([*words[:3], "--format=html"]) == 4
 
 

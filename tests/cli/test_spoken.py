@@ -40,6 +40,23 @@ def test_help_speaks_the_language_asked_for(capsys, monkeypatch, words: list[str
     assert "preflight facts --hosts=node3 --json=node3.json" in said
 
 
+@pytest.mark.parametrize("words", [["--lang", "zh", "--help"], ["launch", "--lang=zh", "--help"]])
+def test_the_language_may_stand_before_the_verb(capsys, words: list[str]):
+    """And before the part of a verb; one behind it wins."""
+    assert run(words) == 0
+    assert "检查启动文件" in capsys.readouterr().out
+    assert run(["--lang=zh", "explain", "network.mtu_is_the_same_on_every_node"]) == 0
+    assert "训练网卡的 MTU" in capsys.readouterr().out
+    assert run(["--lang=zh", "explain", "network.mtu_is_the_same_on_every_node", "--lang=en"]) == 0
+    assert "has the same MTU" in capsys.readouterr().out
+
+
+def test_examples_in_help_are_commands_in_every_language(capsys):
+    """They are there to be pasted."""
+    assert run(["report", "--lang=zh", "--help"]) == 0
+    assert "\n  preflight report --list\n" in capsys.readouterr().out
+
+
 def test_english_wins_over_the_locale(capsys, monkeypatch):
     """--lang en is what a script that reads the text gives."""
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from preflight.diagnose.read import BLOCK_BYTES, LONGEST_LINE, lines_of, opened
+from preflight.diagnose.read import BLOCK_BYTES, LONGEST_LINE, lines_of, logs_of, opened
 from preflight.errors import UsageError
 
 TEXT = b"one\ntwo\nthree"
@@ -75,3 +75,17 @@ def test_how_far_it_is_is_said_of_a_large_log():
     for _ in lines_of(lines, say=said.append, every=BLOCK_BYTES):
         pass
     assert said == ["1 MiB", "2 MiB"]
+
+
+def test_a_folder_stands_for_the_logs_below_it(tmp_path):
+    """What programs print to, in folders of torchrun and of Slurm too; data, code and settings are no logs."""
+    logs = ("slurm-17.out", "job.o17", "a/attempt_0/0/stderr.log", "b/nccl_trace_rank_0", "rank0.log.3.gz", "r.log.1")
+    for name in (*logs, "train.py", "model.pt", "config.yaml", "report.json", ".hidden.swp"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert sorted(logs_of(str(tmp_path))) == sorted(str(tmp_path / name) for name in logs)
+    assert logs_of("-") == ["-"]
+    assert logs_of(str(tmp_path / "train.py")) == [str(tmp_path / "train.py")]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="no log lies in this folder; name the files"):
+        logs_of(str(tmp_path / "empty"))

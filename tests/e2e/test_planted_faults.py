@@ -205,5 +205,5 @@ def test_of_more_hosts_than_needed_the_good_ones_are_chosen(lab3, tmp_path):
     assert run.report["choice"]["nodes"] == ["node2", "node3"]
     assert run.report["choice"]["left_out"]["node1"].startswith("fail network.mtu_is_the_same_on_every_node: mtu")
     assert "GO  on 2 of 3 nodes, node[2-3]" in run.output
-    assert (too_few.code, "2 are good, and 3 are needed" in too_few.output) == (1, True), too_few.told()
+    assert (too_few.code, "2 nodes good, 3 needed" in too_few.output) == (1, True), too_few.told()
     assert not (folder / "nodes-chosen.txt").exists()

@@ -65,7 +65,7 @@ def test_where_too_few_are_good_no_job_starts():
         (
             "error",
             ALL,
-            "not started: 2 nodes are good so far, and 3 are needed: network.mtu on node[1-2]",
+            "not started: good so far: 2 of 3 nodes that are needed: network.mtu on node[1-2]",
         )
     ]
     assert not crew.choice(run, ledger.findings).is_complete

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from preflight.report.html.trend import trend_html
+from preflight.report.language import Language
 from preflight.report.trend import trend, trend_lines
 from preflight.testing import healthy, roce
 
@@ -56,3 +60,20 @@ def test_facts_that_moved_are_told_with_the_run(series):
     found = of(runs)
     assert [(moved.place, moved.fact, moved.nodes) for moved in found.moved] == [(1, "its MTU", ("node2",))]
     assert any(line.startswith("fact      its MTU on node2: ") for line in trend_lines(found))
+
+
+def test_the_trend_is_told_in_chinese(series):
+    """Lines and page: nothing of our own words stays English; names, figures and runs are as they were."""
+    moved = series([12.0] * 2, run=healthy(3).broken_interface("node2", mtu=1400))[1:]
+    found = of([*series([12.0, 12.1, 11.9, 6.0, 6.1]), *moved])
+    chinese = Language("zh")
+    lines = trend_lines(found, chinese)
+    assert lines[0].startswith("6 次运行")
+    (worse,) = [line for line in lines if line.startswith("变差")]
+    assert "node[1-3]" in worse
+    assert "12 -> 6 GB/s (-50%)" in worse
+    assert any("node2" in line and "MTU" in line for line in lines[2:])
+    page = trend_html(found, chinese)
+    assert '<html lang="zh">' in page
+    text = re.sub(r"<style>.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL)
+    assert re.findall(r"\b(?:runs?|nodes|worse|first|moved|figures?|after|took|started)\b", text) == []

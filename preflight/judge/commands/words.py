@@ -87,11 +87,14 @@ def unset(*names: str) -> Remedy:
 
 
 def of_the_others(case: Case, key: Callable[[NodeFacts], T], what: str) -> T:
-    """The value that most of the other nodes have, and this one has not. Raises FactMissing where there is no such."""
+    """The value that most nodes have, this one counted. Raises FactMissing where there is no such.
+
+    Of nodes that are divided in halves each would be given the value of the other half, and the two would swap.
+    """
     held: Counter[T] = Counter()
-    for other in case.others:
+    for node in case.cluster:
         try:
-            held[key(other)] += 1
+            held[key(node)] += 1
         except FactMissing:
             continue
     ranked = held.most_common(2)

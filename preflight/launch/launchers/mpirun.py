@@ -153,12 +153,15 @@ def slots_are_enough(plan: Plan) -> Iterable[Finding]:
     free = "oversubscribe" in plan.settings or "map-by" in plan.settings or any(name in plan.settings for name in EACH)
     slots = nodes * each
     if world.value > slots and not free:
-        message = f"-np {world.value}, and the {nodes} hosts have {slots} slots: Open MPI refuses to start"
+        message = (
+            f"-np {world.value} on {nodes} host{'s' * (nodes != 1)} with {slots} slot{'s' * (slots != 1)}:"
+            " Open MPI refuses to start"
+        )
         yield fail("mpi_slots_are_enough", message, world.where, fix=f"-np {slots}")
     elif nodes > 1 and world.value <= slots - each and not free:
         message = (
-            f"-np {world.value} of {slots} slots: Open MPI fills the first hosts, and"
-            f" {nodes - -(-world.value // each)} of {nodes} hosts get no process"
+            f"-np {world.value} of {slots} slots: Open MPI fills the first hosts;"
+            f" of {nodes} hosts without a process: {nodes - -(-world.value // each)}"
         )
         yield warn("mpi_slots_are_enough", message, world.where, fix=f"-np {slots}, or --map-by ppr:N:node")
 

@@ -301,12 +301,17 @@ def against_gpus(found: list[Plan], groups: list[Group]) -> list[Finding]:
         if not isinstance(processes, Sourced) or not isinstance(place, Sourced) or have is None:
             continue
         if processes.value > have:
-            message = f"{processes.value} processes in {what} with {have} GPUs"
+            message = (
+                f"{processes.value} process{'es' * (processes.value != 1)} in {what} with {have} GPU{'s' * (have != 1)}"
+            )
             problems.append(
                 fail("processes_match_devices", message, processes.where, place.where, fix=f"--nproc_per_node={have}")
             )
         elif processes.value < have:
-            message = f"{processes.value} processes in {what} with {have} GPUs: {have - processes.value} stay idle"
+            message = (
+                f"{processes.value} process{'es' * (processes.value != 1)} in {what} with {have} GPUs;"
+                f" idle: {have - processes.value}"
+            )
             problems.append(
                 warn("processes_match_devices", message, processes.where, place.where, fix=f"--nproc_per_node={have}")
             )

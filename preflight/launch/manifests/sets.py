@@ -42,15 +42,16 @@ def mpijob(document: Located, documents: list[Located], file: str) -> Answer:
         problems.extend(_slots(plan, workers, slots))
     gpus = as_workers[0].gpus(file) if as_workers else None
     if isinstance(gpus, Sourced) and isinstance(slots, Sourced) and slots.value > gpus.value:
-        message = f"slotsPerWorker {slots.value}, and a worker has {gpus.value} GPUs: processes share a GPU"
+        message = (
+            f"slotsPerWorker {slots.value}, and a worker has {gpus.value} GPU{'s' * (gpus.value != 1)}:"
+            " processes share a GPU"
+        )
         where = slots.where if slots.origin != "tool" else gpus.where
         problems.append(
             fail("processes_match_devices", message, where, gpus.where, fix=f"slotsPerWorker: {gpus.value}")
         )
     elif isinstance(gpus, Sourced) and isinstance(slots, Sourced) and slots.value < gpus.value:
-        message = (
-            f"slotsPerWorker {slots.value}, and a worker has {gpus.value} GPUs: {gpus.value - slots.value} stay idle"
-        )
+        message = f"slotsPerWorker {slots.value}, and a worker has {gpus.value} GPUs; idle: {gpus.value - slots.value}"
         where = slots.where if slots.origin != "tool" else gpus.where
         agents = any(plan.launcher.has_agent for plan in found)
         if not agents and any(plan.launcher.name == "mpirun" for plan in found):
@@ -69,12 +70,14 @@ def _slots(plan: Plan, workers: Field[int], slots: Field[int]) -> list[Finding]:
     places = [held.where for held in (world, workers, slots) if held.origin != "tool"]
     if world.value > have and "oversubscribe" not in plan.settings:
         message = (
-            f"-np {world.value}, and {workers.value} workers with {slots.value} slots have {have}: mpirun refuses it"
+            f"-np {world.value}, and {workers.value} worker{'s' * (workers.value != 1)} with"
+            f" {slots.value} slot{'s' * (slots.value != 1)} have {have}: mpirun refuses it"
         )
         return [fail("mpi_slots_are_enough", message, *places, fix=f"-np {have}")]
     if world.value < have:
         message = (
-            f"-np {world.value}, and {workers.value} workers with {slots.value} slots have {have}: some get no process"
+            f"-np {world.value}, and {workers.value} worker{'s' * (workers.value != 1)} with"
+            f" {slots.value} slot{'s' * (slots.value != 1)} have {have}: some get no process"
         )
         return [warn("mpi_slots_are_enough", message, *places, fix=f"-np {have}")]
     return []

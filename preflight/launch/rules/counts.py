@@ -50,12 +50,14 @@ def processes_fit_devices(plan: Plan) -> Iterable[Finding]:
             message,
             processes.where,
             devices.where,
-            fix=f"{len(listed)} process{'es' * (len(listed) != 1)} on each node, or {processes.value} devices",
+            fix=f"{len(listed)} process{'es' * (len(listed) != 1)} on each node,"
+            f" or {processes.value} device{'s' * (processes.value != 1)}",
         )
     elif processes.value < len(listed) and processes.origin != "tool" and plan.setting("by") not in SPREADS:
         message = (
             f"{processes.value} process{'es' * (processes.value != 1)} on each node,"
-            f" and {len(listed)} devices ({devices.value}); idle: {len(listed) - processes.value}"
+            f" and {len(listed)} device{'s' * (len(listed) != 1)} ({devices.value});"
+            f" idle: {len(listed) - processes.value}"
         )
         yield warn("processes_match_devices", message, processes.where, devices.where)
 

@@ -222,7 +222,10 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
         and each.origin == "written"
         and each.value > gpus.value
     ):
-        message = f"{each.value} processes on each node, and Slurm gives it {gpus.value} GPU{'s' * (gpus.value != 1)}"
+        message = (
+            f"{each.value} process{'es' * (each.value != 1)} on each node,"
+            f" and Slurm gives it {gpus.value} GPU{'s' * (gpus.value != 1)}"
+        )
         yield fail(
             "processes_match_devices", message, each.where, gpus.where, fix=f"#SBATCH --gpus-per-node={each.value}"
         )

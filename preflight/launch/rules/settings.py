@@ -190,7 +190,7 @@ def hostfile_is_the_hosts(files: LaunchFiles, cluster: Cluster) -> Iterable[Find
             except FactMissing:
                 continue
             if node is not None and gpus and isinstance(host.slots, Sourced) and host.slots.value > gpus:
-                message = f"slots={host.slots.value} for {name}, which has {gpus} GPUs"
+                message = f"slots={host.slots.value} for {name}, which has {gpus} GPU{'s' * (gpus != 1)}"
                 yield fail(
                     "hostfile_slots_fit_gpus", message, host.where, fix=f"{name} slots={gpus}", nodes=(node.name,)
                 )

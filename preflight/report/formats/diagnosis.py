@@ -11,6 +11,7 @@ from preflight.diagnose.found import Diagnosis, Evidence, Finding, Job
 from preflight.diagnose.verdict import hang_text
 from preflight.hosts import fold
 from preflight.redact import without_secrets
+from preflight.report.columns import counted
 from preflight.report.language import ENGLISH, Language
 from preflight.report.language.wrap import wrapped
 from preflight.report.printable import printable
@@ -105,8 +106,8 @@ def _cut(text: str, most: int = LONGEST) -> str:
 def _job_lines(job: Job) -> Iterator[str]:
     nodes = list(dict.fromkeys(job.node_of.values()))
     if job.world_size:
-        on = f" on {len(nodes)} node{'s' * (len(nodes) != 1)}: {_cut(_fold(nodes))}" if nodes else ""
-        yield f"{job.world_size} ranks{on}"
+        on = f" on {counted(len(nodes), 'node')}: {_cut(_fold(nodes))}" if nodes else ""
+        yield f"{counted(job.world_size, 'rank')}{on}"
     if job.silent:
         yield f"no line is of rank {', '.join(map(str, job.silent[:16]))}{' and more' * (len(job.silent) > 16)}"
     if job.interfaces:

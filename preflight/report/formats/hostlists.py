@@ -10,7 +10,9 @@ from preflight.hosts import NAME, USER, fold
 from preflight.ledger.choice import BAD, Choice, best_nodes
 from preflight.ledger.findings import Verdict
 from preflight.report.causes import worst_of_nodes
+from preflight.report.columns import counted
 from preflight.report.document import RunReport, racks
+from preflight.report.language import ENGLISH, Language
 from preflight.report.material import Material
 from preflight.report.printable import printable
 from preflight.transport.kubernetes import WRITTEN
@@ -48,10 +50,12 @@ def choice_of(report: RunReport, need: int) -> Choice:
     )
 
 
-def choice_text(report: RunReport, choice: Choice) -> str:
+def choice_text(report: RunReport, choice: Choice, language: Language = ENGLISH) -> str:
     """Who is chosen, and why each other node is not, a line for each reason."""
-    lines = [f"{len(choice.nodes)} of {len(report.nodes)} nodes: {printable(fold(choice.nodes)) or 'none'}"]
-    lines += [f"left out  {printable(fold(nodes))}: {printable(reason)}" for nodes, reason in reasons(choice)]
+    nodes = printable(fold(choice.nodes)) or language.say("none")
+    how_many = language.say(f"{len(choice.nodes)} of {counted(len(report.nodes), 'node')} chosen")
+    lines = [f"{how_many}: {nodes}"]
+    lines += [language.say(f"left out  {printable(fold(nodes))}: {printable(why)}") for nodes, why in reasons(choice)]
     return "\n".join(lines) + "\n"
 
 

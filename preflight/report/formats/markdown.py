@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from preflight.ledger.findings import Verdict
 from preflight.report.causes import Cause, causes, nodes_text, worst_of_nodes
 from preflight.report.changes import change_lines, heading
+from preflight.report.columns import counted
 from preflight.report.document import RunReport
 from preflight.report.formats import commands
 from preflight.report.formats.text import headline
@@ -112,7 +113,7 @@ def _card(report: RunReport, cause: Cause, language: Language) -> str:
             text += f"  {code(nodes_text(report, part.nodes, most=NODES_LIMIT))}:\n\n"
         text += block(part.message[:MESSAGE_LIMIT], indent="  ") + "\n"
     if len(cause.parts) > MESSAGES:
-        more = say(f"And {len(cause.parts) - MESSAGES} more messages in `report.json`.")
+        more = say(f"And {counted(len(cause.parts) - MESSAGES, 'more message')} in `report.json`.")
         text += f"  {more}\n\n"
     for where in cause.where[:MESSAGES]:
         text += f"  {say('At')} {code(f'{where.file}:{where.line}')}\n\n"
@@ -145,8 +146,9 @@ def _counts(report: RunReport, language: Language) -> Iterator[str]:
 
 def _changes(report: RunReport, language: Language) -> Iterator[str]:
     if report.changes is not None:
-        lines = [heading(report.changes), *change_lines(report.changes, most=CAUSES)]
-        yield f"### {language.say('What has changed')}\n\n" + block(language.lines("\n".join(lines))) + "\n"
+        since = language.say(heading(report.changes, language.verdict))
+        lines = [since, *change_lines(report.changes, most=CAUSES, language=language)]
+        yield f"### {language.say('What has changed')}\n\n" + block("\n".join(lines)) + "\n"
 
 
 def _nodes(report: RunReport, language: Language) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.hosts import fold
-from preflight.report.columns import DEVICES, RESULTS, Column, Row, rate_text
+from preflight.report.columns import DEVICES, RESULTS, Column, Row, counted, rate_text
 from preflight.report.printable import printable
 from preflight.results import Bench, Result, Transport
 
@@ -31,8 +31,8 @@ def bench_table(bench: Bench) -> str:
 
 
 def _lines(bench: Bench) -> Iterator[str]:
-    nodes = f"{bench.nodes} node{'s' * (bench.nodes != 1)}"
-    yield f"# backend {printable(bench.backend)}, {bench.world_size} ranks on {nodes}"
+    nodes = counted(bench.nodes, "node")
+    yield f"# backend {printable(bench.backend)}, {counted(bench.world_size, 'rank')} on {nodes}"
     for rank in bench.ranks:
         nccl = f" nccl {printable(rank.nccl)}" if rank.nccl else ""
         yield f"#  Rank {rank.rank:2d} on {printable(rank.node)} device {printable(rank.device)}{nccl}"

@@ -10,12 +10,13 @@ from preflight.ledger.choice import Choice
 from preflight.ledger.findings import Verdict
 from preflight.report.causes import Cause, causes, nodes_text
 from preflight.report.changes import change_lines, heading
+from preflight.report.columns import counted
 from preflight.report.document import INTERRUPTED_CODES, RunReport
 from preflight.report.formats import commands
 from preflight.report.formats.hostlists import HOSTFILE, nodelist, reasons
 from preflight.report.groups import checks_by_verdict, groups, not_asked_text
 from preflight.report.language import ENGLISH, Language
-from preflight.report.language.wrap import width_of, wrapped
+from preflight.report.language.wrap import cut, width_of, wrapped
 from preflight.report.material import told
 from preflight.report.matrix import rows
 from preflight.report.measurements import measurement_lines
@@ -113,24 +114,23 @@ def _detail(report: RunReport) -> str:
     ):
         count = len(checks[verdict])
         if count:
-            text = f"{_count(count, 'check')} {words[count > 1]}"
+            text = f"{counted(count, 'check')} {words[count > 1]}"
             parts.append(f"{text} on {_guilty(report, verdict)}" if not parts else text)
-    if report.ledger.judged < report.ledger.expected:
-        parts.append(
-            f"{report.ledger.expected - report.ledger.judged} of {report.ledger.expected} cells have no verdict"
-        )
+    unjudged = report.ledger.expected - report.ledger.judged
+    if unjudged > 0:
+        parts.append(f"{unjudged} of {counted(report.ledger.expected, 'cell')} without a verdict")
     if not parts and report.verdict is Verdict.ERROR:
         parts.append("the run broke outside the checks")
     if not parts:
         passed = len(checks[Verdict.PASS])
-        parts.append(f"{_count(passed, 'check')} passed" if passed else "no check applied")
+        parts.append(f"{counted(passed, 'check')} passed" if passed else "no check applied")
     if report.choice is not None and not report.choice.is_complete:
-        parts.insert(0, f"{len(report.choice.nodes)} are good, and {report.choice.need} are needed")
+        parts.insert(0, f"{counted(len(report.choice.nodes), 'node')} good, {report.choice.need} needed")
     said = f"{_seconds(report.run.seconds)}: {', '.join(parts)}"
     if report.chosen:
         chosen = nodes_text(report, report.chosen, most=NODES_WIDTH)
-        return f"on {len(report.chosen)} of {_count(len(report.nodes), 'node')}, {chosen}, {said}"
-    return f"{_count(len(report.nodes), 'node')}, {said}"
+        return f"on {len(report.chosen)} of {counted(len(report.nodes), 'node')}, {chosen}, {said}"
+    return f"{counted(len(report.nodes), 'node')}, {said}"
 
 
 def _guilty(report: RunReport, verdict: Verdict) -> str:
@@ -138,10 +138,6 @@ def _guilty(report: RunReport, verdict: Verdict) -> str:
     found = causes(report, verdict)
     guilty = [cause for cause in found if not cause.is_consequence] or found
     return nodes_text(report, (node for cause in guilty for node in cause.nodes), most=NODES_WIDTH)
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _seconds(seconds: float) -> str:
@@ -174,7 +170,7 @@ class _Page:
         if hidden:
             nodes = self._nodes(node for cause in hidden for node in cause.nodes)
             checks = {check for cause in hidden for check in cause.checks}
-            yield from self._labelled(verdict, f"{_count(len(checks), 'more check')} on {nodes}: see report.json")
+            yield from self._labelled(verdict, f"{counted(len(checks), 'more check')} on {nodes}: see report.json")
         if found:
             yield ""
 
@@ -185,7 +181,7 @@ class _Page:
         if self.language is ENGLISH:
             text = f"{title} on {nodes}: {message}"
         else:  # each part by itself: a sentence that holds them all could be another one
-            text = f"{title}，{self.language.say(nodes)}：{self.language.say(message)}"
+            text = f"{self.language.say(title)}，{self.language.say(nodes)}：{self.language.say(message)}"
         yield from self._labelled(cause.verdict, text)
         yield from self._remedy(cause)
 
@@ -199,7 +195,7 @@ class _Page:
             text = f"{who}{printable(part.message, keep_newlines=True)}"
             yield from self._message(text, most=MESSAGE_LINES if is_one else 1)
         if len(cause.parts) > MESSAGES_A_CHECK:
-            more = f"... and {_count(len(cause.parts) - MESSAGES_A_CHECK, 'more message')} in report.json"
+            more = f"... and {counted(len(cause.parts) - MESSAGES_A_CHECK, 'more message')} in report.json"
             yield f"{'':{INDENT}}{self.language.say(more)}"
         yield from self._remedy(cause)
 
@@ -227,18 +223,22 @@ class _Page:
         found = sorted(groups(self.report, Verdict.SKIP), key=lambda group: -len(group.checks))
         for group in found[: ROOM[Verdict.SKIP]]:
             part = "" if len(group.nodes) == len(self.report.nodes) else f" on {self._nodes(group.nodes)}"
-            text = f"{_count(len(group.checks), 'check')}{part}: {printable(group.message)}"
+            text = f"{counted(len(group.checks), 'check')}{part}: {printable(group.message)}"
+            if part and self.language is not ENGLISH:
+                count = self.language.say(counted(len(group.checks), "check"))
+                nodes = self.language.say(self._nodes(group.nodes))
+                text = f"{count}，{nodes}：{self.language.say(printable(group.message))}"
             yield from self._labelled(Verdict.SKIP, text)
         rest = list(dict.fromkeys(check for group in found[ROOM[Verdict.SKIP] :] for check in group.checks))
         if rest:
             named = ", ".join(map(printable, rest[:SKIPPED_CHECKS]))
             more = f" and {len(rest) - SKIPPED_CHECKS} more (-v lists all)" if len(rest) > SKIPPED_CHECKS else ""
-            text = f"{len(rest)} check{'s' * (len(rest) != 1)} for other reasons: {named}{more}"
+            text = f"{counted(len(rest), 'check')} for other reasons: {named}{more}"
             yield from self._labelled(Verdict.SKIP, text)
         passed = len(checks_by_verdict(self.report)[Verdict.PASS])
         if passed:
             reused = len({finding.check for finding in self.report.findings if finding.proof})
-            text = f"{_count(passed, 'check')}{f', {reused} of them not measured anew' if reused else ''}"
+            text = f"{counted(passed, 'check')}{f', {reused} of them not measured anew' if reused else ''}"
             yield from self._labelled(Verdict.PASS, text)
         if self.report.ledger.not_asked:
             yield from self._wrapped(printable(not_asked_text(self.report)), first=INDENT, rest=INDENT)
@@ -264,9 +264,10 @@ class _Page:
         """What is not as it was in the earlier run, a few lines of each kind."""
         if self.report.changes is not None:
             yield ""
-            yield from self._wrapped(heading(self.report.changes), first=0, rest=10)
-            for line in change_lines(self.report.changes, most=CHANGES):
-                yield line if len(line) <= self.width else f"{line[: self.width - 3]}..."
+            since = heading(self.report.changes, self.language.verdict)
+            yield from self._wrapped(since, first=0, rest=10)
+            for line in change_lines(self.report.changes, most=CHANGES, language=self.language):
+                yield cut(line, self.width)
             yield ""
 
     def footer(self, directory: str) -> Iterator[str]:
@@ -297,7 +298,11 @@ class _Page:
             where = printable(f"{directory}/{HOSTFILE}")
             yield f"{self.language.say('chosen')}    --hosts=@{where}  sbatch --nodelist={nodelist(choice.nodes)}"
         for nodes, reason in reasons(choice):
-            yield from self._wrapped(f"left out  {self._nodes(nodes)}: {printable(reason)}", first=0, rest=10)
+            text = f"left out  {self._nodes(nodes)}: {printable(reason)}"
+            if self.language is not ENGLISH:
+                label = self.language.say("left out")
+                text = f"{label}{' ' * max(10 - width_of(label), 1)}{self._nodes(nodes)}：{self.language.say(reason)}"
+            yield from self._wrapped(text, first=0, rest=10)
 
     def _labelled(self, verdict: Verdict, text: str) -> list[str]:
         lines = self._wrapped(text, first=INDENT, rest=INDENT + 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.hosts import fold
-from preflight.report.columns import RANKS, columns_of
+from preflight.report.columns import RANKS, columns_of, counted
 from preflight.report.printable import printable
 from preflight.results import Training
 
@@ -20,7 +20,7 @@ def _lines(training: Training) -> Iterator[str]:
     what += f", {training.accumulate} parts a step" if training.accumulate > 1 else ""
     what += ", activations checkpointed" if training.checkpoints_activations else ""
     what += f", {printable(training.backend)}"
-    yield f"# {printable(training.launcher)}: {what}, {training.world_size} ranks"
+    yield f"# {printable(training.launcher)}: {what}, {counted(training.world_size, 'rank')}"
     if training.ranks:
         from tabulate import tabulate  # here, as it takes 40 ms to import
 
@@ -32,7 +32,7 @@ def _lines(training: Training) -> Iterator[str]:
         yield f"# Tokens/s            : {training.tokens_per_s:.4g}"
     if training.losses:
         first, last = training.losses[0], training.losses[-1]
-        yield f"# Loss                : {first:.4f} -> {last:.4f} in {len(training.losses)} steps"
+        yield f"# Loss                : {first:.4f} -> {last:.4f} in {counted(len(training.losses), 'step')}"
     if training.scaling_efficiency is not None:
         yield f"# Scaling efficiency  : {training.scaling_efficiency:.0%} of each node by itself"
     if training.expected_communication_seconds is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from preflight.report.columns import expected_by_links, rate_text, size_text
+from preflight.report.columns import counted, expected_by_links, rate_text, size_text
 from preflight.report.document import RunReport
 from preflight.report.html.plots import Column, Point, Series, column_plot, line_plot, number, rounded, text
 from preflight.results import Bench, Result, Training
@@ -141,7 +141,7 @@ def loss(training: Training) -> Markup:
     every = max(1, math.ceil(count / 12))
     return line_plot(
         [Series("loss", tuple(Point(float(step), value) for step, value in enumerate(training.losses, 1)))],
-        title=f"Loss over {count} steps, from {training.losses[0]:.3f} to {training.losses[-1]:.3f}",
+        title=f"Loss over {counted(count, 'step')}, from {training.losses[0]:.3f} to {training.losses[-1]:.3f}",
         x_label="step",
         y_label="mean loss",
         x_ticks=[(float(step), str(step)) for step in range(1, count + 1, every)],
@@ -166,7 +166,7 @@ def steps(training: Training) -> Markup:
     typical = statistics.median(column.value for column in columns)
     return column_plot(
         columns,
-        title=f"Step time of {len(columns)} ranks, median {typical:.1f} ms",
+        title=f"Step time of {counted(len(columns), 'rank')}, median {typical:.1f} ms",
         x_label="rank",
         y_label="ms a step",
     )

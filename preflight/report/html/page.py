@@ -106,7 +106,7 @@ def _shown(material: Material) -> dict[str, Any]:
         "causes": {verdict: causes(report, verdict) for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)},
         "skips": groups(report, Verdict.SKIP),
         "heading": lambda changes: heading(changes, language.verdict),
-        "change_text": lambda change: change_text(change, language.verdict),
+        "change_text": lambda change: change_text(change, language),
         "drift_text": drift_text,
         "checks": checks_by_verdict(report),
         "not_asked": not_asked_text(report),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -108,7 +108,7 @@ class Template:
         pieces = PLACEHOLDER.split(self.told)
         pieces[::2] = (piece.replace("{{", "{").replace("}}", "}") for piece in pieces[::2])
         pieces[1::2] = (values[name] for name in pieces[1::2])
-        return "".join(pieces)
+        return _joined(pieces)
 
     def _stretches(self) -> list[tuple[dict[str, str], str]]:
         """Places of any length that stand side by side, each with its pattern; and the pattern of what follows."""
@@ -294,6 +294,18 @@ class Matcher:
                     yield told.lstrip(LEADING) if told else self._say(text, depth + 1)
                     start = end
                     break
+
+
+def _joined(pieces: Iterable[str]) -> str:
+    """The pieces in a row; the space that a name of Latin letters has before it, Chinese words have not."""
+    made = ""
+    for piece in pieces:
+        if made.endswith(" ") and FOREIGN.match(made[-2:-1]) and FOREIGN.match(piece):
+            made = made[:-1]
+        if piece.startswith(" ") and FOREIGN.match(made[-1:]) and FOREIGN.match(piece[1:2]):
+            piece = piece[1:]  # noqa: PLW2901 - the same piece
+        made += piece
+    return made
 
 
 def _is_a_value(text: str) -> bool:

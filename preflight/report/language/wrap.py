@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 # A letter of a script without spaces, with the punctuation that may not begin a line; else a word up to its space.
 UNIT = re.compile(
@@ -14,6 +15,29 @@ UNIT = re.compile(
 def width_of(text: str) -> int:
     """The columns of a terminal that a text takes."""
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def cut(text: str, width: int) -> str:
+    """A text of at most so many columns; dots stand for what was left out."""
+    if width_of(text) <= width:
+        return text
+    taken, used = 0, 0
+    for letter in text:
+        used += width_of(letter)
+        if used > width - 3:
+            break
+        taken += 1
+    return f"{text[:taken]}..."
+
+
+def in_columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as lines, each column as wide as its widest cell on a terminal."""
+    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(f"{cell}{' ' * (wide - width_of(cell))}" for cell, wide in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+    return "\n".join(lines)
 
 
 def wrapped(text: str, width: int, *, first: int, rest: int) -> list[str]:

@@ -109,7 +109,7 @@ def test_the_best_nodes_are_chosen_and_the_others_told_why(make_report):
     one, two, three = (choice_of(report, need) for need in (1, 2, 3))
     assert (one.nodes, two.nodes, three.nodes) == (("node2",), ("node1", "node2"), ("node1", "node2"))
     assert one.left_out == {"node1": "spare, with warnings: a.b", "node3": "fail a.c: mtu: 1400"}
-    assert choice_text(report, two) == "2 of 3 nodes: node[1-2]\nleft out  node3: fail a.c: mtu: 1400\n"
+    assert choice_text(report, two) == "2 of 3 nodes chosen: node[1-2]\nleft out  node3: fail a.c: mtu: 1400\n"
     assert chosen_nodelist(report, two) == "node[1-2]\n"
     assert chosen_hostfile(report, one).splitlines()[1:] == ["node2"]
 

@@ -94,3 +94,10 @@ def test_a_value_may_stand_in_two_places(matcher: Matcher):
 def test_a_value_is_never_a_template(matcher: Matcher, value: str):
     """Braces and references in what a node says are letters like all others."""
     assert matcher.say(f"MASTER_ADDR {value} is b on node1") == f"node1 上 MASTER_ADDR {value} 为 b"
+
+
+def test_chinese_words_stand_without_a_space_between_them():
+    """The spaces of a translation are for names and numbers of Latin letters."""
+    matcher = Matcher({"{what} of {whole}": "{whole} 的 {what}", "the driver": "驱动", "the node": "节点"})
+    assert matcher.say("the driver of the node") == "节点的驱动"
+    assert matcher.say("mtu of eth0") == "eth0 的 mtu"
