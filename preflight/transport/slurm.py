@@ -25,6 +25,17 @@ LEFT_FOR_SRUN = (
     *("TRES_PER_TASK", "LABELIO", "UNBUFFEREDIO", "STDINMODE", "STDOUTMODE", "STDERRMODE", "DISTRIBUTION", "HOSTFILE"),
     *("EXACT", "EXCLUSIVE", "MULTI_PROG", "KILL_BAD_EXIT", "WAIT", "REQ_SWITCH", "EPILOG", "PROLOG", "RELATIVE"),
 )
+# What the allocation says of each task of the job's srun, and the option of that name. A step of ranks takes it again,
+# where it has as many tasks on a node; memory, GPUs and other resources of the node a step has from the job.
+OF_A_TASK = {
+    "SLURM_GPUS_PER_TASK": "--gpus-per-task",
+    "SLURM_GPU_BIND": "--gpu-bind",
+    "SLURM_TRES_PER_TASK": "--tres-per-task",
+    "SLURM_CPUS_PER_TASK": "--cpus-per-task",
+}
+WORD = re.compile(r"[\w:,./=*-]{1,200}", re.ASCII)
+GPUS = re.compile(r"((?:[\w.-]+:)?)(\d{1,4})", re.ASCII)  # h100:2
+EQUAL_TASKS = re.compile(r"(\d{1,5})(?:\(x\d+\))?")  # of SLURM_TASKS_PER_NODE, where all nodes have the same number
 # Of the login from which we were started: the tasks would seem to be reached over ssh, at that address.
 LOGIN = ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")
 STEP = (
@@ -136,8 +147,23 @@ class Slurm:
 
     def _step(self, options: Sequence[str], command: Sequence[str]) -> list[str]:
         left = [f"--unset={name}" for name in (*LOGIN, *(f"SLURM_{name}" for name in LEFT_FOR_SRUN))]
+        left += [f"{name}={value}" for name, value in self._for_ranks().items()]
         job = self.environment.get("SLURM_JOB_ID")
         return ["env", *left, "srun", *options, *([f"--jobid={job}"] if job else []), "--", *command]
+
+    def _for_ranks(self) -> dict[str, str]:
+        """The tasks that the allocation has on each node, and the options of a step of as many, or of others, there.
+
+        slurmctld gives each task of a step the GPUs that each task of its job has, unless the step asks for its own.
+        """
+        tasks = EQUAL_TASKS.fullmatch(self.environment.get("SLURM_TASKS_PER_NODE", ""))
+        given = {option: self.environment.get(name, "") for name, option in OF_A_TASK.items()}
+        words = [f"{option}={value}" for option, value in given.items() if WORD.fullmatch(value)]
+        if not tasks or not words:
+            return {}
+        gpus = GPUS.fullmatch(given["--gpus-per-task"])
+        of_node = f"--gpus-per-node={gpus[1]}{int(gpus[2]) * int(tasks[1])}" if gpus else ""
+        return {"PREFLIGHT_TASKS": tasks[1], "PREFLIGHT_OF_A_TASK": " ".join(words), "PREFLIGHT_OF_A_NODE": of_node}
 
     def explain(self, node: str, code: int, stderr: str) -> str:
         """srun's complaint in our words, with what to do; its last line where we know no better."""

@@ -824,6 +824,12 @@ def dump_trace(rank: int) -> None:
         file.write(dump())
 
 
+def own_gpu(seen: int) -> int:
+    """The number of this rank's GPU among those it sees: where Slurm shows each task its own alone, that is 0."""
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    return 0 if "PREFLIGHT_OWN_GPUS" in os.environ and local >= seen > 0 else local
+
+
 def bound(device: torch.device) -> dict[str, Any]:
     """Arguments that tie a process group to its GPU, where torch knows them: its communicator is then made at once."""
     import inspect
@@ -845,7 +851,7 @@ def join(*, settings: Settings, records: Records) -> Place:
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # as torchrun does: ranks on one host must not fight for its cores
     cuda = settings.backend == "nccl"
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if cuda else torch.device("cpu")
+    device = torch.device("cuda", own_gpu(torch.cuda.device_count())) if cuda else torch.device("cpu")
     if cuda:
         torch.cuda.set_device(device)
 

@@ -267,6 +267,18 @@ def dump_trace(rank: int) -> None:
         file.write(dump())
 
 
+def own_gpu(seen: int) -> int:
+    """The number of this rank's GPU among those it sees: where Slurm shows each task its own alone, that is 0."""
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    return 0 if "PREFLIGHT_OWN_GPUS" in os.environ and local >= seen > 0 else local
+
+
+def name_of(device: torch.device) -> str:
+    """A device as its node counts it: the GPU that a task of Slurm sees alone has the number of the task there."""
+    is_own = device.type == "cuda" and "PREFLIGHT_OWN_GPUS" in os.environ
+    return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if is_own else str(device)
+
+
 def bound(device: torch.device) -> dict[str, Any]:
     """Arguments that tie a process group to its GPU, where torch knows them: its communicator is then made at once."""
     import inspect
@@ -291,7 +303,7 @@ def join(*, settings: Settings, records: Records) -> Place:
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # as torchrun does: ranks on one host must not fight for its cores
     cuda = settings.backend == "nccl"
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if cuda else torch.device("cpu")
+    device = torch.device("cuda", own_gpu(torch.cuda.device_count())) if cuda else torch.device("cpu")
     if cuda:
         torch.cuda.set_device(device)
 
@@ -330,7 +342,7 @@ def join(*, settings: Settings, records: Records) -> Place:
             "record": "joined",
             "rank": rank,
             "hostname": socket.gethostname(),
-            "device": str(device),
+            "device": name_of(device),
             "import_seconds": import_seconds,
             "init_seconds": time.perf_counter() - started,
             "nccl": ".".join(str(part) for part in nccl.version()) if cuda else "",
@@ -1021,7 +1033,7 @@ def tell_of_this_rank(steps: list[Step], found: dict[str, Any], *, data: Data, r
             "record": "trained",
             "rank": place.rank,
             "hostname": socket.gethostname(),
-            "device": str(place.device),
+            "device": name_of(place.device),
             "step_seconds_median": statistics.median(step.seconds for step in steady),
             "step_seconds_p95": sorted(step.seconds for step in steady)[math.ceil(0.95 * len(steady)) - 1],
             "communication_seconds_median": statistics.median(step.communication_seconds for step in steady),

@@ -17,6 +17,13 @@ from tests.lab.fixtures import do_without
 from tests.lab.lab import Lab
 
 ALLOCATED = ("salloc", "--quiet", "--immediate=20")  # what waits longer has met what a test before it left
+TELLS_ITS_SHARE = """
+import os
+if "WORLD_SIZE" in os.environ:
+    names = ("RANK", "SLURM_CPUS_PER_TASK", "CUDA_VISIBLE_DEVICES", "PREFLIGHT_OWN_GPUS")
+    share = [os.environ.get(name) for name in names]
+    open('{log}', "a").write(" ".join(map(str, share)) + "\\n")
+"""
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -59,6 +66,26 @@ def test_facts_mesh_bench_and_training_pass_through_an_allocation(cluster, tmp_p
     assert (report["bench"]["world_size"], report["bench"]["nodes"], measured) == (3, 3, {"all_reduce"})
     assert (report["training"]["launcher"], report["training"]["world_size"]) == ("srun", 3)
     assert cluster.lab.left_since(before) == {}
+
+
+def test_the_ranks_get_what_the_allocation_gives_a_task(cluster, tmp_path):
+    """CPUs and a GPU of its own, as each task of the job; not where the job has one task on a node, for torchrun."""
+    site, log = cluster.lab.shared / "site", cluster.lab.shared / "tasks"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(TELLS_ITS_SHARE.format(log=log))
+
+    def tasks(folder, *asked):
+        log.write_text("")
+        more = ("--launcher=srun", "--ranks-per-node=2", "--backend=gloo", f"--env=PYTHONPATH={site}")
+        words = preflight("train", tmp_path / folder, *more)
+        done = cluster.run([*ALLOCATED, "--nodelist=node[1-2]", *asked, *words])
+        assert done.returncode == 0, done.stdout + done.stderr
+        return sorted(set(log.read_text().splitlines()))
+
+    own = ("--ntasks-per-node=2", "--cpus-per-task=1", "--gpus-per-task=1")
+    assert tasks("own", *own) == ["0 1 0 1", "1 1 1 1", "2 1 0 1", "3 1 1 1"]
+    of_torchrun = ("--ntasks-per-node=1", "--cpus-per-task=2", "--gpus-per-task=2")
+    assert tasks("all", *of_torchrun) == [f"{rank} None 0,1 None" for rank in range(4)]
 
 
 def test_a_heterogeneous_job_is_read_whole(cluster, tmp_path):

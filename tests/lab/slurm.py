@@ -43,6 +43,7 @@ AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
+GresTypes=gpu
 MpiDefault=none
 ReturnToService=2
 SlurmdTimeout=10
@@ -87,11 +88,15 @@ class SlurmLab:
         self.folder = lab.shared / "slurm"
         (self.folder / "state").mkdir(parents=True)
         nodes = "\n".join(
-            f"NodeName={host.name} NodeAddr={host.address} CPUs={os.cpu_count()} RealMemory=1000 State=UNKNOWN"
+            f"NodeName={host.name} NodeAddr={host.address} CPUs={os.cpu_count()} RealMemory=1000 Gres=gpu:2"
+            " State=UNKNOWN"
             for host in lab.hosts
         )
         text = CONFIGURATION.format(controller=CONTROLLER_ADDRESS, folder=self.folder, nodes=nodes)
         (self.folder / "slurm.conf").write_text(text)
+        (self.folder / "gres.conf").write_text(
+            "Name=gpu File=/dev/zero\nName=gpu File=/dev/full\n"
+        )  # as if they were two GPUs
         (self.folder / "topology.conf").write_text(_switches([host.name for host in lab.hosts]))
         self.environment = {"SLURM_CONF": str(self.folder / "slurm.conf")}
         self.set_prolog(None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import sys
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from preflight.results import RING, Result
-from preflight.workloads import collectives
+from preflight.workloads import collectives, train
 from preflight.workloads.collectives import COLLECTIVES, MIB
 
 QUICK = {"target_seconds": 0.02, "cap_seconds": 0.3}
@@ -429,3 +430,19 @@ def test_a_dump_of_nccl_becomes_a_line_a_part(tmp_path):
         path.write_text(text)
         assert collectives.nccl_dump(str(path)) == []
     assert collectives.nccl_dump(str(tmp_path / "none")) == []
+
+
+@pytest.mark.parametrize(
+    ("confined", "local", "seen", "number"),
+    [("", 3, 8, 3), ("", 3, 1, 3), ("1", 3, 1, 0), ("1", 1, 2, 1), ("1", 5, 2, 0), ("1", 3, 0, 3)],
+    ids=["all are seen", "a GPU too few", "its own", "two of its own", "the third with two", "none is seen"],
+)
+def test_a_rank_takes_its_own_gpu_where_a_task_sees_no_other(monkeypatch, confined, local, seen, number):
+    """Elsewhere a GPU that is not there is asked for, and the rank ends with CUDA's own words."""
+    monkeypatch.setenv("LOCAL_RANK", str(local))
+    monkeypatch.delenv("PREFLIGHT_OWN_GPUS", raising=False)
+    if confined:
+        monkeypatch.setenv("PREFLIGHT_OWN_GPUS", confined)
+    assert [workload.own_gpu(seen) for workload in (collectives, train)] == [number, number]
+    device = SimpleNamespace(type="cuda")
+    assert train.name_of(device) == (f"cuda:{local}" if confined else str(device))

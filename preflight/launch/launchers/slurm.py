@@ -173,7 +173,8 @@ code=$?
 [ $code = 0 ] || echo "rank $RANK ended with $code"
 exit $code
 """
-# The step in which a node's session runs must not decide what the step of the ranks is; the allocation may.
+# The step in which a node's session runs must not decide what the step of the ranks is; the allocation may. What it
+# says of a task holds for as many tasks on a node: eight ranks do not each get the CPUs of the one torchrun.
 STEP = """
 if [ -z "$SLURM_JOB_ID" ]; then
   echo "srun: error: no SLURM_JOB_ID on $(hostname): it would wait for an allocation; reach the nodes by --hosts slurm"
@@ -185,8 +186,14 @@ for name in $(env | sed -n 's/^\\(SLURM_[A-Z0-9_]*\\)=.*/\\1/p'); do
     *) unset "$name";;
   esac
 done
+share=$PREFLIGHT_OF_A_NODE
+if [ "$PREFLIGHT_TASKS" = "$LOCAL_WORLD_SIZE" ]; then
+  share=$PREFLIGHT_OF_A_TASK
+  case $share in *--gpu*) export PREFLIGHT_OWN_GPUS=1;; esac
+fi
+set -f
 export SLURM_HOSTFILE="$HOSTS"
-exec srun --jobid="$SLURM_JOB_ID" --overlap --label --kill-on-bad-exit=1 --distribution=arbitrary "$@"
+exec srun --jobid="$SLURM_JOB_ID" --overlap --label --kill-on-bad-exit=1 --distribution=arbitrary $share "$@"
 """
 
 

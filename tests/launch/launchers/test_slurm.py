@@ -153,6 +153,10 @@ def test_a_step_is_started_in_the_allocation_alone(tmp_path):
         "SLURM_JOB_ID=17",
     ]
     assert (outside.returncode, "no SLURM_JOB_ID" in outside.stdout) == (1, True)
+    share = {"PREFLIGHT_TASKS": "2", "PREFLIGHT_OF_A_TASK": "--cpus-per-task=4 -x *", "PREFLIGHT_OF_A_NODE": "-y"}
+    as_many, others = (step(SLURM_JOB_ID="17", LOCAL_WORLD_SIZE=ranks, **share) for ranks in ("2", "8"))
+    assert "arbitrary --cpus-per-task=4 -x * --ntasks=2 sh" in as_many.stdout
+    assert "arbitrary -y --ntasks=2 sh" in others.stdout
 
 
 def test_the_rank_that_ended_first_is_told_by_its_number():
