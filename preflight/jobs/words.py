@@ -24,6 +24,9 @@ PEER_IS_GONE = (
     "Connect: exceeded retries (",  # refused, 20,000 times: NCCL 2.14 to 2.23
     "Could not receive type from localRank",
     "Socket recv failed while polling",  # of the rank whose proxy thread sends for this one
+    "Connection was likely closed",  # by the rank that keeps the store: torch 2.6 and later
+    "Some NCCL operations have failed or timed out",
+    "Unresponsive receiver",  # libfabric over EFA
     WATCHDOG,
 )
 # Of what NCCL's InfiniBand transport says of a request: flushed, not answered, not ready, or what the other side found

@@ -47,6 +47,12 @@ def test_an_error_is_told_in_one_line(text, line):
         (COMPLETION.format("status=125"), False),
         ("NCCL error: remote process exited or there was a network error", True),
         ("RuntimeError: [gloo] Connection closed by peer [10.0.0.2]:4711", True),
+        ("DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server", True),
+        ("RuntimeError: [1] is setting up NCCL communicator: store->get('0') got error: Socket Timeout", True),
+        ("RuntimeError: Some NCCL operations have failed or timed out. Due to the asynchronous nature", True),
+        ("Last error:\nNET/OFI Request completed with error. RC: 21. Error: 4126: Unresponsive receiver", True),
+        ("Last error:\nsocketPollConnect: connect to 10.0.0.7<4123> returned Connection refused", True),
+        ("Last error:\nError: failed to extend /dev/shm/nccl-a to 9637892 bytes: No space left on device (28)", False),
         ("CUDA error: an illegal memory access was encountered" + STACK, False),
     ],
 )
