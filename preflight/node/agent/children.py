@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     import subprocess
+    from collections.abc import Callable
     from collections.abc import Set as AbstractSet
     from typing import Any
 else:
@@ -22,11 +23,16 @@ def in_libc(name: str, *arguments: Any) -> int:
 
     The module ctypes, which would tell, takes 2 ms longer to load.
     """
+    return found_in_libc(name)(*arguments)
+
+
+def found_in_libc(name: str) -> Callable[..., int]:
+    """The same function, to be called later: looking it up takes a lock that another thread may hold at a fork."""
     import _ctypes
 
+    call = _ctypes.call_function
     function = _ctypes.dlsym(_ctypes.dlopen(None, os.RTLD_NOW), name)  # type: ignore[arg-type]
-    given: int = _ctypes.call_function(function, arguments)
-    return given
+    return lambda *arguments: call(function, arguments)
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> None:
@@ -48,15 +54,16 @@ def start(argv: list[str], *, seconds: float, **options: Any) -> subprocess.Pope
 
     parent = os.getpid()
     alarm = max(1, int(seconds) + 5)
+    prctl = found_in_libc("prctl")
 
     def prepare() -> None:
-        die_with_parent()
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         signal.alarm(alarm)  # kept across exec: a second deadline, which holds even when the keeper is gone
         if os.getppid() != parent:
             os._exit(1)
 
     options.setdefault("stdin", subprocess.DEVNULL)
-    # preexec_fn is safe here: keeper and workers have one thread each.
+    # preexec_fn is safe here: beside ours there are at most threads that wait for a resolver, and it takes no lock.
     return subprocess.Popen(argv, preexec_fn=prepare, close_fds=True, **options)  # noqa: PLW1509
 
 

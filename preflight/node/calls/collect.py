@@ -12,14 +12,15 @@ if TYPE_CHECKING:
 # way, so quick subjects share one. What may block for ever in a driver or a file system (gpu, software, rdma) has a
 # message of its own, so that the subjects before it have arrived by then; so has environment, which starts a person's
 # shells. gpu is first, because it starts a program;
-# identity is last, because it may leave threads behind that wait for a resolver.
+# identity comes early, for without it a node that stays behind is not asked for by its peers, and last of
+# what is quick, because a resolver that is silent takes seconds.
 GROUPS = (
     ("gpu",),
-    ("network", "ports", "limits", "machine"),
+    ("network", "ports", "limits", "machine", "identity"),
     ("software",),
     ("rdma",),
     ("environment",),
-    ("kernel", "identity"),
+    ("kernel",),
 )
 COLLECTORS = tuple(subject for group in GROUPS for subject in group)  # each is collected by the module of its name
 LONGEST_TEXT = 4096

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _ctypes
 import os
 import signal
 import subprocess
@@ -122,3 +123,16 @@ def test_processes_are_found_by_what_they_were_started_with():
     finally:
         child.kill()
         child.wait()
+
+
+def test_a_program_starts_while_another_thread_waits_for_a_resolver(monkeypatch):
+    """Between fork and exec nothing is looked up: the lock for that may be held by a thread that the child lacks."""
+    looked_up, dlopen = [], _ctypes.dlopen
+    monkeypatch.setattr(_ctypes, "dlopen", lambda *words: looked_up.append(os.getpid()) or dlopen(*words))
+    kept = os.pipe()
+    monkeypatch.setattr(children.signal, "alarm", lambda _: os.write(kept[1], b"%d" % len(looked_up)))
+    process = children.start(["true"], seconds=5)
+    assert process.wait(5) == 0
+    assert (os.read(kept[0], 10), len(looked_up)) == (b"1", 1)
+    for descriptor in kept:
+        os.close(descriptor)

@@ -79,3 +79,9 @@ def test_any_text_can_be_sent():
     sent = collect.sendable({"a": [long, odd, 3, None, True]})
     assert len(sent["a"][0]) == collect.LONGEST_TEXT
     assert sent["a"][1:] == ["caf\u00e9 \\udcff", 3, None, True]
+
+
+def test_who_a_node_is_comes_before_what_may_block():
+    """A node whose driver or file system hangs is still asked for by its peers, under its name."""
+    place = collect.COLLECTORS.index("identity")
+    assert all(place < collect.COLLECTORS.index(name) for name in ("software", "rdma", "environment", "kernel"))
