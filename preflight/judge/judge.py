@@ -140,7 +140,8 @@ class Judge:
         if said:  # with the user and the port that HOSTS gave
             return f"`{said[1]}`, then run again"
         transport = TRANSPORTS.get(self.source.transports.get(names[0], ""), written_for(names[0]))
-        if transport.name == Kubernetes.name and "; " in reason:  # each cause that it knows ends with what to do
+        is_known = transport.name == Kubernetes.name or "(srun: " in reason  # each such cause ends with what to do
+        if is_known and "; " in reason:
             return reason.rpartition("; ")[2].rstrip(")") + ", then run again"
         return transport.log_in_hint(self.source.logins.get(names[0], names[0]) if len(names) == 1 else ANY)
 

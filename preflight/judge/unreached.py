@@ -50,8 +50,10 @@ def losses(failures: Mapping[str, str], racks: Mapping[str, str]) -> tuple[Loss,
 def by_rack(names: Sequence[str], reason: str, racks: Mapping[str, str]) -> list[Loss]:
     """Nodes that were lost for one reason: those that are most of a rack by themselves, then the rest.
 
-    Where most racks are lost it is no rack's own fault, and all of it is one loss.
+    Where most racks are lost, or no other node is left, it is no rack's own fault, and all of it is one loss.
     """
+    if set(racks) <= set(names):
+        return [Loss(tuple(names), reason)]
     total = Counter(racks.values())
     held = Counter(racks[name] for name in names if name in racks)
     lost = [rack for rack, count in held.items() if count > 1 and count > MOST_OF_A_RACK * total[rack]]

@@ -42,6 +42,7 @@ MAC_BYTES = 32
 TRIES = 2
 NOISE = re.compile(r"srun: cluster configuration lacks support for cpu binding")
 OF_TASKS = re.compile(r"srun: error: \S+: tasks? ([\d,-]+): ")
+OF_THE_STEP = re.compile(r"slurmstepd\S*: error: \*\*\* (?:STEP|JOB) ")
 
 # Run by the task's loader, whose `os`, `sys` and `zlib` these are: connect, prove, run what comes over the connection.
 TASK = """
@@ -334,12 +335,15 @@ class Gatherings:
 
 
 def said_of(number: int, stderr: str) -> str:
-    """The lines of a command's standard error that concern a task: its own, without the label, and those of nobody."""
+    """The lines of a command's standard error that concern a task: its own, without the label, and those of all.
+
+    How the step itself ended is told by the daemon of one node, under the label of its task.
+    """
     kept = []
     for line in stderr.splitlines():
         labelled = re.match(r"\s*(\d+): (.*)", line)
         others = OF_TASKS.match(line)
-        if labelled and int(labelled[1]) == number:
+        if labelled and (int(labelled[1]) == number or OF_THE_STEP.match(labelled[2])):
             kept.append(labelled[2])
         elif not labelled and not NOISE.match(line) and (others is None or _is_in(number, others[1])):
             kept.append(line)

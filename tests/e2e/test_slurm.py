@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -149,6 +150,30 @@ def test_a_node_that_is_not_of_the_allocation_is_told(cluster, tmp_path):
     assert found["fix"].startswith("`srun --overlap --nodes=1")
 
 
+@pytest.mark.parametrize(
+    ("before", "said", "fix"),
+    [
+        (["env", "SLURM_JOB_ID=999"], "the allocation is over (srun: Invalid job id)", "ask for a new one"),
+        (["env", "SLURM_JOB_ID=999", "PATH={bin}"], "srun is not installed here", "where Slurm's commands are"),
+    ],
+    ids=["variables left in a shell", "no srun"],
+)
+def test_what_keeps_this_machine_from_every_node_is_laid_to_no_switch(cluster, tmp_path, before, said, fix):
+    """Nobody is reached; what to do is what the cause asks for."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("env", "scontrol"):
+        (programs / name).symlink_to(shutil.which(name))
+    (programs / "preflight").symlink_to(Path(sys.executable).with_name("preflight"))
+    before = [word.format(bin=programs) for word in before]
+    words = preflight("run", tmp_path / "run", "--profile=quick")
+    done = cluster.run([*before, "SLURM_JOB_NODELIST=node[1-2]", *words])
+    found = messages(tmp_path / "run", "error")["reach.every_node_answers"]
+    assert (done.returncode, found["nodes"]) == (3, ["node1", "node2"]), done.stdout + done.stderr
+    assert found["message"].startswith(f"not reached: {said}")
+    assert fix in found["fix"]
+
+
 def test_nodes_are_asked_for_and_given_back(cluster, tmp_path):
     """By a partition and a number; a partition that is none is an error, not a check that failed."""
     words = preflight("run", tmp_path / "run", "--profile=quick")
@@ -203,7 +228,9 @@ def test_a_job_that_is_cancelled_says_so(cluster, tmp_path):
     cluster.check("scancel", "--state=RUNNING", "--partition=debug")
     said, _ = run.communicate(timeout=60)
     assert run.returncode == 3, said
-    assert "Slurm cancelled the job" in json.dumps(messages(tmp_path / "run", "error"))
+    lost = [found["message"] for found in messages(tmp_path / "run", "error").values() if "mid-run" in found["message"]]
+    assert lost
+    assert [message for message in lost if "Slurm cancelled the job" not in message] == []
     cluster.wait_until_idle()
 
 

@@ -30,9 +30,14 @@ def test_a_dead_switch_is_one_thing_and_the_other_nodes_are_another():
 
 
 def test_what_cost_most_racks_is_said_once():
-    """A dead switch above them is one thing, and not one for each rack; two of many racks are each their own."""
+    """A dead switch above them is one thing, and not one for each rack; two of many racks are each their own.
+
+    Where nobody answers at all, it may be the machine that asks.
+    """
     racks = {f"n{number}": f"rack {number % 40}" for number in range(160)}
     (found,) = losses({name: silent(name) for name in racks}, racks)
     assert (len(found.nodes), found.rack) == (160, "")
+    (alone,) = losses({name: silent(name) for name in ("n1", "n2")}, {"n1": "rack 1", "n2": "rack 1"})
+    assert (alone.nodes, alone.rack) == (("n1", "n2"), "")
     two = {name: silent(name) for name, rack in racks.items() if rack in ("rack 3", "rack 4")}
     assert {loss.rack for loss in losses(two, racks)} == {"rack 3", "rack 4"}

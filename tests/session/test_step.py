@@ -175,6 +175,8 @@ def test_what_is_said_belongs_to_its_task():
         "srun: error: n[0-1]: tasks 0-1: Killed",
         "slurmstepd-n0: error: *** STEP 3.0 ON n0 CANCELLED AT 2026-11-22 DUE TO TIME LIMIT ***",
     ]
+    cancelled = "slurmstepd-n0: error: *** STEP 3.0 ON n0 CANCELLED AT 2026-11-22T03:05:39 ***"
+    assert said_of(2, f"0: {cancelled}\n0: slurmstepd-n0: error: of its own\n").splitlines() == [cancelled]
 
 
 def test_the_ports_are_those_that_the_site_left_open(slurm):
