@@ -14,6 +14,7 @@ from preflight.diagnose.causes import CAUSES
 from preflight.errors import UsageError
 from preflight.options.settings import Settings
 from preflight.plugin import checks_folder
+from preflight.redact import without_secrets
 from preflight.report.language import ENGLISH, Language
 from preflight.tables.variable_names import ROWS
 
@@ -61,8 +62,9 @@ def explain(wanted: str, language: Language = ENGLISH) -> int:
     if not found:
         names = [entry.name for entry in known]
         near = difflib.get_close_matches(wanted, [*names, *(name.partition(".")[2] for name in names)], n=3, cutoff=0.6)
+        shown = without_secrets(wanted)  # perhaps a line of a log
         hint = f"; did you mean {', '.join(near)}?" if near else "; preflight explain lists the checks"
-        raise UsageError(f"explain: nothing is known of {wanted!r}{hint}")
+        raise UsageError(f"explain: nothing is known of {shown!r}{hint}")
     whole = len(found) if wanted.endswith(".") or len(found) <= SHOWN_WHOLE else BEST
     print("\n".join(entry.whole(language) for entry in found[:whole]))
     if found[whole:]:

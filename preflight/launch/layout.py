@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from preflight.facts.node import NodeFacts
 
 PORTS = range(29500, 29600)
+# What a node calls its interfaces, adapters and addresses ends in files that other nodes run, some of them unquoted.
+NAMES = re.compile(r"[A-Za-z0-9_.,:=@%-]+")
 
 
 @dataclass(frozen=True)
@@ -59,10 +62,22 @@ def layout_of(
     if equal_ranks:
         processes = (min(processes),) * len(processes)
     first = cluster.nodes[0]
-    address = first.address_for_peers() if len(cluster) > 1 else "127.0.0.1"
+    address = address_of(first) if len(cluster) > 1 else "127.0.0.1"
     return Layout(
         cluster.nodes, processes, address, _free_port(first), folder, program or ("train.py",), like, any(gpus), python
     )
+
+
+def address_of(node: NodeFacts) -> str:
+    """The address of a node for its peers, as a file may hold it. Raises UsageError where it is none."""
+    return _harmless(node, node.address_for_peers())
+
+
+def _harmless(node: NodeFacts, name: str) -> str:
+    """The name, where it is one: a node that lies must not put commands into what is started on all."""
+    if not NAMES.fullmatch(name):
+        raise UsageError(f"{node.name} tells of {ascii(name)[:80]}: no launch file is written with such a name")
+    return name
 
 
 def _free_port(node: NodeFacts) -> int:
@@ -91,14 +106,14 @@ def variables(node: NodeFacts) -> dict[str, str]:
         return found
     if interface.is_loopback:
         return found
-    found["NCCL_SOCKET_IFNAME"] = f"={interface.name}"  # exact: eth1 alone would take eth10 too
+    found["NCCL_SOCKET_IFNAME"] = f"={_harmless(node, interface.name)}"  # exact: eth1 alone would take eth10 too
     found["GLOO_SOCKET_IFNAME"] = interface.name
     try:
         active = [hca for hca in fabric.hcas(node.rdma) if hca.is_active]
     except FactMissing:
         return found
     if active:
-        found["NCCL_IB_HCA"] = "=" + ",".join(hca.name for hca in active)
+        found["NCCL_IB_HCA"] = "=" + ",".join(_harmless(node, hca.name) for hca in active)
     try:
         rows = {fabric.best_gid(hca.port, node.network).index for hca in active if hca.port.link_layer == "Ethernet"}
     except FactMissing:

@@ -49,6 +49,8 @@ SAID_AGAIN = (
     "mesh.twice",
     "listening.twice",
     "listening.more",
+    "port.twice",
+    "measured.more",
 )  # the same figures, more than once, or a word that nobody reads
 LAUNCH = "torchrun --nnodes={nodes} --nproc_per_node=1 --rdzv_backend=c10d --rdzv_endpoint=node1:29500 train.py\n"
 LIED = "/tmp/lied"  # on a hostile host
@@ -218,9 +220,8 @@ def commands(share: tuple[int, int], verbs: Sequence[str]) -> Iterator[tuple[str
             for start in range(0, len(others), BATCH):
                 yield verb, tuple(others[start : start + BATCH])
     for mode in jobs:
-        verb = VERB_OF.get(mode.partition(".")[0], "bench")
-        if verb in verbs and "jobs" in verbs:
-            yield verb, (mode,)
+        if "jobs" in verbs:
+            yield VERB_OF.get(mode.partition(".")[0], "bench"), (mode,)
 
 
 def main() -> int:
@@ -228,7 +229,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--share", default="0/1", help="K/N: every N-th mode from the K-th on")
     parser.add_argument(
-        "--verbs", default="facts,launch,run,bench,train,jobs", help="jobs: the modes that need one too"
+        "--verbs", default="facts,launch,run,bench,jobs", help="jobs: the modes that need one, by bench and train"
     )
     parser.add_argument("--labs", type=int, default=2, help="so many commands at a time")
     asked = parser.parse_args()

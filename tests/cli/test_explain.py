@@ -6,6 +6,7 @@ import pytest
 
 from preflight.cli import explain, main
 from preflight.plugin import checks_folder
+from tests.test_redact import SECRETS
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +103,13 @@ def test_what_is_not_known_is_one_line_and_4(capsys, wanted, hint):
     assert seen.err.startswith(f"preflight: explain: nothing is known of '{wanted}'; ")
     assert hint in seen.err
     assert seen.out == ""
+
+
+def test_a_line_of_a_log_that_is_asked_for_gives_no_secret_away(capsys):
+    """Neither where it is known nor where it is not."""
+    main.run(["explain", "\n".join(text for text, _ in SECRETS)])
+    seen = capsys.readouterr()
+    assert [text for text, secret in SECRETS if secret in seen.out + seen.err] == []
 
 
 def test_a_file_is_read_and_not_imported(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from preflight.errors import UsageError
@@ -10,6 +11,7 @@ from preflight.launch.launchers import writable
 from preflight.launch.rules.check import check_texts
 from preflight.launch.write import write_files
 from preflight.ledger.findings import Verdict
+from preflight.testing import roce
 from tests.launch.nodes import cluster, cluster_of, node
 from tests.launch.samples import config
 
@@ -111,3 +113,34 @@ def test_what_looks_like_a_slip_is_explained():
     assert "# = in front takes this interface alone" in text
     assert "export NCCL_SOCKET_IFNAME='=eth0'" in text
     assert "# export NCCL_DEBUG=INFO" in text
+
+
+def written(launcher, nodes):
+    """The text of all files; nothing where none is written with such a name."""
+    try:
+        return "".join(write_files(launcher, nodes, folder="/f").values())
+    except UsageError as error:
+        return "" if "no launch file is written with such a name" in str(error) and str(error).isprintable() else "lied"
+
+
+def renamed(value, old, new):
+    """The same with a text replaced wherever it stands alone."""
+    if isinstance(value, dict):
+        return {key: renamed(inner, old, new) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [renamed(inner, old, new) for inner in value]
+    return new if value == old else value
+
+
+@pytest.mark.parametrize("launcher", writable())
+@pytest.mark.parametrize("name", ["eth0", "10.0.0.1", "10.0.0.2", "mlx5_0"])
+def test_no_node_puts_words_of_its_own_into_what_all_nodes_run(launcher, name):
+    """Whatever it calls its interface, address or adapter: no file is written, or none that holds it."""
+    for lie in ("x\nLD_PRELOAD=/tmp/lied.so", "$(touch lied)", "x\x1b]0;lied\x07", "lied; lied", "lied\u202e"):
+        run = roce(2)
+        for node_name, subjects in run.subjects.items():
+            for subject, facts in subjects.items():
+                plain = msgspec.to_builtins(facts)
+                if (changed := renamed(plain, name, lie)) != renamed(plain, name, name):
+                    run = run.with_subject(node_name, subject, msgspec.convert(changed, type(facts)))
+        assert "lied" not in written(launcher, run.cluster)

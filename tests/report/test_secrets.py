@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime, timezone
 from types import SimpleNamespace
 
 import msgspec
@@ -9,6 +11,9 @@ import pytest
 
 from preflight.diagnose import diagnose
 from preflight.diagnose.stuck import compare
+from preflight.facts.decode import SCHEMA, Document
+from preflight.launch.launchers import writable
+from preflight.launch.write import write_files
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
 from preflight.options.options import Options
@@ -17,9 +22,10 @@ from preflight.report.formats.diagnosis import diagnosis_document, diagnosis_tex
 from preflight.report.formats.hanging import hanging_document, hanging_text
 from preflight.report.material import Material
 from preflight.results import JobFailure
-from preflight.run import folder
+from preflight.run import certificates, folder, history
 from preflight.run.source import Measurements
 from preflight.testing import healthy
+from preflight.testing.fake import FakeRun
 from tests.diagnose.test_stuck import IN_TORCH, LOADER, STEP, rank
 from tests.report.outputs import OUTPUTS, as_json
 from tests.test_redact import SECRETS
@@ -73,6 +79,35 @@ def test_there_are_enough_of_them():
 def test_no_output_holds_a_secret(material, name):
     """Of all of them none, in any format."""
     assert leaked(OUTPUTS[name](material)) == []
+
+
+def test_neither_the_list_of_runs_nor_a_certificate_holds_a_secret(material, tmp_path):
+    """What is kept of runs beside their reports, of nodes that have them all in their environment."""
+    run = healthy(2).with_variables(**{f"NAME_{number}": text for number, (text, _) in enumerate(CANARIES)})
+    documents = {name: document(run, name) for name in run.names}
+    report = tmp_path / "run"
+    report.mkdir()
+    (report / "report.json").write_text(OUTPUTS["--format json"](material))
+    options = Options(run_id="x", report_dir=report, command=tuple(text for text, _ in CANARIES))
+    bench, training = material.report.bench, material.report.training
+    at = datetime(2030, 1, 2, tzinfo=timezone.utc)
+    certificate = certificates.made(options, documents, ("a.b",), bench=bench, training=training, at=at)
+    assert leaked(history.list_text(tmp_path) + msgspec.json.encode(certificate).decode()) == []
+    assert "2030-01-02" in history.list_text(tmp_path)
+
+
+@pytest.mark.parametrize("launcher", writable())
+def test_no_launch_file_that_is_written_holds_a_secret_of_a_node(launcher):
+    """What stands in the environment of the nodes is theirs."""
+    run = healthy(2).with_variables(**{f"NAME_{number}": text for number, (text, _) in enumerate(CANARIES)})
+    assert leaked("".join(write_files(launcher, run.cluster, folder="/f").values())) == []
+
+
+def document(run: FakeRun, name: str) -> Document:
+    """The facts of a node as they are stored."""
+    subjects = {subject: msgspec.to_builtins(facts) for subject, facts in run.subjects[name].items()}
+    subjects.setdefault("clock", {"offset_seconds": 0.0, "uncertainty_seconds": 0.0})
+    return Document(SCHEMA, name, 0, "10.0.0.1", 1, json.loads(json.dumps(subjects)), {})
 
 
 def test_no_log_that_is_diagnosed_shows_a_secret():
