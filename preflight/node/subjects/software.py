@@ -30,11 +30,14 @@ ENVIRONMENTS = (
     *("~/.venv", "~/venv", "~/env", "~/*/.venv", "~/*/venv", "~/.virtualenvs/*", "~/.py*/versions/*"),
     *(
         f"{place}/{name}{part}"
-        for place in ("~", "/opt")
-        for name in ("conda", "miniconda3", "anaconda3", "miniforge3", "mambaforge")
+        for place in ("~", "/opt", "/usr/local")
+        for name in ("conda", "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba")
         for part in ("", "/envs/*")
     ),
-    *("/opt/*", "/opt/*/venv", "/venv", "/workspace/venv", "/usr/local", "/usr"),
+    *("~/.conda/envs/*", "~/.local/share/mamba/envs/*", "~/.mamba/envs/*"),
+    *("~/.cache/pypoetry/virtualenvs/*", "~/.local/share/virtualenvs/*"),
+    *("/opt/*", "/opt/*/*", "/venv", "/venv/*", "/app/.venv", "/workspace/venv", "/workspace/.venv"),
+    *("/usr/local", "/usr"),
 )
 MOST_ENVIRONMENTS = 200
 LINKER_CACHE = "/etc/ld.so.cache"
@@ -187,12 +190,39 @@ def torch_elsewhere(folders: Iterable[str]) -> dict[str, str]:
     for folder in folders:
         python = f"{folder}/bin/python3"
         if os.access(python, os.X_OK):
-            for library in sorted(names_in(f"{folder}/lib")):
-                for part in ("site-packages", "dist-packages") if library.startswith("python3") else ():
-                    version = version_of_torch(f"{folder}/lib/{library}/{part}/torch/version.py")
-                    if version:
-                        found.setdefault(python, version)
+            for place in libraries(folder):
+                version = version_of_torch(f"{place}/torch/version.py")
+                if version:
+                    found.setdefault(python, version)
     return found
+
+
+def libraries(folder: str) -> list[str]:
+    """Where an environment finds packages: its own folders, those of its .pth files, those that it is made on."""
+    own = [
+        f"{prefix}/lib/{library}/{part}"
+        for prefix in (folder, *base_of(folder))
+        for library in sorted(names_in(f"{prefix}/lib"))
+        if library.startswith("python3")
+        for part in ("site-packages", "dist-packages")
+    ]
+    named = [
+        os.path.normpath(os.path.join(place, line.strip()))
+        for place in own
+        for name in sorted(names_in(place))
+        if name.endswith(".pth")
+        for line in read(f"{place}/{name}").splitlines()
+        if line.strip() and not line.startswith(("#", "import ", "import\t"))
+    ]
+    return [*own, *named[:MOST_ENVIRONMENTS]]
+
+
+def base_of(folder: str) -> list[str]:
+    """The installation whose packages an environment sees too, where it was made so."""
+    told = dict(line.replace(" ", "").partition("=")[::2] for line in read(f"{folder}/pyvenv.cfg").splitlines())
+    if told.get("include-system-site-packages", "").lower() != "true" or not told.get("home"):
+        return []
+    return [os.path.dirname(told["home"].rstrip("/"))]
 
 
 def version_of_torch(path: str) -> str:

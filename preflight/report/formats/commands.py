@@ -16,6 +16,7 @@ from preflight.transport.local import Local
 
 # What a shell reads as it stands, so that ssh's command needs no second pair of quotes.
 PLAIN = re.compile(r"[A-Za-z0-9_./:=@%+,\- ]+")
+OF_THAT_RUN = ("--from", "--report-dir")
 BAD = (Verdict.FAIL, Verdict.WARN)
 
 
@@ -43,8 +44,15 @@ def _for_job(commands: Iterable[Command]) -> Iterator[str]:
         if command.is_for_job and command.node not in nodes.setdefault(command.now, []):
             nodes[command.now].append(command.node)
     for now, names in nodes.items():
-        if printable(now) == now:
+        is_held = any(_holds(other, now) and {*names} <= {*nodes[other]} for other in nodes)
+        if printable(now) == now and not is_held:
             yield f"{now}  # where the job starts, on {_comment(fold(names))}"
+
+
+def _holds(line: str, other: str) -> bool:
+    """Whether a line sets all that another one sets, and more."""
+    words, fewer = (set(shlex.split(one)) if one.startswith("export ") else set() for one in (line, other))
+    return bool(fewer) and fewer < words
 
 
 def script(report: RunReport) -> str:
@@ -79,8 +87,21 @@ def _script(report: RunReport) -> Iterator[str]:
         yield f"# {_comment(', '.join(finding.nodes))}: {_comment(finding.check)}: {_comment(finding.message)}"
         if finding.fix:
             yield f"#   Fix: {_comment(finding.fix)}"
-    again = shlex.join(report.run.command)
-    yield from ("", f"# Then see that it holds: {_comment(again)}")
+    yield from ("", f"# Then see that it holds: {_comment(_again(report))}")
+
+
+def _again(report: RunReport) -> str:
+    """The command of the run, with a report of its own; one that judged a stored run asked no node, the next has to."""
+    words: list[str] = []
+    is_stored = is_value = False
+    for word in report.run.command:
+        name = word.partition("=")[0].replace("--preflight-", "--")
+        if is_value or name in OF_THAT_RUN:
+            is_stored = is_stored or name == "--from"
+            is_value = not is_value and "=" not in word
+        else:
+            words.append(word)
+    return shlex.join([*words, *([f"--hosts={','.join(info.host for info in report.nodes.values())}"] * is_stored)])
 
 
 def _line(report: RunReport, node: str, command: str) -> str:

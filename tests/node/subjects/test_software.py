@@ -227,6 +227,54 @@ def test_other_interpreters_that_have_torch_are_found(tmp_path):
     }
 
 
+def environment(folder, *, torch=None):
+    """An environment with a Python, and with torch where a version is given."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python3").touch(mode=0o755)
+    library = folder / "lib" / "python3.12" / "site-packages"
+    library.mkdir(parents=True)
+    if torch:
+        (library / "torch").mkdir()
+        (library / "torch" / "version.py").write_text(f"__version__ = '{torch}'\n")
+    return library
+
+
+def test_torch_is_found_where_an_environment_sees_it(tmp_path):
+    """By a line of a .pth file, from its own folder on too, and in the installation that it was made on."""
+    base = environment(tmp_path / "base", torch="2.9.0")
+    for name, text in (
+        ("absolute", f"# torch\nimport site\n{base}\n"),
+        ("relative", "../../../../base/lib/python3.12/site-packages"),
+    ):
+        (environment(tmp_path / name) / "more.pth").write_text(text)
+    for name, seen in (("system", "true"), ("alone", "false")):
+        environment(tmp_path / name)
+        text = f"home = {tmp_path}/base/bin\ninclude-system-site-packages = {seen}\nversion = 3.12.1\n"
+        (tmp_path / name / "pyvenv.cfg").write_text(text)
+    names = ("absolute", "relative", "system", "alone")
+    found = software.torch_elsewhere(os.fspath(tmp_path / name) for name in names)
+    assert found == {f"{tmp_path}/{name}/bin/python3": "2.9.0" for name in ("absolute", "relative", "system")}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *(".python/versions/3.12.1", "miniconda3", "micromamba/envs/torch", ".conda/envs/torch", "project/.venv"),
+        *(
+            ".local/share/mamba/envs/torch",
+            ".cache/pypoetry/virtualenvs/job-x-py3.12",
+            ".local/share/virtualenvs/job-x",
+        ),
+    ],
+)
+def test_environments_of_many_tools_are_looked_at(tmp_path, monkeypatch, place):
+    """Of pyenv, conda, mamba, uv, poetry and pipenv, though none of them is active."""
+    monkeypatch.setenv("HOME", os.fspath(tmp_path))
+    environment(tmp_path / place, torch="2.9.0")
+    found = software.torch_elsewhere(software.prefixes({}, {}))
+    assert found[f"{tmp_path}/{place}/bin/python3"] == "2.9.0"
+
+
 def test_places_of_environments_are_found_as_a_shell_finds_them(tmp_path):
     """A star stands for any name but a hidden one, and what is not there is left out."""
     for name in (".python/versions/3.9", "a/.venv", "b/venv", ".hidden/.venv", ".poetry"):

@@ -109,3 +109,32 @@ def test_the_script_is_read_node_by_node_and_is_a_shell_script(make_report, tmp_
     assert all(line.startswith("ssh node") for line in typed)
     (tmp_path / "fix.sh").write_text(text)
     subprocess.run(["sh", "-n", tmp_path / "fix.sh"], check=True)
+
+
+def test_what_another_line_sets_too_is_said_once(make_report):
+    """Two checks want the same variable, one of them another as well; elsewhere both lines stay."""
+    one = Command("node2", "export NCCL_SOCKET_IFNAME==eth0", is_for_job=True)
+    both = Command("node2", "export NCCL_SOCKET_IFNAME==eth0 GLOO_SOCKET_IFNAME=eth0", is_for_job=True)
+    report = make_report(MTU)
+
+    def told(*commands):
+        return lines(report, [Finding("a.b", Verdict.FAIL, ("node2",), "x", "", commands=commands)], most=9)
+
+    assert told(one, both) == [f"{both.now}  # where the job starts, on node2"]
+    assert len(told(Command("node3", one.now, is_for_job=True), both)) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "again"),
+    [
+        (["run", "--hosts=node1", "--report-dir=out"], "preflight run --hosts=node1"),
+        (["run", "--report-dir", "out", "--hosts=node1", "--lang=zh"], "preflight run --hosts=node1 --lang=zh"),
+        (["run", "--from", "reports/x", "-v"], "preflight run -v --hosts=node1,node2,node3"),
+        (["run", "--from=reports/x"], "preflight run --hosts=node1,node2,node3"),
+    ],
+)
+def test_the_proof_asks_the_nodes_again(make_report, given, again):
+    """With a report of its own; a stored run that is judged again would say the same as before."""
+    report = make_report(MTU)
+    run = msgspec.structs.replace(report.run, command=("preflight", *given))
+    assert script(msgspec.structs.replace(report, run=run)).endswith(f"# Then see that it holds: {again}\n")
