@@ -33,6 +33,16 @@ dist.init_process_group = init_process_group
 """
 
 
+# Tells to which GPU a rank ties its process group.
+TELL = """
+import functools, os, torch.distributed as dist
+start = dist.init_process_group
+@functools.wraps(start)
+def init_process_group(*words, **named):
+    os.write(1, ('{"record": "bound", "device": "' + str(named.get("device_id")) + '"}\\n').encode())
+    return start(*words, **named)
+dist.init_process_group = init_process_group
+"""
 # A call of the GPU's library that never comes back, where no other rank is that could be at fault.
 HANG = """
 import time, torch.distributed as dist
@@ -151,3 +161,10 @@ def test_a_rank_alone_blames_no_other(tmp_path, workload, settings):
     (failed,) = [record for record in found[0] if record["record"] == "failed"]
     assert failed["error"].startswith("TimeoutError: nothing moved for 7 s at stage communicator")
     assert not words.speaks_of_a_peer(failed["error"])
+
+
+@pytest.mark.parametrize(("workload", "settings"), [("collectives", SMALL), ("train", TRAINING)])
+def test_a_process_group_is_tied_to_its_gpu(tmp_path, workload, settings):
+    """Its communicator is then made at once, and a barrier guesses no other GPU."""
+    found = two(tmp_path, plant=TELL, workload=workload, settings=settings, ranks=1)
+    assert [record["device"] for record in found[0] if record["record"] == "bound"] == ["cuda:0"]
