@@ -20,6 +20,7 @@ ALL_AGAIN_UP_TO = 4  # nodes, of which each has too few good streams to know wha
 CONFIRMATIONS = 3  # a stream in fifty is disturbed; of 12 000 some are disturbed twice
 MOST_CONFIRMATIONS = 4
 FIRST_TIMES = 2  # of each pair where all rounds are planned at once
+AGAIN_TIMES = 6  # of each doubt there, seconds apart: what else a node does passes, a slow link stays
 Doubt = tuple[str, ...]
 Pair = tuple[str, str]  # sender, receiver
 Ends = tuple[dict[str, tuple[float, int]], dict[str, tuple[float, int]]]  # of senders, and of receivers
@@ -104,7 +105,7 @@ def two_looks(
     doubts = _doubts(tuple(best.values()), names, threshold, 0)
     if doubts:
         others = _doubts(tuple(best.values()), names, threshold, 1)
-        keep((yield packed([*doubts.values(), *others.values()]) * CONFIRMATIONS))
+        keep((yield packed([*doubts.values(), *others.values()]) * AGAIN_TIMES))
     streams = tuple(best.values())
     slow = locate(streams, names, threshold=threshold)
     return streams, tuple(place for place in slow if all(doubt in doubts for doubt in _doubts_of(place)))

@@ -937,9 +937,11 @@ def exchange(*, settings: Settings, place: Place, records: Records) -> None:
             message = whole[: int(place.store.get(key))]
             timed = [run(message, place=place) for _ in range(PAIR_TIMES)]
             if place.rank == target:
-                usual = quantile(timed, 0.5)
-                what = {"source": source, "round": number, "bytes": len(message), "seconds": usual}
-                records.send({"record": "pair", **what, "gbytes_per_s": len(message) / usual / 1e9})
+                able = quantile(
+                    timed, 0.25
+                )  # who shares the node's processor only delays; a buffer speeds up one at most
+                what = {"source": source, "round": number, "bytes": len(message), "seconds": able}
+                records.send({"record": "pair", **what, "gbytes_per_s": len(message) / able / 1e9})
     meet(place, len(settings.rounds))  # who leaves early may take its last message along
 
 
