@@ -109,6 +109,7 @@ def test_ports_are_active(cluster):
     used = {hca.name for hcas in ports.values() for hca in hcas if hca.is_up}
     used |= {hca.name for name in ports for hca in cluster[name].hcas_asked_for_in_vain()}
     down: dict[str, list[str]] = {}
+    used |= rdma_faults.lost_ports(ports)
     for name, hcas in ports.items():
         # One that waits for a subnet manager has a check of its own.
         out = [hca for hca in hcas if hca.name in used and not hca.is_up and not hca.is_unmanaged]
@@ -135,7 +136,7 @@ def test_ports_have_the_same_rate(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    faults.same_by_name(cluster, lambda node: {hca.name: hca.port.rate_text() for hca in node.active_hcas()}, "rate")
+    faults.same_of_ports(cluster, rdma_faults.rates, "rate")
 
 
 def test_gid_index_exists_on_every_node(node, cluster):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -175,6 +175,33 @@ def same_by_name(
         if lacking and not groups:
             cluster.untold.append(f"{what} of {name}")
         blames += cluster.differing(groups, f"{what} of {name}", fix=fix)
+    if blames:
+        raise BlameMany(blames)
+
+
+def of_own_names(names: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+    """The nodes with things of which no other node has one of the same name, as pods with virtual functions have.
+
+    () where that is one node only: there is nobody to compare it with.
+    """
+    found = tuple(
+        node
+        for node, own in names.items()
+        if own and not any({*own} & {*others} for other, others in names.items() if other != node)
+    )
+    return found if len(found) > 1 else ()
+
+
+def same_of_ports(cluster: Cluster, of_node: Callable[[NodeFacts], Mapping[str, str | Missing]], what: str) -> None:
+    """A value of ports is the same on all nodes: by their names, or over all of them where no name is shared."""
+    same_by_name(cluster, of_node, what)
+    found = values_by_node(cluster, of_node)
+    groups: dict[str, list[str]] = {}
+    for node in of_own_names(found):
+        told = {value for value in found[node].values() if not isinstance(value, Missing)}
+        if told:
+            groups.setdefault(" and ".join(sorted(told)), []).append(node)
+    blames = cluster.differing(groups, f"{what} of the RDMA ports")
     if blames:
         raise BlameMany(blames)
 

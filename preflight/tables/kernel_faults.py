@@ -151,6 +151,9 @@ def narrow_links(node: NodeFacts) -> str:
     """Which adapters behind the job's interfaces have fewer PCIe lanes than they and their slots could have."""
     found = {name: node.network.interface(name).lanes for name in _links_of_job(node)}
     known = {name: lanes for name, lanes in found.items() if not isinstance(lanes, Missing)}
+    for name, lanes in found.items():
+        if isinstance(lanes, Missing) and lanes.kind != "absent":  # it is an adapter, and may be the narrow one
+            raise FactMissing(f"PCIe lanes of {name}", lanes.missing, lanes.kind)
     if not known:
         raise FactMissing("PCIe lanes of the interfaces", "no adapter tells them", "absent")
     few = [f"{name} x{now} of x{most}" for name, (now, most) in known.items() if now < most]

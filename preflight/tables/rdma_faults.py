@@ -6,7 +6,7 @@ takes), and field cases by their issue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from preflight.errors import BlockedBy, FactMissing, NotApplicable
@@ -311,12 +311,26 @@ def active_mtus(node: NodeFacts) -> dict[str, str | Missing]:
     return found
 
 
+def rates(node: NodeFacts) -> dict[str, str | Missing]:
+    """Each active port -> its rate and kind of link."""
+    return {hca.name: hca.port.rate_text() for hca in node.active_hcas()}
+
+
+def lost_ports(ports: Mapping[str, Collection[Hca]]) -> frozenset[str]:
+    """The names of ports that are down on a node of own names with fewer active ones than another of these has."""
+    alike = faults.of_own_names({node: [hca.name for hca in hcas] for node, hcas in ports.items()})
+    active = {node: sum(hca.is_up for hca in ports[node]) for node in alike}
+    return frozenset(
+        hca.name for node in alike if active[node] < max(active.values()) for hca in ports[node] if not hca.is_up
+    )
+
+
 def same_mtus(cluster: Cluster) -> None:
     """Each port has one active MTU on all nodes; NotApplicable where none tells any."""
     told = [mtu for mtus in faults.values_by_node(cluster, active_mtus).values() for mtu in mtus.values()]
     if all(isinstance(mtu, Missing) and mtu.kind == "absent" for mtu in told):
         raise NotApplicable("active MTU: no port reports it")
-    faults.same_by_name(cluster, active_mtus, "active MTU")
+    faults.same_of_ports(cluster, active_mtus, "active MTU")
 
 
 FLOW_CONTROL = {

@@ -143,7 +143,7 @@ def topology(gpus: int, *, nearest: tuple[int, ...] = ()) -> Topology:
         gpu, adapter = sorted((one, other))
         return "PIX" if near[int(gpu[3:])] == int(adapter[3:]) else "SYS"
 
-    rows = [TopologyRow(a, tuple(relation(a, b) for b in columns), ABSENT) for a in columns]
+    rows = [TopologyRow(a, tuple(relation(a, b) for b in columns)) for a in columns]
     return Topology(tuple(rows), {f"NIC{i}": f"mlx5_{i}" for i in range(gpus)})
 
 

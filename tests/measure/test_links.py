@@ -196,9 +196,7 @@ def gpus(name, *, count=8, nvlinks=0, relation="SYS", switches=0, slot=(16.0, 16
     held = run.cluster["node1"].gpu.devices[:count]
     pci = held[0].pci._replace(speed=2.5, speed_max=slot[0], width=slot[1])
     wired = Links(nvlinks, 0) if nvlinks else ABSENT
-    rows = [
-        TopologyRow(f"GPU{i}", tuple("X" if i == j else relation for j in range(count)), ABSENT) for i in range(count)
-    ]
+    rows = [TopologyRow(f"GPU{i}", tuple("X" if i == j else relation for j in range(count))) for i in range(count)]
     devices = tuple(msgspec.structs.replace(gpu, name=name, links=wired, pci=pci) for gpu in held)
     changed = {"devices": devices, "switches": switches, "topology": Topology(tuple(rows), {})}
     return run.broken("node1", "gpu", **changed).cluster["node1"]

@@ -129,3 +129,10 @@ def test_the_name_of_a_row_is_that_of_a_fact():
     assert len(names) > 80
     verbs = r"\b(is|are|was|were|has|cannot|could|can|asks?|needs?|wants?|lost|too|than|without)\b"
     assert [name for name in sorted(names) if re.search(verbs, name)] == []
+
+
+def test_nodes_of_own_names_share_none_with_another():
+    """One that has no ports has no names; one alone has nobody to compare with."""
+    assert faults.of_own_names({"a": ["mlx5_10", "mlx5_11"], "b": ["mlx5_20"], "c": []}) == ("a", "b")
+    assert faults.of_own_names({"a": ["mlx5_0"], "b": ["mlx5_0"], "c": ["mlx5_9"]}) == ()
+    assert faults.of_own_names({"a": ["mlx5_0"], "b": ["mlx5_0"], "c": ["mlx5_9"], "d": ["mlx5_8"]}) == ("c", "d")

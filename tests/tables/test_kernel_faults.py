@@ -7,6 +7,7 @@ import pytest
 
 from preflight.facts.subjects.kernel import BondMember
 from preflight.facts.subjects.network import Interface
+from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.node.subjects import kernel, network
 from preflight.testing import healthy
@@ -116,6 +117,15 @@ def test_an_adapter_with_fewer_lanes_than_its_slot_is_told(tmp_path, tree, told)
     for name, fields in (("node1", well), ("node2", other), ("node3", well)):
         run = run.broken_interface(name, **fields)
     assert seen(SAME, run) == told
+
+
+def test_an_adapter_whose_lanes_cannot_be_read_is_not_taken_for_a_wide_one():
+    """It may be the narrow one: the node is not judged by its other adapters."""
+    denied = Missing("current_link_width: Permission denied", "denied")
+    found = judge(SAME, healthy().broken_interface("node2", lanes=denied))
+    (one,) = (finding for finding in found if "node2" in finding.nodes)
+    assert one.verdict is not Verdict.PASS
+    assert "PCIe lanes of eth0" in one.message
 
 
 def test_lanes_that_no_node_tells_are_no_finding():

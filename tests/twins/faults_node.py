@@ -54,7 +54,7 @@ def namesake(folder: Folder, platform: Platform) -> None:
     name, own = (platform.hostname.format(n=n) for n in (2, 3))
     folder.kernel(lambda answers: answers.update(hostname=name))
     folder.sub("etc/hosts", rf" {name}(\.\S+)?$", " node9")
-    folder.sub("etc/hosts", rf" {own}(\.\S+ {own})?$", f" {name}")
+    folder.sub("etc/hosts", rf" {own}(\.\S+)?( {own})?$", rf" {name}\1 {name}")
 
 
 def software(pattern: str, replacement: str, where: str) -> object:

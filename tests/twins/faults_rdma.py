@@ -14,18 +14,18 @@ MATCHES = "rdma.nccl_ib_hca_matches_a_port"
 
 
 def has_ports(platform: Platform) -> bool:
-    """Whether NCCL talks over ports itself."""
-    return bool(platform.hcas) and platform.hcas[0].link_layer != "Unspecified"
+    """Whether NCCL talks over ports itself; a job on CPUs leaves them alone."""
+    return bool(platform.hcas and platform.gpus) and platform.hcas[0].link_layer != "Unspecified"
 
 
 def is_infiniband(platform: Platform) -> bool:
     """Whether the rails are InfiniBand."""
-    return bool(platform.hcas) and platform.hcas[0].link_layer == "InfiniBand"
+    return bool(platform.hcas and platform.gpus) and platform.hcas[0].link_layer == "InfiniBand"
 
 
 def is_roce(platform: Platform) -> bool:
     """Whether the rails are Ethernet."""
-    return bool(platform.hcas) and platform.hcas[0].link_layer == "Ethernet"
+    return bool(platform.hcas and platform.gpus) and platform.hcas[0].link_layer == "Ethernet"
 
 
 def has_index(platform: Platform) -> bool:
@@ -39,8 +39,8 @@ def is_efa(platform: Platform) -> bool:
 
 
 def number(platform: Platform) -> int:
-    """Which of the adapters breaks: the third that a job there may open."""
-    own = [index for index, hca in enumerate(platform.hcas) if hca.can_open]
+    """Which of the adapters breaks: the third that a job there may open, by its first port."""
+    own = [index for index, hca in enumerate(platform.hcas) if hca.can_open and hca.port == 1]
     return own[min(2, len(own) - 1)]
 
 
@@ -144,7 +144,7 @@ FAULTS = (
             else "rdma.port_count_is_the_same_on_every_node"
         ),
         "",
-        lambda p: bool(p.hcas),
+        lambda p: bool(p.hcas and p.gpus),
     ),
     Fault(
         "no subnet manager",

@@ -18,6 +18,8 @@ SAMPLE = {
     "mi355x-pollara": ("retries of Pollara", "plugin of ANP missing", "rail with another node's address"),
     "xe9680-thor2": ("bond of one member", "log: memory error", "log: hung task"),
     "container": ("row of storage first", "link-local row first"),
+    "sriov-pod": ("rail down", "half rate of a rail"),
+    "slingshot-a100": ("mtu", "half rate"),
     "25gbe": ("mtu", "127.0.1.1", "stale line in /etc/hosts", "OOM kill during the run", "few files"),
 }
 

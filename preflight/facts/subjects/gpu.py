@@ -111,7 +111,6 @@ class TopologyRow(Value, frozen=True):
 
     device: Text
     relations: tuple[Text, ...]
-    affinity: Text | Missing  # CPUs and NUMA node
 
 
 NOT_WHOLE = ("cut short", "and describes", "broken XML", "broken JSON", "no JSON")

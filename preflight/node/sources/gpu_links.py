@@ -131,15 +131,8 @@ def topology(text: str) -> dict[str, Any]:
         relations = words[1 : len(columns) + 1]
         if len(relations) < len(columns) or not all(RELATION.match(word) for word in relations):
             raise ValueError(f"nvidia-smi topo -m was cut short at {words[0]}")
-        rows.append({"device": words[0], "relations": relations, "affinity": _affinity(line, words, len(columns))})
+        rows.append({"device": words[0], "relations": relations})
     if [row["device"] for row in rows] != columns:
         raise ValueError(f"nvidia-smi topo -m was cut short: {len(rows)} rows for {len(columns)} devices")
     names = [NAMED.match(line) for line in lines]
     return {"rows": rows, "adapters": {name.group(1): name.group(2) for name in names if name}}
-
-
-def _affinity(line: str, words: list[str], columns: int) -> Any:
-    """What stands behind the relations: the CPUs and the memory near the GPU."""
-    cells = [cell.strip() for cell in line.split("\t")][columns + 1 :] if "\t" in line else words[columns + 1 :]
-    known = [cell for cell in cells[:2] if cell and cell != "N/A"]
-    return " ".join(known) if known else missing("not listed by nvidia-smi topo", "absent")

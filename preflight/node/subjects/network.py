@@ -192,7 +192,7 @@ def lanes(name: str, *, index: int, sysfs: str) -> list[int] | dict[str, str]:
     """[now, at most] of the PCIe link of the adapter behind an interface."""
     folder = f"{sysfs}/class/net/{name}"
     if not shows(folder, index):
-        return missing(OTHER_SYSFS)
+        return missing(OTHER_SYSFS, "absent")
     now, most = pci.lanes(os.path.realpath(f"{folder}/device")) if os.path.exists(f"{folder}/device") else (0, 0)
     if isinstance(now, int) and isinstance(most, int):
         return [now, most] if now and most else missing("no PCIe link is known", "absent")

@@ -82,6 +82,13 @@ def with_mtus(devices: list[dict[str, Any]], program: str) -> None:
             mtu = mtus.get((each["name"], one["number"]))
             if mtu is not None:
                 one["active_mtu"] = mtu
+            elif not mtus:  # it told nothing of any port: its own words are the reason
+                one.setdefault("active_mtu", missing(_first_words(text), "absent"))
+
+
+def _first_words(text: TextOrMissing) -> str:
+    said = text.split("\n") if isinstance(text, str) else [text["missing"]]
+    return f"ibv_devinfo: {next((line.strip()[:200] for line in said if line.strip()), 'no output')}"
 
 
 def with_flow_control(devices: list[dict[str, Any]], tools: dict[str, str], *, sysfs: str) -> None:

@@ -200,6 +200,17 @@ def test_ibv_devinfo_tells_the_active_mtu(tmp_path):
     assert decoded(roce(tmp_path, link_layer="InfiniBand"), **more)[0].ports[0].active_mtu == 1024
 
 
+def test_why_ibv_devinfo_told_nothing_is_said(tmp_path):
+    """Its own words, in place of an MTU that no driver reports."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "ibv_devinfo").write_text("#!/bin/sh\necho Failed to get IB devices list: Unknown error -38 >&2\nexit 1\n")
+    (tools / "ibv_devinfo").chmod(0o755)
+    more = {"dev": os.fspath(tmp_path), "environment": [["--env", {"PATH": f"{tools}:/usr/bin:/bin"}]]}
+    mtu = decoded(roce(tmp_path, link_layer="InfiniBand"), **more)[0].ports[0].active_mtu
+    assert (mtu.kind, "Failed to get IB devices list" in mtu.missing) == ("absent", True)
+
+
 @pytest.mark.parametrize("text", ["", "4: A", "4: ACTIV"])
 def test_a_state_that_was_cut_short_is_not_known(tmp_path, text):
     """A word that the kernel never writes is no state that a port has."""
