@@ -191,6 +191,7 @@ def test_nothing_dangerous_is_called():
 
 # Waiting that ends by other means than a time of its own, and why that is enough.
 BOUNDED_OTHERWISE = {
+    ("preflight/run/folder.py", "stored.result"): "writes files, as the caller would itself",
     ("preflight/session/line.py", "self._has_said_all.wait"): "asyncio.wait_for bounds it",
     ("preflight/session/connection.py", "self._failing.wait"): "asyncio.wait_for bounds it",
     ("preflight/session/step.py", "self._process.wait"): "asyncio.wait_for bounds each",

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -116,10 +117,10 @@ def write_finished(
         material = Material(
             report, {node.name: row_values(node) for node in source.cluster}, dict(source.logs), language
         )
-        if options.from_run is None:
-            _write_facts(folder / "facts", source.documents)
-            _write_logs(folder / "logs", source.logs)
-        texts = {FILES[name]: FORMATS[name](material).encode("utf-8") for name in FILES}
+        with ThreadPoolExecutor(1) as beside:  # of thousands of files the disk takes as long as we for the report
+            stored = beside.submit(_write_what_was_told, source, options)
+            texts = {FILES[name]: FORMATS[name](material).encode("utf-8") for name in FILES}
+            stored.result()
         for name, text in files_of_choice(report).items():
             if text:
                 texts[name] = text.encode("utf-8")
@@ -174,6 +175,13 @@ def language_of(options: Options) -> Language:
 def wants_colour() -> bool:
     """Whether standard output is a terminal whose owner wants colours."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _write_what_was_told(source: ReportedSource, options: Options) -> None:
+    """The facts of every node, and what its jobs printed; of a stored run they stand already."""
+    if options.from_run is None:
+        _write_facts(options.folder / "facts", source.documents)
+        _write_logs(options.folder / "logs", source.logs)
 
 
 def _write_facts(folder: Path, documents: Documents) -> None:
