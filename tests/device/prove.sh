@@ -83,7 +83,7 @@ faults)
         row "rank 0 after SIG$signal" "$(failed $signal | tr '\t\n' '  ' | cut -c1-300)" ""
         row "flight recorder after SIG$signal" "$(ls "$D" | grep -c "^$signal-trace-")" "files"
     done
-    SHORT="{\"backend\":\"nccl\",\"sizes\":[1048576],\"max_iterations\":8,\"wait_seconds\":$WAIT,\"join_seconds\":20}"
+    SHORT="{\"backend\":\"nccl\",\"sizes\":[1048576],\"max_iterations\":8,\"wait_seconds\":$WAIT,\"join_seconds\":60}"
     FAULTS=${FAULTS-interface:NCCL_SOCKET_IFNAME=nope net:NCCL_NET=IB duplicate:NCCL_HOSTID=same ordinal:LOCAL_RANK=7}
     for fault in $FAULTS; do
         two "${fault%%:*}" collectives "$SHORT" "${fault#*:}"
