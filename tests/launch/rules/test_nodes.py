@@ -35,6 +35,15 @@ def test_files_that_do_not_fit_fail(nodes, rule):
     assert rule in failed(pair(torchrun), nodes)
 
 
+@pytest.mark.parametrize("make", [config, torchrun])
+def test_the_fix_of_a_busy_port_names_another_one(make):
+    """Never the one that is taken, nor one that somebody else listens on."""
+    found = judged(pair(make), cluster(listening=(29500, 29501)))
+    (one,) = (finding for finding in found if finding.check == "launch.master_port_is_free")
+    assert "29502 in every file" in one.fix
+    assert "29500" not in one.fix
+
+
 def test_uneven_gpus_are_torchruns_right():
     """A file for each node may name that node's own number, where the rule knows whose file it is."""
     (found,) = [f for f in judged(pair(config), cluster_of(node(0), node(1, gpus=2))) if str(f.verdict) == "fail"]
