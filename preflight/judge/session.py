@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
+import traceback
 from collections.abc import Generator
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -22,7 +23,7 @@ from preflight.judge.existing import deselected_by, existing, hidden, why_not_co
 from preflight.judge.fixtures import Fixtures
 from preflight.judge.items import check_of, contained, id_of, id_of_node, refuse_without_asserts
 from preflight.judge.judge import KINDS, REACH_CHECK, Check, Judge
-from preflight.judge.leaving import keep, never_green, no_exit
+from preflight.judge.leaving import EXIT_NOT_MEASURED, keep, never_green, no_exit
 from preflight.judge.own import REPLACED_FIX, OwnChecks
 from preflight.judge.stopping import INTERRUPT_CODES, Stopping, is_whole_program
 from preflight.judge.untouched import Picture
@@ -316,9 +317,7 @@ class Checking(Fixtures):
                 self.source.certify(self._measuring())
             if not self.config.option.collectonly:
                 ending = folder.Ending(self.exit_code, self.today, self.plan, self.baseline, self.verbosity, choice)
-                self.exit_code, self.text = folder.write_finished(
-                    self.source, self.ledger, self.options, ending, on_written=self.stopping.written
-                )
+                self._write(ending)
         self.stopping.written(self.exit_code)
         self.config.stash[ENDED] = self.exit_code
         if self.exit_code and self.options.command[0] == "pytest" and is_whole_program(self.options.command):
@@ -329,6 +328,16 @@ class Checking(Fixtures):
             return (yield)
         finally:
             session.exitstatus = self.exit_code
+
+    def _write(self, ending: folder.Ending) -> None:
+        """The report; where it cannot be drawn, the one that was written at the start stands, and says 3 as we do."""
+        try:
+            self.exit_code, self.text = folder.write_finished(
+                self.source, self.ledger, self.options, ending, on_written=self.stopping.written
+            )
+        except Exception:
+            traceback.print_exc()
+            self.exit_code = EXIT_NOT_MEASURED
 
     def _look_for_changes(self) -> None:
         """What gave the verdicts must be what it was before code of others ran."""

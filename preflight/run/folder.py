@@ -112,6 +112,9 @@ def write_finished(
     folder = options.folder
     language = language_of(options)
     unwritable = ""
+    text = _told(
+        report, ending, folder, language
+    )  # before anything is written: what breaks it shall leave no good report
     try:
         folder.mkdir(parents=True, exist_ok=True)
         material = Material(
@@ -135,16 +138,18 @@ def write_finished(
     code = report.exit_code
     if unwritable and code in {0, 5}:
         code = EXIT_NOT_MEASURED
-        report = msgspec.structs.replace(report, verdict=Verdict.ERROR, exit_code=code)
+        text = _told(msgspec.structs.replace(report, verdict=Verdict.ERROR, exit_code=code), ending, folder, language)
+    if unwritable:
+        text += f"\n{language.say(unwritable)}"
+    return code, text
+
+
+def _told(report: RunReport, ending: Ending, folder: Path, language: Language) -> str:
     width = shutil.get_terminal_size((100, 24)).columns
     text = TELLING[ending.verbosity](
         report, directory=str(folder), width=width, colour=wants_colour(), language=language
     )
-    if os.environ.get("GITHUB_ACTIONS"):
-        text += "\n" + github_text(report.findings)
-    if unwritable:
-        text += f"\n{language.say(unwritable)}"
-    return code, text
+    return text + "\n" + github_text(report.findings) if os.environ.get("GITHUB_ACTIONS") else text
 
 
 def json_for(options: Options, target: str) -> str:
