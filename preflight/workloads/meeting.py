@@ -215,7 +215,7 @@ def lead() -> int:
         store = open_store()
         here = whereabouts()
     except (RuntimeError, OSError) as error:
-        print(json.dumps({"error": str(error).splitlines()[0][:300]}), flush=True)
+        print(json.dumps({"error": why_no_store(str(error))}), flush=True)
         return NOT_MEASURED
     nodes = gathered(store, here)
     absent = [rank for rank in range(0, WORLD, LOCAL_WORLD) if rank not in nodes]
@@ -236,6 +236,17 @@ def lead() -> int:
             while store.add("left", 0) < others and time.monotonic() < until:
                 time.sleep(POLL_SECONDS)
     return code
+
+
+def why_no_store(error: str) -> str:
+    """Why rank 0 could not open the store, with what to do where it is known; torch's own words elsewhere."""
+    if "EADDRINUSE" not in error:
+        return error.splitlines()[0][:300]
+    port = os.environ["MASTER_PORT"]
+    return (
+        f"port {port} is in use on this node, by another rank 0 or another program: give each node its own rank, or"
+        f" another MASTER_PORT to all; `ss -ltnp 'sport = :{port}'` shows who listens"
+    )
 
 
 def hand_on(store: Any, door: socket.socket, nonces: list[str]) -> int:

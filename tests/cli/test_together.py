@@ -123,3 +123,17 @@ def test_a_rank_without_a_first_one_ends_in_time_and_says_where_it_looked(tmp_pa
     assert done.returncode == 3
     assert f"rank 1 found no store at 127.0.0.1:{port}" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.process
+def test_a_first_rank_whose_port_is_taken_says_whose_fault_that_may_be(tmp_path):
+    """Two nodes were given rank 0, or another program listens there; nothing was measured."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        environment = {**os.environ, **RANK, "RANK": "0", "MASTER_PORT": port, "PREFLIGHT_JOIN_SECONDS": "1"}
+        argv = [sys.executable, "-m", "preflight", "run", "--hosts=torchrun"]
+        done = subprocess.run(
+            argv, env=environment, capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False
+        )
+    assert done.returncode == 3
+    assert f"port {port} is in use on this node, by another rank 0 or another program" in done.stdout + done.stderr
