@@ -6,6 +6,7 @@ import json
 import secrets
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from preflight.collect import record, subjects
@@ -14,6 +15,7 @@ from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
 from preflight.hosts import fold
 from preflight.options.options import Options
+from preflight.report.columns import counted
 from preflight.report.files import print_json
 from preflight.report.language import Language
 from preflight.report.language.wrap import width_of
@@ -42,7 +44,8 @@ def show_facts(options: Options) -> int:
     finally:
         run.close()
     if options.record:
-        print(f"{len(run.documents) - len(lost)} recorded in {options.record}/", file=sys.stderr)
+        nodes = counted(len(run.documents) - len(lost), "node")
+        print(language_of(options).say(f"{nodes} recorded in {options.record}/"), file=sys.stderr)
     if options.json:
         documents = {name: json.loads(decode.encode(document)) for name, document in run.documents.items()}
         print_json(documents, options.json)
@@ -93,14 +96,18 @@ def _spoken(text: str, language: Language) -> str:
         f"{title}{' ' * (room - width_of(title))}{line[width:]}" for title, line in zip(said, lines, strict=True)
     )
     heading, *reasons = below.split("\n")
-    told = [f"  {'，'.join(map(language.say, _parts(reason)))}" for reason in reasons]
+    told = [f"  {'、'.join(map(language.say, titles))}{why}" for titles, why in map(_parts(language), reasons)]
     return "\n".join([table, "", f"{language.say(heading.removesuffix(':'))}：", *told]) if below else table
 
 
-def _parts(line: str) -> list[str]:
-    """What is not known for a reason, and the reason in brackets."""
-    titles, bracket, reason = line.strip().partition(" (")
-    return [*titles.split(", "), *([f"({reason}"] if bracket else [])]
+def _parts(language: Language) -> Callable[[str], tuple[list[str], str]]:
+    """What a line says is not known for a reason, and that reason in brackets of the language."""
+
+    def parted(line: str) -> tuple[list[str], str]:
+        titles, bracket, reason = line.strip().partition(" (")
+        return titles.split(", "), f"（{language.say(reason.removesuffix(')'))}）" if bracket else ""
+
+    return parted
 
 
 def _facts_table(cluster: Cluster) -> str:

@@ -199,24 +199,40 @@ def write(
         raise UsageError(f"--out {folder}: {error.strerror or error}") from None
     print("\n".join(str(folder / name) for name in made))
     print(
-        next_steps(tuple(made), folder.absolute(), cluster, launcher=launcher, given=given, python=python),
+        next_steps(
+            tuple(made),
+            folder.absolute(),
+            cluster,
+            launcher=launcher,
+            given=given,
+            python=python,
+            language=language_of(options),
+        ),
         file=sys.stderr,
     )
     return 0
 
 
 def next_steps(
-    made: tuple[str, ...], folder: Path, cluster: Cluster, *, launcher: str, given: str, python: str | None
+    made: tuple[str, ...],
+    folder: Path,
+    cluster: Cluster,
+    *,
+    launcher: str,
+    given: str,
+    python: str | None,
+    language: Language = ENGLISH,
 ) -> str:
     """What is done with files that were written: checked, brought to every node, started."""
     begins = LAUNCHERS[launcher].begins_with
     own = {node.name: f"{node.name}.sh" for node in cluster if f"{node.name}.sh" in made}
     place = shlex.quote(str(folder))
     starts = [f"ssh {name} bash {place}/{shlex.quote(file)}" for name, file in own.items()]
-    lines = [f"Next: preflight run --hosts={shlex.quote(given)} --launch='{folder}/*'"]
+    lines = [f"{language.say('Next')}: preflight run --hosts={shlex.quote(given)} --launch='{folder}/*'"]
     lines[0] += f" --python={shlex.quote(python)}" if python else ""
-    lines += [f"Then start it: {begins} {place}/{shlex.quote(file)}" for file in made if begins]
+    lines += [f"{language.say('Then start it')}: {begins} {place}/{shlex.quote(file)}" for file in made if begins]
     if starts:
-        lines.append(f"Then bring {place} to the same path on every node (scp -r, or a shared folder) and start each:")
+        text = f"Then bring {place} to the same path on every node (scp -r, or a shared folder) and start each:"
+        lines.append(language.say(text))
         lines += [f"  {start}" for start in starts]
     return "\n".join(lines)

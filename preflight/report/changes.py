@@ -120,7 +120,7 @@ def change_text(change: FindingChange, language: Language = ENGLISH) -> str:
     checks = printable(change.checks[0]) if len(change.checks) == 1 else f"{len(change.checks)} checks"
     message = language.say(printable(change.message))
     message = message if len(message) <= MESSAGE_WIDTH else f"{message[:MESSAGE_WIDTH]}..."
-    if language is ENGLISH:
+    if language == ENGLISH:
         return f"{turn}  {checks} on {_nodes(change.nodes)}: {message}"
     # Each part by itself: a sentence that holds them all could be another one.
     return f"{turn}  {language.say(checks)}，{language.say(_nodes(change.nodes))}：{message}"

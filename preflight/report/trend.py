@@ -180,22 +180,30 @@ def fall_text(found: Trend, fall: Fall, language: Language = ENGLISH) -> str:
     """``busbw of all_reduce ... on node[1-3]: 0.118 -> 0.061 GB/s (-48%), first in run X of TIME; 2 runs after it``."""
     measure, first = fall.measure, found.runs[fall.first].report.run
     say = language.say
-    what = say(f"{say(measure.name)} on {_cut(measure.nodes)}")
+    what = _of_nodes(measure.name, _cut(measure.nodes), language)
     turn = f"{fall.before:.4g} -> {fall.value:.4g} {measure.unit} ({fall.share:+.0%})"
-    words = [f"{what}: {turn}, {say(f'first in run {first.id} of {when(first.started)}')}"]
+    comma, stop = (", ", "; ") if language == ENGLISH else ("，", "；")
+    words = [f"{what} {turn}{comma}{say(f'first in run {first.id} of {when(first.started)}')}"]
     words += [say(f"{counted(fall.later, 'run')} after it too")] if fall.later else []
     if fall.recovered is not None:
         words.append(say(f"good again in run {found.runs[fall.recovered].report.run.id}"))
-    return printable("; ".join(words))
+    return printable(stop.join(words))
+
+
+def _of_nodes(what: str, nodes: str, language: Language) -> str:
+    """``driver on node3:``; in another language the nodes stand in brackets, as what they are of has its own commas."""
+    return " ".join((what, "on", f"{nodes}:")) if language == ENGLISH else f"{language.say(what)}（{nodes}）："
 
 
 def moved_text(found: Trend, moved: Moved, language: Language = ENGLISH) -> str:
     """``driver on node3: 550.54 -> 570.86, first in run X of TIME``."""
     first = found.runs[moved.place].report.run
     say = language.say
-    what = say(f"{say(moved.fact)} on {_cut(fold(moved.nodes))}")
-    words = f"{what}: {moved.before} -> {moved.now}"
-    return printable(f"{words}, {say(f'first in run {first.id} of {when(first.started)}')}")
+    what = _of_nodes(moved.fact, _cut(fold(moved.nodes)), language)
+    comma = ", " if language == ENGLISH else "，"
+    return printable(
+        f"{what} {moved.before} -> {moved.now}{comma}{say(f'first in run {first.id} of {when(first.started)}')}"
+    )
 
 
 def when(started: str) -> str:
