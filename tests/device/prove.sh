@@ -94,7 +94,7 @@ devices)
     smi idle
     for ((burn = 0; burn < BURNS && SECONDS < LIMIT - 60; burn++)); do
         one burn$burn 0 1 0 devices '{"device":"cuda","seconds":1}'; [ $burn = 1 ] && { sleep 8; smi load; }
-        ends "$LAST" 60
+        ends "$LAST" 170
     done
     cat "$D"/burn*.jsonl | grep '"record": "device"' >"$D/devices.jsonl"; cp "$D/devices.jsonl" "$OUT/devices.jsonl"
     row "burn-ins with figures" "$(grep -c . "$D/devices.jsonl")" "of $BURNS" ;;
