@@ -124,9 +124,9 @@ def write_finished(
             stored = beside.submit(_write_what_was_told, source, options)
             texts = {FILES[name]: FORMATS[name](material).encode("utf-8") for name in FILES}
             stored.result()
-        for name, text in files_of_choice(report).items():
-            if text:
-                texts[name] = text.encode("utf-8")
+        for name, listed in files_of_choice(report).items():
+            if listed:
+                texts[name] = listed.encode("utf-8")
             else:  # of an earlier run into the same folder
                 (folder / name).unlink(missing_ok=True)
         write_together({folder / name: text for name, text in texts.items()}, lambda: on_written(report.exit_code))
