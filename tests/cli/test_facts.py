@@ -84,5 +84,5 @@ def test_the_raw_material_of_facts_is_recorded(tmp_path, capsys):
     words = ["facts", "--hosts=local", f"--record={tmp_path / 'recorded'}"]
     assert main.run(words) == 0
     assert (tmp_path / "recorded/local/proc/meminfo").read_text().startswith("MemTotal")
-    assert "1 recorded in" in capsys.readouterr().err
+    assert "1 node recorded in" in capsys.readouterr().err
     assert main.run(words) == 4
