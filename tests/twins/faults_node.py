@@ -9,8 +9,9 @@ from .platform import Platform
 
 
 def chooses(platform: Platform) -> bool:
-    """Whether a variable says which interface NCCL takes."""
-    return "NCCL_SOCKET_IFNAME" in platform.environment
+    """Whether a variable says which interface NCCL takes, and leaves it no other."""
+    wanted = platform.environment.get("NCCL_SOCKET_IFNAME", "").lstrip("=")
+    return bool(wanted) and sum(nic.name.startswith(wanted) and bool(nic.addresses) for nic in platform.nics) < 2
 
 
 def has_rate(platform: Platform) -> bool:

@@ -222,6 +222,7 @@ OMNI_PATH = Platform(
     cgroup={"memory/slurm/uid_0/job_7/step_0/task_0/memory.limit_in_bytes": "9223372036854771712"},
     topology="shared",
     gateway="10.77.0.254",
+    over_ssh=False,
 )  # fmt: skip
 POWER9 = Platform(
     name="power9-v100",
@@ -290,6 +291,7 @@ SLINGSHOT = Platform(
     modules=NVIDIA,
     processes=("systemd", "chronyd", "nvidia-persistenced", "slurmd"),
     scaling_driver="acpi-cpufreq",
+    over_ssh=False,
 )  # fmt: skip
 SPARK = Platform(
     name="dgx-spark",
@@ -362,5 +364,6 @@ VPI = Platform(
     numpy="1.26.4",
     topology="shared",
     nofile=65536,
+    over_ssh=False,
 )  # fmt: skip
 VENDORS = (BONDED, THOR2, IRDMA, POLLARA, GH200, B300, OMNI_PATH, POWER9, SLINGSHOT, SPARK, VPI)
