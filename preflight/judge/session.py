@@ -102,8 +102,9 @@ class Checking(Fixtures):
         """The plugin for these options; `taken` are short options of other plugins. Raises UsageError."""
         if options.dry_run:
             hosts = options.hosts if options.from_run is None else ()
-            print(folder.language_of(options).lines(folder.dry_run_text(options, hosts)))
-            pytest.exit("dry run: nothing was contacted", returncode=0)
+            language = folder.language_of(options)
+            print(language.lines(folder.dry_run_text(options, hosts)))
+            pytest.exit(language.say("dry run: nothing was contacted"), returncode=0)
         source: ReportedSource
         if options.from_run is not None:
             source = stored.load(history.called(options.from_run, what="--from"), options.backend)
