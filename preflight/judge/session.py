@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from preflight import hosts
-from preflight.errors import PreflightError, UsageError
+from preflight.errors import Interrupted, PreflightError, UsageError
 from preflight.judge import launch_files
 from preflight.judge.crew import Crew
 from preflight.judge.existing import deselected_by, existing, hidden, why_not_collected
@@ -220,13 +220,26 @@ class Checking(Fixtures):
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
-        """Reach the nodes before the first check; a signal ends that, or the check that runs."""
-        with self.stopping.interruptible():
-            if session.items and not (self.config.option.collectonly or session.testsfailed):
-                self._open(session)
-            return (yield)
+        """Reach the nodes before the first check; a signal ends that, or the check that runs.
 
-    def _open(self, session: pytest.Session) -> None:
+        pytest is not told of it: our summary says what stopped the run, and needs no banner above it.
+        """
+        is_running = False
+        try:
+            with self.stopping.interruptible():
+                if session.items and not (self.config.option.collectonly or session.testsfailed):
+                    self._open()
+                if self.broken_because:
+                    session.items.clear()
+                is_running = True
+                return (yield)
+        except Interrupted:
+            if is_running:
+                return True
+        session.items.clear()
+        return (yield)
+
+    def _open(self) -> None:
         try:
             self.source.open()
             self.source.recall(self._measuring())
@@ -236,7 +249,6 @@ class Checking(Fixtures):
                 self.plan["reference_job"] = self.source.not_started() or launch.started_by(self.options)
         except PreflightError as error:
             self.broken_because = str(error)
-            session.shouldstop = printable(str(error))
 
     def _measuring(self) -> tuple[str, ...]:
         """The checks of this run that bandwidth and training are measured for."""

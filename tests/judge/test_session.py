@@ -223,6 +223,7 @@ def test_a_signal_leaves_a_report_and_its_own_code(site, number, code):
 
     assert process.returncode == code, output
     assert "preflight.errors" not in output
+    assert "!!!!" not in output
     document = site.document()
     assert document["finished"] is True
     assert {finding["check"]: finding["verdict"] for finding in document["findings"]} == {
@@ -238,7 +239,9 @@ def test_a_check_without_end_is_ended_by_the_deadline(site):
     code, output = site.run("--hosts=local", "--deadline=5", "test_site.py")
 
     assert code == 3, output
-    assert "deadline" in site.document()["findings"][0]["message"]
+    assert "the deadline of 5 s was reached" in site.document()["findings"][0]["message"]
+    assert "the deadline of 5 s was reached" in output
+    assert "!!!!" not in output
 
 
 def test_advisory_checks_warn(site):
