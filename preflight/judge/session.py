@@ -132,6 +132,7 @@ class Checking(Fixtures):
     def pytest_sessionstart(self) -> None:
         """Catch the signals, and leave a report that says error until there is a better one."""
         self._guards.enter_context(never_green())
+        _quiet_reporter(self.config)
         self.stopping.install(0.0 if self.config.option.collectonly else self.options.deadline_seconds)
         if not self.config.option.collectonly:
             try:
@@ -416,3 +417,11 @@ def _quiet_pytest(config: pytest.Config) -> None:
         config.option.tbstyle = "no"
     if config.option.reportchars == "fE":
         config.option.reportchars = "N"
+
+
+def _quiet_reporter(config: pytest.Config) -> None:
+    """No lines of files with percentages and without dots, but where -v names every check anyway."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and config.get_verbosity() <= 0:
+        reporter.showfspath = False
+        reporter._show_progress_info = False  # noqa: SLF001 - an ini value of the user's, which is read by now

@@ -96,6 +96,17 @@ def test_a_failing_check_names_the_node_and_the_fix(site):
     assert finding["fix"] == "`mend it`."
 
 
+def test_no_line_of_pytests_own_stands_between_its_header_and_our_summary(site):
+    """Files with percentages and no dots say nothing; with -v every check is named."""
+    site.write(PASSING)
+    _, output = site.run("--hosts=local", "test_site.py")
+    assert "collected 1 item\n" in output
+    assert "%]" not in output
+    assert output.count("test_site.py") == 0
+    _, output = site.run("--hosts=local", "-v", "test_site.py")
+    assert "test_site.py::test_fine PASSED" in output
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
