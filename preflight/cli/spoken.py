@@ -33,7 +33,7 @@ class Spoken(Formatter):
 def tell(parser: argparse.ArgumentParser, language: Language) -> None:
     """Put every help, heading and description of a parser and of its verbs into the language."""
     seen: set[int] = set()
-    parser.formatter_class = partial(Spoken, usage=language.say("usage:"))  # type: ignore[assignment]
+    parser.formatter_class = partial(Spoken, usage=language.say("usage:"))
     parser.description = language.say(parser.description or "")
     parser.epilog = "\n".join(
         line if line.startswith("  preflight ") else language.lines(line) for line in (parser.epilog or "").split("\n")
