@@ -35,8 +35,9 @@ HELLO_SECONDS = 20.0
 NOISE_LIMIT_BYTES = 1 << 20
 CLOSE_SECONDS = 6.0
 CLOSE_LATE_SECONDS = 3.0  # past the deadline: by then the agent ends by itself
-PINGS = 4  # at most, until one came back so soon:
+PINGS = 4  # at most, until one came back so soon, or a later one within so many times more each:
 SURE_SECONDS = 0.02
+LESS_SURE = 4  # where all nodes log in at once, each ping costs what they wait for, and none comes back sooner
 CLOCK_SECONDS = 5.0
 ENDED_EARLY = "the call's process ended without a result"  # said by the agent; who ended it may end the agent next
 ENDING_SECONDS = 5.0
@@ -180,7 +181,9 @@ class Session:
             "deadline_seconds": max(1.0, self.deadline - time.monotonic()),
             "modules": list(modules.contents),
         }
-        await self.write({"open": opening}, modules.blob)
+        first = frames.order(self.marker, {"open": opening}, modules.blob), frames.order(self.marker, {"ping": 0})
+        asked = time.monotonic(), time.time()
+        await self._write_raw(b"".join(first))  # one message wakes four processes on its way
         opened: said.Opened = await self._expect("opened", said.Opened, end)
         if opened.busy:
             raise Busy(self.host.name, opened.busy)
@@ -188,17 +191,18 @@ class Session:
             *(f"removed what a killed run had left: {path}" for path in opened.removed),
             *(f"{other} runs preflight here too: figures may suffer" for other in opened.others),
         )
-        await self._measure_clock(end)
+        await self._take_pong(*asked, end)
+        await self._measure_clock(end, done=1)
 
-    async def _measure_clock(self, end: float) -> None:
-        for number in range(PINGS):
-            await self._ping(number, end)
-            if self.clock[1] < SURE_SECONDS:
+    async def _measure_clock(self, end: float, *, done: int = 0) -> None:
+        for number in range(done, PINGS):
+            if number and self.clock[1] < SURE_SECONDS * LESS_SURE ** (number - 1):
                 return
+            asked = time.monotonic(), time.time()
+            await self.write({"ping": number})
+            await self._take_pong(*asked, end)
 
-    async def _ping(self, number: int, end: float) -> None:
-        sent, wall = time.monotonic(), time.time()
-        await self.write({"ping": number})
+    async def _take_pong(self, sent: float, wall: float, end: float) -> None:
         reply = await self._expect("pong", said.Pong, end)
         half = (time.monotonic() - sent) / 2
         if half < self.clock[1]:

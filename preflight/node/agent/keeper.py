@@ -103,9 +103,13 @@ class Keeper:
             self._reap()
 
     def send(self, message: Message) -> None:
-        """Queue a frame for the controller: a stalled connection must not stall the lease."""
-        self.out += frames.encode(self.marker, message)
+        """Give the controller a frame."""
+        self._queue(message)
         self._flush()
+
+    def _queue(self, message: Message) -> None:
+        """A frame for the controller, with the next that goes: a stalled connection must not stall the lease."""
+        self.out += frames.encode(self.marker, message)
 
     def _hello(self) -> Message:
         # importlib.util and importlib.machinery would say the same, for 2 ms more on every node.
@@ -163,10 +167,11 @@ class Keeper:
         self.lease_until = time.monotonic() + self.lease_seconds
         for message, blob in messages:
             self._obey(message, blob)
+        self._flush()  # what answers messages that came together goes together
 
     def _obey(self, message: Message, blob: bytes) -> None:
         if "ping" in message:
-            self.send({"pong": message["ping"], "time": time.time()})
+            self._queue({"pong": message["ping"], "time": time.time()})
         elif "open" in message:
             self._open(message["open"], blob)
         elif "rest" in message:
@@ -192,12 +197,12 @@ class Keeper:
         if self.lock.held:
             self._watch(self.lock.held.fileno(), self.lock.answer_holder)
         if holder:
-            self.send({"busy": holder})
+            self._queue({"busy": holder})
             self.ending = "busy"
             return
         # After the lock: what is left now is of no run of ours.
         told = {"removed": sweep()[:16], "others": other_users(os.geteuid())[:16]}
-        self.send({"opened": self.run_id, **{key: value for key, value in told.items() if value}})
+        self._queue({"opened": self.run_id, **{key: value for key, value in told.items() if value}})
 
     def _take_modules(self, modules: list[Message], blob: bytes) -> None:
         for entry in modules:
