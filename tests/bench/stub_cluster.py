@@ -48,6 +48,8 @@ OF_THE_FIRST_ROUND = (
     *("software", "rdma", "kernel", "identity"),
 )
 FAULTS = ("dead", "silent", "lying")
+SERIAL = b"@" * 8  # where each node's GPUs have a number of their own
+READ_BYTES = 64 << 10  # what a pipe holds
 
 
 class Twins:
@@ -62,6 +64,8 @@ class Twins:
         for fact in ("offset_seconds", "uncertainty_seconds"):
             del held["ending"][fact]
         self.texts = {name: frames.json_text(value).encode() for name, value in held.items()}
+        for name in ("gpu", "ending"):
+            self.texts[name] = re.sub(rb'"GPU-(\d)"', rb'"GPU-%s-73c5-b5e4-\1"' % SERIAL, self.texts[name])
 
     def event(self, name: str, subject: str) -> bytes:
         """The facts of one subject of a node, as JSON."""
@@ -78,7 +82,7 @@ class Twins:
                     b"ffff:0a01:%02x01" % rail, b"ffff:0a%02x:%02x%02x" % (1 + (number >> 8), rail, number & 255)
                 )
         if subject in ("gpu", "ending"):
-            text = re.sub(rb'"GPU-(\d)"', rb'"GPU-%08x-73c5-b5e4-\1"' % (number * 2654435761 % 2**32), text)
+            text = text.replace(SERIAL, b"%08x" % (number * 2654435761 % 2**32))
         return text
 
 
@@ -126,7 +130,7 @@ class Node:
         os.close(self.stdout)
 
     def _read(self) -> None:
-        data = os.read(self.stdin, 1 << 18)
+        data = os.read(self.stdin, READ_BYTES)
         if not data:
             self.ended.set()
         elif not self.marker:
