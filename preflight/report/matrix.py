@@ -22,6 +22,12 @@ class Row:
     cells: tuple[Verdict | None, ...]
     findings: tuple[Finding, ...]
 
+    @property
+    def follows(self) -> bool:
+        """Whether all that is wrong here follows from another check, so that there is nothing to repair."""
+        wrong = [finding for finding in self.findings if finding.counted not in (Verdict.PASS, Verdict.SKIP)]
+        return bool(wrong) and all(finding.blocked_by for finding in wrong)
+
     def runs(self) -> list[tuple[Verdict | None, int, int]]:
         """Neighbouring cells of one verdict as (verdict, first index, how many)."""
         runs = []

@@ -334,3 +334,28 @@ def test_what_the_script_says_is_in_the_language_of_the_page(window, planted, tm
     assert window.run("return document.querySelector('.cause .on').textContent").split() == ["位于", "node3"]
     window.run(TYPE, "who", "node1")
     assert window.run("return document.getElementById('count').textContent").endswith("，1 / 3 个节点")
+
+
+def test_the_paper_of_many_nodes_is_short_where_one_did_not_answer(show, make_report):
+    """What only follows from it, and nodes that pass, are on the screen alone; a row's words have the whole width."""
+    names = tuple(f"gpu-node-{number:04}" for number in range(200))
+    lost, others = names[77:79], names[:77] + names[79:]
+    reach = "reach.every_node_answers"
+    report = make_report(
+        Finding(reach, Verdict.ERROR, lost, "not reached"),
+        *(Finding(f"a.c{n}", Verdict.ERROR, lost, f"blocked by {reach}", blocked_by=reach) for n in range(60)),
+        *(Finding(f"a.c{n}", Verdict.PASS, others, "holds") for n in range(60)),
+        Finding("b.c", Verdict.FAIL, others[:3], "it is off"),
+        size=1,
+        nodes={name: make_report().nodes["node1"] for name in names},
+    )
+    window = show(report, facts={}, width=700)
+    narrow = "const b = document.querySelector('.line .summary').getBoundingClientRect(); return [b.width, b.height]"
+    width, height = window.run(narrow)
+    assert width > 500
+    assert height < 60
+    window.media(kind="print")
+    shown = "return [...document.querySelectorAll(arguments[0])].filter(e => e.checkVisibility()).length"
+    assert window.run(shown, "#matrix .line") == 2
+    assert window.run(shown, "#nodes tbody tr") == 5
+    assert window.run(shown, ".paper") == 2
