@@ -34,7 +34,7 @@ def test_own_hostname_is_not_loopback(cluster):
             cluster.cannot_judge(node.name, BlockedBy(NOT_LOCALHOST))
         nodes = [node for node in nodes if not _is_local(node)]
         fix = ""
-        if len(nodes) == 1:
+        if len(nodes) == 1 and nodes[0].identity.has_plain_name:
             name, right = nodes[0].identity.hostname, nodes[0].address_for_peers()
             fix = f"in /etc/hosts of {nodes[0].name}, replace `{address} {name}` by `{right} {name}`"
         if nodes:

@@ -1,5 +1,7 @@
 """Does every node run the job with the same software?"""
 
+import shlex
+
 import pytest
 
 from preflight.errors import Blame, BlameMany, NotApplicable
@@ -120,7 +122,8 @@ def test_torch_is_installed(node):
     if not software.has_torch():
         message = f"torch is not installed for {software.executable}"
         for path, version in list(software.torch_elsewhere.items())[:1]:
-            fix = f"`--python={path}`, which has torch there, or `{software.executable} -m pip install torch`"
+            install = shlex.join([software.executable, "-m", "pip", "install", "torch"])
+            fix = f"`--python={shlex.quote(path)}`, which has torch there, or `{install}`"
             raise Blame(f"{message}; {path} has torch {version}", nodes=[node.name], fix=fix)
         raise Blame(message, nodes=[node.name])
 

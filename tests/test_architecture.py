@@ -262,6 +262,7 @@ def test_checks_read_facts_and_nothing_else():
         "statistics",
         "math",
         "re",
+        "shlex",
         "typing",
     }
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
@@ -14,6 +17,7 @@ Text = Annotated[str, msgspec.Meta(max_length=4096)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e10)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+ZONE = re.compile(r"[\w.:@-]+")  # what may stand behind the % of a link-local address: a usual interface's name
 
 
 class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,6 +35,26 @@ class Missing(Value, frozen=True):
 
     missing: Text
     kind: MissingKind = "failed"
+
+
+def must_be_addresses(*texts: str) -> None:
+    """Raise ValueError for a text that is no IP address.
+
+    Peers are sent there, lines to type hold it, and whoever parses it would be the one to fail.
+    """
+    for text in texts:
+        if not _is_address(text):
+            raise ValueError(f"{ascii(text)[:80]} is no IP address")
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_address(text: str) -> bool:
+    address, percent, zone = text.partition("%")
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return not percent or ZONE.fullmatch(zone) is not None
 
 
 def no_such_fact(kind: type, name: str) -> str:

@@ -77,6 +77,17 @@ def test_a_subject_nobody_asked_for_is_noted_and_not_used():
 CLOCK = {"offset_seconds": 0.5, "uncertainty_seconds": 0.1}
 
 
+def interface(address, prefix, family):
+    """The first interface of a healthy node, with another address."""
+    held = {"address": address, "prefix_length": prefix, "family": family}
+    return {**said("network")["interfaces"][0], "addresses": [held]}
+
+
+def route(**changes):
+    """The first route of a healthy node, with this in it."""
+    return {**said("peers")["routes"][0], **changes}
+
+
 @pytest.mark.parametrize(
     ("subject", "change"),
     [
@@ -96,7 +107,19 @@ CLOCK = {"offset_seconds": 0.5, "uncertainty_seconds": 0.1}
         ("identity", {"hostname_address": {"missing": "x", "kind": "stolen"}}),
         ("identity", {"hostname_address": {"missing": "x", "kind": "failed", "more": 1}}),
         ("identity", {"hostname_address": {"kind": "failed"}}),
+        ("identity", {"hostname_addresses": ["10.0.0.1", "10.0.0.1; reboot"]}),
+        ("identity", {"hostname_address": "node1"}),
+        ("identity", {"hostname_address": "fe80::1%$(reboot)"}),
         ("identity", {"surprise": 1}),
+        ("network", {"gateways": [{"interface": "eth0", "address": "-e", "family": "inet"}]}),
+        ("network", {"interfaces": [interface("10.0.0.1\n10.0.0.2 node2", 24, "inet")]}),
+        ("network", {"interfaces": [interface("999.0.0.1", 24, "inet")]}),
+        ("network", {"interfaces": [interface("10.0.0.1", 33, "inet")]}),
+        ("network", {"interfaces": [interface("10.0.0.1", 24, "inet6")]}),
+        ("peers", {"routes": [route(resolved=["nobody"])]}),
+        ("peers", {"routes": [route(resolved_fqdn=["300.1.1.1"])]}),
+        ("peers", {"routes": [route(reverse_addresses=[""])]}),
+        ("peers", {"master_addresses": ["10.0.0.1", "`reboot`"]}),
         ("network", {"ephemeral_ports": [32768]}),
         ("network", {"ephemeral_ports": [32768, 65536]}),
         ("network", {"ephemeral_ports": [1, 2, 3]}),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from preflight.errors import BlockedBy
 from preflight.facts.subjects.network import Network, is_loopback
-from preflight.facts.value import Count, Missing, Text, Value, present
+from preflight.facts.value import Count, Missing, Text, Value, must_be_addresses, present
+
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 class Identity(Value, frozen=True, kw_only=True):
@@ -21,6 +25,15 @@ class Identity(Value, frozen=True, kw_only=True):
     hostname_address: Text | Missing  # the first of the hostname's that can be bound there, which gloo takes
     hostname_addresses: tuple[Text, ...]  # every address getaddrinfo gives for the hostname
     context: Text  # where limits and environment were read: ssh, local, container, slurm
+
+    def __post_init__(self) -> None:
+        first = () if isinstance(self.hostname_address, Missing) else (self.hostname_address,)
+        must_be_addresses(*first, *self.hostname_addresses)
+
+    @property
+    def has_plain_name(self) -> bool:
+        """Whether the hostname is one that a line of /etc/hosts can hold: a kernel takes any bytes for a name."""
+        return PLAIN_NAME.fullmatch(self.hostname) is not None
 
     @property
     def own_address(self) -> str:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal
 
 from preflight.errors import BlockedBy, FactMissing
-from preflight.facts.value import Count, Missing, Port, Text, Value, present
+from preflight.facts.value import Count, Missing, Port, Text, Value, must_be_addresses, present
 
 
 @lru_cache(maxsize=1 << 16)
@@ -27,6 +27,12 @@ class Address(Value, frozen=True):
     address: Text
     prefix_length: Count
     family: Literal["inet", "inet6"]
+
+    def __post_init__(self) -> None:
+        must_be_addresses(self.address)
+        family, longest = ("inet6", 128) if ":" in self.address else ("inet", 32)
+        if self.family != family or self.prefix_length > longest:
+            raise ValueError(f"{self.address}/{self.prefix_length} is no network of {self.family}")
 
 
 class Interface(Value, frozen=True, kw_only=True):
@@ -100,6 +106,9 @@ class Gateway(Value, frozen=True):
     interface: Text
     address: Text
     family: Literal["inet", "inet6"]
+
+    def __post_init__(self) -> None:
+        must_be_addresses(self.address)
 
 
 class Network(Value, frozen=True, kw_only=True):

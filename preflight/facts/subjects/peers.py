@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.facts.value import Missing, Seconds, Text, Value, present
+from preflight.facts.value import Missing, Seconds, Text, Value, must_be_addresses, present
 
 
 class Route(Value, frozen=True):
@@ -18,6 +18,9 @@ class Route(Value, frozen=True):
     reverse_addresses: tuple[Text, ...] = ()  # what that name resolves to here
     reverse_seconds: Seconds | Missing = Missing("not asked", "absent")
 
+    def __post_init__(self) -> None:
+        must_be_addresses(*self.resolved, *self.resolved_fqdn, *self.reverse_addresses)
+
     def leaves_by(self) -> str:
         """The interface that packets to the peer leave by."""
         return present(self.interface, f"route to {self.name}")
@@ -30,6 +33,10 @@ class Peers(Value, frozen=True, kw_only=True):
     master_addresses: tuple[Text, ...] | Missing  # what MASTER_ADDR resolves to here
     master_port_error: Text  # "" when the bind succeeded or was not asked
     master_port_holder: Text  # program and pid that hold it, "" when free or unknown
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.master_addresses, Missing):
+            must_be_addresses(*self.master_addresses)
 
     def slow_lookups(self, limit_seconds: float) -> dict[str, float]:
         """The peers whose address took longer than that to be turned into a name."""

@@ -5,7 +5,7 @@
 A row is a function of one node, the cluster and the finding's words. It gives what to run there now, and what makes it
 last; where the facts do not tell the value it raises FactMissing, and the check's own words stand alone. Its key is the
 check, or the check and words of the message that it is for. Nothing here is ever run by preflight. Every value is
-quoted for the shell: a hostile name stays a word.
+quoted for the shell: a hostile name stays a word, and one with what cannot be seen makes no command.
 """
 
 from __future__ import annotations
@@ -71,6 +71,8 @@ def _command(rows: list[Row], case: Case) -> Command | None:
             remedy = row(case)
         except (FactMissing, NotApplicable):
             continue
+        if not f"{remedy.now}{remedy.lasting}".isprintable():
+            continue  # quoted it would still be a line of its own in the file that the command writes
         return Command(case.node.name, remedy.now, remedy.lasting, remedy.is_for_job)
     return None
 

@@ -47,6 +47,8 @@ def _mounted(case: Case) -> Remedy:
     mount = of_the_others(case, lambda node: _mount_of(node, path), f"mount of {path}")
     if any(held.path == mount.path and held.source == mount.source for held in case.node.files.mounts):
         raise FactMissing("mount", "it is mounted here too")
+    if mount.source.startswith("-"):
+        raise FactMissing("mount", f"{mount.source[:80]} is no file system")
     root = as_root(case.node, "mkdir", "-p", mount.path)
     now = f"{root} && {as_root(case.node, 'mount', '-t', mount.kind, mount.source, mount.path)}"
     if any(letter.isspace() for letter in mount.source + mount.path + mount.kind):

@@ -17,6 +17,8 @@ INDEX = "https://download.pytorch.org/whl"
 WHEELS_OF_CUDA = ("13.0", "12.9", "12.8", "12.6", "12.4", "12.1", "11.8")
 # An index keeps torch by its public version; what follows the plus sign says the build.
 PUBLIC = re.compile(r"[0-9A-Za-z.!-]+")
+# What pip takes for a package and its version, and not for an option, an address or a file.
+EXACTLY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+_-]+")
 
 
 NEW_ENVIRONMENT = "venv"  # in the home of the job's user
@@ -28,6 +30,8 @@ def pip(node: NodeFacts, *words: str) -> Remedy:
     Where the system manages that one, pip refuses: what has torch already was made in spite of it and is kept so; for
     the rest there is an environment of its own.
     """
+    if any("==" in word and not EXACTLY.fullmatch(word) for word in words):
+        raise FactMissing("package", f"{' '.join(words)[:80]} is no version of one")
     python = node.software.executable
     if not node.software.keeps_pip_out or isinstance(node.software.torch, str):
         return Remedy(shlex.join([*_pip(node, "install"), *words]))
@@ -131,8 +135,9 @@ def _environment(case: Case) -> Remedy:
     held = wanted_here(case, lambda node: tuple(sorted(node.software.packages.items())), "packages of the others")
     own = case.node.software.packages
     skipped = packages.TOOLS.union({"torch"})
-    changed = [f"{name}=={version}" for name, version in held if own.get(name) != version and name not in skipped]
-    extra = sorted(set(own) - dict(held).keys() - skipped)
+    wanted = [f"{name}=={version}" for name, version in held if own.get(name) != version and name not in skipped]
+    changed = [exact for exact in wanted if EXACTLY.fullmatch(exact)]
+    extra = sorted(name for name in set(own) - dict(held).keys() - skipped if EXACTLY.fullmatch(f"{name}==0"))
     commands = [shlex.join([*_pip(case.node, "install"), *changed])] if changed else []
     commands += [shlex.join([*_pip(case.node, "uninstall"), "-y", *extra])] if extra else []
     if not commands:

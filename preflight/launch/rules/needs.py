@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 
 from preflight.errors import FactMissing
@@ -54,7 +55,8 @@ def packages_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         there = [node.software.packages[package] for node in cluster if package in _packages(node)]
         python = cluster[lacking[0]].software.executable
         message = f"{package} is not installed on {fold(lacking)} for {python}, and the launch files need it"
-        fix = f"{python} -m pip install {package}{f'=={there[0]}' if there else ''} on {fold(lacking)}"
+        wanted = f"{package}=={there[0]}" if there else package
+        fix = f"{shlex.join([python, '-m', 'pip', 'install', wanted])} on {fold(lacking)}"
         yield fail("packages_are_there", message, *places, fix=fix, nodes=lacking)
 
 
@@ -164,7 +166,8 @@ def endpoint_is_recognised(files: LaunchFiles, cluster: Cluster) -> Iterable[Fin
                 f"no node takes the endpoint {address.value} for its own: {holder.name} has the address, and its host"
                 f" name {holder.identity.hostname} is {own}; every node connects and no node listens"
             )
-            fix = f"`{address.value} {holder.identity.hostname}` in /etc/hosts of {holder.name}, before its other lines"
+            name = holder.identity.hostname if holder.identity.has_plain_name else "<its hostname>"
+            fix = f"`{address.value} {name}` in /etc/hosts of {holder.name}, before its other lines"
             yield fail("rendezvous_endpoint_is_recognised", message, address.where, fix=fix, nodes=(holder.name,))
 
 

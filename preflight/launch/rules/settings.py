@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable
 
 from preflight.errors import FactMissing
@@ -113,7 +114,7 @@ def _right_values(name: str, nodes: Iterable[NodeFacts]) -> str:
         except FactMissing:
             continue
         if value:
-            right.setdefault(value, []).append(node.name)
+            right.setdefault(shlex.quote(value), []).append(node.name)  # a node may call an interface anything
     if len(right) == 1:
         return f"export {name}={next(iter(right))}"
     return "; ".join(f"export {name}={value} on {fold(names)}" for value, names in right.items())
@@ -259,7 +260,7 @@ def nccl_conf_is_clean(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         if nodes:
             layer = cluster[nodes[0]].setting(name).layer
             message = f"{layer} sets {name} on {fold(nodes)}: {why}"
-            yield warn("nccl_variables_are_safe", message, fix=f"Delete {name} from {layer}.", nodes=nodes)
+            yield warn("nccl_variables_are_safe", message, fix=f"Delete {name} from {shlex.quote(layer)}.", nodes=nodes)
 
 
 def _from_conf(node: NodeFacts, name: str) -> bool:

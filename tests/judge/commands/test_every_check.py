@@ -15,7 +15,9 @@ import msgspec
 import pytest
 
 from preflight.facts.subjects.files import Mount
-from preflight.ledger.findings import Command, Verdict
+from preflight.ledger.findings import Command, Finding, Verdict
+from preflight.report.document import Counts, NodeInfo, RunInfo, RunReport
+from preflight.report.formats.commands import script
 from preflight.testing import FakeRun, roce
 from tests.checks.samples import Broken, checks, files_have, judge, with_interface, with_netdevs
 from tests.checks.test_files import checkpoint
@@ -220,28 +222,70 @@ STUBS = (
 )
 
 
-EVERY = "$(touch BROKEN_OUT)`touch BROKEN_OUT`' ; touch BROKEN_OUT ; '\" && touch BROKEN_OUT \"\ntouch BROKEN_OUT\n"
+EVERY = "$(touch BROKEN_OUT)`touch BROKEN_OUT`' ; touch BROKEN_OUT ; '\" && touch BROKEN_OUT \" || touch BROKEN_OUT"
 HOSTILE = {"semicolon": "; touch BROKEN_OUT #", "every": EVERY}
+SSH = '#!/bin/sh\nshift\nexec /bin/sh -c "$*"\n'  # as sshd hands the words to the shell of the node
+
+
+def told(words: str) -> list[Finding]:
+    """What is found wrong with every broken cluster all of whose nodes speak so."""
+    by_check = {row.name: row for row in rows() if row.name not in WITHOUT}
+    runs = {
+        row.name: poison(row.run, words).broken(row.run.names, "machine", network_manager="NetworkManager")
+        for row in by_check.values()
+    }
+    return [
+        finding
+        for name, run in runs.items()
+        for finding in judge(name, run)
+        if finding.verdict in (Verdict.FAIL, Verdict.WARN)
+    ]
+
+
+def report_of(findings: list[Finding]) -> RunReport:
+    """The report of a run over ssh with these findings."""
+    names = dict.fromkeys(name for finding in findings for name in finding.nodes)
+    return RunReport(
+        finished=True,
+        run=RunInfo(id="x", started="2030-01-02T03:04:05+00:00", seconds=1.0, command=("preflight",), version="0"),
+        verdict=Verdict.FAIL,
+        exit_code=1,
+        nodes={name: NodeInfo(host=name, address="10.0.0.1", reached=True) for name in names},
+        ledger=Counts(expected=1, judged=1, not_asked=0),
+        findings=tuple(findings),
+    )
 
 
 @pytest.mark.parametrize("words", HOSTILE.values(), ids=HOSTILE)
 def test_no_word_of_a_node_becomes_a_command(tmp_path, words):
-    """Every command of every broken cluster, with such names, is run by a shell that has stubs and `touch` only."""
+    """Every command of every broken cluster, with such names, is run by a shell that has stubs and `touch` only.
+
+    On the node itself, and from the script of a report, which goes by way of ssh and a second shell.
+    """
     programs = tmp_path / "programs"
     programs.mkdir()
     for name in STUBS:
         (programs / name).symlink_to(shutil.which("true") or "/bin/true")
     (programs / "touch").symlink_to(shutil.which("touch") or "/bin/touch")
-    found = []
-    by_check = {row.name: row for row in rows() if row.name not in WITHOUT}
-    for row in by_check.values():
-        run = poison(row.run, words).broken(row.run.names, "machine", network_manager="NetworkManager")
-        found += commands_of(row.name, run)
+    (programs / "ssh").write_text(SSH)
+    (programs / "ssh").chmod(0o755)
+    findings = told(words)
+    found = [command for finding in findings for command in finding.commands]
     texts = dict.fromkeys(text for command in found for text in (command.now, command.lasting) if text[:1] != "#")
     assert sum("BROKEN_OUT" in text for text in texts) >= 12
-    script = tmp_path / "all.sh"
-    script.write_text("".join(f"( {text}\n)\n" for text in texts if text))
+    (tmp_path / "all.sh").write_text("".join(f"( {text}\n)\n" for text in texts if text))
+    by_ssh = script(report_of(findings))
+    assert sum("BROKEN_OUT" in line for line in by_ssh.splitlines() if line.startswith("ssh ")) >= 12
+    (tmp_path / "by_ssh.sh").write_text(by_ssh)
     there = {"PATH": str(programs), "HOME": str(tmp_path)}
-    subprocess.run(["/bin/sh", script], cwd=tmp_path, env=there, check=False, capture_output=True, timeout=60)
-    assert subprocess.run(["/bin/sh", "-n", script], check=False, capture_output=True).returncode == 0
-    assert not (tmp_path / "BROKEN_OUT").exists()
+    for name in ("all.sh", "by_ssh.sh"):
+        assert subprocess.run(["/bin/sh", "-n", name], cwd=tmp_path, check=False, timeout=60).returncode == 0
+        subprocess.run(["/bin/sh", name], cwd=tmp_path, env=there, check=False, capture_output=True, timeout=120)
+        assert not (tmp_path / "BROKEN_OUT").exists(), name
+
+
+def test_a_line_of_a_nodes_own_makes_no_command():
+    """Quoted it would still be a line in /etc/hosts, /etc/fstab or whatever the command writes to."""
+    commands = [command for finding in told("\n10.9.9.9 node1\n") for command in finding.commands]
+    assert commands
+    assert all(f"{command.now}{command.lasting}".isprintable() for command in commands)

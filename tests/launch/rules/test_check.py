@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from preflight.facts.cluster import Cluster
+from preflight.facts.subjects.environment import Environment, Variable
+from preflight.facts.subjects.network import Gateway
+from preflight.facts.subjects.trust import Login, Trust
 from preflight.launch.read import read_files
 from preflight.launch.rules.check import check_files, check_texts
 from tests.launch.nodes import cluster, cluster_of, node
-from tests.launch.samples import config, exports, failed, judged, pair, rules, torchrun
+from tests.launch.samples import HOSTFILE, config, exports, failed, judged, pair, rules, torchrun
 
 SHARED = Path(__file__).parents[4] / "shared"
 FIELD, GUIDES = SHARED / "field-data", SHARED / "guides"
@@ -160,3 +167,67 @@ def test_right_files_give_no_finding_and_what_they_say():
     findings, files = check_texts({"n.yaml": config()})
     assert findings == ()
     assert [plan.where.file for plan in files.plans] == ["n.yaml"]
+
+
+WORDS = {
+    "semicolon": "; touch BROKEN_OUT #",
+    "every": "$(touch BROKEN_OUT)`touch BROKEN_OUT`' ; touch BROKEN_OUT ; '\" && touch BROKEN_OUT \"",
+    "line": "\ntouch BROKEN_OUT\n",
+}
+ENDPOINT = (
+    "torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_id=a --rdzv_endpoint=10.0.0.1:29500 t.py\n"
+)
+SERVER = "vllm serve m -tp 8 --nnodes 2 --node-rank {} --master-addr 10.0.0.1\n"
+FITS = "export NCCL_SOCKET_IFNAME=ib9 GLOO_SOCKET_IFNAME=ib9 NCCL_IB_HCA=mlx9 NCCL_IB_GID_INDEX=9\n"
+
+
+def lying(index, words):
+    """A node whose every name, path and version ends with these words."""
+    held = node(
+        index,
+        interfaces=(f"eth0{words}", f"eth1{words}"),
+        hcas=(f"mlx5_0{words}",),
+        python=f"/usr/bin/python{words}",
+        model=f"Tesla V100{words}",
+        listening=(29500,),
+        conf=(("NCCL_IB_USE_INLINE", "1"),),
+        packages={"accelerate": f"1.0{words}"} if index else (),
+    )
+    named = {"hostname": f"node{index + 1}{words}", "fqdn": f"node{index + 1}.lan{words}"}
+    held.subjects["identity"] = msgspec.structs.replace(
+        held.subjects["identity"], hostname_addresses=("127.0.1.1",), **named
+    )
+    away = (Gateway(f"eth1{words}", "10.1.0.254", "inet"),)
+    held.subjects["network"] = msgspec.structs.replace(held.subjects["network"], gateways=away)
+    held.subjects["environment"] = Environment(
+        variables={"NCCL_IB_USE_INLINE": Variable("1", f"/etc/nccl.conf{words}")}
+    )
+    held.subjects["trust"] = Trust(logins=(Login("10.0.0.2", f"Permission denied{words}", 0.1, ""),))
+    return held
+
+
+@pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
+def test_no_word_of_a_node_becomes_a_command_or_a_line(tmp_path, words):
+    """What a fix says to type is run by a shell that has `touch` alone; a line of a file is written anew by none."""
+    nodes = cluster_of(lying(0, words), lying(1, words))
+    files = (
+        pair(config),
+        {name: FITS + text for name, text in pair(torchrun).items()},
+        {"n0.sh": "accelerate launch --config_file n0.yaml train.py\n", "n0.yaml": config()},
+        {"run.sh": ENDPOINT},
+        {f"n{rank}.sh": SERVER.format(rank) for rank in (0, 1)},
+        {"run.sh": "deepspeed --hostfile=hostfile train.py\n", "hostfile": HOSTFILE.replace("worker-", "node")},
+    )
+    found = [finding for texts in files for finding in check_texts(texts, nodes)[0]]
+    spoken = {finding.check for finding in found if "BROKEN_OUT" in finding.message + finding.fix}
+    assert len(spoken) >= 6, spoken
+    assert not any("BROKEN_OUT" in line for finding in found for edit in finding.edits for line in edit.lines)
+    (tmp_path / "touch").symlink_to(shutil.which("touch") or "/bin/touch")
+    for fix in {finding.fix for finding in found}:
+        marked = re.findall(r"`([^`]*)`", fix) if "`" not in words else ()
+        for typed in (fix, *marked, *re.findall(r"export [^`]*", fix)):
+            there = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+            subprocess.run(
+                ["/bin/sh", "-c", typed], cwd=tmp_path, env=there, check=False, capture_output=True, timeout=60
+            )
+            assert not (tmp_path / "BROKEN_OUT").exists(), typed
