@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from preflight.cli import main
 from preflight.judge.leaving import never_green, no_exit
 from tests.judge.test_session import PASSING, site
 
@@ -96,6 +97,21 @@ def test_the_exit_code_is_that_of_the_report_whatever_comes_after_it(site, conft
     assert (code, site.document()["exit_code"]) == (1, 1), output
     if "atexit.register(os" not in conftest and "pytest_unconfigure" not in conftest:
         assert "cleaned up" in output
+
+
+NATIVE = "import ctypes; ctypes.CDLL(None)._exit(0)"
+IN_A_THREAD = f"import threading; left = threading.Thread(target=lambda: exec({NATIVE!r})); left.start(); left.join()"
+
+
+@pytest.mark.parametrize("leave", [NATIVE, IN_A_THREAD], ids=["at once", "in a thread"])
+@pytest.mark.parametrize(("is_check", "asked_later"), [(False, 4), (True, 3)], ids=["conftest", "check"])
+def test_where_native_code_ends_pytest_with_0_the_report_does_not_say_so(site, leave, is_check, asked_later):
+    """No Python is asked any more; another process finds no report, or one that was never finished."""
+    site.write("" if is_check else leave, "conftest.py")
+    site.write(FORKING.format(body=leave) if is_check else PASSING)
+    assert site.run("--hosts=local", "test_site.py")[0] == 0
+    assert main.run(["report", str(site.report)]) == asked_later
+    assert main.run(["report", str(site.report), "--format=nagios"]) == asked_later
 
 
 def test_listing_fixtures_judges_nothing_and_is_not_green(site):
