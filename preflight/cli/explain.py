@@ -6,8 +6,9 @@ import ast
 import difflib
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 
 from preflight.diagnose.causes import CAUSES
@@ -34,7 +35,7 @@ class Entry:
     name: str
     kind: str
     text: str
-    patterns: tuple[str, ...] = ()  # what a log would show
+    patterns: tuple[re.Pattern[str], ...] = ()  # what a log would show
 
     @property
     def first(self) -> str:
@@ -76,7 +77,7 @@ def explain(wanted: str, language: Language = ENGLISH) -> int:
     return 0
 
 
-def search(wanted: str, among: list[Entry]) -> list[Entry]:
+def search(wanted: str, among: Sequence[Entry]) -> list[Entry]:
     """What the words are about, the most to the point first.
 
     An exact name, or a subject such as "clock.", stands alone; else come errors that a log would show in these words,
@@ -98,7 +99,7 @@ def _rank(entry: Entry, plain: str, words: list[str]) -> int:
     name, text = entry.name.lower(), entry.text.lower()
     far = entry.kind in (VARIABLE, THRESHOLD)  # of which there are hundreds, with few words on each
     steps = (
-        any(re.search(pattern, plain) for pattern in entry.patterns),
+        any(pattern.search(plain) for pattern in entry.patterns),
         plain in name and not far,
         not far and (plain in entry.first.lower() or all(word in name for word in words)),
         plain in text or all(word in name for word in words),
@@ -107,9 +108,10 @@ def _rank(entry: Entry, plain: str, words: list[str]) -> int:
     return next((number for number, holds in enumerate(steps) if holds), UNRELATED)
 
 
-def entries() -> list[Entry]:
+@cache
+def entries() -> tuple[Entry, ...]:
     """All that can be explained."""
-    return [*_checks(), *_rules(), *_causes(), *_variables(), *_thresholds()]
+    return (*_checks(), *_rules(), *_causes(), *_variables(), *_thresholds())
 
 
 def check_texts(folder: Path) -> Iterator[tuple[str, str, str]]:
@@ -161,7 +163,7 @@ def _causes() -> Iterator[Entry]:
         lines = [f"{cause.meaning}.", f"Fix: {cause.fix}."]
         lines += [f"Checked by: {cause.check}"] if cause.check else []
         text = "\n".join([*lines, f"Source: {cause.source}"])
-        yield Entry(cause.name, "found in logs by preflight diagnose", text, cause.patterns)
+        yield Entry(cause.name, "found in logs by preflight diagnose", text, tuple(map(re.compile, cause.patterns)))
 
 
 def _variables() -> Iterator[Entry]:

@@ -25,7 +25,7 @@ from preflight.facts import decode
 from preflight.facts.decode import Document
 from preflight.hosts import fold
 from preflight.options.options import Options
-from preflight.report.files import write_atomically
+from preflight.report.files import plain_ascii, write_atomically
 from preflight.results import Bench, Training
 from preflight.run.fingerprint import fields, fingerprint, leaves
 
@@ -138,7 +138,7 @@ class Archive:
 
     def keep(self, asked: Asked, certificate: Certificate) -> None:
         """Write a certificate, signed, and remove the oldest where there are many. Raises OSError."""
-        body = msgspec.json.encode(certificate)
+        body = plain_ascii(decode.encode(certificate).decode("ascii")).encode("ascii")
         write_atomically(self.path(asked), self._signature(body) + b"\n" + body)
         held = sorted(self.folder.glob("*.certificate"), key=lambda path: path.stat().st_mtime)
         for path in held[:-KEPT]:

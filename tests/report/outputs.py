@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import tempfile
 from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
 
 import msgspec
 
+from preflight.cli import main
 from preflight.diagnose import diagnose
 from preflight.diagnose.stuck import compare
+from preflight.errors import UsageError
+from preflight.facts import decode
+from preflight.facts.decode import Document
+from preflight.launch.launchers import writable
+from preflight.launch.write import write_files
 from preflight.ledger.choice import Choice
+from preflight.options.options import Options
 from preflight.report import FORMATS
 from preflight.report.compare import Snapshot
 from preflight.report.document import RunReport
@@ -26,11 +38,15 @@ from preflight.report.formats.training import training_table
 from preflight.report.html.trend import trend_html
 from preflight.report.language import chosen
 from preflight.report.material import Material
+from preflight.report.printable import printable
 from preflight.report.trend import trend, trend_lines
+from preflight.run import certificates
+from preflight.testing import healthy
 from tests.diagnose.test_stuck import IN_TORCH, LOADER, STEP, rank
 
 Output = Callable[[Material], str]
 CHINESE = chosen("zh", {})
+MOST = 4096  # letters that a node may call anything by
 
 
 def choice(report: RunReport) -> Choice:
@@ -60,6 +76,55 @@ def looked_back(material: Material) -> object:
 def as_json(document: object) -> str:
     """A document as every --json prints it."""
     return plain_ascii(json.dumps(document, indent=1, allow_nan=False))
+
+
+def typed(*words: str) -> str:
+    """What a command line shows, on both streams."""
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+        main.run(words)
+    return shown.getvalue()
+
+
+def listed(material: Material) -> str:
+    """The list of the runs in a folder, this one among them."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "run").mkdir()
+        (Path(folder) / "run" / "report.json").write_text(FORMATS["json"](material), encoding="ascii")
+        return typed("report", "--list", folder)
+
+
+def launched(material: Material) -> str:
+    """Every launch file for nodes that call all they have so, or why there is none, as the command shows it."""
+    text = words(material.report)[:MOST]
+    run = healthy(2).broken_interface("node1", name=text).broken(("node1",), "identity", hostname=text, fqdn=text)
+    made = []
+    for launcher in writable():
+        try:
+            made += write_files(launcher, run.with_variables(NCCL_DEBUG=text).cluster, folder="/f").values()
+        except UsageError as error:
+            made.append(printable(str(error), keep_newlines=True))
+    return "".join(made)
+
+
+def certified(material: Material) -> str:
+    """The certificate of a run of nodes that say so."""
+    run = healthy(2).with_variables(NCCL_DEBUG=words(material.report)[:MOST])
+    documents = {
+        name: Document(decode.SCHEMA, name, 0, "10.0.0.1", 1, msgspec.to_builtins(held), {})
+        for name, held in run.subjects.items()
+    }
+    for document in documents.values():
+        document.subjects.setdefault("clock", {"offset_seconds": 0.0, "uncertainty_seconds": 0.0})
+    options = Options(run_id=words(material.report), command=(words(material.report),))
+    at = datetime(2030, 1, 2, tzinfo=timezone.utc)
+    measured = {"bench": material.report.bench, "training": material.report.training}
+    made = certificates.made(options, documents, (words(material.report),), at=at, **measured)
+    with tempfile.TemporaryDirectory() as folder:
+        archive = certificates.Archive.opened(Path(folder) / "state")
+        asked = certificates.Asked(options, ())
+        archive.keep(asked, made)
+        return archive.path(asked).read_text(encoding="utf-8")
 
 
 OUTPUTS: dict[str, Output] = {
@@ -95,6 +160,10 @@ OUTPUTS: dict[str, Output] = {
     "diagnosis, JSON": lambda material: as_json(
         diagnosis_document(diagnose([f"[rank0]: RuntimeError: {words(material.report)}"]))
     ),
+    "explain": lambda material: typed("explain", words(material.report)),
+    "report --list": listed,
+    "launch write": launched,
+    "certificate": certified,
     "hanging": lambda material: hanging_text(stuck(material.report), {"c": words(material.report)}),
     "hanging, JSON": lambda material: as_json(hanging_document(stuck(material.report), {"c": words(material.report)})),
 }

@@ -131,7 +131,7 @@ def test_a_certificate_that_this_key_did_not_sign_is_none(archive, tmp_path):
     kept(archive, opts)
     path = archive.path(Asked(opts, CHECKS))
     text = path.read_bytes()
-    path.write_bytes(text.replace(b'"wrong":0', b'"wrong":1', 1))
+    path.write_bytes(text.replace(b'"wrong": 0', b'"wrong": 1', 1))
     assert "was changed after it was signed" in archive.find(Asked(opts, CHECKS))
     path.write_bytes(text)
     (tmp_path / "state" / "certificates.key").write_bytes(bytes(32))
