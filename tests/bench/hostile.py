@@ -42,6 +42,7 @@ PLANTED = (b"\x1b", b"\x07", b"\xc2\x9b", b"\n::error::", b"\n##vso[", "\u202e".
 HARMLESS_KINDS = ("hello", "opened", "pong", "collected", "tried", "end", "started", "exit")
 SAID_AGAIN = (
     "joined.twice",
+    "joined.more",
     "measured.twice",
     "losses.twice",
     "losses.more",

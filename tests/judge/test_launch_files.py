@@ -7,8 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from preflight.judge.launch_files import merged
+import pytest
+
+from preflight.judge.launch_files import merged, record
+from preflight.launch.read import read_texts
 from preflight.ledger.findings import Finding, Verdict, Where
+from preflight.ledger.ledger import Ledger
+from preflight.testing import healthy
 from tests.launch.files import written
 
 
@@ -55,6 +60,24 @@ def test_no_secret_is_recorded(tmp_path):
     recorded = "".join(path.read_text() for path in (tmp_path / "out").rglob("*") if path.is_file())
     assert "hush" not in recorded
     assert "[hidden]" in recorded
+
+
+@pytest.mark.parametrize(
+    ("texts", "verdict", "words"),
+    [
+        ({"start.sh": "echo hello\n"}, Verdict.ERROR, "nothing in the launch files could be judged"),
+        ({"x.yaml": "a: 1\n"}, Verdict.ERROR, "nothing in the launch files could be judged: x.yaml:1: "),
+        ({"run.sh": "torchrun --nproc_per_node=2 train.py\n"}, Verdict.PASS, "1 start of a job read from the files"),
+    ],
+)
+def test_files_of_which_nothing_could_be_judged_are_an_error_of_the_run(texts, verdict, words):
+    """Somebody gave them to be judged: no word on them must not read as a good one."""
+    ledger = Ledger()
+    run = healthy(2)
+    record(ledger, read_texts(texts), run.cluster, run.names)
+    (judged,) = [finding for finding in ledger.findings if finding.check == "launch.files_are_judged"]
+    assert (judged.verdict, judged.nodes) == (verdict, run.names)
+    assert judged.message.startswith(words)
 
 
 def test_findings_of_different_nodes_stay_apart():

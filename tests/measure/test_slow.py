@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from preflight.measure import slow
-from preflight.results import Slow
+from preflight.results import Slow, Stream
 from tests.bench.simulate import Network, names, planted, searched
 
 
@@ -195,3 +195,17 @@ def test_two_looks_ask_each_node_to_send_or_to_receive(count, is_full):
     network = Network()
     with pytest.raises(StopIteration):
         look.send([stream for pairs in rounds for stream in network.measure(pairs)])
+
+
+@pytest.mark.parametrize("count", [9, 16, 64])
+def test_a_node_that_claims_to_receive_too_much_makes_nobody_slow(count):
+    """Of many nodes three send to it: what the others can do is told by whom else they send to."""
+
+    class Boasting(Network):
+        def stream(self, source, target, shift=1):
+            rate = 900.0 if target == nodes[-1] else 0.12
+            return Stream(source=source, target=target, shift=shift, gbytes_per_s=rate)
+
+    nodes = names(count)
+    _, found = searched(nodes, Boasting())
+    assert [who for each in found for who in each.nodes if who != nodes[-1]] == []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import msgspec
 import pytest
 
-from preflight.errors import HostError
-from preflight.measure.streams import full_mesh_seconds, round_seconds, search
+from preflight.errors import BadReply, HostError
+from preflight.measure.streams import Said, full_mesh_seconds, round_seconds, search
 from tests.measure.local import opened
 
 ADDRESSES = {"a": "127.0.0.1", "b": "127.0.0.2", "c": "127.0.0.3"}
@@ -31,6 +34,47 @@ def test_a_node_that_cannot_take_part_ends_the_search():
         with pytest.raises(HostError):
             fleet.run(work, seconds=30)
         assert session.calls == {}
+
+
+class Telling:
+    """A session of a node, and its only call, that tells of each round what it was given to tell."""
+
+    def __init__(self, **told):
+        self.told = {"received_bytes": 10**10, "seconds": 1.0, "gbytes_per_s": 10.0, **told}
+
+    async def start(self, _name, arguments, *, seconds):
+        self.address, self.seconds = arguments["address"], seconds
+        return self
+
+    async def first(self, key, _kind):
+        if key == "listening":
+            return [self.address, 4000]
+        asked = {"shift": self.order["shift"], "from": self.order["receive_from"]}
+        return msgspec.convert({**asked, **self.told}, Said)
+
+    async def send(self, message):
+        self.order = message.get("round")
+
+    async def cancel(self):
+        self.order = None
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"received_bytes": 2**62, "seconds": 5.0, "gbytes_per_s": 2**62 / 5e9}, "no network is that fast"),
+        ({"gbytes_per_s": 900.0}, "is not 10000000000 bytes"),
+        ({"seconds": 3600.0}, "is not 10000000000 bytes"),
+        ({"from": "a"}, "not what it was asked"),
+        ({"shift": 9}, "not what it was asked"),
+    ],
+)
+def test_a_figure_that_cannot_be_is_an_error_of_the_node_that_tells_it(told, words):
+    """Its peers would look slow beside it."""
+    sessions = {name: Telling(**(told if name == "c" else {})) for name in ADDRESSES}
+    with pytest.raises(BadReply, match=words) as caught:
+        asyncio.run(search(sessions, ADDRESSES, threshold=0.8))
+    assert caught.value.host == "c"
 
 
 @pytest.mark.parametrize(("rounds", "seconds"), [(0, 1.0), (1, 1.0), (3, 1.0), (6, 3.5 / 6), (8, 0.5), (1000, 0.5)])

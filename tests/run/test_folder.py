@@ -38,6 +38,22 @@ def test_a_dry_run_shows_every_command_and_says_what_is_not_touched():
     assert "would reach 1 node," in folder.dry_run_text(Options(), parse_hosts("local"))
 
 
+def test_a_dry_run_shows_no_secret():
+    """Neither of a wrapper, nor of an option of ssh: people put it into tickets."""
+    given = Options(run_id="x", wrap="env API_KEY=hush1 docker exec", ssh_option="-oSetEnv=MY_TOKEN=hush2")
+    told = folder.dry_run_text(given, parse_hosts("node1"))
+    assert "docker exec" in told
+    assert "SetEnv=" in told
+    assert "hush" not in told
+
+
+def test_a_log_that_is_kept_moves_no_cursor_and_speaks_to_no_ci():
+    """Line by line, as a rank printed it."""
+    kept = folder.harmless("step 1\n\x1b[2J\x1b]0;x\x07\n::error::planted\n##vso[task.complete]\u202e\n")
+    assert kept.splitlines()[:2] == ["step 1", "\\x1b[2J\\x1b]0;x\\x07"]
+    assert all(line.isprintable() and not line.startswith("::") and "##vso[" not in line for line in kept.splitlines())
+
+
 @pytest.mark.parametrize(
     ("name", "file"),
     [
