@@ -122,8 +122,8 @@ def test_torch_is_installed(node):
     if not software.has_torch():
         message = f"torch is not installed for {software.executable}"
         for path, version in list(software.torch_elsewhere.items())[:1]:
-            install = shlex.join([software.executable, "-m", "pip", "install", "torch"])
-            fix = f"`--python={shlex.quote(path)}`, which has torch there, or `{install}`"
+            right, executable = shlex.quote(path), shlex.quote(software.executable)
+            fix = f"`--python={right}`, which has torch there, or `{executable} -m pip install torch`"
             raise Blame(f"{message}; {path} has torch {version}", nodes=[node.name], fix=fix)
         raise Blame(message, nodes=[node.name])
 

@@ -55,8 +55,8 @@ def packages_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         there = [node.software.packages[package] for node in cluster if package in _packages(node)]
         python = cluster[lacking[0]].software.executable
         message = f"{package} is not installed on {fold(lacking)} for {python}, and the launch files need it"
-        wanted = f"{package}=={there[0]}" if there else package
-        fix = f"{shlex.join([python, '-m', 'pip', 'install', wanted])} on {fold(lacking)}"
+        interpreter, version = shlex.quote(python), shlex.quote(f"=={there[0]}") if there else ""
+        fix = f"{interpreter} -m pip install {package}{version} on {fold(lacking)}"
         yield fail("packages_are_there", message, *places, fix=fix, nodes=lacking)
 
 

@@ -260,7 +260,8 @@ def nccl_conf_is_clean(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         if nodes:
             layer = cluster[nodes[0]].setting(name).layer
             message = f"{layer} sets {name} on {fold(nodes)}: {why}"
-            yield warn("nccl_variables_are_safe", message, fix=f"Delete {name} from {shlex.quote(layer)}.", nodes=nodes)
+            place = shlex.quote(layer)
+            yield warn("nccl_variables_are_safe", message, fix=f"Delete {name} from {place}.", nodes=nodes)
 
 
 def _from_conf(node: NodeFacts, name: str) -> bool:
