@@ -1,6 +1,7 @@
 """Tests of preflight.node.subjects.gpu."""
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -295,3 +296,28 @@ def test_the_channels_of_imex_are_counted(tmp_path):
     (tmp_path / "nvidia-caps-imex-channels").mkdir()
     (tmp_path / "nvidia-caps-imex-channels/channel0").touch()
     assert gpu.imex_channels({"dev": os.fspath(tmp_path)}) == 1
+
+
+def as_610_prints(text):
+    """The same node as driver 610 prints it: sentences behind versions, another place of the power limit."""
+    gone = "[Deprecated; will be removed in CUDA 14.0. Use {} Version instead]"
+    text = re.sub(r"(Driver Version +: ).*", rf"\g<1>610.62 {gone.format('KMD')}", text)
+    text = re.sub(r"(CUDA Version +: ).*", rf"\g<1>14.0 {gone.format('CUDA UMD')}", text)
+    limits = re.compile(r"^        (Current|Default) Power Limit +: .*\n", re.MULTILINE)
+    ceiling = "        GPU Ceiling Power Limit\n" + "".join(f"    {line[0]}" for line in limits.finditer(text))
+    place = limits.search(text).start()
+    return limits.sub("", text[:place]) + ceiling + limits.sub("", text[place:])
+
+
+@pytest.mark.parametrize("has_new_names", [False, True])
+def test_the_text_of_driver_610_is_read_through_the_collector(tmp_path, has_new_names):
+    """Versions without their sentences, and the power limit, be it that the old names are gone."""
+    text = as_610_prints(PLAIN.read_text())
+    if has_new_names:
+        text = re.sub(r"Driver Version( +: \S+).*", r"KMD Version   \1", text)
+        text = re.sub(r"CUDA Version( +: \S+).*", r"CUDA UMD Version\1", text)
+    (tmp_path / "said").write_text(text)
+    facts = decoded(gpu.collect(fake(tmp_path, f"cat {tmp_path}/said")))
+    assert (facts.driver, facts.cuda_driver) == ("610.62", "14.0")
+    status = facts.devices[0].status
+    assert (status.power_limit_watts, status.power_default_watts) == (700.0, 700.0)
