@@ -145,7 +145,7 @@ def test_settings_are_the_same_on_every_node(cluster):
     """
     faults.needs_gpus(cluster)
     cluster.needs_peers()
-    cluster.same_rows(gpu_faults.SAME)
+    faults.judge_equals(cluster, lambda equals: equals.same_rows(gpu_faults.SAME))
 
 
 @pytest.mark.advisory
@@ -158,7 +158,7 @@ def test_firmware_is_the_same_on_every_node(cluster):
     """
     faults.needs_gpus(cluster)
     cluster.needs_peers()
-    faults.same_by_name(cluster, gpu_faults.firmware, "GPU firmware")
+    faults.judge_equals(cluster, lambda equals: faults.same_by_name(equals, gpu_faults.firmware, "GPU firmware"))
 
 
 def test_fabric_manager_runs_where_it_is_needed(cluster):
@@ -180,9 +180,14 @@ def test_nvlinks_are_up(cluster):
     """
     faults.needs_gpus(cluster)
     links = cluster.gather(lambda node: node.gpu.nvlinks())
-    down = {name: node_links for name, node_links in links.items() if cluster[name].gpu.inactive_nvlinks()}
+    whole = [cluster[name].gpu.models() for name in links if cluster[name].gpu.has_every_nvlink()]
+    down = {
+        name: words
+        for name in links
+        if (words := _inactive_nvlinks(cluster[name].gpu, is_usual=2 * len(whole) >= len(links), whole=whole))
+    }
     if down:
-        raise BlameMany(Blame(cluster[name].gpu.inactive_nvlinks(), nodes=[name]) for name in down)
+        raise BlameMany(Blame(words, nodes=[name]) for name, words in down.items())
     cluster.same(lambda node: node.gpu.nvlinks(), "active NVLinks of the GPUs")
 
 
@@ -324,3 +329,8 @@ def test_no_other_program_uses_them(cluster):
     """
     faults.needs_gpus(cluster)
     faults.judge(cluster, gpu_faults.BUSY, faults.itself)
+
+
+def _inactive_nvlinks(gpus, *, is_usual, whole):
+    """Links that are down; of cards too, where most nodes have their bridges and one of these has the same cards."""
+    return gpus.inactive_nvlinks(is_bridged=is_usual and gpus.models() in whole)

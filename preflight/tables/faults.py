@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
@@ -116,6 +116,24 @@ def needs_gpus(cluster: Cluster) -> None:
     """Leave the check with one reason common to all GPU checks where every node says that it has none."""
     if not any(cluster.gather(lambda node: node.gpu.readable()).values()) and not cluster.unmeasured:
         raise NotApplicable(NO_GPU)
+
+
+def judge_equals(cluster: Cluster, judge: Callable[[Cluster], None]) -> None:
+    """Judge the nodes with the same GPUs among themselves: what another model brings with it is no fault of its own."""
+    blames: list[Blame] = []
+    reasons: dict[str, None] = {}
+    groups = cluster.group_by(lambda node: node.gpu.models())
+    for names in groups.values():
+        try:
+            judge(replace(cluster, nodes=tuple(node for node in cluster if node.name in names)))
+        except BlameMany as found:
+            blames += found.blames
+        except NotApplicable as reason:
+            reasons[str(reason)] = None
+    if blames:
+        raise BlameMany(blames)
+    if groups and len(reasons) == len(groups):
+        raise NotApplicable("; ".join(reasons))
 
 
 def needs_rdma(cluster: Cluster) -> None:

@@ -512,6 +512,35 @@ def test_a_card_without_its_bridge_has_inactive_links():
     assert {f.verdict for f in judge("gpu.nvlinks_are_up", run)} == {Verdict.PASS}
 
 
+def bridged(*lacking, links):
+    """Four workstations of two cards each that a bridge joins, some of which have other links."""
+    run = roce()
+    for name in run.names:
+        held = links if name in lacking else Links(4, 0)
+        cards = (*gpus(1, name="NVIDIA GeForce RTX 3090", links=held),
+                 *gpus(2, name="NVIDIA GeForce RTX 3090", links=Links(4, 0))[1:])  # fmt: skip
+        run = run.broken(name, "gpu", devices=cards, switches=0)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("links", "words"), [(Links(3, 1), "GPU 0: 1 NVLinks are inactive"), (Links(0, 1), "GPU 0: all NVLinks are")]
+)
+def test_cards_whose_equals_have_their_bridge_have_no_inactive_links(links, words):
+    """Of a pair whose bridge is loose the GPU is named, and the node alone, be it one of two."""
+    for run in (bridged("node2", links=links), bridged("node2", "node4", links=links)):
+        found = [one for one in judge("gpu.nvlinks_are_up", run) if one.verdict is Verdict.FAIL]
+        assert {name for one in found for name in one.nodes} <= {"node2", "node4"}
+        assert all(words in one.message for one in found)
+        assert found
+
+
+def test_the_one_node_with_a_bridge_makes_no_fault_of_the_others():
+    """Most have cards without: the number of links differs, and that is what is said."""
+    run = bridged("node1", "node2", "node3", links=Links(0, 4))
+    assert not any("inactive" in one.message for one in judge("gpu.nvlinks_are_up", run))
+
+
 def test_a_joined_fabric_needs_no_process():
     """From a container Fabric Manager cannot be seen; GPUs that have joined say enough."""
     run = infiniband().broken("node2", "gpu", fabric_manager=Missing("a container", "absent"))

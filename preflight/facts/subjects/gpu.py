@@ -349,16 +349,24 @@ class Gpus(Value, frozen=True, kw_only=True):
             raise FactMissing("NVLinks", "no GPU has any", "absent")
         return ", ".join(sorted({"none" if isinstance(links, Missing) else str(links.active) for links in found}))
 
-    def inactive_nvlinks(self) -> str:
+    def has_every_nvlink(self) -> bool:
+        """Whether the GPUs have NVLinks, and none of them is down."""
+        links = [gpu.links for gpu in self.readable() if isinstance(gpu.links, Links)]
+        return any(one.active for one in links) and not any(one.inactive for one in links)
+
+    def inactive_nvlinks(self, *, is_bridged: bool = False) -> str:
         """The GPUs that are wired by NVLink and have links down, as a message says it.
 
-        A PCIe card without its bridge has inactive links by nature; what sits on a baseboard has not.
+        A PCIe card without its bridge has inactive links by nature, unless its equals have none (``is_bridged``); what
+        sits on a baseboard has not.
         """
         gpus = self.readable()
         down = [
             f"GPU {gpu.index}: {gpu.links.text(gpu.noun_of_links)}"
             for gpu in gpus
-            if isinstance(gpu.links, Links) and gpu.links.inactive and (self.switches or gpu.is_on_a_baseboard)
+            if isinstance(gpu.links, Links)
+            and gpu.links.inactive
+            and (is_bridged or self.switches or gpu.is_on_a_baseboard)
         ]
         if len(gpus) < 2:
             return ""
