@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from typing import TypeVar
 
 from preflight.errors import Blame, FactMissing, NotApplicable
 from preflight.facts import fabric
@@ -11,8 +12,9 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.rdma import Gid
 from preflight.facts.value import Missing
 from preflight.hosts import fold
-from preflight.tables.faults import values_by_node
+from preflight.tables.faults import of_own_names, values_by_node
 
+V = TypeVar("V")
 UNSET = "; or unset it: NCCL 2.21 and later choose by themselves"
 
 
@@ -158,7 +160,7 @@ def crossed(cluster: Cluster) -> list[Blame]:
     Only subnets that each node has on one port tell a rail: a fabric of one subnet, or one that routes, has none.
     """
     holders: dict[str, dict[str, list[str]]] = {}  # subnet -> port -> nodes
-    for node, of_node in values_by_node(cluster, _networks).items():
+    for node, of_node in _by_rail(cluster, values_by_node(cluster, _networks)).items():
         for name, subnet in of_node.items():
             holders.setdefault(subnet, {}).setdefault(name, []).append(node)
     blamed: dict[str, list[str]] = {}
@@ -197,7 +199,7 @@ def strangers(cluster: Cluster) -> list[Blame]:
 
     A node that is elsewhere with all its ports is in another rack of a fabric that routes.
     """
-    networks = values_by_node(cluster, _networks)
+    networks = _by_rail(cluster, values_by_node(cluster, _networks))
     usual: dict[str, tuple[str, list[str]]] = {}  # port -> the subnet of most nodes, and those nodes
     for name in dict.fromkeys(name for of_node in networks.values() for name in of_node):
         nodes: dict[str, list[str]] = {}
@@ -246,7 +248,7 @@ def shared(cluster: Cluster) -> list[Blame]:
     """A Blame for nodes of several machines whose ports have the same address, in the rows that NCCL takes."""
     holders: dict[str, list[str]] = {}
     try:
-        chosen = values_by_node(cluster, _chosen)
+        chosen = _by_rail(cluster, values_by_node(cluster, _chosen))
     except NotApplicable:  # no RDMA port has an address
         return []
     for node, of_node in chosen.items():
@@ -297,6 +299,21 @@ def _networks(node: NodeFacts) -> dict[str, str]:
     if not found:
         raise FactMissing("subnets of RDMA ports", "none is known", "absent")
     return found
+
+
+def _by_rail(cluster: Cluster, found: dict[str, dict[str, V]]) -> dict[str, dict[str, V]]:
+    """The same by interface for nodes whose ports have names of their own, as pods with virtual functions have."""
+    alike = of_own_names(found)
+    return {
+        node: {_interface(cluster[node], name) if node in alike else name: value for name, value in of_node.items()}
+        for node, of_node in found.items()
+    }
+
+
+def _interface(node: NodeFacts, port: str) -> str:
+    """The interface of a port; the port's own name where it has none."""
+    rows = [gid.netdev for hca in _roce(node) if hca.name == port for gid in hca.port.gids]
+    return next((name for name in rows if isinstance(name, str)), port)
 
 
 def _chosen(node: NodeFacts) -> dict[str, Gid]:

@@ -167,7 +167,7 @@ FAULTS = (
         "small active MTU",
         other_mtu,
         "rdma.active_mtu_is_the_same_on_every_node",
-        "1024 on node3",
+        "1024",
         lambda p: has_ports(p) and rail(p).netdev != training(p).name,
     ),
     Fault("missing GID row", without_row, "rdma.gid_index_exists_on_every_node", "GID index ", has_index),
