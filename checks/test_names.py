@@ -3,6 +3,7 @@
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
+from preflight.tables import interfaces
 
 LOCAL = ("localhost", "localhost4", "localhost6", "ip6-localhost")
 NOT_LOCALHOST = "names.own_hostname_is_not_localhost"
@@ -137,8 +138,7 @@ def test_peers_are_taken_for_themselves(node, cluster):
         peer = cluster[route.name]
         if cluster.bearers[peer.identity.hostname] > 1:
             raise BlockedBy("names.hostnames_are_unique")
-        is_wrong = route.resolved and not peer.network.holds_any(route.resolved, reachable=True)
-        if is_wrong and not set(route.resolved) & set(peer.identity.lost_addresses(peer.network)):
+        if route.resolved and _leads_astray(node, peer, route.resolved):
             wrong.append(
                 f"{peer.identity.hostname} is {', '.join(route.resolved)} there, not {peer.address_for_peers()}"
             )
@@ -185,7 +185,7 @@ def test_full_names_of_peers_lead_to_them(node, cluster):
             continue  # the checks of the hostname speak of it
         if not route.resolved_fqdn:
             unknown.append(full)
-        elif not peer.network.holds_any(route.resolved_fqdn, reachable=True):
+        elif _leads_astray(node, peer, route.resolved_fqdn):
             wrong.append(f"{full} is {', '.join(route.resolved_fqdn)} there, not {peer.address_for_peers()}")
     unresolved = [f"cannot resolve {', '.join(unknown[:4])}{' and others' if unknown[4:] else ''}"] if unknown else []
     assert not unknown + wrong, "; ".join([*unresolved, *wrong])
@@ -205,11 +205,7 @@ def test_reverse_names_lead_back(node, cluster):
         name = route.reverse
         peer = cluster[route.name]
         leads_back = route.address in route.reverse_addresses  # that the peer has lost it is another check's matter
-        if (
-            isinstance(name, str)
-            and not leads_back
-            and not peer.network.holds_any(route.reverse_addresses, reachable=True)
-        ):
+        if isinstance(name, str) and not leads_back and _leads_astray(node, peer, route.reverse_addresses):
             leads = ", ".join(route.reverse_addresses) or "nothing"
             wrong.append(f"{route.address} ({route.name}) is called {name} there, which resolves to {leads}")
     assert not wrong, "; ".join(wrong[:4])
@@ -251,6 +247,12 @@ def _routes_to_known(node, cluster):
     if routes and not any("identity" in cluster[route.name].subjects for route in routes):
         raise BlockedBy(NOT_LOCALHOST, nodes=[route.name for route in routes], detail="no peer told who it is")
     return [route for route in routes if cluster[route.name].subjects.keys() >= {"identity", "network"}] or routes
+
+
+def _leads_astray(node, peer, addresses):
+    """Whether the addresses that a node finds for a peer are wrong; where the peer has lost them, that is its fault."""
+    is_lost = set(addresses) & set(peer.identity.lost_addresses(peer.network)) or interfaces.has_left(peer, node)
+    return not is_lost and not peer.network.holds_any(addresses, reachable=True)
 
 
 def _is_local(node):

@@ -8,6 +8,8 @@ from preflight.errors import Blame, BlameMany, BlockedBy, NotApplicable
 from preflight.facts.value import present
 from preflight.tables import faults, gids, interfaces, kernel_faults
 
+EXISTS = "network.training_interface_exists"
+
 
 def test_interface_variables_match_an_interface(node, cluster):
     """What NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME name exists on every node, and is not the loopback interface.
@@ -67,7 +69,7 @@ def test_training_interfaces_have_the_same_rate(cluster):
     Fix: `ethtool <interface>` on the nodes named; reseat or replace the cable, or correct the port of the switch.
     """
     cluster.needs_peers()
-    cluster.same(lambda node: node.network.training_interface.rate_text(), "rate of the training interface")
+    cluster.same(interfaces.rate_text, "rate of the training interface")
 
 
 @pytest.mark.advisory
@@ -79,11 +81,15 @@ def test_routes_to_peers_leave_by_the_training_interface(node, cluster):
     """
     cluster.needs_peers()
     wanted = node.network.training_interface.name
+    # A peer without a training interface was asked about by the address that it was reached at.
+    routes = [route for route in node.peers.routes if not interfaces.is_out(cluster[route.name])]
+    if node.peers.routes and not routes:
+        raise BlockedBy(EXISTS, nodes=[route.name for route in node.peers.routes], detail="no peer has one")
     strays = {}
-    for route in node.peers.routes:
+    for route in routes:
         if route.leaves_by() != wanted:
             strays.setdefault(route.leaves_by(), []).append(route.name)
-    every = len(node.peers.routes)
+    every = len(routes)
     message = "; ".join(
         f"packets to {', '.join(peers) if len(peers) < every else 'every peer'} leave by {name}"
         for name, peers in strays.items()
@@ -101,6 +107,9 @@ def test_nccl_starts_on_an_interface_of_the_peers(node, cluster):
     """
     cluster.needs_peers()
     astray = interfaces.first_astray(node, cluster)
+    peers = [peer for peer in cluster if peer.name != node.name]
+    if astray.words and all(map(interfaces.is_out, peers)):
+        raise BlockedBy(EXISTS, nodes=[peer.name for peer in peers], detail="no peer has one")
     if astray.words:
         raise Blame(astray.words, nodes=[node.name], is_advisory=not astray.is_sure or node.backend != "nccl")
 

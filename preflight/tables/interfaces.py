@@ -11,7 +11,9 @@ from preflight.errors import FactMissing
 from preflight.facts import fabric, selection
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
-from preflight.facts.subjects.network import Interface
+from preflight.facts.subjects.identity import Identity
+from preflight.facts.subjects.network import NO_RATE, Interface, Network
+from preflight.facts.value import Missing
 
 FAMILIES_WITHOUT_IPV6 = "AF_INET"
 # What the first letters of a name say of an interface that carries no packets between machines, or few.
@@ -28,6 +30,26 @@ def virtual(name: str) -> str:
     return next((what for pattern, what in VIRTUAL if re.match(pattern, name)), "")
 
 
+def is_out(peer: NodeFacts) -> bool:
+    """Whether a peer is known to have lost the interface it trains on, or its address, as its own checks say."""
+    network, identity = peer.subjects.get("network"), peer.subjects.get("identity")
+    if not isinstance(network, Network):
+        return False
+    is_astray = isinstance(identity, Identity) and bool(identity.lost_addresses(network))
+    return bool(network.training_trouble()) or (is_astray and peer.backend == "gloo")
+
+
+def has_left(peer: NodeFacts, node: NodeFacts) -> bool:
+    """Whether a peer that is out has no address left in the network that a node trains on.
+
+    The names that lead there were right, and will be: the node that asks for them is not at fault.
+    """
+    if not is_out(peer) or node.network.training_trouble():
+        return False
+    wanted = ipaddress.ip_network(node.network.training_interface.subnet())
+    return not any(_holds(wanted, address) for address in peer.network.reachable_addresses)
+
+
 def of_nccl(node: NodeFacts) -> tuple[Interface, ...]:
     """The interfaces that NCCL takes on a node by the job's variables, that of its bootstrap first."""
     family = node.value("NCCL_SOCKET_FAMILY")
@@ -37,6 +59,34 @@ def of_nccl(node: NodeFacts) -> tuple[Interface, ...]:
 def has_choice(node: NodeFacts) -> bool:
     """Whether a variable says which interfaces NCCL takes; it ignores a value of one character."""
     return len(node.value("NCCL_SOCKET_IFNAME")) > 1
+
+
+def of_the_job(node: NodeFacts) -> tuple[str, ...]:
+    """The training interface, and where it is a VLAN what that is on; none where there is no training interface."""
+    training = node.network.training
+    if isinstance(training, Missing):
+        return ()
+    below = training.partition(".")[0]
+    return (training, *(one.name for one in node.network.interfaces if one.name == below != training))
+
+
+def rate_text(node: NodeFacts) -> str:
+    """The rate of the training interface as a message says it; of a bond, or a VLAN over it, that of its members.
+
+    A port that reports none differs from one that does.
+    """
+    interface = node.network.training_interface
+    if interface.reports_rate:
+        return interface.rate_text()
+    below = node.network.interface(of_the_job(node)[-1])
+    if not node.kernel.is_bond(below.name):
+        return below.rate_text()
+    try:
+        return f"{node.kernel.bond_rate_mbps(below.name)} Mbit/s"
+    except FactMissing as missing:
+        if missing.kind != "absent":
+            raise
+        return NO_RATE
 
 
 def leads_to_a_peer(interface: Interface, node: NodeFacts, cluster: Cluster) -> bool:

@@ -11,6 +11,7 @@ from statistics import median
 from preflight.errors import Blame, BlameMany, FactMissing, NotApplicable
 from preflight.facts.cluster import Cluster, Row
 from preflight.facts.node import NodeFacts
+from preflight.facts.subjects.kernel import ONE_AT_A_TIME
 from preflight.facts.value import Missing, present
 from preflight.tables import interfaces
 from preflight.tables.faults import Fault
@@ -100,9 +101,6 @@ def _bonds(node: NodeFacts) -> str:
     return f"{', '.join(down)} is down: the bond has that much less bandwidth" if down else ""
 
 
-ONE_AT_A_TIME = "fault-tolerance"  # the modes of a bond in which one member carries all
-
-
 def _uneven_bonds(node: NodeFacts) -> str:
     """Bonds whose members should carry traffic together, and cannot."""
     node.kernel.needs_bonds()
@@ -123,7 +121,7 @@ def _uneven_bonds(node: NodeFacts) -> str:
 
 def _links_of_job(node: NodeFacts) -> tuple[str, ...]:
     """The interfaces that the job's packets leave by: the training interface, RoCE ports, and the members of bonds."""
-    names = [] if isinstance(node.network.training, Missing) else [node.network.training]
+    names = [*interfaces.of_the_job(node)]
     if node.rdma.devices and not node.without_rdma():
         rows = [row for port in node.rdma.active_ports() for row in port.gids]
         names += [row.netdev for row in rows if isinstance(row.netdev, str)]
@@ -137,12 +135,17 @@ def _unsteady(node: NodeFacts) -> str:
     counts: dict[str, int] = {
         one.name: one.failures for one in node.kernel.bond_members if not isinstance(one.failures, Missing)
     }
+    untold = []
     for name in _links_of_job(node):
         changes = node.network.interface(name).carrier_changes
         if not isinstance(changes, Missing):
             counts[name] = max(counts.get(name, 0), changes // 2)
+        elif name not in counts:
+            untold.append(name)
     if not counts:
         raise FactMissing("link losses since the start", "the kernel counts none", "absent")
+    if untold:
+        raise FactMissing("link losses since the start", f"those of {', '.join(untold)} cannot be read")
     found = [f"{name} lost its link {count} times since it exists" for name, count in counts.items() if count >= OFTEN]
     return "; ".join(found)
 
@@ -273,13 +276,14 @@ ACS = (
 
 
 def bonds_of_job(node: NodeFacts) -> str:
-    """Mode and number of members of the bonds behind the training interface and the RDMA ports."""
+    """Mode, hash policy and number of members of the bonds behind the training interface and the RDMA ports."""
     node.kernel.needs_bonds()
-    used = set() if isinstance(node.network.training, Missing) else {node.network.training}
+    used = set(interfaces.of_the_job(node))
     used |= {row.netdev for device in node.rdma.devices for port in device.ports for row in port.gids
              if isinstance(row.netdev, str)}  # fmt: skip
     found = {
-        bond: f"{bond} {node.kernel.bond_modes.get(bond, '')}".strip() + f" of {len(members)}"
+        bond: " ".join(filter(None, (bond, node.kernel.bond_modes.get(bond), node.kernel.bond_policies.get(bond))))
+        + f" of {len(members)}"
         for bond, members in sorted(node.kernel.bonds.items())
         if bond in used
     }

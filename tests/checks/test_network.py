@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from preflight.facts.subjects.kernel import BondMember
 from preflight.facts.subjects.network import Address
+from preflight.facts.value import Missing
 from preflight.ledger.findings import Verdict
 from preflight.testing import healthy, roce
 from tests.checks.samples import Broken, judge, leaves_by, with_gateways, with_interface
@@ -259,3 +261,45 @@ def test_a_gateway_of_the_head_node_alone_is_no_fault_of_the_others():
     """Most clusters let only one machine out."""
     findings = judge("network.default_routes_are_alike", with_gateways(healthy(), "node1"))
     assert {finding.verdict for finding in findings} == {Verdict.PASS}
+
+
+def bonded(*slow, mode="IEEE 802.3ad Dynamic link aggregation", over="bond0"):
+    """Four nodes that train over a bond of two ports of 25 Gbit/s, some of which came up at 10."""
+    run = healthy(4).with_variables(GLOO_SOCKET_IFNAME=over, NCCL_SOCKET_IFNAME=over)
+    for number, name in enumerate(run.names, 1):
+        speed = 10000 if name in slow else 25000
+        members = tuple(BondMember("bond0", port, speed, 1) for port in ("eno1", "eno2"))
+        for held in dict.fromkeys(("bond0", over)):
+            run = with_interface(run, name, held, f"10.9.{len(held)}.{number}")
+        run = run.broken(
+            name,
+            "kernel",
+            bonds={"bond0": {"eno1": True, "eno2": True}},
+            bond_modes={"bond0": mode},
+            bond_members=members,
+        )
+    return run
+
+
+@pytest.mark.parametrize(
+    ("mode", "over", "words"),
+    [
+        ("IEEE 802.3ad Dynamic link aggregation", "bond0", "50000 Mbit/s on node[1-2,4], 20000 Mbit/s on node3"),
+        ("IEEE 802.3ad Dynamic link aggregation", "bond0.12", "50000 Mbit/s on node[1-2,4], 20000 Mbit/s on node3"),
+        ("fault-tolerance (active-backup)", "bond0", "25000 Mbit/s on node[1-2,4], 10000 Mbit/s on node3"),
+    ],
+)
+def test_a_bond_is_as_fast_as_its_links(mode, over, words):
+    """Together, or one of them where they stand in for each other; a VLAN as what it is on."""
+    name = "network.training_interfaces_have_the_same_rate"
+    assert {one.verdict for one in judge(name, bonded(mode=mode, over=over))} == {Verdict.PASS}
+    found = [one for one in judge(name, bonded("node3", mode=mode, over=over)) if one.verdict is Verdict.WARN]
+    assert [(one.nodes, words in one.message) for one in found] == [(("node3",), True)]
+
+
+def test_a_bond_whose_file_cannot_be_read_has_no_rate_that_passes():
+    """The others' is known: that of this node is an error, and no pass."""
+    run = bonded().broken("node2", "kernel", bonds={}, bond_modes={}, bond_members=(),
+                          bonds_unread={"bond0": Missing("Permission denied", "denied")})  # fmt: skip
+    found = {one.nodes: one.verdict for one in judge("network.training_interfaces_have_the_same_rate", run)}
+    assert found["node2",] is Verdict.ERROR

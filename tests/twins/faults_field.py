@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from . import sysfs
-from .faults import Fault, Fits, Plant, answer, both, file, gone, replaced, training, variables
+from .faults import Fault, Fits, Plant, answer, both, file, gone, interface, replaced, training, variables
 from .faults_gpu import AMD, BROKEN, COUNT, HELD_BACK, QUERY, is_amd, is_nvidia, of, tag
 from .faults_gpu import SETTINGS as GPU_SETTINGS
 from .faults_log import of_vendor
@@ -60,6 +60,33 @@ def speeds(folder: Folder, platform: Platform) -> None:
     """The second cable of a bond came up far slower."""
     name, bond = bond_file(platform)
     folder.sub(name, rf"(?s)(Slave Interface: {bond.members[1]}\n.*?Speed: )\d+", r"\g<1>1000")
+
+
+def trains_on_bond(platform: Platform) -> bool:
+    """Whether the job meets on a bond, or on a VLAN over it, whose members' rates are known."""
+    below = training(platform).name.partition(".")[0]
+    return any(nic.members for nic in platform.nics if nic.name == below)
+
+
+def half_bond(folder: Folder, platform: Platform) -> None:
+    """Every cable of the bond that the job meets on came up at a slower rate, and so did the bond."""
+    below = training(platform).name.partition(".")[0]
+    folder.sub(f"proc/net/bonding/{below}", r"^Speed: (\d+) Mbps", "Speed: 10000 Mbps", 0)
+    interface(speed_mbps=20000)(folder, platform)
+
+
+def without_lacp(folder: Folder, platform: Platform) -> None:
+    """The switch does not answer: each port is an aggregator of its own, and one of them carries all."""
+    name, bond = bond_file(platform)
+    folder.sub(name, rf"(?s)(Slave Interface: {bond.members[1]}\n.*?Aggregator ID: )1", r"\g<1>2")
+    text = folder.path(name).read_text()
+    text = text.replace("Partner Mac Address: 00:23:04:ee:be:0a", "Partner Mac Address: 00:00:00:00:00:00")
+    folder.write(name, text.replace("Number of ports: 2", "Number of ports: 1"))
+
+
+def vlan_lost(folder: Folder, platform: Platform) -> None:
+    """NetworkManager did not bring the VLAN up: its address is nowhere."""
+    interface(addresses=[], is_up=False)(folder, platform)
 
 
 def other_mode(folder: Folder, platform: Platform) -> None:
@@ -260,6 +287,8 @@ FAULTS = (
           "x4 of x", has_slot),
     Fault("bond member down", member_down, AT_ITS_BEST, "is down", bonded),
     Fault("bond of one member", member_lost, SETTINGS, "bond", bonded),
+    Fault("half rate of a bond", half_bond, "network.training_interfaces_have_the_same_rate", "20000 Mbit/s on node3",
+          trains_on_bond),
     Fault("bond in another mode", other_mode, SETTINGS, "active-backup", bonded),
     Fault("rail with another node's address", twice, "network.training_addresses_are_unique", "", has_rail_address,
           nodes=("node1", "node3")),
@@ -302,6 +331,11 @@ FAULTS = (
           "rdma.choice_of_ports_is_sound", "PCIe x8", lambda p: has_ports(p) and not p.is_guest and bool(p.gpus)),
     Fault("other rdma-core", both(gone("usr/local/lib/libibverbs.so.1", "usr/local/lib/libibverbs.so.1.14.50.0")),
           COMPANIONS, "rdma-core", lambda p: bool(p.hcas) and p.has_rdma_core and bool(p.gpus)),
+    Fault("hash policy of a bond", lambda f, p: f.sub(bond_file(p)[0], r"layer3\+4 \(1\)", "layer2 (0)"), SETTINGS,
+          "layer2", bonded),
+    Fault("switch without LACP", without_lacp, AT_ITS_BEST, "LACP", bonded),
+    Fault("VLAN without an address", vlan_lost, "network.interface_variables_match_an_interface", "bond0.120",
+          on("rhel9-lacp-vlan")),
     # NVIDIA
     Fault("other VBIOS", replaced(QUERY, r"<vbios_version>.*<", "<vbios_version>94.02.5C.00.02<"), GPU_SETTINGS,
           "VBIOS", is_nvidia),

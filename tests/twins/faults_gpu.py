@@ -186,7 +186,13 @@ def swapped(folder: Folder, _: Platform) -> None:
 
 
 FAULTS = (
-    Fault("GPU off the bus", lost_gpu, lambda p: COUNT if is_confined(p) else LISTED, "", is_nvidia),
+    Fault(
+        "GPU off the bus",
+        lost_gpu,
+        lambda p: COUNT if is_confined(p) or not p.gpus.is_on_bus else LISTED,
+        "",
+        is_nvidia,
+    ),
     Fault(
         "GPU lost to nvidia-smi",
         file(QUERY, "Unable to determine the device handle for GPU0000:13:00.0: Unknown Error\n"),

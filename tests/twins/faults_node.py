@@ -176,9 +176,9 @@ FAULTS = (
     Fault(
         "no answer of DHCP",
         interface(addresses=["169.254.77.3/16"]),
-        EXISTS,
-        "169.254.77.3",
-        lambda p: is_plain(p) and uses_gloo(p) and len(p.nics) == 1,
+        lambda p: EXISTS if uses_gloo(p) else IFNAME,
+        "",
+        lambda p: is_plain(p) and (chooses(p) or (uses_gloo(p) and len(p.nics) == 1)),
     ),
     Fault("few files", limit(nofile=1024), "limits.enough_files_may_be_open", "1024"),
     Fault("few processes", limit(nproc=1024), "limits.processes_may_be_started", "1024"),

@@ -123,7 +123,7 @@ def _proc(platform: Platform, n: int) -> Tree:
     tree |= {f"{300 + i}/comm": f"{name[:15]}\n" for i, name in enumerate(platform.processes)}
     for nic in platform.nics:
         if nic.members:
-            tree[f"net/bonding/{nic.name}"] = bond(nic)
+            tree[f"net/bonding/{nic.name}"] = bond(platform, nic)
     vlans = {hca.netdev_vlan for hca in platform.hcas} - {""}
     for name in sorted(vlans):
         tree[f"net/vlan/{name}"] = f"{name}  VID: {name.rpartition('.')[2]}\t REORDER_HDR: 1  dev->priv_flags: 1021\n"
@@ -133,17 +133,18 @@ def _proc(platform: Platform, n: int) -> Tree:
     return {f"proc/{name}": text for name, text in tree.items()}
 
 
-def bond(nic: Nic) -> str:
+def bond(platform: Platform, nic: Nic) -> str:
     """/proc/net/bonding/<bond>, as the kernel's bonding documentation shows it for 802.3ad."""
     head = (
         "Ethernet Channel Bonding Driver: v5.15\n\nBonding Mode: IEEE 802.3ad Dynamic link aggregation\n"
         "Transmit Hash Policy: layer3+4 (1)\nMII Status: up\nMII Polling Interval (ms): 100\n"
     )
     member = (
-        "\nSlave Interface: {}\nMII Status: up\nSpeed: 200000 Mbps\nDuplex: full\nLink Failure Count: 0\n"
+        "\nSlave Interface: {}\nMII Status: up\nSpeed: {} Mbps\nDuplex: full\nLink Failure Count: 0\n"
         "Slave queue ID: 0\nAggregator ID: 1\nActor Churn State: none\n"
     )
-    return head + "".join(member.format(name) for name in nic.members)
+    speeds = {one.name: one.speed_mbps for one in platform.nics}
+    return head + "".join(member.format(name, speeds[name]) for name in nic.members)
 
 
 def _etc(platform: Platform, n: int, names: dict[int, str]) -> Tree:

@@ -20,7 +20,7 @@ from preflight.ledger.findings import Finding, Verdict
 from preflight.tables.rdma_faults import ERROR_COUNTERS
 
 from . import node
-from .faults import every
+from .faults import every, training
 from .faults_gpu import over_pcie
 from .folder import Folder
 from .platform import Platform
@@ -69,6 +69,7 @@ INFORMATION: tuple[tuple[str, Callable[[Platform], bool], str], ...] = (
         every,
         "no check asks: nvidia-smi topo tells which adapter is near",
     ),
+    (r"class/net/NAME/address", every, "only the training interface's own is compared: RDMA ports have GIDs"),
     (
         r"proc/net/vlan/",
         every,
@@ -112,8 +113,10 @@ CHANGES: dict[str, Callable[[Folder, str], None]] = {
 }
 
 
-def kind_of(name: str) -> str:
-    """What a file is, whichever port, device or bus it is of."""
+def kind_of(name: str, training: str = "") -> str:
+    """What a file is, whichever port, device or bus it is of; that of the training interface is one by itself."""
+    if training:
+        name = name.replace(f"class/net/{training}/", "class/net-of-the-job/X/")
     name = re.sub(r"[0-9a-f]{4}:[0-9a-f]{2}(:[0-9a-f]{2}\.[0-9a-f])?", "PCI", name)
     name = re.sub(r"(PCI/)+", "PCI/", re.sub(r"\d+", "#", name))
     name = re.sub(r"class/(infiniband|net)/[^/]+", r"class/\1/NAME", name)
@@ -132,13 +135,15 @@ def counter_kind(name: str) -> str:
     return "ERRORS" if name in (*ERROR_COUNTERS, "link_downed") else "OTHERS"
 
 
-def sources(folder: Folder) -> dict[str, str]:
+def sources(folder: Folder, training: str) -> dict[str, str]:
     """Kind of source -> one file of it."""
     found: dict[str, str] = {}
     for path in sorted(folder.root.rglob("*")):
         name = str(path.relative_to(folder.root))
         if path.is_file() and not path.is_symlink() and path.stat().st_size and not NO_SOURCE.match(name):
-            found.setdefault(kind_of(name).replace("sys/devices/pciPCI/", f"PCI {function_kind(path)}: "), name)
+            found.setdefault(
+                kind_of(name, training).replace("sys/devices/pciPCI/", f"PCI {function_kind(path)}: "), name
+            )
     return found
 
 
@@ -214,7 +219,7 @@ def try_all(
     user = platform.user_id if user_id is None else user_id
     twin = Twin(node.make(replace(platform, user_id=user), 2, under))
     twin.healthy = twin.documents()
-    for kind, name in sources(twin["node2"]).items():
+    for kind, name in sources(twin["node2"], training(platform).name.format(n=2)).items():
         if not only(kind):
             continue
         first = try_source(platform, twin, (kind, name), "removed", ("node2",))

@@ -18,7 +18,14 @@ SAMPLE = {
     "mi355x-pollara": ("retries of Pollara", "plugin of ANP missing", "rail with another node's address"),
     "xe9680-thor2": ("bond of one member", "log: memory error", "log: hung task"),
     "container": ("row of storage first", "link-local row first"),
-    "sriov-pod": ("rail down", "half rate of a rail"),
+    "sriov-pod": (
+        *("rail down", "half rate of a rail", "rail with another node's address", "rail in a foreign network"),
+        "small active MTU",
+    ),
+    "rtx3090-workstation": ("NVLink down", "NVLinks all down", "no answer of DHCP"),
+    "wsl2": ("GPU off the bus",),
+    "graviton": ("no answer of DHCP",),
+    "rhel9-lacp-vlan": ("half rate of a bond", "bond of one member", "hash policy of a bond", "no answer of DHCP"),
     "slingshot-a100": ("mtu", "half rate"),
     "25gbe": ("mtu", "127.0.1.1", "stale line in /etc/hosts", "OOM kill during the run", "few files"),
 }

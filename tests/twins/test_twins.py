@@ -11,7 +11,10 @@ from tests.twins import node, platforms
 from tests.twins.twin import Twin, notable
 
 # A sample, each for something that no other has; `python -m tests.bench.twins` judges all of them.
-SAMPLE = ("ubuntu", "dgx-h100", "hgx-h200-roce", "aws-p4d", "mi300x", "kubernetes-pod", "sriov-pod", "slingshot-a100")
+SAMPLE = (
+    *("ubuntu", "dgx-h100", "hgx-h200-roce", "aws-p4d", "mi300x", "kubernetes-pod", "sriov-pod", "slingshot-a100"),
+    *("azure-nd-h100-v5", "rhel9-lacp-vlan", "busybox-container"),
+)
 
 
 @pytest.mark.parametrize("name", SAMPLE)

@@ -22,6 +22,9 @@ class LogEvent(Value, frozen=True):
     text: Text
 
 
+ONE_AT_A_TIME = "fault-tolerance"  # the modes of a bond in which one member carries all
+
+
 class BondMember(NamedTuple):
     """A member of a bond; an aggregator is what LACP made of members whose other ends are one switch's."""
 
@@ -53,6 +56,7 @@ class Kernel(Value, frozen=True, kw_only=True):
     cgroup_oom_kills: Count | Missing
     bonds: dict[Text, dict[Text, bool]] = msgspec.field(default_factory=dict)  # bond -> member -> whether it is up
     bond_modes: dict[Text, Text] = msgspec.field(default_factory=dict)  # bond -> "802.3ad", "active-backup"
+    bond_policies: dict[Text, Text] = msgspec.field(default_factory=dict)  # bond -> "layer3+4": which link a flow takes
     bond_members: tuple[BondMember, ...] = ()
     bonds_unread: dict[Text, Missing] = msgspec.field(default_factory=dict)  # bond -> why its file tells nothing
     log: tuple[LogEvent, ...] | Missing = NOT_REPORTED
@@ -79,6 +83,24 @@ class Kernel(Value, frozen=True, kw_only=True):
         """Leave the question where the file of a bond could not be read."""
         for bond, reason in self.bonds_unread.items():
             raise FactMissing(bond, reason.missing, reason.kind)
+
+    def is_bond(self, name: str) -> bool:
+        """Whether an interface is a bond, be it that its file could not be read."""
+        return name in self.bonds or name in self.bonds_unread
+
+    def bond_rate_mbps(self, bond: str) -> int:
+        """What the members of a bond that are up carry: together, or one of them where the mode is so."""
+        if bond in self.bonds_unread:
+            raise FactMissing(f"rate of {bond}", self.bonds_unread[bond].missing, self.bonds_unread[bond].kind)
+        up = [one for one in self.bond_members if one.bond == bond and self.bonds[bond].get(one.name)]
+        together: dict[Count | Missing, int] = {}  # LACP sends over the members of one aggregator
+        for one in up:
+            together[one.aggregator] = together.get(one.aggregator, 0) + present(one.speed_mbps, f"rate of {one.name}")
+        if not together:
+            raise FactMissing(f"rate of {bond}", "no member is up", "absent")
+        if self.bond_modes[bond].startswith(ONE_AT_A_TIME):
+            return min(present(one.speed_mbps, f"rate of {one.name}") for one in up)
+        return max(together.values())
 
     def cpus(self) -> float:
         """How many CPUs the job may use: those it may run on, or less by a quota."""

@@ -10,6 +10,8 @@ from typing import Literal
 from preflight.errors import BlockedBy, FactMissing
 from preflight.facts.value import Count, Missing, Port, Text, Value, must_be_addresses, present
 
+NO_RATE = "no rate reported"
+
 
 @lru_cache(maxsize=1 << 16)
 def is_loopback(address: str) -> bool:
@@ -75,7 +77,7 @@ class Interface(Value, frozen=True, kw_only=True):
         except FactMissing as missing:
             if missing.kind != "absent":
                 raise
-            return "no rate reported"
+            return NO_RATE
 
     def address(self, *families: Literal["inet", "inet6"]) -> str:
         """The first address that is not link-local, of these families in this order; IPv4 before IPv6 without any."""
@@ -150,12 +152,12 @@ class Network(Value, frozen=True, kw_only=True):
         if self.interface(self.training).is_loopback:
             return f"the training interface is {self.training}: no peer can reach it"
         held = self.interface(self.training)
-        if held.addresses and not held.families():
-            addresses = ", ".join(address.address for address in held.addresses)
-            return (
-                f"{self.training} has link-local addresses only ({addresses}): none was set, or no DHCP server answered"
-            )
-        return ""
+        if held.families():
+            return ""
+        if not held.addresses:
+            return f"{self.training} has no address: none was set, or no DHCP server answered"
+        addresses = ", ".join(address.address for address in held.addresses)
+        return f"{self.training} has link-local addresses only ({addresses}): none was set, or no DHCP server answered"
 
     def holder_of(self, address: str) -> Interface:
         """The interface that has `address`."""

@@ -41,6 +41,7 @@ NETWORK_SETTINGS = (
     *("ipv4.tcp_rmem", "ipv4.tcp_wmem", "ipv4.tcp_congestion_control", "ipv4.tcp_mtu_probing"),
     *("ipv4.conf.all.rp_filter", "ipv4.conf.all.arp_ignore", "ipv4.conf.all.arp_announce"),
 )
+POLICY = "Transmit Hash Policy"  # only in the modes that spread packets by it
 FAILURES = "Link Failure Count"
 UNLIMITED_FROM = 1 << 60  # cgroup v1 writes a figure near the largest integer instead of "max"
 
@@ -154,12 +155,13 @@ def chosen(text: Any) -> Any:
 
 
 def bonds(folder: str, sysfs: str) -> dict[str, Any]:
-    """Of each bond its mode, its members, whether they are up, and [bond, member, Mbit/s, LACP aggregator] of each.
+    """Of each bond its mode and how it spreads packets, its members, whether they are up, and what each member tells.
 
     What a member's link or the bond's mode does not have is absent; a bond whose file tells no mode is unread.
     """
     up: dict[str, dict[str, bool]] = {}
     modes: dict[str, str] = {}
+    policies: dict[str, str] = {}
     rows: list[list[Any]] = []
     told = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     places = {name: (f"{sysfs}/class/net/{name}", index) for index, name in socket.if_nameindex() if name not in told}
@@ -176,6 +178,8 @@ def bonds(folder: str, sysfs: str) -> dict[str, Any]:
             unread[bond] = text if isinstance(text, dict) else missing(f"{folder}/{bond} tells no mode")
             continue
         modes[bond] = head["Bonding Mode"]
+        if POLICY in head:
+            policies[bond] = head[POLICY].partition(" ")[0]
         for block in blocks[1:]:
             name, _, told_of_it = block.partition("\n")
             member = _fields(told_of_it)
@@ -183,7 +187,8 @@ def bonds(folder: str, sysfs: str) -> dict[str, Any]:
             figures = [member.get(name, "").partition(" ")[0] for name in ("Speed", "Aggregator ID", FAILURES)]
             known = [int(text) if text.isdecimal() else missing("not reported", "absent") for text in figures]
             rows.append([bond, name, *known])
-    return {"bonds": up, "bond_modes": modes, "bond_members": rows, "bonds_unread": unread}
+    told_of_all = {"bonds": up, "bond_modes": modes, "bond_policies": policies}
+    return {**told_of_all, "bond_members": rows, "bonds_unread": unread}
 
 
 def _fields(block: str) -> dict[str, str]:
