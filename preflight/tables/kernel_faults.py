@@ -120,14 +120,18 @@ def _uneven_bonds(node: NodeFacts) -> str:
 
 
 def _links_of_job(node: NodeFacts) -> tuple[str, ...]:
-    """The interfaces that the job's packets leave by: the training interface, RoCE ports, and the members of bonds."""
+    """The interfaces that the job's packets leave by: the training interface, RoCE ports, and the members of bonds.
+
+    BlockedBy where there is none, for a training interface that is not there is another check's to tell.
+    """
     names = [*interfaces.of_the_job(node)]
     if node.rdma.devices and not node.without_rdma():
         rows = [row for port in node.rdma.active_ports() for row in port.gids]
         names += [row.netdev for row in rows if isinstance(row.netdev, str)]
     there = {one.name for one in node.network.interfaces}
     names += [member for bond in names for member in node.kernel.bonds.get(bond, {})]
-    return tuple(name for name in dict.fromkeys(names) if name in there)
+    found = tuple(name for name in dict.fromkeys(names) if name in there)
+    return found or (node.network.training_interface.name,)
 
 
 def _unsteady(node: NodeFacts) -> str:

@@ -21,6 +21,14 @@ def _spoilt_before():
     return run
 
 
+def _telling():
+    """Nodes whose interfaces tell all that real ones do."""
+    run = healthy()
+    for name in run.names:
+        run = run.broken_interface(name, carrier_changes=2, lanes=(16, 16))
+    return run
+
+
 CAUSES = {
     "mtu": (healthy().broken_interface("node3", mtu=1400), "network.mtu_is_the_same_on_every_node", "node3"),
     "nccl interface, gloo": (
@@ -30,6 +38,11 @@ CAUSES = {
     ),
     "nccl interface, nccl": (
         roce().with_variables("node3", NCCL_SOCKET_IFNAME="ib0"),
+        "network.interface_variables_match_an_interface",
+        "node3",
+    ),
+    "nccl interface, links that count": (
+        _telling().with_variables("node3", NCCL_SOCKET_IFNAME="ib0"),
         "network.interface_variables_match_an_interface",
         "node3",
     ),
