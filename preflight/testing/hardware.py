@@ -64,9 +64,8 @@ def eth0(address: str, prefix: int) -> Interface:
     )
 
 
-def _gpu(index: int) -> Gpu:
-    bus = f"00000000:{index:02x}:00.0"
-    status = GpuStatus(
+def _status() -> GpuStatus:
+    return GpuStatus(
         firmware=(("GSP", "580.95"),),
         temperature_celsius=35.0,
         temperature_limit_celsius=87.0,
@@ -110,21 +109,23 @@ def _gpu(index: int) -> Gpu:
         fabric_state="Completed",
         fabric_status="Success",
     )
+
+
+def _gpu(index: int) -> Gpu:
     place = f"pci0000:{index:02x}/0000:{index:02x}:00.0"
     function = PciFunction(place, index // 4, 16, 16, 32.0, 32.0, "identity", ())
-    links = Links(18, 0)
     return made(
         Gpu,
         index=index,
         name="NVIDIA H200",
         uuid=f"GPU-{index}",
         memory_mib=143771,
-        bus_id=bus,
+        bus_id=f"00000000:{index:02x}:00.0",
         compute_mode="Default",
         mig_mode="Disabled",
         processes=0,
-        status=status,
-        links=links,
+        status=_status(),
+        links=Links(18, 0),
         link_errors=LinkErrors(18, 54, {}),
         pci=function,
     )

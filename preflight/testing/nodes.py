@@ -47,27 +47,97 @@ def counted_by(gpu_count: int) -> tuple[Counted, ...]:
 def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[str, str]) -> dict[str, Value]:
     """Subject -> facts of a node; with GPUs it has as many RoCE adapters."""
     number = names.index(name) + 1
+    return {
+        "identity": _identity(name, number),
+        "network": _network(number, nodes=len(names)),
+        "ports": made(Ports, listeners=(), ephemeral_in_use=12),
+        "software": _software(gpu_count),
+        "gpu": _gpus(gpu_count),
+        "rdma": made(Rdma, devices=tuple(hca(index, number) for index in range(gpu_count)), without_driver=()),
+        "environment": made(
+            Environment,
+            variables={key: Variable(text, "--env") for key, text in variables.items()},
+            shells={"a login over ssh": {}, "a new window": {}},
+            unread_files=(),
+        ),
+        "limits": _limits(),
+        "kernel": _kernel(gpu_count),
+        "ending": _ending(number, gpu_count),
+        "peers": _peers(name, names, has_master="MASTER_ADDR" in variables),
+        "vendor": Vendor(dcgmi=FINDINGS, rvs=FINDINGS, agfhc=FINDINGS, nvbandwidth=copies(gpu_count))
+        if gpu_count
+        else Vendor(),
+        "clock": made(Clock, offset_seconds=0.01 * (number % 50), uncertainty_seconds=0.005),
+        "machine": _machine(),
+        "files": _files(names[0], asked=gpu_count > 0),
+        "trust": made(Trust, logins=tuple(Login(peer, "", 0.2, "/usr/bin/python3") for peer in names if peer != name)),
+    }
+
+
+def _identity(name: str, number: int) -> Identity:
     address = node_address(number)
-    routes = [
-        Route(
-            name=peer,
-            address=node_address(other),
-            resolved=(node_address(other),),
-            resolved_fqdn=(node_address(other),),
-            interface="eth0",
-            source=address,
-            reverse=peer,
-            reverse_addresses=(node_address(other),),
-            reverse_seconds=0.001,
-        )
-        for other, peer in enumerate(names, 1)
-        if peer != name
-    ]
-    master = ("10.0.0.1",) if "MASTER_ADDR" in variables else Missing("MASTER_ADDR is not set", "absent")
+    return made(
+        Identity,
+        hostname=name,
+        fqdn=name,
+        boot_id=f"boot-{number}:1",
+        kernel="6.1.0",
+        machine="x86_64",
+        cpu_count=64,
+        memory_bytes=1 << 38,
+        user_id=1000,
+        hostname_address=address,
+        hostname_addresses=(address,),
+        context="ssh",
+    )
+
+
+def _network(number: int, *, nodes: int) -> Network:
+    return made(
+        Network,
+        interfaces=(loopback(), eth0(node_address(number), 16 if nodes > 255 else 24)),
+        gateways=(),
+        ephemeral_ports=(32768, 60999),
+    )
+
+
+def _software(gpu_count: int) -> Software:
     cuda: Any = "13.0" if gpu_count else Missing("this torch is a CPU build", "absent")
     nccl: Any = "2.28.9" if gpu_count else ABSENT
     packages = {"torch": "2.13.0", "accelerate": "1.12.0", **({"deepspeed": "0.18.2"} if gpu_count else {})}
-    lock = made(
+    return made(
+        Software,
+        python="3.11.2",
+        implementation="cpython",
+        executable="/usr/bin/python3",
+        libc="glibc 2.36",
+        packages=packages,
+        torch="2.13.0",
+        torch_cuda=cuda,
+        torch_hip=ABSENT,
+        nccl_plugins=(),
+        cudnn=nccl,
+        nccl=nccl,
+    )
+
+
+def _gpus(gpu_count: int) -> Gpus:
+    driver: Any = "580.95" if gpu_count else ABSENT
+    return made(
+        Gpus,
+        devices=gpus(gpu_count),
+        driver=driver,
+        cuda_driver="13.0" if gpu_count else ABSENT,
+        topology=topology(gpu_count) if gpu_count else ABSENT,
+        switches=4 if gpu_count else 0,
+        fabric_manager=True if gpu_count else ABSENT,
+        on_bus=tuple(f"0000:{index:02x}:00.0" for index in range(gpu_count)),
+        counted=counted_by(gpu_count),
+    )
+
+
+def _limits() -> Limits:
+    return made(
         Limits,
         memlock_soft_bytes="unlimited",
         memlock_hard_bytes="unlimited",
@@ -81,93 +151,53 @@ def node_facts(name: str, names: list[str], *, gpu_count: int, variables: dict[s
         file_size_soft_bytes="unlimited",
         cpu_time_soft_seconds="unlimited",
     )
-    driver: Any = "580.95" if gpu_count else ABSENT
-    return {
-        "identity": made(
-            Identity,
-            hostname=name,
-            fqdn=name,
-            boot_id=f"boot-{number}:1",
-            kernel="6.1.0",
-            machine="x86_64",
-            cpu_count=64,
-            memory_bytes=1 << 38,
-            user_id=1000,
-            hostname_address=address,
-            hostname_addresses=(address,),
-            context="ssh",
-        ),
-        "network": made(
-            Network,
-            interfaces=(loopback(), eth0(address, 16 if len(names) > 255 else 24)),
-            gateways=(),
-            ephemeral_ports=(32768, 60999),
-        ),
-        "ports": made(Ports, listeners=(), ephemeral_in_use=12),
-        "software": made(
-            Software,
-            python="3.11.2",
-            implementation="cpython",
-            executable="/usr/bin/python3",
-            libc="glibc 2.36",
-            packages=packages,
-            torch="2.13.0",
-            torch_cuda=cuda,
-            torch_hip=ABSENT,
-            nccl_plugins=(),
-            cudnn=nccl,
-            nccl=nccl,
-        ),
-        "gpu": made(
-            Gpus,
-            devices=gpus(gpu_count),
-            driver=driver,
-            cuda_driver="13.0" if gpu_count else ABSENT,
-            topology=topology(gpu_count) if gpu_count else ABSENT,
-            switches=4 if gpu_count else 0,
-            fabric_manager=True if gpu_count else ABSENT,
-            on_bus=tuple(f"0000:{index:02x}:00.0" for index in range(gpu_count)),
-            counted=counted_by(gpu_count),
-        ),
-        "rdma": made(Rdma, devices=tuple(hca(index, number) for index in range(gpu_count)), without_driver=()),
-        "environment": made(
-            Environment,
-            variables={key: Variable(text, "--env") for key, text in variables.items()},
-            shells={"a login over ssh": {}, "a new window": {}},
-            unread_files=(),
-        ),
-        "limits": lock,
-        "kernel": _kernel(gpu_count),
-        "ending": made(
-            Ending,
-            ports={f"mlx5_{i}:1": _port_end() for i in range(gpu_count)},
-            oom_kills=0,
-            link_errors={"eth0": 7},
-            nvlink_errors=tuple(LinksEnd(f"GPU-{i}", LinkErrors(18, 54, {})) for i in range(gpu_count)),
-            gpus_counted=counted_by(gpu_count),
-            log=(),
-            offset_seconds=0.01 * (number % 50),
-            uncertainty_seconds=0.005,
-        ),
-        "peers": made(
-            Peers, routes=tuple(routes), master_addresses=master, master_port_error="", master_port_holder=""
-        ),
-        "vendor": Vendor(dcgmi=FINDINGS, rvs=FINDINGS, agfhc=FINDINGS, nvbandwidth=copies(gpu_count))
-        if gpu_count
-        else Vendor(),
-        "clock": made(Clock, offset_seconds=0.01 * (number % 50), uncertainty_seconds=0.005),
-        "machine": made(
-            Machine,
-            cpu_model="Xeon",
-            time_services=("chronyd",),
-            clock_is_synchronised=True,
-            rdma_core="1.14.48.0",
-            rdma_driver=ABSENT,
-            compilers={"c++": "/usr/bin/c++"},
-        ),
-        "files": _files(names[0], asked=gpu_count > 0),
-        "trust": made(Trust, logins=tuple(Login(peer, "", 0.2, "/usr/bin/python3") for peer in names if peer != name)),
-    }
+
+
+def _ending(number: int, gpu_count: int) -> Ending:
+    return made(
+        Ending,
+        ports={f"mlx5_{i}:1": _port_end() for i in range(gpu_count)},
+        oom_kills=0,
+        link_errors={"eth0": 7},
+        nvlink_errors=tuple(LinksEnd(f"GPU-{i}", LinkErrors(18, 54, {})) for i in range(gpu_count)),
+        gpus_counted=counted_by(gpu_count),
+        log=(),
+        offset_seconds=0.01 * (number % 50),
+        uncertainty_seconds=0.005,
+    )
+
+
+def _peers(name: str, names: list[str], *, has_master: bool) -> Peers:
+    source = node_address(names.index(name) + 1)
+    routes = [
+        Route(
+            name=peer,
+            address=node_address(other),
+            resolved=(node_address(other),),
+            resolved_fqdn=(node_address(other),),
+            interface="eth0",
+            source=source,
+            reverse=peer,
+            reverse_addresses=(node_address(other),),
+            reverse_seconds=0.001,
+        )
+        for other, peer in enumerate(names, 1)
+        if peer != name
+    ]
+    master = ("10.0.0.1",) if has_master else Missing("MASTER_ADDR is not set", "absent")
+    return made(Peers, routes=tuple(routes), master_addresses=master, master_port_error="", master_port_holder="")
+
+
+def _machine() -> Machine:
+    return made(
+        Machine,
+        cpu_model="Xeon",
+        time_services=("chronyd",),
+        clock_is_synchronised=True,
+        rdma_core="1.14.48.0",
+        rdma_driver=ABSENT,
+        compilers={"c++": "/usr/bin/c++"},
+    )
 
 
 def _files(writer: str, *, asked: bool) -> Files:
