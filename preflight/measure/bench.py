@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from preflight.facts.cluster import Cluster
 from preflight.jobs.outcome import Outcome
 from preflight.jobs.patience import WAIT_SECONDS
@@ -101,11 +103,6 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     has_links = len(addresses) > 1 and (plan.scope != "intra" or plan.is_localizing or plan.is_full_mesh)
     uplinks = uplinks_of(cluster, backend=backend)
     outcomes: dict[str, Outcome] = {}
-
-    async def search() -> tuple[tuple[Stream, ...], tuple[Slow, ...]]:
-        share = plan.thresholds.bench.slow_below
-        return await search_streams(sessions, addresses, threshold=share, is_full=plan.is_full_mesh, say=plan.say)
-
     measured: tuple[Device, ...] = ()
     if plan.is_burning_in:
         plan.say("measuring each device by itself")
@@ -116,13 +113,8 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     slow: tuple[Slow, ...] = ()
     is_asked = plan.is_localizing or plan.is_full_mesh
     if has_links and is_over_tcp(uplinks) and (is_asked or not is_rate_known):
-        streams, slow = await search()
-    plan.say("starting the ranks of the benchmark")
-    outcome = await run_job(sessions, job, launcher=plan.launcher, hear=lambda record: plan.say(_progress(record)))
-    untrue, untrue_nodes = contradiction(outcome.stories)
-    if untrue and not outcome.failure:
-        outcome = dataclasses.replace(outcome, failure=untrue, guilty=untrue_nodes)
-    outcomes["bench"] = outcome
+        streams, slow = await search_streams(sessions, addresses, **_how(plan))
+    outcome = outcomes["bench"] = await _ended(sessions, job, plan)
     results = tuple(_result(record) for record in outcome.records("result"))
     node_of = {placement.rank: placement.node for placement in job.placements}
     transports = tuple(_transport(record, node_of) for record in outcome.records("nccl_log"))
@@ -132,38 +124,63 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     expected_of = expect(streams=streams, transports=transports, results=results)
     disappoints = bool(has_links or expected_of) and _disappoints(results, expected_of, plan.thresholds)
     if has_links and disappoints and not streams and is_tcp:
-        streams, slow = await search()
+        streams, slow = await search_streams(sessions, addresses, **_how(plan))
         # On fast Ethernet the processor may be the limit, not the link.
         expected_of = expect(streams=streams, transports=transports, results=results)
-    parts = rails.Found()
-    if backend == "nccl" and not outcome.failure and (disappoints or is_asked) and (not is_tcp or not has_links):
-        plan.say("looking for what is slow, rail by rail and GPU by GPU")
-        parts, ended = await rails.search(
-            sessions,
-            job,
-            threshold=plan.thresholds.bench.slow_below,
-            is_full=plan.is_full_mesh,
-            say=plan.say,
-        )
-        outcomes |= {"rails": ended} if ended is not None else {}
-    ports = rails.Found()
-    if backend == "nccl" and has_links and not outcome.failure and (disappoints or is_asked) and not is_tcp:
-        plan.say("looking for a slow RDMA port")
-        share = plan.thresholds.bench.slow_below
-        ports = await writes.search(sessions, cluster, job, threshold=share, is_full=plan.is_full_mesh, say=plan.say)
+    parts = ports = rails.Found()
+    if backend == "nccl" and not outcome.failure and (disappoints or is_asked):
+        if not is_tcp or not has_links:
+            plan.say("looking for what is slow, rail by rail and GPU by GPU")
+            parts, ended = await rails.search(sessions, job, **_how(plan))
+            outcomes |= {"rails": ended} if ended is not None else {}
+        if not is_tcp and has_links:
+            plan.say("looking for a slow RDMA port")
+            ports = await writes.search(sessions, cluster, job, **_how(plan))
+    bench = _told(job, outcome, nodes=len(addresses), results=results, transports=transports)
     first = str(job.settings["operations"][0])
-    bench = Bench(
-        backend=backend,
+    found: dict[str, Any] = {
+        "expected": expected_of.get("all_reduce", expected_of.get(first)),
+        "expected_of": expected_of,
+        "slow": slow + parts.slow + ports.slow,
+        "streams": streams,
+        "parts": parts.parts + ports.parts,
+        "parts_not_measured": parts.not_measured,
+        "ports_not_measured": ports.not_measured,
+        "scope": plan.scope,
+        "baseline": plan.baseline,
+        "devices": measured or bench.devices,
+        "devices_not_measured": outcomes["devices"].failure if "devices" in outcomes else "",
+    }
+    return msgspec.structs.replace(bench, **found), outcomes
+
+
+def _how(plan: Plan) -> dict[str, Any]:
+    """How each search for what is slow is done."""
+    return {"threshold": plan.thresholds.bench.slow_below, "is_full": plan.is_full_mesh, "say": plan.say}
+
+
+async def _ended(sessions: dict[str, Session], job: Job, plan: Plan) -> Outcome:
+    """The end of the ranks; they failed too where one contradicts the others."""
+    plan.say("starting the ranks of the benchmark")
+    outcome = await run_job(sessions, job, launcher=plan.launcher, hear=lambda record: plan.say(_progress(record)))
+    untrue, untrue_nodes = contradiction(outcome.stories)
+    if untrue and not outcome.failure:
+        return dataclasses.replace(outcome, failure=untrue, guilty=untrue_nodes)
+    return outcome
+
+
+def _told(
+    job: Job, outcome: Outcome, *, nodes: int, results: tuple[Result, ...], transports: tuple[Transport, ...]
+) -> Bench:
+    """What the ranks told, before anybody knows what to expect of it, or who is slow."""
+    node_of = {placement.rank: placement.node for placement in job.placements}
+    return Bench(
+        backend=str(job.settings["backend"]),
         world_size=job.world_size,
-        nodes=len(addresses),
+        nodes=nodes,
         results=results if not outcome.failure else (),
-        expected=expected_of.get("all_reduce", expected_of.get(first)),
-        expected_of=expected_of,
-        slow=slow + parts.slow + ports.slow,
-        streams=streams,
-        parts=parts.parts + ports.parts,
-        parts_not_measured=parts.not_measured,
-        ports_not_measured=ports.not_measured,
+        expected=None,
+        slow=(),
         ranks=tuple(_rank(record, node_of) for record in outcome.records("joined")),
         left_out=tuple(
             f"{one['op']} of up to {one['bytes']} bytes: the ranks have room for {one['room_bytes']}"
@@ -172,13 +189,9 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         not_measured=outcome.failure,
         not_measured_nodes=outcome.guilty,
         operations=tuple(job.settings["operations"]),
-        scope=plan.scope,
-        baseline=plan.baseline,
         transports=transports,
-        devices=measured or devices.told(job, outcome),
-        devices_not_measured=outcomes["devices"].failure if "devices" in outcomes else "",
+        devices=devices.told(job, outcome),
     )
-    return bench, outcomes
 
 
 def _progress(record: dict[str, Any]) -> str:
