@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -196,12 +196,37 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
         slurm = read_directives(batches[0].text, name, first_line=batches[0].line)
     context = Context(marks, slurm)
     _named_files(bundle, context, commands, name, look_beside=look_beside)
+    torn = grammar.Lines(text).line(reading.broken.place) if reading.broken else len(text)
+    plans, unknowns = _plans_of(bundle, context, commands, name, torn=torn, lacking=lacking, look_beside=look_beside)
+    bundle.problems.extend(context.problems)
+    bundle.scripts.append(ScriptFile(tuple(commands), tuple(plans), marks, slurm))
+    bundle.plans.extend(plans)
+    bundle.skips.extend(
+        Skip(name, line, f"not judged: {reason}") for reason, line in list(unknowns.items())[:UNKNOWNS_LIMIT]
+    )
+    if not plans:
+        _bare(bundle, name, commands, marks, variables, told=bool(unknowns))
+
+
+def _plans_of(
+    bundle: Bundle,
+    context: Context,
+    commands: Sequence[Command],
+    name: str,
+    *,
+    torn: int,
+    lacking: Sequence[str],
+    look_beside: bool,
+) -> tuple[list[Plan], dict[str, int]]:
+    """The plans of a script's commands, and why others are not judged: reason -> line.
+
+    From the line `torn` on nothing is sure; `lacking` are the files that the script reads, and nobody gave.
+    """
     plans = []
     unknowns: dict[str, int] = {}
-    torn = grammar.Lines(text).line(reading.broken.place) if reading.broken else len(text)
     for command in commands:
         plan = plan_of(command, context)
-        unknown = unjudged(command, plan, marks)
+        unknown = unjudged(command, plan, context.marks)
         if unknown:
             hint = f"; {lacking[0]} is not given" if lacking and plan is not None and plan.is_open else ""
             unknowns.setdefault(f"{unknown}{hint}", command.line)
@@ -217,15 +242,7 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
         plans.append(_with_training(bundle, plan, name, look_beside=look_beside))
     plans = _without_helpers(plans)
     here = sharing_host(plans)
-    plans = [replace(plan, shares_host=True) if plan in here else plan for plan in plans]
-    bundle.problems.extend(context.problems)
-    bundle.scripts.append(ScriptFile(tuple(commands), tuple(plans), marks, slurm))
-    bundle.plans.extend(plans)
-    bundle.skips.extend(
-        Skip(name, line, f"not judged: {reason}") for reason, line in list(unknowns.items())[:UNKNOWNS_LIMIT]
-    )
-    if not plans:
-        _bare(bundle, name, commands, marks, variables, told=bool(unknowns))
+    return [replace(plan, shares_host=True) if plan in here else plan for plan in plans], unknowns
 
 
 def _with_training(bundle: Bundle, plan: Plan, script: str, *, look_beside: bool) -> Plan:

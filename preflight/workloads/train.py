@@ -273,6 +273,17 @@ def own_gpu(seen: int) -> int:
     return 0 if "PREFLIGHT_OWN_GPUS" in os.environ and local >= seen > 0 else local
 
 
+def own_device(settings: Settings) -> torch.device:
+    """What this rank computes on; all that says no device goes to its GPU too."""
+    import torch
+
+    if settings.backend != "nccl":
+        return torch.device("cpu")
+    device = torch.device("cuda", own_gpu(torch.cuda.device_count()))
+    torch.cuda.set_device(device)
+    return device
+
+
 def name_of(device: torch.device) -> str:
     """A device as its node counts it: the GPU that a task of Slurm sees alone has the number of the task there."""
     is_own = device.type == "cuda" and "PREFLIGHT_OWN_GPUS" in os.environ
@@ -303,9 +314,7 @@ def join(*, settings: Settings, records: Records) -> Place:
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # as torchrun does: ranks on one host must not fight for its cores
     cuda = settings.backend == "nccl"
-    device = torch.device("cuda", own_gpu(torch.cuda.device_count())) if cuda else torch.device("cpu")
-    if cuda:
-        torch.cuda.set_device(device)
+    device = own_device(settings)
 
     records.stage("rendezvous")
     records.await_go()

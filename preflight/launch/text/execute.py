@@ -66,18 +66,7 @@ def execute(
     name = words[0].plain
     rest = [word.text for word in words[1:]]
     if name in ("source", ".") and rest and named(plain(rest[0])) not in script.written:
-        found = script.load(plain(rest[0])) if script.nesting < NESTING_LIMIT else None
-        if found is not None:
-            inner = Scope(Marks(plain(rest[0]), script.scope.marks.unknowns), 1, script.scope.variables)
-            Script(
-                inner,
-                script.load,
-                script.handlers,
-                [],
-                script.functions,
-                nesting=script.nesting + 1,
-                steps=script.steps,
-            ).run(parse(found))
+        sourced(script, plain(rest[0]))
     elif name == "eval":
         script.nested(" ".join(rest), line, script.outer, script.scope)
     elif name in script.functions and script.nesting < NESTING_LIMIT:
@@ -115,6 +104,22 @@ def execute(
         if inside(script, words, prefix):
             script.commands[place] = replace(script.commands[place], is_opened=True)
         script.in_background = before
+
+
+def sourced(script: Script, path: str) -> None:
+    """Another file, walked with the variables and functions of this one; nothing where it is not given."""
+    found = script.load(path) if script.nesting < NESTING_LIMIT else None
+    if found is not None:
+        inner = Scope(Marks(path, script.scope.marks.unknowns), 1, script.scope.variables)
+        Script(
+            inner,
+            script.load,
+            script.handlers,
+            [],
+            script.functions,
+            nesting=script.nesting + 1,
+            steps=script.steps,
+        ).run(parse(found))
 
 
 def go_to(script: Script, words: list[str], line: int) -> None:
