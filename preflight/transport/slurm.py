@@ -51,6 +51,10 @@ LISTED = "name nodes of SLURM_JOB_NODELIST"
 MUNGE = "check munged, its key and the clock of {node}"
 SLURMD = "slurmd starts no task there"
 LOOK = "`scontrol show node {node}`, and slurmd's log on it"
+NO_MEMORY = (
+    "the job has not so much memory left on the node as the step asks for: other steps hold it, or slurmctld has just"
+    " been started again"
+)
 # Slurm's own words -> what is wrong, and what to do.
 CAUSES = (
     (r"DUE TO TIME LIMIT", "the allocation's time limit is over", "ask for a longer one: --time"),
@@ -70,6 +74,11 @@ CAUSES = (
         LISTED,
     ),
     (r"Required node not available|Requested nodes? (?:are|is) (?:busy|DOWN)", "it is down or drained", "`sinfo -R`"),
+    (
+        r"Memory required by task is not available",
+        NO_MEMORY,
+        "`scontrol show step` lists them; ask for more: sbatch --mem",
+    ),
     (r"slurm_load_\w+ error|Unable to contact slurm controller", "slurmctld does not answer", "`scontrol ping`"),
     (r"munge|protocol authentication|Invalid \w* ?credential", "its credentials are refused", MUNGE),
     (r"Task launch for .* failed on node|communication connection failure|Socket timed out", SLURMD, LOOK),

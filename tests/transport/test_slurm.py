@@ -111,6 +111,10 @@ LOST = "srun: error: Node failure on gpu7\n"
         ),
         ("srun: error: Unable to contact slurm controller (connect failure)\n", "slurmctld does not answer"),
         ("srun: error: Unable to confirm allocation for job 99: Invalid job id specified\n", "the allocation is over"),
+        (
+            "srun: error: Unable to create step for job 7: Memory required by task is not available\n",
+            "started again (srun: Memory required by task is not available); `scontrol show step` lists them",
+        ),
         ("srun: error: Munge decode failed: Expired credential\n", "credentials are refused"),
         ("env: 'srun': No such file or directory\n", "srun is not installed here"),
         ("srun: error: something new\n", "something new"),

@@ -110,6 +110,16 @@ CAUSES = (
         weight=5,
     ),
     Cause(
+        "slurm-step-memory",
+        "the job has not so much memory left as a step of srun asks for: other steps hold it, or slurmctld has just been"
+        " started again and counts what it forgot",
+        (r"memory required by task is not available",),
+        "`scontrol show step` lists the steps that hold it; srun --overlap --mem=0, or more for the job (sbatch --mem);"
+        " once `scontrol ping` says UP, start it again",
+        "Slurm",
+        weight=7,
+    ),
+    Cause(
         "slurm-credential",
         "a Slurm daemon refused a credential: munge does not run there, has another key, or the clocks differ",
         (
