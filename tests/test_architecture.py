@@ -214,6 +214,7 @@ POLLING = {
     "preflight/node/sources/shells.py",
     "preflight/node/calls/rdma/write.py",
     "preflight/workloads/collectives.py",
+    "preflight/workloads/attendance.py",
     "preflight/workloads/meeting.py",
     "preflight/workloads/train.py",
     "preflight/launch/launchers/ray.py",

@@ -138,7 +138,7 @@ def _run(words: argparse.Namespace) -> int:
     if words.last_failed and words.hosts is None:
         words = _as_last_time(words)
     if is_asked(words.hosts, os.environ):
-        return run_as_rank(partial(_run, words))
+        return run_as_rank(partial(_run, words), seconds=_deadline_of(words))
     request = request_in(words.hosts)
     if request is not None:
         return run_inside(request, sys.argv[1:])
@@ -152,6 +152,14 @@ def _run(words: argparse.Namespace) -> int:
             guess = "" if is_file else f"did you mean --hosts={meant}? "
             raise UsageError(f"run: {word!r} is no file; {guess}words for pytest stand after --")
     return run_checks(vars(words), given, extra=words.pytest)
+
+
+def _deadline_of(words: argparse.Namespace) -> float:
+    """How long the run may take, before anybody knows its nodes."""
+    from preflight.options.options import Options
+
+    given = {name: getattr(words, name) for name in ("profile", "deadline", "vendor_tests")}
+    return Options(**{name: value for name, value in given.items() if value is not None}).deadline_seconds
 
 
 def _as_last_time(words: argparse.Namespace) -> argparse.Namespace:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from preflight.errors import PreflightError, UsageError
 from preflight.hosts import parse_hosts
@@ -17,6 +19,7 @@ HOSTS = "torchrun"
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 PROGRAM = (sys.executable, "-m", "preflight.workloads.meeting")
 TELL_SECONDS = 20.0
+JOIN_SECONDS = 60.0
 # Of a rank of MPI: its rank, their number, its rank on its node and the number there. Hydra says MPI_LOCAL..., and
 # srun --mpi=pmi2, whose ranks are those of a step, does not.
 MPI = (
@@ -26,6 +29,7 @@ MPI = (
 )
 ONE_A_NODE = "mpirun --map-by ppr:1:node (Open MPI) or mpiexec -ppn 1 (Hydra)"
 STEPS_OF_SLURM = 0xFFFFFFF0  # steps with higher numbers are the batch script, an interactive shell: no ranks
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PORTS = range(20_000, 30_000)  # below those that Linux gives to connections
 
 
@@ -41,9 +45,19 @@ def is_asked(hosts: str | None, environment: Mapping[str, str]) -> bool:
 
 
 def rank_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of this rank, as a launcher set them, or as mpirun or srun imply them; none outside of a job."""
+    """The variables of this rank, as a launcher set them, or as mpirun or srun imply them; none outside of a job.
+
+    Raises UsageError where they are no rank of a world, or no port.
+    """
     if all(environment.get(name) for name in NEEDED):
-        return {name: environment[name] for name in NEEDED}
+        given = {name: environment[name] for name in NEEDED}
+        for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"):
+            if not re.fullmatch("[0-9]{1,6}", given[name]):
+                raise UsageError(f"{name}={given[name]}: wanted a number")
+        if int(given["RANK"]) >= int(given["WORLD_SIZE"]):
+            last = int(given["WORLD_SIZE"]) - 1
+            raise UsageError(f"RANK={given['RANK']} with WORLD_SIZE={given['WORLD_SIZE']}: ranks are 0 to {last}")
+        return given
     return _of_mpi(environment) or _of_step(environment)
 
 
@@ -102,18 +116,23 @@ def _of_step(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def run_as_rank(run: Callable[[], int]) -> int:
-    """`run` on rank 0 once the nodes have met; on every other rank, what rank 0 asks for. The exit code of rank 0."""
+def run_as_rank(run: Callable[[], int], *, seconds: float) -> int:
+    """`run` on rank 0 once the nodes have met; on every other rank, what rank 0 asks for. The exit code of rank 0.
+
+    `run` takes so many seconds at most; the ranks have no longer to come, and a minute where nothing else is said.
+    """
     os.environ.update(rank_variables(os.environ))
+    times = [f"{join_seconds(os.environ, seconds):g}", f"{seconds:g}"]
     if os.environ["RANK"] != "0":
         sys.stdout.flush()
-        os.execv(PROGRAM[0], [*PROGRAM, "serve"])  # noqa: S606 - a list of words, and what the launcher watches stays one process
-    with subprocess.Popen([*PROGRAM, "lead"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as lead:
+        os.execv(PROGRAM[0], [*PROGRAM, "serve", *times])  # noqa: S606 - a list of words, and what the launcher watches stays one process
+    with subprocess.Popen([*PROGRAM, "lead", *times], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as lead:
         assert lead.stdin is not None
         assert lead.stdout is not None
         code = 3
         try:
-            found = lead.stdout.readline()
+            with _ended_by_signals(lead):
+                found = lead.stdout.readline()
             told = json.loads(found) if found else {"error": "torch is not there, or its store broke"}
             if "error" in told:
                 raise PreflightError(f"the ranks did not meet: {told['error']}")
@@ -127,3 +146,29 @@ def run_as_rank(run: Callable[[], int]) -> int:
             except subprocess.TimeoutExpired:
                 lead.kill()
     return code
+
+
+def join_seconds(environment: Mapping[str, str], seconds: float) -> float:
+    """How long the ranks have to come. Raises UsageError where PREFLIGHT_JOIN_SECONDS is no number of seconds."""
+    text = environment.get("PREFLIGHT_JOIN_SECONDS", "")
+    if not text:
+        return min(JOIN_SECONDS, seconds)
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or not float(text):
+        raise UsageError(f"PREFLIGHT_JOIN_SECONDS={text}: wanted a number of seconds")
+    return float(text)
+
+
+@contextlib.contextmanager
+def _ended_by_signals(lead: subprocess.Popen[str]) -> Iterator[None]:
+    """A signal ends us and the meeting at once, also where we are the first process of a container."""
+
+    def end(number: int, _frame: object) -> None:
+        lead.kill()
+        sys.exit(128 + number)
+
+    before = {name: signal.signal(name, end) for name in SIGNALS if signal.getsignal(name) is not signal.SIG_IGN}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)

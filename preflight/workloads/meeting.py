@@ -14,10 +14,8 @@ import contextlib
 import ctypes
 import hashlib
 import hmac
-import ipaddress
 import json
 import os
-import re
 import secrets
 import select
 import signal
@@ -27,15 +25,31 @@ import sys
 import tempfile
 import threading
 import time
-from datetime import timedelta
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, NoReturn
 
-JOIN_SECONDS = float(os.environ.get("PREFLIGHT_JOIN_SECONDS", "60"))
-POLL_SECONDS = 0.1
+from preflight.workloads.attendance import Node, absent, come, disagreement, gathered, node_of
+from preflight.workloads.store import (
+    LATE_SECONDS,
+    LOCAL_RANK,
+    LOCAL_WORLD,
+    NOT_MEASURED,
+    POLL_SECONDS,
+    RANK,
+    WORLD,
+    Guard,
+    open_store,
+    why_no_answer,
+    why_no_store,
+    why_not_here,
+)
+
 ACKNOWLEDGE_SECONDS = 5.0
 LONGEST_SECONDS = 24 * 3600.0
 END_SECONDS = 3.0
-NOT_MEASURED = 3
+SILENT_SECONDS = 15.0  # a store that says nothing for so long is lost, its machine with it; sooner in a short run
+REPORT_SECONDS = 30.0  # for rank 0's report, after its deadline
 TASK_PROGRAM = "PREFLIGHT_TASK"
 # What a launcher gives to each rank, and the job's own port, which this meeting uses: no facts of the node.
 OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PREFLIGHT_SECRET")
@@ -45,74 +59,34 @@ OF_LAUNCHERS = (
 )
 
 
-def number(name: str, otherwise: int) -> int:
-    """A variable of the rank as a number."""
-    text = os.environ.get(name, "")
-    return int(text) if text.isdigit() else otherwise
-
-
-RANK, WORLD = number("RANK", 0), number("WORLD_SIZE", 1)
-LOCAL_WORLD = number("LOCAL_WORLD_SIZE", 1)
-LOCAL_RANK = number("LOCAL_RANK", RANK % LOCAL_WORLD)
-
-
-def open_store() -> Any:
-    """The store that the ranks share. Raises RuntimeError where it cannot be reached in time."""
-    from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
-
-    is_agents = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    store = TCPStore(
-        os.environ["MASTER_ADDR"],
-        int(os.environ["MASTER_PORT"]),
-        WORLD,
-        is_master=RANK == 0 and not is_agents,
-        timeout=timedelta(seconds=JOIN_SECONDS),
-        wait_for_workers=False,
-    )
-    return PrefixStore(f"preflight/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
-
-
 def proof(*texts: str) -> str:
     """What shows that a program comes from somebody who knows the job's secret; "" where it has none."""
     secret = os.environ.get("PREFLIGHT_SECRET", "")
     return hmac.new(secret.encode(), json.dumps(texts).encode(), hashlib.sha256).hexdigest() if secret else ""
 
 
-def whereabouts() -> dict[str, str]:
+def whereabouts() -> Node:
     """Of this node: its name, the address that it has towards rank 0, and what MASTER_ADDR leads to here."""
     family, kind, protocol, _, target = socket.getaddrinfo(
         os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), type=socket.SOCK_DGRAM
     )[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.connect(target)
-        own = {"name": socket.gethostname(), "address": probe.getsockname()[0], "master": str(target[0])}
-        return {**own, "nonce": secrets.token_hex(16)}
+        own = probe.getsockname()[0]
+    return Node(socket.gethostname(), own, str(target[0]), secrets.token_hex(16), RANK, WORLD, LOCAL_WORLD)
 
 
-def node_of(text: bytes | str) -> dict[str, str] | None:
-    """A node as a rank told it; None for what no rank of ours would say."""
-    try:
-        told = json.loads(text)
-        node = {key: told[key] for key in ("name", "address", "master", "nonce")}
-        for address in (node["address"], node["master"]):
-            ipaddress.ip_address(address.partition("%")[0])
-        is_good = re.fullmatch(r"[A-Za-z0-9_][\w.-]{0,252}", node["name"], re.ASCII) and isinstance(node["nonce"], str)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
-    return node if is_good else None
-
-
-def is_proved(told: dict[str, Any], here: dict[str, str]) -> bool:
+def is_proved(told: dict[str, Any], here: Node) -> bool:
     """Whether whoever put a program into the store knows the secret, and put it there for this meeting."""
     nonces = told.get("nonces", [])
     wanted = proof(told["program"], told["loader"], *nonces)
-    return hmac.compare_digest(told["proof"].encode(), wanted.encode()) and (not wanted or here["nonce"] in nonces)
+    return hmac.compare_digest(told["proof"].encode(), wanted.encode()) and (not wanted or here.nonce in nonces)
 
 
 class Tasks:
     """What rank 0 asked for on this node: at most one process at a time, which ends with us."""
 
-    def __init__(self, here: dict[str, str]) -> None:
+    def __init__(self, here: Node) -> None:
         self.here = here
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -124,8 +98,8 @@ class Tasks:
             for name, value in os.environ.items()
             if name not in OF_RANKS and not name.startswith(OF_LAUNCHERS)
         }
-        told = {"PREFLIGHT_ADDRESS": self.here["address"], "PREFLIGHT_NUMBER": str(RANK)}
-        own |= {**told, "PREFLIGHT_CONTROLLER": self.here["master"], TASK_PROGRAM: program}
+        told = {"PREFLIGHT_ADDRESS": self.here.address, "PREFLIGHT_NUMBER": str(RANK)}
+        own |= {**told, "PREFLIGHT_CONTROLLER": self.here.master, TASK_PROGRAM: program}
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-B", "-c", loader],
             env=own,
@@ -145,116 +119,148 @@ class Tasks:
             self.process = None
 
 
-def die_with_parent() -> None:
-    """No process of ours outlives its rank."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+def die_with_parent(number: int = signal.SIGTERM) -> None:
+    """No process of ours outlives its rank; with 0, this one does."""
+    ctypes.CDLL(None).prctl(1, number, 0, 0, 0)
 
 
-def follow(store: Any, tasks: Tasks | None) -> int:
-    """Start what is asked for, until there is a verdict: its exit code. 3 where rank 0 is lost."""
+def follow(
+    store: Any,
+    tasks: Tasks | None,
+    heard: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+) -> int:
+    """Start what is asked for, until there is a verdict: its exit code. 3 where rank 0 is lost.
+
+    Each question to the store is asked within what `heard` gives.
+    """
     seen = 0
     until = time.monotonic() + LONGEST_SECONDS
     try:
         while time.monotonic() < until:
-            if tasks is not None and store.check([f"program/{seen}"]):
-                told = json.loads(store.get(f"program/{seen}"))
+            with heard():
+                program = (
+                    store.get(f"program/{seen}") if tasks is not None and store.check([f"program/{seen}"]) else None
+                )
+                verdict = store.get("verdict") if store.check(["verdict"]) else None
+            if tasks is not None and program is not None:
+                told = json.loads(program)
                 seen += 1
                 if not is_proved(told, tasks.here):
-                    print("preflight: a program without proof of PREFLIGHT_SECRET was refused", file=sys.stderr)
+                    complain("a program without proof of PREFLIGHT_SECRET was refused")
                     continue
                 tasks.start(told["program"], told["loader"])
-            if store.check(["verdict"]):
-                return int(store.get("verdict"))
-            time.sleep(POLL_SECONDS)
+            elif verdict is not None:
+                return int(verdict)
+            else:
+                time.sleep(POLL_SECONDS)
     except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:  # RecursionError is one of them
-        print(f"preflight: rank 0 is gone: {str(error).splitlines()[0][:200]}", file=sys.stderr)
+        complain(f"rank 0 is gone: {str(error).splitlines()[0][:200]}")
     return NOT_MEASURED
 
 
-def serve() -> int:
+def complain(text: str) -> None:
+    """A line of this rank; what others put into the store may be in it."""
+    print("preflight:", "".join(filter(str.isprintable, text)), file=sys.stderr, flush=True)
+
+
+def serve(guard: Guard, join_seconds: float, seconds: float) -> int:
     """What every rank but the first does."""
+    where = f"rank {RANK} found no store at {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
     try:
-        store = open_store()
-        here = whereabouts()
-        if LOCAL_RANK == 0:
-            store.set(f"node/{RANK}", json.dumps(here))
+        with guard.within(join_seconds + LATE_SECONDS, lambda: f"{where}: {why_no_answer()}"):
+            store = open_store(join_seconds)
+            here = whereabouts()
+            if LOCAL_RANK == 0:
+                come(store, here)
     except (RuntimeError, OSError) as error:
-        where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-        print(f"preflight: rank {RANK} found no store at {where}: {str(error).splitlines()[0][:200]}", file=sys.stderr)
+        complain(f"{where}: {why_no_answer()}; torch: {str(error).splitlines()[0][:200]}")
+        return NOT_MEASURED
+    lost = f"rank 0 did not come within {join_seconds:g} s"
+    try:
+        with guard.within(join_seconds + LATE_SECONDS, lambda: lost):
+            first = node_of(store.get("first"))
+    except RuntimeError:
+        complain(lost)
+        return NOT_MEASURED
+    if first is not None and (other := disagreement(here, first, {})):
+        complain(f"rank {RANK} did not join: {other}")
         return NOT_MEASURED
     tasks = Tasks(here) if LOCAL_RANK == 0 else None
+    silent = min(SILENT_SECONDS, max(END_SECONDS, seconds / 4))
+
+    def heard() -> contextlib.AbstractContextManager[None]:
+        return guard.within(silent, lambda: f"rank 0 is gone: its store said nothing for {silent:g} s")
+
     try:
-        code = follow(store, tasks)
+        code = follow(store, tasks, heard)
     finally:
         if tasks is not None:
             tasks.end()
-    with contextlib.suppress(RuntimeError):
+    why = "rank 0 is lost"
+    with contextlib.suppress(RuntimeError), heard():
         store.add("left", 1)
+        why = store.get("why").decode("utf-8", "replace") if store.check(["why"]) else "rank 0 has the report"
     if LOCAL_RANK == 0:
-        print(f"preflight: {here['name']}: exit code {code}; rank 0 has the report", file=sys.stderr)
+        complain(f"{here.name}: exit code {code}; {why}")
     return code
 
 
-def gathered(store: Any, here: dict[str, str]) -> dict[int, dict[str, str]]:
-    """Rank -> node, of the nodes that came in time: rank 0's own at once."""
-    store.set("node/0", json.dumps(here))
-    wanted = set(range(0, WORLD, LOCAL_WORLD))
-    found: dict[int, dict[str, str]] = {}
-    until = time.monotonic() + JOIN_SECONDS
-    while wanted - found.keys() and time.monotonic() < until:
-        for rank in sorted(wanted - found.keys()):
-            if store.check([f"node/{rank}"]) and (node := node_of(store.get(f"node/{rank}"))):
-                found[rank] = node
-        time.sleep(POLL_SECONDS)
-    return dict(sorted(found.items()))
-
-
-def lead() -> int:
+def lead(guard: Guard, join_seconds: float, seconds: float) -> int:
     """Beside rank 0's preflight: tell who came, hand on its programs, and its exit code at the end."""
     try:
-        store = open_store()
-        here = whereabouts()
+        with guard.within(join_seconds + LATE_SECONDS, why_not_here):
+            store = open_store(join_seconds)
+            here = whereabouts()
+            store.set("first", json.dumps(asdict(here)))
+            come(store, here)
     except (RuntimeError, OSError) as error:
-        print(json.dumps({"error": why_no_store(str(error))}), flush=True)
+        refuse(why_no_store(str(error)))
         return NOT_MEASURED
-    nodes = gathered(store, here)
-    absent = [rank for rank in range(0, WORLD, LOCAL_WORLD) if rank not in nodes]
+    came, trouble = gathered(store, here, seconds=join_seconds)
+    guard.retire()  # it ends when its standard input does: rank 0's preflight tells the exit code there
+    die_with_parent(0)
+    others = sum(max(0, min(node.local, WORLD - rank)) for rank, node in came.items()) - 1
+    if trouble:
+        refuse(trouble)
+        store.set("why", trouble)
+        dismiss(store, NOT_MEASURED, others)
+        return NOT_MEASURED
     with tempfile.TemporaryDirectory(prefix="preflight-") as folder, socket.socket(socket.AF_UNIX) as door:
         door.bind(f"{folder}/door")
         door.listen()
-        print(json.dumps({"nodes": list(nodes.items()), "absent": absent, "door": f"{folder}/door"}), flush=True)
+        nodes = [(rank, asdict(node)) for rank, node in came.items()]
+        print(json.dumps({"nodes": nodes, "absent": absent(came, here), "door": f"{folder}/door"}), flush=True)
         tasks = Tasks(here)
         own = threading.Thread(target=follow, args=(store, tasks), daemon=True)
         own.start()
-        code = hand_on(store, door, [node["nonce"] for node in nodes.values()])
-        store.set("verdict", str(code))
+        code = hand_on(store, door, [node.nonce for node in came.values()], seconds=seconds + REPORT_SECONDS)
+        dismiss(store, code, others)
         own.join(2 * END_SECONDS)
         tasks.end()
-        others = sum(max(0, min(LOCAL_WORLD, WORLD - rank)) for rank in nodes) - 1
-        until = time.monotonic() + ACKNOWLEDGE_SECONDS
-        with contextlib.suppress(RuntimeError):
-            while store.add("left", 0) < others and time.monotonic() < until:
-                time.sleep(POLL_SECONDS)
     return code
 
 
-def why_no_store(error: str) -> str:
-    """Why rank 0 could not open the store, with what to do where it is known; torch's own words elsewhere."""
-    if "EADDRINUSE" not in error:
-        return error.splitlines()[0][:300]
-    port = os.environ["MASTER_PORT"]
-    return (
-        f"port {port} is in use on this node, by another rank 0 or another program: give each node its own rank, or"
-        f" another MASTER_PORT to all; `ss -ltnp 'sport = :{port}'` shows who listens"
-    )
+def refuse(why: str) -> None:
+    """Tell rank 0's preflight why there is no meeting."""
+    print(json.dumps({"error": why}), flush=True)
 
 
-def hand_on(store: Any, door: socket.socket, nonces: list[str]) -> int:
+def dismiss(store: Any, code: int, others: int) -> None:
+    """Tell the other ranks the exit code, and wait a moment until they have it: the store ends with us."""
+    store.set("verdict", str(code))
+    until = time.monotonic() + ACKNOWLEDGE_SECONDS
+    with contextlib.suppress(RuntimeError):
+        while store.add("left", 0) < others and time.monotonic() < until:
+            time.sleep(POLL_SECONDS)
+
+
+def hand_on(store: Any, door: socket.socket, nonces: list[str], *, seconds: float) -> int:
     """Each program that comes through the door, until standard input says the exit code; 3 where it just ends."""
     held: list[socket.socket] = []
     count = 0
+    until = time.monotonic() + seconds
     while True:
-        ready = select.select([sys.stdin, door], [], [], LONGEST_SECONDS)[0]
+        ready = select.select([sys.stdin, door], [], [], max(0.0, until - time.monotonic()))[0]
         if not ready:
             return NOT_MEASURED
         if sys.stdin in ready:
@@ -269,10 +275,17 @@ def hand_on(store: Any, door: socket.socket, nonces: list[str]) -> int:
 
 
 def main() -> NoReturn:
-    """``lead`` or ``serve``."""
-    for name in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, lambda which, _frame: sys.exit(128 + which))
-    code = lead() if sys.argv[1:] == ["lead"] else serve()
+    """``lead`` or ``serve``, how long the ranks may take to come, and how long rank 0's run may take."""
+    leads, join_seconds, seconds = sys.argv[1] == "lead", float(sys.argv[2]), float(sys.argv[3])
+    guard = Guard(refuse if leads else complain)
+    if leads:
+        die_with_parent()
+    try:
+        import torch.distributed  # noqa: F401 - it may take long, and nobody is late for it
+    except (ImportError, OSError) as error:
+        (refuse if leads else complain)(f"torch cannot be imported by {sys.executable}: {error}")
+        sys.exit(NOT_MEASURED)
+    code = (lead if leads else serve)(guard, join_seconds, seconds)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # torch's threads are not waited for

@@ -6,10 +6,11 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
-from preflight.cli.together import is_asked, rank_variables, words_of_rank
+from preflight.cli.together import is_asked, join_seconds, rank_variables, words_of_rank
 from preflight.errors import UsageError
 
 RANK = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
@@ -137,3 +138,90 @@ def test_a_first_rank_whose_port_is_taken_says_whose_fault_that_may_be(tmp_path)
         )
     assert done.returncode == 3
     assert f"port {port} is in use on this node, by another rank 0 or another program" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"RANK": "4", "WORLD_SIZE": "4"}, "RANK=4 with WORLD_SIZE=4: ranks are 0 to 3"),
+        ({"RANK": "first"}, "RANK=first: wanted a number"),
+        ({"MASTER_PORT": "http"}, "MASTER_PORT=http: wanted a number"),
+    ],
+)
+def test_what_is_no_rank_is_told_before_anything_waits(wrong, said):
+    """It would be rank 0 of its own, or wait for nobody."""
+    with pytest.raises(UsageError, match=said):
+        rank_variables({**RANK, **wrong})
+
+
+def test_the_ranks_wait_no_longer_for_each_other_than_the_run_may_take():
+    """A minute where nothing is said; what is said for pods that are scaled up holds."""
+    assert [join_seconds({}, 300.0), join_seconds({}, 20.0)] == [60.0, 20.0]
+    assert join_seconds({"PREFLIGHT_JOIN_SECONDS": "900"}, 45.0) == 900.0
+    with pytest.raises(UsageError, match="PREFLIGHT_JOIN_SECONDS=soon: wanted a number of seconds"):
+        join_seconds({"PREFLIGHT_JOIN_SECONDS": "soon"}, 45.0)
+
+
+def started(rank, port, *words, **more):
+    """A rank of a job on this machine."""
+    environment = {**os.environ, **RANK, "RANK": str(rank), "MASTER_PORT": str(port), **more}
+    argv = [sys.executable, "-m", "preflight", "run", "--hosts=torchrun", *words]
+    return subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+@pytest.mark.process
+def test_a_rank_that_meets_a_stranger_ends_with_the_deadline_or_a_signal():
+    """One that accepts and says nothing: torch waits for its answer, and cannot be interrupted."""
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        port = stranger.getsockname()[1]
+        patient, stopped = started(1, port, "--deadline=8"), started(1, port)
+        stranger.settimeout(60)
+        held = [stranger.accept() for _ in range(2)]
+        stopped.terminate()
+        stopped.communicate(timeout=5)
+        said, _ = patient.communicate(timeout=20)
+        for wire, _ in held:
+            wire.close()
+    assert (patient.returncode, stopped.returncode) == (3, 143)
+    assert "what listens there is no store of torch" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.process
+def test_two_sizes_of_one_world_are_told_with_the_nodes_that_have_them():
+    """By both, at once, and nobody is judged."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ranks = [started(0, port, WORLD_SIZE="2"), started(1, port, WORLD_SIZE="3")]
+    said = [rank.communicate(timeout=60)[0] for rank in ranks]
+    name = socket.gethostname()
+    assert [rank.returncode for rank in ranks] == [3, 3], said
+    assert f"the ranks did not meet: world size: 2 on {name}, 3 on {name}; give every rank the same" in said[0]
+    assert f"rank 1 did not join: world size: 2 on {name}, 3 on {name}" in said[1]
+    assert "Traceback" not in "".join(said)
+
+
+@pytest.mark.process
+def test_a_signal_ends_the_first_rank_and_its_store_while_others_are_awaited():
+    """The port is free again."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    rank = started(0, port, WORLD_SIZE="2")
+    end = time.monotonic() + 60
+    while not listens(port) and time.monotonic() < end:
+        time.sleep(0.05)
+    rank.terminate()
+    said, _ = rank.communicate(timeout=10)
+    assert rank.returncode == 143, said
+    assert not listens(port)
+
+
+def listens(port):
+    """Whether somebody does."""
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
