@@ -10,9 +10,10 @@ from preflight.launch.field import Field, Sourced, Unknown, words
 from preflight.launch.job import Job, Placement, Process, on_each_node, shared_variables
 from preflight.launch.launcher import AgentOutput, Launcher, Spelling
 from preflight.launch.layout import HEAD, Layout, exports, file_name, variables
-from preflight.launch.plan import Plan
+from preflight.launch.plan import Plan, fail
 from preflight.launch.text.options import Reader, Spec, parse_options, product
 from preflight.launch.text.shell import Word
+from preflight.ledger.findings import Finding
 
 SPEC = Spec(
     valued=words(
@@ -45,7 +46,7 @@ OF_OTHERS = {
 def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan:
     """The plan of the words after ``torchrun``: options, then PET_ variables, then torchrun's own defaults."""
     parsed = parse_options(words, SPEC, reader.marks)
-    reader.refuse(parsed, "torchrun", OF_OTHERS)
+    reader.refuse(parsed, "torchrun", OF_OTHERS, (*SPEC.valued, *SPEC.flags))
 
     def given(name: str) -> Word | None:
         if name in parsed.options:
@@ -101,6 +102,28 @@ def arguments(reader: Reader, words: tuple[Word, ...]) -> tuple[Sourced[str] | U
     """The arguments of the program as fields."""
     fields = (reader.text(word) for word in words)
     return tuple(found for found in fields if found is not None)
+
+
+# What torchrun is told of the job, and hardly any program has an option of its own for.
+OF_THE_JOB = words("nnodes nproc_per_node node_rank rdzv_id rdzv_backend rdzv_endpoint")
+
+
+def options_stand_before_the_program(plan: Plan) -> Iterable[Finding]:
+    """What stands behind the program is the program's: torchrun is told nothing, and every node trains alone."""
+    names = {
+        argument: argument.value.partition("=")[0].lstrip("-").replace("-", "_")
+        for argument in plan.arguments
+        if isinstance(argument, Sourced) and argument.value.startswith("--")
+    }
+    behind = [argument for argument, name in names.items() if name in OF_THE_JOB]
+    if len(behind) < 2 or plan.is_opaque or any(name in plan.settings for name in OF_THE_JOB):
+        return
+    listed = ", ".join(argument.value.partition("=")[0] for argument in behind)
+    program = plan.program.value if isinstance(plan.program, Sourced) else "the program"
+    message = f"{listed} behind {program} are the program's own: torchrun starts one process, of one node"
+    yield fail(
+        "options_stand_before_the_program", message, behind[0].where, fix=f"Options of torchrun before {program}."
+    )
 
 
 def _nodes(reader: Reader, word: Word | None, *, is_opaque: bool) -> tuple[Field[int], Field[int]]:
@@ -223,4 +246,5 @@ TORCHRUN = Launcher(
     start=on_each_node(start_agent),
     blames=AGENT,
     kept_options=kept_options,
+    rules=(options_stand_before_the_program,),
 )

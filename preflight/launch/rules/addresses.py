@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 
@@ -11,6 +12,7 @@ from preflight.launch.plan import LaunchFiles, Plan, fail, problem, warn
 from preflight.launch.rules.groups import Group
 from preflight.ledger.findings import Finding, Verdict
 
+WITHIN = re.compile(r"(?:[a-z]+://)?([^/:@]+)(?::\d+)?/?")  # the host in a URL, or before a port
 FALLS_BACK = re.compile(r"\|\|\s*(?:echo|printf)\s+[\"']?(localhost|127\.0\.0\.1)\b")
 
 
@@ -26,6 +28,9 @@ def address_is_an_address(plan: Plan) -> Iterable[Finding]:
         fix = f"{plan.launcher.spelling.address}: <address of rank 0's node, as `ip -4 addr` prints it there>"
         if "@" in address.value:
             fix = address.value.rpartition("@")[2]
+        host = WITHIN.fullmatch(address.value)
+        if host is not None and not wrong_with(host[1]):
+            fix = f"{plan.launcher.spelling.address}: {host[1]}"
         yield fail("master_address_is_an_address", f"master address {address.value!r} {reason}", address.where, fix=fix)
 
 
@@ -54,6 +59,7 @@ def address_comes_from_an_address(plan: Plan) -> Iterable[Finding]:
 
 
 OF_NOBODY = re.compile(r"[\"']?\$\{?([a-z][a-z0-9_]*)\}?[\"']?(?::\d+)?[\"']?")
+SET = re.compile(r"(?m)^\s*(?:export\s+|local\s+|declare\s+)?([A-Za-z_]\w*)=")
 SETS_ELSEWHERE = re.compile(r"(?m)(^|[;&|]|\bthen|\bdo)\s*(source|\.|eval|getopts|mapfile|readarray)\s")
 
 
@@ -66,6 +72,11 @@ def address_is_set(files: LaunchFiles) -> Iterable[Finding]:
             continue
         found = OF_NOBODY.fullmatch(address.expression)
         if found is None or re.search(rf"(?<![$\w{{]){found[1]}\b", text):
+            continue
+        near = difflib.get_close_matches(found[1], SET.findall(text), n=1, cutoff=0.85)
+        if near:
+            words = f"${found[1]} is set nowhere in the script, and ${near[0]} is: the address of rank 0 is empty"
+            yield fail("master_address_is_given", words, address.where, fix=f"${near[0]}")
             continue
         message = (
             f"{plan.where.file}: not judged: ${found[1]} is set nowhere in the script; where nobody exports it on every"

@@ -98,7 +98,8 @@ def rank_is_in_range(plan: Plan) -> Iterable[Finding]:
             if size.origin == "tool" and plan.launcher.default_nodes_count and rank.value > 0:
                 continue  # num_machines_is_given tells it
             message = f"{name} {rank.value} with {size.value} {what}; ranks are 0 to {size.value - 1}"
-            yield fail("rank_is_in_range", message, rank.where, size.where, fix=f"0 to {size.value - 1}")
+            fix = f"0 to {size.value - 1}" if size.value > 1 else f"{rank.value + 1} {what} or more, in every file"
+            yield fail("rank_is_in_range", message, rank.where, size.where, fix=fix)
 
 
 def static_rendezvous_has_ranks(plan: Plan) -> Iterable[Finding]:

@@ -213,6 +213,7 @@ def _batch(file: str, lines: list[str], places: Lines, reading: Reading) -> Iter
     if not directives:
         return
     yield from _expanded(file, lines, directives)
+    yield from _disabled(file, lines, sorted(comments), directives)
     if not lines[0].startswith("#!"):
         at = next((number for number, line in enumerate(lines[:40], start=1) if SHEBANG.match(line)), 0)
         told = f"#! stands in line {at}" if at else "there is no #! line"
@@ -235,6 +236,21 @@ def _batch(file: str, lines: list[str], places: Lines, reading: Reading) -> Iter
         judged = fail if any(SHAPES.search(lines[number - 1]) for number in late) else warn
         wheres = [Where(file, number) for number in late[:4]]
         yield judged("batch_script_is_read", message, *wheres, fix=f"Above line {first}.", edits=edits)
+
+
+DISABLED = re.compile(r"#[ \t]+SBATCH[ \t]+(--?[A-Za-z][\w-]*)")
+
+
+def _disabled(file: str, lines: list[str], comments: list[int], directives: list[int]) -> Iterable[Finding]:
+    """A blank behind # makes a comment of a line that asks for nodes or devices, where no other line asks for them."""
+    asked = "\n".join(lines[number - 1] for number in directives)
+    for number in comments:
+        found = DISABLED.match(lines[number - 1])
+        if found and SHAPES.search(lines[number - 1]) and not re.search(rf"{re.escape(found[1])}\b", asked):
+            right = re.sub(r"#[ \t]+SBATCH", "#SBATCH", lines[number - 1], count=1)
+            message = f"a blank behind the #: sbatch takes the line for a comment, and {found[1]} is asked for nowhere"
+            edits = (Edit(file, number, number, (right,)),)
+            yield warn("batch_script_is_read", message, Where(file, number), fix=f"{number}: {right}", edits=edits)
 
 
 # A variable in an option that names a file or speaks to people: sbatch takes the letters as they stand.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from preflight.ledger.findings import Finding, Where
 
 MANY = re.compile(r"ARGS|OPT|FLAG|PARAM|CONF|EXTRA|\[@\]|\$[@*]|\$\{[@*]", re.IGNORECASE)
 NUMBER_LIMIT = 9
+LIKE = 0.9  # of two names from which on one is the other misspelt
 
 
 @dataclass(frozen=True)
@@ -114,12 +116,16 @@ class Reader:
         """A word as a field."""
         return None if word is None else self.marks.field(word.text, word.line)
 
-    def refuse(self, parsed: Parsed, tool: str, others: Mapping[str, str]) -> None:
-        """Options of another launcher, which `tool` does not know, are a problem each; `others` has its own names."""
+    def refuse(self, parsed: Parsed, tool: str, others: Mapping[str, str], known: Collection[str] = ()) -> None:
+        """Options of another launcher, which `tool` does not know, and misspelt ones of its own are a problem each."""
+        # `others` has its names for those of other launchers, `known` all of its own
         for word in parsed.unknown:
             written = word.plain.partition("=")[0]
-            own = others.get(written.lstrip("-").replace("-", "_"))
-            if own is not None and written.startswith("--"):
+            name = written.lstrip("-").replace("-", "_")
+            near = difflib.get_close_matches(name, known, n=1, cutoff=LIKE)
+            own = others.get(name) if written.startswith("--") else None
+            own = own or (f"--{near[0]}" if near else None)
+            if own is not None:
                 message = f"{tool} has no option {written} and stops: unrecognized arguments"
                 self.problems.append(fail("options_are_known", message, Where(self.marks.file, word.line), fix=own))
 

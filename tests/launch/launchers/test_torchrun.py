@@ -91,3 +91,30 @@ def test_what_is_written_is_read_as_it_was_meant():
     assert {(start["nodes"], start["processes_per_node"], start["world_size"]) for start in found} == {(3, 8, 24)}
     assert {(start["master_address"], start["master_port"]) for start in found} == {("10.0.0.1", 29500)}
     assert all("--name" in text and "it's a run" not in text.replace("'\"'\"'", "") for text in texts.values())
+
+
+@pytest.mark.parametrize(
+    ("command", "is_told"),
+    [
+        ("torchrun train.py --nproc_per_node=2 --nnodes=2 --node_rank=1", True),
+        ("torchrun train.py --nnodes 2 --rdzv-id 1", True),
+        ("torchrun --nnodes 1 train.py --nnodes 2 --node_rank=1", False),
+        ("torchrun train.py --node_rank 1 --lr 2", False),
+        ("torchrun $ARGS train.py --nnodes 2 --node_rank=1", False),
+    ],
+)
+def test_options_behind_the_program_are_not_torchruns(command, is_told):
+    """Each node then trains alone, without a word; a program may have one such option of its own."""
+    found = [one.check for one in judged({"n.sh": f"{command}\n"})]
+    assert ("launch.options_stand_before_the_program" in found) == is_told
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [("--nproc_per_nodes=2", "--nproc_per_node"), ("-nnodes=2", "--nnodes"), ("--rdvz_backend=c10d", "--rdzv_backend")],
+)
+def test_a_misspelt_option_is_told_with_what_was_meant(option, meant):
+    """torchrun stops; what is like nothing of its own may be a newer one's."""
+    found = [one for one in judged({"n.sh": f"torchrun {option} t.py\n"}) if one.check == "launch.options_are_known"]
+    assert [one.fix for one in found] == [meant]
+    assert list(judged({"n.sh": "torchrun --brand_new=1 t.py\n"})) == []

@@ -107,3 +107,19 @@ def test_a_variable_of_a_guide_that_is_set_nowhere_is_not_judged(before, address
     texts = {"n.sh": before + ENDPOINT.format(address)}
     assert any("set nowhere" in one.message for one in judged(texts)) == is_told
     assert set(rules(texts)) <= {"file_is_judged"}
+
+
+def test_a_variable_that_is_misspelt_is_told_with_the_one_that_is_set():
+    """A batch script sets head_node_ip and asks for head_nodeip: nobody exports that."""
+    texts = {"n.sh": "head_node_ip=$(hostname -i)\n" + ENDPOINT.format("$head_nodeip")}
+    (found,) = [one for one in judged(texts) if "set nowhere" in one.message]
+    assert (found.check, str(found.verdict), found.fix) == ("launch.master_address_is_given", "fail", "$head_node_ip")
+
+
+@pytest.mark.parametrize("written", ["10.0.0.1:29500", "http://10.0.0.1", "tcp://10.0.0.1:29500/"])
+def test_the_address_within_a_text_is_the_fix(written):
+    """What was meant is known: no placeholder stands in its place."""
+    found = judged({"n.sh": torchrun(address=written)})
+    assert [one.fix for one in found if one.check == "launch.master_address_is_an_address"] == [
+        "--master_addr: 10.0.0.1"
+    ]

@@ -152,3 +152,9 @@ def test_accelerate_takes_its_number_in_the_task_too():
     assert failed({"n.sh": text.replace("$SLURM_NODEID", "0")}) == ["static_rendezvous_has_node_ranks"]
     step = 'srun -N1 -w "$node"'
     assert failed({"n.sh": text.replace("$SLURM_NODEID", "0").replace("srun", step)}) == []
+
+
+def test_a_rank_of_one_node_names_the_number_of_nodes():
+    """A number of nodes that was left at 1 is no wrong rank."""
+    (found,) = [one for one in judged({"n.sh": torchrun(1, nodes=1)}) if one.check == "launch.rank_is_in_range"]
+    assert found.fix == "2 nodes or more, in every file"

@@ -174,3 +174,21 @@ def test_a_variable_in_an_sbatch_line_stays_its_name(option, verdict):
     text = f"#!/bin/bash\n#SBATCH {option}\nsrun python train.py\n"
     found = [str(one.verdict) for one in judged({"j.sbatch": text}) if one.check == "launch.batch_script_is_read"]
     assert found == ([verdict] if verdict else [])
+
+
+@pytest.mark.parametrize(
+    ("line", "is_told"),
+    [
+        ("# SBATCH --nodes=2", True),
+        ("#  SBATCH --gres=gpu:8", True),
+        ("# SBATCH --mail-user=me", False),
+        ("## SBATCH --nodes=2", False),
+        ("#SBATCH --nodes=2\n# SBATCH --nodes=4", False),
+    ],
+)
+def test_a_blank_behind_the_sign_makes_a_comment_of_a_line_for_sbatch(line, is_told):
+    """A warning where nothing else asks for the nodes or devices, with the line as sbatch reads it."""
+    text = f"#!/bin/bash\n#SBATCH --job-name=x\n{line}\nsrun x\n"
+    assert [rule for rule, _, _ in told(text)] == ["batch_script_is_read"] * is_told
+    if is_told:
+        assert mended(text) == text.replace("#  SBATCH", "#SBATCH").replace("# SBATCH", "#SBATCH")
