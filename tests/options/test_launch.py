@@ -46,6 +46,14 @@ def test_a_launcher_that_was_asked_for_stands_in_for_files_that_start_nothing_he
     assert with_files(Options(), files, launcher="torchrun").starting == Starting()
 
 
+def test_what_the_files_name_is_looked_for_and_compared_on_every_node():
+    """Programs and configurations by their contents, beside what --same names; a folder of data by its presence."""
+    words = "--nnodes=2 --nproc_per_node=1 /w/train.py --config /w/c.yaml --data_path /data/set"
+    found = with_files(Options(same=("/code",)), read_texts({"a.sh": f"torchrun {words}\n"}), launcher=None)
+    assert found.same == ("/code", "/w/train.py", "/w/c.yaml")
+    assert found.named == ("/w/train.py", "/w/c.yaml", "/data/set")
+
+
 def test_the_checks_look_for_rank_0_where_the_files_do():
     """Its address and port are looked at as variables are; one that is only a placeholder is not."""
     assert variables(read_texts(FILES), ()) == {"MASTER_ADDR": "n1", "MASTER_PORT": "29500"}
