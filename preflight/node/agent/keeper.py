@@ -83,7 +83,8 @@ class Keeper:
         self._watch(wake_read, lambda: os.read(wake_read, 512))
         children.adopt_orphans()
         self.send(self._hello())
-        gc.enable()  # off since the start: collecting while modules load finds nothing
+        gc.freeze()  # what was made until now stays: no look for garbage goes through it
+        gc.enable()  # off since the start, for collecting while modules load finds nothing
         try:
             self._loop()
         except Exception as error:
