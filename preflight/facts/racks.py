@@ -70,7 +70,7 @@ def parse_topology(text: str, *, where: str = "topology") -> Racks:
     text = re.sub(r"\\\n", " ", text)
     if SLURM.search(text):
         rows = _of_slurm(text)
-    elif re.search(r"(?m)^\s*-?\s*(?:topology|tree|block|switches|blocks):", text):
+    elif re.search(r"(?m)^[ \t]*(?:-[ \t]*)?(?:topology|tree|block|switches|blocks):", text):
         rows = _of_yaml(text, where)
     else:
         rows = _of_lines(text, where)
@@ -95,11 +95,16 @@ def _of_yaml(text: str, where: str) -> Iterator[tuple[str, str]]:
     import yaml  # 20 ms, for a form that few have
 
     try:
-        held = [yaml.safe_load(text)]
+        whole = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError):
         raise UsageError(f"{where}: no YAML as Slurm's topology.yaml") from None
+    held = [whole]
+    seen: set[int] = set()  # an alias may lead back to what holds it
     while held:
         value = held.pop(0)
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
         if isinstance(value, dict):
             for kind in ("switch", "block"):
                 if isinstance(value.get(kind), str) and isinstance(value.get("nodes"), str):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 
 import pytest
 
@@ -81,3 +83,21 @@ def test_a_host_is_found_by_the_node_of_its_pod_and_without_its_domain():
     hosts = (pod, *parse_hosts("tux1.example.org,u@tux2:2222,other"))
     topology = {"n7": "switch s1", "tux1": "rack r1", "tux2": "rack r2"}
     assert racks_of(hosts, topology) == {"llama-0": "switch s1", "tux1.example.org": "rack r1", "tux2": "rack r2"}
+
+
+LAUGHS = "a: &a [x]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(9)
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [" " * 20_000, "\r" * 20_000, " -" * 10_000, "\n " * 10_000, "topology: &x [*x]\n", f"topology: 1\n{LAUGHS}"],
+    ids=["blanks", "returns", "dashes", "lines", "a list that holds itself", "lists of lists of lists"],
+)
+def test_a_file_of_any_shape_is_read_or_refused_in_time(text):
+    """What it costs grows with the text alone."""
+    begun = time.process_time()
+    with contextlib.suppress(UsageError):
+        assert parse_topology(text) == {}
+    assert time.process_time() - begun < 0.5
