@@ -58,7 +58,9 @@ def address_comes_from_an_address(plan: Plan) -> Iterable[Finding]:
         yield fail("master_address_is_an_address", message, address.where, fix=fix)
 
 
-OF_NOBODY = re.compile(r"[\"']?\$\{?([a-z][a-z0-9_]*)\}?[\"']?(?::\d+)?[\"']?")
+OF_NOBODY = re.compile(r"[\"']?\$\{?([A-Za-z]\w*)\}?[\"']?(?::\d+)?[\"']?")
+LIKE = 0.9  # of two names from which on one is the other misspelt
+DIGIT = re.compile(r"\d")  # node1_ip and node2_ip are two names
 SET = re.compile(r"(?m)^\s*(?:export\s+|local\s+|declare\s+)?([A-Za-z_]\w*)=")
 SETS_ELSEWHERE = re.compile(r"(?m)(^|[;&|]|\bthen|\bdo)\s*(source|\.|eval|getopts|mapfile|readarray)\s")
 
@@ -73,7 +75,10 @@ def address_is_set(files: LaunchFiles) -> Iterable[Finding]:
         found = OF_NOBODY.fullmatch(address.expression)
         if found is None or re.search(rf"(?<![$\w{{]){found[1]}\b", text):
             continue
-        near = difflib.get_close_matches(found[1], SET.findall(text), n=1, cutoff=0.85)
+        others = [name for name in SET.findall(text) if DIGIT.sub("", name) != DIGIT.sub("", found[1])]
+        near = difflib.get_close_matches(found[1], others, n=1, cutoff=LIKE)
+        if not near and not found[1].islower():
+            continue  # a scheduler's, or whoever exports what is written in capitals
         if near:
             words = f"${found[1]} is set nowhere in the script, and ${near[0]} is: the address of rank 0 is empty"
             yield fail("master_address_is_given", words, address.where, fix=f"${near[0]}")

@@ -109,11 +109,20 @@ def test_a_variable_of_a_guide_that_is_set_nowhere_is_not_judged(before, address
     assert set(rules(texts)) <= {"file_is_judged"}
 
 
-def test_a_variable_that_is_misspelt_is_told_with_the_one_that_is_set():
-    """A batch script sets head_node_ip and asks for head_nodeip: nobody exports that."""
-    texts = {"n.sh": "head_node_ip=$(hostname -i)\n" + ENDPOINT.format("$head_nodeip")}
-    (found,) = [one for one in judged(texts) if "set nowhere" in one.message]
-    assert (found.check, str(found.verdict), found.fix) == ("launch.master_address_is_given", "fail", "$head_node_ip")
+@pytest.mark.parametrize(
+    ("line", "address", "meant"),
+    [
+        ("head_node_ip=$(hostname -i)", "$head_nodeip", "$head_node_ip"),
+        ("export MASTER_ADDR=10.0.0.1", "$MASTER_ADR", "$MASTER_ADDR"),
+        ("head_node=$(hostname)", "$HEAD_NODE_IP", ""),
+        ("head_node_1_ip=10.0.0.1", "$head_node_2_ip", ""),
+        ("export MASTER_PORT=29500", "$MASTER_ADDR", ""),
+    ],
+)
+def test_a_variable_that_is_misspelt_is_told_with_the_one_that_is_set(line, address, meant):
+    """The script sets one name and asks for another that is nearly so: nobody exports that."""
+    found = [one for one in judged({"n.sh": f"{line}\n" + ENDPOINT.format(address)}) if str(one.verdict) == "fail"]
+    assert [(one.check, one.fix) for one in found] == [("launch.master_address_is_given", meant)] * bool(meant)
 
 
 @pytest.mark.parametrize("written", ["10.0.0.1:29500", "http://10.0.0.1", "tcp://10.0.0.1:29500/"])
