@@ -107,7 +107,7 @@ BUSYBOX = Platform(
     name="busybox-container",
     source="Docker Engine: a swarm's overlay (eth0, MTU 1450) and docker_gwbridge (eth1), names of containers; the"
     " image of busybox has no ip, ss, ethtool, dmesg or lspci; Docker's --shm-size, --cpus, --memory, --pids-limit",
-    nics=(Nic("eth0", (LAB,), 10000, 1450), Nic("eth1", ("172.18.0.{n}/16",), 10000, 1500)),
+    nics=(Nic("eth0", (LAB,), 10000, 1450), Nic("eth1", ("172.18.1.{n}/16",), 10000, 1500)),
     hostname="3f9c1b2ad4e{n}",
     environment={"PATH": "/opt/nothing/bin", "HOSTNAME": "3f9c1b2ad4e{n}", "GLOO_SOCKET_IFNAME": "eth0"},
     kernel="6.6.63-0-lts",
