@@ -303,7 +303,7 @@ def test_partition_is_the_same_on_every_node(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    faults.same_by_name(cluster, rdma_faults.partitions, "partition key")
+    faults.same_of_ports(cluster, rdma_faults.partitions, "partition key")
 
 
 @pytest.mark.advisory
@@ -317,7 +317,7 @@ def test_flow_control_is_the_same_on_every_node(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    faults.same_by_name(cluster, rdma_faults.flow_control, "flow control")
+    faults.same_of_ports(cluster, rdma_faults.flow_control, "flow control")
 
 
 @pytest.mark.advisory
@@ -332,7 +332,7 @@ def test_adapters_ask_for_memory_alike_on_every_node(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    faults.same_by_name(cluster, rdma_faults.requests, "PCIe requests")
+    faults.same_of_ports(cluster, rdma_faults.requests, "PCIe requests")
 
 
 @pytest.mark.advisory
@@ -369,8 +369,8 @@ def test_devices_have_the_same_names_on_every_node(cluster):
     chosen = set(cluster.gather(lambda node: node.value("NCCL_IB_HCA")).values())
     if len(chosen) > 1 and all(chosen):
         raise NotApplicable("NCCL_IB_HCA is set for each node by its own")
-    if chosen and not any(chosen) and all(cluster.gather(lambda node: node.is_confined()).values()):
-        raise NotApplicable("no variable names a port, and each container has functions of its own")
+    if chosen and not all(chosen) and all(cluster.gather(lambda node: node.is_confined()).values()):
+        raise NotApplicable("no variable of all nodes names a port, and each container has functions of its own")
     cluster.same(lambda node: ", ".join(sorted(hca.name for hca in node.hcas())), "RDMA ports")
 
 

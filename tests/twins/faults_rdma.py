@@ -130,7 +130,7 @@ FAULTS = (
         "small read requests of an adapter",
         small_requests,
         "rdma.adapters_ask_for_memory_alike_on_every_node",
-        "MaxReadReq 128, relaxed ordering on, ATS off on node3",
+        "MaxReadReq 128",
         lambda p: has_ports(p) and bool(rail(p).pci) and not p.user_id,
     ),
     Fault("rail down", down, "rdma.ports_are_active", "is DOWN (Polling)", has_ports),

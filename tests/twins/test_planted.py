@@ -20,7 +20,7 @@ SAMPLE = {
     "container": ("row of storage first", "link-local row first"),
     "sriov-pod": (
         *("rail down", "half rate of a rail", "rail with another node's address", "rail in a foreign network"),
-        "small active MTU",
+        *("small active MTU", "small read requests of an adapter", "wrong NCCL_IB_HCA"),
     ),
     "rtx3090-workstation": ("NVLink down", "NVLinks all down", "no answer of DHCP"),
     "wsl2": ("GPU off the bus",),
