@@ -71,6 +71,16 @@ CAUSES = (
         "its container was killed: restarted, evicted or out of memory",
         "`kubectl describe pod POD` tells which",
     ),
+    (
+        r"context was not found for specified context: \S+|context \S+ does not exist",
+        "kubeconfig has no such context",
+        "`kubectl config get-contexts` lists them; choose one: `kubectl config use-context NAME`",
+    ),
+    (
+        r"localhost:8080",
+        "kubectl asks there where kubeconfig names no cluster, or is not there",
+        "set KUBECONFIG to its path; `kubectl config view` shows what is read",
+    ),
     (r"connect(?:ion to the server \S+ was|: connection) refused", "nothing listens at the API server's address", INFO),
     (r"no such host|server misbehaving", "the API server's name does not resolve", "check the cluster in kubeconfig"),
     (r"(?:tls: .*)?x509: .*|tls: .*", "the API server's certificate is not trusted", "check kubeconfig's certificates"),
@@ -81,7 +91,7 @@ CAUSES = (
     ),
     (NO_ANSWER, "the API server does not answer", f"{INFO}: check the network and the proxy variables"),
     (
-        r"context \S+ does not exist|error loading config.*",
+        r"error loading config.*",
         "kubeconfig is not usable",
         "`kubectl config view` shows it",
     ),

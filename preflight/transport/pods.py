@@ -138,6 +138,7 @@ def training_container(containers: list[dict[str, Any]], default: str) -> str:
 def _states(status: dict[str, Any]) -> dict[str, dict[str, str]]:
     """What each container waits for, or how it ended, in words."""
     found = {}
+    before = _held_by(status)
     for each in _at(status, "containerStatuses", list):
         if not isinstance(each, dict):
             continue
@@ -146,14 +147,27 @@ def _states(status: dict[str, Any]) -> dict[str, dict[str, str]]:
         if isinstance(ended := state.get("terminated"), dict):
             words = _ended(ended)
         elif isinstance(waiting := state.get("waiting"), dict):
-            before = last.get("terminated")
+            earlier = last.get("terminated")
             words = _text(waiting, "reason") or "it waits"
-            words += f", {_ended(before)} before" if isinstance(before, dict) else ""
+            words += f", {_ended(earlier)} before" if isinstance(earlier, dict) else ""
             # What is said of a back-off names the pod: many that crash alike are one finding.
-            is_crash = isinstance(before, dict) or words == "CrashLoopBackOff"
+            is_crash = isinstance(earlier, dict) or words == "CrashLoopBackOff"
             words += f": {message}" if (message := _line(_text(waiting, "message"))) and not is_crash else ""
+            words += before if words == "PodInitializing" else ""
         found[_text(each, "name")] = {"waiting": words}
     return found
+
+
+def _held_by(status: dict[str, Any]) -> str:
+    """Which init container holds the others up, and why; "" where none waits."""
+    for each in _at(status, "initContainerStatuses", list):
+        state = _at(each, "state", dict) if isinstance(each, dict) else {}
+        waiting = _at(state, "waiting", dict)
+        reason, message = _text(waiting, "reason"), _line(_text(waiting, "message"))
+        if reason not in ("", "PodInitializing"):
+            detail = f": {message}" if message and reason != "CrashLoopBackOff" else ""
+            return f", its init container {_text(each, 'name')} does not run: {reason}{detail}"
+    return ""
 
 
 def _ended(state: dict[str, Any]) -> str:

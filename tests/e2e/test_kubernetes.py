@@ -110,6 +110,22 @@ def broken(cluster):
             pod("waits", rank=11, spec={"nodeName": ""}, status={**pending, "conditions": [unscheduled]}),
             "Pending: Unschedulable, 0/9 nodes",
         ),
+        (
+            pod(
+                "fetches",
+                rank=20,
+                status={
+                    **pending,
+                    "containerStatuses": [container("trainer", waiting={"reason": "PodInitializing"})],
+                    "initContainerStatuses": [container("fetch", waiting={"reason": "ErrImagePull"})],
+                },
+            ),
+            "PodInitializing, its init container fetch does not run: ErrImagePull",
+        ),
+        (
+            pod("evicted", rank=21, status={"phase": "Failed", "reason": "Evicted", "message": "low on memory"}),
+            "the pod has ended (Failed: Evicted, low on memory)",
+        ),
         (pod("crashes", rank=12, status=crash), "CrashLoopBackOff, it ended with 1 (Error) before"),
         (pod("ended", rank=13, status={"phase": "Succeeded"}), "the pod has ended (Succeeded)"),
         (pod("leaves", rank=14, metadata={"deletionTimestamp": "2026-11-22T05:00:00Z"}), "the pod is being deleted"),
@@ -155,6 +171,8 @@ def test_every_way_in_which_a_pod_cannot_be_used_is_told(cluster, tmp_path):
             "token is refused or has expired (kubectl: ",
         ),  # in words that depend on its cache
         ({"port": 1}, None, 3, "nothing listens at the API server's address"),
+        ({"context": "nope"}, None, 3, "kubeconfig has no such context (kubectl: context was not found"),
+        ({"context": ""}, None, 3, "kubectl asks there where kubeconfig names no cluster"),
         ({"is_trusted": False}, None, 3, "the API server's certificate is not trusted"),
         ({"forbidden": ["pods"]}, None, 3, "this user may not read the pods"),
         ({}, "k8s:train/job-name=other", 4, "no pod matches: `kubectl get pods --namespace=train --selector="),

@@ -120,16 +120,19 @@ class PodsLab:
         aside.write_text(json.dumps(self.state))
         aside.replace(self._state_file)
 
-    def kubeconfig(self, *, token: str = TOKEN, port: int = PORT, is_trusted: bool = True) -> Path:
+    def kubeconfig(
+        self, *, token: str = TOKEN, port: int = PORT, is_trusted: bool = True, context: str = "lab"
+    ) -> Path:
         """The file that says where the API server is and who we are."""
-        path = self.folder / f"kubeconfig-{token}-{port}{'' if is_trusted else '-strange'}"
+        changes = f"{'' if is_trusted else '-strange'}{'' if context == 'lab' else f'-in-{context}'}"
+        path = self.folder / f"kubeconfig-{token}-{port}{changes}"
         server = {"server": f"https://{CONTROLLER_ADDRESS}:{port}"}
         server |= {"certificate-authority": f"{self.folder}/cert.pem"} if is_trusted else {}
         cluster = {"name": "lab", "cluster": server}
         user = {"name": "checker", "user": {"token": token}}
-        context = {"name": "lab", "context": {"cluster": "lab", "user": "checker", "namespace": "default"}}
-        document = {"apiVersion": "v1", "kind": "Config", "current-context": "lab"}
-        path.write_text(json.dumps({**document, "clusters": [cluster], "users": [user], "contexts": [context]}))
+        known = {"name": "lab", "context": {"cluster": "lab", "user": "checker", "namespace": "default"}}
+        document = {"apiVersion": "v1", "kind": "Config", "current-context": context}
+        path.write_text(json.dumps({**document, "clusters": [cluster], "users": [user], "contexts": [known]}))
         path.chmod(0o600)
         return path
 

@@ -207,7 +207,11 @@ REFUSED = (
         ("error: error dialing backend: dial tcp 10.0.0.7:10250: i/o timeout", "does not reach the kubelet"),
         (f"error: error reading from error stream: {CUT}", "the stream through the API server broke"),
         ("command terminated with exit code 137", "was killed: restarted, evicted or out of memory"),
-        (f"{REFUSED}\nThe connection to the server localhost:8080 was refused - did you", "nothing listens at the API"),
+        (
+            f"{REFUSED}\nThe connection to the server localhost:8080 was refused - did you",
+            "kubectl asks there where kubeconfig names no",
+        ),
+        (f"{REFUSED}\nThe connection to the server 10.0.0.1:6443 was refused - did you", "nothing listens at the API"),
         ("error: You must be logged in to the server (Unauthorized)", "kubeconfig's token is refused or has expired"),
         ("Unable to connect to the server: getting credentials: exec: executable x not found", "credential plugin"),
         (
@@ -216,7 +220,9 @@ REFUSED = (
         ),
         ("Unable to connect to the server: dial tcp 10.0.0.1:6443: i/o timeout", "the API server does not answer"),
         ("Unable to connect to the server: dial tcp: lookup k8s.x: no such host", "name does not resolve"),
-        ('error: context "nope" does not exist', "kubeconfig is not usable"),
+        ('error: context "nope" does not exist', "kubeconfig has no such context"),
+        ("Error in configuration: context was not found for specified context: nope", "kubeconfig has no such context"),
+        ('error: error loading config file "/x": yaml: line 1', "kubeconfig is not usable"),
         ("error: something new", "error: something new"),
     ],
 )
