@@ -51,6 +51,7 @@ END_SECONDS = 3.0
 SILENT_SECONDS = 15.0  # a store that says nothing for so long is lost, its machine with it; sooner in a short run
 REPORT_SECONDS = 30.0  # for rank 0's report, after its deadline
 TASK_PROGRAM = "PREFLIGHT_TASK"
+LOGGED = "TORCH_CPP_LOG_LEVEL"
 # What a launcher gives to each rank, and the job's own port, which this meeting uses: no facts of the node.
 OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PREFLIGHT_SECRET")
 OF_LAUNCHERS = (
@@ -184,6 +185,8 @@ def serve(guard: Guard, join_seconds: float, seconds: float) -> int:
         return NOT_MEASURED
     if first is not None and (other := disagreement(here, first, {})):
         complain(f"rank {RANK} did not join: {other}")
+        with contextlib.suppress(RuntimeError), guard.within(LATE_SECONDS, lambda: lost):
+            store.add("left", 1)
         return NOT_MEASURED
     tasks = Tasks(here) if LOCAL_RANK == 0 else None
     silent = min(SILENT_SECONDS, max(END_SECONDS, seconds / 4))
@@ -223,7 +226,7 @@ def lead(guard: Guard, join_seconds: float, seconds: float) -> int:
     if trouble:
         refuse(trouble)
         store.set("why", trouble)
-        dismiss(store, NOT_MEASURED, others)
+        dismiss(store, NOT_MEASURED, WORLD - 1)  # who comes a moment later is told too
         return NOT_MEASURED
     with tempfile.TemporaryDirectory(prefix="preflight-") as folder, socket.socket(socket.AF_UNIX) as door:
         door.bind(f"{folder}/door")
@@ -280,11 +283,15 @@ def main() -> NoReturn:
     guard = Guard(refuse if leads else complain)
     if leads:
         die_with_parent()
+    given = os.environ.get(LOGGED)
+    os.environ.setdefault(LOGGED, "ERROR")  # torch prints its own stack at each peer that does not answer
     try:
         import torch.distributed  # noqa: F401 - it may take long, and nobody is late for it
     except (ImportError, OSError) as error:
         (refuse if leads else complain)(f"torch cannot be imported by {sys.executable}: {error}")
         sys.exit(NOT_MEASURED)
+    if given is None:
+        del os.environ[LOGGED]  # it is no setting of the node
     code = (lead if leads else serve)(guard, join_seconds, seconds)
     sys.stdout.flush()
     sys.stderr.flush()
