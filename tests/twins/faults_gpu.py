@@ -55,7 +55,7 @@ has_ecc = of(lambda p: p.gpus.has_ecc)  # type: ignore[union-attr]
 remaps = of(lambda p: p.gpus.has_ecc and p.gpus.architecture not in ("Pascal", "Volta", "Turing"))  # type: ignore[union-attr]
 has_links = of(lambda p: p.gpus.nvlinks > 0)  # type: ignore[union-attr]
 has_fabric = of(lambda p: p.gpus.has_fabric)  # type: ignore[union-attr]
-has_switches = of(lambda p: p.gpus.switches > 0 and not p.container)  # type: ignore[union-attr]
+has_switches = of(lambda p: p.gpus.switches > 0 and "nv-fabricmanager" in p.processes)  # type: ignore[union-attr]
 over_pcie = of(lambda p: p.gpus.nvlinks == 0)  # type: ignore[union-attr]
 logs = of(lambda p: p.has_log)
 counts_pcie = lambda p: p.gpus is not None and p.gpus.is_on_bus and not p.is_guest  # noqa: E731 - as those above
