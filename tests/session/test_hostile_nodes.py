@@ -18,7 +18,8 @@ from preflight.transport import Reach
 from tests.bench import hostile_node
 
 SECONDS = 20.0
-SHARING_SECONDS = 12.0
+SHARING_SECONDS = 18.0  # of which a silent node takes its part, and a busy machine its own
+SLACK_SECONDS = 5.0
 # One of each sort; python -m tests.bench.hostile has them all, with every verb.
 UNREACHED = (
     "hello.null",
@@ -92,11 +93,13 @@ def test_a_node_that_is_silent_in_a_round_of_shared_paths_costs_nobody_else_the_
         fleet.run(fleet.open(), seconds=60)
         sessions = {host.name: fleet.sessions[host.name] for host in fleet.hosts}
         begun = time.monotonic()
-        answers = fleet.run(files.collect(sessions, options, seconds=SHARING_SECONDS), seconds=SHARING_SECONDS + 2)
+        answers = fleet.run(
+            files.collect(sessions, options, seconds=SHARING_SECONDS), seconds=SHARING_SECONDS + SLACK_SECONDS
+        )
         taken = time.monotonic() - begun
     finally:
         fleet.close()
-    assert taken < SHARING_SECONDS + 1
+    assert taken < SHARING_SECONDS + SLACK_SECONDS
     assert {name: missing for name, (_, missing) in answers.items() if name != mode} == {"honest": {}, "honest2": {}}
     assert answers[mode][1]["files"].missing == "no answer within the time limit of the call"
     for name in ("honest", "honest2"):
