@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import shutil
 import sys
@@ -18,13 +19,15 @@ from preflight.options.options import Options
 from preflight.report.columns import counted
 from preflight.report.files import print_json
 from preflight.report.language import Language
-from preflight.report.language.wrap import width_of
+from preflight.report.language.wrap import width_of, wrapped
 from preflight.report.printable import printable
 from preflight.run import recording
 from preflight.run.folder import dry_run_text, language_of
 from preflight.run.live import Run
 
 NOWHERE = "not reported by any node"
+# A cell that holds no value of the node's but a word of ours, or why there is no value.
+OWN_CELL = re.compile(r"(?<=  )(?:none|none seen|not asked|each its own \(see --json\)|all \d+|\([^()]*\))(?= *$|  )")
 MOST_COLUMNS = 4  # nodes side by side; of more each value is shown once
 
 
@@ -32,7 +35,7 @@ def show_facts(options: Options) -> int:
     """Collect and print the facts of every node; 3 when one could not be reached, or what it said not be read."""
     run = Run(options)
     if options.dry_run:
-        print(dry_run_text(options, run.hosts))
+        print(language_of(options).lines(dry_run_text(options, run.hosts)))
         return 0
     lost: dict[str, str] = {}
     if options.record:
@@ -50,7 +53,8 @@ def show_facts(options: Options) -> int:
         documents = {name: json.loads(decode.encode(document)) for name, document in run.documents.items()}
         print_json(documents, options.json)
     else:
-        print(_spoken(_facts_table(run.cluster), language_of(options)))
+        width = shutil.get_terminal_size((120, 24)).columns
+        print(_within(_spoken(_facts_table(run.cluster), language_of(options)), width))
     for name, reason in run.failures.items():
         print(f"{name}: {printable(language_of(options).say(f'not reached: {reason}'))}", file=sys.stderr)
     unread = {node.name: failed_subjects(node) for node in run.cluster}
@@ -93,11 +97,32 @@ def _spoken(text: str, language: Language) -> str:
     room = max(map(width_of, [said[0], *said[2:]]))
     said[1] = "-" * room
     table = "\n".join(
-        f"{title}{' ' * (room - width_of(title))}{line[width:]}" for title, line in zip(said, lines, strict=True)
+        f"{title}{' ' * (room - width_of(title))}{_cells(line[width:], language)}"
+        for title, line in zip(said, lines, strict=True)
     )
     heading, *reasons = below.split("\n")
     told = [f"  {'、'.join(map(language.say, titles))}{why}" for titles, why in map(_parts(language), reasons)]
     return "\n".join([table, "", f"{language.say(heading.removesuffix(':'))}：", *told]) if below else table
+
+
+def _within(text: str, width: int) -> str:
+    """The table, and below it what is not known, in lines of that width."""
+    table, gap, below = text.partition("\n\n")
+    heading, *reasons = below.split("\n")
+    folded = [line for reason in reasons for line in wrapped(reason.strip(), width, first=2, rest=4)]
+    return "\n".join([f"{table}{gap}{heading}", *folded])
+
+
+def _cells(line: str, language: Language) -> str:
+    """The cells of a line, those of our own words in the language, where the columns stay as wide as they are."""
+
+    def told(found: re.Match[str]) -> str:
+        said, width = language.say(found[0]), len(found[0])
+        if not line[found.end() :].strip():
+            return said
+        return said + " " * (width - width_of(said)) if width_of(said) <= width else found[0]
+
+    return OWN_CELL.sub(told, line)
 
 
 def _parts(language: Language) -> Callable[[str], tuple[list[str], str]]:

@@ -17,7 +17,7 @@ from preflight.report.document import RunReport, to_document
 from preflight.report.files import print_json
 from preflight.report.json import read_json
 from preflight.report.language import ENGLISH, Language
-from preflight.run.folder import language_of
+from preflight.run.folder import dry_run_text, language_of
 
 PYTEST_INI = Path(__file__).parents[1] / "pytest.ini"
 EXIT_NOT_MEASURED = 3
@@ -47,11 +47,14 @@ def run_checks(
     of the report that is printed, `extra` further words for pytest. Raises UsageError before pytest starts.
     """
     given = parse_run(values, command=command, verbosity=values["verbosity"])
+    folder = given.folder.absolute()
+    if given.dry_run:
+        print(language_of(given).lines(dry_run_text(replace(given, report_dir=folder), given.hosts)))
+        return 0
     import pytest
 
     from preflight.plugin import Door, checks_folder
 
-    folder = given.folder.absolute()
     # The verb itself prints the JSON, when the report is complete.
     options = replace(given, subjects=subjects, report_dir=folder, json="")
     words = ["-c", str(PYTEST_INI), "--rootdir", str(checks_folder()), *PYTEST_WORDS, *extra, str(checks_folder())]
@@ -62,7 +65,7 @@ def run_checks(
     aside = contextlib.redirect_stdout(sys.stderr) if given.json == "-" else contextlib.nullcontext()
     with aside:
         code = int(pytest.main(words, plugins=[Door(options)]))
-    if options.dry_run or code == EXIT_USAGE:
+    if code == EXIT_USAGE:
         return code
     if not (folder / "report.json").is_file():
         return code or EXIT_NOT_MEASURED

@@ -74,7 +74,7 @@ def _add_verbosity(parser: argparse.ArgumentParser) -> None:
         group.add_argument(letter, name, dest="verbosity", action="store_const", const=value, help=text)
 
 
-def words_of_launch(parser: argparse.ArgumentParser, verb: str) -> None:
+def words_of_launch(parser: argparse.ArgumentParser, _verb: str) -> None:
     """What `launch` takes: check or write, and the words of each."""
     from preflight.launch.launchers import writable
 
@@ -89,10 +89,10 @@ def words_of_launch(parser: argparse.ArgumentParser, verb: str) -> None:
     check.add_argument(
         "--diff", action="store_true", help="Print a patch for `git apply` that mends what has one right value."
     )
-    add_options(check, f"{verb} check")
+    add_options(check, "launch check")
     text = "Write correct launch files for these hosts."
     write = parts.add_parser("write", help=text, description=text, epilog=EXIT_CODES)
-    add_options(write, f"{verb} write")
+    add_options(write, "launch write")
     write.add_argument(
         "--launcher",
         metavar="NAME",

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from preflight import hosts
-from preflight.errors import PreflightError, UsageError
+from preflight.errors import Interrupted, PreflightError, UsageError
 from preflight.judge import launch_files
 from preflight.judge.crew import Crew
 from preflight.judge.existing import deselected_by, existing, hidden, why_not_collected
@@ -102,8 +102,9 @@ class Checking(Fixtures):
         """The plugin for these options; `taken` are short options of other plugins. Raises UsageError."""
         if options.dry_run:
             hosts = options.hosts if options.from_run is None else ()
-            print(folder.language_of(options).lines(folder.dry_run_text(options, hosts)))
-            pytest.exit("dry run: nothing was contacted", returncode=0)
+            language = folder.language_of(options)
+            print(language.lines(folder.dry_run_text(options, hosts)))
+            pytest.exit(language.say("dry run: nothing was contacted"), returncode=0)
         source: ReportedSource
         if options.from_run is not None:
             source = stored.load(history.called(options.from_run, what="--from"), options.backend)
@@ -131,6 +132,7 @@ class Checking(Fixtures):
     def pytest_sessionstart(self) -> None:
         """Catch the signals, and leave a report that says error until there is a better one."""
         self._guards.enter_context(never_green())
+        _quiet_reporter(self.config)
         self.stopping.install(0.0 if self.config.option.collectonly else self.options.deadline_seconds)
         if not self.config.option.collectonly:
             try:
@@ -219,13 +221,26 @@ class Checking(Fixtures):
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
-        """Reach the nodes before the first check; a signal ends that, or the check that runs."""
-        with self.stopping.interruptible():
-            if session.items and not (self.config.option.collectonly or session.testsfailed):
-                self._open(session)
-            return (yield)
+        """Reach the nodes before the first check; a signal ends that, or the check that runs.
 
-    def _open(self, session: pytest.Session) -> None:
+        pytest is not told of it: our summary says what stopped the run, and needs no banner above it.
+        """
+        is_running = False
+        try:
+            with self.stopping.interruptible():
+                if session.items and not (self.config.option.collectonly or session.testsfailed):
+                    self._open()
+                if self.broken_because:
+                    session.items.clear()
+                is_running = True
+                return (yield)
+        except Interrupted:
+            if is_running:
+                return True
+        session.items.clear()
+        return (yield)
+
+    def _open(self) -> None:
         try:
             self.source.open()
             self.source.recall(self._measuring())
@@ -235,7 +250,6 @@ class Checking(Fixtures):
                 self.plan["reference_job"] = self.source.not_started() or launch.started_by(self.options)
         except PreflightError as error:
             self.broken_because = str(error)
-            session.shouldstop = printable(str(error))
 
     def _measuring(self) -> tuple[str, ...]:
         """The checks of this run that bandwidth and training are measured for."""
@@ -403,3 +417,11 @@ def _quiet_pytest(config: pytest.Config) -> None:
         config.option.tbstyle = "no"
     if config.option.reportchars == "fE":
         config.option.reportchars = "N"
+
+
+def _quiet_reporter(config: pytest.Config) -> None:
+    """No lines of files with percentages and without dots, but where -v names every check anyway."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and config.get_verbosity() <= 0:
+        reporter.showfspath = False
+        reporter._show_progress_info = False  # noqa: SLF001 - an ini value of the user's, which is read by now

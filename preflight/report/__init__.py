@@ -56,7 +56,7 @@ FORMATS: dict[str, Callable[[Material], str]] = {
     "bad": bad_hostfile,
     "exclude": slurm_exclude,
     "nodes": nodes_json,
-    "fix": lambda material: script(material.report),
+    "fix": lambda material: script(material.report, material.language),
 }
 # The formats that every run leaves in its folder. report.json comes first: it is what the others derive from.
 FILES = {

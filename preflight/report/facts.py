@@ -70,6 +70,11 @@ def _variables(node: NodeFacts) -> str:
     return " ".join(f"{name}={v.value}" for name, v in sorted(node.environment.variables.items())[:8]) or "none"
 
 
+def _memlock(node: NodeFacts) -> str:
+    limit = node.limits.memlock_soft_bytes
+    return f"{limit >> 10} KiB" if isinstance(limit, int) else str(limit)  # as `ulimit -l` counts
+
+
 def _shm(node: NodeFacts) -> str:
     return f"{present(node.limits.shm_free_bytes, '/dev/shm') / 2**20:.0f} MiB free"
 
@@ -133,7 +138,7 @@ READERS: dict[str, Callable[[NodeFacts], str]] = {
     "adapters to GPUs": lambda node: node.kernel.gpudirect(node.identity.kernel),
     "CPUs for the job": lambda node: f"{node.kernel.cpus():g}",
     "boot options": lambda node: " ".join(present(node.kernel.boot_options, "boot options")) or "none",
-    "memlock": lambda node: str(node.limits.memlock_soft_bytes),
+    "memlock": _memlock,
     "open files": lambda node: str(node.limits.nofile_soft),
     "/dev/shm": _shm,
     "free": _places,

@@ -79,6 +79,12 @@ def not_asked_text(report: RunReport) -> str:
     return f"{count} check{'s' * (count != 1)} not asked{why}"
 
 
+def unjudged_text(report: RunReport) -> str:
+    """How much of what had to be judged got no verdict; "" where all of it did."""
+    lacking = report.ledger.expected - report.ledger.judged
+    return f"no verdict for {lacking} of {report.ledger.expected} pairs of check and node" if lacking > 0 else ""
+
+
 class Order:
     """The HOSTS order of a run, for any number of sets of its nodes."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -38,8 +39,11 @@ def prepare(folder: Path) -> None:
     """Make the folder that recordings go to, before a node is asked. Raises UsageError where that is not possible."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError as error:
-        raise UsageError(f"--record: {folder} cannot be written: {error.strerror}") from None
+        words = f"{folder} cannot be written: {error.strerror or error}"
+        raise UsageError(f"--record: {words}; name a folder that can be, with --record=DIR") from None
 
 
 def folder_name(node: str) -> str:

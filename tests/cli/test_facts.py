@@ -86,3 +86,25 @@ def test_the_raw_material_of_facts_is_recorded(tmp_path, capsys):
     assert (tmp_path / "recorded/local/proc/meminfo").read_text().startswith("MemTotal")
     assert "1 node recorded in" in capsys.readouterr().err
     assert main.run(words) == 4
+
+
+@pytest.mark.parametrize("folder", ["a_file", "/proc/nowhere"])
+def test_a_folder_that_no_recording_can_go_to_is_refused_with_what_to_do(tmp_path, monkeypatch, capsys, folder):
+    """Before a node is asked: the host that nobody can reach is not tried."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a_file").touch()
+    assert main.run(["facts", "--hosts=node.invalid", f"--record={folder}"]) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"--record: {folder} cannot be written: " in line
+    assert line.endswith("; name a folder that can be, with --record=DIR")
+
+
+def test_what_is_not_known_stands_in_lines_of_the_terminal():
+    """A list of forty facts of one reason is no endless line."""
+    text = facts._within(
+        facts._facts_table(healthy(2).without("node1", "gpu", "x").without("node2", "gpu", "x").cluster), 60
+    )
+    below = text.partition("\n\n")[2].splitlines()
+    assert below[0] == "not reported by any node:"
+    assert max(map(len, below)) <= 60
+    assert any(line.startswith("    ") for line in below)

@@ -174,3 +174,19 @@ def test_what_was_not_green_is_asked_again_and_nothing_else(tmp_path):
     green = preflight("--last-failed")
     assert green.returncode == 4
     assert "was green; leave the option out to ask everything again" in green.stderr
+
+
+def test_the_page_shows_what_was_typed(tmp_path):
+    """Not what pytest was called with for it."""
+    words = ["run", "--hosts=local", "--profile=quick", "--report-dir=now", "--", "-kmtu"]
+    subprocess.run(
+        [sys.executable, "-m", "preflight", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    shown = (tmp_path / "now/report.html").read_text().partition('<pre class="command" tabindex="0">')[2]
+    assert shown.partition("</pre>")[0] == f"preflight {' '.join(words)}"
+    assert "importlib" not in shown

@@ -81,6 +81,8 @@ def test_the_summary_is_chinese_and_the_exit_code_the_same(spoken_run):
     _, done = spoken_run
     assert done.returncode == 1, done.stderr
     assert "不可启动 (NO-GO)  3 个节点" in done.stdout
+    assert "\n不通过 network.mtu_is_the_same_on_every_node  node3\n" in done.stdout
+    assert not re.search(r"^(FAIL|ERROR|WARN|SKIP|PASS) ", done.stdout, re.MULTILINE)
     assert "训练网卡的 MTU（字节）：node[1-2]：9000，node3：1400" in done.stdout
     assert "修复: 在列出的节点上运行 `ip link set dev <interface> mtu <the others' mtu>`" in done.stdout
     assert "ssh node3 sudo ip link set dev eth0 mtu 9000" in done.stdout
@@ -109,6 +111,8 @@ def test_a_stored_run_is_shown_in_either_language(spoken_run, capsys):
     assert "NO-GO  3 nodes" in capsys.readouterr().out
     assert run(["report", str(folder), "--lang=zh"]) == 1
     assert "不可启动 (NO-GO)" in capsys.readouterr().out
+    assert run(["report", str(folder), "--lang=zh", "-v"]) == 1
+    assert capsys.readouterr().out.startswith("不通过 network.mtu_is_the_same_on_every_node  node3\n通过   ")
 
 
 @pytest.mark.parametrize(
@@ -148,3 +152,35 @@ def test_a_check_that_is_blocked_says_by_what_in_chinese():
     """The reason belongs to the check that does not hold."""
     said = Language("zh").say("blocked by software.torch_is_installed: no torch")
     assert said == "因 software.torch_is_installed 而无法判定：没有 torch"
+
+
+def test_help_in_chinese_is_chinese_from_its_first_word_and_lists_as_chinese_does(capsys):
+    """Choices and names too; no line begins with what ends a clause."""
+    assert run(["run", "--lang=zh", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("用法：preflight run ")
+    assert "direct、torchrun、accelerate" in said
+    assert "local、slurm、k8s:" in said
+    assert not re.search(r"^\s*[、，。：；]", said, re.MULTILINE)
+    assert max(map(width_of, said.splitlines()[25:-2])) <= 100
+
+
+@pytest.mark.parametrize("verb", ["run", "facts"])
+def test_a_dry_run_in_chinese_has_no_english_word_of_ours(capsys, verb):
+    """Nor of pytest's, which is not started for it."""
+    assert run([verb, "--hosts=node1", "--dry-run", "--lang=zh"]) == 0
+    seen = capsys.readouterr()
+    assert "将连接 1 个节点" in seen.out
+    assert seen.err == ""
+    assert [line for line in seen.out.splitlines() if re.match(r"(would|ports|report|Exit)\b", line)] == []
+
+
+def test_what_no_node_has_is_told_in_chinese_in_the_table_of_facts():
+    """Words of ours between the nodes' values; the columns stay where they are."""
+    table = facts._spoken(facts._facts_table(healthy(2).cluster), Language("zh")).partition("\n\n")[0]
+    rows = {line.split("  ")[0]: line for line in table.splitlines()}
+    assert rows["默认网关"].split() == ["默认网关", "没有", "没有"]
+    start = width_of(rows["主机名"][: rows["主机名"].index("node2")])
+    assert width_of(rows["默认网关"].rpartition("没有")[0]) == start
+    many = facts._spoken(facts._facts_table(healthy(9).cluster), Language("zh"))
+    assert "all 9" not in many

@@ -37,7 +37,7 @@ def plant_names(lab):
 
 def plant_variables(lab):
     """What shells of the nodes set, and adapters of which they speak wrongly."""
-    for number in (1, 2, 3):
+    for number in (1, 2, 3, 4):
         devices = [rdma.RdmaDevice(f"mlx5_{place}") for place in (0, 1, 10)]
         lab[f"node{number}"].rdma_tree(devices)
     same = {"NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth0"}
@@ -73,11 +73,12 @@ def plant_variables(lab):
             "LD_PRELOAD": "",
         }
     )
+    lab["node4"].restart_sshd(same)
 
 
 def judged(lab, folder):
     """Check -> its nodes, of what a run of the checks of facts alone finds wrong."""
-    argv = [sys.executable, "-m", "pytest", "--hosts=node[1-3]", f"--python={sys.executable}", *FACTS_ONLY]
+    argv = [sys.executable, "-m", "pytest", "--hosts=node[1-4]", f"--python={sys.executable}", *FACTS_ONLY]
     done = lab.run([*argv, f"--report-dir={folder}"], timeout_s=100)
     assert (folder / "report.json").exists(), done.stdout + done.stderr
     report = json.loads((folder / "report.json").read_text())
@@ -111,7 +112,7 @@ def typed(lab, folder, report):
 
 def test_what_a_run_prints_mends_what_it_found(make_lab, tmp_path):
     """Faults as the field has them, planted raw; the printed lines are run, and 25 checks find nothing any more."""
-    lab = make_lab(3)
+    lab = make_lab(4)
     mended: set[str] = set()
     told = []
     for number, plant in enumerate((plant_names, plant_variables)):

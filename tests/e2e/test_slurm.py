@@ -147,7 +147,7 @@ def test_a_node_that_is_not_of_the_allocation_is_told(cluster, tmp_path):
     found = messages(tmp_path / "run", "error")["reach.every_node_answers"]
     assert (done.returncode, found["nodes"]) == (3, ["node3"]), done.stdout + done.stderr
     assert "the node is not in the allocation" in found["message"]
-    assert found["fix"].startswith("`srun --overlap --nodes=1")
+    assert found["fix"] == "name nodes of SLURM_JOB_NODELIST, then run again"
 
 
 @pytest.mark.parametrize(

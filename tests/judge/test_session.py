@@ -96,6 +96,17 @@ def test_a_failing_check_names_the_node_and_the_fix(site):
     assert finding["fix"] == "`mend it`."
 
 
+def test_no_line_of_pytests_own_stands_between_its_header_and_our_summary(site):
+    """Files with percentages and no dots say nothing; with -v every check is named."""
+    site.write(PASSING)
+    _, output = site.run("--hosts=local", "test_site.py")
+    assert "collected 1 item\n" in output
+    assert "%]" not in output
+    assert output.count("test_site.py") == 0
+    _, output = site.run("--hosts=local", "-v", "test_site.py")
+    assert "test_site.py::test_fine PASSED" in output
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -223,6 +234,7 @@ def test_a_signal_leaves_a_report_and_its_own_code(site, number, code):
 
     assert process.returncode == code, output
     assert "preflight.errors" not in output
+    assert "!!!!" not in output
     document = site.document()
     assert document["finished"] is True
     assert {finding["check"]: finding["verdict"] for finding in document["findings"]} == {
@@ -238,7 +250,9 @@ def test_a_check_without_end_is_ended_by_the_deadline(site):
     code, output = site.run("--hosts=local", "--deadline=5", "test_site.py")
 
     assert code == 3, output
-    assert "deadline" in site.document()["findings"][0]["message"]
+    assert "the deadline of 5 s was reached" in site.document()["findings"][0]["message"]
+    assert "the deadline of 5 s was reached" in output
+    assert "!!!!" not in output
 
 
 def test_advisory_checks_warn(site):

@@ -111,3 +111,8 @@ def test_rows_are_compared_over_nodes_and_those_that_differ_come_first():
     assert rows[0].title == "its MTU"
     assert {row.title for row in rows} == set(ROWS)
     assert next(row for row in rows if row.title == "hostname").is_own
+
+
+def test_how_much_memory_may_be_locked_has_its_unit():
+    """As `ulimit -l` counts it."""
+    assert told(healthy().broken("node1", "limits", memlock_soft_bytes=8 << 20))["memlock"] == "8192 KiB"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from preflight.errors import FactMissing
+from preflight.facts.node import NodeFacts
 from preflight.judge.commands.names import first_in_hosts, line_of_hosts
 from preflight.judge.commands.words import Case, Remedy, Row, exported, of_the_others
 
@@ -23,17 +24,24 @@ VARIABLES = ("MASTER_ADDR", "MASTER_PORT")
 
 
 def _same(case: Case) -> Remedy:
-    """The variable that differs: the first node's own address, and the port that most nodes have."""
+    """The variable that differs: the first node's own address; the port that most nodes have, or the first one's."""
     name = case.message.partition(":")[0]
     if name not in VARIABLES:
         raise FactMissing("variable", f"{name} is none of rank 0's place")
     if name == "MASTER_ADDR":
         return exported(MASTER_ADDR=case.cluster.first.address_for_peers())
     try:
-        port = of_the_others(case, lambda node: node.value(name) or case.node.value(name), name)
+        port = of_the_others(case, lambda node: _given(node, name), name)
     except FactMissing:
         port = case.cluster.first.value(name)
     return exported(MASTER_PORT=port if port.isdecimal() else str(PORT))
+
+
+def _given(node: NodeFacts, name: str) -> str:
+    """The value of a variable. Raises FactMissing where the node has none."""
+    if not node.value(name):
+        raise FactMissing(name, "it is not set", "absent")
+    return node.value(name)
 
 
 def _address(case: Case) -> Remedy:

@@ -73,7 +73,8 @@ def loaded(proc: str) -> list[str] | Missing:
     """Those of MODULES that are loaded; one that is built in is not listed, as nowhere."""
     text = read_lines(f"{proc}/modules")
     if isinstance(text, dict):
-        return text
+        is_nowhere = text["kind"] == "absent"
+        return missing(f"this kernel has no {proc}/modules to list its drivers", "absent") if is_nowhere else text
     names = {line.split(" ", 1)[0] for line in text.splitlines()}
     return [name for name in MODULES if name in names]
 
@@ -81,7 +82,9 @@ def loaded(proc: str) -> list[str] | Missing:
 def is_driver_open(proc: str) -> bool | Missing:
     """Whether NVIDIA's kernel modules are the open ones, which alone share memory by dma-buf."""
     text = read_lines(f"{proc}/driver/nvidia/version")
-    return "Open Kernel Module" in text if isinstance(text, str) else text
+    if isinstance(text, dict):
+        return missing("the NVIDIA driver is not loaded", "absent") if text["kind"] == "absent" else text
+    return "Open Kernel Module" in text
 
 
 def boot_options(proc: str) -> list[str] | Missing:

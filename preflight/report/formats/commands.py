@@ -10,6 +10,8 @@ from preflight.errors import UsageError
 from preflight.hosts import fold, parse_hosts
 from preflight.ledger.findings import Command, Finding, Verdict
 from preflight.report.document import RunReport
+from preflight.report.language import ENGLISH, Language
+from preflight.report.material import told
 from preflight.report.printable import printable
 from preflight.transport import written_for
 from preflight.transport.local import Local
@@ -20,24 +22,25 @@ OF_THAT_RUN = ("--from", "--report-dir")
 BAD = (Verdict.FAIL, Verdict.WARN)
 
 
-def here(report: RunReport, command: Command) -> str:
+def here(report: RunReport, command: Command, language: Language = ENGLISH) -> str:
     """The line that runs `now` on its node; as a comment where it cannot be pasted safely or we know no way there."""
     if command.is_for_job:
-        return next(_for_job([command]), f"# {_comment(command.node)}: {_comment(command.now)}")
+        return next(_for_job([command], language), f"# {_comment(command.node)}: {_comment(command.now)}")
     return _line(report, command.node, command.now)
 
 
-def lines(report: RunReport, findings: Iterable[Finding], *, most: int) -> list[str]:
+def lines(report: RunReport, findings: Iterable[Finding], *, most: int, language: Language = ENGLISH) -> list[str]:
     """The lines for some findings, each once; of more than `most` the first, and how to see them all."""
     found = [command for finding in findings for command in finding.commands]
     every = list(dict.fromkeys(here(report, command) for command in found if not command.is_for_job))
-    every += _for_job(found)
+    every += _for_job(found, language)
     if len(every) <= most:
         return every
-    return [*every[:most], f"# and {len(every) - most} more: preflight report {report.run.id} --format=fix"]
+    more = language.say(f"and {len(every) - most} more")
+    return [*every[:most], f"# {more}: preflight report {report.run.id} --format=fix"]
 
 
-def _for_job(commands: Iterable[Command]) -> Iterator[str]:
+def _for_job(commands: Iterable[Command], language: Language) -> Iterator[str]:
     """The lines for the shell or file that starts the job, each once, with the nodes whose job needs it."""
     nodes: dict[str, list[str]] = {}
     for command in commands:
@@ -46,7 +49,7 @@ def _for_job(commands: Iterable[Command]) -> Iterator[str]:
     for now, names in nodes.items():
         is_held = any(_holds(other, now) and {*names} <= {*nodes[other]} for other in nodes)
         if printable(now) == now and not is_held:
-            yield f"{now}  # where the job starts, on {_comment(fold(names))}"
+            yield f"{now}  # {language.say(f'where the job starts, on {_comment(fold(names))}')}"
 
 
 def _holds(line: str, other: str) -> bool:
@@ -55,15 +58,17 @@ def _holds(line: str, other: str) -> bool:
     return bool(fewer) and fewer < words
 
 
-def script(report: RunReport) -> str:
+def script(report: RunReport, language: Language = ENGLISH) -> str:
     """All of it as one shell script to be read and run by a person, node by node; preflight runs nothing of it."""
-    return "\n".join(_script(report)) + "\n"
+    return "\n".join(_script(told(report, language), language)) + "\n"
 
 
-def _script(report: RunReport) -> Iterator[str]:
+def _script(report: RunReport, language: Language) -> Iterator[str]:
+    say = language.say
     yield "#!/bin/sh"
-    yield f"# What puts right what preflight found in its run {_comment(report.run.id)}. Read it before you run it."
-    yield "# Lines are for the machine from which that run was started; what lasts past a reboot is marked so."
+    yield f"# {say(f'What puts right what preflight found in its run {_comment(report.run.id)}.')}"
+    yield f"# {say('Read it before you run it.')}"
+    yield f"# {say('Lines are for the machine from which that run was started; what outlasts a reboot is marked so.')}"
     faults = [finding for finding in report.findings if finding.counted in BAD and not finding.blocked_by]
     for node in report.nodes:
         own = [finding for finding in faults if any(command.node == node for command in finding.commands)]
@@ -71,23 +76,28 @@ def _script(report: RunReport) -> Iterator[str]:
             yield from ("", f"# ---- {_comment(node)}")
         for finding in own:
             yield f"# {_comment(finding.check)}: {_comment(finding.message)}"
-            for command in finding.commands:
-                if command.node == node and command.is_for_job:
-                    yield f"# where the job starts on it: {_comment(command.now)}"
-                elif command.node == node:
-                    yield _line(report, node, command.now)
-                    if command.lasting:
-                        is_note = command.lasting.startswith("#")
-                        lasting = _comment(command.lasting) if is_note else _line(report, node, command.lasting)
-                        yield lasting if is_note else f"{lasting}  # lasts"
+            yield from _of_node(report, node, finding, language)
     others = [finding for finding in faults if not finding.commands]
     if others:
-        yield from ("", "# ---- What the facts give no command for")
+        yield from ("", f"# ---- {say('What the facts give no command for')}")
     for finding in others:
         yield f"# {_comment(', '.join(finding.nodes))}: {_comment(finding.check)}: {_comment(finding.message)}"
         if finding.fix:
-            yield f"#   Fix: {_comment(finding.fix)}"
-    yield from ("", f"# Then see that it holds: {_comment(_again(report))}")
+            yield f"#   {say('Fix')}: {_comment(finding.fix)}"
+    yield from ("", f"# {say('Then see that it holds')}: {_comment(_again(report))}")
+
+
+def _of_node(report: RunReport, node: str, finding: Finding, language: Language) -> Iterator[str]:
+    """The commands of one finding for one node, each with what makes it last."""
+    for command in finding.commands:
+        if command.node == node and command.is_for_job:
+            yield f"# {language.say('where the job starts on it')}: {_comment(command.now)}"
+        elif command.node == node:
+            yield _line(report, node, command.now)
+            if command.lasting.startswith("#"):
+                yield _comment(language.say(command.lasting))
+            elif command.lasting:
+                yield f"{_line(report, node, command.lasting)}  # {language.say('lasts')}"
 
 
 def _again(report: RunReport) -> str:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from preflight.hosts import fold
 from preflight.ledger.findings import Finding, Verdict
 from preflight.report.document import RunReport
-from preflight.report.groups import Order
+from preflight.report.groups import Order, unjudged_text
 from preflight.report.printable import printable
 
 ELEMENTS = {Verdict.FAIL: "failure", Verdict.ERROR: "error", Verdict.SKIP: "skipped"}
@@ -39,10 +39,8 @@ def _tree(report: RunReport) -> ET.Element:
             "time": _time(report.run.seconds),
         },
     )
-    if unjudged := report.ledger.expected - report.ledger.judged:
-        subjects["ledger"] = [
-            Finding("ledger.every_cell_has_a_verdict", Verdict.ERROR, (), f"{unjudged} cells have no verdict")
-        ]
+    if unjudged := unjudged_text(report):
+        subjects["ledger"] = [Finding("ledger.every_cell_has_a_verdict", Verdict.ERROR, (), unjudged)]
         root.attrib.update(_counts([*report.findings, *subjects["ledger"]]))
     for number, (subject, findings) in enumerate(subjects.items()):
         root.append(_suite(report, subject, findings, number))

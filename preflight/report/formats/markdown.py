@@ -42,7 +42,7 @@ def markdown_text(material: Material) -> str:
     for block in _blocks(told(report, material.language), material.language):
         size += len(block.encode("utf-8"))
         if size > SIZE_LIMIT_BYTES - 200:
-            return text + "The rest did not fit here: see `report.json`.\n"
+            return text + material.language.say("The rest did not fit here: see `report.json`.") + "\n"
         text += block
     return text
 
@@ -110,7 +110,7 @@ def _card(report: RunReport, cause: Cause, language: Language) -> str:
     text = f"- {SIGNS[cause.verdict]} **{title}** {on} {code(nodes)}{waived}\n\n"
     for part in cause.parts[:MESSAGES]:
         if len(cause.parts) > 1:
-            text += f"  {code(nodes_text(report, part.nodes, most=NODES_LIMIT))}:\n\n"
+            text += f"  {code(say(nodes_text(report, part.nodes, most=NODES_LIMIT)))}:\n\n"
         text += block(part.message[:MESSAGE_LIMIT], indent="  ") + "\n"
     if len(cause.parts) > MESSAGES:
         more = say(f"And {counted(len(cause.parts) - MESSAGES, 'more message')} in `report.json`.")
@@ -119,7 +119,9 @@ def _card(report: RunReport, cause: Cause, language: Language) -> str:
         text += f"  {say('At')} {code(f'{where.file}:{where.line}')}\n\n"
     for fix in cause.fixes[:MESSAGES]:
         text += f"  {say('Fix')}:\n\n" + block(fix[:MESSAGE_LIMIT], indent="  ") + "\n"
-    typed = commands.lines(report, [finding for part in cause.parts for finding in part.findings], most=MESSAGES)
+    typed = commands.lines(
+        report, [finding for part in cause.parts for finding in part.findings], most=MESSAGES, language=language
+    )
     if typed:
         text += block("\n".join(line[:MESSAGE_LIMIT] for line in typed), indent="  ") + "\n"
     return text
@@ -133,12 +135,12 @@ def _counts(report: RunReport, language: Language) -> Iterator[str]:
     say = language.say
     yield f"### {say('All checks')}\n\n| {say('verdict')} | {say('checks')} |\n|---|---:|\n"
     for verdict, checks in reversed(checks_by_verdict(report).items()):
-        yield f"| {SIGNS[verdict]} {verdict} | {len(checks)} |\n"
+        yield f"| {SIGNS[verdict]} {language.verdict(str(verdict))} | {len(checks)} |\n"
     yield f"| {say('not asked')} | {report.ledger.not_asked} |\n\n"
     skipped = groups(report, Verdict.SKIP)
     for group in skipped[:CAUSES]:
         number = say(f"{len(group.checks)} check{'s' * (len(group.checks) != 1)}")
-        nodes = nodes_text(report, group.nodes, most=NODES_LIMIT)
+        nodes = say(nodes_text(report, group.nodes, most=NODES_LIMIT))
         yield f"- {SIGNS[Verdict.SKIP]} {number} {_on(language)} {code(nodes)}: {code(group.message[:MESSAGE_LIMIT])}\n"
     if skipped:
         yield "\n"
@@ -160,7 +162,7 @@ def _nodes(report: RunReport, language: Language) -> Iterator[str]:
     yield f"| {say('node')} | {say('address')} | {say('worst verdict')} |\n|---|---|---|\n"
     for node in named[:NODE_ROWS]:
         info = report.nodes[node]
-        verdict = f"{SIGNS[worst[node]]} {worst[node]}" if info.reached else say("not reached")
+        verdict = f"{SIGNS[worst[node]]} {language.verdict(str(worst[node]))}" if info.reached else say("not reached")
         yield f"| {cell(node)} | {cell(info.address)} | {verdict} |\n"
     if len(named) > NODE_ROWS:
         yield f"\n{say(f'And {len(named) - NODE_ROWS} more.')}\n"

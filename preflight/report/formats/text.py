@@ -14,7 +14,7 @@ from preflight.report.columns import counted
 from preflight.report.document import INTERRUPTED_CODES, RunReport
 from preflight.report.formats import commands
 from preflight.report.formats.hostlists import HOSTFILE, nodelist, reasons
-from preflight.report.groups import checks_by_verdict, groups, not_asked_text
+from preflight.report.groups import checks_by_verdict, groups, not_asked_text, unjudged_text
 from preflight.report.language import ENGLISH, Language
 from preflight.report.language.wrap import cut, width_of, wrapped
 from preflight.report.material import told
@@ -72,11 +72,12 @@ def one_line(report: RunReport, *, directory: str = "", language: Language = ENG
     return f"{said}{language.say(cause)}{f'; {printable(directory)}' if directory else ''}\n"
 
 
-def every_check(report: RunReport) -> str:
+def every_check(report: RunReport, language: Language = ENGLISH) -> str:
     """A line for each verdict of each check with its nodes, the worst check first."""
     lines = [
-        f"{str(finding.counted).upper():<{INDENT}}{printable(finding.check)}  "
-        f"{nodes_text(report, finding.nodes, most=NODES_WIDTH)}{'  (waived)' if finding.waived else ''}"
+        f"{_label(finding.counted, language)}{printable(finding.check)}  "
+        f"{language.say(nodes_text(report, finding.nodes, most=NODES_WIDTH))}"
+        f"{language.say('  (waived)') if finding.waived else ''}"
         f"{f'  ({printable(finding.proof)})' if finding.proof else ''}"
         for row in rows(report)
         for finding in row.findings
@@ -89,8 +90,16 @@ TELLING: dict[str, Callable[..., str]] = {
     "line": lambda report, *, directory, language=ENGLISH, **_: one_line(
         report, directory=directory, language=language
     ),
-    "checks": lambda report, **how: f"{every_check(report)}\n{summary(report, **how)}",
+    "checks": lambda report, *, language=ENGLISH, **how: (
+        f"{every_check(report, language)}\n{summary(report, language=language, **how)}"
+    ),
 }
+
+
+def _label(verdict: Verdict, language: Language) -> str:
+    """A verdict in its column."""
+    said = str(verdict).upper() if language is ENGLISH else language.verdict(str(verdict))
+    return said + " " * (INDENT - width_of(said))
 
 
 def headline(report: RunReport) -> str:
@@ -116,9 +125,9 @@ def _detail(report: RunReport) -> str:
         if count:
             text = f"{counted(count, 'check')} {words[count > 1]}"
             parts.append(f"{text} on {_guilty(report, verdict)}" if not parts else text)
-    unjudged = report.ledger.expected - report.ledger.judged
-    if unjudged > 0:
-        parts.append(f"{unjudged} of {counted(report.ledger.expected, 'cell')} without a verdict")
+    unjudged = unjudged_text(report)
+    if unjudged:
+        parts.append(unjudged)
     if not parts and report.verdict is Verdict.ERROR:
         parts.append("the run broke outside the checks")
     if not parts:
@@ -212,7 +221,7 @@ class _Page:
             # On one line, however long: it is there to be copied.
             yield f"{'':{INDENT}}{self.language.say('Fix')}: {printable(' '.join(fix.split()))}"
         findings = [finding for part in cause.parts for finding in part.findings]
-        for line in commands.lines(self.report, findings, most=COMMANDS):
+        for line in commands.lines(self.report, findings, most=COMMANDS, language=self.language):
             yield f"{'':{INDENT}}  {line}"
 
     def _nodes(self, names: Iterable[str]) -> str:
@@ -306,7 +315,7 @@ class _Page:
 
     def _labelled(self, verdict: Verdict, text: str) -> list[str]:
         lines = self._wrapped(text, first=INDENT, rest=INDENT + 2)
-        lines[0] = self._painted(f"{str(verdict).upper():<{INDENT}}", verdict) + lines[0][INDENT:]
+        lines[0] = self._painted(_label(verdict, self.language), verdict) + lines[0][INDENT:]
         return lines
 
     def _wrapped(self, text: str, *, first: int, rest: int) -> list[str]:

@@ -23,7 +23,7 @@ from preflight.report.document import RunReport
 from preflight.report.facts import compared
 from preflight.report.formats.commands import lines
 from preflight.report.formats.text import headline
-from preflight.report.groups import checks_by_verdict, groups, not_asked_text
+from preflight.report.groups import checks_by_verdict, groups, not_asked_text, unjudged_text
 from preflight.report.html import figures
 from preflight.report.html.heatmap import heat_map, legend, pairs, shared_text, usual
 from preflight.report.html.strip import NARROWEST, SHAPES, STANDING_OUT, strip
@@ -130,12 +130,13 @@ def _shown(material: Material) -> dict[str, Any]:
         "figures": figures,
         "stage": language.stage,
         "command": shlex.join(report.run.command),
+        "unjudged": unjudged_text(report),
         "letters": LETTERS,
         "signs": SIGNS,
         "verdicts": (Verdict.FAIL, Verdict.ERROR, Verdict.WARN, Verdict.PASS, Verdict.SKIP),
         "nodes_text": lambda names, most=80: nodes_text(report, names, most=most),
         "commands": lambda cause: lines(
-            report, [finding for part in cause.parts for finding in part.findings], most=COMMANDS
+            report, [finding for part in cause.parts for finding in part.findings], most=COMMANDS, language=language
         ),
         "summary": lambda row: _summary(report, row, language.verdict),
         "strip": strip,

@@ -6,10 +6,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-# A letter of a script without spaces, with the punctuation that may not begin a line; else a word up to its space.
-UNIT = re.compile(
-    r"[\u2e80-\u9fff\uff00-\uffef][\u3001-\u3011\uff01\uff09\uff0c\uff1a\uff1b\uff1f]*|\s+|[^\s\u2e80-\u9fff\uff00-\uffef]+"
-)
+# A letter of a script without spaces, or a word up to its space, with the punctuation that may not begin a line.
+ENDING = r"[\u3001-\u3011\uff01\uff09\uff0c\uff1a\uff1b\uff1f]*"
+UNIT = re.compile(rf"\s+|(?:[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+){ENDING}")
 
 
 def width_of(text: str) -> int:

@@ -30,3 +30,12 @@ def test_a_port_outside_the_range_is_offered():
     assert set(typed(run, name).values()) == {"export MASTER_PORT=29500"}
     low = run.broken(run.names, "network", ephemeral_ports=(20000, 60999))
     assert set(typed(low, name).values()) == {"export MASTER_PORT=19999"}
+
+
+def test_nodes_that_are_divided_get_the_port_of_the_first():
+    """One port for all of them, whatever the others have; that of most nodes where there is such."""
+    divided = healthy().with_variables("node1", MASTER_PORT="29501").with_variables("node2", MASTER_PORT="29502")
+    name = "master.variables_are_the_same_on_every_node"
+    assert set(typed(divided, name).values()) == {"export MASTER_PORT=29501"}
+    most = healthy().with_variables(MASTER_PORT="29502").with_variables("node1", MASTER_PORT="29501")
+    assert set(typed(most, name).values()) == {"export MASTER_PORT=29502"}

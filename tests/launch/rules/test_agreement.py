@@ -109,3 +109,19 @@ def test_exports_that_differ_between_the_scripts(one, other, verdict):
     files = {f"n{rank}.sh": f"export {line}\n{torchrun(rank)}" for rank, line in enumerate((one, other))}
     found = [str(one.verdict) for one in judged(files) if one.check == "launch.exports_agree"]
     assert found == ([verdict] if verdict else [])
+
+
+@pytest.mark.parametrize(
+    ("ports", "odd"),
+    [((29500, 29500, 29500, 29501), ["config4"]), ((29500, 29501, 29502, 29503), ["config2", "config3", "config4"])],
+)
+def test_every_file_of_four_is_named_by_its_own_name(ports, odd):
+    """With its value and its line, the odd ones first; no name stands for several."""
+    files = {f"config{rank + 1}.yaml": config(rank, num_machines="4", num_processes="8") for rank in range(4)}
+    texts = {name: text.replace("29500", str(port)) for (name, text), port in zip(files.items(), ports, strict=True)}
+    (found,) = [one for one in judged(texts) if one.check == "launch.fields_agree"]
+    named = [where.file.removesuffix(".yaml") for where in found.where]
+    assert named[: len(odd)] == odd
+    assert sorted(named) == ["config1", "config2", "config3", "config4"]
+    assert all(f"{name}.yaml:" in found.message for name in named)
+    assert "#" not in found.message + found.fix

@@ -216,3 +216,10 @@ def test_memory_that_is_not_told_was_not_measured(tmp_path, text):
     if text is not None:
         (tmp_path / "meminfo").write_text(text)
     assert kernel.memory(str(tmp_path))["memory_available_bytes"]["kind"] == "failed"
+
+
+def test_why_there_are_no_drivers_is_said_in_words(tmp_path):
+    """An error of the system about a file that nobody named says nothing."""
+    facts = collected(tmp_path)
+    assert facts.modules == Missing(f"this kernel has no {tmp_path}/modules to list its drivers", "absent")
+    assert facts.is_driver_open == Missing("the NVIDIA driver is not loaded", "absent")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import msgspec
@@ -14,6 +15,7 @@ from preflight.report.formats.markdown import markdown_text
 from preflight.report.formats.text import TELLING
 from preflight.report.html.page import html_text
 from preflight.report.json import json_text
+from preflight.report.language import Language
 from preflight.report.material import Material
 
 NOW = "sudo ip link set dev eth0 mtu 9000"
@@ -138,3 +140,25 @@ def test_the_proof_asks_the_nodes_again(make_report, given, again):
     report = make_report(MTU)
     run = msgspec.structs.replace(report.run, command=("preflight", *given))
     assert script(msgspec.structs.replace(report, run=run)).endswith(f"# Then see that it holds: {again}\n")
+
+
+def test_the_script_in_chinese_has_the_same_commands(make_report, tmp_path):
+    """What is said of them is Chinese, and stays a comment."""
+    for_job = Finding("m.x", Verdict.FAIL, ("node1",), "x", commands=(Command("node1", "export A=1", "", True),))
+    other = Finding("gpu.ecc", Verdict.FAIL, ("node1",), "ECC error", "`nvidia-smi -r`")
+    report = make_report(MTU, for_job, other)
+    text = script(report, Language("zh"))
+
+    def typed(script):
+        return [line.partition("  # ")[0] for line in script.splitlines() if not line.startswith("#")]
+
+    assert typed(text) == typed(script(report))
+    assert "修复 preflight 在运行" in text
+    assert "# 在该节点上启动任务的地方设置: export A=1" in text
+    assert "# ---- 配置与状态给不出命令的问题" in text
+    assert "  # 重启后仍有效" in text
+    assert not re.search(r"# (?:What|Read|Lines|Then|where|---- What)\b", text)
+    (tmp_path / "fix.sh").write_text(text, encoding="utf-8")
+    subprocess.run(["sh", "-n", tmp_path / "fix.sh"], check=True)
+    (line,) = lines(report, [for_job], most=4, language=Language("zh"))
+    assert line == "export A=1  # 在启动任务的地方设置，用于 node1"

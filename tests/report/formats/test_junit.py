@@ -107,7 +107,7 @@ def test_unjudged_cells_are_an_error_of_their_own(tmp_path, make_report):
     root = written(tmp_path, report)
     check_shape(root)
     assert root.get("errors") == "1"
-    assert root.find(".//error").get("message") == "2 cells have no verdict"
+    assert root.find(".//error").get("message") == "no verdict for 2 of 3 pairs of check and node"
 
 
 def test_lines_of_files_are_told(tmp_path, make_report):

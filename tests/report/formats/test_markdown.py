@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from preflight.ledger.findings import Finding, Verdict
 from preflight.report.formats.markdown import SIZE_LIMIT_BYTES, block, cell, code, markdown_text
+from preflight.report.language import Language
 from preflight.report.material import Material
 
 
@@ -74,3 +77,13 @@ def test_it_stays_below_the_limit_and_says_so(make_report):
     assert text.startswith("## ❌ preflight: NO-GO")
     assert text.endswith("see `report.json`.\n")
     assert text.count("```text") * 2 == text.count("```")
+
+
+def test_in_chinese_verdicts_counts_and_nodes_are_chinese(planted):
+    """In the table of all checks, in the list of what was skipped, and at each node."""
+    text = markdown_text(Material(planted, language=Language("zh")))
+    assert "| ✅ 通过 | 30 |" in text
+    assert "- ⏭ 12 项检查 · `全部 3 个节点`：" in text.replace("`: `", "`：`")
+    assert "| `node3` | `10.0.0.3` | ❌ 不通过 |" in text
+    few = [line for line in text.splitlines() if re.search(r"all \d+ nodes|\d+ checks?\b", line)]
+    assert few == []

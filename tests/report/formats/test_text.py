@@ -64,7 +64,7 @@ def test_an_interrupted_run_and_one_without_end_say_so(make_report):
         ledger=Counts(expected=20, judged=15, not_asked=0),
     )
     assert headline(cut).startswith("INTERRUPTED  ")
-    assert "5 of 20 cells without a verdict" in headline(cut)
+    assert "no verdict for 5 of 20 pairs of check and node" in headline(cut)
     assert headline(msgspec.structs.replace(cut, exit_code=3)).startswith("UNFINISHED  ")
 
 

@@ -124,7 +124,7 @@ def test_a_run_without_anything_has_a_page(make_report):
     )
     text = page_of(cut).text()
     assert "INTERRUPTED" in text
-    assert "5 of 5 cells have no verdict" in " ".join(text.split())
+    assert "no verdict for 5 of 5 pairs of check and node" in " ".join(text.split())
     assert "2 checks not asked" in text
 
 

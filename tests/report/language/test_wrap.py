@@ -15,6 +15,11 @@ def test_a_long_sentence_is_broken_between_its_letters():
     assert lines[1:] == ["    查", "    /sys/class/infiniband/mlx5_0/ports/1/rate", "    的值。"]
 
 
+def test_a_list_of_names_is_broken_behind_its_commas():
+    """A name of Latin letters keeps what ends its clause."""
+    assert wrapped("local、slurm、torchrun、node1", 15, first=0, rest=0) == ["local、slurm、", "torchrun、node1"]
+
+
 @given(st.text("网卡，。 ab", max_size=80), st.integers(12, 40))
 def test_nothing_is_lost_and_no_line_is_too_long(text: str, width: int):
     """Whatever the text; a word alone may be longer."""
