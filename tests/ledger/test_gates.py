@@ -40,6 +40,7 @@ def test_nothing_found_keeps_no_job_from_starting():
     ("check", "kinds"),
     [
         ("launch.ranks_are_distinct", {"training"}),
+        ("files.the_checkpoint_folder_is_shared", {"training"}),
         (NAMES, {"bench", "training"}),
         ("mesh.every_pair_connects", {"bench", "training"}),
         ("software.torch_is_installed", {"bench", "training"}),
