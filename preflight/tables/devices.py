@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from statistics import median
 from typing import NamedTuple
@@ -17,6 +18,7 @@ ENOUGH = 3  # values of which the middle one is no outlier's
 FAR_HOTTER_CELSIUS = 25.0  # than the median of its equals: from the first to the last in a stream of air it is 10 to 15
 OVER_C2C = re.compile(r"GH200|GB[123]0")  # whose PCIe link carries nothing
 POWER_CAP = "software power cap"  # as the workload calls it
+Usual = Mapping[tuple[str, str], tuple[float, int]]  # model and figure -> the median of equals, and their number
 IMPOSSIBLE_ABOVE = 1.25  # of the data sheet, whose clocks some boards exceed
 
 
@@ -149,10 +151,9 @@ def strained(devices: Sequence[Device]) -> list[Blame]:
 
     The memory's limit is the GPU's own; where it tells none, its equals are far cooler. An idle GPU lowers its link.
     """
-    blames = []
+    blames, usual = [], _usual(devices)
     for one in devices:
-        equals = [other for other in devices if other.model == one.model]
-        words = [*_hot_memory(one, equals), *_lesser_link(one, equals)]
+        words = [*_hot_memory(one, usual), *_lesser_link(one, usual)]
         if one.has_cores_near is False:
             words.append(
                 "its rank may use none of the cores of its NUMA node, so all that it copies takes the longer way"
@@ -162,27 +163,37 @@ def strained(devices: Sequence[Device]) -> list[Blame]:
     return blames
 
 
-def _hot_memory(device: Device, equals: Sequence[Device]) -> Iterator[str]:
+def _usual(devices: Iterable[Device]) -> Usual:
+    """Model and figure -> their median, and how many told it; only where enough did."""
+    told: dict[tuple[str, str], list[float]] = {}
+    for one in devices:
+        for name in ("memory_celsius", "pcie_generation", "pcie_width"):
+            if (value := getattr(one, name)) is not None:
+                told.setdefault((one.model, name), []).append(value)
+    return {key: (median(values), len(values)) for key, values in told.items() if len(values) >= ENOUGH}
+
+
+def _hot_memory(device: Device, usual: Usual) -> Iterator[str]:
     at, limit = device.memory_celsius, device.memory_limit_celsius
-    told = [other.memory_celsius for other in equals if other.memory_celsius is not None]
+    middle, count = usual.get((device.model, "memory_celsius"), (math.inf, 0))
     if at is None:
         return
     if limit is not None and at >= limit:
         yield f"its memory has {at:.0f} °C, its limit is {limit:.0f}"
-    elif limit is None and len(told) >= ENOUGH and at > median(told) + FAR_HOTTER_CELSIUS:
-        yield f"its memory has {at:.0f} °C, the median of {len(told)} is {median(told):.0f}"
+    elif limit is None and at > middle + FAR_HOTTER_CELSIUS:
+        yield f"its memory has {at:.0f} °C, the median of {count} is {middle:.0f}"
 
 
-def _lesser_link(device: Device, equals: Sequence[Device]) -> Iterator[str]:
+def _lesser_link(device: Device, usual: Usual) -> Iterator[str]:
     at, most = device.pcie_generation, device.pcie_generation_max
     if at is not None and most is not None and at < most and not OVER_C2C.search(device.model):
         yield f"its PCIe link runs at generation {at:.0f}, and can at {most:.0f}"
         return
     for name, words in (("pcie_generation", "generation {:.0f}"), ("pcie_width", "{:.0f} lanes")):
         value = getattr(device, name)
-        told = [getattr(other, name) for other in equals if getattr(other, name) is not None]
-        if value is not None and len(told) >= ENOUGH and value < median(told):
-            yield f"its PCIe link has {words.format(value)}, that of most {words.format(median(told))}"
+        middle, _ = usual.get((device.model, name), (0.0, 0))
+        if value is not None and value < middle:
+            yield f"its PCIe link has {words.format(value)}, that of most {words.format(middle)}"
 
 
 def state(device: Device) -> str:
