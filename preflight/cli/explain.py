@@ -22,7 +22,7 @@ from preflight.tables.variable_names import ROWS
 SHOWN_WHOLE = 6  # of more than so many only the best are shown whole, the others by their first lines
 BEST = 3
 LISTED = 30
-UNRELATED = 9
+SCATTERED, UNRELATED = 4, 9
 VARIABLE, THRESHOLD = "a variable of the job", "a threshold"
 LAUNCH = Path(__file__).parents[1] / "launch"
 PROBLEMS = ("fail", "warn", "problem")  # what the functions of launch rules call with the name of the rule
@@ -81,7 +81,8 @@ def search(wanted: str, among: Sequence[Entry]) -> list[Entry]:
     """What the words are about, the most to the point first.
 
     An exact name, or a subject such as "clock.", stands alone; else come errors that a log would show in these words,
-    then names that hold them, then texts that do.
+    then names that hold them, then texts that do. A text that merely has all the words somewhere counts only where
+    nothing is closer: "out of memory" is not about every text with an "out", an "of" and a "memory".
     """
     plain = wanted.strip().lower()
     words = [word for word in re.split(r"[^a-z0-9]+", plain) if word]
@@ -91,21 +92,29 @@ def search(wanted: str, among: Sequence[Entry]) -> list[Entry]:
     if exact or not words:
         return exact
     ranks = {entry: _rank(entry, plain, words) for entry in among}
-    return sorted((entry for entry in among if ranks[entry] < UNRELATED), key=lambda entry: ranks[entry])
+    closer = [entry for entry in among if ranks[entry] < SCATTERED]
+    found = closer or [entry for entry in among if ranks[entry] == SCATTERED]
+    return sorted(found, key=lambda entry: ranks[entry])
 
 
 def _rank(entry: Entry, plain: str, words: list[str]) -> int:
     """How far an entry is from the words: 0 is about them."""
     name, text = entry.name.lower(), entry.text.lower()
     far = entry.kind in (VARIABLE, THRESHOLD)  # of which there are hundreds, with few words on each
+    all_in_name = all(_speaks_of(word, name) for word in words)
     steps = (
         any(pattern.search(plain) for pattern in entry.patterns),
-        plain in name and not far,
-        not far and (plain in entry.first.lower() or all(word in name for word in words)),
-        plain in text or all(word in name for word in words),
-        all(word in text for word in words),
+        _speaks_of(plain, name) and not far,
+        not far and (_speaks_of(plain, entry.first.lower()) or all_in_name),
+        _speaks_of(plain, text) or all_in_name,
+        all(_speaks_of(word, text) for word in words),
     )
     return next((number for number, holds in enumerate(steps) if holds), UNRELATED)
+
+
+def _speaks_of(words: str, text: str) -> bool:
+    """Whether the words stand in the text, where a word begins: "hang" is in "hangs", and not in "changed"."""
+    return re.search(rf"(?<![a-z0-9]){re.escape(words)}", text) is not None
 
 
 @cache

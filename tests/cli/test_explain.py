@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from preflight.cli import explain, main
@@ -42,6 +44,19 @@ def test_explain_shows_what_why_and_how_to_fix(capsys):
     assert text.startswith("network.mtu_is_the_same_on_every_node (fail where it does not hold)\n\n  The training")
     assert "Fix:" in text
     assert "rdma-mtu-mismatch (found in logs by preflight diagnose)" in text
+
+
+def test_a_word_is_not_found_in_the_middle_of_another(entries):
+    """What "hang" finds speaks of hanging: not of what has changed, of an exchange, or of SIGHUP alone."""
+    texts = [f"{entry.name}\n{entry.text}".lower() for entry in explain.search("hang", entries)]
+    assert texts
+    assert not [text for text in texts if not re.search(r"\bhang|_hang", text)]
+
+
+def test_scattered_words_are_not_what_was_asked_for(entries):
+    """Whoever asks for "out of memory" gets what says so, and not each text that has the three words somewhere."""
+    for entry in explain.search("out of memory", entries):
+        assert "out of memory" in f"{entry.name}\n{entry.text}".lower().replace("-", " ") or entry.patterns
 
 
 def test_a_subject_explains_all_of_it(capsys):
