@@ -18,7 +18,7 @@ def test_all_reduce_is_correct(bench):
 def test_other_collectives_are_correct(bench):
     """Every element that the other collectives returned, on every rank, is the exact one.
 
-    Sharded training lives on all_gather and reduce_scatter, mixtures of experts on all_to_all: wrong parameters are
+    Sharded training depends on all_gather and reduce_scatter, mixtures of experts on all_to_all: wrong parameters are
     as silent as a wrong sum.
     Fix: leave the nodes named out, and test their GPUs (`dcgmi diag -r 3`) and memory.
     """
@@ -65,7 +65,7 @@ def test_no_group_is_slower_than_the_others(bench, settings):
 def test_gpus_multiply_alike_every_time(bench):
     """A GPU that multiplies the same matrices again gets the same product.
 
-    One that does not spoils gradients without a word: the loss is a little off, or NaN after days.
+    One that does not corrupts gradients silently: the loss is a little off, or NaN after days.
     Fix: leave the nodes named out; `dcgmi diag -r 3` there, and have the GPU replaced.
     """
     wrong = devices.wrong(bench.gpus())
@@ -88,10 +88,11 @@ def test_no_gpu_is_slower_than_its_equals(bench, settings):
 def test_no_gpu_is_slowed_down_under_load(bench):
     """Under load no GPU lowers its clock for heat or power, has hot memory, a slow PCIe link or all its cores far away.
 
-    It happens under load only: an idle GPU looks whole. All ranks wait for it, and it comes and goes with the room.
-    Fix: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER` under load on the nodes named; look at fans and cables;
-    for a PCIe link below its generation at the GPU's seat, riser and BIOS. Give each rank cores beside its GPU:
-    `srun --gpus-per-task=1 --gpu-bind=closest`, `mpirun --bind-to numa`, the topology manager of Kubernetes.
+    It happens under load only: an idle GPU looks healthy. All ranks wait for it, and it comes and goes with the
+    temperature of the room.
+    Fix: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER` under load on the nodes named; look at fans and cables; for a
+    PCIe link below its generation at the GPU's seat, riser and BIOS. Give each rank cores beside its GPU: `srun
+    --gpus-per-task=1 --gpu-bind=closest`, `mpirun --bind-to numa`, the topology manager of Kubernetes.
     """
     measured = bench.gpus()
     devices.needs_sensors(measured)
@@ -121,8 +122,9 @@ def test_gpus_are_what_their_data_sheet_says(bench, settings):
 def test_all_reduce_reaches_the_expected_bandwidth(bench, settings):
     """An all-reduce over all ranks is as fast as the links' rate lets it be.
 
-    What is missing here is missing in every step of the job, whatever its size. NCCL is held to a ring (NCCL_ALGO=Ring)
-    for it, for only a ring's bandwidth is that of the links. Where healthy nodes differ, a floor is held against it.
+    Bandwidth that is lost here is lost in every step of the job, whatever its size. NCCL is told to use a ring here
+    (NCCL_ALGO=Ring), because only a ring's bandwidth is that of the links. Where even healthy nodes differ, the result
+    is compared with a floor.
     Fix: `NCCL_DEBUG=INFO` shows which network NCCL took (NET/IB or NET/Socket); `ethtool <interface>` the link's rate.
     """
     measured = tuple(dict.fromkeys((bench.by_ring(), bench.all_reduce())))
@@ -173,7 +175,7 @@ def test_nccl_uses_the_rdma_ports(bench):
 def test_nccl_uses_every_port(bench):
     """NCCL takes every active RDMA port that NCCL_IB_HCA names, or that it takes on the other nodes.
 
-    A port that it cannot open is left out without a word: the node has a rail less, and every ring waits for it.
+    NCCL silently leaves out a port that it cannot open: the node has one rail fewer, and every ring waits for it.
     Fix: `ibv_devinfo -d <device>` in the job's container on the nodes named; the same devices for all containers.
     """
     blames = bench.nccl.ports_left_out()
@@ -184,7 +186,7 @@ def test_nccl_uses_every_port(bench):
 def test_nccl_does_the_same_on_every_node(bench):
     """NCCL took the same network, the same ways between nodes and GPUs, and the same channels on every node.
 
-    All ranks wait for the one that went by the host's memory, without GPUDirect, or without NVLS.
+    All ranks wait for the one that goes through host memory, without GPUDirect, or without NVLS.
     Fix: compare the logs of two nodes under logs/ of this run.
     """
     blames = bench.nccl.differences()
@@ -272,7 +274,8 @@ def test_collectives_are_as_fast_as_in_the_baseline(bench, settings):
 def test_torch_is_imported_in_time(bench, settings):
     """Every rank has imported torch in time, and none takes much longer for it than the others.
 
-    From a shared file system with many small files it takes minutes: the other ranks' rendezvous times out meanwhile.
+    From a shared file system with many small files an import takes minutes: meanwhile the rendezvous of the other ranks
+    times out.
     Fix: put the job's environment on a disk of the nodes named, or into one image (squashfs, a container).
     """
     blames = bench.slow_imports(limit_seconds=settings.start.import_max_seconds, ratio=settings.start.import_ratio)

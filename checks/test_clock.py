@@ -39,7 +39,7 @@ def test_no_clock_drifted_during_the_run(ending, settings):
     """No node's clock moved away from the others' while preflight ran.
 
     A clock that drifts or is set in mid-run lets leases and keep-alives of torchrun run out early.
-    Fix: `chronyc tracking` (or `timedatectl timesync-status`) on the nodes named; have one service only set the clock.
+    Fix: `chronyc tracking` (or `timedatectl timesync-status`) on the nodes named; let only one service set the clock.
     """
     ending.needs_peers()
     limit = settings.clock.max_drift_seconds

@@ -11,8 +11,8 @@ from preflight.tables import proxies, variables
 def test_variables_exist(node):
     """Every NCCL_, TORCH_NCCL_ and GLOO_ variable of the job is one that a library reads.
 
-    A misspelt or removed name, or one that this version does not know yet, does nothing, without a word: the job runs
-    as if it had never been set.
+    A misspelt or removed name, or one that this version does not know yet, has no effect and gives no message: the job
+    runs as if it had never been set.
     Fix: `unset` the variable, or write the name that is offered.
     """
     names = node.environment.variables
@@ -59,7 +59,7 @@ def test_nothing_is_left_from_debugging(node):
 def test_variables_of_all_ranks_agree(cluster):
     """What all ranks must agree on is set to one value: protocols, algorithms, buffers, networks.
 
-    NCCL does not compare them: ranks that chose differently wait for each other for ever, or report a mismatch.
+    NCCL does not compare them: ranks that chose differently wait for each other forever, or report a mismatch.
     Fix: set the variable to one value on every node, best in the launch file; /etc/nccl.conf and ~/.nccl.conf set some.
     """
     cluster.needs_peers()
@@ -86,9 +86,9 @@ def test_what_sets_nodes_apart_is_each_nodes_own(cluster):
 
 @pytest.mark.advisory
 def test_other_variables_are_the_same_on_every_node(cluster):
-    """Variables that no node needs to have for itself are the same on every node.
+    """Variables that have no reason to differ between nodes are the same on every node.
 
-    A difference is what one shell's profile, one image or one /etc/nccl.conf has and the others have not.
+    A difference comes from one shell profile, image or /etc/nccl.conf that sets what the others do not.
     Fix: set the variable to one value on every node, or unset it on the nodes named.
     """
     cluster.needs_peers()
@@ -99,7 +99,7 @@ def test_other_variables_are_the_same_on_every_node(cluster):
 def test_files_that_variables_name_exist(node):
     """The files that NCCL_TOPO_FILE, NCCL_GRAPH_FILE and the like name can be read on every node.
 
-    NCCL goes on without one, with a line in its log only: on that node it takes other ways than on the others.
+    NCCL goes on without the file and says so only in its log: on that node it takes other paths than on the others.
     Fix: copy the file to the nodes named (or into their image), or correct the path.
     """
     unread = present(node.environment.unread_files, "files that variables name")
@@ -109,7 +109,7 @@ def test_files_that_variables_name_exist(node):
 
 @pytest.mark.advisory
 def test_proxies_leave_the_peers_out(node, cluster):
-    """Where a proxy is set for web traffic, the peers are excepted from it.
+    """Where a proxy is set for web traffic, the peers are exempt from it.
 
     Ray, etcd, Kubernetes and metrics talk HTTP or gRPC between nodes: the proxy answers for the peer, with an error.
     Fix: `export no_proxy=$no_proxy,<addresses and names of all nodes>` on the nodes named.
@@ -129,16 +129,17 @@ def test_proxies_leave_the_peers_out(node, cluster):
 
 @pytest.mark.advisory
 def test_a_persons_shell_has_the_variables_of_the_job(node):
-    """What steers NCCL, Gloo and the rendezvous is the same where a person types and where a launcher logs in.
+    """Variables that steer NCCL, Gloo and the rendezvous are the same in interactive shells and launcher logins.
 
-    What ~/.profile, module files and ~/.bashrc behind "not interactive: return" set is seen by jobs that are typed, and
-    not by those that pdsh, deepspeed, mpirun or this run start over ssh: the one works and the other does not.
+    What ~/.profile, module files and ~/.bashrc behind "not interactive: return" set is seen by jobs started from a
+    prompt, and not by those that pdsh, deepspeed, mpirun or this run start over ssh: the one works and the other does
+    not.
     Fix: set the variable in the launch file, or `export` it above the `return` in ~/.bashrc, on the nodes named.
     """
     environment = node.environment
     if not environment.shells:
         reasons = sorted(set(environment.shells_unread.values())) or ["none was asked"]
-        raise NotApplicable(f"no shell of a person told its variables: {'; '.join(reasons)}")
+        raise NotApplicable(f"no interactive shell reported its variables: {'; '.join(reasons)}")
     names = {name for shell in environment.shells.values() for name in shell if variables.is_steering(name)}
     set_apart = {name: found for name in sorted(names) if (found := environment.only_typed(name))}
     assert not set_apart, "; ".join(_typed(node, name, found) for name, found in set_apart.items())

@@ -6,9 +6,9 @@ from preflight.errors import Blame, BlameMany, FactMissing, NotApplicable
 
 
 def test_network_file_systems_answer(node):
-    """Every file system of the network that is mounted on a node answers.
+    """Every network file system that is mounted on a node answers.
 
-    One whose server has gone hangs whatever touches it, at any moment; no signal ends it.
+    When its server is gone, every process that touches it hangs, and no signal ends such a process.
     Fix: `umount -l <path>` and mount it again on the nodes named, or bring its server back.
     """
     silent = [
@@ -19,23 +19,23 @@ def test_network_file_systems_answer(node):
 
 @pytest.mark.advisory
 def test_the_user_has_one_id_on_every_node(cluster):
-    """Where file systems of the network are mounted, the job's user has the same number on every node.
+    """Where network file systems are mounted, the job's user has the same user ID on every node.
 
-    A file server knows the number and not the name: what one node writes, another may not read or replace.
+    A file server knows the user ID and not the name: what one node writes, another may not read or replace.
     Fix: `id -u` on the nodes named; take users from one directory (LDAP, SSSD), or start containers with `--user`.
     """
     cluster.needs_peers()
     if not any(node.files.mounts for node in cluster):
-        raise NotApplicable("no file system of the network is mounted")
+        raise NotApplicable("no network file system is mounted")
     cluster.same(lambda node: node.identity.user_id, "id of the job's user")
 
 
 @pytest.mark.advisory
 def test_places_can_be_written_to(node):
-    """The home folder and the folder for temporary files are there, can be written to, and what is there may be run.
+    """The home folder and the folder for temporary files exist, can be written to, and allow programs to run.
 
-    torchrun, Triton and torch.compile write there before the first step: with a read-only home a rank ends or compiles
-    everything anew, on a noexec mount with "failed to map segment from shared object".
+    torchrun, Triton and torch.compile write there before the first step: with a read-only home a rank ends, or compiles
+    everything again, on a noexec mount with "failed to map segment from shared object".
     Fix: mount it writable, or point HOME, TMPDIR, TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR at a folder that is.
     """
     places = [place for place in node.files.places if not place.purpose.startswith("--")]
@@ -73,7 +73,7 @@ def test_there_is_room(node, settings):
 
 
 def test_shared_paths_are_shared(cluster):
-    """What one node writes into a path named with --shared, every node reads there.
+    """What one node writes into a path named with --shared can be read there by every node.
 
     A checkpoint, an index or a dataset cache that one rank writes is not there for the others: they end with
     FileNotFoundError, or train from a file of their own.
@@ -84,10 +84,10 @@ def test_shared_paths_are_shared(cluster):
 
 
 def test_the_checkpoint_folder_is_shared(cluster):
-    """What one node writes into the folder of --checkpoint-dir, every node reads there.
+    """What one node writes into the folder of --checkpoint-dir can be read there by every node.
 
     Where it is missing, may not be written to, or is each node's own, the job trains for hours and then ends at its
-    first checkpoint, or cannot resume. Told before the training starts.
+    first checkpoint, or cannot resume. This is checked before the training starts.
     Fix: `mkdir -p <path>` on the file system that all nodes share, and mount it at the same path on the nodes named
     (`findmnt -T <path>` shows what is there).
     """
@@ -127,7 +127,7 @@ def test_shared_paths_take_writes_fast_enough(node, settings):
 def test_no_token_is_left_behind(node):
     """No earlier run of preflight left a token in a shared path.
 
-    It means that a run was cut off harder than it could clean up after.
+    It means that a run was killed so abruptly that it could not clean up.
     Fix: `rm` what is named, once no other preflight runs there.
     """
     left = [name for shared in _asked(node) for name in shared.leftovers]
@@ -137,9 +137,9 @@ def test_no_token_is_left_behind(node):
 def test_same_paths_hold_the_same(cluster):
     """A path named with --same holds the same on every node.
 
-    Code, configuration or data of another age on one node: its rank takes another branch, and the job hangs or learns
+    Older or newer code, configuration or data on one node: its rank takes another branch, and the job hangs or learns
     something else.
-    Fix: copy it anew to the nodes named (`rsync -c`), or keep it in one place that all nodes mount.
+    Fix: copy it again to the nodes named (`rsync -c`), or keep it in one place that all nodes mount.
     """
     cluster.needs_peers()
     blames = []

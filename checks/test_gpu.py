@@ -20,10 +20,10 @@ def test_devices_are_readable(node):
 
 
 def test_count_is_the_same_on_every_node(cluster):
-    """Every node has the same number of GPUs, and shows as many of them to the job.
+    """Every node has the same number of GPUs, and shows the same number to the job.
 
-    A launcher starts as many ranks on each node as on the others: where a GPU has fallen off the bus, a rank ends
-    with "invalid device ordinal" and the job hangs.
+    A launcher starts as many ranks on each node as on the others: where a GPU has fallen off the bus, a rank ends with
+    "invalid device ordinal" and the job hangs.
     Fix: `nvidia-smi -L` and `dmesg | grep -i -e xid -e nvrm` on the nodes named; reboot, or name fewer ranks per node;
     where a variable hides some, unset it.
     """
@@ -58,7 +58,8 @@ def test_every_gpu_on_the_bus_is_listed(node):
 def test_visible_devices_exist(node, cluster):
     """Every GPU that CUDA_VISIBLE_DEVICES (or the variable of HIP, ROCr or NVIDIA's containers) names is there.
 
-    CUDA ends the list at the first that is not, without a word: ranks end with "invalid device ordinal" or find no GPU.
+    CUDA silently ends the list at the first one that does not exist: ranks end with "invalid device ordinal" or find no
+    GPU.
     Fix: `unset CUDA_VISIBLE_DEVICES` in ~/.bashrc, the image or the batch file of the nodes named.
     """
     if not visible.choice(node)[0]:
@@ -152,7 +153,7 @@ def test_settings_are_the_same_on_every_node(cluster):
 def test_firmware_is_the_same_on_every_node(cluster):
     """Every part of the GPUs runs the same firmware on every node, where the driver tells it.
 
-    Boards with another firmware clock, throttle and recover otherwise: one node is slower, or hangs, and others do not.
+    Boards with other firmware clock, throttle and recover differently: one node is slower, or hangs, and others do not.
     Fix: `amd-smi firmware` or `nvidia-smi -q | grep -i firmware` on a node named and on one that is not; the vendor's
     same bundle on all of them.
     """
@@ -174,7 +175,8 @@ def test_fabric_manager_runs_where_it_is_needed(cluster):
 def test_nvlinks_are_up(cluster):
     """Every GPU has all its NVLinks, or AMD's xGMI links, up, as many as the same GPU of other nodes.
 
-    NCCL goes round a lost link: over fewer ones, or over PCIe at a tenth of the speed; NVSwitch systems may not start.
+    NCCL works around a lost link: over the remaining ones, or over PCIe at a tenth of the speed; NVSwitch systems may
+    not start.
     Fix: `nvidia-smi nvlink -s` or `amd-smi xgmi --link-status` on the nodes named; reset the GPUs, then have the
     baseboard looked at.
     """
@@ -209,7 +211,7 @@ def test_gpus_reach_each_others_memory(cluster):
 def test_an_nvlink_domain_is_of_one_clique(cluster):
     """Nodes whose GPUs are in one NVLink domain (NVL72) are in one clique of it.
 
-    NCCL otherwise leaves NVLink between them alone and goes by the network: a tenth of the bandwidth.
+    NCCL otherwise does not use NVLink between them and goes over the network: a tenth of the bandwidth.
     Fix: `nvidia-smi -q | grep -A6 Fabric` on the nodes named; put their GPUs into one partition of the NVLink switches,
     or take nodes of one clique.
     """
@@ -223,7 +225,7 @@ def test_imex_joins_an_nvlink_domain(cluster):
     """Where NVLink joins several nodes (NVL72), IMEX runs on each, knows them all, and has a channel for the job.
 
     NCCL finds the NVLink between the nodes and takes it: where IMEX fails it, every rank there ends with "MNNVL is
-    available but not working on this system". NCCL_MNNVL_ENABLE=0 goes by the network instead, ten times slower.
+    available but not working on this system". NCCL_MNNVL_ENABLE=0 goes over the network instead, ten times slower.
     Fix: `nvidia-imex-ctl -N` on the nodes named; `systemctl enable --now nvidia-imex`, the same nodes_config.cfg
     everywhere, and for containers the device /dev/nvidia-caps-imex-channels/channel0.
     """
@@ -237,7 +239,7 @@ def test_imex_joins_an_nvlink_domain(cluster):
 def test_kernel_log_tells_of_no_broken_gpu(cluster):
     """The kernel's log has no Xid or SXid, of the last day, after which a GPU or switch needs a reset or a replacement.
 
-    Such a GPU may still answer nvidia-smi, and takes the job down at the next step. What only tells of wear, as a
+    Such a GPU may still answer nvidia-smi, and takes the job down at the next step. What only indicates wear, such as a
     remapped row, is a warning.
     Fix: `dmesg -T | grep -e Xid -e NVRM` on the nodes named; reset the GPU or reboot, and replace it if it comes back.
     """
@@ -324,7 +326,7 @@ def test_acs_leaves_peer_to_peer_alone(cluster):
 def test_no_other_program_uses_them(cluster):
     """No program holds a GPU of the node before the job starts.
 
-    What a program left behind still holds is missing to the job: it runs out of memory, or shares its time.
+    The job lacks the memory that a leftover program still holds, or shares the GPU with it.
     Fix: `nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv` on the nodes named; end those programs.
     """
     faults.needs_gpus(cluster)

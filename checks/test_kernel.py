@@ -10,7 +10,7 @@ def test_node_is_at_its_best(cluster):
     """CPUs run at full speed, memory is free, quotas fit the GPUs, and all members of a bond are up.
 
     Data loaders and NCCL's own threads share the CPUs: with too few or slow ones the GPUs wait, on every node.
-    Fix: what each finding says, on the nodes named.
+    Fix: the command in each finding, on the nodes named.
     """
     faults.judge(cluster, kernel_faults.FRAGILE, faults.itself)
 
@@ -19,8 +19,8 @@ def test_node_is_at_its_best(cluster):
 def test_settings_are_the_same_on_every_node(cluster):
     """CPUs, governors, huge pages, quotas and boot options are the same on every node.
 
-    The node with fewer CPUs or a tighter quota holds all others back, or is the one that ends.
-    Fix: what each finding says, on the nodes named.
+    The node with fewer CPUs or a tighter quota holds all others back, or is the one where ranks are killed.
+    Fix: the command in each finding, on the nodes named.
     """
     cluster.needs_peers()
     cluster.same_rows(kernel_faults.SAME)

@@ -63,7 +63,7 @@ def test_shared_memory_is_enough(node, settings):
 def test_nothing_is_left_behind(node):
     """No earlier run of preflight left anything in /dev/shm.
 
-    It holds memory of the node, and means that a run was cut off harder than it could clean up after.
+    It holds memory of the node, and means that a run was killed so abruptly that it could not clean up.
     Fix: `rm -r` of what is named, once no other preflight runs on the node.
     """
     left = node.limits.leftovers

@@ -13,7 +13,7 @@ def test_own_hostname_is_not_localhost(node, cluster):
     """No node calls itself localhost.
 
     NCCL, gloo and launchers tell nodes apart by their names: with this one every peer means itself.
-    Fix: `hostnamectl set-hostname <name>` on the nodes named, each its own, and start their sessions anew.
+    Fix: `hostnamectl set-hostname <name>` on the nodes named, a different one on each, and log in to them again.
     """
     cluster.needs_peers()
     assert not _is_local(node), f"the node calls itself {node.identity.hostname}"
@@ -75,7 +75,7 @@ def test_hostnames_are_unique(cluster):
     """Every node has a hostname of its own.
 
     Launchers and torch tell nodes apart by hostname: torchrun may take a peer for itself, NCCL two nodes for one.
-    Fix: `hostnamectl set-hostname <name>` on the nodes named, each its own, and start their sessions anew.
+    Fix: `hostnamectl set-hostname <name>` on the nodes named, a different one on each, and log in to them again.
     """
     cluster.needs_peers()
     groups = cluster.group_by(lambda node: node.identity.hostname)
@@ -152,8 +152,8 @@ def test_peers_are_taken_for_themselves(node, cluster):
 def test_peers_can_be_resolved(node, cluster):
     """Every node can resolve the hostname of every peer.
 
-    torchrun with the c10d rendezvous tells all nodes the *name* of rank 0's node; a job that is given addresses
-    only does without.
+    torchrun with the c10d rendezvous tells all nodes the *name* of rank 0's node; a job that is given only addresses
+    does not need it.
     Fix: add the peers named to DNS, or to /etc/hosts of the nodes named.
     """
     cluster.needs_peers()
@@ -245,7 +245,7 @@ def _routes_to_known(node, cluster):
     """The ways of a node to the peers that told who they are: of one that did not, its own cell speaks."""
     routes = node.peers.routes
     if routes and not any("identity" in cluster[route.name].subjects for route in routes):
-        raise BlockedBy(NOT_LOCALHOST, nodes=[route.name for route in routes], detail="no peer told who it is")
+        raise BlockedBy(NOT_LOCALHOST, nodes=[route.name for route in routes], detail="no peer said who it is")
     return [route for route in routes if cluster[route.name].subjects.keys() >= {"identity", "network"}] or routes
 
 

@@ -129,10 +129,10 @@ def test_nccl_takes_no_more_interfaces_than_meant(node, cluster):
 
 
 def test_training_addresses_are_unique(cluster):
-    """No two nodes train on the same address, be it of the training interface or of an RDMA port.
+    """No two nodes train on the same address, whether of the training interface or of an RDMA port.
 
-    Their peers reach one of them only, or themselves: two machines with one static address, or containers that all
-    have the address of a bridge behind their machine's own (172.17.0.2).
+    Their peers reach one of them only, or themselves: two machines with one static address, or containers that all have
+    the address of a bridge behind their machine's own (172.17.0.2).
     Fix: give each node an address of its own; start containers in the machine's network (`--network=host`).
     """
     cluster.needs_peers()
@@ -186,9 +186,9 @@ def test_interfaces_of_nccl_have_subnets_of_their_own(node, cluster):
 
 @pytest.mark.advisory
 def test_training_interface_is_a_real_one(node, cluster):
-    """The training interface is no bridge of containers, no VPN and no network inside another one.
+    """The training interface is not a container bridge, a VPN or an overlay network.
 
-    Bridges end on their own machine; VPNs and overlays wrap every packet: slow, and with a smaller MTU.
+    A bridge does not lead off its machine; VPNs and overlays wrap every packet: slow, and with a smaller MTU.
     Fix: `export NCCL_SOCKET_IFNAME=<interface> GLOO_SOCKET_IFNAME=<interface>` of the real network on every node.
     """
     cluster.needs_peers()

@@ -15,7 +15,7 @@ GID_ROUTABLE = "rdma.gid_index_is_routable_roce_v2"
 def test_nccl_ib_hca_matches_a_port(node, cluster):
     """Every entry of NCCL_IB_HCA is an RDMA port of every node.
 
-    NCCL leaves out what it does not find, without a word: a node without that rail talks over TCP, or hangs.
+    NCCL silently leaves out what it does not find: a node without that rail talks over TCP, or hangs.
     Fix: `ls /sys/class/infiniband` on the nodes named; correct the list (prefixes, `=` exact, `^` all but these).
     """
     if not any(other.rdma.devices for other in cluster):
@@ -101,7 +101,7 @@ def test_port_count_is_the_same_on_every_node(cluster):
 def test_ports_are_active(cluster):
     """A port that is active on one node, or that NCCL_IB_HCA names, is active on every node.
 
-    NCCL leaves a port out that is not active, without a word: that node is slower than the rest, or falls back to TCP.
+    NCCL silently leaves out a port that is not active: that node is slower than the rest, or falls back to TCP.
     Fix: `ibstat <device>` or `rdma link` on the nodes named; check the cable, the switch port and the subnet manager.
     """
     faults.needs_rdma(cluster)
@@ -252,7 +252,7 @@ def test_devices_can_be_opened(cluster):
 def test_infiniband_ports_have_a_subnet_manager(cluster):
     """No InfiniBand port that is linked waits for a subnet manager.
 
-    Without one the port has no address: it stays in INIT, and NCCL leaves it out without a word.
+    Without one the port has no address: it stays in INIT, and NCCL silently leaves it out.
     Fix: `sminfo` on the nodes named; start the subnet manager.
     """
     faults.needs_rdma(cluster)
@@ -264,7 +264,7 @@ def test_infiniband_addresses_are_unique(cluster):
 
     The subnet manager routes the packets of both to one of them: NCCL ends with "transport retry counter exceeded", on
     either node. Virtual functions that were given one GUID, cards flashed from one image, or two subnet managers do it.
-    Fix: `ibstat <device>` on the nodes named; give each function a GUID of its own, or let one subnet manager run only.
+    Fix: `ibstat <device>` on the nodes named; give each function a GUID of its own, or let only one subnet manager run.
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
@@ -276,7 +276,7 @@ def test_infiniband_addresses_are_unique(cluster):
 def test_active_mtu_is_the_same_on_every_node(cluster):
     """A port has the same active MTU on every node.
 
-    NCCL means to take the smaller of both. From 2.20 on the receiving end takes its own: with 1024 here and 4096 there,
+    NCCL is meant to use the smaller of the two. From 2.20 on the receiver uses its own: with 1024 here and 4096 there,
     all-reduce hangs or ends with IBV_WC_LOC_LEN_ERR.
     Fix: `ibv_devinfo | grep active_mtu` on the nodes named; correct the MTU of the port, its interface or its switch.
     """

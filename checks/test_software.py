@@ -15,7 +15,7 @@ HARD = (
     (
         "Python",
         lambda node: node.software.python_minor,
-        "use one Python on every node: `--python PATH`, or make the environment anew on the nodes named",
+        "use one Python on every node: `--python PATH`, or create the environment again on the nodes named",
         "",
     ),
     (
@@ -74,7 +74,7 @@ SOFT = (
     (
         "Python",
         lambda node: node.software.python,
-        "use one Python on every node: `--python PATH`, or make the environment anew on the nodes named",
+        "use one Python on every node: `--python PATH`, or create the environment again on the nodes named",
         "",
     ),
     ("C library", lambda node: node.software.libc, IMAGE, ""),
@@ -131,7 +131,7 @@ def test_torch_is_installed(node):
 def test_torch_is_built_for_the_gpus(node):
     """Where a node has GPUs, torch is a build for CUDA or ROCm.
 
-    A build for the CPU installs and imports without a word; the job then ends with "Torch not compiled with CUDA
+    A build for the CPU installs and imports without a warning; the job then ends with "Torch not compiled with CUDA
     enabled", or trains on the CPU.
     Fix: `<python> -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu128`, or the
     index that fits the driver.
@@ -183,7 +183,8 @@ def test_environments_are_the_same_on_every_node(cluster):
 def test_no_versions_break_together(node):
     """No two packages of a node are in versions that are known to break together.
 
-    Their threads end with "upgrade one of them": an import that fails, a crash, a hang of larger jobs only.
+    Bug reports about such pairs end with "upgrade one of them": an import that fails, a crash, a hang of larger jobs
+    only.
     Fix: install the version that the message names, on every node.
     """
     found = packages.bad_pairs(node.software)
@@ -210,11 +211,11 @@ def test_packages_meet_each_others_requirements(node):
 
 @pytest.mark.advisory
 def test_one_nccl_can_be_met(node):
-    """A rank can meet one version of NCCL only.
+    """A rank finds only one version of NCCL.
 
     With an older copy on LD_LIBRARY_PATH, in LD_PRELOAD or beside cupy, what is imported first decides: torch ends with
-    "undefined symbol: ncclCommRegister", or ranks of one job speak different versions. NVIDIA's wheels for two
-    CUDAs are one file: that of the one that was installed last is there, whatever pip says.
+    "undefined symbol: ncclCommRegister", or ranks of one job speak different versions. NVIDIA's wheels for two CUDAs
+    are one file: that of the one that was installed last is there, whatever pip says.
     Fix: take the folder out of LD_LIBRARY_PATH and LD_PRELOAD, or remove the copy (`apt remove libnccl2`); of two
     wheels uninstall the other CUDA's, and install torch's again with `--force-reinstall`.
     """

@@ -8,7 +8,7 @@ from preflight.errors import Blame, BlameMany
 def test_every_rank_joined_where_planned(training):
     """Every rank of the reference training joined, once, on the node and device it was meant for, and stayed.
 
-    A launch that gives a rank twice, or on another node, trains on part of the data or waits for ever.
+    A launch that gives a rank twice, or on another node, trains on part of the data or waits forever.
     Fix: give every node its own node rank, and the same number of nodes and ranks (`preflight run --dry-run`).
     """
     misplaced = training.misplaced()
@@ -41,7 +41,7 @@ def test_gradients_are_finite(training):
     first = training.infinite()
     if first:
         raise training.blame(
-            first, f"{training.ranks_text(first)}: infinite or no number, there first; wanted finite numbers"
+            first, f"{training.ranks_text(first)}: NaN or infinite values, first seen there; wanted finite numbers"
         )
 
 
@@ -194,7 +194,7 @@ def test_a_killed_rank_is_noticed_and_named(training):
 def test_torchrun_restarts_from_the_checkpoint(training, settings):
     """With --drill: torchrun starts a killed job again, and it goes on from its checkpoint to the same losses.
 
-    Long jobs live from this: a node fails every few days, and no one is there at night.
+    Long jobs depend on this: a node fails every few days, and nobody is there at night.
     Fix: `torchrun --max-restarts=1` by hand with the same program; read logs/ for what the second start said.
     """
     drill = training.drill()

@@ -7,7 +7,8 @@ from preflight.tables.gpus import vendor
 def test_dcgm_finds_no_fault(cluster):
     """NVIDIA's DCGM passes every GPU in the tests of its level (`--vendor-tests dcgmi` is `dcgmi diag -r 2`).
 
-    What it fails, memory, PCIe, power or arithmetic, fails a job within days; NVIDIA replaces boards by its word.
+    What it fails, memory, PCIe, power or arithmetic, fails a job within days; NVIDIA accepts it as grounds to replace a
+    board.
     Fix: `dcgmi diag -r 3` on the nodes named, with nothing else on their GPUs; take them out, have the GPU replaced.
     """
     blames = vendor.blames(cluster, "dcgmi")
@@ -30,7 +31,8 @@ def test_rvs_finds_no_fault(cluster):
 def test_agfhc_finds_no_fault(cluster):
     """AMD's field health check (AGFHC) passes every test of its level (`--vendor-tests agfhc` is `agfhc -r all_lvl1`).
 
-    What it fails, memory, xGMI, PCIe or matrices, makes a job slow or ends it; AMD replaces boards by its word.
+    What it fails, memory, xGMI, PCIe or matrices, makes a job slow or ends it; AMD accepts it as grounds to replace a
+    board.
     Fix: `agfhc -r all_lvl3` as root on the nodes named, with nothing else on their GPUs; take them out, have the GPU or
     the board replaced.
     """
@@ -43,7 +45,7 @@ def test_nvbandwidth_is_the_same_on_every_gpu(cluster, settings):
     """Host and GPUs copy to each other as fast as on the other nodes, and what they copy arrives unchanged.
 
     A copy much slower than its equals has a worse PCIe slot, NVLink or NUMA node behind it (`--vendor-tests
-    nvbandwidth`); one that arrives changed spoils gradients without a word.
+    nvbandwidth`); one that arrives changed corrupts gradients silently.
     Fix: `nvbandwidth -t host_to_device_memcpy_ce device_to_device_memcpy_read_ce` on a node named and on one that is
     not; `nvidia-smi topo -m` and `nvidia-smi nvlink -s` there.
     """

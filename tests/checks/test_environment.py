@@ -164,5 +164,5 @@ def test_a_shell_that_tells_nothing_is_no_reason_to_stop():
     (found,) = [f for f in judge(SHELLS, run) if "node2" in f.nodes]
     assert (found.verdict, found.message) == (
         Verdict.SKIP,
-        "no shell of a person told its variables: the shell is nologin",
+        "no interactive shell reported its variables: the shell is nologin",
     )

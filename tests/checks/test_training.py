@@ -88,7 +88,7 @@ BROKEN = (
         "training.gradients_are_finite",
         healthy().rank_has(1, finite=False),
         ("node2",),
-        "rank 1 on node2: infinite or no number",
+        "rank 1 on node2: NaN or infinite values, first seen there",
     ),
     Broken(
         "training.optimizer_state_is_the_same_on_every_rank",
