@@ -38,9 +38,9 @@ def node_sources() -> dict[str, str]:
 
 
 # What the loader runs first: it takes our bytecode where the interpreter speaks it (compiling costs a node 40 ms), asks
-# for our text elsewhere, and starts the node agent. `i`, `sys` and `zlib` are the loader's own.
+# for our text elsewhere, and starts the node agent, which has a lease. `i`, `sys` and `zlib` are the loader's own.
 PROGRAM = """
-import gc, marshal
+import gc, marshal, _signal
 gc.disable()
 from _frozen_importlib_external import MAGIC_NUMBER
 code = i.read({code})
@@ -48,6 +48,7 @@ if MAGIC_NUMBER != {magic!r}:
     sys.stdout.buffer.write({wanted!r})
     sys.stdout.buffer.flush()
     code = i.read(int(i.readline()))
+_signal.alarm(0)
 sources = marshal.loads(zlib.decompress(code))
 first = sources["preflight.node.agent.bootstrap"]
 exec(marshal.loads(first) if isinstance(first, bytes) else first)

@@ -25,6 +25,7 @@ from preflight.hosts import Host
 from preflight.session.budget import STDERR_BYTES
 from preflight.session.line import send_signal
 from preflight.transport import TASK_PROGRAM, Gathering, Reach, gathering_of
+from preflight.transport.reach import UNREAD_SECONDS
 
 FIRST_SECONDS = 12.0  # until half of the tasks have connected;
 LATE_SECONDS = 3.0  # the others get twice the time that this took, and so many seconds
@@ -46,7 +47,7 @@ OF_THE_STEP = re.compile(r"slurmstepd\S*: error: \*\*\* (?:STEP|JOB) ")
 
 # Run by the task's loader, whose `os`, `sys` and `zlib` these are: connect, prove, run what comes over the connection.
 TASK = """
-import hashlib, socket
+import hashlib, socket, _signal
 where = next(filter(None, map(os.environ.get, {controller!r})))
 wire = socket.create_connection((where, {port}), {seconds})
 wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -63,6 +64,7 @@ theirs, mine = receive({nonce}), os.urandom({nonce})
 wire.sendall(mine + proof(b"task", theirs, mine, me) + bytes([len(me)]) + me)
 if receive({mac}) != proof(b"controller", mine, theirs): sys.exit("not the controller of preflight")
 wire.settimeout(None)
+_signal.alarm({unread})
 os.dup2(wire.fileno(), 0)
 os.dup2(wire.fileno(), 1)
 wire.close()
@@ -191,6 +193,7 @@ class Step:
             nonce=NONCE_BYTES,
             number=self.gathering.number,
             address=self.gathering.address,
+            unread=UNREAD_SECONDS,
         )
         self._process = await asyncio.create_subprocess_exec(
             *self.gathering.argv,

@@ -2,7 +2,7 @@
 
 The controller, its ssh, the agent on the host and the rank are killed, the link is cut, the host stands still: while it
 is logged in to, while the job starts, or while it runs. In 15 s no process, listener or file may be left; where the link
-is cut before a session is open, in 35 s.
+is cut before a session is open, or before the host's Python has its program, in 35 s.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from tests.lab.residue import Residue, is_listening
 from tests.lab.spaces import Space
 
 PATIENCE_SECONDS = 5.0  # past the time within which the agent notices
-UNOPENED_SECONDS = 30.0  # an agent's lease until the controller has opened the session
+UNOPENED_SECONDS = 30.0  # an agent's lease until the controller has opened the session, and a loader's alarm
 UP_SECONDS = 90.0
 AGENT = "import sys,zlib"  # in the command line of the node agent, and of what it forked for a call
 
@@ -95,6 +95,7 @@ class Kind:
     end: Callable[[Lab, LabHost], bool] | None = None  # whether it could be done; None: the host's own controller
     plant: Callable[[LabHost], faults.Planted] | None = None
     while_held: bool = False  # only when the job runs
+    while_loading: bool = False  # as soon as there is a Python on the host, which may not have its program yet
     noticed_seconds: float = LEASE_SECONDS  # at the latest, by the agent
     spared: tuple[str, ...] = ()
 
@@ -121,6 +122,9 @@ KINDS: dict[str, Kind] = {
     "rank": Kind(end=kill_rank, while_held=True),
     # sshd's own end of a lost connection stays until TCP gives up.
     "cut": Kind(plant=faults.link_down, spared=("sshd: ",), noticed_seconds=UNOPENED_SECONDS),
+    "unread": Kind(
+        plant=faults.link_down, while_loading=True, spared=("sshd: ",), noticed_seconds=UNOPENED_SECONDS
+    ),
     "frozen": Kind(plant=freeze, while_held=True, spared=("sshd: ",)),
 }
 
@@ -180,6 +184,8 @@ class Trial:
 
     def end_all(self, controllers: Mapping[str, subprocess.Popen[bytes]], begun: float) -> list[faults.Planted]:
         """Each host at a moment of its own: from the beginning on, or within two seconds once all jobs run."""
+        if self.kind.while_loading:
+            return list(self.plant_while_loading())
         held = self.kind.while_held
         start, span = (time.monotonic(), 2.0) if held else (begun, 1.5 * self.up_seconds)
         moments = sorted((self.random.uniform(0.1, span), number) for number in range(len(self.lab.hosts)))
@@ -196,6 +202,17 @@ class Trial:
                 while not self.kind.end(self.lab, host) and time.monotonic() < until:
                     time.sleep(0.02)
         return undo
+
+    def plant_while_loading(self) -> Iterator[faults.Planted]:
+        """Each host as soon as somebody is logged in to it."""
+        assert self.kind.plant is not None
+        waiting = list(self.lab.hosts)
+        until = time.monotonic() + UP_SECONDS
+        while waiting and time.monotonic() < until:
+            for host in list(waiting):
+                if topmost(host.space, AGENT):
+                    yield self.kind.plant(host)
+                    waiting.remove(host)
 
     def restore(self, planted: Sequence[faults.Planted]) -> None:
         """Take the faults back."""

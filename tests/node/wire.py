@@ -24,13 +24,13 @@ BUSY_SECONDS = 60.0  # how long another run of this machine may hold the node's 
 class Wire:
     """A keeper in a process of its own, and both ends of its pipes."""
 
-    def __init__(self, python: str = sys.executable) -> None:
+    def __init__(self, python: str = sys.executable, *, loader: str = LOADER) -> None:
         self.marker = secrets.token_hex(16).encode()
         self.run_id = f"wire-{secrets.token_hex(4)}"
         self.decoder = frames.Decoder(self.marker)
         self.waiting: list[dict[str, Any]] = []
         self.process = subprocess.Popen(
-            [python, "-I", "-B", "-c", LOADER],
+            [python, "-I", "-B", "-c", loader],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

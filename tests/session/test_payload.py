@@ -16,6 +16,8 @@ import pytest
 from preflight.node.agent import frames
 from preflight.session import payload, said
 from preflight.transport import LOADER
+from preflight.transport.reach import UNREAD_SECONDS
+from tests.node.wire import Wire
 
 NODE = Path(payload.__file__).parents[1] / "node"
 HERE = {
@@ -60,6 +62,16 @@ def test_the_first_message_starts_a_keeper():
     hello = words(payload.first_message(marker), marker)[0]["hello"]
     assert hello["python"] == "{}.{}.{}".format(*sys.version_info[:3])
     assert hello["lacks"] == []
+
+
+def test_an_agent_that_has_its_code_is_ended_by_its_lease_alone():
+    """The loader's alarm, here a second, is stopped: a node may serve for hours."""
+    wire = Wire(loader=LOADER.replace(f"alarm({UNREAD_SECONDS})", "alarm(1)"))
+    try:
+        wire.open(lease_seconds=2.0)
+        assert wire.end_reason() == "lease"
+    finally:
+        wire.close()
 
 
 def test_a_python_of_another_version_is_sent_what_it_can_run(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import zlib
@@ -12,6 +13,7 @@ import pytest
 
 from preflight.hosts import Host, parse_hosts
 from preflight.transport import LOADER, Reach, command
+from preflight.transport.reach import UNREAD_SECONDS
 
 SHELLS = [name for name in ("sh", "dash", "bash", "zsh", "ksh", "fish", "tcsh", "csh") if shutil.which(name)]
 HOSTILE_WORDS = ["a b", "$(reboot)", "`reboot`", "a;b", "it's", 'say "x"', "*", "~", "$HOME", "a\\b", "&", "|"]
@@ -44,6 +46,16 @@ def test_every_shell_here_hands_the_loader_over(shell):
         check=False,
     )
     assert done.stdout == b"the rest arrived\n", done.stderr
+
+
+def test_a_loader_to_which_nothing_comes_ends_itself():
+    """Where the link is cut as it begins, nobody closes its input: sshd may keep the connection for hours."""
+    program = LOADER.replace(f"alarm({UNREAD_SECONDS})", "alarm(1)")
+    with subprocess.Popen([sys.executable, "-I", "-S", "-c", program], stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"1000\nhalf of it")
+        process.stdin.flush()
+        assert process.wait(timeout=20) == -signal.SIGALRM
 
 
 def tcsh_words(line: str) -> list[str]:
