@@ -46,6 +46,7 @@ SAID_AGAIN = (
     "measured.twice",
     "losses.twice",
     "losses.more",
+    "trained.more",
     "files.twice",
     "mesh.twice",
     "listening.twice",
