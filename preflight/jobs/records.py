@@ -238,6 +238,21 @@ def _is_near(one: float, other: float) -> bool:
     return abs(one - other) <= TOLERANCE * max(abs(one), abs(other))
 
 
+def unheard(stories: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]]:
+    """Where a rank is done that never told what it joined with: why its job does not count, and the nodes of those."""
+    silent = [
+        story.placement
+        for story in stories
+        if story.is_done and not any(record.get("record") == "joined" for record in story.records)
+    ]
+    if not silent:
+        return "", ()
+    nodes = tuple(dict.fromkeys(place.node for place in silent))
+    named = ", ".join(f"rank {place.rank} on {place.node}" for place in silent[:4])
+    more = f" and {len(silent) - 4} more" if len(silent) > 4 else ""
+    return f"{named}{more} finished, but never said that it had joined: its device and its NCCL are not known", nodes
+
+
 def contradiction(stories: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]]:
     """Where a result is faster than the time that another rank took for it: why it does not count, and both nodes.
 

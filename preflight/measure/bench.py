@@ -12,7 +12,7 @@ import msgspec
 from preflight.facts.cluster import Cluster
 from preflight.jobs.outcome import Outcome
 from preflight.jobs.patience import WAIT_SECONDS
-from preflight.jobs.records import contradiction
+from preflight.jobs.records import contradiction, unheard
 from preflight.jobs.run import run_job
 from preflight.launch.job import Job
 from preflight.measure import devices, rails
@@ -160,12 +160,12 @@ def _how(plan: Plan) -> dict[str, Any]:
 
 
 async def _ended(sessions: dict[str, Session], job: Job, plan: Plan) -> Outcome:
-    """The end of the ranks; they failed too where one contradicts the others."""
+    """The end of the ranks; they failed too where one contradicts the others, or does not say with what it ran."""
     plan.say("starting the ranks of the benchmark")
     outcome = await run_job(sessions, job, launcher=plan.launcher, hear=lambda record: plan.say(_progress(record)))
-    untrue, untrue_nodes = contradiction(outcome.stories)
-    if untrue and not outcome.failure:
-        return dataclasses.replace(outcome, failure=untrue, guilty=untrue_nodes)
+    for why, nodes in (contradiction(outcome.stories), unheard(outcome.stories)):
+        if why and not outcome.failure:
+            return dataclasses.replace(outcome, failure=why, guilty=nodes)
     return outcome
 
 

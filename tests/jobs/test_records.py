@@ -209,6 +209,18 @@ def test_a_result_faster_than_another_rank_was_is_none():
     assert records.contradiction((story(0, of(0), fast), story(1, fast), story(2, took(0.09)))) == ("", ())
 
 
+def test_a_rank_that_ends_well_and_never_said_with_what_it_ran_is_named():
+    """Nothing can be said of its NCCL or its torch; of one that failed its own end says more."""
+    met = {"record": "joined"}
+    silent, failed = story(1, took(0.1)), story(2)
+    silent.stage = "done"
+    assert records.unheard((story(0, met), silent, failed)) == (
+        "rank 1 on node2 finished, but never said that it had joined: its device and its NCCL are not known",
+        ("node2",),
+    )
+    assert records.unheard((story(0, met), story(1, met), failed)) == ("", ())
+
+
 def test_every_record_that_a_workload_sends_is_known():
     """A new kind needs its row: without one it would be taken for a lie."""
     sent = {kind for path in WORKLOADS.glob("*.py") for kind in re.findall(r'"record": "(\w+)"', path.read_text())}

@@ -122,9 +122,7 @@ KINDS: dict[str, Kind] = {
     "rank": Kind(end=kill_rank, while_held=True),
     # sshd's own end of a lost connection stays until TCP gives up.
     "cut": Kind(plant=faults.link_down, spared=("sshd: ",), noticed_seconds=UNOPENED_SECONDS),
-    "unread": Kind(
-        plant=faults.link_down, while_loading=True, spared=("sshd: ",), noticed_seconds=UNOPENED_SECONDS
-    ),
+    "unread": Kind(plant=faults.link_down, while_loading=True, spared=("sshd: ",), noticed_seconds=UNOPENED_SECONDS),
     "frozen": Kind(plant=freeze, while_held=True, spared=("sshd: ",)),
 }
 

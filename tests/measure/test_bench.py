@@ -97,6 +97,14 @@ def test_a_good_figure_leaves_no_slow_node_to_search_for():
         BenchView(found, given.cluster).slow_blames()
 
 
+def test_a_rank_that_does_not_say_with_what_it_ran_leaves_nothing_measured():
+    """What its import took and which NCCL it loaded was judged as if there were no such rank."""
+    found, _, _ = run(lambda rank: said(LINE_RATE)(rank) if rank != 1 else [])
+    assert found.results == ()
+    assert found.not_measured.startswith("rank 1 on node2 finished, but never said that it had joined")
+    assert found.not_measured_nodes == ("node2",)
+
+
 def test_a_figure_below_fast_ethernet_is_held_against_what_a_processor_drives():
     """On 25 Gbit/s TCP the streams measured for the search also tell what one stream reaches here."""
     found, _, _ = run(said(1.8), rate=lambda _source: 2.0)
