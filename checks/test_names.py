@@ -144,7 +144,8 @@ def test_peers_are_taken_for_themselves(node, cluster):
             )
     lost = set(node.identity.lost_addresses(node.network))
     if lost and any(route.name == node.name and lost & set(route.resolved) for p in cluster for route in _routes(p)):
-        wrong.append(f"{node.identity.hostname} is {', '.join(sorted(lost))} here and there, which no interface has")
+        gone = ", ".join(sorted(lost))
+        wrong.append(f"{node.identity.hostname} is {gone} here and for its peers, and no interface of this node has it")
     assert not wrong, "; ".join(wrong)
 
 

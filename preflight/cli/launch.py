@@ -69,7 +69,7 @@ def check(
         found = mended(files.texts)
         print(patch(files.texts, found.texts), end="")
         left = [finding for finding in findings if finding.verdict in (Verdict.FAIL, Verdict.WARN)]
-        said = f"{len(found.findings)} of {len(left)} findings are mended by this patch"
+        said = f"{len(found.findings)} of {len(left)} findings are fixed by this patch"
         print(language_of(options).say(said), file=sys.stderr)
     elif options.json:
         document = {
@@ -162,7 +162,7 @@ def _closing(findings: Sequence[Finding], count: int, cluster: Cluster | None, l
     counts = ", ".join(f"{number} {language.verdict(str(verdict))}" for verdict, number in bad.items())
     yield f"{read}: {counts or language.say('nothing wrong found')}"
     if cluster is None and not bad:
-        yield language.say("With --hosts the files are held against the nodes too.")
+        yield language.say("With --hosts the files are checked against the nodes too.")
 
 
 def write(

@@ -330,7 +330,7 @@ VERBS = {
         ("report last", "report last --format=fix", "report --list"),
     ),
     "diagnose": Verb(
-        "Say what broke a job, by the logs it left, or what holds one that hangs now.",
+        "Say what broke a job, by the logs it left, or where one that hangs now is stuck.",
         words_of_diagnose,
         _diagnose,
         ("diagnose logs/rank0.log logs/rank1.log", "diagnose --hosts='node[1-8]' --match=train.py"),

@@ -45,7 +45,7 @@ def show_report(
     if wanted not in ("text", *FORMATS):
         near = difflib.get_close_matches(wanted, ("text", *FORMATS), n=1)
         guess = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"report: --format {wanted!r} is none of text, {', '.join(FORMATS)}{guess}")
+        raise UsageError(f"report: --format {wanted!r} is not one of text, {', '.join(FORMATS)}{guess}")
     report = read_json(folder / "report.json" if folder.is_dir() else folder)
     if earlier is not None:
         report = msgspec.structs.replace(report, changes=changes(stored.snapshot(earlier), stored.snapshot(folder)))

@@ -31,7 +31,7 @@ def words_of_report(parser: argparse.ArgumentParser, verb: str) -> None:
         "runs",
         metavar="RUN",
         nargs="*",
-        help="A run: its folder, its id in reports/ or `last`, the default; an earlier run may stand before it.",
+        help="A run: its folder, its id in reports/, or `last` (the default). After an earlier run: what changed.",
     )
     add_options(parser, verb)
     _add_verbosity(parser)
@@ -40,7 +40,7 @@ def words_of_report(parser: argparse.ArgumentParser, verb: str) -> None:
     parser.add_argument("--trend", action="store_true", help=text)
     parser.add_argument("--open", action="store_true", help="Open the page of the run in the browser.")
     text = (
-        "Choose the N best nodes, say why the others are left out; --format=nodelist for sbatch, good for a hostfile."
+        "Choose the N best nodes, and say why others are left out; --format=nodelist for sbatch, good for a hostfile."
     )
     parser.add_argument("--need", metavar="N", type=int, help=text)
     parser.add_argument("--keep", metavar="N", help="Delete all runs in that folder but the newest N.")
@@ -58,9 +58,10 @@ def words_of_diagnose(parser: argparse.ArgumentParser, verb: str) -> None:
     """What `diagnose` takes: logs, or where a job hangs."""
     text = "What the job printed: files or folders of logs, gzip and zstd too, or -."
     parser.add_argument("logs", nargs="*", metavar="LOG", help=text)
-    group = parser.add_argument_group("a job that hangs now, looked at and left as it is")
+    group = parser.add_argument_group("a job that hangs now (it is looked at, and not disturbed)")
     group.add_argument("--match", metavar="PATTERN", help="A regular expression over the command lines of its ranks.")
-    group.add_argument("--pid", metavar="N", type=int, action="append", help="A process of it or above it. Repeatable.")
+    text = "A process of the job, or a parent of one. Repeatable."
+    group.add_argument("--pid", metavar="N", type=int, action="append", help=text)
     add_options(parser, verb)
 
 
@@ -87,7 +88,7 @@ def words_of_launch(parser: argparse.ArgumentParser, _verb: str) -> None:
         "--format", choices=("text", "github", "sarif"), default="text", help="github is annotations. Default: text."
     )
     check.add_argument(
-        "--diff", action="store_true", help="Print a patch for `git apply` that mends what has one right value."
+        "--diff", action="store_true", help="Print a patch for `git apply` that fixes what has one right value."
     )
     add_options(check, "launch check")
     text = "Write correct launch files for these hosts."
@@ -103,5 +104,5 @@ def words_of_launch(parser: argparse.ArgumentParser, _verb: str) -> None:
     write.add_argument(
         "--out", metavar="DIR", required=True, help="The folder for the files; the same path on every node."
     )
-    write.add_argument("--like", metavar="FILE", help="A launch file of yours whose other settings are kept.")
+    write.add_argument("--like", metavar="FILE", help="A launch file of yours, whose other settings are kept.")
     write.add_argument("program", nargs="*", metavar="PROGRAM", help="After --: the program and its arguments.")

@@ -185,9 +185,9 @@ def _take(name: str, event: dict[str, Any], subjects: dict[str, dict[str, Any]],
     """Take in one subject. Raises BadReply for one that no node is asked about, or that was told before."""
     told = said.read(name, Subject, event, "facts")
     if told.subject not in ASKED:
-        raise BadReply(name, f"it tells of {told.subject[:60]!r}, which it was not asked about")
+        raise BadReply(name, f"it reported {told.subject[:60]!r}, which it was not asked about")
     if told.subject in subjects or told.subject in missing:
-        raise BadReply(name, f"it tells of {told.subject} twice")
+        raise BadReply(name, f"it reported {told.subject} twice")
     if told.facts is not None:
         subjects[told.subject] = told.facts
     else:

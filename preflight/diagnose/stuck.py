@@ -98,7 +98,7 @@ def compare(found: Mapping[str, tuple[Process, ...]]) -> Stuck:
     if len(groups) > 1 and len(groups[0]) > len(groups[1]):
         others = tuple(one for group in groups[1:] for one in group)
         return Stuck(
-            groups, others, missing, _sentence(others, f"{groups[0][0].name} and its like: {groups[0][0].what}")
+            groups, others, missing, _sentence(others, f"{groups[0][0].name} and those like it: {groups[0][0].what}")
         )
     if len(groups) > 1:
         return Stuck(groups, (), missing, "the ranks are in different places, and no majority tells which is right")

@@ -137,8 +137,8 @@ def _exception(raised: Raised) -> Cause:
         name="program-error",
         meaning=f"the program itself failed: {raised.kind}{said}" + (f" (at {raised.at})" if raised.at else ""),
         patterns=(),
-        fix="no table of known causes has this exception: read the lines above it; while no other cause is named it is"
-        " a matter of the program or its versions, not of the network",
+        fix="no table of known causes has this exception: read the lines above it; where no other cause is named, it "
+        "comes from the program or its versions, not from the network",
         source="Python",
         kind=Kind.SUSPICION,
         weight=STRONG,

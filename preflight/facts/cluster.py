@@ -187,7 +187,7 @@ class Cluster:
         absent = [name for name, missing in lacking.items() if missing.kind == "absent"]
         if values and len(absent) > len(values):
             told = ", ".join(sorted({str(value) for value in values.values()}))
-            message = f"{row.what}: {told} on {fold(values)}, not told on {fold(absent)}"
+            message = f"{row.what}: {told} on {fold(values)}, not reported on {fold(absent)}"
             for name in lacking.keys() - set(absent):
                 self.cannot_judge(name, lacking[name])
             raise Blame(message, nodes=values, fix=row.fix)

@@ -58,7 +58,9 @@ def read_topology(path: str) -> Racks:
         raise UsageError(f"--topology {path}: cannot be read: {reason}") from None
     found = parse_topology(text, where=f"--topology {path}")
     if not found:
-        raise UsageError(f"--topology {path}: no node in it; wanted Slurm's topology.conf, or lines as r7: node[01-16]")
+        raise UsageError(
+            f"--topology {path}: no node in it; wanted Slurm's topology.conf, or lines such as r7: node[01-16]"
+        )
     return found
 
 
@@ -119,7 +121,7 @@ def _of_lines(text: str, where: str) -> Iterator[tuple[str, str]]:
         words = line.partition("#")[0].strip()
         found = LINE.fullmatch(words)
         if words and found is None:
-            raise UsageError(f"{where}:{number}: {words[:80]!a}: wanted a rack and its nodes, as r7: node[01-16]")
+            raise UsageError(f"{where}:{number}: {words[:80]!a}: wanted a rack and its nodes, such as r7: node[01-16]")
         if found is not None:
             yield f"rack {found['name']}", re.sub(r"\s*,\s*|\s+", ",", found["nodes"].strip())
 

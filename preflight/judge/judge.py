@@ -357,7 +357,7 @@ class Judge:
 def _passed(check: Check, untold: Iterable[str]) -> str:
     """What a check says of nodes that pass it: what holds, and what of it nobody could tell."""
     left_out = ", ".join(dict.fromkeys(untold))
-    return f"{check.title} Not told by any node: {left_out}." if left_out else check.title
+    return f"{check.title} Not reported by any node: {left_out}." if left_out else check.title
 
 
 def _alike(outcomes: dict[Outcome, list[str]], racks: Mapping[str, str]) -> dict[Outcome, list[str]]:

@@ -135,13 +135,18 @@ class Options:
         is_live=True,
     )
     wrap: str = option(
-        "", WHERE, "The command on the node inside which the job lives.", NODES, metavar="CMD", is_live=True
+        "",
+        WHERE,
+        "The command on the node that enters the job's environment: 'docker exec -i trainer'.",
+        NODES,
+        metavar="CMD",
+        is_live=True,
     )
-    ssh_option: str = option("", WHERE, "Further words for ssh.", NODES, metavar="WORDS", is_live=True)
+    ssh_option: str = option("", WHERE, "Further options for ssh.", NODES, metavar="WORDS", is_live=True)
     topology: Racks | None = option(
         None,
         WHERE,
-        "Racks or switches and their nodes: Slurm's topology.conf, or lines as r7: node[01-16].",
+        "Racks or switches and their nodes: Slurm's topology.conf, or lines such as r7: node[01-16].",
         CHECKS,
         metavar="FILE",
         shown="what Slurm says, or the labels of Kubernetes' nodes",
@@ -152,7 +157,7 @@ class Options:
     from_run: Path | None = option(
         None,
         WHERE,
-        "Judge what this run stored, and contact no host: a folder, `last`, or the id of a run in reports/.",
+        "Judge what an earlier run stored, and contact no host: its folder, its id in reports/, or `last`.",
         CHECKS,
         name="from",
         metavar="RUN",
@@ -180,7 +185,7 @@ class Options:
     profile: str = option(
         "standard",
         CHECKED,
-        "How much is checked: facts and ports, also bandwidth and training, or also every collective.",
+        "How much: facts and ports; these, bandwidth and training; or all of it with every collective.",
         CHECKS,
         choices=tuple(PROFILES),
     )
@@ -238,7 +243,7 @@ class Options:
     last_failed: bool = option(
         False,
         CHECKED,
-        "Ask again what was not green in the last run of these hosts, and nothing else.",
+        "Run again what was not green in the last run of these hosts, and nothing else.",
         RUN,
         is_live=True,
     )
@@ -263,7 +268,7 @@ class Options:
         convert=_load_settings,
     )
     fail_on_warn: bool = option(False, VERDICT, "End with exit code 1 on a warning.", CHECKS)
-    require_all: bool = option(False, VERDICT, "Count what we are not permitted to read as an error.", CHECKS)
+    require_all: bool = option(False, VERDICT, "Count as an error what preflight is not permitted to read.", CHECKS)
     baseline: str = option(
         "", VERDICT, "Show what changed since an earlier run: its folder, or last-good.", CHECKS, metavar="RUN"
     )
@@ -281,7 +286,7 @@ class Options:
     record: Path | None = option(
         None,
         VERDICT,
-        "Write what the facts were read from, without secrets and serial numbers, below this folder.",
+        "Write what the facts were read from, without secrets and serial numbers, into this folder.",
         frozenset({"facts"}),
         metavar="DIR",
         convert=Path,
@@ -302,7 +307,7 @@ class Options:
     bench_op: str | None = option(
         None,
         BANDWIDTH,
-        "The collectives: all, or some of them as all_reduce,broadcast.",
+        "The collectives: all, or some of them, such as all_reduce,broadcast.",
         BENCH,
         metavar="NAMES",
         shown="all_reduce, and all with --profile full",
@@ -311,7 +316,7 @@ class Options:
     bench_begin: str | None = option(
         None,
         BANDWIDTH,
-        "The smallest size, as 8, 512K, 32M or 1G.",
+        "The smallest size, such as 8, 512K, 32M or 1G.",
         BENCH,
         letter="-b",
         metavar="SIZE",
@@ -347,7 +352,7 @@ class Options:
     bench_mode: str = option(
         "blocking",
         BANDWIDTH,
-        "One operation at a time (latency), or several on their way at once (bandwidth).",
+        "One operation at a time (latency), or several in flight at once (bandwidth).",
         BENCH,
         choices=MODES,
         is_live=True,
@@ -392,7 +397,7 @@ class Options:
         is_live=True,
     )
     checkpoint_activations: bool = option(
-        False, REFERENCE, "Compute activations again instead of keeping them.", TRAIN, is_live=True
+        False, REFERENCE, "Recompute activations in the backward pass instead of keeping them.", TRAIN, is_live=True
     )
     checkpoint_dir: str = option(
         "",

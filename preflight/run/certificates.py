@@ -213,7 +213,7 @@ def why_not(
         when = "in the future" if age < timedelta() else f"{_age_text(age)} ago"
         return f"run {certificate.run} was {when}"
     if tuple(certificate.nodes) != tuple(host.name for host in asked.options.hosts):
-        return f"run {certificate.run} was of other hosts"
+        return f"run {certificate.run} covered other hosts"
     if not set(asked.checks) <= set(certificate.checks):
         more = sorted(set(asked.checks) - set(certificate.checks))
         return f"run {certificate.run} was not asked for {more[0]}" + (f" and {len(more) - 1} more" if more[1:] else "")

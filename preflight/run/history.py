@@ -76,7 +76,8 @@ def called(words: Path, *, what: str = "run") -> Path:
     if len(wanted) == 1:
         return wanted[0].folder
     if len(wanted) > 1:
-        raise UsageError(f"{shown}: {len(wanted)} runs in {REPORTS} begin so, the newest is {wanted[0].folder.name}")
+        count, newest = len(wanted), wanted[0].folder.name
+        raise UsageError(f"{shown}: {count} runs in {REPORTS} begin with it, the newest is {newest}")
     newest = f"; the newest run in {REPORTS} is {past[0].folder.name}" if past else f"; {REPORTS} holds no run"
     raise UsageError(f"{shown}: no such run{newest}")
 

@@ -171,7 +171,7 @@ class Session:
             await self._write_raw(payload.as_text())
             started = await self._expect("start", said.Start, end)
         if started.hello is None:
-            raise BadReply(self.host.name, "it wants our code twice")
+            raise BadReply(self.host.name, "it asked for our code twice")
         self.hello = started.hello
         modules = payload.missing_modules(self.hello)
         opening = {
@@ -189,7 +189,7 @@ class Session:
             raise Busy(self.host.name, opened.busy)
         self.remarks = (
             *(f"removed what a killed run had left: {path}" for path in opened.removed),
-            *(f"{other} runs preflight here too: figures may suffer" for other in opened.others),
+            *(f"{other} is running preflight here too: figures may be lower" for other in opened.others),
         )
         await self._take_pong(*asked, end)
         await self._measure_clock(end, done=1)
@@ -221,7 +221,8 @@ class Session:
         except asyncio.TimeoutError:
             noise = self.decoder.text()[:200]
             printed = f"; its output was {noise!r}" if noise else ""
-            raise TimedOut(self.host.name, f"logged in or not, no Python answered within its time{printed}") from None
+            reason = f"no Python answered in time, and whether the login succeeded is unknown{printed}"
+            raise TimedOut(self.host.name, reason) from None
         if "failure" in message and self.failure:
             raise self.failure
         return said.read(self.host.name, kind, message, key)

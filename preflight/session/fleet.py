@@ -232,7 +232,7 @@ class Fleet:
     def _late(self, host: Host) -> str:
         if host.name not in self.sessions:
             return "no Python answered on it within the time of the stage"
-        return "it answered, but did not tell its facts within the time of the stage"
+        return "it answered, but did not send its facts within the time of the stage"
 
     def _rival(self, error: HostError) -> str:
         """The run of the same moment that has the right of way before us: the one whose id sorts first."""

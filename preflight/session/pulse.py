@@ -43,8 +43,8 @@ class Pulse:
             return error
         return StoodStill(
             error.host,
-            f"the machine that preflight runs on stood still for {self._seconds:.0f} s (stopped, asleep, or without a "
-            f"processor for it), and the node had given the run up: run again ({error.reason})",
+            f"the machine that preflight runs on stood still for {self._seconds:.0f} s (stopped, asleep or short of "
+            f"CPU), and the node had given up on the run: run again ({error.reason})",
         )
 
     def _look(self) -> None:

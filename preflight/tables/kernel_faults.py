@@ -240,7 +240,7 @@ IOMMU = (
     Fault(
         "IOMMU",
         _translates,
-        "start the kernel with `iommu=pt` (or `intel_iommu=off`, `amd_iommu=off`); NCCL_P2P_DISABLE=1 goes round it",
+        "start the kernel with `iommu=pt` (or `intel_iommu=off`, `amd_iommu=off`); NCCL_P2P_DISABLE=1 works around it",
         "NVIDIA/nccl#257",
     ),
 )

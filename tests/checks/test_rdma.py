@@ -537,7 +537,7 @@ def test_what_could_not_be_read_is_never_a_pass(check, lose):
     ("silent", "errors", "words"),
     [
         (("node2",), ("node2",), "active MTU of mlx5_0:1"),
-        (("node1", "node2", "node3"), (), "Not told by any node: active MTU of mlx5_0:1 (but on node4)"),
+        (("node1", "node2", "node3"), (), "Not reported by any node: active MTU of mlx5_0:1 (but on node4)"),
         (("node1", "node2", "node3", "node4"), (), "no port reports it"),
     ],
 )

@@ -202,4 +202,4 @@ def test_diff_is_a_patch_and_nothing_else(run, tmp_path):
     assert done.returncode == 1
     assert done.stdout.startswith("--- a/x.sh\n+++ b/x.sh\n")
     assert "+  --master_port=29500 t.py" in done.stdout
-    assert done.stderr == "1 of 1 findings are mended by this patch\n"
+    assert done.stderr == "1 of 1 findings are fixed by this patch\n"

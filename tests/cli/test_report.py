@@ -80,7 +80,7 @@ def test_a_run_may_be_shown_in_every_format(tmp_path, capsys):
         assert main.run(["report", str(tmp_path), f"--format={name}"]) == 0
         assert sign in capsys.readouterr().out, name
     assert main.run(["report", str(tmp_path), "--format=pdf"]) == 4
-    assert "--format 'pdf' is none of text," in capsys.readouterr().err
+    assert "--format 'pdf' is not one of text," in capsys.readouterr().err
 
 
 def test_the_best_nodes_of_a_run_are_a_list_for_a_program(tmp_path, capsys):

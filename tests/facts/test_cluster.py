@@ -63,7 +63,7 @@ def test_a_row_that_few_nodes_have_is_what_differs(holders, blamed, unmeasured):
         found = ()
     except BlameMany as many:
         (blame,) = many.blames
-        assert blame.message == "CPU governors: performance on node1, not told on node[2-4]"
+        assert blame.message == "CPU governors: performance on node1, not reported on node[2-4]"
         found = blame.nodes
     assert (found, list(cluster.unmeasured)) == (blamed, unmeasured)
 

@@ -196,7 +196,7 @@ def test_a_pass_says_what_no_node_could_tell():
     (finding,) = findings(check(body, kind="cluster"))
     assert (finding.verdict, finding.message) == (
         Verdict.PASS,
-        "Settings are the same. Not told by any node: SMT.",
+        "Settings are the same. Not reported by any node: SMT.",
     )
 
 

@@ -133,7 +133,7 @@ def test_a_run_is_called_by_last_by_its_id_or_by_how_that_begins(store):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ("2026", "2026: 2 runs in reports begin so, the newest is 20261102-bb"),
+        ("2026", "2026: 2 runs in reports begin with it, the newest is 20261102-bb"),
         ("2025", "2025: no such run; the newest run in reports is 20261102-bb"),
         ("last-good", "last-good: no such run; the newest"),
     ],

@@ -131,7 +131,7 @@ def test_an_adapter_whose_lanes_cannot_be_read_is_not_taken_for_a_wide_one():
 def test_lanes_that_no_node_tells_are_no_finding():
     """A guest's hypervisor shows none: that is no slow slot, and the check says that it did not compare them."""
     (one,) = judge(SAME, healthy())
-    assert "PCIe lanes of the interfaces" in one.message.partition("Not told by any node: ")[2]
+    assert "PCIe lanes of the interfaces" in one.message.partition("Not reported by any node: ")[2]
 
 
 @pytest.mark.parametrize(("width", "kind"), [("0", "absent"), ("255", "absent"), ("Unknown", "absent"), ("", "failed")])

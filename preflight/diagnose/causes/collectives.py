@@ -63,7 +63,7 @@ CAUSES = (
     ),
     Cause(
         "store-wait-timeout",
-        "a rank waited in vain for a key of the store: the rank that writes it is not there, or the store's process ended",
+        "a rank waited for a key of the store that never came: the rank that writes it is not there, or the store's process ended",
         (
             r"wait timeout after",
             r"socket timeout",
@@ -77,7 +77,7 @@ CAUSES = (
             r"failed to get the ncclid",
             r"is setting up nccl communicator and retrieving ncclid",
         ),
-        "see that all ranks start (world size, node ranks) and that rank 0 lives; slow starts need a longer timeout",
+        "see that all ranks start (world size, node ranks) and that rank 0 is alive; slow starts need a longer timeout",
         "pytorch/pytorch#101850",
         Kind.SUSPICION,
         weight=1,
@@ -137,7 +137,7 @@ CAUSES = (
             r"workerproc hit an exception",
             r"enginedeaderror",
         ),
-        "the cause is the rank that failed first: its own log (torchrun --tee 3 --log-dir), not this table",
+        "look for the rank that failed first: its own log (torchrun --tee 3 --log-dir) has the cause, not this table",
         "pytorch/pytorch, torch.distributed.elastic",
         Kind.CONSEQUENCE,
         weight=1,

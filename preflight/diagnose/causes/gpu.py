@@ -321,7 +321,7 @@ CAUSES = (
             r"cudaipcgetmemhandle.* failed",
             r"cudaipcopenmemhandle.* failed",
         ),
-        "NCCL_P2P_DISABLE=1 goes round it; then ACS and IOMMU in the BIOS and `nvidia-smi topo -p2p r`",
+        "NCCL_P2P_DISABLE=1 works around it; then ACS and IOMMU in the BIOS and `nvidia-smi topo -p2p r`",
         "NVIDIA/nccl#1094",
         Kind.SUSPICION,
         check="gpu.acs_leaves_peer_to_peer_alone",

@@ -200,7 +200,7 @@ CAUSES = (
         "nccl-segfault",
         "NCCL itself crashed (segmentation fault in libnccl)",
         (r"segfault at .* in libnccl", r"libnccl\S*.*segmentation fault", r"libnccl\.so\S*\(\+0x"),
-        "update NCCL (`pip install -U nvidia-nccl-cu12`), the same on every node; take plug-ins and NCCL_* variables away once",
+        "update NCCL (`pip install -U nvidia-nccl-cu12`), the same on every node; try once without plug-ins and NCCL_* variables",
         "NVIDIA/nccl issues; kernel log",
         check="software.one_nccl_can_be_met",
         weight=6,
