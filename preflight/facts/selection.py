@@ -73,11 +73,34 @@ def parse_patterns(value: str) -> Patterns:
     return Patterns(tuple(entries), is_exclusion, is_exact)
 
 
-def nccl_interfaces(network: Network, value: str = "", *, socket_family: str = "") -> tuple[Interface, ...]:
+def nccl_interfaces(
+    network: Network, value: str = "", *, socket_family: str = "", comm_id: str = ""
+) -> tuple[Interface, ...]:
     """The interfaces NCCL takes, the one of its bootstrap first; `value` is NCCL_SOCKET_IFNAME, "" where unset.
 
-    `socket_family` is NCCL_SOCKET_FAMILY. Empty when a set variable matches nothing: NCCL then fails.
+    `socket_family` is NCCL_SOCKET_FAMILY, `comm_id` NCCL_COMM_ID, in whose subnet the bootstrap is, whatever else is
+    set. Empty when a set variable matches nothing: NCCL then fails.
     """
+    taken = _for_data(network, value, socket_family=socket_family, comm_id=comm_id)
+    first = _in_subnet_of(network, comm_id)
+    return (*first, *(one for one in taken if one not in first)) if taken else ()
+
+
+def _in_subnet_of(network: Network, comm_id: str) -> tuple[Interface, ...]:
+    """The first interface in the subnet of the address in NCCL_COMM_ID; none where that is a name, or foreign."""
+    host = comm_id[1:].partition("]")[0] if comm_id.startswith("[") else comm_id.partition(":")[0]
+    wanted = _plain(host)
+    if wanted is None:
+        return ()
+    for interface in network.interfaces:
+        for held in interface.addresses:
+            own = ipaddress.ip_interface(f"{held.address.partition('%')[0]}/{held.prefix_length}").network
+            if own.version == wanted.version and wanted in own:
+                return (interface,)
+    return ()
+
+
+def _for_data(network: Network, value: str, *, socket_family: str, comm_id: str) -> tuple[Interface, ...]:
     families = FAMILIES.get(socket_family, ("inet", "inet6"))
     # getifaddrs lists all IPv4 addresses before the first IPv6 one; within a family by index.
     held = {one.name: _families(one, families) for one in network.interfaces}
@@ -90,6 +113,8 @@ def nccl_interfaces(network: Network, value: str = "", *, socket_family: str = "
         chosen = tuple(interface for interface in usable if patterns.accepts(interface.name))
         if chosen:
             return chosen[:NCCL_INTERFACE_LIMIT]
+        if text == NCCL_DEFAULT_ORDER[0] and (hinted := _in_subnet_of(network, comm_id)):
+            return hinted
     return ()
 
 
@@ -132,7 +157,8 @@ def with_training_interface(
 
 def _for_nccl(network: Network, variables: dict[str, str]) -> Interface:
     value = variables.get("NCCL_SOCKET_IFNAME", "")
-    matches = nccl_interfaces(network, value, socket_family=variables.get("NCCL_SOCKET_FAMILY", ""))
+    family, comm_id = variables.get("NCCL_SOCKET_FAMILY", ""), variables.get("NCCL_COMM_ID", "")
+    matches = nccl_interfaces(network, value, socket_family=family, comm_id=comm_id)
     if not matches and _is_set(value):
         raise FactMissing("training interface", _no_match("NCCL_SOCKET_IFNAME", value, network))
     if not matches:

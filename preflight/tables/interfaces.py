@@ -52,8 +52,9 @@ def has_left(peer: NodeFacts, node: NodeFacts) -> bool:
 
 def of_nccl(node: NodeFacts) -> tuple[Interface, ...]:
     """The interfaces that NCCL takes on a node by the job's variables, that of its bootstrap first."""
-    family = node.value("NCCL_SOCKET_FAMILY")
-    return selection.nccl_interfaces(node.network, node.value("NCCL_SOCKET_IFNAME"), socket_family=family)
+    family, comm_id = node.value("NCCL_SOCKET_FAMILY"), node.value("NCCL_COMM_ID")
+    name = node.value("NCCL_SOCKET_IFNAME")
+    return selection.nccl_interfaces(node.network, name, socket_family=family, comm_id=comm_id)
 
 
 def has_choice(node: NodeFacts) -> bool:

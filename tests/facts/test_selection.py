@@ -124,6 +124,29 @@ def test_nccl_leaves_out_what_is_down_or_has_no_address_for_peers():
     assert names(found) == ["eth0"]
 
 
+@pytest.mark.parametrize(
+    ("value", "comm_id", "chosen"),
+    [
+        ("", "10.1.0.77:29500", ["eth1"]),  # instead of all that is left
+        ("", "[fd00:1::9]:29500", ["eth2"]),
+        ("", "192.168.7.7:29500", ["eth0", "eth1", "eth2"]),  # of no subnet here
+        ("", "master:29500", ["eth0", "eth1", "eth2"]),  # a name says nothing here
+        ("eth0", "10.1.0.77:29500", ["eth1", "eth0"]),  # data over what is named, the start over the other
+        ("eth7", "10.1.0.77:29500", []),
+    ],
+)
+def test_nccl_starts_in_the_subnet_of_its_comm_id(value, comm_id, chosen):
+    """NCCL_COMM_ID is looked at before the rest, and by the bootstrap whatever else is set."""
+    six = interface("eth2", "10.3.0.1", "fd00:1::1", index=4)
+    nodes = network(LO, ETH0, ETH1, six)
+    assert names(selection.nccl_interfaces(nodes, value, comm_id=comm_id)) == chosen
+
+
+def test_an_interface_of_infiniband_comes_before_the_subnet_of_the_comm_id():
+    """For data; the bootstrap is in the subnet."""
+    assert names(selection.nccl_interfaces(network(LO, ETH1, IB0), comm_id="10.1.0.77:29500")) == ["eth1", "ib0"]
+
+
 def test_nccl_takes_ipv4_interfaces_first_unless_the_family_is_set():
     """The kernel tells IPv4 before IPv6; NCCL_SOCKET_FAMILY=AF_INET6 leaves only the latter."""
     six = interface("eth0", "fd00::1", index=2)
