@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from preflight.errors import BadReply, HostError
 from preflight.facts.cluster import Cluster
 from preflight.jobs.outcome import Outcome
 from preflight.jobs.patience import WAIT_SECONDS
@@ -32,6 +33,8 @@ CAP_SECONDS = 6.0
 ONE_NODE_CAP_SECONDS = 1.0  # nothing is gated on one node: memory traffic never settles
 
 
+Streams = tuple[tuple[Stream, ...], tuple[Slow, ...], str]  # with the slow places, and why there are none
+NO_STREAMS: Streams = (), (), ""
 START_SECONDS = 30.0  # of the ranks, before they measure
 SECONDS_A_CELL = 8.0
 
@@ -109,22 +112,21 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         measured, outcomes["devices"] = await devices.run(sessions, job)
     expect = partial(expectations, cluster, job, scope=plan.scope)
     is_rate_known = all(uplink.nics for uplink in uplinks.values())
-    streams: tuple[Stream, ...] = ()
-    slow: tuple[Slow, ...] = ()
+    streams, slow, without_streams = NO_STREAMS
     is_asked = plan.is_localizing or plan.is_full_mesh
     if has_links and is_over_tcp(uplinks) and (is_asked or not is_rate_known):
-        streams, slow = await search_streams(sessions, addresses, **_how(plan))
+        streams, slow, without_streams = await _streams(sessions, addresses, plan)
     outcome = outcomes["bench"] = await _ended(sessions, job, plan)
     results = tuple(_result(record) for record in outcome.records("result"))
     node_of = {placement.rank: placement.node for placement in job.placements}
     transports = tuple(_transport(record, node_of) for record in outcome.records("nccl_log"))
     is_tcp = is_over_tcp(uplinks_of(cluster, backend=backend, transports=transports))
     if not is_tcp:  # what the nodes' facts did not tell: the streams went over a network that the job does not use
-        streams, slow = (), ()
+        streams, slow, without_streams = NO_STREAMS
     expected_of = expect(streams=streams, transports=transports, results=results)
     disappoints = bool(has_links or expected_of) and _disappoints(results, expected_of, plan.thresholds)
     if has_links and disappoints and not streams and is_tcp:
-        streams, slow = await search_streams(sessions, addresses, **_how(plan))
+        streams, slow, without_streams = await _streams(sessions, addresses, plan)
         # On fast Ethernet the processor may be the limit, not the link.
         expected_of = expect(streams=streams, transports=transports, results=results)
     parts = ports = rails.Found()
@@ -144,7 +146,7 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         "slow": slow + parts.slow + ports.slow,
         "streams": streams,
         "parts": parts.parts + ports.parts,
-        "parts_not_measured": parts.not_measured,
+        "parts_not_measured": parts.not_measured or without_streams,
         "ports_not_measured": ports.not_measured,
         "scope": plan.scope,
         "baseline": plan.baseline,
@@ -152,6 +154,19 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         "devices_not_measured": outcomes["devices"].failure if "devices" in outcomes else "",
     }
     return msgspec.structs.replace(bench, **found), outcomes
+
+
+async def _streams(sessions: dict[str, Session], addresses: dict[str, str], plan: Plan) -> Streams:
+    """The raw streams, the slow places, and why there are none: what the ranks do beside them holds without.
+
+    Raises BadReply where a node tells what cannot be.
+    """
+    try:
+        return *await search_streams(sessions, addresses, **_how(plan)), ""
+    except BadReply:
+        raise
+    except HostError as error:
+        return (), (), str(error)
 
 
 def _how(plan: Plan) -> dict[str, Any]:

@@ -19,6 +19,7 @@ ROUNDS_SECONDS = 3.5  # of all rounds of a search together, each within these
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.5, 1.0
 OVERHEAD_SECONDS = 0.25  # of a round, for its orders and its connections
 SLACK_SECONDS = 20.0
+MOST_ROUND_SECONDS = 8.0  # where the nodes are so busy that connections take their whole time
 FASTEST_GBYTES_PER_S = 1000.0  # of one TCP stream: some hundred times what one processor copies
 
 
@@ -48,7 +49,9 @@ async def search(
     seconds = round_seconds(planned)
     total = planned * (seconds + OVERHEAD_SECONDS)
     done = 0
-    streams = Streams(sessions, addresses, seconds=2 * total + SLACK_SECONDS)
+    # Busy nodes doubt more streams, and are slower to connect: the calls last for all that may be asked again.
+    most = planned * (1 + slow.MOST_CONFIRMATIONS) * (seconds + MOST_ROUND_SECONDS)
+    streams = Streams(sessions, addresses, seconds=most + SLACK_SECONDS)
     rounds = slow.search(names, threshold=threshold, is_full=is_full)
     try:
         await streams.open()

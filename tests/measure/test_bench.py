@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from preflight.errors import NotApplicable, NotMeasured
+from preflight.errors import HostError, NotApplicable, NotMeasured
 from preflight.judge.views.bench import BenchView
 from preflight.measure import bench
 from preflight.measure.bench import Plan
@@ -127,6 +127,21 @@ def test_where_the_rate_of_the_links_is_unknown_streams_tell_it_first():
     found, _, _ = run(said(LINE_RATE), given=unknown)
     assert found.streams
     assert found.expected is not None
+
+
+def test_streams_that_give_no_figure_leave_the_collectives_theirs():
+    """As on nodes that are too busy: what the ranks told is judged, and only who is slow is not known."""
+
+    def ends(_source):
+        raise HostError("node2", "the raw stream from node1 gave no figure")
+
+    unknown = healthy(3)
+    for name in unknown.names:
+        unknown = unknown.broken_interface(name, is_physical=False)
+    found, _, _ = run(said(LINE_RATE), given=unknown, rate=ends)
+    assert (found.streams, found.not_measured, len(found.results)) == ((), "", 1)
+    with pytest.raises(NotMeasured, match="the raw stream from node1 gave no figure"):
+        BenchView(found, unknown.cluster).slow_blames()
 
 
 def test_gpus_are_measured_in_the_ranks_of_the_benchmark():
