@@ -2,7 +2,9 @@
 
 import pytest
 
+from preflight.errors import BlameMany
 from preflight.tables import faults, kernel_faults
+from preflight.tables.gpus import pcie_limits
 
 
 @pytest.mark.advisory
@@ -42,10 +44,13 @@ def test_memory_is_the_same_on_every_node(cluster):
 def test_log_tells_of_nothing_broken(cluster):
     """The kernel's log of the last day has no OOM kill, and no error of PCIe, an adapter, memory, a CPU or storage.
 
-    What broke yesterday breaks again: the same job on the same node.
+    What broke yesterday breaks again: the same job on the same node. And of no GPU or adapter it says, unlike of its
+    like elsewhere, that a PCIe link above its slot limits it: such a link slows whatever stands below it.
     Fix: `dmesg -T` on the nodes named.
     """
-    faults.judge(cluster, kernel_faults.LOG, faults.itself)
+    blames = [*faults.blames(cluster, kernel_faults.LOG, faults.itself), *pcie_limits.limited(cluster)]
+    if blames:
+        raise BlameMany(blames)
 
 
 @pytest.mark.advisory

@@ -26,18 +26,20 @@ SIGNS = (
     *(b"general protection fault, ", b"allocation failure", b"table full", b"table overflow", b"TCP: out of memory"),
     *(b"ink is Down", b"Link down", b"Hardware Unit Hang", b"definitely down", b"duplicate address", b"swiotlb buffer"),
     *(b"XFS (", b"EXT4-fs error", b"BTRFS ", b"was evicted by", b"ceph: ", b"controller is down", b"medium error"),
-    *(b"Disk failure", b"failed command:"),
+    *(b"Disk failure", b"failed command:", b"available PCIe bandwidth, "),
 )
 XID = r"NVRM: (?:Xid|GPU at) \(?(?:PCI:)?([0-9a-fA-F:.]+)\)?: (\d+),?"
 SXID = r"SXid \(PCI:([0-9a-fA-F:.]+)\): (\d+), (?:Non-fatal|Fatal)"
 LOADED = "loaded"
 LINK = "link"
+BANDWIDTH = "bandwidth"  # of a device on PCIe, told when it is found
 AT_START_S = 600.0  # while drivers and services come up, links go down and up as they are configured
 # Kind, words that a line must have, and where its device stands.
 KINDS = (
     ("oom", r"(?:Out of memory|Memory cgroup out of memory): Killed process (\d+)", ""),
     ("pcie", r"AER: .*(?:Uncorrect|Fatal)|PCIe Bus Error: severity=Uncorrect|DPC: containment event", "pci"),
     ("pcie", r"Slot\(\S+\): Link Down|DMAR: .*\bfault addr|AMD-Vi: .*IO_PAGE_FAULT|PCI system error", "pci"),
+    (BANDWIDTH, r"Gb/s available PCIe bandwidth", "pci"),
     (LINK, r"\bLink (?:is )?[Dd]own\b|link status definitely down", "pci"),
     ("rdma", r"(?:mlx\w+|bnxt_\w+|irdma|efa).*(?:health compromised|assert_|fatal)", "pci"),
     (
@@ -140,6 +142,7 @@ def without_figures(text: bytes) -> bytes:
 def parse(lines: list[str], *, now_s: float) -> list[dict[str, Any]]:
     """The events among records "6,1234,5678901,-;text"; the third figure is microseconds since the start."""
     found: list[dict[str, Any]] = []
+    limited: dict[str, dict[str, Any]] = {}  # by device: a later line holds instead
     for record in lines:
         head, separator, text = record.partition(";")
         fields = head.split(",")
@@ -148,10 +151,17 @@ def parse(lines: list[str], *, now_s: float) -> list[dict[str, Any]]:
         event = event_in(text.splitlines()[0] if text else "")
         if event.get("kind") == LOADED:  # what an earlier life of the driver reported is over
             found = [one for one in found if one["kind"] not in ("xid", "sxid", "driver")]
-        elif event and not (event["kind"] == LINK and int(fields[2]) < AT_START_S * 1e6):
+            continue
+        if event and not (event["kind"] == LINK and int(fields[2]) < AT_START_S * 1e6):
             age_s = max(0.0, now_s - int(fields[2]) / 1e6)
-            found.append({**event, "age_seconds": round(age_s, 1)})
-    return found[-MOST_EVENTS:]
+            event = {**event, "age_seconds": round(age_s, 1)}
+            if event["kind"] != BANDWIDTH:
+                found.append(event)
+            elif "limited by" in event["text"]:
+                limited[event["device"]] = event
+            else:
+                limited.pop(event["device"], None)
+    return [*list(limited.values())[:MOST_EVENTS], *found[-MOST_EVENTS:]]
 
 
 def event_in(text: str) -> dict[str, Any]:

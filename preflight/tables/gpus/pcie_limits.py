@@ -1,0 +1,87 @@
+"""Which GPU or adapter has a slower way to the processor than its like, by the kernel's line "limited by ... PCIe"?
+
+The kernel writes it of every device whose link, or one above it, is slower than the device itself (pci.c,
+__pcie_print_link_status). Bridges, disks and boards that are built so have such lines on healthy machines: only what
+most of the like do not have is a fault. The link of a device's own slot is judged by what sysfs says of it now.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+
+from preflight.errors import Blame, FactMissing
+from preflight.facts.cluster import Cluster
+from preflight.facts.fabric import hcas
+from preflight.facts.node import NodeFacts
+from preflight.facts.subjects.gpu import PciFunction
+from preflight.facts.value import Missing
+
+KIND = "bandwidth"
+LIMITED = re.compile(
+    r"([\d.]+) Gb/s available PCIe bandwidth, limited by (\d\S* GT/s(?: PCIe)? x\d+) link at ([\w:.]+)"
+)
+FIX = (
+    "reseat the riser or the board that holds the PCIe switch on the nodes named, set the slot's bifurcation and speed "
+    "in the BIOS, and start the node again"
+)
+Limit = tuple[float, str, str]  # Gbit/s, the device, "8.0 GT/s PCIe x8 link at 0000:16:00.0"
+
+
+def limited(cluster: Cluster) -> list[Blame]:
+    """A Blame for nodes with more, or slower, limited devices of a kind than most nodes; alone, than most of its own.
+
+    A node whose log cannot be read is noted as unmeasured.
+    """
+    of_node = cluster.gather(_by_kind)
+    blames = []
+    for kind in dict.fromkeys(kind for kinds in of_node.values() for kind in kinds):
+        have = {name: kinds[kind] for name, kinds in of_node.items() if kind in kinds}
+        usual = _usual([tuple(rate for rate, _, _ in limits) for limits, _ in have.values()])
+        for name, (limits, count) in have.items():
+            rates = tuple(rate for rate, _, _ in limits)
+            is_odd = len(rates) > len(usual) or (rates and min(rates) < min(usual))
+            if len(have) == 1:  # nobody to compare with but the like on this node
+                is_odd = kind[0] == "GPU" and 0 < 2 * len(limits) < count
+            if is_odd:
+                blames.append(Blame(_told(kind, limits), nodes=[name], fix=FIX))
+    return blames
+
+
+def _usual(every: list[tuple[float, ...]]) -> tuple[float, ...]:
+    """What most nodes have; of two that are as common the better."""
+    return max(dict.fromkeys(every), key=lambda rates: (every.count(rates), -len(rates), sum(rates)), default=())
+
+
+def _told(kind: tuple[str, str], limits: tuple[Limit, ...]) -> str:
+    rate, _, link = limits[0]
+    devices = ", ".join(device for _, device, _ in limits)
+    return f"{kind[0]} {devices}: {rate:g} Gbit/s of PCIe, limited by the {link}, above its slot"
+
+
+def _by_kind(node: NodeFacts) -> dict[tuple[str, str], tuple[tuple[Limit, ...], int]]:
+    """(What it is, its model) -> those that are limited, the slowest first, and how many there are."""
+    lines = {event.device: event.text for event in node.kernel.events(KIND, within_seconds=float("inf"))}
+    found: dict[tuple[str, str], tuple[tuple[Limit, ...], int]] = {}
+    for kind, place in _devices(node):
+        limits, count = found.get(kind, ((), 0))
+        *above, device = place.path.split("/")
+        told = LIMITED.search(lines.get(device, ""))
+        if told and told[3] not in (device, *above[-1:]):
+            limits = tuple(sorted((*limits, (float(told[1]), device, f"{told[2]} link at {told[3]}"))))
+        found[kind] = limits, count + 1
+    return found
+
+
+def _devices(node: NodeFacts) -> Iterator[tuple[tuple[str, str], PciFunction]]:
+    """Every GPU and RDMA adapter that is seen on the bus; what cannot be read is another check's to tell."""
+    with suppress(FactMissing):
+        for gpu in node.gpu.readable():
+            if not isinstance(gpu.pci, Missing):
+                yield ("GPU", gpu.name), gpu.pci
+    with suppress(FactMissing):
+        kinds = {hca.device: hca.kind for hca in hcas(node.rdma)}
+        for device in node.rdma.devices:
+            if not isinstance(device.pci, Missing):
+                yield ("adapter", kinds.get(device.name, "")), device.pci
