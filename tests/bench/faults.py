@@ -15,10 +15,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.fault_plants import (
+    ZOMBIES,
+    firewall,
+    nothing,
+    program,
+    stalled_key_exchange,
+    startup,
+    without_name,
+    without_ports,
+    without_sysfs,
+)
 from tests.bench.fault_table import TABLE, table_text
 from tests.lab import faults
 from tests.lab.host import LabHost
@@ -27,12 +38,6 @@ from tests.lab.lab import Lab
 DEADLINE_SECONDS = 30
 LATE_SECONDS = 5.0
 VICTIM = "node3"
-RULES = """table inet planted {{
-  chain input {{
-    type filter hook input priority 0;
-    tcp dport 22 {what}
-  }}
-}}"""
 
 
 @dataclass(frozen=True)
@@ -46,27 +51,8 @@ class Case:
     options: tuple[str, ...] = ()
     left: tuple[str, ...] = ()  # what may be left behind: processes that we never controlled
     concerns_all: bool = False
-
-
-@contextlib.contextmanager
-def firewall(host: LabHost, what: str) -> Iterator[None]:
-    """Rules for new connections to sshd."""
-    nft = [*host.space.enter("net"), "nft"]
-    subprocess.run([*nft, "-f", "-"], input=RULES.format(what=what), text=True, check=True, timeout=20)
-    try:
-        yield
-    finally:
-        subprocess.run([*nft, "delete", "table", "inet", "planted"], check=True, timeout=20)
-
-
-def startup(text: str) -> Callable[[LabHost], contextlib.AbstractContextManager[object]]:
-    """What bash runs for every login over ssh, before the command."""
-    return lambda host: host.write_file(str(Path("~root/.bashrc").expanduser()), text)
-
-
-def nothing(_host: LabHost) -> contextlib.AbstractContextManager[object]:
-    """No fault on the host: it lies in the options."""
-    return contextlib.nullcontext()
+    around: Callable[[Lab], contextlib.AbstractContextManager[object]] = lambda _lab: contextlib.nullcontext()
+    starter: tuple[str, ...] = ()  # words before those of the run
 
 
 CASES = (
@@ -74,6 +60,7 @@ CASES = (
     Case("A2", lambda host: firewall(host, "drop"), ("timed out",)),
     Case("A3", lambda host: firewall(host, "reject with tcp reset"), ("refused",)),
     Case("A4", faults.stop_sshd, ("timed out", "banner")),
+    Case("A5", stalled_key_exchange, ("said nothing for 15 s", "no Python answered")),
     Case("A7", startup("sleep 300\n"), ("may still be running",), left=("sleep", "bash")),
     Case("A8", nothing, ("Permission denied",), options=("--ssh-option=-oPubkeyAuthentication=no",), concerns_all=True),
     Case("A9", startup("echo This account is currently not available.; exit 1\n"), ("currently not available",)),
@@ -86,6 +73,7 @@ CASES = (
         ),
         concerns_all=True,
     ),
+    Case("A15", nothing, ("Could not resolve hostname",), around=lambda lab: without_name(lab, VICTIM)),
     Case(
         "B1",
         startup("echo welcome; echo '{\"hello\": {}}'; printf '\\033[31m'\n"),
@@ -94,6 +82,14 @@ CASES = (
     ),
     Case("B4", startup("yes\n"), ("1 MiB of text", "no Python answered"), left=("yes",)),
     Case("B5", startup("while sleep 1; do printf x; done\n"), ("no Python answered",), left=("sleep", "bash")),
+    Case("C13", without_sysfs, ("not measured: clock source: No such file",)),
+    Case("C14", lambda host: program(host, ZOMBIES), ("GO",), code=0),
+    Case(
+        "C15", startup("export LC_ALL=tr_TR.ISO-8859-9 LANG=zz LANGUAGE=de PYTHONIOENCODING=ascii\n"), ("GO",), code=0
+    ),
+    Case("C17", startup("export PATH=/nowhere\n"), ("GO",), code=0),
+    Case("D15", without_ports, ("the ephemeral range 61000-61001 has 2 ports",)),
+    Case("G2", nothing, ("GO",), code=0, starter=("env", "-i")),
 )
 
 
@@ -103,6 +99,7 @@ def wrong(lab: Lab, case: Case, folder: Path) -> list[str]:
     report = folder / f"report-{case.id}"
     argv = [sys.executable, "-m", "preflight", "run", "--hosts=node[1-3]", "--profile=quick", "-v"]
     words = [
+        *case.starter,
         *argv,
         f"--python={sys.executable}",
         *case.options,
@@ -110,7 +107,7 @@ def wrong(lab: Lab, case: Case, folder: Path) -> list[str]:
         f"--report-dir={report}",
     ]
     begun = time.monotonic()
-    with case.plant(lab[VICTIM]):
+    with case.around(lab), case.plant(lab[VICTIM]):
         done = lab.run(words, timeout_s=DEADLINE_SECONDS + 60)
         seconds = time.monotonic() - begun
     found = []

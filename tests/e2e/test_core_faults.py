@@ -7,7 +7,7 @@ import json
 import sys
 import time
 
-from tests.bench.faults import firewall, startup
+from tests.bench.fault_plants import firewall, startup
 from tests.lab import faults
 
 DEADLINE_SECONDS = 60

@@ -7,7 +7,8 @@ from functools import cache
 
 import pytest
 
-from tests.bench.fault_table import CORE, must_run, run_by_pytest, table_text
+from tests.bench.fault_table import CORE, PLANTED, TABLE, must_run, run_by_pytest, table_text
+from tests.bench.faults import CASES
 from tests.house import ROOT
 
 LEAVING_OUT = {"pytest.skip", "pytest.importorskip", "pytest.mark.skip", "pytest.mark.skipif"}
@@ -32,6 +33,16 @@ def test_a_fault_of_the_core_is_tried_by_a_test(name):
     assert tests
     tried = [node for path, _, wanted in tests for name, node in functions(path).items() if wanted in {"", name}]
     assert [node.name for node in tried if calls(node) & LEAVING_OUT] == []
+
+
+def test_what_the_table_names_is_there():
+    """Every test of every fault, and of the command that plants exactly those that it is said to plant."""
+    named = {test for fault in TABLE.values() for test in fault.tests}
+    wanted = {(path, name.partition("[")[0]) for path, _, name in (test.partition("::") for test in named)}
+    assert [path for path, name in wanted if name and name not in functions(path)] == []
+    assert [path for path, _ in wanted if not (ROOT / path).is_file()] == []
+    planted = {name for name, fault in TABLE.items() if PLANTED in fault.tests}
+    assert planted == {*(case.id for case in CASES), "F4"}
 
 
 @pytest.mark.parametrize(
