@@ -124,6 +124,8 @@ CAUSES = (
             r"zero checkpoint .*(?:missing|not found)",
             r"could not find .*(?:shard|rank)",
             r"elastic.*checkpoint.*not",
+            r"zero checkpoints? paths are missing",
+            r"number of ready shards is \d+ != \d+",
             r"missing .*(?:shards|\.distcp)",
             r"no (?:such )?shard",
             r"expected \d+ (?:files|shards)",
@@ -154,6 +156,7 @@ CAUSES = (
             r"corrupted (?:checkpoint|file|deflate|parquet)",
             r"corrupt (?:checkpoint|file|deflate|parquet)",
             r"incompletebuffer",
+            r"storage has wrong size: expected",
         ),
         "size and checksum against the source; a git-lfs pointer (`head -c 100 FILE`) stands where `git lfs pull` was not run;"
         " write checkpoints to a temporary name first",

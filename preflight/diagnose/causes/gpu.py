@@ -146,7 +146,13 @@ CAUSES = (
     Cause(
         "invalid-device-ordinal",
         "a rank asked for a GPU that it cannot see (invalid device ordinal)",
-        (r"invalid device ordinal", r"but your machine only has", r"you requested gpu", r"device=\d+, num_gpus="),
+        (
+            r"invalid device ordinal",
+            r"but your machine only has",
+            r"you requested gpu",
+            r"device=\d+, num_gpus=",
+            r"parallel_devices\[self\.local_rank\]",
+        ),
         "start no more ranks on the node than it shows GPUs; with srun --gpus-per-task every rank sees one GPU: use device 0,"
         " or --gpus-per-node",
         "pytorch/pytorch, Lightning-AI/pytorch-lightning#4612",
@@ -188,6 +194,7 @@ CAUSES = (
             r"forward compatibility was attempted on non supported hw",
             r"the provided ptx was compiled with an unsupported toolchain",
             r"cudaerrorinsufficientdriver",
+            r"call is not supported in the installed cuda driver",
             r"unsupported display driver / cuda driver combination",
         ),
         "update the driver on the node named, or install a torch built for the CUDA that the driver runs (`nvidia-smi` says it)",
@@ -354,5 +361,21 @@ CAUSES = (
         "build it with the CUDA of torch (`python -c 'import torch; print(torch.version.cuda)'`), CUDA_HOME set to it",
         "deepspeedai/DeepSpeed#2772",
         check="software.a_compiler_is_there_for_deepspeed",
+    ),
+    Cause(
+        "neuron-cores-busy",
+        "the Neuron cores of the node are held by another process",
+        (r"nrt_allocate_neuron_cores", r"logical neuron core\(s\) not available", r"neuron core\S* .*already in use"),
+        "`neuron-ls` names the process; end what an earlier job left; NEURON_RT_VISIBLE_CORES for two jobs on a node",
+        "aws-neuron/aws-neuron-sdk, troubleshooting",
+        weight=6,
+    ),
+    Cause(
+        "gaudi-device",
+        "a Gaudi device cannot be taken: another process holds it, or more ranks than devices",
+        (r"synstatus=\d+ .*device acquire failed", r"synstatus=\d+ .*no available device", r"device acquire failed"),
+        "`hl-smi` on the node named; end what holds the device; HABANA_VISIBLE_DEVICES and one rank a device",
+        "HabanaAI/Model-References, troubleshooting",
+        weight=6,
     ),
 )

@@ -102,6 +102,20 @@ CAUSES = (
         weight=5,
     ),
     Cause(
+        "shared-memory-left",
+        "an earlier run left its shared memory on the node, and this one meets names that are taken",
+        (
+            r"fileexistserror: \[errno 17\] file exists: '/\w+'",
+            r"shm_open.*file exists",
+            r"shared memory segment .*already exists",
+        ),
+        "end what is left of the earlier run, then `ls -l /dev/shm` and remove what no process holds; for mosaicml-streaming"
+        " streaming.base.util.clean_stale_shared_memory()",
+        "mosaicml/examples#292",
+        check="limits.shared_memory_is_enough",
+        weight=5,
+    ),
+    Cause(
         "loader-worker-died",
         "a data loader worker process died",
         (r"dataloader worker .*is killed by signal", r"dataloader worker .*exited unexpectedly"),

@@ -56,6 +56,8 @@ CAUSES = (
             r"this network space can't be used",
             r"using network interface (?:docker0|lo|virbr0)",
             r"local_addr or socket.getfqdn",
+            r"timed out .*connect\w* to \W*(?:::ffff:)?(?:172\.1[78]|169\.254)\.\d",
+            r"connect\w* to \W*(?:::ffff:)?169\.254\.\S+ .*(?:fail|refused|timed|abort|route)",
         ),
         "NCCL_SOCKET_IFNAME (and GLOO_SOCKET_IFNAME) of the network that all nodes share, =name for exactly that one;"
         " containers need --network=host, or an address that the others reach",

@@ -215,7 +215,7 @@ CAUSES = (
         "nccl-cuda-call",
         "a CUDA call of NCCL failed",
         (
-            r"nccl warn cuda failure (?!.*(?:out of memory|unsupported display|peer|invalid device pointer|initialization error))",
+            r"nccl warn cuda failure (?!.*(?:out of memory|unsupported display|peer|invalid device pointer|initialization error|driver shutting down|installed cuda driver))",
             r"nccl warn cuda failure \d+ '",
             r"nccl warn hip failure ",
             r"test cuda failure",

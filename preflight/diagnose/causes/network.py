@@ -56,6 +56,21 @@ CAUSES = (
         ),
     ),
     Cause(
+        "connection-lost",
+        "a connection that stood got no answer any longer: the peer's node is down, its link, or what carries the packets",
+        (
+            r"call to (?:recv|read|recvmsg)\w* (?:from .*)?failed ?: (?:connection timed out|no route to host|network is unreachable)",
+            r"call to (?:send|write|sendmsg)\w* (?:to .*)?failed ?: (?:connection timed out|no route to host|network is unreachable)",
+            r"(?:read|write|recv|send) error \[\S+\]:\d+: (?:connection timed out|no route to host)",
+        ),
+        "the node whose address stands in the line: does it live, and what does its kernel say of links at that moment"
+        " (`dmesg -T`)? An overlay network or NAT may have dropped the connection: host networking",
+        "NVIDIA/nccl#706",
+        Kind.SUSPICION,
+        check="network.no_interface_counted_errors_during_the_run",
+        weight=4,
+    ),
+    Cause(
         "connect-timed-out",
         "a connection attempt got no answer: a firewall drops the port, the host is down, or the address is of another network",
         (
@@ -95,6 +110,8 @@ CAUSES = (
             r"firewall .*(?:block|reject|drop)",
             r"administratively prohibited",
             r"unresponsive receiver",
+            r"unable to complete a tcp connection",
+            r"caused by a firewall on the remote host",
             r"kernel: .*(?:\[ufw block\]|iptables.*drop|final_reject)",
         ),
         "open all ports between the nodes in both directions, or fix the range: net.ipv4.ip_local_port_range with the same"

@@ -122,6 +122,8 @@ CAUSES = (
             r"modify_qp.*(?:to rtr|connection timed out)",
             r"ibv_create_ah.*failed",
             r"could not find.*gid",
+            r"ibv_modify_qp failed \(errno (?:19|22|101|110)\)",
+            r"read failed in ncclibrocegetversionnum",
         ),
         "`show_gids` on every node: the RoCE v2 line with the IPv4 address of the training network; NCCL_IB_GID_INDEX of that node,"
         " or unset it with NCCL 2.21 and later",
@@ -276,6 +278,7 @@ CAUSES = (
         "EFA peers do not answer: the security group does not allow traffic to itself in both directions",
         (
             r"unresponsive receiver",
+            r"unable to insert remote address into address vector",
             r"reachable by efa device but handshake failed",
             r"error 4126",
             r"remote error: (?:unreachable|unknown).*efa",
@@ -284,6 +287,20 @@ CAUSES = (
         "gardener/gardener-extension-provider-aws#1832",
         check="mesh.every_node_reaches_every_other_on_random_ports",
         weight=8,
+    ),
+    Cause(
+        "efa-versions",
+        "aws-ofi-nccl was built for another libfabric than the one that it finds when it runs",
+        (
+            r"couldn't set fi_opt_",
+            r"libfabric.*version .*(?:older|not supported|too old)",
+            r"version `fabric_\d\S*' not found",
+        ),
+        "one EFA installer for image and node, and its aws-ofi-nccl; `ldd libnccl-net.so` says which libfabric is found first"
+        " (LD_LIBRARY_PATH)",
+        "aws/aws-ofi-nccl#241",
+        check="rdma.plugin_of_nccl_is_there",
+        weight=5,
     ),
     Cause(
         "efa-transfer-error",

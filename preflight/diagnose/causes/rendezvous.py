@@ -155,6 +155,7 @@ CAUSES = (
         (
             r"environment variable \w+ expected, but not set",
             r"keyerror: '(?:rank|local_rank|world_size|master_addr|master_port|slurm_\w+)'",
+            r"keyerror: 'pdsh_ssh_args_append'",
             r"error initializing torch.distributed using env://",
             r"master_addr.*(?:not set|expected)",
             r"missing .*environment variable.*(?:rank|master)",

@@ -144,6 +144,20 @@ CAUSES = (
         check="gpu.visible_devices_exist",
     ),
     Cause(
+        "slurm-task-launch",
+        "Slurm could not set a task up on its node: the plug-in of --mpi, the container's, the working folder, or a prolog",
+        (
+            r"task \d+ launch failed",
+            r"aborted before step completely launched",
+            r"task launch for \S+ failed on node",
+            r"error: mpi/pmix\w*: .*(?:error|fail)",
+        ),
+        "`srun --mpi=list`, then --mpi=pmi2 or --mpi=none in a trial; slurmd's log of the node that is named",
+        "NVIDIA-NeMo/Speech#14829; Slurm, slurmstepd",
+        Kind.SUSPICION,
+        weight=5,
+    ),
+    Cause(
         "pmi-missing",
         "srun and the program disagree about PMI, so every task takes itself for the only one",
         (
@@ -216,6 +230,21 @@ CAUSES = (
         weight=6,
     ),
     Cause(
+        "pod-waits-in-init",
+        "a pod waits in its init container: the worker of a PyTorchJob until the name of the master resolves",
+        (
+            r"is waiting to start: podinitializing",
+            r"restarting failed container init-",
+            r"\binit:\d+/\d+\b",
+            r"\binit:(?:error|crashloopbackoff)\b",
+        ),
+        "`kubectl get pods` for the master: was it made, is it scheduled and running? `kubectl logs POD -c init-pytorch` for the"
+        " name that does not resolve",
+        "kubeflow/training-operator",
+        check="names.peers_can_be_resolved",
+        weight=5,
+    ),
+    Cause(
         "image-pull",
         "the container's image cannot be fetched",
         (
@@ -227,8 +256,10 @@ CAUSES = (
             r"toomanyrequests: ",
             r"error response from daemon: .*(?:not found|pull)",
             r"fatal: +unable to (?:open|retrieve) .*(?:image|container)",
-            r"enroot.*(?:error|failed)",
-            r"pyxis: .*(?:failed|error|couldn't)",
+            r"enroot.*(?:manifest|download|import|registry|401|404).*(?:error|failed)",
+            r"pyxis: .*(?:import|download|pull).*(?:failed|error)",
+            r"pyxis: couldn't",
+            r"pyxis: failed to (?:import|download|pull)",
             r"squashfs.*(?:error|fail)",
             r"invalidimagename",
         ),
@@ -246,6 +277,10 @@ CAUSES = (
             r"runcontainererror",
             r"oci runtime (?:create|exec|error)",
             r"nvidia-container-cli: .*(?:error|fail|not)",
+            r"pyxis: .*container start failed",
+            r"pyxis: failed to create",
+            r"pyxis: .*hooks\.d/.*",
+            r"enroot-\w+: .*(?:error|failed)",
             r"failed to create (?:shim|containerd) task",
             r"failedmount",
             r"mountvolume\.\w+ failed",
@@ -256,9 +291,11 @@ CAUSES = (
             r"exec format error",
             r"failed to generate spec",
         ),
-        "`kubectl describe pod` (events at its end) or the daemon's log; on exec format error the image is of another architecture",
+        "`kubectl describe pod` (events at its end) or the daemon's log; of enroot the hook that failed (/etc/enroot/hooks.d) and"
+        " the driver on that node; on exec format error the image is of another architecture",
         "Kubernetes; nvidia-container-toolkit",
         weight=6,
+        unless=(r"failed container init-",),
     ),
     Cause(
         "pod-replaced",

@@ -20,6 +20,17 @@ LINES = (
         "[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Socket Timeout",
         "store-wait-timeout",
     ),
+    (
+        "[rank1]: EI0006: [PID: 12] 2025-04-08-18:07:20 Getting socket times out. Reason: Remote Rank did not send",
+        "hccl-connect",
+    ),
+    (
+        "[ERROR] HCCL(8,):2026-06-17-02:21:43 [manager.cc:954] [8][InitChannelStage][RunFailed]Transport init error! rank[7]",
+        "hccl-connect",
+    ),
+    ("EI0002: The wait execution of the Notify register times out. Reason: The Notify register has not", "hccl-wait"),
+    ("RuntimeError: oneCCL: global.cpp:150 getenv_local_coord: EXCEPTION: allgatherv failed", "oneccl-failed"),
+    ("  what():  oneCCL: ze_handle_manager.cpp:226 get_ptr: EXCEPTION: unknown memory type", "oneccl-failed"),
 )
 
 

@@ -48,6 +48,8 @@ LINES = (
     ("NVRM: Xid (PCI:0019:01:00): 149, NETIR Fatal XC0 i0 Link -1", "nvlink-error"),
     ("NVRM: Xid (PCI:0019:01:00): 62, pid=3", "gpu-xid"),
     ("NVRM: Xid (PCI:0019:01:00): 45, pid=3, Ch 00000001", ""),
+    ("ERROR  TDRV:  NRT:nrt_allocate_neuron_cores  Unable to get exclusive access", "neuron-cores-busy"),
+    ("RuntimeError: synStatus=26 [Generic failure] Device acquire failed.", "gaudi-device"),
 )
 
 
