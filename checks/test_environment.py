@@ -20,7 +20,7 @@ def test_variables_exist(node):
     messages = [
         words for name in names if (words := variables.unknown(name) or variables.unread(name, nccl=nccl, torch=torch))
     ]
-    assert not messages, "; ".join(_with_layer(node, words) for words in messages)
+    assert not messages, "; ".join(_with_source(node, words) for words in messages)
 
 
 def test_values_are_possible(node):
@@ -33,7 +33,7 @@ def test_values_are_possible(node):
     held = node.environment.variables
     messages = {name: words for name, held_by in held.items() if (words := variables.refused(name, held_by.value))}
     if messages:
-        text = "; ".join(_with_layer(node, words) for words in messages.values())
+        text = "; ".join(_with_source(node, words) for words in messages.values())
         raise Blame(text, nodes=[node.name], is_advisory=messages.keys() <= variables.HARMLESS)
 
 
@@ -43,7 +43,7 @@ def test_nothing_is_left_from_debugging(node):
 
     They switch fast paths off or log every call, from ~/.bashrc, an image or /etc/nccl.conf, long after the fault is
     gone; CUDA_LAUNCH_BLOCKING=1 hangs jobs of several nodes.
-    Fix: `unset` the variable where it is set (the layer is named), or accept the warning if it is meant.
+    Fix: `unset` the variable where it is set (the finding says where), or accept the warning if it is meant.
     """
     has_rdma = bool(node.rdma.active_ports())
     devices = [device.name for device in node.rdma.devices]
@@ -53,7 +53,7 @@ def test_nothing_is_left_from_debugging(node):
         for name, variable in held.items()
         if (words := variables.leftover(name, variable.value, has_rdma=has_rdma, devices=devices))
     ]
-    assert not messages, "; ".join(_with_layer(node, words) for words in messages)
+    assert not messages, "; ".join(_with_source(node, words) for words in messages)
 
 
 def test_variables_of_all_ranks_agree(cluster):
@@ -71,15 +71,15 @@ def test_what_sets_nodes_apart_is_each_nodes_own(cluster):
 
     From one ~/.bashrc or image on all nodes, NCCL_HOSTID makes NCCL look for a peer's GPUs in its own machine, and
     NODE_RANK starts the same ranks twice: the job hangs.
-    Fix: `unset` the variable where it is set (the layer is named); the launch gives each node its own.
+    Fix: `unset` the variable where it is set (the finding says where); the launch gives each node its own.
     """
     cluster.needs_peers()
     blames = []
     for name in variables.APART:
         for value, nodes in cluster.group_by(lambda node, name=name: node.value(name)).items():
             if value and len(nodes) > 1:
-                layer = cluster[nodes[0]].setting(name).layer
-                blames.append(Blame(f"{name}={value} on several nodes (set by {layer})", nodes=nodes))
+                source = cluster[nodes[0]].setting(name).source()
+                blames.append(Blame(f"{name}={value} on several nodes (set by {source})", nodes=nodes))
     if blames:
         raise BlameMany(blames)
 
@@ -104,7 +104,7 @@ def test_files_that_variables_name_exist(node):
     """
     unread = present(node.environment.unread_files, "files that variables name")
     words = [f"{name}={node.value(name)}: {reason}" for name, reason in unread]
-    assert not words, "; ".join(_with_layer(node, one) for one in words)
+    assert not words, "; ".join(_with_source(node, one) for one in words)
 
 
 @pytest.mark.advisory
@@ -152,10 +152,10 @@ def _typed(node, name, found):
     return f"{name}: {where}, {_shown(node, name)} in the job's environment"
 
 
-def _with_layer(node, words):
-    """The words with the layer that set the variable they begin with."""
+def _with_source(node, words):
+    """The words with what set the variable that they begin with."""
     name = words.replace("=", " is ").split(" is ")[0]
-    return f"{words} (set by {node.setting(name).layer})" if name in node.environment.variables else words
+    return f"{words} (set by {node.setting(name).source()})" if name in node.environment.variables else words
 
 
 def _same(cluster, is_judged):
@@ -172,4 +172,4 @@ def _same(cluster, is_judged):
 
 def _shown(node, name):
     """A variable as a message says it."""
-    return f"{node.value(name)!r} (from {node.setting(name).layer})" if node.has_variable(name) else "not set"
+    return f"{node.value(name)!r} (from {node.setting(name).source()})" if node.has_variable(name) else "not set"

@@ -67,7 +67,7 @@ def test_visible_devices_exist(node, cluster):
     message = visible.trouble(node)
     if message and cluster.has_peers and len(node.gpu.readable()) < max(len(peer.gpu.readable()) for peer in cluster):
         raise BlockedBy("gpu.count_is_the_same_on_every_node")
-    assert not message, f"{message} (set by {node.setting(visible.choice(node)[0]).layer})"
+    assert not message, f"{message} (set by {node.setting(visible.choice(node)[0]).source()})"
 
 
 def test_model_is_the_same_on_every_node(cluster):

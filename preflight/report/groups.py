@@ -67,7 +67,7 @@ def checks_by_verdict(report: RunReport) -> dict[Verdict, tuple[str, ...]]:
 
 
 def not_asked_text(report: RunReport) -> str:
-    """How many checks were left out, and by what: "95 checks not asked (-k)"; "" where none was."""
+    """How many checks were left out, and by what: "95 checks not asked for (-k)"; "" where none was."""
     count = report.ledger.not_asked
     if not count:
         return ""
@@ -76,7 +76,7 @@ def not_asked_text(report: RunReport) -> str:
         why = f" ({reasons[0][0]})"
     else:
         why = f" ({', '.join(f'{len(checks)}: {reason}' for reason, checks in reasons)})" if reasons else ""
-    return f"{count} check{'s' * (count != 1)} not asked{why}"
+    return f"{count} check{'s' * (count != 1)} not asked for{why}"
 
 
 def unjudged_text(report: RunReport) -> str:

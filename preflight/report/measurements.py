@@ -34,15 +34,15 @@ def measurement_lines(report: RunReport, language: Language = ENGLISH) -> Iterat
 
 
 def _mesh_line(mesh: Mesh) -> str:
-    text = f"mesh      {mesh.ok} of {mesh.edges} connections on random ports ok"
+    text = f"{mesh.ok} of {mesh.edges} connections on random ports ok"
     if not mesh.edges:
-        text = "mesh      no connection between nodes was tried"
+        text = "no connection between nodes was tried"
     if mesh.failed:
         first = mesh.failed[0]
         text += f"; first failed: {printable(first.source)} -> {printable(first.target)} ({first.reason})"
     if mesh.unmeasured:
         text += f"; not tried: {printable(fold(mesh.unmeasured))}"
-    return text
+    return f"mesh      {text}"
 
 
 def _bench_lines(bench: Bench, language: Language) -> Iterator[str]:

@@ -366,7 +366,7 @@ def test_a_check_that_was_not_collected_is_counted_and_said(site, loss):
     assert code == 0, output
     assert site.document()["ledger"] == {"expected": 1, "judged": 1, "not_asked": 1}
     assert site.document()["not_asked"] == {reason: ["more.more"]}
-    assert f"1 check not asked ({reason}" in " ".join(output.split())  # a long line is wrapped
+    assert f"1 check not asked for ({reason}" in " ".join(output.split())  # a long line is wrapped
 
 
 def test_what_pytest_asks_again_leaves_the_others_unasked(site):

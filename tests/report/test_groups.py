@@ -76,6 +76,10 @@ def test_what_left_checks_out_is_said_with_how_many(make_report):
     counts = Counts(expected=0, judged=0, not_asked=3)
     several = {"--ignore": ("c.d",), "-k": ("a.a", "a.b")}
     assert not_asked_text(make_report()) == ""
-    assert not_asked_text(make_report(ledger=counts)) == "3 checks not asked"
-    assert not_asked_text(make_report(ledger=counts, not_asked={"-k": ("a", "b", "c")})) == "3 checks not asked (-k)"
-    assert not_asked_text(make_report(ledger=counts, not_asked=several)) == "3 checks not asked (2: -k, 1: --ignore)"
+    assert not_asked_text(make_report(ledger=counts)) == "3 checks not asked for"
+    assert (
+        not_asked_text(make_report(ledger=counts, not_asked={"-k": ("a", "b", "c")})) == "3 checks not asked for (-k)"
+    )
+    assert (
+        not_asked_text(make_report(ledger=counts, not_asked=several)) == "3 checks not asked for (2: -k, 1: --ignore)"
+    )

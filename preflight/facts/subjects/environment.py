@@ -15,6 +15,10 @@ class Variable(Value, frozen=True):
     value: Text
     layer: Text  # "node", "--env", "/etc/nccl.conf", "~/.nccl.conf", a launch file
 
+    def source(self) -> str:
+        """The layer, as a person understands it in a message."""
+        return "the node's own environment" if self.layer == "node" else self.layer
+
 
 class Environment(Value, frozen=True, kw_only=True):
     """The variables that steer a job, by allow-list; everything else stays on the node."""

@@ -124,7 +124,7 @@ def _detail(report: RunReport) -> str:
         count = len(checks[verdict])
         if count:
             text = f"{counted(count, 'check')} {words[count > 1]}"
-            parts.append(f"{text} on {_guilty(report, verdict)}" if not parts else text)
+            parts.append(f"{text} {_where(report, verdict, count)}" if not parts else text)
     unjudged = unjudged_text(report)
     if unjudged:
         parts.append(unjudged)
@@ -142,11 +142,17 @@ def _detail(report: RunReport) -> str:
     return f"{counted(len(report.nodes), 'node')}, {said}"
 
 
-def _guilty(report: RunReport, verdict: Verdict) -> str:
-    """The nodes with the cause; those that only suffer from it where there is no other."""
+def _where(report: RunReport, verdict: Verdict, check_count: int) -> str:
+    """The nodes with the cause; those that only suffer from it where there is no other.
+
+    "5 checks fail on all 3 nodes" would say that each of the five fails on each node: several have theirs in brackets.
+    """
     found = causes(report, verdict)
-    guilty = [cause for cause in found if not cause.is_consequence] or found
-    return nodes_text(report, (node for cause in guilty for node in cause.nodes), most=NODES_WIDTH)
+    blamed = [cause for cause in found if not cause.is_consequence] or found
+    guilty = list(dict.fromkeys(node for cause in blamed for node in cause.nodes))
+    nodes = nodes_text(report, guilty, most=NODES_WIDTH)
+    affected = f"affected: {nodes}"
+    return f"({affected})" if check_count > 1 and len(guilty) > 1 else f"on {nodes}"
 
 
 def _seconds(seconds: float) -> str:
@@ -263,7 +269,7 @@ class _Page:
     def _under(self, line: str) -> list[str]:
         """A line that begins with what was measured, in its column of ten."""
         label, rest = line[:10], line[10:]
-        if self.language is ENGLISH or label.strip() != "bench":  # the others are sentences of the catalogue
+        if self.language is ENGLISH or label.strip() not in ("bench", "mesh"):  # others are whole sentences
             return self._wrapped(line, first=0, rest=10)
         said = self.language.say(label.strip())
         text = f"{said}{' ' * (10 - width_of(said))}{self.language.say(rest)}"

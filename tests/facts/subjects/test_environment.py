@@ -13,6 +13,12 @@ GIVEN = Environment(
 )
 
 
+def test_a_layer_is_named_as_a_person_understands_it():
+    """Words such as "set by node" would leave open whether a file, a person or the node agent set it."""
+    assert Variable("1", "node").source() == "the node's own environment"
+    assert Variable("1", "/etc/nccl.conf").source() == "/etc/nccl.conf"
+
+
 def test_a_variable_keeps_its_layer():
     """So that a finding names the file to change; one set to nothing is kept as such."""
     found = decoded("environment", wire(GIVEN))

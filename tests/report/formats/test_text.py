@@ -38,6 +38,14 @@ def passing(count=5, nodes=THREE):
         ),
         (
             [
+                *passing(),
+                Finding("a.b", Verdict.FAIL, ("node1",), "m"),
+                Finding("a.c", Verdict.FAIL, ("node3",), "n"),
+            ],
+            "NO-GO  3 nodes, 41 s: 2 checks fail (affected: node[1,3])",  # neither of them fails on both
+        ),
+        (
+            [
                 Finding("a.b", Verdict.ERROR, ("node2",), "not reached"),
                 Finding("a.c", Verdict.ERROR, THREE, "blocked by a.b", blocked_by="a.b"),
             ],
@@ -219,7 +227,7 @@ def test_what_was_not_asked_and_what_was_waived_is_said(make_report):
         ledger=Counts(expected=16, judged=16, not_asked=4),
         not_asked={"profile quick": ("b.a", "b.b", "b.c", "b.d")},
     )
-    assert "       4 checks not asked (profile quick)\n" in summary(report)
+    assert "       4 checks not asked for (profile quick)\n" in summary(report)
     assert "WARN   a.b  node1 (waived)" in summary(report)
 
 
