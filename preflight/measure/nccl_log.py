@@ -16,6 +16,8 @@ NETWORK = re.compile(r"NCCL INFO (?:Using network (.+?)|Assigned NET plugin (.+?
 PORTS = re.compile(r"NCCL INFO NET/([^:/]+?) ?: Using (\[.*)")
 PORT = re.compile(r"\[\d+\] ?([^\s={},]+)")
 PLANES = re.compile(r"^([^:]+:\d+):[:\d]+/")  # mlx5_0:1:2:3/IB, with rail and plane, of 2.30
+# Data Direct, of ConnectX-8 on: the same port by a function of its own; with NCCL_IB_DATA_DIRECT=2 it is there twice.
+DATA_DIRECT = re.compile(r"^(\w+)_dma(?=:\d|$)")
 CAPABLE = re.compile(r"NCCL INFO NET/(.+?) ?: GPU Direct RDMA (Enabled|Disabled) for HCA \d+ '([^']+)'")
 # RCCL adds which communicator it is.
 CHANNEL = re.compile(
@@ -63,6 +65,7 @@ class NcclUse:
     is_rack: bool = False  # NVLink joins several nodes (MNNVL)
     rack_ranks: int = 0  # so many ranks are in the NVLink domain of this one; 0 where it is not said (2.20: all)
     is_proxied: bool = False  # a ring's traffic goes by way of the GPU next to the adapter (PXN)
+    is_data_direct: bool = False  # adapters reach the memory of GPUs by a function of their own (mlx5_0_dma)
     gpudirect_ports: tuple[str, ...] = ()  # whose adapter can reach the memory of GPUs
     other_ports: tuple[str, ...] = ()  # whose adapter cannot
     lost_plugin: str = ""  # why no external network plugin was loaded
@@ -74,7 +77,7 @@ class _Log:
     def __init__(self) -> None:
         self.network = self.nvls = self.lost_plugin = self.warned = ""
         self.channels = self.nvls_channels = self.rack_ranks = 0
-        self.is_rack = self.is_proxied = self.is_without_nvls = False
+        self.is_rack = self.is_proxied = self.is_without_nvls = self.is_data_direct = False
         self.ports: dict[str, tuple[str, ...]] = {}
         self.paths: dict[str, None] = {}
         self.capable: dict[str, dict[str, bool]] = {}
@@ -85,9 +88,9 @@ class _Log:
             self.network = found[1] or found[2]
         elif found := PORTS.search(line):
             written = PORT.findall(found[2].split("; OOB")[0])
-            self.ports[found[1]] = tuple(dict.fromkeys(PLANES.sub(r"\1/", port) for port in written))
+            self.ports[found[1]] = tuple(dict.fromkeys(PLANES.sub(r"\1/", self.of_port(port)) for port in written))
         elif found := CAPABLE.search(line):
-            self.capable.setdefault(found[1], {})[found[3]] = found[2] == "Enabled"
+            self.capable.setdefault(found[1], {})[self.of_port(found[3])] = found[2] == "Enabled"
         elif found := CHANNEL.search(line):
             self.paths[_without_numbers(found[1])] = None
         elif found := CHANNELS.search(line):
@@ -111,6 +114,11 @@ class _Log:
             if size >= self.largest.get(name, (0, ""))[0]:
                 chosen = f"{_named(found[3], ALGORITHMS)} {_named(found[4], PROTOCOLS)}"
                 self.largest[name] = (size, chosen)
+
+    def of_port(self, name: str) -> str:
+        """The port as sysfs names it, be it reached by Data Direct."""
+        self.is_data_direct = self.is_data_direct or DATA_DIRECT.match(name) is not None
+        return DATA_DIRECT.sub(r"\1", name)
 
 
 def parse_nccl_log(lines: Iterable[str]) -> NcclUse:
@@ -136,6 +144,7 @@ def parse_nccl_log(lines: Iterable[str]) -> NcclUse:
         is_rack=log.is_rack,
         rack_ranks=log.rack_ranks,
         is_proxied=log.is_proxied,
+        is_data_direct=log.is_data_direct,
         gpudirect_ports=tuple(name for name, can in capable.items() if can),
         other_ports=tuple(name for name, can in capable.items() if not can),
         lost_plugin=log.warned or log.lost_plugin,

@@ -45,6 +45,22 @@ def test_a_log_of_rdma_with_gpudirect():
     )
 
 
+@pytest.mark.parametrize(
+    "using", ["[0]mlx5_0_dma:1/IB [1]mlx5_1_dma:1/IB", "[0]mlx5_0:1/IB [1]mlx5_0_dma:1/IB [2]mlx5_1:1:0:0/IB"]
+)
+def test_ports_by_data_direct_are_those_of_their_adapters(using):
+    """What sysfs has is mlx5_0: neither the sum of their rates nor what was left out may miss it."""
+    used = parse_nccl_log(
+        [
+            f"n1:77:90 [0] NCCL INFO NET/IB : Using {using} [RO]; OOB eth0:10.0.0.1<0>",
+            "n1:77:90 [0] NCCL INFO NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0_dma'",
+            "n1:77:90 [0] NCCL INFO Using network IB",
+        ]
+    )
+    assert used.ports == ("mlx5_0:1/IB", "mlx5_1:1/IB")
+    assert (used.gpudirect_ports, used.is_data_direct) == (("mlx5_0",), True)
+
+
 def test_a_log_of_sockets():
     """Numbers of algorithm and protocol, as older versions write them, become names."""
     assert parse_nccl_log(SOCKETS.splitlines()) == NcclUse(

@@ -76,6 +76,7 @@ def test_sockets_beside_efa_lack_the_plugin():
         ({"node1": {"channels": 8}}, ("node1",), "channels of NCCL: 16 on node[2-4], 8 on node1"),
         ({"node1": {"within_node": ("P2P/CUMEM", "SHM/direct")}}, ("node1",), "between the GPUs of a node"),
         ({"node3": {"is_rack": True}}, ("node3",), "not joined on node[1-2,4], joined on node3"),
+        ({"node3": {"is_data_direct": True}}, ("node3",), "Data Direct: not used on node[1-2,4], used on node3"),
         ({"node3": {"is_proxied": True}}, ("node3",), "(PXN): not used on node[1-2,4], used on node3"),
     ],
 )
