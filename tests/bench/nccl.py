@@ -154,6 +154,7 @@ def try_in_lab(lab: Lab, name: str, chance: random.Random) -> tuple[bool, str]:
     is_right = slow == ([([bad.name], way)] if way else [])
     is_right &= all(nodes == (bad.name,) for _, nodes, _ in said)
     is_right &= any(check == kind.check for check, _, _ in said) if kind.check else not said
+    is_right &= bool(report["bench"] and report["bench"]["results"])
     return is_right, f"{bad.name} {way}: {slow} {said} {why_not(report)}"
 
 
