@@ -6,6 +6,7 @@ from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplic
 from preflight.facts import fabric
 from preflight.facts.value import present
 from preflight.tables import faults, gids, rdma_faults
+from preflight.tables.rdma import rails, subnets
 
 UNREAD = "UNKNOWN"
 GID_EXISTS = "rdma.gid_index_exists_on_every_node"
@@ -191,12 +192,13 @@ def test_gid_index_leads_to_one_network(cluster):
     """The GID that NCCL_IB_GID_INDEX chooses, or NCCL by itself, is of the same subnet and VLAN on every node.
 
     Tables are filled in the order in which addresses came: one index can mean the storage network here and the fabric
-    there, and NCCL ends with "ibv_modify_qp failed: Connection timed out" or "No such device".
+    there, and NCCL ends with "ibv_modify_qp failed: Connection timed out" or "No such device". On InfiniBand NCCL goes
+    from one subnet to another by a FLID only.
     Fix: `show_gids` on the nodes named; set NCCL_IB_GID_INDEX for each node, or unset it with NCCL 2.21 and later.
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    blames = gids.misled(cluster)
+    blames = faults.of_any(cluster, (gids.misled, subnets.unrouted))
     if blames:
         raise BlameMany(blames)
 
@@ -211,7 +213,7 @@ def test_ports_are_in_the_subnet_of_their_rail(cluster):
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
-    blames = gids.out_of_place(cluster)
+    blames = faults.of_any(cluster, rails.FINDS)
     if blames:
         raise BlameMany(blames)
 

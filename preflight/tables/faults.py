@@ -106,6 +106,22 @@ def blames(
     ]
 
 
+def of_any(cluster: Cluster, finds: Iterable[Callable[[Cluster], list[Blame]]]) -> list[Blame]:
+    """The Blames of all these questions; NotApplicable, with the reasons of all, where none of them arises."""
+    found: list[Blame] = []
+    reasons: list[str] = []
+    is_asked = False
+    for find in finds:
+        try:
+            found += find(cluster)
+            is_asked = True
+        except NotApplicable as reason:
+            reasons.append(str(reason))
+    if not is_asked:
+        raise NotApplicable("; ".join(dict.fromkeys(reasons)))
+    return found
+
+
 def _of(missing: FactMissing, noun: str, label: str) -> FactMissing:
     """The same with the thing that lacks the fact, where the node has several."""
     fact = f"{missing.fact} of {noun} {label}" if noun and label else missing.fact

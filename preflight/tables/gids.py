@@ -154,101 +154,11 @@ def _link_local_here(cluster: Cluster, chosen: dict[str, dict[str, Gid]]) -> lis
     return [Blame(message, nodes=nodes, fix=advice(cluster)) for message, nodes in blamed.items()]
 
 
-def crossed(cluster: Cluster) -> list[Blame]:
-    """A Blame for nodes with a port in the subnet that belongs to another port of most nodes.
-
-    Only subnets that each node has on one port tell a rail: a fabric of one subnet, or one that routes, has none.
-    """
-    holders: dict[str, dict[str, list[str]]] = {}  # subnet -> port -> nodes
-    for node, of_node in _by_rail(cluster, values_by_node(cluster, _networks)).items():
-        for name, subnet in of_node.items():
-            holders.setdefault(subnet, {}).setdefault(name, []).append(node)
-    blamed: dict[str, list[str]] = {}
-    rails = 0
-    for subnet, ports in holders.items():
-        nodes = [node for of_port in ports.values() for node in of_port]
-        usual = max(ports, key=lambda name: len(ports[name]))
-        if len(set(nodes)) < len(nodes) or len(ports[usual]) < 2 or 2 * len(ports[usual]) <= len(nodes):
-            continue
-        rails += 1
-        for name, odd in ports.items():
-            if name != usual:
-                message = f"{name} is in {subnet}, which is that of {usual} on {fold(ports[usual])}"
-                blamed.setdefault(message, []).extend(odd)
-    if not rails:
-        raise NotApplicable("no subnet belongs to one port of each node")
-    return [Blame(message, nodes=nodes) for message, nodes in blamed.items()]
-
-
-def out_of_place(cluster: Cluster) -> list[Blame]:
-    """Whatever tells that a port is not in the subnet of its rail; NotApplicable where nothing tells rails."""
-    blames: list[Blame] = []
-    reasons: list[str] = []
-    for find in (crossed, strangers, of_other_managers):
-        try:
-            blames += find(cluster)
-        except NotApplicable as reason:
-            reasons.append(str(reason))
-    if not blames and len(reasons) == 3:
-        raise NotApplicable("; ".join(dict.fromkeys(reasons)))
-    return blames
-
-
-def strangers(cluster: Cluster) -> list[Blame]:
-    """A Blame for nodes with a port outside the subnet that it has on most nodes, where other ports are in theirs.
-
-    A node that is elsewhere with all its ports is in another rack of a fabric that routes.
-    """
-    networks = _by_rail(cluster, values_by_node(cluster, _networks))
-    usual: dict[str, tuple[str, list[str]]] = {}  # port -> the subnet of most nodes, and those nodes
-    for name in dict.fromkeys(name for of_node in networks.values() for name in of_node):
-        nodes: dict[str, list[str]] = {}
-        for node, of_node in networks.items():
-            if name in of_node:
-                nodes.setdefault(of_node[name], []).append(node)
-        subnet = max(nodes, key=lambda one: len(nodes[one]))
-        if len(nodes[subnet]) > 1 and 2 * len(nodes[subnet]) > sum(map(len, nodes.values())):
-            usual[name] = (subnet, nodes[subnet])
-    every = {subnet for subnet, _ in usual.values()}
-    blames = []
-    for node, of_node in networks.items():
-        at_home = [name for name, subnet in of_node.items() if name in usual and usual[name][0] == subnet]
-        for name, subnet in of_node.items():
-            if at_home and name in usual and subnet not in every:
-                message = f"{name} is in {subnet}; on {fold(usual[name][1])} it is in {usual[name][0]}"
-                blames.append(Blame(message, nodes=[node]))
-    return blames
-
-
-def of_other_managers(cluster: Cluster) -> list[Blame]:
-    """A Blame for nodes whose InfiniBand port is led by another subnet manager than the same port of most nodes."""
-    lids = values_by_node(cluster, _managers)
-    blames = []
-    for name in dict.fromkeys(name for of_node in lids.values() for name in of_node):
-        groups: dict[str, list[str]] = {}
-        for node, of_node in lids.items():
-            if name in of_node:
-                groups.setdefault(of_node[name], []).append(node)
-        blames += cluster.differing(groups, f"LID of the subnet manager of {name}")
-    return blames
-
-
-def _managers(node: NodeFacts) -> dict[str, str]:
-    found = {
-        hca.name: hca.port.sm_lid
-        for hca in node.active_hcas()
-        if hca.port.link_layer == "InfiniBand" and isinstance(hca.port.sm_lid, str) and hca.port.sm_lid.strip("0x")
-    }
-    if not found:
-        raise FactMissing("subnet managers", "no InfiniBand port knows one", "absent")
-    return found
-
-
 def shared(cluster: Cluster) -> list[Blame]:
     """A Blame for nodes of several machines whose ports have the same address, in the rows that NCCL takes."""
     holders: dict[str, list[str]] = {}
     try:
-        chosen = _by_rail(cluster, values_by_node(cluster, _chosen))
+        chosen = by_rail(cluster, values_by_node(cluster, _chosen))
     except NotApplicable:  # no RDMA port has an address
         return []
     for node, of_node in chosen.items():
@@ -289,7 +199,7 @@ def _infiniband_addresses(node: NodeFacts) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _networks(node: NodeFacts) -> dict[str, str]:
+def networks(node: NodeFacts) -> dict[str, str]:
     """Each active port -> its subnet: that of its row's address, on InfiniBand the prefix of its GID."""
     found = {name: _subnet(node, gid) for name, gid in _chosen(node).items()} if _roce(node) else {}
     for hca in node.active_hcas():
@@ -301,7 +211,7 @@ def _networks(node: NodeFacts) -> dict[str, str]:
     return found
 
 
-def _by_rail(cluster: Cluster, found: dict[str, dict[str, V]]) -> dict[str, dict[str, V]]:
+def by_rail(cluster: Cluster, found: dict[str, dict[str, V]]) -> dict[str, dict[str, V]]:
     """The same by interface for nodes whose ports have names of their own, as pods with virtual functions have."""
     alike = of_own_names(found)
     return {
