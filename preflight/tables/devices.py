@@ -165,12 +165,12 @@ def strained(devices: Sequence[Device]) -> list[Blame]:
 
 def _usual(devices: Iterable[Device]) -> Usual:
     """Model and figure -> their median, and how many told it; only where enough did."""
-    told: dict[tuple[str, str], list[float]] = {}
+    told: dict[tuple[str, str], list[tuple[str, float]]] = {}
     for one in devices:
         for name in ("memory_celsius", "pcie_generation", "pcie_width"):
             if (value := getattr(one, name)) is not None:
-                told.setdefault((one.model, name), []).append(value)
-    return {key: (median(values), len(values)) for key, values in told.items() if len(values) >= ENOUGH}
+                told.setdefault((one.model, name), []).append((one.node, value))
+    return {key: (middle_of(values), len(values)) for key, values in told.items() if len(values) >= ENOUGH}
 
 
 def _hot_memory(device: Device, usual: Usual) -> Iterator[str]:
@@ -216,12 +216,15 @@ def state(device: Device) -> str:
 
 
 def outliers(devices: Sequence[Device], *, share: float) -> list[Blame]:
-    """A Blame for each device with a figure below `share` of the median of its equals: same model, same type."""
-    found: dict[tuple[str, str, str], list[float]] = {}
+    """A Blame for each device with a figure below `share` of the median of its equals: same model, same type.
+
+    Each node has one voice, the median of its own: what one of three nodes says of many GPUs moves nobody's measure.
+    """
+    found: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
     for one in devices:
         for name, value in figures(one):
-            found.setdefault((one.model, one.matmul_dtype, name), []).append(value)
-    usual = {key: (median(values), len(values)) for key, values in found.items()}
+            found.setdefault((one.model, one.matmul_dtype, name), []).append((one.node, value))
+    usual = {key: (middle_of(values), len(values)) for key, values in found.items()}
     blames = []
     for one in devices:
         for name, value in figures(one):
@@ -232,6 +235,16 @@ def outliers(devices: Sequence[Device], *, share: float) -> list[Blame]:
                     Blame(f"{_title(one)} {words}; the median of {count} is {middle:.4g}{state(one)}", nodes=[one.node])
                 )
     return blames
+
+
+def middle_of(told: Iterable[tuple[str, float]]) -> float:
+    """The median over nodes of each one's median; of fewer than three nodes that of all figures, for none outvotes."""
+    of_node: dict[str, list[float]] = {}
+    for node, value in told:
+        of_node.setdefault(node, []).append(value)
+    if len(of_node) < ENOUGH:
+        return median(value for values in of_node.values() for value in values)
+    return median(median(values) for values in of_node.values())
 
 
 def below_model(devices: Iterable[Device], *, shares: dict[str, float]) -> list[Blame]:

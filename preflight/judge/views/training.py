@@ -14,6 +14,7 @@ from preflight.facts.cluster import Cluster
 from preflight.options.settings import TrainingSettings
 from preflight.results import Drill, TrainedRank, Training
 
+ENOUGH = 3  # nodes, of which two outvote the third
 JOINED = "training.every_rank_joined_where_planned"
 
 
@@ -207,16 +208,28 @@ class TrainingView:
         self.needs_whole_gradients()
         if len(seconds) < 3 and len({rank.node for rank in self.ranks()}) < 2:
             raise NotApplicable(f"{len(seconds)} ranks on one node: no others to compare with")
-        # Of an even number the lower one: half of the ranks may be on the slow node.
-        middle = median_low(seconds.values())
+        middle = self._usual_seconds()
         slow = (rank for rank in self.ranks() if seconds[rank.rank] > middle + min_seconds)
         return tuple(rank for rank in slow if above * middle < seconds[rank.rank] <= up_to * middle)
+
+    def _usual_seconds(self) -> float:
+        """The usual time of a step's own work: each node has one voice, so none has the say for all.
+
+        Of an even number the lower one: half of the ranks may be on the slow node.
+        """
+        seconds = self.compute_seconds()
+        of_node: dict[str, list[float]] = {}
+        for rank in self.ranks():
+            of_node.setdefault(rank.node, []).append(seconds[rank.rank])
+        if len(of_node) < ENOUGH:
+            return median_low(seconds.values())
+        return median_low(median_low(values) for values in of_node.values())
 
     def stragglers_text(self, slow: Iterable[TrainedRank]) -> str:
         """These ranks, the time of each, and that of the others."""
         seconds = self.compute_seconds()
         times = ", ".join(f"{seconds[rank.rank]:.4g} s" for rank in slow)
-        middle = median_low(seconds.values())
+        middle = self._usual_seconds()
         return f"{self.ranks_text(slow)}: {times} for a step without communication; the median is {middle:.4g} s"
 
     def _sees_gradients(self) -> bool:
