@@ -1,4 +1,4 @@
-"""Is what a rank reports about what it was asked, of the right types, within what can be, and told by others alike?
+"""Is what a rank reports about what it was asked, of the right types, and within what can be?
 
 A rank is a program on a node, and what it says is the node's word: a figure that no check could tell from a good one
 must not come from a rank that was never asked for it.
@@ -7,13 +7,11 @@ must not come from a rank that was never asked for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import median
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from preflight.errors import BadReply
-from preflight.jobs.outcome import RankStory
 from preflight.launch.job import Job
 from preflight.results import RING, Device, RankReport, Result, TrainedRank
 from preflight.session import said
@@ -22,8 +20,6 @@ TOLERANCE = 0.02  # of a figure that follows from others
 LONGEST_SECONDS = 1e5
 FASTEST_GBYTES_PER_S = 1e5
 LARGEST = 1e18
-# What is slower than a rank's own clock says by so much was not measured by all of them.
-FASTER_THAN_A_RANK = 0.9
 COMMON = ("record", "rank")
 
 
@@ -58,12 +54,23 @@ class Matrix(msgspec.Struct):
     op: said.Word
     bytes: said.Bytes
     seconds: list[float]
+    group: said.Word = ""
 
 
 class Pair(msgspec.Struct):
     """What a rank received from another, in a round of pairs."""
 
     source: int
+    round: int
+    bytes: said.Bytes
+    seconds: float
+    gbytes_per_s: float
+
+
+class Sent(msgspec.Struct):
+    """What a rank sent to another, in a round of pairs."""
+
+    target: int
     round: int
     bytes: said.Bytes
     seconds: float
@@ -103,6 +110,7 @@ KINDS: Mapping[str, type[msgspec.Struct]] = {
     "progress": Progress,
     "matrix": Matrix,
     "pair": Pair,
+    "sent": Sent,
     "result": Result,
     "joined": RankReport,
     "device": Device,
@@ -158,7 +166,7 @@ def checked(record: Any, node: str, job: Job) -> dict[str, Any]:
         _is_spokesman(read, node, job)
     if kind == "result":
         _answers(read, node, job)
-    if kind == "pair":
+    if kind in ("pair", "sent"):
         _is_of_a_pair(read, node, job)
     return read
 
@@ -216,10 +224,15 @@ def _answers(record: dict[str, Any], node: str, job: Job) -> None:
 
 
 def _is_of_a_pair(record: dict[str, Any], node: str, job: Job) -> None:
-    """The rank was to receive from that one in that round, and its rate is that of its bytes and seconds."""
+    """The rank was to receive from that one in that round, or to send; its rate is that of its bytes and seconds."""
     rounds, number = job.settings.get("pairs", ()), record["round"]
-    what = f"rank {record['rank']} reports what it received from rank {record['source']} in round {number}"
-    if not 0 <= number < len(rounds) or [record["source"], record["rank"]] not in rounds[number]:
+    if record["record"] == "pair":
+        pair = [record["source"], record["rank"]]
+        what = f"rank {record['rank']} reports what it received from rank {record['source']} in round {number}"
+    else:
+        pair = [record["rank"], record["target"]]
+        what = f"rank {record['rank']} reports what it sent to rank {record['target']} in round {number}"
+    if not 0 <= number < len(rounds) or pair not in rounds[number]:
         raise BadReply(node, f"{what}, for which it was not asked")
     if not record["seconds"] or not _is_near(record["gbytes_per_s"], record["bytes"] / record["seconds"] / 1e9):
         raise BadReply(node, f"{what}: {record['gbytes_per_s']:g} GB/s are not {record['bytes']} bytes in its time")
@@ -236,44 +249,3 @@ def _ranks(record: dict[str, Any], job: Job) -> int:
 
 def _is_near(one: float, other: float) -> bool:
     return abs(one - other) <= TOLERANCE * max(abs(one), abs(other))
-
-
-def unheard(stories: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]]:
-    """Where a rank is done that never told what it joined with: why its job does not count, and the nodes of those."""
-    silent = [
-        story.placement
-        for story in stories
-        if story.is_done and not any(record.get("record") == "joined" for record in story.records)
-    ]
-    if not silent:
-        return "", ()
-    nodes = tuple(dict.fromkeys(place.node for place in silent))
-    named = ", ".join(f"rank {place.rank} on {place.node}" for place in silent[:4])
-    more = f" and {len(silent) - 4} more" if len(silent) > 4 else ""
-    return f"{named}{more} finished, but never said that it had joined: its device and its NCCL are not known", nodes
-
-
-def contradiction(stories: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]]:
-    """Where a result is faster than the time that another rank took for it: why it does not count, and both nodes.
-
-    The time of an operation is that of its slowest rank, so no rank's own time can be longer.
-    """
-    for speaker in stories:
-        for result in speaker.records:
-            if result.get("record") != "result" or result.get("group"):
-                continue
-            for other in stories:
-                own = [
-                    median(record["seconds"])
-                    for record in other.records
-                    if record.get("record") == "matrix" and record["seconds"]
-                    if (record["op"], record["bytes"]) == (result["op"], result["bytes"])
-                ]
-                if own and result["seconds_median"] < FASTER_THAN_A_RANK * min(own):
-                    nodes = tuple(dict.fromkeys((speaker.placement.node, other.placement.node)))
-                    words = f"{result['seconds_median']:g} s for {result['op']} of {result['bytes']} bytes"
-                    return (
-                        f"rank {speaker.placement.rank} reports {words}, rank {other.placement.rank} took "
-                        f"{min(own):g} s itself: one of {' and '.join(nodes)} tells what is not so"
-                    ), nodes
-    return "", ()

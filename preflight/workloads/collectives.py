@@ -644,7 +644,8 @@ def measure(
     wrong = torch.zeros(place.ranks, dtype=torch.int64, device=place.device)
     wrong[place.rank] = trial.wrong
     dist.all_reduce(wrong, group=place.group)
-    records.send({"record": "matrix", "op": collective.name, "bytes": trial.bytes, "seconds": mine})
+    own = {"op": collective.name, "bytes": trial.bytes, "seconds": mine, "group": place.name}
+    records.send({"record": "matrix", **own})
     if place.rank == 0:
         figures = summary(seconds, size_bytes=trial.bytes, bus_factor=collective.bus_factor(place.ranks))
         records.send(
@@ -914,7 +915,8 @@ PAIR_SECONDS = 0.05  # of a message
 def exchange(*, settings: Settings, place: Place, records: Records) -> None:
     """Every round of pairs: in one a rank sends or receives, never both, so that what is slow has a direction.
 
-    The receiver times: what is on its way in buffers has not arrived. It finds the size, and tells it by the store.
+    Both time: the receiver's word is the figure, for what is on its way in buffers has not arrived, and the sender's
+    bears it out. The receiver finds the size, and tells it by the store.
     Nobody waits for the whole round; a rank's next partner is there when both are through the one before.
     """
     import torch
@@ -936,12 +938,12 @@ def exchange(*, settings: Settings, place: Place, records: Records) -> None:
                 place.store.set(key, str(max(len(least), min(settings.pair_bytes, wanted))))
             message = whole[: int(place.store.get(key))]
             timed = [run(message, place=place) for _ in range(PAIR_TIMES)]
+            able = quantile(timed, 0.25)  # who shares the node's processor only delays; a buffer speeds up one at most
+            what = {"round": number, "bytes": len(message), "seconds": able, "gbytes_per_s": len(message) / able / 1e9}
             if place.rank == target:
-                able = quantile(
-                    timed, 0.25
-                )  # who shares the node's processor only delays; a buffer speeds up one at most
-                what = {"source": source, "round": number, "bytes": len(message), "seconds": able}
-                records.send({"record": "pair", **what, "gbytes_per_s": len(message) / able / 1e9})
+                records.send({"record": "pair", "source": source, **what})
+            else:
+                records.send({"record": "sent", "target": target, **what})
     meet(place, len(settings.rounds))  # who leaves early may take its last message along
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from preflight.errors import BadReply
 from preflight.jobs import records
-from preflight.jobs.outcome import RankStory
 from preflight.launch.job import Job, Placement
 from preflight.measure.scope import Group, as_settings
 from preflight.results import RING
@@ -55,6 +54,7 @@ GOOD = (
     {"record": "stage", "rank": 1, "stage": "running", "op": "all_reduce", "bytes": 4},
     {"record": "failed", "rank": 1, "stage": "running", "error": "out of memory"},
     {"record": "done", "rank": 1},
+    {"record": "matrix", "rank": 1, "op": "all_reduce", "bytes": 4, "seconds": [0.1], "group": "rail 1"},
     {"record": "nccl_log", "rank": 1, "lines": ["NET/IB"]},
 )
 
@@ -188,37 +188,6 @@ def test_each_field_of_each_kind_with_a_wrong_value_is_refused_or_taken_whole(ki
                 assert records.checked(changed, "node1", job()) == changed
             except BadReply:
                 continue
-
-
-def story(rank: int, *said: dict[str, Any]) -> RankStory:
-    """A rank that said this."""
-    return RankStory(PLACEMENTS[rank], records=[{**record, "rank": rank} for record in said])
-
-
-def took(*seconds: float) -> dict[str, Any]:
-    """A rank's own times."""
-    return {"record": "matrix", "op": "all_reduce", "bytes": 1 << 28, "seconds": list(seconds)}
-
-
-def test_a_result_faster_than_another_rank_was_is_none():
-    """The slowest rank is what counts; which of the two tells the truth is not known, so both are named."""
-    slow, fast = took(2.0, 2.0, 2.1), took(0.05, 0.06)
-    words, nodes = records.contradiction((story(0, of(0), fast), story(1, fast), story(2, slow)))
-    assert nodes == ("node1", "node3")
-    assert "rank 2 took 2 s itself" in words
-    assert records.contradiction((story(0, of(0), fast), story(1, fast), story(2, took(0.09)))) == ("", ())
-
-
-def test_a_rank_that_ends_well_and_never_said_with_what_it_ran_is_named():
-    """Nothing can be said of its NCCL or its torch; of one that failed its own end says more."""
-    met = {"record": "joined"}
-    silent, failed = story(1, took(0.1)), story(2)
-    silent.stage = "done"
-    assert records.unheard((story(0, met), silent, failed)) == (
-        "rank 1 on node2 finished, but never said that it had joined: its device and its NCCL are not known",
-        ("node2",),
-    )
-    assert records.unheard((story(0, met), story(1, met), failed)) == ("", ())
 
 
 def test_every_record_that_a_workload_sends_is_known():

@@ -25,8 +25,11 @@ def job_of(*nodes: str, backend: str = "gloo", seconds: float = 60.0) -> Job:
 class PlayedCall:
     """A call whose events are given; a stream answers each round with a rate."""
 
-    def __init__(self, *events: dict[str, Any], rate: Callable[[str], float] = lambda _source: 1.0) -> None:
+    def __init__(
+        self, *events: dict[str, Any], rate: Callable[[str], float] = lambda _source: 1.0, name: str = ""
+    ) -> None:
         self.waiting = list(events)
+        self.name = name  # of the node, where it sends streams
         self.rate = rate
         self.result: dict[str, Any] = {"port": 29511}
         self.messages: list[dict[str, Any]] = []
@@ -49,9 +52,12 @@ class PlayedCall:
         """A round of a stream is answered at once."""
         self.messages.append(message)
         if "round" in message:
-            source, shift = message["round"]["receive_from"], message["round"]["shift"]
+            order = message["round"]
+            source, shift, target = order["receive_from"], order["shift"], order["send_to"]
             rate = self.rate(source) if source else 0.0
+            sent = round(self.rate(self.name) * 1e9) if target else None
             got = {"received_bytes": round(rate * 1e9), "seconds": 1.0, "gbytes_per_s": rate}
+            got |= {"sent_bytes": sent, "sent_seconds": 1.0}
             self.waiting.append({"round": {"shift": shift, "from": source, **got}})
 
     async def cancel(self) -> None:
@@ -79,7 +85,7 @@ class PlayedNode:
         """A free port, a stream, or ranks that say their records and end well."""
         await asyncio.sleep(0)
         if name == "stream":
-            return PlayedCall({"listening": (arguments["address"], 5000)}, rate=self.rate)
+            return PlayedCall({"listening": (arguments["address"], 5000)}, rate=self.rate, name=arguments["name"])
         if name == "rdma_serve":
             return PlayedCall({"serving": [(port["number"], 18515) for port in arguments["ports"]]})
         if name == "rdma_write":
@@ -109,22 +115,18 @@ class PlayedNode:
         return call
 
     def _pairs(self, rank: int, settings: dict[str, Any]) -> list[dict[str, Any]]:
-        """What a rank received in each round in which it was to."""
+        """What a rank received, or sent, in each round in which it was to."""
         size = 256 << 20
-        rates = [
-            (number, source, self.pair(source, target))
-            for number, pairs in enumerate(settings["pairs"])
-            for source, target in pairs
-            if target == rank
-        ]
         return [
             {
-                "record": "pair",
-                "source": source,
+                **({"record": "pair", "source": source} if rank == target else {"record": "sent", "target": target}),
                 "round": number,
                 "bytes": size,
                 "seconds": size / rate / 1e9,
                 "gbytes_per_s": rate,
             }
-            for number, source, rate in rates
+            for number, pairs in enumerate(settings["pairs"])
+            for source, target in pairs
+            if rank in (source, target)
+            for rate in [self.pair(source, target)]
         ]
