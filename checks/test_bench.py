@@ -50,6 +50,19 @@ def test_no_node_is_slower_than_its_peers(bench):
         raise BlameMany(slow)
 
 
+def test_both_ends_of_a_stream_agree(bench):
+    """Of what one node sends to another, both tell much the same bandwidth.
+
+    Of two words the lower counts, and where they are far apart neither does: a node with a broken clock, or one that
+    lies, would make its peers look slow or hide that it is slow itself. Who contradicts several others is named alone.
+    Fix: `cat /sys/devices/system/clocksource/clocksource0/current_clocksource` and `chronyc tracking` on the nodes
+    named; where the clock is right, leave the node out until it is known who runs what there.
+    """
+    apart = bench.contradictions()
+    if apart:
+        raise BlameMany(apart)
+
+
 def test_no_group_is_slower_than_the_others(bench, settings):
     """Where groups of ranks measured by themselves, none is much slower than the others.
 

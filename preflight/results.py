@@ -130,12 +130,23 @@ class Slow(Measured, frozen=True, kw_only=True):
 
 
 class Stream(Measured, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
-    """One raw TCP stream of one shift round, timed at the receiver."""
+    """One raw TCP stream of one shift round, timed at both ends."""
 
     source: str
     target: str
     shift: int
-    gbytes_per_s: float
+    gbytes_per_s: float  # the lower of what both ends say
+    most_gbytes_per_s: float = 0.0  # the higher; 0 where one end alone told, as in runs of earlier versions
+
+
+class Disputed(Measured, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
+    """A stream, or a pair of ranks, whose two ends contradict each other: it counts for nobody."""
+
+    source: str
+    target: str
+    part: str = ""  # of the nodes: "rail 3", or "cuda:3 and cuda:5" within one
+    least_gbytes_per_s: float
+    most_gbytes_per_s: float
 
 
 class Part(Measured, frozen=True, kw_only=True):
@@ -224,6 +235,7 @@ class Bench(Measured, frozen=True, kw_only=True):
     slow: tuple[Slow, ...]
     dropped: tuple[Slow, ...] = ()  # found in a first look, and left out of this one: the job does not need them
     streams: tuple[Stream, ...] = ()
+    disputed: tuple[Disputed, ...] = ()  # of the streams, and of the pairs of ranks
     parts: tuple[Part, ...] = ()  # over the network that NCCL uses, and within the nodes
     parts_not_measured: str = ""
     ports_not_measured: str = ""  # why no RDMA port, or not every one, was measured by itself

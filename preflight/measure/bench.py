@@ -11,12 +11,13 @@ import msgspec
 
 from preflight.errors import BadReply, HostError
 from preflight.facts.cluster import Cluster
+from preflight.jobs.contradiction import contradiction, unheard
 from preflight.jobs.outcome import Outcome
 from preflight.jobs.patience import WAIT_SECONDS
-from preflight.jobs.records import contradiction, unheard
 from preflight.jobs.run import run_job
 from preflight.launch.job import Job
 from preflight.measure import devices, rails
+from preflight.measure.blame import agreed, disputes
 from preflight.measure.expectations import expectations, is_over_tcp, uplinks_of
 from preflight.measure.nccl_log import parse_nccl_log
 from preflight.measure.rdma import writes
@@ -24,7 +25,7 @@ from preflight.measure.scope import Rounds, as_settings
 from preflight.measure.streams import search as search_streams
 from preflight.options.settings import Settings
 from preflight.options.sweep import Sweep
-from preflight.results import RING, Bench, Device, Expected, RankReport, Result, Slow, Stream, Transport
+from preflight.results import RING, Bench, Device, Disputed, Expected, RankReport, Result, Slow, Stream, Transport
 from preflight.session.connection import Session
 
 JOIN_SECONDS = 30
@@ -33,8 +34,9 @@ CAP_SECONDS = 6.0
 ONE_NODE_CAP_SECONDS = 1.0  # nothing is gated on one node: memory traffic never settles
 
 
-Streams = tuple[tuple[Stream, ...], tuple[Slow, ...], str]  # with the slow places, and why there are none
-NO_STREAMS: Streams = (), (), ""
+# Those on which both ends agree, the others, the slow places, and why there are none.
+Streams = tuple[tuple[Stream, ...], tuple[Disputed, ...], tuple[Slow, ...], str]
+NO_STREAMS: Streams = (), (), (), ""
 START_SECONDS = 30.0  # of the ranks, before they measure
 SECONDS_A_CELL = 8.0
 
@@ -112,21 +114,21 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         measured, outcomes["devices"] = await devices.run(sessions, job)
     expect = partial(expectations, cluster, job, scope=plan.scope)
     is_rate_known = all(uplink.nics for uplink in uplinks.values())
-    streams, slow, without_streams = NO_STREAMS
+    streams, disputed, slow, without_streams = NO_STREAMS
     is_asked = plan.is_localizing or plan.is_full_mesh
     if has_links and is_over_tcp(uplinks) and (is_asked or not is_rate_known):
-        streams, slow, without_streams = await _streams(sessions, addresses, plan)
+        streams, disputed, slow, without_streams = await _streams(sessions, addresses, plan)
     outcome = outcomes["bench"] = await _ended(sessions, job, plan)
     results = tuple(_result(record) for record in outcome.records("result"))
     node_of = {placement.rank: placement.node for placement in job.placements}
     transports = tuple(_transport(record, node_of) for record in outcome.records("nccl_log"))
     is_tcp = is_over_tcp(uplinks_of(cluster, backend=backend, transports=transports))
     if not is_tcp:  # what the nodes' facts did not tell: the streams went over a network that the job does not use
-        streams, slow, without_streams = NO_STREAMS
+        streams, disputed, slow, without_streams = NO_STREAMS
     expected_of = expect(streams=streams, transports=transports, results=results)
     disappoints = bool(has_links or expected_of) and _disappoints(results, expected_of, plan.thresholds)
-    if has_links and disappoints and not streams and is_tcp:
-        streams, slow, without_streams = await _streams(sessions, addresses, plan)
+    if has_links and disappoints and not (streams or disputed) and is_tcp:
+        streams, disputed, slow, without_streams = await _streams(sessions, addresses, plan)
         # On fast Ethernet the processor may be the limit, not the link.
         expected_of = expect(streams=streams, transports=transports, results=results)
     parts = ports = rails.Found()
@@ -145,6 +147,7 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         "expected_of": expected_of,
         "slow": slow + parts.slow + ports.slow,
         "streams": streams,
+        "disputed": disputed + parts.disputed,
         "parts": parts.parts + ports.parts,
         "parts_not_measured": parts.not_measured or without_streams,
         "ports_not_measured": ports.not_measured,
@@ -162,11 +165,12 @@ async def _streams(sessions: dict[str, Session], addresses: dict[str, str], plan
     Raises BadReply where a node tells what cannot be.
     """
     try:
-        return *await search_streams(sessions, addresses, **_how(plan)), ""
+        streams, slow = await search_streams(sessions, addresses, **_how(plan))
     except BadReply:
         raise
     except HostError as error:
-        return (), (), str(error)
+        return (), (), (), str(error)
+    return agreed(streams), disputes(streams), slow, ""
 
 
 def _how(plan: Plan) -> dict[str, Any]:

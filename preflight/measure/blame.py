@@ -1,17 +1,24 @@
-"""Which nodes explain the failed edges of a mesh?"""
+"""Which nodes explain the failed edges of a mesh, and the streams whose two ends contradict each other?
+
+Sender and receiver each count a stream. Its figure is the lower of both, so nobody makes another look slow by claiming
+much; only what both call slow is a slow path, so nobody makes another look slow by claiming little. Ends that are far
+apart contradict each other: such a stream counts for nobody.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from preflight.results import Edge
+from preflight.results import Disputed, Edge, Stream
 
 # Edges looked at in the search for one smallest cover, some seconds of work at most. Field cases (bad nodes, a split
 # network) are solved by the degree rule without branching; where the budget ends, nobody is singled out.
 SEARCH_EDGES = 2_000_000
 
 PAIR_SETS_LIMIT = 64
+
+AGREEING = 0.5  # the lower word over the higher: honest ends are a few hundredths apart, and the lower counts anyway
 
 
 def blame(failed: Sequence[Edge], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -133,3 +140,49 @@ def _matching_size(neighbours: Mapping[str, set[str]]) -> int:
                 matched |= {name, free}
                 size += 1
     return size
+
+
+def attested(source: str, target: str, shift: int, *, sent: float, received: float) -> Stream:
+    """The stream of which its sender and its receiver say these GB/s."""
+    low, high = sorted((sent, received))
+    return Stream(source=source, target=target, shift=shift, gbytes_per_s=low, most_gbytes_per_s=high)
+
+
+def most(stream: Stream) -> float:
+    """The higher word of its two ends, in GB/s; the only one, where one end alone told it."""
+    return max(stream.gbytes_per_s, stream.most_gbytes_per_s)
+
+
+def is_disputed(stream: Stream) -> bool:
+    """Whether its ends contradict each other."""
+    return stream.gbytes_per_s < AGREEING * stream.most_gbytes_per_s
+
+
+def agreed(streams: Iterable[Stream]) -> tuple[Stream, ...]:
+    """The streams that say something of a link."""
+    return tuple(stream for stream in streams if not is_disputed(stream))
+
+
+def disputes(streams: Iterable[Stream], part: str = "") -> tuple[Disputed, ...]:
+    """The streams that count for nobody; `part` is what of the nodes they are of."""
+    return tuple(
+        Disputed(
+            source=stream.source,
+            target=stream.target,
+            part=part,
+            least_gbytes_per_s=stream.gbytes_per_s,
+            most_gbytes_per_s=stream.most_gbytes_per_s,
+        )
+        for stream in streams
+        if is_disputed(stream)
+    )
+
+
+def liars(disputed: Iterable[Disputed], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Node sets that explain the disputes: the node that contradicts several others, or itself; else both ends."""
+    pairs = dict.fromkeys((one.source, one.target) for one in disputed)
+    edges = [
+        Edge(source=source, target=target, port=0, reason="local" if source == target else "no_echo")
+        for source, target in pairs
+    ]
+    return blame(edges, names)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import starmap, zip_longest
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,7 +19,8 @@ from preflight.jobs.outcome import Outcome
 from preflight.jobs.run import run_job
 from preflight.launch.job import Job
 from preflight.measure import slow
-from preflight.results import Part, Slow, Stream
+from preflight.measure.blame import agreed, disputes
+from preflight.results import Disputed, Part, Slow, Stream
 from preflight.session.connection import Session
 
 START_SECONDS = 60.0  # of the ranks, import of torch included
@@ -42,6 +43,7 @@ class Found:
 
     parts: tuple[Part, ...] = ()
     slow: tuple[Slow, ...] = ()
+    disputed: tuple[Disputed, ...] = ()
     not_measured: str = ""
 
 
@@ -97,20 +99,35 @@ async def search(
             outcome = await run_job(sessions, asked, launcher="direct")
             if outcome.failure:
                 return Found(not_measured=outcome.failure), outcome
-            pairs = plan.send(
-                [(each["source"], each["rank"], each["gbytes_per_s"]) for each in outcome.records("pair")]
-            )
+            pairs = plan.send(attested_pairs(outcome))
     except StopIteration as end:
         found: Found = end.value
         return found, outcome
 
 
-Measured = tuple[int, int, float]  # who sent, who received, GB/s
+class Measured(NamedTuple):
+    """What one message carried: who sent, who received, the lower and the higher word of both."""
+
+    source: int
+    target: int
+    gbytes_per_s: float
+    most_gbytes_per_s: float = 0.0
+
+
+def attested_pairs(outcome: Outcome) -> list[Measured]:
+    """What each rank received, by its own word and by that of the one that sent it, where that one says something."""
+    sent = {(each["rank"], each["target"], each["round"]): each["gbytes_per_s"] for each in outcome.records("sent")}
+    found = []
+    for each in outcome.records("pair"):
+        source, target, received = each["source"], each["rank"], each["gbytes_per_s"]
+        least, most = sorted((received, sent.get((source, target, each["round"]), received)))
+        found.append(Measured(source, target, least, most))
+    return found
 
 
 def look(
     places: Sequence[Space], *, threshold: float, is_full: bool = False
-) -> Generator[tuple[tuple[tuple[int, int], ...], ...], Sequence[Measured], Found]:
+) -> Generator[tuple[tuple[tuple[int, int], ...], ...], Sequence[tuple[Any, ...]], Found]:
     """Yields rounds of pairs of ranks, is sent what they measured, and gives the slow parts of nodes.
 
     Rails have their rounds at once, and so have the nodes after them.
@@ -137,9 +154,9 @@ def look(
         for number in asked:
             names = {rank: name for name, rank in places[number].ranks.items()}
             streams = [
-                Stream(source=names[source], target=names[target], shift=0, gbytes_per_s=rate)
-                for source, target, rate in measured
-                if source in names and target in names
+                Stream(source=names[each.source], target=names[each.target], shift=0, **_rates(each))
+                for each in starmap(Measured, measured)
+                if each.source in names and each.target in names
             ]
             try:
                 following[number] = looks[number].send(streams)
@@ -149,16 +166,22 @@ def look(
     return _judged(places, ended, threshold)
 
 
+def _rates(one: Measured) -> dict[str, float]:
+    return {"gbytes_per_s": one.gbytes_per_s, "most_gbytes_per_s": one.most_gbytes_per_s}
+
+
 def _judged(
     places: Sequence[Space], ended: Mapping[int, tuple[tuple[Stream, ...], tuple[Slow, ...]]], threshold: float
 ) -> Found:
     """The matrix of nodes and rails, and of GPUs within each node, with what is slow in it."""
     parts: list[Part] = []
     found: list[Slow] = []
-    usual = {number: slow.usual(streams) for number, (streams, _) in ended.items() if streams}
+    disputed: list[Disputed] = []
+    usual = {number: slow.usual(known) for number, (streams, _) in ended.items() if (known := agreed(streams))}
     for number, space in enumerate(places):
         streams, places_found = ended[number]
-        egress, ingress = slow.ends_of(streams)
+        egress, ingress = slow.ends_of(agreed(streams))
+        disputed += _disputes(space, streams)
         for name in space.ranks:
             sends, receives = (end.get(name, (0.0, 0))[0] for end in (egress, ingress))
             node, part = (space.name, name) if space.is_within else (name, space.name)
@@ -178,7 +201,17 @@ def _judged(
                 found.append(Slow(nodes=(space.name,), direction=one.direction, part=part, **rates))
             else:
                 found.append(Slow(nodes=one.nodes, direction=one.direction, part=space.name, **rates))
-    return Found(tuple(parts), _folded(found))
+    return Found(tuple(parts), _folded(found), tuple(disputed))
+
+
+def _disputes(space: Space, streams: Sequence[Stream]) -> list[Disputed]:
+    """The pairs of which sender and receiver contradict each other; within a node it contradicts itself."""
+    if not space.is_within:
+        return list(disputes(streams, space.name))
+    return [
+        msgspec.structs.replace(one, source=space.name, target=space.name, part=f"{one.source}, {one.target}")
+        for one in disputes(streams)
+    ]
 
 
 def _folded(found: Sequence[Slow]) -> tuple[Slow, ...]:

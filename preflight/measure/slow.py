@@ -1,7 +1,8 @@
 """Which node is slow, and which way: who sends to whom to find out, and what do the streams say?
 
 A stream is as fast as the least of its sender, its path and its receiver, so a node's best stream is what that node can
-do. Everything here is arithmetic; `preflight.measure.streams` measures.
+do. What its two ends contradict each other about says nothing of a link. Everything here is arithmetic;
+`preflight.measure.streams` measures.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Generator, Iterable, Sequence
 from functools import partial
 from statistics import median
 
+from preflight.measure.blame import agreed, is_disputed, most
 from preflight.results import Direction, Slow, Stream
 
 SLOW_BELOW = 0.8
@@ -21,6 +23,7 @@ CONFIRMATIONS = 3  # a stream in fifty is disturbed; of 12 000 some are disturbe
 MOST_CONFIRMATIONS = 4
 FIRST_TIMES = 2  # of each pair where all rounds are planned at once
 AGAIN_TIMES = 6  # of each doubt there, seconds apart: what else a node does passes, a slow link stays
+CONTRADICTION = "contradiction"  # a doubt of a pair
 Doubt = tuple[str, ...]
 Pair = tuple[str, str]  # sender, receiver
 Ends = tuple[dict[str, tuple[float, int]], dict[str, tuple[float, int]]]  # of senders, and of receivers
@@ -79,6 +82,8 @@ def search(
     asked: Counter[Doubt] = Counter()
     for attempt in range(MOST_CONFIRMATIONS):
         doubts = _doubts(tuple(best.values()), names, threshold, attempt)
+        # Once more: what disturbs a stream both its ends see alike, and a liar has a round with each of its peers.
+        doubts = {doubt: pair for doubt, pair in doubts.items() if doubt[0] != CONTRADICTION or not asked[doubt]}
         if all(asked[doubt] >= CONFIRMATIONS for doubt in doubts):
             break
         asked.update(doubts.keys())
@@ -137,9 +142,8 @@ def locate(streams: Sequence[Stream], names: Sequence[str], *, threshold: float 
     Slow is below `threshold` of the median of the nodes' best. No node is named from one stream: with two nodes, or
     where only one was measured, the pair is named.
     """
-    if not streams:
-        return ()
-    return _located(streams, names, ends_of(streams), threshold)
+    known = agreed(streams)
+    return _located(known, names, ends_of(known), threshold) if known else ()
 
 
 def _located(streams: Sequence[Stream], names: Sequence[str], ends: Ends, threshold: float) -> tuple[Slow, ...]:
@@ -159,12 +163,12 @@ def _located(streams: Sequence[Stream], names: Sequence[str], ends: Ends, thresh
     compared = max(each.gbytes_per_s for each in streams) if len(names) == 2 else typical
     for stream in sorted(streams, key=lambda each: (place[each.source], place[each.target])):
         explained = stream.source in slow_egress or stream.target in slow_ingress
-        if not explained and stream.gbytes_per_s < threshold * compared:
+        if not explained and most(stream) < threshold * compared:  # one end's word makes no other look slow
             found.append(
                 Slow(
                     nodes=(stream.source, stream.target),
                     direction="path",
-                    gbytes_per_s=stream.gbytes_per_s,
+                    gbytes_per_s=most(stream),
                     peers_gbytes_per_s=compared,
                 )
             )
@@ -176,7 +180,7 @@ def usual(streams: Sequence[Stream]) -> float:
 
     Not the median of streams: one slow node among three spoils four streams of six.
     """
-    return _usual(ends_of(streams))
+    return _usual(ends_of(agreed(streams)))
 
 
 def _usual(ends: Ends) -> float:
@@ -184,11 +188,15 @@ def _usual(ends: Ends) -> float:
 
 
 def _keep(best: dict[Pair, Stream], streams: Iterable[Stream]) -> None:
-    """The best stream of each pair: what disturbs one passes."""
+    """The best stream of each pair on which its ends agree, while there is one: what disturbs one passes."""
     for stream in streams:
-        pair = (stream.source, stream.target)
-        if pair not in best or stream.gbytes_per_s > best[pair].gbytes_per_s:
-            best[pair] = stream
+        held = best.get((stream.source, stream.target))
+        if held is None or _worth(stream) > _worth(held):
+            best[stream.source, stream.target] = stream
+
+
+def _worth(stream: Stream) -> tuple[bool, float]:
+    return not is_disputed(stream), stream.gbytes_per_s
 
 
 def _doubts_of(place: Slow) -> list[Doubt]:
@@ -201,15 +209,17 @@ def _doubts_of(place: Slow) -> list[Doubt]:
 
 def _doubts(streams: Sequence[Stream], names: Sequence[str], threshold: float, attempt: int) -> dict[Doubt, Pair]:
     """Each doubt and the pair that settles it: every slow node gets a good one of its own, where there are enough."""
+    pairs = [(stream.source, stream.target) for stream in streams if is_disputed(stream)]
+    doubts: dict[Doubt, Pair] = {(CONTRADICTION, *pair): pair for pair in pairs}
+    streams = agreed(streams)
     if not streams:
-        return {}
+        return doubts
     ends = ends_of(streams)
     places = _located(streams, names, ends, threshold)
     if not places:
-        return {}
+        return doubts
     limit = threshold * _usual(ends)
     good = [name for name in names if min(end.get(name, (0.0, 0))[0] for end in ends) >= limit]
-    doubts: dict[Doubt, Pair] = {}
     for number, place in enumerate(places):
         for doubt in _doubts_of(place):
             if place.direction == "path":

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import msgspec
 
 from preflight.errors import BadReply, HostError
 from preflight.measure import slow
+from preflight.measure.blame import attested
 from preflight.results import Slow, Stream
 from preflight.session import said
 from preflight.session.connection import Call, Session
@@ -24,15 +25,37 @@ FASTEST_GBYTES_PER_S = 1000.0  # of one TCP stream: some hundred times what one 
 
 
 class Said(said.Message, frozen=True, rename={"source": "from"}):
-    """What a node reports of one round; all but an error is of what it received."""
+    """What a node reports of one round: what it received, and what of the bytes it sent was acknowledged."""
 
     shift: int
     source: said.Word | None = None
     received_bytes: said.Bytes = 0
     seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0
     gbytes_per_s: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
+    sent_bytes: said.Bytes | None = None
+    sent_seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0
     error: said.Line = ""
     send_error: said.Line = ""
+
+    @property
+    def sends_gbytes_per_s(self) -> float:
+        """What was acknowledged of its sending."""
+        return (self.sent_bytes or 0) / max(self.sent_seconds, 1e-9) / 1e9
+
+    def wrong(self, source: str | None, target: str | None, *, longest_seconds: float) -> str:
+        """Which of the figures, of what it had to receive and to send, is none that can be; "" where all can."""
+        rate = self.received_bytes / max(self.seconds, 1e-9) / 1e9
+        if source is not None and (
+            self.seconds > longest_seconds or abs(rate - self.gbytes_per_s) > 0.01 * rate + 1e-6
+        ):
+            return f"{self.gbytes_per_s:g} GB/s is not {self.received_bytes} bytes in the round's time"
+        if source is not None and rate > FASTEST_GBYTES_PER_S:
+            return f"{rate:g} GB/s from {source}: no network is that fast"
+        if target is not None and (self.sent_bytes is None or self.sent_seconds > longest_seconds):
+            return f"it does not say what it sent to {target} in the round's time"
+        if target is not None and self.sends_gbytes_per_s > FASTEST_GBYTES_PER_S:
+            return f"{self.sends_gbytes_per_s:g} GB/s to {target}: no network is that fast"
+        return ""
 
 
 async def search(
@@ -103,13 +126,19 @@ class Streams:
             await call.cancel()
 
     async def round(self, pairs: slow.Round, *, seconds: float) -> tuple[Stream, ...]:
-        """The stream of each pair, all at once, timed at the receivers."""
+        """The stream of each pair, all at once, timed at both ends."""
         self.rounds += 1
         sends = dict(pairs)
         receives = {target: source for source, target in pairs}
         busy = [node for node in self.addresses if node in sends or node in receives]
-        received = await asyncio.gather(*(self._part(node, sends, receives, seconds) for node in busy))
-        return tuple(stream for stream in received if stream)
+        parts = await asyncio.gather(*(self._part(node, sends, receives, seconds) for node in busy))
+        told = dict(zip(busy, parts, strict=True))
+        return tuple(self._stream(source, target, told) for source, target in pairs)
+
+    def _stream(self, source: str, target: str, told: Mapping[str, Said]) -> Stream:
+        shift = (self.places[target] - self.places[source]) % len(self.places)
+        sent, received = told[source].sends_gbytes_per_s, told[target].gbytes_per_s
+        return attested(source, target, shift, sent=sent, received=received)
 
     async def _listen(self, node: str, key: str) -> None:
         arguments = {"name": node, "address": self.addresses[node], "key": key, "total_seconds": self.seconds}
@@ -117,25 +146,20 @@ class Streams:
         address = self.addresses[node]
         self.where[node] = said.listening(node, await self.calls[node].first("listening", Any), asked=address)
 
-    async def _part(self, node: str, sends: dict[str, str], receives: dict[str, str], seconds: float) -> Stream | None:
-        """What one node received in one round; None where it only sent."""
+    async def _part(self, node: str, sends: dict[str, str], receives: dict[str, str], seconds: float) -> Said:
+        """What one node sent and received in one round."""
         target, source = sends.get(node), receives.get(node)
         order: dict[str, Any] = {"shift": self.rounds, "send_to": None, "receive_from": source, "seconds": seconds}
         if target is not None:
             address, port = self.where[target]
             order["send_to"] = {"name": target, "address": address, "port": port}
         await self.calls[node].send({"round": order})
-        reply = await self.calls[node].first("round", Said)
-        if source is None:
-            return None
-        if reply.error:
-            raise HostError(node, f"the raw stream from {source} gave no figure: {reply.error}")
+        reply: Said = await self.calls[node].first("round", Said)
         if reply.shift != self.rounds or reply.source != source:
             raise BadReply(node, f"it reports round {reply.shift} from {reply.source!r}, not what it was asked")
-        rate = reply.received_bytes / max(reply.seconds, 1e-9) / 1e9
-        if reply.seconds > 2 * seconds + SLACK_SECONDS or abs(rate - reply.gbytes_per_s) > 0.01 * rate + 1e-6:
-            raise BadReply(node, f"{reply.gbytes_per_s:g} GB/s is not {reply.received_bytes} bytes in the round's time")
-        if rate > FASTEST_GBYTES_PER_S:
-            raise BadReply(node, f"{rate:g} GB/s from {source}: no network is that fast")
-        shift = (self.places[node] - self.places[source]) % len(self.places)
-        return Stream(source=source, target=node, shift=shift, gbytes_per_s=reply.gbytes_per_s)
+        if reply.error:
+            raise HostError(node, f"the raw stream from {source} gave no figure: {reply.error}")
+        wrong = reply.wrong(source, target, longest_seconds=2 * seconds + SLACK_SECONDS)
+        if wrong:
+            raise BadReply(node, wrong)
+        return reply

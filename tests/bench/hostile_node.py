@@ -114,6 +114,16 @@ DAMAGES: dict[str, Callable[[Json], Json]] = {
     "crowd": lambda old: {**old, "crowd": [[]] * 250_000} if isinstance(old, dict) else [[]] * 250_000,
     "surrogate": lambda old: every(old, lambda leaf: leaf + "\ud800" if isinstance(leaf, str) else leaf),
 }
+COUNTED = ("received_bytes", "gbytes_per_s", "sent_bytes")  # of a round of streams, in which all must fit together
+
+
+def counted(factor: float) -> Callable[[Json], Json]:
+    """A round's figures so many times as large, so that each still follows from the others."""
+    return lambda old: {**old, **{key: type(old[key])(factor * old[key]) for key in COUNTED if old.get(key)}}
+
+
+# What a node may say of its own streams that is possible, and not so.
+LIES: dict[str, Callable[[Json], Json]] = {"boasting": counted(50), "belittling": counted(0.02)}
 TWICE = ("twice", "never", "silent", "gone")  # the message again, left out, and the last thing that is heard
 
 
@@ -167,6 +177,7 @@ STREAMS: dict[str, Callable[[bytes, Callable[[bytes], None]], None]] = {
 OF_PATHS = ("looked", "written", "read")  # the rounds between nodes that share a path: only tests ask for one
 MODES = (
     *(f"{kind}.{damage}" for kind in KINDS if kind not in OF_PATHS for damage in (*DAMAGES, *TWICE)),
+    *(f"round.{lie}" for lie in LIES),
     *STREAMS,
 )
 
@@ -188,7 +199,8 @@ def spoken(mode: str, marker: bytes, message: Json, lied: Callable[[], None]) ->
     if not recognises(message):
         yield honest
         return
-    said = changed(message, path, DAMAGES[how]) if how in DAMAGES else None
+    damage = {**DAMAGES, **LIES}.get(how)
+    said = changed(message, path, damage) if damage else None
     if said != message:
         lied()
     if how == "twice":

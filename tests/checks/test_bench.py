@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from preflight.ledger.findings import Verdict
-from preflight.results import RING, Expected, RankReport, Slow
+from preflight.results import RING, Disputed, Expected, RankReport, Slow
 from preflight.testing import healthy, roce
 from preflight.testing.healthy import rail_by_rail
 from preflight.testing.measured import h200
@@ -55,6 +55,25 @@ BROKEN = (
         healthy().bench_has(ranks=ranks_with_nccl("2.28.9", "2.28.9", "2.19.3")),
         ("node3",),
         "2.28.9 on node[1-2], 2.19.3 on node3",
+    ),
+    Broken(
+        "bench.both_ends_of_a_stream_agree",
+        healthy().bench_has(
+            disputed=tuple(
+                Disputed(source=source, target="node3", least_gbytes_per_s=0.119, most_gbytes_per_s=1000.0)
+                for source in ("node1", "node2")
+            )
+        ),
+        ("node3",),
+        "node1 to node3: one end says 1000 GB/s, the other 0.119, and 1 more like it",
+    ),
+    Broken(
+        "bench.both_ends_of_a_stream_agree",
+        healthy().bench_has(
+            disputed=(Disputed(source="node1", target="node3", least_gbytes_per_s=0.0, most_gbytes_per_s=0.119),)
+        ),
+        ("node1", "node3"),
+        "the other 0: one of node1 and node3 tells what is not so",
     ),
     Broken(
         "bench.no_node_is_slower_than_its_peers",
@@ -383,3 +402,16 @@ def test_without_figures_nothing_passes():
         (finding,) = judge(name, run)
         assert finding.verdict is Verdict.ERROR
         assert "rank 2 on node3 stopped" in finding.message
+
+
+def test_who_contradicts_its_peers_has_no_verdict_of_being_slow():
+    """Its streams count for nobody, so nothing was measured of it; the others are judged by theirs."""
+    given = healthy().bench_has(
+        disputed=tuple(
+            Disputed(source=source, target="node3", least_gbytes_per_s=0.119, most_gbytes_per_s=1000.0)
+            for source in ("node1", "node2")
+        )
+    )
+    found = judge("bench.no_node_is_slower_than_its_peers", given)
+    verdicts = {finding.nodes: finding.verdict for finding in found}
+    assert verdicts == {("node3",): Verdict.ERROR, ("node1", "node2"): Verdict.PASS}

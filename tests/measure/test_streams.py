@@ -40,7 +40,8 @@ class Telling:
     """A session of a node, and its only call, that tells of each round what it was given to tell."""
 
     def __init__(self, **told):
-        self.told = {"received_bytes": 10**10, "seconds": 1.0, "gbytes_per_s": 10.0, **told}
+        figures = {"received_bytes": 10**10, "seconds": 1.0, "gbytes_per_s": 10.0}
+        self.told = {**figures, "sent_bytes": 10**10, "sent_seconds": 1.0, **told}
 
     async def start(self, _name, arguments, *, seconds):
         self.address, self.seconds = arguments["address"], seconds
@@ -65,6 +66,9 @@ class Telling:
         ({"received_bytes": 2**62, "seconds": 5.0, "gbytes_per_s": 2**62 / 5e9}, "no network is that fast"),
         ({"gbytes_per_s": 900.0}, "is not 10000000000 bytes"),
         ({"seconds": 3600.0}, "is not 10000000000 bytes"),
+        ({"sent_bytes": None}, "does not say what it sent to"),
+        ({"sent_seconds": 3600.0}, "does not say what it sent to"),
+        ({"sent_bytes": 2**62}, "no network is that fast"),
         ({"from": "a"}, "not what it was asked"),
         ({"shift": 9}, "not what it was asked"),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from preflight.collect import ending, files, subjects
 from preflight.hosts import Host
-from preflight.measure import mesh
+from preflight.measure import blame, mesh, streams
 from preflight.options.options import Options
 from preflight.session.fleet import Fleet
 from preflight.transport import Reach
@@ -79,6 +79,24 @@ def test_a_node_that_does_not_say_where_it_listens_costs_nobody_else_the_mesh(tm
     assert list(found.unmeasured) == [mode]
     assert "did not say within 3 s at which port it listens" in found.unmeasured[mode]
     assert found.edges == 2
+
+
+@pytest.mark.parametrize("mode", ["round.boasting", "round.belittling"])
+def test_a_node_that_lies_about_its_streams_makes_no_other_look_slow(tmp_path, mode):
+    """Each stream is counted at both ends: who contradicts all others is named for that, and nobody for being slow."""
+    nodes = beside(tmp_path, (mode,), honest=3)
+    fleet = Fleet(nodes, Reach(), run_id="test", deadline=time.monotonic() + 90)
+    try:
+        fleet.run(fleet.open(), seconds=30)
+        addresses = {name: f"127.0.0.{number}" for number, name in enumerate(fleet.sessions, start=1)}
+        work = streams.search(fleet.sessions, addresses, threshold=0.1)
+        found, slow = fleet.run(work, seconds=60)
+    finally:
+        fleet.close()
+    assert slow == ()
+    assert blame.liars(blame.disputes(found), tuple(addresses)) == ((mode,),)
+    assert len(blame.agreed(found)) == 6
+    assert max(stream.gbytes_per_s for stream in blame.agreed(found)) < 50
 
 
 @pytest.mark.parametrize("mode", ["looked.never", "written.never", "read.never", "files.never"])

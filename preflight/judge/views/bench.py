@@ -12,6 +12,7 @@ from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing
 from preflight.judge.views import topology
 from preflight.judge.views.nccl import NcclView
+from preflight.measure.blame import liars
 from preflight.results import RING, Bench, Device, Expected, Result, Slow, same_measurement
 from preflight.tables import devices
 
@@ -105,7 +106,7 @@ class BenchView:
         """A Blame for the nodes whose ranks needed longer than that to import torch, or that much longer than most."""
         if not self.result.ranks:
             raise NotMeasured(self.result.not_measured or "no rank reported")
-        middle = median(report.import_seconds for report in self.result.ranks)
+        middle = devices.middle_of((report.node, report.import_seconds) for report in self.result.ranks)
         limit = min(limit_seconds, max(ratio * middle, IMPORT_SECONDS))
         slow = {report.node: report.import_seconds for report in self.result.ranks if report.import_seconds > limit}
         message = ", ".join(f"{seconds:.3g} s on {name}" for name, seconds in slow.items())
@@ -164,11 +165,39 @@ class BenchView:
     def slow_blames(self) -> list[Blame]:
         """A Blame for each slow place; NotApplicable on one node, or where a good all-reduce left nothing to search.
 
-        Raises NotMeasured when no stream ran although there was something to look for.
+        Raises NotMeasured when no stream ran although there was something to look for. Who contradicts its peers cannot
+        be judged.
         """
+        self._needs_a_search()
+        disputed = self.result.disputed
+        for nodes in liars(disputed, self.names):
+            for name in nodes:
+                words = "its word and that of its peers contradict each other (bench.both_ends_of_a_stream_agree)"
+                self.cluster.cannot_judge(name, FactMissing("streams", words))
+        return [Blame(slow_text(place, self.cluster), nodes=self.ordered(place.nodes)) for place in self.result.slow]
+
+    def contradictions(self) -> list[Blame]:
+        """A Blame for each node, or pair of nodes, that explains why the two ends of streams contradict each other."""
+        self._needs_a_search()
+        disputed = self.result.disputed
+        blames = []
+        for nodes in liars(disputed, self.names):
+            theirs = [one for one in disputed if one.source in nodes or one.target in nodes]
+            worst = min(theirs, key=lambda one: one.least_gbytes_per_s / one.most_gbytes_per_s)
+            ends = " to ".join(dict.fromkeys((worst.source, worst.target)))
+            what = f"{worst.part}, {ends}" if worst.part else ends
+            more = f", and {len(theirs) - 1} more like it" if len(theirs) > 1 else ""
+            unsure = f": one of {' and '.join(nodes)} tells what is not so" if len(nodes) > 1 else ""
+            most, least = worst.most_gbytes_per_s, worst.least_gbytes_per_s
+            words = f"{what}: one end says {most:.4g} GB/s, the other {least:.4g}{more}{unsure}"
+            blames.append(Blame(words, nodes=self.ordered(nodes)))
+        return blames
+
+    def _needs_a_search(self) -> None:
+        """Leave the check where nothing was searched: nothing had to be, or there was no figure."""
         if not self.result.parts:
             self._needs_links()
-        searched = self.result.streams or self.result.parts
+        searched = self.result.streams or self.result.parts or self.result.disputed
         if self.result.parts_not_measured and not self.result.slow:
             raise NotMeasured(f"the search for what is slow gave no figure: {self.result.parts_not_measured}")
         if self.result.scope == "intra" and not searched:
@@ -177,7 +206,6 @@ class BenchView:
             raise NotApplicable("the all-reduce is as fast as the links, so no slow node was searched for (--localize)")
         if not searched and not self.result.slow:
             raise NotMeasured(self.result.not_measured or "no stream was measured between the nodes")
-        return [Blame(slow_text(place, self.cluster), nodes=self.ordered(place.nodes)) for place in self.result.slow]
 
     def by_ring(self) -> Result:
         """The all-reduce for which NCCL was held to a ring, else the all-reduce itself."""

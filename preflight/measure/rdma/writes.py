@@ -18,6 +18,7 @@ from preflight.errors import BadReply, FactMissing, HostError
 from preflight.facts.cluster import Cluster
 from preflight.facts.fabric import Hca
 from preflight.facts.node import NodeFacts
+from preflight.facts.value import Missing
 from preflight.hosts import fold
 from preflight.launch.job import Job
 from preflight.measure import rails
@@ -28,6 +29,7 @@ WRITE_SECONDS = 10.0  # 1 GiB at 1 Gbit/s takes nine
 SLACK_SECONDS = 3.0
 LONGEST_SECONDS = 180.0  # of both looks together; a round takes a second or two
 FASTEST_GBYTES_PER_S = 1000.0
+IMPOSSIBLE_ABOVE = 1.05  # of a port's rate: nothing is faster, and rates are rounded
 MOST_TOLD = 3
 
 
@@ -38,6 +40,7 @@ class Port(NamedTuple):
     address: str
     name: str  # "mlx5_0:1"
     asked: dict[str, Any]  # what a call on its node is told of it
+    most_gbytes_per_s: float = FASTEST_GBYTES_PER_S  # what its rate lets through, where it is known
 
 
 class Wrote(said.Message, frozen=True):
@@ -68,7 +71,9 @@ def ports_of(cluster: Cluster) -> list[Port]:
             continue
         for hca in hcas:
             asked = {"number": len(found), "device": hca.device, "port": hca.port.number, **_as_nccl(node, hca)}
-            found.append(Port(node.name, node.address_for_peers(), hca.name, asked))
+            rate = hca.port.rate_gbps
+            most = FASTEST_GBYTES_PER_S if isinstance(rate, Missing) else rate / 8 * IMPOSSIBLE_ABOVE
+            found.append(Port(node.name, node.address_for_peers(), hca.name, asked, most))
     return found
 
 
@@ -122,7 +127,7 @@ async def search(
             pairs = plan.send(measured)
     except StopIteration as end:
         found: rails.Found = end.value
-        return rails.Found(found.parts, found.slow, writes.why())
+        return rails.Found(found.parts, found.slow, found.disputed, writes.why())
     except HostError as error:
         return rails.Found(not_measured=f"{error.host}: {error.reason}")
 
@@ -192,11 +197,15 @@ class Writes:
             raise BadReply(node, "it wrote from other RDMA ports than it was asked to")
         measured = []
         for one in told.wrote:
-            peer = self.ports[own[one.number]].node
+            target = self.ports[own[one.number]]
+            peer = target.node
+            most = min(self.ports[one.number].most_gbytes_per_s, target.most_gbytes_per_s)
             if one.gbytes_per_s is None:
                 self.errors.setdefault(f"{self.ports[one.number].name} of {node} to {peer}: {one.error}")
+            elif one.gbytes_per_s > most:  # the writer alone counts: by it its peers would look slow
+                raise BadReply(node, f"{one.gbytes_per_s:g} GB/s to {target.name} of {peer}, which can {most:.4g}")
             else:
-                measured.append((one.number, own[one.number], one.gbytes_per_s))
+                measured.append(rails.Measured(one.number, own[one.number], one.gbytes_per_s))
         return measured
 
     async def _write(self, node: str, writes: list[dict[str, Any]], *, seconds: float) -> Written:

@@ -2,20 +2,25 @@
 
 ``arguments``: ``name`` of this node, ``address`` it trains on, ``key`` of the run (hex), ``total_seconds``.
 Events: {"listening": [address, port]}, then for each round {"round": {"shift", "from", "received_bytes", "seconds",
-"gbytes_per_s"}}, or {"round": {"shift", "from", "error": reason}}; "send_error" where our own sending failed.
+"gbytes_per_s"}}, or {"round": {"shift", "from", "error": reason}}; where this node sends, "sent_bytes" and
+"sent_seconds" of what the other end acknowledged, and "send_error" where that failed.
 Messages: {"round": {"shift", "send_to": {"name", "address", "port"}, "receive_from": name, "seconds"}},
 {"finish": true}. ``shift`` is any number that both ends of a stream are given; ``send_to`` or ``receive_from`` may be
 null where a node has no part on that side.
 
-The receiver times and ends the stream: what a sender could time is how fast its kernel's buffers fill.
+The receiver times and ends the stream. The sender counts too, but not what it handed to its kernel, whose buffers fill
+faster than a link carries: what was acknowledged. So no end's word stands alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import selectors
 import socket
+import struct
+import termios
 import time
 
 from preflight.node.calls import greeting
@@ -31,6 +36,7 @@ READS_A_TURN = 8
 CONNECT_SECONDS = 5.0
 WARM_UP_SECONDS = 0.1
 WARM_UP_SHARE = 0.2
+LOOK_SECONDS = 0.05  # a sender looks so often at what was acknowledged: a full buffer wakes it rarely
 CANDIDATES = 8
 
 
@@ -45,6 +51,11 @@ class Node:
         self.port = int(self.listener.getsockname()[1])
         self.data = memoryview(os.urandom(BUFFER_BYTES))
         self.buffer = memoryview(bytearray(BUFFER_BYTES))
+
+
+def warm_up_seconds(order: dict[str, Any]) -> float:
+    """How much of a round's beginning neither end counts: TCP finds its pace, a shaper's bucket empties."""
+    return max(WARM_UP_SECONDS, WARM_UP_SHARE * float(order["seconds"]))
 
 
 class Sender:
@@ -64,6 +75,9 @@ class Sender:
         self.connected = False
         self.is_done = False
         self.error = ""
+        self.warm_up_seconds = warm_up_seconds(order)
+        self.first_s = self.mark_s = self.last_s = 0.0
+        self.mark_bytes = self.last_bytes = 0
         self.connection: socket.socket | None = None
         try:
             self.connection = greeting.begin_connect(
@@ -83,11 +97,34 @@ class Sender:
                 self._read_answer(connection)
             else:
                 self.position += connection.send(self.node.data[self.position % BUFFER_BYTES :])
+                self.look()
         except BlockingIOError:
             pass
         except OSError as error:
             # Once it streams, the receiver ends it by closing.
             self.end("" if self.position else _words(error, connected=self.connected))
+
+    def look(self) -> None:
+        """Count what the other end has acknowledged by now."""
+        if self.connection is None or not self.position:
+            return
+        try:
+            acknowledged = self.position - _unacknowledged(self.connection)
+        except OSError:  # a kernel that does not tell it, as those that are played: what it took stands in
+            acknowledged = self.position
+        now = time.monotonic()
+        if not self.first_s:
+            self.first_s = now
+        if acknowledged > self.last_bytes:
+            self.last_s, self.last_bytes = now, acknowledged
+            if not self.mark_s and now - self.first_s >= self.warm_up_seconds:
+                self.mark_s, self.mark_bytes = now, acknowledged
+
+    def reading(self) -> dict[str, Any]:
+        """What was acknowledged after the warm-up, and in which time; nothing in no time where nothing was."""
+        if not self.mark_s:
+            return {"sent_bytes": 0, "sent_seconds": 0.0}
+        return {"sent_bytes": self.last_bytes - self.mark_bytes, "sent_seconds": self.last_s - self.mark_s}
 
     def _greet(self, connection: socket.socket) -> None:
         number = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -125,7 +162,7 @@ class Receiver:
         self.selector = selector
         self.source = str(order["receive_from"])
         self.seconds = float(order["seconds"])
-        self.warm_up_seconds = max(WARM_UP_SECONDS, WARM_UP_SHARE * self.seconds)
+        self.warm_up_seconds = warm_up_seconds(order)
         self.purpose = f"stream{order['shift']}"
         self.candidates: dict[socket.socket, bytes] = {}
         self.stream: socket.socket | None = None
@@ -237,16 +274,25 @@ def one_round(node: Node, order: dict[str, Any]) -> dict[str, Any]:
         sender = Sender(node, selector, order) if order["send_to"] else None
         parts = [part for part in (receiver, sender) if part]
         while not all(part.is_done for part in parts) and time.monotonic() < deadline:
-            for key, events in selector.select(max(0.0, deadline - time.monotonic())):
+            for key, events in selector.select(min(LOOK_SECONDS, max(0.0, deadline - time.monotonic()))):
                 current = selector.get_map().get(key.fd)
                 if current is not None and current.fileobj is key.fileobj:
                     key.data.ready(key.fileobj, events)
+            if sender and not sender.is_done:
+                sender.look()
         if sender and not sender.is_done:
             sender.end("" if sender.position else "filtered: no connection, or no answer")
         for connection in [*receiver.candidates, receiver.stream] if receiver else []:
             _close(selector, connection)
     result = {"shift": order["shift"], "from": order["receive_from"], **(receiver.reading() if receiver else {})}
+    result |= sender.reading() if sender else {}
     return {**result, "send_error": sender.error} if sender and sender.error else result
+
+
+def _unacknowledged(connection: socket.socket) -> int:
+    """Bytes that the kernel took and the other end has not acknowledged (SIOCOUTQ)."""
+    told = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))
+    return int(struct.unpack("i", told)[0])
 
 
 def _close(selector: selectors.BaseSelector, connection: socket.socket | None) -> None:

@@ -124,8 +124,11 @@ def test_a_node_may_only_send_or_only_receive(ring):
     target = {"name": "b", "address": second.address, "port": second.port}
     first.channel.messages.put({"round": {"shift": 3, "send_to": target, "receive_from": None, "seconds": 0.4}})
     second.channel.messages.put({"round": {"shift": 3, "send_to": None, "receive_from": "a", "seconds": 0.4}})
-    assert first.heard() == {"shift": 3, "from": None}
-    assert second.heard()["gbytes_per_s"] > 0
+    sent = first.heard()
+    assert (sent["shift"], sent["from"], "gbytes_per_s" in sent) == (3, None, False)
+    heard = second.heard()
+    assert heard["gbytes_per_s"] == pytest.approx(sent["sent_bytes"] / sent["sent_seconds"] / 1e9, rel=0.3)
+    assert "sent_bytes" not in heard
 
 
 def test_strangers_are_dropped_and_the_sender_is_still_measured(ring):
