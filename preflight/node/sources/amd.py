@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 LIMIT_S = 10.0
+MODELS = ("Card Series", "Card series", "Device Name", "Card Model", "Card model", "GFX Version")  # by version
 ROCM_SMI = ("--showproductname", "--showuniqueid", "--showbus", "--showmeminfo", "vram", "--showdriverversion")
 
 
@@ -66,7 +67,7 @@ def collect(path: str) -> dict[str, Any]:
         if rocm_smi:
             return parse_rocm_smi(programs.run([rocm_smi, *ROCM_SMI, "--json"], limit_s=LIMIT_S))
         reason = missing("AMD's driver is loaded, but neither amd-smi nor rocm-smi was found")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
         reason = missing(f"{type(error).__name__}: {error}")
     return {"devices": reason, "driver": reason, "cuda_driver": reason}
 
@@ -96,16 +97,31 @@ def parse_amd_smi(text: str) -> dict[str, Any]:
     """Facts from `amd-smi static --json`: a list of GPUs, in newer versions under "gpu_data"."""
     reported = document(text)
     gpus = reported["gpu_data"] if isinstance(reported, dict) else reported
-    versions = {str(gpu["driver"]["version"]) for gpu in gpus if "driver" in gpu}
-    return facts([_amd_smi_gpu(gpu) for gpu in gpus], versions)
+    told = [_first(gpu.get("driver"), "version", "driver_version") for gpu in gpus]
+    return facts([_amd_smi_gpu(gpu) for gpu in gpus], {str(version) for version in told} - {"N/A"})
 
 
 def _amd_smi_gpu(gpu: dict[str, Any]) -> dict[str, Any]:
-    size = gpu.get("vram", {}).get("size", {})
-    memory = int(size["value"]) if isinstance(size, dict) and size.get("unit") == "MB" else None
     return device(
-        int(gpu["gpu"]), str(gpu["asic"]["market_name"]), str(gpu["asic"]["asic_serial"]), gpu["bus"]["bdf"], memory
+        int(gpu["gpu"]),
+        str(gpu["asic"]["market_name"]),
+        str(gpu["asic"]["asic_serial"]),
+        gpu["bus"]["bdf"],
+        _mebibytes(_first(gpu.get("vram"), "size", "size_mb", "vram_size_mb", "vram_size")),
     )
+
+
+def _first(record: Any, *names: str) -> Any:
+    """What a record has under the first of these names, for they change with versions; "N/A" where it has none."""
+    return next((record[name] for name in names if name in record), "N/A") if isinstance(record, dict) else "N/A"
+
+
+def _mebibytes(size: Any) -> int | None:
+    """The MiB in 65520, "65520 MB" or {"value": 192, "unit": "GB"}; None where there is no figure."""
+    words = [str(size.get("value")), str(size.get("unit"))] if isinstance(size, dict) else str(size).split()
+    if not words or not words[0].isdecimal():
+        return None
+    return int(words[0]) * (1024 if words[1:] in (["GB"], ["GiB"]) else 1)
 
 
 def parse_rocm_smi(text: str) -> dict[str, Any]:
@@ -117,9 +133,9 @@ def parse_rocm_smi(text: str) -> dict[str, Any]:
     devices = []
     for index, name in enumerate(cards):
         card = reported[name]
-        model = card.get("Card Series") or card.get("Card series") or card.get("Card Model") or card["Card model"]
+        model = next(str(card[key]) for key in MODELS if card.get(key) not in (None, "", "N/A"))
         memory = int(card["VRAM Total Memory (B)"]) >> 20 if "VRAM Total Memory (B)" in card else None
-        devices.append(device(index, str(model), str(card["Unique ID"]), card["PCI Bus"], memory))
+        devices.append(device(index, model, str(card.get("Unique ID", "N/A")), card["PCI Bus"], memory))
     version = reported.get("system", {}).get("Driver version")
     return facts(devices, {str(version)} if version else set())
 

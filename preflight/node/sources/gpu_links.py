@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 from preflight.node.agent.missing import missing
 
@@ -12,12 +13,14 @@ if TYPE_CHECKING:
 
 GPU_LINE = re.compile(r"^GPU (\d+): ")
 LINK_LINE = re.compile(r"^\s+Link (\d+): (.*)$")
+RATE = re.compile(r"^[\d.]+ GB/s|^active\b", re.IGNORECASE)
 ALL_INACTIVE = "all links are inactive"
 NO_NVLINK = ("does not have or support nvlink", "nvlink queries are not supported", "not supported")
 GPU_ID = re.compile(r"\(UUID: (GPU-[\w-]+)\)")
 COUNTER_LINE = re.compile(r"^\s+Link (\d+): (.*(?:Errors|recovery (?:successful |failed )?events)): (\d+)\s*$")
 ACCESS = ("X", "OK", "CNS", "GNS", "TNS", "NS", "DR", "U")
 ESCAPES = re.compile("\x1b\\[[0-9;]*m")
+OTHER_COLUMNS = ("CPU", "NUMA", "GPU", "Affinity")  # "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"
 NAMED = re.compile(r"^\s*(NIC\d+):\s+(\S+)")
 RELATION = re.compile(r"^(X|SYS|NODE|PHB|PXB|PIX|NV\d+|PSB|NVB|C2C)$")
 
@@ -78,9 +81,10 @@ def _links(lines: list[str]) -> dict[str, Any]:
     """What the lines of one GPU say."""
     said = " ".join(" ".join(lines).split())
     links = [link.group(2) for link in map(LINK_LINE.match, lines) if link]
-    if links:
-        inactive = sum("inactive" in words.lower() for words in links)
-        return {"active": len(links) - inactive, "inactive": inactive}
+    inactive = sum(re.search(r"inactive|down|disabled|\boff\b", words.lower()) is not None for words in links)
+    active = sum(RATE.search(words) is not None for words in links)
+    if active or inactive:
+        return {"active": active, "inactive": inactive}
     if ALL_INACTIVE in said.lower():
         return {"active": 0, "inactive": 1}  # how many there are is not printed
     is_known = not said or any(words in said.lower() for words in NO_NVLINK)
@@ -122,7 +126,8 @@ def topology(text: str) -> dict[str, Any]:
     start = next((i for i, line in enumerate(lines) if line.split()[:1] == ["GPU0"]), -1)
     if start < 0:
         raise ValueError(f"nvidia-smi topo -m printed no matrix: {' '.join(text[-200:].split())}")
-    columns = [word for word in lines[start].split() if re.match(r"^(GPU|NIC)\d+$|^mlx\d+_\w+$", word)]
+    # Before NIC0 and its legend came (515) adapters stood there by their own names: mlx5_0, ibp59s0, bnxt_re0.
+    columns = list(takewhile(lambda word: word not in OTHER_COLUMNS, lines[start].split()))
     rows: list[dict[str, Any]] = []
     for line in lines[start + 1 :]:
         words = line.split()
@@ -135,4 +140,5 @@ def topology(text: str) -> dict[str, Any]:
     if [row["device"] for row in rows] != columns:
         raise ValueError(f"nvidia-smi topo -m was cut short: {len(rows)} rows for {len(columns)} devices")
     names = [NAMED.match(line) for line in lines]
-    return {"rows": rows, "adapters": {name.group(1): name.group(2) for name in names if name}}
+    own = {name: name for name in columns if not re.match(r"^(GPU|NIC)\d+$", name)}
+    return {"rows": rows, "adapters": {**own, **{name.group(1): name.group(2) for name in names if name}}}

@@ -15,6 +15,7 @@ NONE = "not reported by ibstat"
 GID_ROW = re.compile(
     r"^(\S+)\s+(\d+)\s+(\d+)\s+([0-9a-f:]{39})\s+(?:[\d.]+\s+)?v([12])(?:\s+(\S+))?\s*$", re.IGNORECASE
 )
+LAYERS = {"IB": "InfiniBand"}  # of old versions
 STATES = {"Active": "ACTIVE", "Down": "DOWN", "Initializing": "INIT", "Armed": "ARMED"}
 
 
@@ -58,14 +59,14 @@ def _complete(device: dict[str, Any]) -> None:
         if "link layer" not in said or not said["link layer"]:
             raise ValueError(f"ibstat was cut short at {device['name']}")
         state = said.get("state", "")
-        rate = said.get("rate", "")
+        rate = said.get("rate", "").partition(" ")[0]  # "40 (FDR10)"
         ports.append(
             {
                 "number": int(said["number"]),
                 "state": STATES.get(state, state.upper() or "UNKNOWN"),
                 "physical_state": said.get("physical state") or missing(NONE, "absent"),
                 "rate_gbps": float(rate) if rate.replace(".", "", 1).isdecimal() else missing(NONE, "absent"),
-                "link_layer": said["link layer"],
+                "link_layer": LAYERS.get(said["link layer"], said["link layer"]),
                 "gids": [],
                 "lid": _hexadecimal(said.get("base lid", "")),
                 "sm_lid": _hexadecimal(said.get("sm lid", "")),

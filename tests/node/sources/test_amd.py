@@ -126,3 +126,30 @@ def test_an_empty_list_beside_accelerators_is_no_answer(tmp_path, monkeypatch):
     (place / "vendor").write_text("0x1002\n")
     (place / "class").write_text("0x120000\n")
     assert isinstance(decoded(gpu.collect(arguments)).devices, Missing)
+
+
+@pytest.mark.parametrize(
+    ("vram", "mebibytes"),
+    [
+        ({"vram_type": "HBM", "vram_size_mb": 65520}, 65520),
+        ({"type": "HBM", "size": "65520 MB"}, 65520),
+        ({"type": "HBM", "size": {"value": 192, "unit": "GB"}}, 196608),
+        ({"type": "HBM", "size": {"value": "N/A", "unit": "MB"}}, None),
+        ("N/A", None),
+    ],
+)
+@pytest.mark.parametrize("driver", [{"driver_version": "6.3.6"}, {"version": "6.3.6"}])
+def test_what_changed_its_name_with_a_version_is_read(vram, mebibytes, driver):
+    """A field under another name is no reason to have no GPU."""
+    gpu = {"gpu": 0, "asic": {"market_name": "MI250X", "asic_serial": "0x1"}, "bus": {"bdf": "0000:C1:00.0"}}
+    told = amd.parse_amd_smi(json.dumps([{**gpu, "driver": driver, "vram": vram}]))
+    assert told["driver"] == "6.3.6"
+    memory = told["devices"][0]["memory_mib"]
+    assert memory == mebibytes or (mebibytes is None and memory["kind"] == "absent")
+
+
+@pytest.mark.parametrize("name", ["Card Series", "Card series", "Device Name", "Card model"])
+def test_a_card_has_its_name_where_its_version_puts_it(name):
+    """And may have no identity of its own."""
+    told = amd.parse_rocm_smi(json.dumps({"card0": {name: "AMD Instinct MI300X", "PCI Bus": "0000:05:00.0"}}))
+    assert told["devices"][0]["name"] == "AMD Instinct MI300X"

@@ -134,3 +134,24 @@ def test_a_matrix_of_peer_access_that_is_not_whole_is_refused(text):
     for pair in ((text, ACCESS), (ACCESS, text)):
         with pytest.raises(ValueError, match="nvidia-smi topo -p2p"):
             gpu_links.peer_access(*pair)
+
+
+BY_NAME = """\tGPU0\tGPU1\tibp59s0\tbnxt_re0\tCPU Affinity\tNUMA Affinity
+GPU0\t X \tNV12\tPXB\tSYS\t0-31\t0
+GPU1\tNV12\t X \tSYS\tPXB\t32-63\t1
+ibp59s0\tPXB\tSYS\t X \tSYS\t\t
+bnxt_re0\tSYS\tPXB\tSYS\t X \t\t
+"""
+
+
+def test_adapters_that_stand_there_by_name_are_read():
+    """Drivers before 515 have no legend of NICs, and not every adapter is called mlx5."""
+    told = msgspec.convert(in_order(gpu_links.topology(BY_NAME)), Topology)
+    assert told.nearest_adapters() == {"GPU0": ("ibp59s0",), "GPU1": ("bnxt_re0",)}
+
+
+@pytest.mark.parametrize(("words", "counts"), [("Down", (1, 1)), ("<inactive>", (1, 1)), ("N/A", (1, 0))])
+def test_a_link_is_up_by_its_rate_only(words, counts):
+    """What else may stand there is no link that carries anything."""
+    text = f"GPU 0: NVIDIA B200 (UUID: GPU-1)\n\t Link 0: 50 GB/s\n\t Link 1: {words}\n"
+    assert gpu_links.nvlinks(text)[0] == dict(zip(("active", "inactive"), counts, strict=True))

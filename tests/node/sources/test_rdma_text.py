@@ -56,3 +56,23 @@ def test_ibv_devinfo_tells_the_active_mtu_of_each_port():
     """Not the largest possible one."""
     assert rdma_text.active_mtus((DATA / "ibv_devinfo.txt").read_text()) == {("mlx5_0", 1): 1024}
     assert rdma_text.active_mtus("No IB devices found") == {}
+
+
+FDR10 = """CA 'mlx4_0'
+\tCA type: MT4099
+\tNumber of ports: 1
+\tFirmware version: 2.42.5000
+\tPort 1:
+\t\tState: Active
+\t\tPhysical state: LinkUp
+\t\tRate: 40 (FDR10)
+\t\tBase lid: 3
+\t\tSM lid: 1
+\t\tLink layer: IB
+"""
+
+
+def test_a_rate_with_its_name_and_an_old_link_layer_are_read():
+    """ibstat writes FDR10 behind the rate, and old versions wrote IB for InfiniBand."""
+    (port,) = rdma_text.ibstat(FDR10)[0]["ports"]
+    assert (port["rate_gbps"], port["link_layer"]) == (40.0, "InfiniBand")
