@@ -32,8 +32,9 @@ RACK = re.compile(r"NCCL INFO (?:comm .* )?MNNVL ([01])(?: cliqueId \S+ cliqueSi
 PROXIED = re.compile(r"use ring PXN ([01])")
 # Up to 2.26 each version of a symbol that a plugin lacks is told before the one that it has.
 LOST_PLUGIN = re.compile(
-    r"NCCL INFO ((?:NET/Plugin ?: ?(?! ?Failed to find nccl(?:CollNet|NetPlugin_v)).*(?:No plugin found|load returned"
-    r"|Failed|Could not find)|External network plugin|Failed to initialize NET plugin).*?)\s*$"
+    r"NCCL INFO ((?:NET/Plugin ?: ?(?! ?Failed to find nccl(?:CollNet|NetPlugin_v)).*(?:No plugin found"
+    r"|load (?:\([^)]*\) )?returned|Failed|Could not find)"
+    r"|External network plugin|Failed to initialize NET plugin).*?)\s*$"
 )
 PLUGIN_WARNS = re.compile(r"NCCL WARN (NET/(?!IB\b|Socket\b|Plugin\b)\w+ .*?)\s*$")  # why it does not start
 # 2.20 to 2.22 say no operation, 2.20 to 2.23 numbers; up to 2.19 nothing is said.

@@ -161,6 +161,7 @@ def test_a_plugin_lists_its_ports_with_what_they_can():
     [
         "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
         "NET/Plugin : Plugin load returned 2 : libfabric.so.1: cannot open shared object file",
+        "NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libfabric.so.1: cannot open shared object file",
         "NET/Plugin: Could not find: libnccl-net.so",
         "Failed to initialize NET plugin AWS Libfabric",
     ],
