@@ -40,7 +40,8 @@ def test_mtu_is_the_same_on_every_node(cluster):
     """The training interface has the same MTU on every node.
 
     With one smaller MTU large packets are lost: small all-reduces work, the first big one hangs.
-    Fix: `ip link set dev <interface> mtu <the others' mtu>` on the nodes named, and in their network configuration.
+    Fix: `ip link set dev <interface> mtu <the others' mtu>` on the nodes named, and in their network configuration;
+    IPoIB (ib0) takes more than 4092 in connected mode only (`echo connected > /sys/class/net/ib0/mode`).
     """
     cluster.needs_peers()
     cluster.same(lambda node: node.network.training_interface.mtu, "mtu of the training interface (bytes)")

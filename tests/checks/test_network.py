@@ -194,6 +194,17 @@ def test_a_node_without_its_interface_blocks_what_is_asked_of_it():
     assert verdicts["node1", "node2", "node4"][0] is Verdict.PASS
 
 
+@pytest.mark.parametrize("mtus", [(2044, 2044, 2044), (65520, 65520, 65520), (4092, 4092, 4092), (65520, 65520, 2044)])
+def test_ipoib_is_judged_by_its_peers(mtus):
+    """Datagram or connected mode, Gloo takes either; one node in the other mode has another MTU."""
+    run = healthy(3).with_variables(GLOO_SOCKET_IFNAME="ib0")
+    for name, mtu in zip(run.names, mtus, strict=True):
+        run = run.broken_interface(name, name="ib0", mtu=mtu, speed_mbps=200000)
+    found = [f for f in judge("network.mtu_is_the_same_on_every_node", run) if f.verdict is not Verdict.PASS]
+    assert [(f.verdict, f.nodes) for f in found] == [(Verdict.FAIL, ("node3",))] * (len(set(mtus)) > 1)
+    assert all("connected mode" in f.fix for f in found)
+
+
 def test_clouds_that_give_every_node_a_host_route_are_not_judged_by_subnet():
     """With /32 addresses every node is a subnet of its own, and all is well."""
     run = healthy()
