@@ -14,8 +14,8 @@ def main() -> None:
     from preflight.cli.streams import prepare
 
     prepare()
-    # Else what thousands of nodes told is looked through again and again. Connections that have ended are garbage that
-    # only such a look finds: what is young is looked through often.
+    # Else the answers of thousands of nodes are searched for garbage again and again. Connections that have ended are
+    # found by nothing else: young objects are searched often.
     gc.set_threshold(OBJECTS, 1, 100)
     from preflight.cli.main import run
 

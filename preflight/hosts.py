@@ -25,7 +25,7 @@ NAME = re.compile(rf"(?=.{{1,253}}\Z){LABEL}(?:\.{LABEL})*")
 USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 ZONE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?:/([0-9]{1,9}))?)?")
-# A path that a shell on the node reads as one word.
+# A path that a shell on the node reads as a single word.
 PYTHON = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./~+@:-]{0,1023}")
 LOCAL = "local"
 # What a selector of labels goes on with after a comma, and no host's name has: "app=train,tier in (a,b)".

@@ -1,4 +1,4 @@
-"""What do a check, a launch rule, an error of a log, a variable or a threshold mean, and what mends it?"""
+"""What do a check, a launch rule, an error of a log, a variable or a threshold mean, and how is it fixed?"""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def show_facts(options: Options) -> int:
 
 
 def failed_subjects(node: NodeFacts) -> list[str]:
-    """Which subjects a node that answered did not tell of, though it was asked, and why."""
+    """Which subjects a node that answered did not report, though it was asked, and why."""
     return [
         f"{subject}: {why.missing}"
         for subject, why in node.missing.items()

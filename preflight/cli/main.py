@@ -172,7 +172,7 @@ def _as_last_time(words: argparse.Namespace) -> argparse.Namespace:
     parser = Parser(add_help=False)
     words_of_checks(parser, "run")
     before = vars(parser.parse_known_args([word for word in given if word != verb])[0])
-    # Checks of the site's own are asked for by their files; -k and its like are what --last-failed is instead of.
+    # A site's own checks are asked for by their files; -k and similar options are what --last-failed replaces.
     before["pytest"] = [word for word in before["pytest"] if Path(word.partition("::")[0]).exists()]
     kept = {name: value for name, value in before.items() if name not in ("report_dir", "json", "verbosity")}
     now = {name: value for name, value in vars(words).items() if value not in (None, False, [])}

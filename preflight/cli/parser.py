@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
     """argparse with our exit code for usage errors, in the language asked for, and one line instead of a page."""
 
     def error(self, message: str) -> NoReturn:
-        """One line, as for every other word that cannot be."""
+        """One line, as for every other word that is not valid."""
         near = _near(message)
         message += f"; did you mean {near}?" if near else ""
         stray = message.removeprefix("unrecognized arguments: ")

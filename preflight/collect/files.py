@@ -67,10 +67,10 @@ async def collect(sessions: dict[str, Session], options: Options, *, seconds: fl
 async def _write(
     calls: dict[str, Call], failed: dict[str, str], paths: tuple[str, ...], seconds: float
 ) -> dict[str, dict[str, str]]:
-    """One node writes a token into each path, the next one where it cannot; what each path then holds, and of whom."""
+    """One node writes a token into each path, the next one where it cannot; what each path then holds, from whom."""
     found: dict[str, dict[str, str]] = {}
     for name in [name for name in calls if name not in failed][:WRITERS]:
-        # Tokens of its own: what a node wrote and did not tell in time is in nobody's way.
+        # Tokens of this round only: one that an earlier node wrote and reported too late disturbs nobody.
         wanted = {path: secrets.token_hex(16) for path in paths if "token" not in found.get(path, {})}
         if wanted:
             try:

@@ -57,7 +57,7 @@ async def collect(fleet: Fleet, layers: Layers, backend: str, *, seconds: float 
 
 
 class Answered:
-    """What the nodes told in the first round; each answer is decoded and packed as it comes."""
+    """What the nodes reported in the first round; each answer is decoded and packed as it comes."""
 
     def __init__(self) -> None:
         self._shared = Shared()
@@ -169,7 +169,7 @@ def _about_peers(node: NodeFacts, cluster: Cluster, names: Collection[str]) -> d
 
 
 class Subject(said.Message, frozen=True):
-    """What a node tells of one subject: its facts, or why there are none."""
+    """What a node reports of one subject: its facts, or why there are none."""
 
     subject: said.Word
     facts: dict[str, Any] | None = None

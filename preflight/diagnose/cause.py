@@ -1,4 +1,4 @@
-"""What is a known cause: which words speak of it, what does it mean, and what mends it?"""
+"""What is a known cause: which words show it, what does it mean, and how is it fixed?"""
 
 from __future__ import annotations
 

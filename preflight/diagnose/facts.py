@@ -102,7 +102,7 @@ class Facts:
         rank, size = int(found[1]), int(found[2])
         if 0 < size <= MOST_RANKS and rank < size:
             self.sizes[size] += 1
-            if line.node and size >= max(self.sizes):  # ranks of smaller groups are numbered anew
+            if line.node and size >= max(self.sizes):  # ranks of smaller groups are numbered from 0 again
                 self.node_of[rank] = line.node
                 self.heard.add(rank)
 

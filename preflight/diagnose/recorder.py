@@ -76,7 +76,7 @@ def _calls(entries: Any) -> Iterator[Call]:
 
 
 def _elements(sizes: Any) -> int:
-    """The number of elements of the first tensor; -1 where it is not told."""
+    """The number of elements of the first tensor; -1 where it is not known."""
     if not isinstance(sizes, (list, tuple)) or not sizes or not isinstance(sizes[0], (list, tuple)):
         return -1
     count = 1

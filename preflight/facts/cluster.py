@@ -104,7 +104,7 @@ class Cluster:
     def gather(self, key: Callable[[NodeFacts], Any]) -> dict[str, Any]:
         """`key` of every node that has it; the others are noted as unmeasured.
 
-        Raises NotApplicable when the fact exists on no node, be it that some could not be asked.
+        Raises NotApplicable when the fact exists on no node, even where some nodes could not be asked.
         """
         values, lacking = self._told(key)
         absent = {name: missing for name, missing in lacking.items() if missing.kind == "absent"}

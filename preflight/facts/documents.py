@@ -28,7 +28,7 @@ class _Written(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Documents(Mapping[str, Document]):
-    """Node -> its document. Each is held packed, a twentieth of its size, and made anew when it is asked for."""
+    """Node -> its document. Each is held packed, a twentieth of its size, and unpacked when it is asked for."""
 
     _packed: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)  # the document, and what came later
 

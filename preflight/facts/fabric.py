@@ -73,7 +73,7 @@ class Hca:
 
     @property
     def is_active(self) -> bool:
-        """NCCL leaves out every port that is not ACTIVE, without a word."""
+        """NCCL silently leaves out every port that is not ACTIVE."""
         return self.port.state == "ACTIVE" and self.port.link_layer in LINK_LAYERS
 
 

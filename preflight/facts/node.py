@@ -28,7 +28,7 @@ from preflight.facts.subjects.trust import Trust
 from preflight.facts.value import Missing, Value, no_such_fact
 
 V = TypeVar("V", bound=Value)
-MEANS_RDMA = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX")  # whoever sets these means NCCL, whatever the nodes tell of GPUs
+MEANS_RDMA = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX")  # whoever sets these means NCCL, whatever GPUs the nodes report
 
 
 def is_on(value: str) -> bool:

@@ -58,7 +58,7 @@ def _backend(nodes: list[NodeFacts], backend: str) -> selection.Backend:
 
 
 def automatic_backend(nodes: list[NodeFacts]) -> selection.Backend:
-    """NCCL where every node has GPUs, be it that their driver does not list them; else Gloo."""
+    """NCCL where every node has GPUs, even if their driver does not list them; else Gloo."""
     return "nccl" if nodes and all(_has_gpus(node) for node in nodes) else "gloo"
 
 

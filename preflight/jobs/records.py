@@ -1,4 +1,4 @@
-"""Is what a rank reports about what it was asked, of the right types, and within what can be?
+"""Is what a rank reports what it was asked for, of the right types, and possible?
 
 A rank is a program on a node, and what it says is the node's word: a figure that no check could tell from a good one
 must not come from a rank that was never asked for it.

@@ -18,7 +18,7 @@ class Crew:
     _trained: Choice | None = field(default=None, init=False)
 
     def spares(self, kind: str, good: tuple[str, ...], source: Source, findings: Iterable[Finding]) -> tuple[str, ...]:
-        """Those of the good nodes that a job of this kind does without: bandwidth is measured on all of them.
+        """Those of the good nodes that a job of this kind leaves out: bandwidth is measured on all of them.
 
         They are chosen once, by what was found before the training.
         """

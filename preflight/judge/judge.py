@@ -361,7 +361,7 @@ def _passed(check: Check, untold: Iterable[str]) -> str:
 
 
 def _alike(outcomes: dict[Outcome, list[str]], racks: Mapping[str, str]) -> dict[Outcome, list[str]]:
-    """Those of nodes that were lost for one reason as one: a rack that dies in mid-run is said once, with its name."""
+    """One finding for all nodes that were lost for one reason: a rack that dies in mid-run is named once."""
     reasons = {
         outcome: outcome._replace(message=without_name(outcome.message, names[0]))
         for outcome, names in outcomes.items()

@@ -74,7 +74,7 @@ def plan_of(command: Command, context: Context) -> Plan | None:
 
 
 def _folder(command: Command, plan: Plan) -> str:
-    """Where the command runs on its node, as the last `cd` before it says; what goes elsewhere begins anew there."""
+    """Where the command runs on its node, by the last `cd` before it; on another node it starts in one of its own."""
     held = command.variables.get("PWD")
     leaves = is_container(plan.wrapper) or plan.wraps & (REMOTE - KEEP_FOLDER)
     return held.text if held is not None and is_firm(held.text) and not leaves else ""

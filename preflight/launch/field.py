@@ -71,7 +71,7 @@ def firm(value: Field[T]) -> T | None:
 
 
 def written(value: Field[T]) -> bool:
-    """Whether the file says anything about it, be it unknown."""
+    """Whether the file says anything about it, even if its value is unknown."""
     return isinstance(value, Unknown) or (isinstance(value, Sourced) and value.origin != "tool")
 
 

@@ -66,7 +66,7 @@ class Finding:
     """One verdict of one check with one message, for all nodes that share them (in HOSTS order).
 
     ``blocked_by`` is the id of the check that stands behind an error which is only a consequence; "" elsewhere.
-    ``proof`` names the earlier run whose measurement was judged, where this one did not measure anew; "" elsewhere.
+    ``proof`` names the earlier run whose measurement was judged, where this one did not measure again; "" elsewhere.
     ``edits`` together put the files right that it speaks of, ``commands`` the nodes.
     """
 

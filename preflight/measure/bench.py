@@ -191,7 +191,7 @@ async def _ended(sessions: dict[str, Session], job: Job, plan: Plan) -> Outcome:
 def _told(
     job: Job, outcome: Outcome, *, nodes: int, results: tuple[Result, ...], transports: tuple[Transport, ...]
 ) -> Bench:
-    """What the ranks told, before anybody knows what to expect of it, or who is slow."""
+    """What the ranks reported, before anybody knows what to expect of it, or who is slow."""
     node_of = {placement.rank: placement.node for placement in job.placements}
     return Bench(
         backend=str(job.settings["backend"]),

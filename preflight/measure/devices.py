@@ -31,7 +31,7 @@ async def run(sessions: dict[str, Session], job: Job) -> tuple[tuple[Device, ...
 
 
 def told(job: Job, outcome: Outcome) -> tuple[Device, ...]:
-    """The devices that the ranks of a job told of, none where one of them gave no figure."""
+    """The devices that the ranks of a job reported, none where one of them gave no figure."""
     node_of = {placement.rank: placement.node for placement in job.placements}
     known = set(Device.__struct_fields__)
     found = tuple(

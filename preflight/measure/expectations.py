@@ -21,7 +21,7 @@ def uplinks_of(cluster: Cluster, *, backend: str, transports: Sequence[Transport
 
 
 def is_over_tcp(uplinks: Mapping[str, Uplink]) -> bool:
-    """Whether raw TCP streams tell of these networks."""
+    """Whether raw TCP streams say anything about these networks."""
     return all(uplink.is_tcp for uplink in uplinks.values())
 
 

@@ -30,7 +30,7 @@ WITHOUT_NVLS = re.compile(
 )  # 2.27, 2.28: said "available", then could not bind memory
 RACK = re.compile(r"NCCL INFO (?:comm .* )?MNNVL ([01])(?: cliqueId \S+ cliqueSize (\d+))?(?:\s|$)")
 PROXIED = re.compile(r"use ring PXN ([01])")
-# Up to 2.26 each version of a symbol that a plugin lacks is told before the one that it has.
+# Up to 2.26 each version of a symbol that a plugin lacks is logged before the one that it has.
 LOST_PLUGIN = re.compile(
     r"NCCL INFO ((?:NET/Plugin ?: ?(?! ?Failed to find nccl(?:CollNet|NetPlugin_v)).*(?:No plugin found"
     r"|load (?:\([^)]*\) )?returned|Failed|Could not find)"
@@ -117,13 +117,13 @@ class _Log:
                 self.largest[name] = (size, chosen)
 
     def of_port(self, name: str) -> str:
-        """The port as sysfs names it, be it reached by Data Direct."""
+        """The port as sysfs names it, even where it is reached by Data Direct."""
         self.is_data_direct = self.is_data_direct or DATA_DIRECT.match(name) is not None
         return DATA_DIRECT.sub(r"\1", name)
 
 
 def parse_nccl_log(lines: Iterable[str]) -> NcclUse:
-    """The log of one rank; lines of other programs in between do no harm."""
+    """The log of one rank; lines of other programs in between are skipped."""
     log = _Log()
     for line in lines:
         log.take(line)
@@ -167,7 +167,7 @@ def _named(text: str, names: tuple[str, ...]) -> str:
 def algorithm_of(transports: Iterable[Transport], op: str, operations: Sequence[str]) -> str:
     """The algorithm that most groups took for a collective at its largest size; "" where no log tells.
 
-    Versions that name no operation tell of the only one that was run.
+    Versions that name no operation mean the only one that was run.
     """
     names = (op, "") if len(operations) == 1 else (op,)
     told = [one.algorithms[name] for one in transports for name in names if name in one.algorithms]

@@ -24,7 +24,7 @@ PAYLOAD_BYTES = 65536  # more than fits into one packet, whatever the MTU
 
 
 def port_of(cluster: Cluster) -> int:
-    """The port of rank 0 as the first node's variables and the launch files have it; 0 where none is told."""
+    """The port of rank 0 as the first node's variables and the launch files have it; 0 where none is known."""
     if len(cluster) < 2:
         return 0
     try:

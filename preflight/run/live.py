@@ -158,7 +158,7 @@ class Run:
         )
 
     def _note_partings(self) -> None:
-        """What is to be told of the visits that are over."""
+        """The notes about the visits that are over."""
         for name, parting in self.fleet.partings.items():
             self.notes += [f"{name}: {remark}" for remark in parting.remarks]
             self.notes += [f"{name}: text before our replies: {parting.noise!r}"] * bool(parting.noise)
@@ -315,7 +315,7 @@ class Run:
         return max(MESH_SECONDS, 3 * expected)
 
     def rendezvous(self) -> Rendezvous | None:
-        """Connections of all nodes to the job's own MASTER_PORT on the first; None where no port is told."""
+        """Connections of all nodes to the job's own MASTER_PORT on the first; None where no port is known."""
         port = rendezvous.port_of(self.cluster)
         addresses = {node.name: node.address_for_peers() for node in self.cluster if self._has_training_interface(node)}
         first = self.cluster.nodes[0].name if self.cluster.nodes else ""

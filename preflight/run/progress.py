@@ -90,7 +90,7 @@ class Progress:
 
     def _spinner(self, kind: Any) -> Any:
         spinner = kind("dots")
-        spinner.start_time = 0.0  # its frame is a matter of the clock alone: it is made anew at every look
+        spinner.start_time = 0.0  # its frame depends on the clock alone, as it is made again for every refresh
         return spinner
 
     def _line(self, stage: Stage) -> str:

@@ -35,7 +35,7 @@ class Pool:
 
 @dataclass
 class Budget:
-    """What one node has said so far; FrameError at the first word too many."""
+    """What one node has said so far; FrameError once that is more than its share."""
 
     pool: Pool = field(default_factory=Pool)
     size: int = 0

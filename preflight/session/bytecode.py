@@ -22,11 +22,11 @@ FOLDER = Path(__file__).parent / "__pycache__"
 # From Python 3.11 on a code's table of places holds the columns too; these are the kinds of its entries without them.
 HAS_COLUMNS = sys.version_info >= (3, 11)
 FIRST_BIT, LINE_ALONE, NOWHERE = 0x80, 13 << 3, 15 << 3
-MOST_UNITS = 8  # of two bytes of code, that one entry tells of
+MOST_UNITS = 8  # of two bytes of code, that one entry covers
 
 
 def packed(files: Mapping[str, Path], *, name: str, folder: Path = FOLDER) -> bytes:
-    """The compressed table of these modules, module name -> marshalled code; made anew when a file has changed."""
+    """The compressed table of these modules, module name -> marshalled code; made again when a file has changed."""
     looks = [(module, str(path), *_look(path)) for module, path in files.items()]
     key = f"{sys.version} {MAGIC_NUMBER!r} {_look(Path(__file__))} {looks}".encode()
     kept = folder / f"{name}.{sys.implementation.cache_tag}"
@@ -34,7 +34,7 @@ def packed(files: Mapping[str, Path], *, name: str, folder: Path = FOLDER) -> by
         checksum, made = (data := kept.read_bytes())[:CHECKSUM_BYTES], data[CHECKSUM_BYTES:]
         if checksum == hashlib.sha256(key + made).digest():
             return made
-    # Version 2 of marshal holds strings and bytes alike for every Python 3.
+    # Version 2 of marshal holds strings and bytes in the same way for every Python 3.
     made = zlib.compress(marshal.dumps({module: compiled(path, module) for module, path in files.items()}, 2), 9)
     if not sys.dont_write_bytecode:
         _keep(kept, hashlib.sha256(key + made).digest() + made)

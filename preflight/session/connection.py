@@ -29,7 +29,7 @@ from preflight.transport.reach import last_line
 LEASE_SECONDS = 10.0
 BEAT_SECONDS = 2.0
 BEAT = -1  # the number of the pings that only ask whether a node is still there
-QUIET_BEATS = 2  # without a word, before a node with a call under way is asked;
+QUIET_BEATS = 2  # of silence, before a node with a call under way is asked for a sign of life;
 SILENT_BEATS = 7  # before it is taken for lost: without our beats it would have ended itself by then
 HELLO_SECONDS = 20.0
 NOISE_LIMIT_BYTES = 1 << 20
@@ -117,7 +117,7 @@ class Call:
 
 
 async def own_line(host: Host, reach: Reach) -> Own:
-    """The line of the host's own command. Raises Unreachable where that cannot be started here, or would be in vain."""
+    """The line of the host's own command. Raises Unreachable where that cannot be started here, or cannot succeed."""
     if host.trouble:
         raise Unreachable(host.name, host.trouble)
     argv = command(host, reach)

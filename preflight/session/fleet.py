@@ -27,7 +27,7 @@ EARLY_CLOSE_RETRIES = 3
 RETRY_SECONDS = (0.2, 1.0)  # before the first of them; twice as long before each further one
 MARGIN_SECONDS = 2.0  # before a stage's time is over, calls without an answer end, so that the rest of it counts
 OWN_FILES = 100
-OF_A_COMMAND = 4  # its three pipes, and what tells of its end
+OF_A_COMMAND = 4  # its three pipes, and the descriptor that shows its end
 FILES_WHILE_MADE = 10
 FEW_GREETINGS = 32  # after so many we know how long nodes take to answer:
 PATIENCE_FACTOR = 10.0  # one that takes so much longer than nearly all of them,
@@ -41,7 +41,7 @@ async def _nothing(_session: Session) -> None:
 
 @dataclass(frozen=True)
 class Parting:
-    """What is to be told of a session that has ended."""
+    """The notes about a session that has ended."""
 
     remarks: tuple[str, ...]
     noise: str
@@ -213,7 +213,7 @@ class Fleet:
         await work(self.sessions[host.name])
 
     async def part(self, names: Iterable[str]) -> None:
-        """Close these sessions, and keep what is to be told of them."""
+        """Close these sessions, and keep the notes about them."""
         sessions = {name: self.sessions[name] for name in names if name in self.sessions}
         await asyncio.gather(*(session.close() for session in sessions.values()), return_exceptions=True)
         for name, session in sessions.items():
@@ -222,7 +222,7 @@ class Fleet:
             del self.sessions[name]
 
     def _patience(self) -> float:
-        """How long a node may take to answer: as long as usual, but where places are few, not for ever."""
+        """How long a node may take to answer: as long as usual, but not forever where places are few."""
         usual = self.reach.connect_seconds + HELLO_SECONDS
         if self.is_whole or len(self._greetings) < FEW_GREETINGS:
             return usual

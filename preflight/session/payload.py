@@ -78,7 +78,7 @@ def _packed(*, at_first: bool, is_text: bool) -> bytes:
     if not is_text:
         return bytecode.packed(files, name="first" if at_first else "rest")
     texts = node_sources()
-    # Version 2 of marshal holds strings and bytes alike for every Python 3.
+    # Version 2 of marshal holds strings and bytes in the same way for every Python 3.
     return zlib.compress(marshal.dumps({name: texts[name] for name in files}, 2), 9)
 
 

@@ -38,7 +38,7 @@ class Greeting(Message, frozen=True):
 
     @property
     def address(self) -> str:
-        """The address of the node by which we reached it, "" where it is not told or is none."""
+        """The address of the node by which we reached it, "" where it is unknown or is none."""
         for text in self.reached:
             try:
                 return str(ipaddress.ip_address(text))

@@ -139,7 +139,7 @@ class Step:
         self.lines: dict[str, Joined] = {}  # by the host's name
         self.stderr = b""
         self._claimed_twice: set[str] = set()
-        self._strangers: dict[asyncio.StreamWriter, str] = {}  # who has not proved anything yet, with his address
+        self._strangers: dict[asyncio.StreamWriter, str] = {}  # connections without proof so far, with their addresses
         self._server: asyncio.Server | None = None
         self._news = asyncio.Condition()
         self._process: asyncio.subprocess.Process | None = None

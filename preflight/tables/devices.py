@@ -84,7 +84,7 @@ MODELS = (
     Model("MI250", 181, 1638, GEN4, matmul_kept=0.7),
     Model("MI210", 181, 1638, GEN4, matmul_kept=0.7),
 )
-# What is measured, how a message calls it, and which figure of the data sheet it is held against.
+# What is measured, how a message calls it, and which figure of the data sheet it is compared with.
 FIGURES = {
     "matmul_tflops_per_s": ("multiplies matrices at {} TFLOP/s", "matmul_tflops_per_s"),
     "memory_gbytes_per_s": ("copies its memory at {} GB/s", "memory_gbytes_per_s"),
@@ -164,7 +164,7 @@ def strained(devices: Sequence[Device]) -> list[Blame]:
 
 
 def _usual(devices: Iterable[Device]) -> Usual:
-    """Model and figure -> their median, and how many told it; only where enough did."""
+    """Model and figure -> their median, and how many devices reported it; only where enough did."""
     told: dict[tuple[str, str], list[tuple[str, float]]] = {}
     for one in devices:
         for name in ("memory_celsius", "pcie_generation", "pcie_width"):
@@ -197,7 +197,7 @@ def _lesser_link(device: Device, usual: Usual) -> Iterator[str]:
 
 
 def state(device: Device) -> str:
-    """Clock, power and temperature while it multiplied, as the end of a sentence; "" where nothing told them."""
+    """Clock, power and temperature while it multiplied, as the end of a sentence; "" where nothing reported them."""
     told = []
     if device.sm_mhz is not None:
         most = f" of {device.sm_mhz_max:.0f}" if device.sm_mhz_max is not None else ""

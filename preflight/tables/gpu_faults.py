@@ -430,7 +430,7 @@ SAME = (
 
 
 def firmware(node: NodeFacts) -> dict[str, str | Missing]:
-    """Block of a GPU -> the versions that the GPUs of the node have there; FactMissing where none is told."""
+    """Block of a GPU -> the versions that the GPUs of the node have there; FactMissing where none is reported."""
     found: dict[str, set[str]] = {}
     for gpu in node.gpu.readable():
         for name, version in present(gpu.status.firmware, "firmware of the GPUs"):

@@ -21,7 +21,7 @@ SCALES_IN_POWERSAVE = ("intel_pstate", "amd-pstate-epp")
 SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "pit")
 UNLIMITED_CLOCK = 0.95
 LEAST_AVAILABLE = 0.1
-OFTEN = 50  # a switch that is started again or an interface that is set up anew takes a link down a few times
+OFTEN = 50  # a switch that restarts, or an interface that is configured again, takes a link down a few times
 MOST_HUGE = 0.5
 GIB = 1 << 30
 

@@ -150,7 +150,7 @@ def _states(status: dict[str, Any]) -> dict[str, dict[str, str]]:
             earlier = last.get("terminated")
             words = _text(waiting, "reason") or "it waits"
             words += f", {_ended(earlier)} before" if isinstance(earlier, dict) else ""
-            # What is said of a back-off names the pod: many that crash alike are one finding.
+            # The message of a back-off names the pod; without it, many pods that crash for one reason are one finding.
             is_crash = isinstance(earlier, dict) or words == "CrashLoopBackOff"
             words += f": {message}" if (message := _line(_text(waiting, "message"))) and not is_crash else ""
             words += before if words == "PodInitializing" else ""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # A loader waits for its program no longer: where the link is cut as it begins, sshd holds its input open for hours.
 UNREAD_SECONDS = 30
-# One line without quotes, "!" or newline: dash, bash and tcsh hand it over alike. What it runs stops the alarm.
+# One line without quotes, "!" or newline: dash, bash and tcsh pass it on unchanged. What it runs stops the alarm.
 LOADER = (
     "import sys,zlib;sys.version_info<(3,9)and(print(sys.version),sys.exit(97));"
     f"import _signal;_signal.alarm({UNREAD_SECONDS});"

@@ -915,9 +915,9 @@ PAIR_SECONDS = 0.05  # of a message
 def exchange(*, settings: Settings, place: Place, records: Records) -> None:
     """Every round of pairs: in one a rank sends or receives, never both, so that what is slow has a direction.
 
-    Both time: the receiver's word is the figure, for what is on its way in buffers has not arrived, and the sender's
-    bears it out. The receiver finds the size, and tells it by the store.
-    Nobody waits for the whole round; a rank's next partner is there when both are through the one before.
+    Both time: the figure is the receiver's time, because what is still in buffers has not arrived; the sender's must
+    confirm it. The receiver finds the size, and puts it into the store. Nobody waits for the whole round; a rank's next
+    partner is there when both are through the one before.
     """
     import torch
 

@@ -302,7 +302,7 @@ class Sensors:
 
 
 def of_amdgpu(folder: str) -> dict[str, float]:
-    """What the kernel's driver tells of one of AMD's GPUs, whose folder in sysfs it is; nothing of what it does not."""
+    """What the kernel's driver reports of an AMD GPU in this folder of sysfs; what it does not report is left out."""
     found: dict[str, float] = {}
     for path in glob.glob(f"{folder}/hwmon/hwmon*/*"):
         name, _, kind = os.path.basename(path).partition("_")
@@ -429,7 +429,7 @@ FIGURES = {"matmul": matmul, "memory": memory, "host": host}
 
 
 def needs_room(device: torch.device) -> None:
-    """MemoryError where the device has not four times the memory free that this takes."""
+    """Raises MemoryError where less than four times the memory that this takes is free on the device."""
     import torch
 
     if device.type == "cuda":

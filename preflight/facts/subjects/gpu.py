@@ -308,7 +308,7 @@ class Gpus(Value, frozen=True, kw_only=True):
         return ""
 
     def has_any(self) -> bool:
-        """Whether the node has GPUs, be it that no driver lists them."""
+        """Whether the node has GPUs, even if no driver lists them."""
         is_on_bus = isinstance(self.on_bus, tuple) and bool(self.on_bus)
         return isinstance(self.devices, Missing) or bool(self.devices) or is_on_bus
 

@@ -85,7 +85,7 @@ class Kernel(Value, frozen=True, kw_only=True):
             raise FactMissing(bond, reason.missing, reason.kind)
 
     def is_bond(self, name: str) -> bool:
-        """Whether an interface is a bond, be it that its file could not be read."""
+        """Whether an interface is a bond, even if its file could not be read."""
         return name in self.bonds or name in self.bonds_unread
 
     def bond_rate_mbps(self, bond: str) -> int:

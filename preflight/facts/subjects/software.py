@@ -48,7 +48,7 @@ class Software(Value, frozen=True, kw_only=True):
         return present(self.torch, "torch")
 
     def library_of_torch(self, name: Literal["torch_cuda", "torch_hip", "cudnn", "nccl"]) -> str:
-        """The version of a library that torch was built for or would load, "none" where it does without."""
+        """The version of a library that torch was built for or would load, "none" where it uses none."""
         return or_none(getattr(self, name), name) if self.torch_version else "none"
 
     @property

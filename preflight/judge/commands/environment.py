@@ -51,7 +51,7 @@ def _leftover(case: Case) -> Remedy:
 
 
 def _as_the_others(case: Case) -> Remedy:
-    """The variable that the message begins with, as most other nodes have it, be it not at all."""
+    """The variable that the message begins with, as most other nodes have it, which may be not at all."""
     name = case.message.partition(":")[0]
     if not NAME.fullmatch(name):
         raise FactMissing("variable", f"{name} is no name")

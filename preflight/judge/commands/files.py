@@ -22,7 +22,7 @@ def _silent(case: Case) -> Remedy:
 
 
 def _writable(case: Case) -> Remedy:
-    """Mounted anew so that it can be written to, and what is there run."""
+    """Mounted again so that it can be written to, and programs there can run."""
     commands = []
     for place in case.node.files.places:
         if not place.purpose.startswith("--") and (not place.may_run or not place.is_writable) and not place.trouble:

@@ -48,7 +48,7 @@ class MeshView:
     def blames_of_port(self) -> list[Blame]:
         """One Blame for each group of nodes that do not reach the port of rank 0; where it was not tried, unmeasured.
 
-        Raises NotApplicable where the job's port is not told, FactMissing where rank 0's node could not listen on it.
+        Raises NotApplicable where the job's port is not known, FactMissing where rank 0's node could not listen on it.
         """
         self.cluster.needs_peers()
         found = self.result.rendezvous

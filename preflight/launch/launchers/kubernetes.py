@@ -106,7 +106,7 @@ def _job_set(names: Names, layout: Layout, like: Mapping[str, Any]) -> dict[str,
 
 def _indexed(layout: Layout) -> dict[str, Any]:
     spec: dict[str, Any] = {"completionMode": "Indexed", "completions": len(layout.nodes)}
-    # A rank that is started again alone is not let in by the others: the whole job fails, and is started anew.
+    # A rank that restarts alone is not let in by the others: the whole job fails, and is started again.
     return spec | {"parallelism": len(layout.nodes), "backoffLimit": 0}
 
 
@@ -164,7 +164,7 @@ def _with_secret(container: dict[str, Any], layout: Layout) -> dict[str, Any]:
 
 
 def _looking(names: Names, layout: Layout) -> list[str]:
-    """What each pod runs before it trains: preflight as a rank of a job of its own, for which it needs nobody's leave.
+    """What each pod runs before it trains: preflight as a rank of a job of its own, for which it needs no permissions.
 
     The index is no variable of ours: Kubernetes adds its own behind them, and expands only what stands before.
     """

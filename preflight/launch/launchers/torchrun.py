@@ -109,7 +109,7 @@ OF_THE_JOB = words("nnodes nproc_per_node node_rank rdzv_id rdzv_backend rdzv_en
 
 
 def options_stand_before_the_program(plan: Plan) -> Iterable[Finding]:
-    """What stands behind the program is the program's: torchrun is told nothing, and every node trains alone."""
+    """What stands behind the program is the program's: torchrun learns nothing of it, and every node trains alone."""
     names = {
         argument: argument.value.partition("=")[0].lstrip("-").replace("-", "_")
         for argument in plan.arguments
@@ -211,7 +211,7 @@ def _meeting_once(job: Job, node: str, port: int) -> list[str]:
 
 
 def _meeting_again(job: Job, node: str, port: int) -> list[str]:
-    """The elastic rendezvous: agents agree anew who is there, and number the ranks as they like."""
+    """The elastic rendezvous: agents agree each time who is there, and number the ranks as they like."""
     bare, start = job.address_for(node), job.start_of(node)
     address = f"[{bare}]" if ":" in bare else bare
     # By an address of the user's own each node must recognise itself, as it will have to in the job.

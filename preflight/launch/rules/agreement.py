@@ -16,7 +16,7 @@ from preflight.tables import variables as table
 
 
 def _address(plan: Plan) -> Field[str]:
-    """The address of rank 0; node 0 itself may call it localhost, and what is no address is told elsewhere."""
+    """The address of rank 0; node 0 itself may call it localhost, and what is no address is another rule's."""
     address = value_of(plan.master_address)
     at_home = plan.written_rank == 0 and not plan.shares_host and address is not None and is_loopback(address)
     if plan.master_address is not None and address is not None and (at_home or wrong_with(address)):
@@ -117,7 +117,7 @@ def _one_field(group: Group, name: str, pick: Callable[[Plan], Field[Any]]) -> I
 
 
 def exports_agree(group: Group) -> Iterable[Finding]:
-    """NCCL does not compare its variables: ranks that were told otherwise wait for each other, or do not connect."""
+    """NCCL does not compare its variables: ranks with different values wait for each other, or do not connect."""
     if not group.is_set:
         return
     names = dict.fromkeys(name for plan in group.plans for name in plan.environment if name.startswith(STEERING))

@@ -34,7 +34,7 @@ def with_edits(finding: Finding, lines: Lines) -> Finding:
     first = edits[0]
     shown = " ".join(line.strip() for line in first.lines)
     is_shown = shown and len(edits) < FEW and first.is_sure and rule not in IN_WORDS
-    # Where lines of several files are to blame, which of them is mended is part of the fix.
+    # Where lines of several files are to blame, the fix says which of them it changes.
     place = f"{first.file}:{first.first}" if len({where.file for where in finding.where}) > 1 else f"line {first.first}"
     fix = f"{place}: {shown}" if is_shown else finding.fix
     return replace(finding, edits=edits, fix=fix)

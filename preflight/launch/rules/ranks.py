@@ -87,7 +87,7 @@ def every_rank_is_there(group: Group) -> Iterable[Finding]:
 
 
 def rank_is_in_range(plan: Plan) -> Iterable[Finding]:
-    """A rank beyond the number of nodes is refused, or waits for ever."""
+    """A rank beyond the number of nodes is refused, or waits forever."""
     pairs = [(plan.node_rank, plan.nodes, "node rank", "nodes"), (plan.rank, plan.world_size, "RANK", "processes")]
     for rank, size, name, what in pairs:
         if not isinstance(rank, Sourced) or rank.origin == "tool":
@@ -191,7 +191,7 @@ def slurm_local_rank(plan: Plan) -> Iterable[Finding]:
 
 
 def slurm_world_size(plan: Plan) -> Iterable[Finding]:
-    """WORLD_SIZE is the number of all tasks; with another ranks wait for some that nobody starts, or are refused."""
+    """WORLD_SIZE is the number of all tasks; with another, ranks wait for some that nobody starts, or are refused."""
     size, slurm = plan.world_size, plan.slurm
     if plan.launcher is not SRUN or slurm is None or not isinstance(size, Sourced) or plan.master_address is None:
         return

@@ -133,7 +133,7 @@ async def search(
 
 
 class Writes:
-    """Rounds of writes; a port that fails is told once, with the words of perftest."""
+    """Rounds of writes; a port that fails is reported once, with the words of perftest."""
 
     def __init__(
         self, sessions: dict[str, Session], ports: Sequence[Port], environment: Iterable[Any], *, end: float

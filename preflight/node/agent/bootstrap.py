@@ -38,7 +38,7 @@ class MemoryFinder:
         self.packages.update(name.rpartition(".")[0] for name in sources)
 
     def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> ModuleSpec | None:
-        """The spec of a module that we hold, None for every other."""
+        """The spec of a module that we hold, None for any other."""
         if name in self.extensions:
             location = self._memory_file(name)
             return ModuleSpec(name, ExtensionFileLoader(name, location), origin=location)

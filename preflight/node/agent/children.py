@@ -19,7 +19,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def in_libc(name: str, *arguments: Any) -> int:
-    """What a function of the C library gives for integers of 32 bits and bytes; why it failed is not told.
+    """What a function of the C library gives for integers of 32 bits and bytes; why it failed is not reported.
 
     The module ctypes, which would tell, takes 2 ms longer to load.
     """
@@ -50,7 +50,7 @@ def start(argv: list[str], *, seconds: float, **options: Any) -> subprocess.Pope
 
     ``seconds`` is the time left until that alarm; ``options`` go to Popen.
     """
-    import subprocess  # 8 ms that a node which starts nothing need not spend
+    import subprocess  # 8 ms, for nothing where no program is started
 
     parent = os.getpid()
     alarm = max(1, int(seconds) + 5)

@@ -202,7 +202,7 @@ class Decoder:
             _, *words = frame[len(self.marker) : len(self.marker) + HEADER_BYTES].split(b" ")
             first, second, third = words
             text_length, blob_length, checksum = int(first, 16), int(second, 16), int(third, 16)
-            if text_length < 0 or blob_length < 0:  # a frame that never leaves the buffer would be read for ever
+            if text_length < 0 or blob_length < 0:  # else a frame would never leave the buffer, and be read forever
                 raise ValueError("a length below 0")
         except ValueError:
             raise FrameError("a frame's header is not three numbers") from None

@@ -79,7 +79,7 @@ class NodeLock:
         return ""  # strangers hold all names: no reason not to run, for whoever does that could stop every run so
 
     def answer_holder(self) -> None:
-        """Answer another run of our user that asks who holds the node; nobody else is told."""
+        """Answer another run of our user that asks who holds the node; nobody else gets an answer."""
         assert self.held is not None
         try:
             asker, _ = self.held.accept()

@@ -30,7 +30,7 @@ def find(name: str, path: str) -> str:
 
 
 def run(argv: list[str], *, limit_s: float) -> str:
-    """What a program prints, whatever its exit code; TimeoutError past the limit: a driver may block it for ever.
+    """What a program prints, whatever its exit code; TimeoutError past the limit: a driver may block it forever.
 
     ValueError where it prints more than 16 MiB.
     """

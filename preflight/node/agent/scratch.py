@@ -118,7 +118,7 @@ def sweep(parent: str = PARENT) -> list[str]:
     except OSError:  # no /dev/shm, or none that we may read
         return removed
     for path in left:
-        import shutil  # 4 ms that a node where nothing was left need not spend
+        import shutil  # 4 ms, for nothing where nothing was left behind
 
         shutil.rmtree(path, ignore_errors=True)
         if not os.path.lexists(path):

@@ -15,7 +15,7 @@ else:
     from _socket import *  # noqa: F403
 
     class Socket(_socket.socket):
-        """A socket that closes at the end of a ``with``, and hands out the like."""
+        """A socket that closes at the end of a ``with``, as those that it accepts do."""
 
         __slots__ = ()
 

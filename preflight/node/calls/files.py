@@ -188,7 +188,7 @@ def look_for(path: str, token: str) -> dict[str, Any]:
 
 
 def read_token(path: str, token: str) -> tuple[str, bool]:
-    """What is wrong with what lies there, and whether waiting would be in vain."""
+    """What is wrong with what lies there, and whether waiting for it is pointless."""
     try:
         os.listdir(os.path.dirname(path))  # makes an NFS client look at the folder again
         with open(path, encoding="ascii", errors="replace") as stream:

@@ -183,7 +183,7 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
 
 
 def filters(port: int, attempts: list[Attempt], unheard: set[str]) -> list[dict[str, str]]:
-    """The rules here that may have kept connections from a port; none where no port is told, or none failed."""
+    """The rules here that may have kept connections from a port; none where no port is known, or none failed."""
     is_kept_out = any(attempt.outcome in ("filtered", "refused", "unreachable", "local") for attempt in attempts)
     if not port or not (is_kept_out or unheard):
         return []

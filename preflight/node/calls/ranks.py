@@ -71,7 +71,7 @@ class Job:
         view = memoryview(text)
         while view:
             view = view[os.write(descriptor, view) :]
-        # Opened anew by path, so a launcher that closes its children's descriptors is no obstacle.
+        # Opened by path and not inherited, because some launchers close the descriptors of their children.
         return f"/proc/{os.getpid()}/fd/{descriptor}"
 
     def _share(self, name: str, text: str, meant: dict[str, str], own: dict[str, str]) -> str:
@@ -199,7 +199,7 @@ class Job:
             self.channel.emit({"record": {**record, "rank": self.speakers[connection]}})
 
     def _let_go(self, connection: socket.socket) -> None:
-        """Tell a rank that all are ready; one that has ended meanwhile need not know."""
+        """Tell a rank that all are ready, unless it has ended meanwhile."""
         with contextlib.suppress(OSError):
             connection.send(b"go\n")
 

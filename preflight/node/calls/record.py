@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from preflight.node.agent.channel import Channel
 
 RECORDED = ("/sys/", "/proc/", "/dev/infiniband/", "/dev/nvidia-caps-imex-channels")
-# Of other processes only those are told that a check asks about.
+# Of other processes only those are recorded that a check asks about.
 PROCESSES = (
     *("chronyd", "ntpd", "ntpsec", "openntpd", "systemd-timesyn", "ptp4l", "phc2sys"),
     *("nv-fabricmanage", "nvidia-imex", "nvidia-persiste"),
@@ -67,7 +67,7 @@ class Reads:
 
 
 def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
-    """Emit {"files": [{"path", "text" | "base64" | "link" | "folder"}]} until all is told."""
+    """Emit {"files": [{"path", "text" | "base64" | "link" | "folder"}]} until all are sent."""
     arguments = {**arguments, "scratch": channel.scratch}
     reads = Reads()
     sys.addaudithook(reads.note)
@@ -134,7 +134,7 @@ def verbs_library() -> list[dict[str, Any]]:
 
 
 def is_told(path: str) -> bool:
-    """Whether a file of /proc may be told: nothing of other processes but the names of a few."""
+    """Whether a file of /proc may be recorded: of other processes only the names of a few."""
     parts = path.split("/")
     if not parts[2].isdigit():
         return parts[2] != "self" or parts[3:] == ["cgroup"]

@@ -135,7 +135,7 @@ def records(descriptor: int, *, end: float) -> list[bytes]:
 
 
 def without_figures(text: bytes) -> bytes:
-    """What is left without digits: lines that are the same but for their time and their device become alike."""
+    """What is left without digits: lines that differ only in time and device become equal."""
     return text.translate(None, b"0123456789")
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from preflight.node.agent.missing import Missing, TextOrMissing
 
-# What reads its answers is loaded only where it is there: a node without GPUs need not pay for it.
+# What reads its answers is loaded only where it is there: a node without GPUs does not pay for it.
 PROGRAM = "nvidia-smi"
 LIMIT_S = 18.0  # without persistence the driver initialises every GPU first: seconds each
 LINKS_LIMIT_S = 5.0

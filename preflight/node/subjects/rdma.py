@@ -82,7 +82,7 @@ def with_mtus(devices: list[dict[str, Any]], program: str) -> None:
             mtu = mtus.get((each["name"], one["number"]))
             if mtu is not None:
                 one["active_mtu"] = mtu
-            elif not mtus:  # it told nothing of any port: its own words are the reason
+            elif not mtus:  # it reported no port: its own words are the reason
                 one.setdefault("active_mtu", missing(_first_words(text), "absent"))
 
 

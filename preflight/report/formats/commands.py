@@ -59,7 +59,7 @@ def _holds(line: str, other: str) -> bool:
 
 
 def script(report: RunReport, language: Language = ENGLISH) -> str:
-    """All of it as one shell script to be read and run by a person, node by node; preflight runs nothing of it."""
+    """All commands as one shell script for a person to read and run, node by node; preflight runs none of them."""
     return "\n".join(_script(told(report, language), language)) + "\n"
 
 

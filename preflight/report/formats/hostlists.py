@@ -27,7 +27,7 @@ ADDRESS = re.compile(
 def good_nodes(report: RunReport) -> tuple[str, ...]:
     """The nodes on which nothing fails or stayed unmeasured by their own doing, in HOSTS order.
 
-    What did not start because of another node is not held against a node; a run cut short calls none good.
+    A node is not bad because a job did not start for another node's sake; a run cut short calls no node good.
     """
     worst = worst_of_nodes(report)
     return tuple(node for node, info in report.nodes.items() if info.reached and worst[node] not in BAD)

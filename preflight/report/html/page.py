@@ -148,7 +148,7 @@ def _shown(material: Material) -> dict[str, Any]:
 
 
 def _diagnosis(material: Material) -> str:
-    """What the logs of a training that failed lead to, as text; "" where it did not fail, or they tell of no cause."""
+    """The diagnosis of the logs of a training that failed, as text; "" where it did not fail, or they show no cause."""
     training = material.report.training
     if training is None or training.failure is None:
         return ""

@@ -31,7 +31,7 @@ NAME = re.compile(r"[=_/.\d-]|:\S")
 LEADING = "\uff1b\uff0c\uff1a; ,"
 AFTER = "_"  # begins the name of a group for what follows a value
 MOST_LETTERS = 1_000_000  # that are looked at for one message, its parts and what stands in them; most take 50,000
-EACH_TRY = 200  # letters that a sentence held against a text costs beside those of the text
+EACH_TRY = 200  # letters that comparing a sentence with a text costs, beside those of the text
 LONGEST = 4000  # letters: what is longer is a log or a stack, and no message
 
 
@@ -79,7 +79,7 @@ class Template:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The message that it makes, each placeholder a group of its name; white space may be broken anew.
+        """The message that it makes, each placeholder a group of its name; white space may be wrapped differently.
 
         A value ends where what follows it first stands, for good: ``(?=(...))`` and a reference to its group are an
         atomic group, which Python itself has from 3.11 on. So a text that almost fits takes no longer than one that
@@ -297,7 +297,7 @@ class Matcher:
 
 
 def _joined(pieces: Iterable[str]) -> str:
-    """The pieces in a row; the space that a name of Latin letters has before it, Chinese words have not."""
+    """The pieces in a row; a name in Latin letters has a space before it, a Chinese word has none."""
     made = ""
     for piece in pieces:
         if made.endswith(" ") and FOREIGN.match(made[-2:-1]) and FOREIGN.match(piece):

@@ -1,4 +1,4 @@
-"""Which GPU or adapter has a slower way to the processor than its like, by the kernel's line "limited by ... PCIe"?
+"""Which GPU or adapter has a slower PCIe path than others of its kind, by the kernel's line "limited by ... PCIe"?
 
 The kernel writes it of every device whose link, or one above it, is slower than the device itself (pci.c,
 __pcie_print_link_status). Bridges, disks and boards that are built so have such lines on healthy machines: only what
@@ -42,7 +42,7 @@ def limited(cluster: Cluster) -> list[Blame]:
         for name, (limits, count) in have.items():
             rates = tuple(rate for rate, _, _ in limits)
             is_odd = len(rates) > len(usual) or (rates and min(rates) < min(usual))
-            if len(have) == 1:  # nobody to compare with but the like on this node
+            if len(have) == 1:  # nothing to compare with but devices of its kind on this node
                 is_odd = kind[0] == "GPU" and 0 < 2 * len(limits) < count
             if is_odd:
                 blames.append(Blame(_told(kind, limits), nodes=[name], fix=FIX))

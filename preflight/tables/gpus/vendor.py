@@ -36,7 +36,7 @@ def _of_nodes(cluster: Cluster, program: str) -> dict[str, tuple[Finding, ...]]:
 
 
 def _needs_every_gpu(node: NodeFacts, found: Iterable[Finding]) -> None:
-    """FactMissing where a program told of fewer GPUs than the node has: it ended before the others."""
+    """FactMissing where a program reported fewer GPUs than the node has: it ended before the others."""
     told = {one.gpu for one in found if one.gpu}
     count = node.gpu_count()
     if len(told) < count and not any(one.status == "fail" for one in found):
@@ -55,7 +55,7 @@ def _words(findings: Iterable[Finding]) -> str:
 def slow_copies(cluster: Cluster, *, share: float) -> list[Blame]:
     """A Blame for each node with a copy below `share` of what the same copy reaches on the other nodes.
 
-    On fewer than three nodes it is held against all copies of its kind on nodes of the same GPUs: host copies of every
+    On fewer than three nodes it is compared with all copies of its kind on nodes of the same GPUs: host copies of every
     GPU, and copies between GPUs where NVLink joins all of them.
     """
     copies = cluster.gather(lambda node: present(node.vendor.nvbandwidth, "nvbandwidth"))

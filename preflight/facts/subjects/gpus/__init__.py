@@ -1,1 +1,1 @@
-"""What is told of GPUs beside their driver's facts."""
+"""What is known of GPUs beside their driver's facts."""

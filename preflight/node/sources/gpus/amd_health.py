@@ -87,7 +87,7 @@ def of_gpu(records: list[dict[str, Any]] | Missing, index: int) -> dict[str, Any
 
 
 def without_absent(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts that are told, and those that could not be read."""
+    """The facts that are reported, and those that could not be read."""
     return {name: value for name, value in facts.items() if not is_absent(value)}
 
 
@@ -159,7 +159,7 @@ def _version(vbios: Any) -> str:
 
 
 def of_metric(record: dict[str, Any]) -> dict[str, Any]:
-    """Facts of GpuStatus that `amd-smi metric` tells; each is missing where it told nothing at all."""
+    """Facts of GpuStatus that `amd-smi metric` tells; each is missing where it reported nothing at all."""
     if "missing" in record:
         names = ("corrected_errors", "deferred_errors", "slowdowns", "temperature_celsius", "memory_used_mib")
         return dict.fromkeys(names, record)
@@ -179,7 +179,7 @@ def of_metric(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def slowdowns(throttle: Any) -> list[str] | Missing:
-    """What slows the GPU down now; "absent" where it tells of none of the reasons (before MI300)."""
+    """What slows the GPU down now; "absent" where it reports none of the reasons (before MI300)."""
     told = {name: str(at(throttle, f"{name}_violation_status")).upper() for name in VIOLATIONS}
     if all(said in ("N/A", "") for said in told.values()):
         return missing("amd-smi does not report violations", "absent")

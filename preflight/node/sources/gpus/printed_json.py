@@ -1,4 +1,4 @@
-"""What does the JSON say that a program printed, be it between other words?"""
+"""What does the JSON say that a program printed, perhaps between other lines?"""
 
 from __future__ import annotations
 
