@@ -55,7 +55,7 @@ INSIDE = {
     "launch": (
         ("field", "job", "launcher", "layout"),
         ("plan",),
-        ("text", "address", "seats", "containers"),
+        ("text", "address", "seats", "containers", "makefile"),
         ("launchers", "bundle"),
         ("commands", "write"),
         ("manifests",),

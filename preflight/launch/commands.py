@@ -62,10 +62,14 @@ def plan_of(command: Command, context: Context) -> Plan | None:
     for place, name in enumerate(names):
         if name in TALK and place < 3 and names[0] in ("sudo", "env", "command"):
             return None
+        if PYTHON_NAME.fullmatch(name) and RUNNERS.intersection(names[place + 1 : place + 4]):
+            return None
         plan = _plan_at(command, context, names, place)
         if plan is not None and place and _is_filled_in(plan, names[:place]):
             return None
         if plan is not None:
+            if place and not is_firm(command.words[0].text):
+                plan = replace(plan, is_conditional=True)  # what starts it is not known: mpirun in one of the branches
             plan = replace(plan, loop=command.loop, in_background=command.in_background, folder=_folder(command, plan))
             return replace(plan, is_opaque=True) if command.is_torn else plan
         if PYTHON_NAME.fullmatch(name):
@@ -91,6 +95,11 @@ PASSING = frozenset(
     """
     )
 )
+
+
+RUNNERS = frozenset(
+    {"deepy.py"}
+)  # programs in Python that start all nodes by themselves: gpt-neox on DeepSpeed's runner
 
 
 def _is_filled_in(plan: Plan, before: list[str]) -> bool:

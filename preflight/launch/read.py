@@ -13,6 +13,7 @@ from preflight.launch.field import Field, value_of, words
 from preflight.launch.launchers import accelerate, accelerate_file, deepspeed, first_words, launch_words, mpirun
 from preflight.launch.launchers.llamafactory import LLAMAFACTORY
 from preflight.launch.launchers.slurm import job_variables, read_directives
+from preflight.launch.makefile import as_script, is_makefile
 from preflight.launch.manifests import clouds, compose, kubernetes, trainings
 from preflight.launch.plan import Hostfile, LaunchFiles, Plan, ScriptFile, Skip, sharing_host
 from preflight.launch.text import form, grammar, located
@@ -25,6 +26,8 @@ from preflight.ledger.findings import Finding, Where
 
 # A script with one of these runs on one node and starts the others.
 STARTS_ALL = re.compile(r"(?m)^[^#\n]*\b(srun|pdsh|clush)\b")
+# PBS, LSF, Grid Engine, OAR and Fujitsu's run the script itself on the first node, as Slurm does.
+BATCH = re.compile(r"(?m)^#(PBS|BSUB|OAR|PJM)\s|^#\$ -")
 # Variables by which a script that starts nothing speaks for the job all the same.
 OF_THE_JOB = ("NCCL_", "GLOO_", "MASTER_", "CUDA_VISIBLE", "TORCH_NCCL_")
 STARTS_FILES = re.compile(
@@ -48,7 +51,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
     bundle = Bundle(dict(texts))
     scripts: list[str] = []
     for name in texts:
-        texts[name] = text = meant(bundle, name, texts[name])
+        texts[name] = text = meant(bundle, name, as_script(texts[name]) if is_makefile(name) else texts[name])
         if _take(bundle, name, text) == "shell":
             scripts.append(name)
             bundle.problems.extend(form.carriage_returns(raw[name], name))
@@ -186,7 +189,7 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
     commands, marks, variables, batches = read_script(
         text,
         name,
-        per_node=slurm is None and not STARTS_ALL.search(text),
+        per_node=slurm is None and not STARTS_ALL.search(text) and not BATCH.search(text),
         load=load,
         variables=job_variables(slurm) if slurm else {},
         launch_words=first_words(),

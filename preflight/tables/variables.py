@@ -16,6 +16,8 @@ from preflight.tables.variable_names import CUDA, NCCL, NCCL_SOURCE, ROWS, TORCH
 
 # Where every name is known, so that another one does not exist; elsewhere only a near miss is one.
 CLOSED = ("NCCL_", "TORCH_NCCL_", "GLOO_")
+# NCCL with a letter left out or written twice; another letter makes other libraries: RCCL, HCCL, MCCL, and CCL.
+MISSPELT = re.compile(r"(NCC|NCL|NCCCL|NCCLL|NNCCL)_(?=[A-Z])")
 NEAR_ONLY = ("TORCH_",)
 # Those of plugins, test programs, builds and images; NCCL itself reads none of them.
 STRANGERS = re.compile(
@@ -140,6 +142,9 @@ def unknown(name: str) -> str:
     """What to say of a name that no library reads, "" where one does or that is not known."""
     if name in ROWS or STRANGERS.match(name):
         return ""
+    meant = MISSPELT.sub("NCCL_", name)
+    if meant != name:
+        return f"{name} is read by no library; did you mean {meant}?" if meant in ROWS else ""
     is_closed = name.startswith(CLOSED)
     if not is_closed and not name.startswith(NEAR_ONLY):
         return ""
@@ -151,7 +156,7 @@ def unknown(name: str) -> str:
 
 def nearest(name: str) -> str:
     """The real name that was meant, "" where none is near."""
-    stripped = name.strip()
+    stripped = MISSPELT.sub("NCCL_", name.strip())
     if stripped in ROWS:
         return stripped
     words = set(stripped.split("_"))

@@ -16,6 +16,7 @@ from preflight.tables import variables
         ("NCCL_HCA", "NCCL_IB_HCA"),
         ("NCCL_IB_GID", "NCCL_IB_GID_INDEX"),
         ("NCCL_DEBUG ", "NCCL_DEBUG"),
+        ("NCC_DEBUG", "NCCL_DEBUG"),
         ("GLOO_IFNAME", "GLOO_SOCKET_IFNAME"),
         ("TORCH_NCCL_BLOCKINGWAIT", "TORCH_NCCL_BLOCKING_WAIT"),
         ("TORCH_DISTRIBUTED_DEBUGG", "TORCH_DISTRIBUTED_DEBUG"),
@@ -36,6 +37,8 @@ def test_the_name_that_was_meant_is_offered(written, meant):
         "NCCL_EXCLUDE_IB_HCA",
         "TORCH_MY_OWN_THING",
         "CUDA_HOME",
+        "RCCL_DEBUG",
+        "CCL_DEBUG",
         "FOO",
     ],
 )

@@ -34,7 +34,7 @@ VALUED = words(
     container_name export mem qos constraint exclude distribution cpu_bind mpi jobid chdir
     mem_per_cpu mem_per_gpu array reservation kill_on_bad_exit signal tasks_per_node
     ntasks_per_gpu cpus_per_gpu comment mail_type mail_user container_workdir network
-    threads_per_core
+    threads_per_core gres_flags
     """
 )
 FLAGS = words(
@@ -111,7 +111,11 @@ def with_step(slurm: Slurm | None, wrapper: tuple[str, ...], marks: Marks, line:
     after = wrapper[len(names) - names[::-1].index("srun") :]
     parsed = parse_options(_apart(after, line), SRUN_OPTIONS, marks)
     step = {name: marks.field(word.text, line) for name, word in parsed.options.items()}
-    return Slurm({**(slurm.options if slurm else {}), **step}, has_directives=slurm is not None)
+    given = dict(slurm.options) if slurm else {}
+    if "ntasks" in step and not step.keys() & {"ntasks_per_node", "tasks_per_node"}:
+        # With a number of its own, what the script says of each node is only the most that a node gets.
+        given = {name: value for name, value in given.items() if name not in ("ntasks_per_node", "tasks_per_node")}
+    return Slurm({**given, **step}, has_directives=slurm is not None)
 
 
 def gpus_of_node(slurm: Slurm) -> Field[int]:

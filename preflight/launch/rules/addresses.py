@@ -59,6 +59,7 @@ def address_comes_from_an_address(plan: Plan) -> Iterable[Finding]:
 
 
 OF_NOBODY = re.compile(r"[\"']?\$\{?([A-Za-z]\w*)\}?[\"']?(?::\d+)?[\"']?")
+BRIDGE = re.compile(r"172\.17\.\d{1,3}\.\d{1,3}\Z")  # docker0, as it comes
 LIKE = 0.9  # of two names from which on one is the other misspelt
 DIGIT = re.compile(r"\d")  # node1_ip and node2_ip are two names
 SET = re.compile(r"(?m)^\s*(?:export\s+|local\s+|declare\s+)?([A-Za-z_]\w*)=")
@@ -128,6 +129,13 @@ def address_leads_elsewhere(plan: Plan) -> Iterable[Finding]:
     if not plan.spans_nodes or plan.shares_host:
         return
     yield from _falls_back(plan)
+    if isinstance(address, Sourced) and BRIDGE.match(address.value) and not plan.is_of_a_manifest:
+        message = (
+            f"{address.value} as the address of rank 0 of {firm(plan.nodes)} nodes: Docker gives such addresses on its"
+            " own bridge, where no other node reaches them"
+        )
+        fix = f"{plan.launcher.spelling.address}: <address of rank 0's node>, and --network=host for the container"
+        yield warn("master_address_leads_to_rank_0", message, address.where, fix=fix)
     if not isinstance(address, Sourced) or not is_loopback(address.value):
         return
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where

@@ -25,11 +25,13 @@ def option_of(group: Group) -> str:
 def ranks_are_distinct(group: Group) -> Iterable[Finding]:
     """Two nodes with one rank: both wait for the rank that is missing, or one of them is refused."""
     places: dict[int, list[Where]] = {}
+    programs: dict[int, set[str]] = {}
     sharing: dict[tuple[int, Where], set[str]] = {}  # the scripts that take a rank from one and the same line
     for plan in group.plans:
         rank = group.rank(plan)
         if isinstance(rank, Sourced) and rank.origin != "environment" and not plan.is_conditional:
             places.setdefault(rank.value, []).append(rank.where)
+            programs.setdefault(rank.value, set()).add(value_of(plan.program) or "")
             if rank.where.file != plan.where.file:
                 sharing.setdefault((rank.value, rank.where), set()).add(plan.where.file)
     if len(group.plans) < 2:
@@ -46,7 +48,8 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
             yield fail("ranks_are_distinct", message, place, fix=fix)
             places.pop(taken, None)
     for taken, where in places.items():
-        if len(where) > 1 and (len(set(where)) > 1 or remote):
+        in_turn = len(group.files) == 1 and len(programs[taken]) == len(where)  # training, then what judges it
+        if len(where) > 1 and not in_turn and (len(set(where)) > 1 or remote):
             name = option_of(group)
             message = (
                 f"{name} {taken} is given {len(where)} times: {', '.join(f'{w.file}:{w.line}' for w in where[:6])}"

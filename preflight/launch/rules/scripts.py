@@ -141,7 +141,8 @@ def tasks_see_their_gpus(plan: Plan) -> Iterable[Finding]:
     is_single = bound.removeprefix("verbose,").startswith(("single", "per_task"))
     value = plan.slurm.options.get("gpus_per_task") or (plan.slurm.options.get("gpu_bind") if is_single else None)
     gpus = plan.slurm.number("gpus_per_task")
-    if value is None or (bound and not is_single):  # with --gpu-bind=none a task sees all of its node
+    shared = "allow-task-sharing" in (value_of(plan.slurm.options.get("gres_flags")) or "")
+    if value is None or shared or (bound and not is_single):  # with these a task sees all GPUs of the step on its node
         return
     each = firm(plan.processes_per_node)
     if plan.launcher.has_agent:

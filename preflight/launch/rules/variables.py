@@ -72,7 +72,7 @@ def _judged(variables: Mapping[str, Field[str]], *, several: bool) -> Iterable[F
 def _by_table(name: str, value: Sourced[str]) -> Iterable[Finding]:
     """What the table of variables says: a name that nothing reads, a value that is not taken, a switch that harms."""
     text = value.value.strip()
-    unknown = table.unknown(name) if name.startswith(table.CLOSED) else ""
+    unknown = table.unknown(name) if name.startswith(table.CLOSED) or table.MISSPELT.match(name) else ""
     near = table.nearest(name) if unknown and text else ""
     if unknown and text and (near or OF_NCCL.match(name)):
         fix = f"{near}={text}" if near else f"unset {name}"

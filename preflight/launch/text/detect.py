@@ -67,9 +67,17 @@ def _launches(text: str, words: Iterable[str]) -> bool:
     return bool(spelled) and re.search(rf"(?m)^[^#\n]*\b({spelled})(?![\w-])", text) is not None
 
 
+# A script that says how a model is to be asked: PROMPT_TEMPLATE="{{ instruction }}".
+OF_PROMPTS = re.compile(
+    r"\s*(export\s+|local\s+)?\w*(TEMPLATE|PROMPT|template|prompt)\w*=|.*--\S*(template|prompt)\S*[ =]"
+)
+
+
 def template_line(text: str) -> int:
     """The line of the first part that a template engine has yet to fill in, 0 where there is none."""
     for number, line in enumerate(text.split("\n"), start=1):
+        if OF_PROMPTS.match(line):
+            continue
         if TEMPLATE.search(FILLED_IN_LATER.sub("", line)) and not line.lstrip().startswith("#"):
             return number
     return 0
