@@ -16,7 +16,7 @@ def without_part(result: Mesh | Bench | Training, names: Collection[str]) -> tup
     job that failed they tell nothing; its checks give no pass.
     """
     if result.node_names:
-        took_part: Collection[str] = result.node_names
+        took_part: Collection[str] = set(result.node_names)
     elif isinstance(result, Mesh):
         count = len(names)
         took_part = names if result.edges >= count * min(count - 1, SHIFTS) else ()

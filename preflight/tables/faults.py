@@ -139,7 +139,7 @@ def judge_equals(cluster: Cluster, judge: Callable[[Cluster], None]) -> None:
     blames: list[Blame] = []
     reasons: dict[str, None] = {}
     groups = cluster.group_by(lambda node: node.gpu.models())
-    for names in groups.values():
+    for names in map(set, groups.values()):
         try:
             judge(replace(cluster, nodes=tuple(node for node in cluster if node.name in names)))
         except BlameMany as found:
