@@ -79,6 +79,10 @@ class FactMissing(PreflightError):
         self.reason = reason
         self.kind: MissingKind = kind
 
+    def kept(self) -> FactMissing:
+        """The same to be held beyond its handler: without the frames that it passed, which would hold it in turn."""
+        return self.with_traceback(None)
+
 
 class BlockedBy(FactMissing):
     """A check cannot be answered while another check does not hold: a consequence, not a second cause.

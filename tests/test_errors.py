@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.errors import Blame, BlameMany, BlockedBy
+from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing
 
 
 def test_blames_of_different_nodes_stay_apart():
@@ -28,3 +28,14 @@ def test_a_consequence_names_its_cause():
     blocked = BlockedBy("network.training_interface_exists", nodes=["node3"], detail="no eth1")
     assert str(blocked) == "blocked by network.training_interface_exists on node3: no eth1"
     assert blocked.kind == "failed"
+
+
+def test_a_missing_fact_that_is_kept_holds_no_frame():
+    """What thousands of nodes lack is held in lists: with the frames that it passed, each would keep those alive."""
+    kept = []
+    for _ in range(2):
+        try:
+            raise FactMissing("gpu", "no driver", "absent")
+        except FactMissing as missing:
+            kept.append(missing.kept())
+    assert [(error.__traceback__, str(error), error.kind) for error in kept] == [(None, "gpu: no driver", "absent")] * 2

@@ -99,7 +99,7 @@ class Cluster:
 
     def cannot_judge(self, name: str, reason: FactMissing) -> None:
         """Note that the running check has no answer for a node: an error with that reason, unless it is blamed."""
-        self.unmeasured.setdefault(name, reason)
+        self.unmeasured.setdefault(name, reason.kept())
 
     def gather(self, key: Callable[[NodeFacts], Any]) -> dict[str, Any]:
         """`key` of every node that has it; the others are noted as unmeasured.
@@ -124,7 +124,7 @@ class Cluster:
             try:
                 values[node.name] = key(node)
             except FactMissing as missing:
-                lacking[node.name] = missing
+                lacking[node.name] = missing.kept()
         return values, lacking
 
     def group_by(self, key: Callable[[NodeFacts], Any]) -> dict[Any, tuple[str, ...]]:

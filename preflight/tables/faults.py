@@ -125,7 +125,7 @@ def of_any(cluster: Cluster, finds: Iterable[Callable[[Cluster], list[Blame]]]) 
 def _of(missing: FactMissing, noun: str, label: str) -> FactMissing:
     """The same with the thing that lacks the fact, where the node has several."""
     fact = f"{missing.fact} of {noun} {label}" if noun and label else missing.fact
-    return missing if isinstance(missing, BlockedBy) else FactMissing(fact, missing.reason, missing.kind)
+    return missing.kept() if isinstance(missing, BlockedBy) else FactMissing(fact, missing.reason, missing.kind)
 
 
 def needs_gpus(cluster: Cluster) -> None:
@@ -171,7 +171,7 @@ def values_by_node(cluster: Cluster, key: Callable[[NodeFacts], T]) -> dict[str,
         except FactMissing as missing:
             if missing.kind != "absent":
                 raise
-            reasons[node.name] = missing
+            reasons[node.name] = missing.kept()
             return None
 
     found = {name: value for name, value in cluster.gather(held).items() if value is not None}

@@ -75,6 +75,19 @@ def test_a_node_without_the_fact_is_noted_and_the_others_are_compared():
     assert list(cluster.unmeasured) == ["node2"]
 
 
+def test_a_node_without_the_fact_keeps_no_frame_alive():
+    """Of thousands of nodes each would hold what the check that asked had made until then, and garbage it remained."""
+    cluster = healthy(3).cluster
+
+    def of_the_second(node):
+        if node.index != 1:
+            raise FactMissing("gpu", "no driver")
+        return 1
+
+    assert cluster.gather(of_the_second) == {"node2": 1}
+    assert [reason.__traceback__ for reason in cluster.unmeasured.values()] == [None, None]
+
+
 def test_what_no_node_has_does_not_apply():
     """Absent everywhere is no fault of anybody."""
     with pytest.raises(NotApplicable, match="on no node: nothing: not installed"):

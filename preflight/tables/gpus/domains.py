@@ -160,7 +160,7 @@ def _lists(cluster: Cluster, names: list[str]) -> dict[str, str]:
         try:
             told[name] = set(present(_imex(cluster[name]).nodes, "nodes_config.cfg of IMEX"))
         except FactMissing as missing:
-            lacking[name] = missing
+            lacking[name] = missing.kept()
     for name, reason in lacking.items():
         if told or reason.kind != "absent":
             cluster.cannot_judge(name, reason)
