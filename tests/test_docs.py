@@ -29,7 +29,8 @@ COMMAND = re.compile(r"^    (preflight .*)$|`(preflight [^`\n]+)`", re.MULTILINE
 # Options of one verb alone, and of other programs.
 OTHERS = {
     "--match", "--pid", "--list", "--keep", "--format", "--diff", "--out", "--like", "--mode", "--help", "--wrap",
-    "--gpus-per-task", "--overlap", "--rdzv_id", "--rdzv_endpoint", "--nnodes", "--nproc_per_node", "--node_rank",
+    "--exclusive", "--gpus-per-task", "--gpus-per-node",
+    "--overlap", "--rdzv_id", "--rdzv_endpoint", "--nnodes", "--nproc_per_node", "--node_rank",
 }  # fmt: skip
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 

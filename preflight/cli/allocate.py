@@ -28,6 +28,8 @@ GRANTED = ': > "$0"; exec "$@"'
 # What sinfo calls nodes that no job is given, whatever it waits for; "*" stands behind those that do not respond.
 OUT_OF_SERVICE = re.compile(r"down|drain|fail|maint|error|unknown|reboot|power|\*")
 
+GPUS = re.compile(r"(?:^|,)gpu(?::[A-Za-z][\w.-]*)?:(\d{1,5})", re.ASCII)
+
 
 class Request(NamedTuple):
     """So many nodes of a partition."""
@@ -35,10 +37,13 @@ class Request(NamedTuple):
     partition: str
     nodes: int
 
-    def words(self, marker: str, command: Sequence[str]) -> list[str]:
-        """The words of salloc: whole nodes, so that nobody else's job is measured along."""
+    def words(self, marker: str, command: Sequence[str], *, gpus: str) -> list[str]:
+        """The words of salloc: whole nodes, so that nobody else's job is measured along.
+
+        `gpus` asks for those of each node: a job that is merely exclusive holds them, and its steps have none.
+        """
         options = [f"--partition={self.partition}", f"--nodes={self.nodes}", "--exclusive"]
-        options.append(f"--immediate={PATIENCE_SECONDS}")
+        options += [*([f"--gpus-per-node={gpus}"] if gpus else []), f"--immediate={PATIENCE_SECONDS}"]
         return ["salloc", "--quiet", *options, "sh", "-c", GRANTED, marker, *command]
 
 
@@ -71,9 +76,18 @@ def _told(name: str, state: str, reason: str) -> str:
     return f"{name} is {state}" + (f" ({reason})" if reason != "none" else "")
 
 
-def _partition(request: Request) -> str:
+def gpus_of_each(resources: str) -> str:
+    """How many GPUs every node of a partition has; "" where they differ, or have none.
+
+    `resources` is a line for each kind of its nodes: ``gpu:h100:8(S:0-1),nvme:1``, as `sinfo` prints %G.
+    """
+    counts = {sum(map(int, GPUS.findall(line))) for line in resources.split()}
+    return str(counts.pop()) if len(counts) == 1 and counts != {0} else ""
+
+
+def _partition(request: Request, fields: str) -> str:
     """What sinfo says of the partition's nodes. Raises PreflightError where it says nothing."""
-    words = ["sinfo", "--noheader", "--Node", f"--partition={request.partition}", "--format=%N|%T|%E"]
+    words = ["sinfo", "--noheader", "--Node", f"--partition={request.partition}", f"--format={fields}"]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     except subprocess.TimeoutExpired:
@@ -96,13 +110,14 @@ def run_inside(request: Request, argv: Sequence[str]) -> int:
     """
     if shutil.which("salloc") is None:
         raise PreflightError("salloc is not installed here: start preflight where Slurm's commands are")
-    reason = why_too_few(request, _partition(request))
+    reason = why_too_few(request, _partition(request, "%N|%T|%E"))
     if reason:
         raise PreflightError(f"Slurm has no {request.nodes} nodes of {request.partition}: {printable(reason)}")
+    gpus = gpus_of_each(_partition(request, "%G"))
     command = [sys.executable, "-m", "preflight", *(of_what_was_given(word) for word in argv)]
     with tempfile.TemporaryDirectory(prefix="preflight-") as folder:
         marker = Path(folder, "granted")
-        with subprocess.Popen(request.words(str(marker), command)) as process:
+        with subprocess.Popen(request.words(str(marker), command, gpus=gpus)) as process:
             before = {
                 number: signal.signal(number, lambda given, _: process.send_signal(given)) for number in HANDED_ON
             }

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from preflight.transport import share
 from preflight.transport.reach import TASK_LOADER, Found, Gathering, last_line
 
 if TYPE_CHECKING:
@@ -18,24 +19,6 @@ NODELISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST")
 REQUEST = re.compile(r"[A-Za-z0-9_.-]{1,64}/[0-9]{1,5}")
 PIECE = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
 
-# Options that sbatch or the user left in the environment for the srun of the job. Our step has one task on one node,
-# and its output is read by a program.
-LEFT_FOR_SRUN = (
-    *("NTASKS_PER_NODE", "NTASKS_PER_CORE", "NTASKS_PER_GPU", "NTASKS_PER_SOCKET", "GPUS_PER_TASK", "GPU_BIND"),
-    *("TRES_PER_TASK", "LABELIO", "UNBUFFEREDIO", "STDINMODE", "STDOUTMODE", "STDERRMODE", "DISTRIBUTION", "HOSTFILE"),
-    *("EXACT", "EXCLUSIVE", "MULTI_PROG", "KILL_BAD_EXIT", "WAIT", "REQ_SWITCH", "EPILOG", "PROLOG", "RELATIVE"),
-)
-# What the allocation says of each task of the job's srun, and the option of that name. A step of ranks takes it again,
-# where it has as many tasks on a node; memory, GPUs and other resources of the node a step has from the job.
-OF_A_TASK = {
-    "SLURM_GPUS_PER_TASK": "--gpus-per-task",
-    "SLURM_GPU_BIND": "--gpu-bind",
-    "SLURM_TRES_PER_TASK": "--tres-per-task",
-    "SLURM_CPUS_PER_TASK": "--cpus-per-task",
-}
-WORD = re.compile(r"[\w:,./=*-]{1,200}", re.ASCII)
-GPUS = re.compile(r"((?:[\w.-]+:)?)(\d{1,4})", re.ASCII)  # h100:2
-EQUAL_TASKS = re.compile(r"(\d{1,5})(?:\(x\d+\))?")  # of SLURM_TASKS_PER_NODE, where all nodes have the same number
 # Of the login from which we were started: the tasks would seem to be reached over ssh, at that address.
 LOGIN = ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")
 STEP = (
@@ -79,6 +62,11 @@ CAUSES = (
         NO_MEMORY,
         "`scontrol show step` lists them; ask for more: sbatch --mem",
     ),
+    (
+        r"Invalid (?:generic resource|Trackable RESource)",
+        "no step of the job can have the GPUs that its variables ask for, or nodes have not equally many of them",
+        "ask for GPUs by node: sbatch --gpus-per-node; `env | grep SLURM_` shows what else asks",
+    ),
     (r"slurm_load_\w+ error|Unable to contact slurm controller", "slurmctld does not answer", "`scontrol ping`"),
     (r"munge|protocol authentication|Invalid \w* ?credential", "its credentials are refused", MUNGE),
     (r"Task launch for .* failed on node|communication connection failure|Socket timed out", SLURMD, LOOK),
@@ -119,7 +107,7 @@ class Slurm:
         A container (`--wrap`) may neither know Slurm's variables nor have our address, and under --export=NONE a task
         does not have our environment: then each has its own step.
         """
-        exported = self.environment.get("SLURM_EXPORT_ENV", "ALL")
+        exported = self.environment.get("SRUN_EXPORT_ENV") or self.environment.get("SLURM_EXPORT_ENV", "ALL")
         if reach.wrap or "ALL" not in exported.split(",") or len({host.python for host in hosts}) > 1:
             return None
         groups = {tuple(self._group(host.address)) for host in hosts}
@@ -155,24 +143,11 @@ class Slurm:
         return [f"--het-group={held[0]}"] if held else []
 
     def _step(self, options: Sequence[str], command: Sequence[str]) -> list[str]:
-        left = [f"--unset={name}" for name in (*LOGIN, *(f"SLURM_{name}" for name in LEFT_FOR_SRUN))]
-        left += [f"{name}={value}" for name, value in self._for_ranks().items()]
+        left = [f"--unset={name}" for name in (*LOGIN, *share.unset_for_ours())]
+        left += [f"{name}={value}" for name, value in share.of_ranks(self.environment).items()]
+        options = [*options, *share.of_ours(self.environment)]
         job = self.environment.get("SLURM_JOB_ID")
         return ["env", *left, "srun", *options, *([f"--jobid={job}"] if job else []), "--", *command]
-
-    def _for_ranks(self) -> dict[str, str]:
-        """The tasks that the allocation has on each node, and the options of a step of as many, or of others, there.
-
-        slurmctld gives each task of a step the GPUs that each task of its job has, unless the step asks for its own.
-        """
-        tasks = EQUAL_TASKS.fullmatch(self.environment.get("SLURM_TASKS_PER_NODE", ""))
-        given = {option: self.environment.get(name, "") for name, option in OF_A_TASK.items()}
-        words = [f"{option}={value}" for option, value in given.items() if WORD.fullmatch(value)]
-        if not tasks or not words:
-            return {}
-        gpus = GPUS.fullmatch(given["--gpus-per-task"])
-        of_node = f"--gpus-per-node={gpus[1]}{int(gpus[2]) * int(tasks[1])}" if gpus else ""
-        return {"PREFLIGHT_TASKS": tasks[1], "PREFLIGHT_OF_A_TASK": " ".join(words), "PREFLIGHT_OF_A_NODE": of_node}
 
     def explain(self, node: str, code: int, stderr: str) -> str:
         """srun's complaint in our words, with what to do; its last line where we know no better."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.cli.allocate import Request, of_what_was_given, request_in, run_inside, why_too_few
+from preflight.cli.allocate import Request, gpus_of_each, of_what_was_given, request_in, run_inside, why_too_few
 from preflight.errors import PreflightError
 
 GIVES = 'while [ "$1" != -c ]; do shift; done\n: > "$3"\nexit 3\n'
@@ -27,10 +27,29 @@ def test_a_partition_and_a_number_are_a_request(hosts, request_):
 
 def test_whole_nodes_are_asked_for_and_not_waited_for_without_end():
     """The command stands behind a shell that notes that it was granted."""
-    words = Request("gpu", 4).words("/m", ["preflight", "run"])
+    words = Request("gpu", 4).words("/m", ["preflight", "run"], gpus="")
     assert words[:6] == ["salloc", "--quiet", "--partition=gpu", "--nodes=4", "--exclusive", "--immediate=60"]
     assert words[6:8] == ["sh", "-c"]
     assert words[9:] == ["/m", "preflight", "run"]
+    assert "--gpus-per-node=8" in Request("gpu", 4).words("/m", ["preflight", "run"], gpus="8")
+
+
+@pytest.mark.parametrize(
+    ("resources", "gpus"),
+    [
+        ("gpu:8\ngpu:8\n", "8"),
+        ("gpu:h100:8(S:0-1),nvme:2\ngpu:h100:8(S:0-1)\n", "8"),
+        ("gpu:a100:4(S:0),gpu:v100:2(S:1)\n", "6"),
+        ("gpu:8\ngpu:4\n", ""),
+        ("(null)\n", ""),
+        ("gpu:8\n(null)\n", ""),
+        ("mps:400,shard:16\n", ""),
+        ("", ""),
+    ],
+)
+def test_the_gpus_of_whole_nodes_are_asked_for(resources, gpus):
+    """Where all nodes have as many; a merely exclusive job's steps would have none."""
+    assert gpus_of_each(resources) == gpus
 
 
 @pytest.mark.parametrize(("body", "code"), [(GIVES, 3), ("exit 1\n", None)])

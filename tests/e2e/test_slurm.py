@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -87,6 +88,57 @@ def test_the_ranks_get_what_the_allocation_gives_a_task(cluster, tmp_path):
     assert tasks("own", *own) == ["0 1 0 1", "1 1 1 1", "2 1 0 1", "3 1 1 1"]
     of_torchrun = ("--ntasks-per-node=1", "--cpus-per-task=2", "--gpus-per-task=2")
     assert tasks("all", *of_torchrun) == [f"{rank} None 0,1 None" for rank in range(4)]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [("--gpus=4",), ("--gpus-per-node=2",), ("--ntasks-per-node=2", "--gpus-per-task=1", "--cpus-per-task=1")],
+    ids=["in all", "by node", "by task"],
+)
+def test_our_step_has_every_gpu_that_the_job_has_on_its_node(cluster, asked):
+    """Also on one node of two, and not what one task of the job has: the facts are the node's."""
+    words = ["preflight", "facts", "--hosts=slurm:node2", f"--python={sys.executable}", "--json"]
+    done = cluster.run([*ALLOCATED, "--nodelist=node[1-2]", *asked, *words])
+    assert done.returncode == 0, done.stderr
+    variables = json.loads(done.stdout)["node2"]["subjects"]["environment"]["variables"]
+    assert variables["CUDA_VISIBLE_DEVICES"]["value"] == "0,1"
+
+
+def test_the_ranks_have_what_is_left_in_the_environment_for_srun(cluster, tmp_path):
+    """No GPUs where the user wants a step without, and the prolog of its tasks; our own step copies no program."""
+    log, prolog = cluster.lab.shared / "left", cluster.lab.shared / "prolog.sh"
+    prolog.write_text(f'#!/bin/sh\necho "$SLURM_STEP_NUM_TASKS $CUDA_VISIBLE_DEVICES" >> {log}\n')
+    prolog.chmod(0o755)
+    left = {"SLURM_TASK_PROLOG": str(prolog), "SLURM_STEP_GRES": "none", "SLURM_BCAST": str(tmp_path / "copied")}
+    words = preflight("train", tmp_path / "run", "--launcher=srun", "--ranks-per-node=2", "--backend=gloo")
+    done = cluster.run([*ALLOCATED, "--nodelist=node[1-2]", "--ntasks-per-node=2", "--gres=gpu:2", *words], env=left)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line for line in log.read_text().splitlines() if line.startswith("4")] == ["4 "] * 4
+    assert list(tmp_path.glob("copied*")) == []
+
+
+HOLDS_MEMORY = """
+srun --nodes=2 --ntasks-per-node=1 --mem={all} sleep 60 &
+until squeue --steps --noheader | grep -q sleep; do sleep 0.1; done
+srun --overlap --mem={more} true 2>&1
+srun --overlap --mem=0 true && echo the fix works
+{preflight}; code=$?
+kill $!; wait; exit $code
+"""
+
+
+def test_a_step_that_asks_for_memory_that_the_job_has_not_is_told_and_its_fix_works(cluster, tmp_path):
+    """By a log of it; ours asks for none, and runs beside a step that holds all of it."""
+    words = shlex.join(preflight("run", tmp_path / "run", "--profile=quick"))
+    script = HOLDS_MEMORY.format(all=300, more=400, preflight=words)
+    done = cluster.run([*ALLOCATED, "--nodelist=node[1-2]", "--mem=300", "bash", "-c", script])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the fix works" in done.stdout
+    log = tmp_path / "job.log"
+    log.write_text(done.stdout.partition("the fix works")[0])
+    told = cluster.run(["preflight", "diagnose", str(log)])
+    assert "cause: slurm-step-memory" in told.stdout, log.read_text() + told.stdout
+    assert "srun --overlap --mem=0" in told.stdout
 
 
 def test_a_heterogeneous_job_is_read_whole(cluster, tmp_path):
@@ -175,11 +227,14 @@ def test_what_keeps_this_machine_from_every_node_is_laid_to_no_switch(cluster, t
 
 
 def test_nodes_are_asked_for_and_given_back(cluster, tmp_path):
-    """By a partition and a number; a partition that is none is an error, not a check that failed."""
+    """By a partition and a number, with their GPUs; a partition that is none is an error, not a check that failed."""
     words = preflight("run", tmp_path / "run", "--profile=quick")
     words[2] = "--hosts=slurm:debug/2"
     done = cluster.run(words)
     assert (done.returncode, list(report_of(tmp_path / "run")["nodes"])) == (0, ["node1", "node2"]), done.stderr
+    for path in (tmp_path / "run" / "facts").iterdir():
+        variables = json.loads(path.read_text())["subjects"]["environment"]["variables"]
+        assert variables["CUDA_VISIBLE_DEVICES"]["value"] == "0,1", path
     cluster.wait_until_idle()
 
 
@@ -264,6 +319,20 @@ def test_a_node_that_dies_in_mid_run_is_named(cluster, tmp_path):
     ended = r"the connection ended in mid-run \((Slurm lost the node|it acknowledged nothing)"
     assert re.search(rf"node2: ({ended}|it has said nothing for \d+ s)", told), told
     assert "node1: " not in told
+
+
+@pytest.mark.parametrize("which", ["slurmctld", "slurmd"])
+def test_a_daemon_of_slurm_that_is_started_again_in_mid_run_changes_nothing(cluster, tmp_path, which):
+    """Steps that run go on without it, the verdict is what it would have been, and nothing is left."""
+    run = started(cluster, tmp_path / "run")
+    if which == "slurmctld":
+        cluster.restart_slurmctld()
+    else:
+        cluster.restart_slurmd("node2")
+    said, _ = run.communicate(timeout=100)
+    assert run.returncode == 0, said
+    assert report_of(tmp_path / "run")["training"]["world_size"] == 2
+    cluster.wait_until_idle()
 
 
 @pytest.fixture

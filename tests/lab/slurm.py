@@ -42,7 +42,7 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/none
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters=CR_Core_Memory
 GresTypes=gpu
 MpiDefault=none
 ReturnToService=2
@@ -101,7 +101,7 @@ class SlurmLab:
         self.environment = {"SLURM_CONF": str(self.folder / "slurm.conf")}
         self.set_prolog(None)
         self._start_munged()
-        self._controller = self._daemon(lab.command(["slurmctld", "-D", "-i"]), "slurmctld")
+        self._start_slurmctld("-i")
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         for host in lab.hosts:
             self.start_slurmd(host.name)
@@ -112,6 +112,25 @@ class SlurmLab:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def _start_slurmctld(self, *options: str) -> None:
+        self._controller = self._daemon(self.lab.command(["slurmctld", "-D", *options]), "slurmctld")
+
+    def restart_slurmctld(self) -> None:
+        """It ends, keeps its state, and comes back; what runs on the nodes goes on meanwhile."""
+        self._controller.terminate()
+        self._controller.wait(20)
+        self._start_slurmctld()
+        end = time.monotonic() + 20
+        while self.run(["scontrol", "ping"], timeout_s=30).returncode:
+            if time.monotonic() > end:
+                raise LabError(f"slurmctld does not come back{self.log()}")
+            time.sleep(0.1)
+
+    def restart_slurmd(self, node: str) -> None:
+        """It is killed and starts again, as by an update of its package; its steps go on."""
+        self.stop_slurmd(node)
+        self.start_slurmd(node)
 
     def start_slurmd(self, node: str, *, limits: Sequence[str] = ()) -> None:
         """Start a node's slurmd, under limits as prlimit writes them: that is where a unit file's Limit... act."""

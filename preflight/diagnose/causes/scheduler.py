@@ -108,6 +108,7 @@ CAUSES = (
         "`sinfo`, `scontrol show partition`, `sacctmgr show assoc user=$USER`; --gres as the nodes have it",
         "Slurm",
         weight=5,
+        unless=(r"memory required by task is not available",),
     ),
     Cause(
         "slurm-step-memory",

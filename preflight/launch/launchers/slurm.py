@@ -196,6 +196,9 @@ if [ "$PREFLIGHT_TASKS" = "$LOCAL_WORLD_SIZE" ]; then
   case $share in *--gpu*) export PREFLIGHT_OWN_GPUS=1;; esac
 fi
 set -f
+for each in $PREFLIGHT_OF_A_STEP; do
+  export "$each"
+done
 export SLURM_HOSTFILE="$HOSTS"
 exec srun --jobid="$SLURM_JOB_ID" --overlap --label --kill-on-bad-exit=1 --distribution=arbitrary $share "$@"
 """

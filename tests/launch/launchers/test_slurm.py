@@ -157,6 +157,9 @@ def test_a_step_is_started_in_the_allocation_alone(tmp_path):
     as_many, others = (step(SLURM_JOB_ID="17", LOCAL_WORLD_SIZE=ranks, **share) for ranks in ("2", "8"))
     assert "arbitrary --cpus-per-task=4 -x * --ntasks=2 sh" in as_many.stdout
     assert "arbitrary -y --ntasks=2 sh" in others.stdout
+    any_step = step(SLURM_JOB_ID="17", SLURM_HINT="of ours", PREFLIGHT_OF_A_STEP="SLURM_NETWORK=job_vni SLURM_EXACT=*")
+    assert {"SLURM_NETWORK=job_vni", "SLURM_EXACT=*"} < set(any_step.stdout.splitlines())
+    assert "SLURM_HINT" not in any_step.stdout
 
 
 def test_the_rank_that_ended_first_is_told_by_its_number():
