@@ -64,46 +64,69 @@ def blames(
     rows = tuple(faults)
     gathered = cluster.gather(lambda node: tuple(things(node)))
     of_node = {name: [(label, thing, kin(thing)) for label, thing in found] for name, found in gathered.items()}
-    shown: dict[tuple[str, Fault[T]], list[str]] = {}
-    is_asked = False
+    found: list[Blame] = []
     untold: list[str] = []
+    is_asked = False
     for row in rows:
-        reported: dict[str, set[str]] = {}  # kin -> nodes
-        silent: dict[str, dict[str, FactMissing]] = {}  # kin -> node -> why the fact is not there
-        for name, found in of_node.items():
-            labels: dict[str, list[str]] = {}
-            for label, thing, of_kind in found:
-                try:
-                    words = row.message(thing)
-                except NotApplicable:
-                    continue
-                except FactMissing as missing:
-                    if missing.kind != "absent":
-                        cluster.cannot_judge(name, missing)
-                    silent.setdefault(of_kind, {}).setdefault(name, _of(missing, noun, label))
-                    continue
-                reported.setdefault(of_kind, set()).add(name)
-                if words:
-                    labels.setdefault(words, []).append(label)
-            for words, which in labels.items():
-                place = f"{noun} {', '.join(which)}: ".lstrip() if any(which) else ""
-                shown.setdefault((f"{place}{words}", row), []).append(name)
-        is_asked |= bool(reported)
-        if silent and not reported:
-            untold.append(row.name)
-        for of_kind, told in reported.items():
-            reasons = silent.get(of_kind, {})
-            if len(reasons.keys() - told) > len(told):  # another driver tells more there: the others have lost nothing
-                untold.append(f"{row.name} (but on {fold(told)})")
-                reasons = {name: reason for name, reason in reasons.items() if name in told}
-            for name, reason in reasons.items():
-                cluster.cannot_judge(name, reason)
+        answers = _answers(cluster, row, of_node, noun)
+        is_asked |= bool(answers.reported)
+        untold += _left_open(cluster, row.name, answers)
+        found += [
+            Blame(words, nodes=nodes, fix=row.fix, is_advisory=row.is_advisory)
+            for words, nodes in answers.shown.items()
+        ]
     if not is_asked:
         raise NotApplicable(f"not reported by any node: {', '.join(row.name for row in rows)}")
     cluster.untold.extend(untold)
-    return [
-        Blame(words, nodes=nodes, fix=row.fix, is_advisory=row.is_advisory) for (words, row), nodes in shown.items()
-    ]
+    return found
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """What the things of all nodes say to one row."""
+
+    shown: dict[str, list[str]]  # what is wrong, with the things that show it -> nodes
+    reported: dict[str, set[str]]  # kin -> nodes where one of them reports the fact
+    silent: dict[str, dict[str, FactMissing]]  # kin -> node -> why one of them does not
+
+
+def _answers(
+    cluster: Cluster, row: Fault[T], of_node: Mapping[str, Iterable[tuple[str, T, str]]], noun: str
+) -> _Answers:
+    """Ask each thing (label, thing, kin) of each node; one whose fact could not be read leaves its node unjudged."""
+    answers = _Answers({}, {}, {})
+    for name, things in of_node.items():
+        labels: dict[str, list[str]] = {}  # what is wrong -> the things of this node that show it
+        for label, thing, kin in things:
+            try:
+                words = row.message(thing)
+            except NotApplicable:
+                continue
+            except FactMissing as missing:
+                if missing.kind != "absent":
+                    cluster.cannot_judge(name, missing)
+                answers.silent.setdefault(kin, {}).setdefault(name, _of(missing, noun, label))
+                continue
+            answers.reported.setdefault(kin, set()).add(name)
+            if words:
+                labels.setdefault(words, []).append(label)
+        for words, which in labels.items():
+            place = f"{noun} {', '.join(which)}: ".lstrip() if any(which) else ""
+            answers.shown.setdefault(f"{place}{words}", []).append(name)
+    return answers
+
+
+def _left_open(cluster: Cluster, fact: str, answers: _Answers) -> Iterable[str]:
+    """The fact, where nodes are not asked for it any further; a node that lacks what its peers report is not judged."""
+    if answers.silent and not answers.reported:
+        yield fact
+    for kin, told in answers.reported.items():
+        reasons = answers.silent.get(kin, {})
+        if len(reasons.keys() - told) > len(told):  # a driver reports more on these few: the others have lost nothing
+            yield f"{fact} (but on {fold(told)})"
+            reasons = {name: reason for name, reason in reasons.items() if name in told}
+        for name, reason in reasons.items():
+            cluster.cannot_judge(name, reason)
 
 
 def of_any(cluster: Cluster, finds: Iterable[Callable[[Cluster], list[Blame]]]) -> list[Blame]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from statistics import median
 
 from preflight.errors import Blame, FactMissing
@@ -12,6 +12,7 @@ from preflight.facts.subjects.gpus.vendor import Copies, Finding
 from preflight.facts.value import Missing, present
 
 MOST_TOLD = 4
+BETWEEN_GPUS = "device_to_device"  # begins the name of a test that copies from GPU to GPU
 ENOUGH = 3  # values of which the middle one is no outlier's
 
 
@@ -63,23 +64,13 @@ def slow_copies(cluster: Cluster, *, share: float) -> list[Blame]:
     kinds = cluster.gather(lambda node: node.gpu)
     copies = {name: held for name, held in copies.items() if name in kinds}
     for kin in _by_kin(cluster, copies).values():
-        same: dict[tuple[object, ...], dict[tuple[str, int, int], float]] = {}
-        for name, held in kin.items():
-            is_joined = _is_joined(cluster[name])
-            for cell in held.cells:
-                key: tuple[object, ...] = (cell.test, cell.row, cell.column)
-                if len(kin) < ENOUGH:
-                    if cell.test.startswith("device_to_device") and not is_joined:
-                        continue
-                    key = (cell.test,)
-                same.setdefault(key, {})[name, cell.row, cell.column] = cell.gbytes_per_s
-        for key, values in same.items():
+        for (test, *_), values in _comparable(cluster, kin).items():
             middle = median(values.values())
             slow = {place: value for place, value in values.items() if value < share * middle}
             if len(values) >= ENOUGH:
                 found += [
                     Blame(
-                        f"nvbandwidth: {key[0]} {_place(str(key[0]), row, column)}: {value:.4g} GB/s; the median of "
+                        f"nvbandwidth: {test} {_place(test, row, column)}: {value:.4g} GB/s; the median of "
                         f"{len(values)} is {middle:.4g}",
                         nodes=[name],
                     )
@@ -88,8 +79,24 @@ def slow_copies(cluster: Cluster, *, share: float) -> list[Blame]:
     return found
 
 
+def _comparable(
+    cluster: Cluster, kin: Mapping[str, Copies]
+) -> dict[tuple[str, ...], dict[tuple[str, int, int], float]]:
+    """The test, and the place of the copy where there are nodes enough -> (node, row, column) -> its GB/s."""
+    found: dict[tuple[str, ...], dict[tuple[str, int, int], float]] = {}
+    are_enough = len(kin) >= ENOUGH
+    for name, held in kin.items():
+        is_joined = _is_joined(cluster[name])
+        for cell in held.cells:
+            if not are_enough and not is_joined and cell.test.startswith(BETWEEN_GPUS):
+                continue
+            key = (cell.test, str(cell.row), str(cell.column)) if are_enough else (cell.test,)
+            found.setdefault(key, {})[name, cell.row, cell.column] = cell.gbytes_per_s
+    return found
+
+
 def _place(test: str, row: int, column: int) -> str:
-    return f"between GPU {row} and {column}" if test.startswith("device_to_device") else f"of GPU {column}"
+    return f"between GPU {row} and {column}" if test.startswith(BETWEEN_GPUS) else f"of GPU {column}"
 
 
 def _by_kin(cluster: Cluster, copies: dict[str, Copies]) -> dict[str, dict[str, Copies]]:
