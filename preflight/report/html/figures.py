@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -86,40 +86,9 @@ def _bars(bench: Bench) -> Figure:
     ticks = rounded(0.0, max([*expected, *(result.busbw_high_gbytes_per_s for result in results)]))
     scale = (WIDTH - 36) / ticks[-1]
     foot = BAR_TOP + len(results) * BAR_HEIGHT
-    parts = []
-    for tick in ticks:
-        x = number(8 + tick * scale)
-        parts.append(Markup('<path class="grid" d="M{} {}V{}"/>').format(x, BAR_TOP, foot))
-        parts.append(
-            Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>').format(
-                x, foot + 15, f"{tick:.6g}"
-            )
-        )
-    parts.append(
-        Markup('<text class="label" x="{}" y="{}" text-anchor="middle">busbw (GB/s)</text>').format(
-            WIDTH // 2, foot + 32
-        )
-    )
+    parts = list(_axis(ticks, scale, foot))
     for place, (result, wanted) in enumerate(zip(results, expected, strict=True)):
-        top = BAR_TOP + place * BAR_HEIGHT
-        name = f"{result.title}, {result.dtype}, {_buffers(result)}"
-        share = f" ({100 * result.busbw_gbytes_per_s / wanted:.0f} % of expected)" if wanted else ""
-        parts.append(
-            Markup('<text class="tick" x="8" y="{}">{}</text>').format(
-                top + 11, text(f"{name}: {result.busbw_gbytes_per_s:.4g}{share}")
-            )
-        )
-        parts.append(
-            Markup('<rect class="column whole" x="8" y="{}" width="{}" height="16" rx="3"/>').format(
-                top + 19, number(result.busbw_gbytes_per_s * scale)
-            )
-        )
-        low, high = (
-            number(8 + figure * scale) for figure in (result.busbw_low_gbytes_per_s, result.busbw_high_gbytes_per_s)
-        )
-        parts.append(Markup('<path class="interval" d="M{} {}H{}"/>').format(low, top + 27, high))
-        if wanted:
-            parts.append(Markup('<path class="expected" d="M{} {}v20"/>').format(number(8 + wanted * scale), top + 17))
+        parts += _bar(result, wanted, BAR_TOP + place * BAR_HEIGHT, scale)
     plot = Markup('<svg class="plot" role="img" aria-label="{}" viewBox="0 0 {} {}">{}</svg>').format(
         "Measured bus bandwidth as bars, the expected one of each as a dashed line",
         WIDTH,
@@ -133,6 +102,32 @@ def _bars(bench: Bench) -> Figure:
     ]
     sizes = ", ".join(dict.fromkeys(size_text(result.bytes) for result in results))
     return Figure(f"Messages of {sizes}", plot, tuple(keys))
+
+
+def _axis(ticks: Sequence[float], scale: float, foot: int) -> Iterator[Markup]:
+    """The lines of the grid, the figures below them, and what they count; `scale` is pixels a GB/s."""
+    tick_text = Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>')
+    for tick in ticks:
+        x = number(8 + tick * scale)
+        yield Markup('<path class="grid" d="M{} {}V{}"/>').format(x, BAR_TOP, foot)
+        yield tick_text.format(x, foot + 15, f"{tick:.6g}")
+    label = Markup('<text class="label" x="{}" y="{}" text-anchor="middle">busbw (GB/s)</text>')
+    yield label.format(WIDTH // 2, foot + 32)
+
+
+def _bar(result: Result, wanted: float, top: int, scale: float) -> Iterator[Markup]:
+    """One bar below its name, with its interval, and a line at what was expected where that is known."""
+    name = f"{result.title}, {result.dtype}, {_buffers(result)}"
+    share = f" ({100 * result.busbw_gbytes_per_s / wanted:.0f} % of expected)" if wanted else ""
+    said = text(f"{name}: {result.busbw_gbytes_per_s:.4g}{share}")
+    yield Markup('<text class="tick" x="8" y="{}">{}</text>').format(top + 11, said)
+    column = Markup('<rect class="column whole" x="8" y="{}" width="{}" height="16" rx="3"/>')
+    yield column.format(top + 19, number(result.busbw_gbytes_per_s * scale))
+    low = number(8 + result.busbw_low_gbytes_per_s * scale)
+    high = number(8 + result.busbw_high_gbytes_per_s * scale)
+    yield Markup('<path class="interval" d="M{} {}H{}"/>').format(low, top + 27, high)
+    if wanted:
+        yield Markup('<path class="expected" d="M{} {}v20"/>').format(number(8 + wanted * scale), top + 17)
 
 
 def loss(training: Training) -> Markup:

@@ -84,17 +84,32 @@ def html_text(material: Material) -> str:
 
 def _shown(material: Material) -> dict[str, Any]:
     """What the template draws from, at every level."""
-    from markupsafe import Markup
-
     language = material.language
     report = told(material.report, language)
+    return {
+        "report": report,
+        "command": shlex.join(report.run.command),
+        "letters": LETTERS,
+        "signs": SIGNS,
+        "verdicts": (Verdict.FAIL, Verdict.ERROR, Verdict.WARN, Verdict.PASS, Verdict.SKIP),
+        **_head(report, language),
+        **_findings(report, language),
+        **_nodes(report, material),
+        **_measured(report),
+        "stage": language.stage,
+        "logs": {name: text for name, text in material.logs.items() if text.strip()},
+        "diagnosis": _diagnosis(material),
+    }
+
+
+def _head(report: RunReport, language: Language) -> dict[str, Any]:
+    """The verdict in words, our style and script, and the policy that lets nothing else act."""
+    from markupsafe import Markup
+
     word, _, detail = headline(report).partition("  ")
     style, script = _asset("report.css"), _asset("report.js")
     is_whole = report.finished and report.exit_code in (0, 1, 3, 5)
-    found = pairs(report.bench, report.mesh)
-    worst = worst_of_nodes(report)
     return {
-        "report": report,
         "word": word,
         "detail": detail,
         "state": LETTERS[report.verdict] if is_whole else "e",
@@ -103,43 +118,58 @@ def _shown(material: Material) -> dict[str, Any]:
         "policy": f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'",
         "data": _data(report, language),
+    }
+
+
+def _findings(report: RunReport, language: Language) -> dict[str, Any]:
+    """What is wrong and what to type, what has changed, and the matrix of checks."""
+    return {
         "causes": {verdict: causes(report, verdict) for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)},
+        "commands": lambda cause: lines(
+            report, [finding for part in cause.parts for finding in part.findings], most=COMMANDS, language=language
+        ),
+        "nodes_text": lambda names, most=80: nodes_text(report, names, most=most),
         "skips": groups(report, Verdict.SKIP),
         "heading": lambda changes: heading(changes, language.verdict),
         "change_text": lambda change: change_text(change, language),
         "drift_text": drift_text,
         "checks": checks_by_verdict(report),
         "not_asked": not_asked_text(report),
+        "unjudged": unjudged_text(report),
         "rows": rows(report),
+        "summary": lambda row: _summary(report, row, language.verdict),
+        "strip": strip,
+    }
+
+
+def _nodes(report: RunReport, material: Material) -> dict[str, Any]:
+    """The nodes, the worst first, with their facts, and what the launch files ask of them."""
+    worst = worst_of_nodes(report)
+    plan = report.plan or {}
+    return {
         "nodes": sorted(report.nodes, key=lambda node: (report.nodes[node].reached, -SEVERITY[worst[node]])),
         "worst": worst,
         "counts": counts_of_nodes(report),
         "has_cells": len(report.nodes) <= CELLS_UP_TO,
         "facts": compared(material.facts),
-        "launches": launches(report.plan or {}),
-        "seats": seats(report.plan or {}),
-        "reference_job": str((report.plan or {}).get("reference_job", "")),
+        "launches": launches(plan),
+        "seats": seats(plan),
         "seat_names": [name.replace("_", " ") for name in SEAT],
-        "logs": {name: text for name, text in material.logs.items() if text.strip()},
-        "diagnosis": _diagnosis(material),
+        "reference_job": str(plan.get("reference_job", "")),
+    }
+
+
+def _measured(report: RunReport) -> dict[str, Any]:
+    """Bandwidth, pairs of nodes and training, with the functions that draw them."""
+    found = pairs(report.bench, report.mesh)
+    names = tuple(report.nodes)
+    return {
         "pairs": found,
-        "map": heat_map(tuple(report.nodes), found) if found and len(report.nodes) > 1 else "",
-        "legend": legend(tuple(report.nodes), found),
+        "map": heat_map(names, found) if found and len(names) > 1 else "",
+        "legend": legend(names, found),
         "usual": usual(found),
-        "together": shared_text(tuple(report.nodes)),
+        "together": shared_text(names),
         "figures": figures,
-        "stage": language.stage,
-        "command": shlex.join(report.run.command),
-        "unjudged": unjudged_text(report),
-        "letters": LETTERS,
-        "signs": SIGNS,
-        "verdicts": (Verdict.FAIL, Verdict.ERROR, Verdict.WARN, Verdict.PASS, Verdict.SKIP),
-        "nodes_text": lambda names, most=80: nodes_text(report, names, most=most),
-        "commands": lambda cause: lines(
-            report, [finding for part in cause.parts for finding in part.findings], most=COMMANDS, language=language
-        ),
-        "summary": lambda row: _summary(report, row, language.verdict),
-        "strip": strip,
         "columns": _columns(report),
         "size": size_text,
         "rate": rate_text,
