@@ -118,26 +118,42 @@ def first_astray(node: NodeFacts, cluster: Cluster) -> Astray:
 
 
 def _link_local_first(node: NodeFacts, cluster: Cluster) -> Astray | None:
-    """NCCL looks at names before addresses: an interface ib0 that has a link-local address only comes first.
+    """NCCL takes link-local addresses as any other: on ib0, whose name comes first, or by the index of an interface.
 
-    A peer reaches it by the index of its own interface, if that is the same number.
+    A peer reaches one of IPv6 by the index of its own interface, if that is the same number. The 169.254 of an
+    interface to the BMC is the same on every node, and leads nowhere else.
     """
     first = _only_link_local(node)
-    if has_choice(node) or first is None:
+    if has_choice(node) or first is None or node.has_variable("NCCL_COMM_ID"):
         return None
-    indexes = {found.index for peer in cluster if (found := _only_link_local(peer)) is not None}
-    lacking = [peer.name for peer in cluster if _only_link_local(peer) is None]
-    message = f"NCCL starts on {first.name}, which has a link-local address only ({first.addresses[0].address})"
-    return Astray(message, is_sure=len(indexes) > 1 or bool(lacking))
+    theirs = [_only_link_local(peer) for peer in cluster if peer.name != node.name]
+    known = [found for found in theirs if found is not None]
+    own = {held.address for held in first.addresses if held.family == "inet"}
+    if own:
+        is_reached = not any(found.holds_any(own) for found in known)
+    else:
+        is_reached = all(found.index == first.index for found in known)
+    address = min(first.addresses, key=lambda held: held.family).address
+    message = f"NCCL starts on {first.name}, which has a link-local address only ({address})"
+    return Astray(message, is_sure=len(known) < len(theirs) or not is_reached)
 
 
 def _only_link_local(node: NodeFacts) -> Interface | None:
-    if node.value("NCCL_SOCKET_FAMILY") == FAMILIES_WITHOUT_IPV6:
-        return None
-    of_infiniband = [one for one in node.network.interfaces if one.is_up and one.name.startswith("ib")]
+    """The interface that NCCL takes first, where that has no other address than link-local ones."""
+    family = node.value("NCCL_SOCKET_FAMILY")
+    up = sorted((one for one in node.network.interfaces if one.is_up), key=lambda one: one.index)
+    of_infiniband = [one for one in up if one.name.startswith("ib")]
     if any(one.families() for one in of_infiniband):
         return None
-    return next((one for one in of_infiniband if one.addresses), None)
+    if family != FAMILIES_WITHOUT_IPV6:
+        found = next((one for one in of_infiniband if one.addresses), None)
+        if found is not None:
+            return found
+    # The kernel tells the addresses of IPv4 before all others, by the index of their interfaces.
+    usual = selection.parse_patterns(selection.NCCL_DEFAULT_ORDER[1])
+    by_ipv4 = [one for one in up if usual.accepts(one.name) and any(held.family == "inet" for held in one.addresses)]
+    first = by_ipv4[0] if by_ipv4 and family != "AF_INET6" and of_nccl(node) else None
+    return first if first is not None and "IPv4" not in first.families() else None
 
 
 def _is_surely_astray(node: NodeFacts, first: Interface, cluster: Cluster) -> bool:

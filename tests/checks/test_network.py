@@ -23,6 +23,13 @@ def link_local_first(run, *nodes, index=9):
     return run
 
 
+def to_the_bmc(run, *nodes, address="169.254.3.1", first=True):
+    """An interface to the machine's own BMC, which most boards call usb0 or bmc_redfish0, on some nodes."""
+    for number, name in enumerate(nodes):
+        run = with_interface(run, name, "usb0", address.format(number), prefix=16, first=first)
+    return run
+
+
 def on_cards(run, node):
     """The GPUs of a node are PCIe cards, and no NVLink joins them."""
     for index in range(8):
@@ -244,8 +251,18 @@ def test_a_second_network_of_all_nodes_is_no_wrong_one():
         (link_local_first(OVER_TCP, "node2").with_variables(NCCL_SOCKET_IFNAME="eth0"), Verdict.PASS),
         (link_local_first(OVER_TCP, "node2").with_variables(NCCL_SOCKET_FAMILY="AF_INET"), Verdict.PASS),
         (with_interface(healthy(), "node2", "rsip", "172.20.0.2", first=True), Verdict.WARN),
+        (to_the_bmc(OVER_TCP, *OVER_TCP.names), Verdict.FAIL),
+        (to_the_bmc(OVER_TCP, "node2"), Verdict.FAIL),
+        (to_the_bmc(OVER_TCP, *OVER_TCP.names, address="169.254.3.{}"), Verdict.WARN),
+        (to_the_bmc(OVER_TCP, *OVER_TCP.names, first=False), Verdict.PASS),
+        (to_the_bmc(OVER_TCP, *OVER_TCP.names).with_variables(NCCL_SOCKET_IFNAME="eth"), Verdict.PASS),
+        (to_the_bmc(OVER_TCP, *OVER_TCP.names).with_variables(NCCL_SOCKET_FAMILY="AF_INET6"), Verdict.PASS),
+        (to_the_bmc(OVER_TCP, *OVER_TCP.names).with_variables(NCCL_COMM_ID="10.0.0.1:7777"), Verdict.PASS),
     ],
-    ids=["one index everywhere", "other indexes", "named", "IPv4 only", "gloo"],
+    ids=[
+        *("one index everywhere", "other indexes", "named", "IPv4 only", "gloo", "the BMC first", "on one node"),
+        *("link-local by intent", "the BMC last", "eth named", "IPv6 only", "in a subnet"),
+    ],
 )
 def test_a_wrong_first_interface_fails_where_it_surely_hangs(run, verdict):
     """A link-local address is reached by the index of the peer's own interface; Gloo takes none of NCCL's."""

@@ -11,9 +11,9 @@ AT_START = (
         "(capable of 63.012 Gb/s with 16.0 GT/s PCIe x4 link)"
     ),  # a disk on a board that gives it two lanes
     (
-        "6|pci 0000:13:00.0: 252.048 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x16 link at 0000:10:01.0 "
+        "6|pci 0000:11:00.0: 252.048 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x16 link at 0000:10:01.0 "
         "(capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)"
-    ),  # a board older than its GPUs
+    ),  # a switch that could do more than its board
     "6|mlx5_core 0000:e1:00.1 ens1f1np1: Link down",
     "6|ixgbe 0000:e1:00.0 eno1: NIC Link is Down",
     "6|bond0: (slave eno2): link status definitely down, disabling slave",
