@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
+import signal
+import socket
+import subprocess
 import sys
 import time
+import zlib
 
 import pytest
 
 from preflight.hosts import Host
+from preflight.session import step
 from preflight.session.fleet import Fleet
 from preflight.session.step import Step, said_of
 from preflight.transport import Reach, gathering_of
+from preflight.transport.reach import TASK_LOADER, TASK_PROGRAM
 from preflight.transport.slurm import Slurm
 
 HOSTS = tuple(Host(f"n{number}", f"n{number}", transport="slurm") for number in range(3))
@@ -204,3 +211,20 @@ def test_hosts_that_differ_have_steps_of_their_own(hosts, reach, exported):
 def test_one_host_and_hosts_of_ssh_share_no_command(hosts):
     """There is nothing to share, or nobody who would start it on all of them."""
     assert gathering_of(hosts, Reach()) is None
+
+
+def test_a_task_to_which_no_program_comes_ends_itself():
+    """It has proved who it is, and the link is cut: its end of the connection would stay for as long as TCP lets it."""
+    words = {"controller": ("WHERE",), "number": "NUMBER", "address": "NAME", "seconds": 5.0, "unread": 1}
+    sizes = {"key": b"k" * step.KEY_BYTES, "mac": step.MAC_BYTES, "nonce": step.NONCE_BYTES}
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        program = zlib.compress(step.TASK.format(port=door.getsockname()[1], **words, **sizes).encode()).hex()
+        environment = {"WHERE": "127.0.0.1", "NUMBER": "0", "NAME": "n0", TASK_PROGRAM: program}
+        argv = [sys.executable, "-I", "-S", "-c", TASK_LOADER]
+        with subprocess.Popen(argv, env=environment) as task, door.accept()[0] as wire:
+            ours = b"o" * step.NONCE_BYTES
+            wire.sendall(ours)
+            mine = wire.recv(step.NONCE_BYTES + step.MAC_BYTES + 5, socket.MSG_WAITALL)[: step.NONCE_BYTES]
+            proof = hashlib.blake2b(b"controller" + mine + ours, key=sizes["key"], digest_size=step.MAC_BYTES)
+            wire.sendall(proof.digest())
+            assert task.wait(timeout=20) == -signal.SIGALRM
