@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from preflight.node.agent.channel import Channel
 
 STAT_SECONDS = 3.0
+SPARE_SECONDS = 6.0  # more, for which a question may wait for a processor of a busy node
 VISIBLE_SECONDS = 10.0  # how long a token may take to be seen: NFS clients look again after 3 s at the earliest
 WRITE_SECONDS = 15.0
 WRITE_BYTES = 8 << 20
@@ -85,7 +86,8 @@ def places(arguments: dict[str, Any], shared: list[str]) -> list[dict[str, Any]]
         (variables.get("TMPDIR", ("/tmp", ""))[0] or "/tmp", "temporary files"),
         *((path, "--checkpoint-dir" if path == arguments.get("checkpoint") else "--shared") for path in shared),
     ]
-    answers = within.ask_each({path: partial(room, path) for path, _ in wanted}, seconds=STAT_SECONDS)
+    questions = {path: partial(room, path) for path, _ in wanted}
+    answers = within.ask_each(questions, seconds=STAT_SECONDS, spare_seconds=SPARE_SECONDS)
     nothing = {"is_writable": False, "free_bytes": 0, "free_inodes": missing("not looked at", "absent")}
     found = []
     for path, purpose in wanted:
@@ -121,7 +123,8 @@ def same_of(path: str, seconds: float) -> dict[str, Any]:
 
 def named(paths: list[str]) -> list[dict[str, Any]]:
     """Whether each path is there, and which of its first files git-lfs has yet to fetch."""
-    answers = within.ask_each({path: partial(pointers_under, path) for path in paths}, seconds=STAT_SECONDS)
+    questions = {path: partial(pointers_under, path) for path in paths}
+    answers = within.ask_each(questions, seconds=STAT_SECONDS, spare_seconds=SPARE_SECONDS)
     found = []
     for path, answer in answers.items():
         is_silent = isinstance(answer, OSError)
