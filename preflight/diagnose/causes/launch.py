@@ -64,6 +64,7 @@ CAUSES = (
             r"can't open file '?\S+\.py\S*'?: \[errno 2\]",
             r"cd: .*no such file or directory",
             r"bad interpreter",
+            r"couldn't chdir to",
             r"execve\(\): .*no such file",
             r"exec.*failed: no such file",
             r"could not find (?:the )?executable",

@@ -56,6 +56,7 @@ CAUSES = (
             r"this network space can't be used",
             r"using network interface (?:docker0|lo|virbr0)",
             r"local_addr or socket.getfqdn",
+            r"connect to 192\.168\.122\.\d+\S* (?:returned|failed)",
             r"timed out .*connect\w* to \W*(?:::ffff:)?(?:172\.1[78]|169\.254)\.\d",
             r"connect\w* to \W*(?:::ffff:)?169\.254\.\S+ .*(?:fail|refused|timed|abort|route)",
         ),

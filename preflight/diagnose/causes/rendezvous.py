@@ -21,6 +21,7 @@ CAUSES = (
             r"expected \d+ (?:workers|agents|nodes), (?:got|only)",
             r"only \d+ (?:out )?of \d+ (?:nodes|workers|ranks)",
             r"exited? barrier .*timed out",
+            r"timeout \d+s to complete rendezvous",
         ),
         "start every node's launcher (same nnodes, nproc, node_rank counted from 0) within the timeout; then see that they reach"
         " the first node's port",
@@ -125,6 +126,7 @@ CAUSES = (
         "world-size-mismatch",
         "the ranks do not agree on how many they are",
         (
+            r"invalid rank requested : \d+/\d+",
             r"world[_ ]?size .*(?:does not match|mismatch|is not equal|differs|not match)",
             r"sees a world of",
             r"world size should be less or equal to the world size",

@@ -146,10 +146,12 @@ CAUSES = (
     ),
     Cause(
         "slurm-task-launch",
-        "Slurm could not set a task up on its node: the plug-in of --mpi, the container's, the working folder, or a prolog",
+        "Slurm could not set a task up on its node: the plug-in of --mpi, the container's, its cgroup, the working folder, or a prolog",
         (
             r"task \d+ launch failed",
             r"aborted before step completely launched",
+            r"slurmd could not execve job",
+            r"unable to add pids to '?/sys/fs/cgroup",
             r"task launch for \S+ failed on node",
             r"error: mpi/pmix\w*: .*(?:error|fail)",
         ),

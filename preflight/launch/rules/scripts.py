@@ -10,7 +10,7 @@ from preflight.launch.field import Sourced, Unknown, firm, value_of
 from preflight.launch.launchers import mpirun
 from preflight.launch.launchers.slurm import SRUN, gpus_of_node, tasks_of_node
 from preflight.launch.plan import Plan, ScriptFile, Slurm, fail, warn
-from preflight.launch.text.marks import Marks
+from preflight.launch.text.marks import Marks, is_firm
 from preflight.launch.text.programs import actor_batches, argument_number
 from preflight.launch.text.shell import REMOTE, Command, is_container
 from preflight.ledger.findings import Finding, Where
@@ -109,6 +109,10 @@ def _started(commands: Sequence[Command], plans: Sequence[Plan], slurm: Slurm | 
     if slurm is None:
         return
     again = any("srun" in {word.plain for word in command.words} and "$0" in str(command.words) for command in commands)
+    # ssh "$(declare -f start); start ..." in a loop: what runs on the other nodes is not known here
+    again = again or any(
+        command.words[0].plain == "ssh" and command.loop and not is_firm(command.words[-1].text) for command in commands
+    )
     for plan in plans:
         nodes = slurm.number("nodes")
         if plan.launcher.starts_all_nodes or plan.wraps & REMOTE or plan.is_conditional or again:

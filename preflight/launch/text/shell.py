@@ -201,6 +201,8 @@ class Script:
         alike = {tuple(map(plain, value.texts)) for value in known}
         if len(alike) != 1 or known[-1].is_array or not all(map(ARGUMENT.fullmatch, others)):
             return None
+        if others and not any(map(plain, known[-1].texts)):
+            return None  # MASTER="" before the options are read: whoever starts the script gives it
         return replace(known[-1], texts=tuple(self.scope.marks.default(text) for text in known[-1].texts))
 
     def _joined(self, before: dict[str, Assigned], ends: list[dict[str, Assigned]]) -> dict[str, Assigned]:
