@@ -5,7 +5,19 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 
+from preflight.facts.cluster import Cluster
+
 NAMES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+
+def caught(no_proxy: str, cluster: Cluster) -> list[str]:
+    """The nodes that these entries do not leave out; looked for once, for most nodes have the same entries."""
+    key = f"no_proxy={no_proxy}"
+    if key not in cluster.worked_out:
+        cluster.worked_out[key] = "\n".join(
+            node.name for node in cluster if not excepts(no_proxy, {node.address_for_peers(), node.identity.hostname})
+        )
+    return cluster.worked_out[key].splitlines()
 
 
 def excepts(no_proxy: str, names: Iterable[str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.tables import proxies
+from preflight.testing import healthy
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,12 @@ from preflight.tables import proxies
 def test_a_peer_is_left_out_by_name_address_or_network(no_proxy, is_excepted):
     """As curl, requests and gRPC read it."""
     assert proxies.excepts(no_proxy, {"10.0.0.2", "node2.cluster.example"}) is is_excepted
+
+
+def test_nodes_with_the_same_entries_are_looked_for_once(monkeypatch):
+    """Where thousands of nodes have a proxy, each would else be compared with each."""
+    asked = []
+    monkeypatch.setattr(proxies, "excepts", lambda entries, names: asked.append(entries) or "node1" in names)
+    cluster = healthy(3).cluster
+    found = [proxies.caught("10.0.0.1", cluster) for _ in cluster]
+    assert (found, asked) == ([["node2", "node3"]] * 3, ["10.0.0.1"] * 3)
