@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.ledger.findings import Edit, Finding, Verdict, Where
 
 if TYPE_CHECKING:
-    from preflight.launch.launcher import Launcher
+    from preflight.launch.launcher import Launcher, Spelling
     from preflight.launch.text.marks import Marks
     from preflight.launch.text.shell import Command
 
@@ -97,6 +97,14 @@ class Plan:
     def may_span_nodes(self) -> bool:
         """Whether several nodes may take part for all that the file says."""
         return not isinstance(self.nodes, Sourced) or self.nodes.value > 1 or self.nodes.origin == "environment"
+
+    @property
+    def spelling(self) -> Spelling:
+        """What these files call the values that every job has: torchrun's endpoint holds address and port in one."""
+        own = self.launcher.spelling
+        if "rdzv_endpoint" not in self.settings:
+            return own
+        return replace(own, address="the address of --rdzv_endpoint", port="the port of --rdzv_endpoint")
 
     @property
     def written_rank(self) -> int | None:

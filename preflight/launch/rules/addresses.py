@@ -25,12 +25,12 @@ def address_is_an_address(plan: Plan) -> Iterable[Finding]:
     if not address.value.strip() and address.origin == "environment":
         return  # ${MASTER_ADDR:-}: whoever starts the script is to set it
     if reason and (plan.may_span_nodes or plan.is_by_hand):
-        fix = f"{plan.launcher.spelling.address}: <address of rank 0's node, as `ip -4 addr` prints it there>"
+        fix = f"{plan.spelling.address}: <address of rank 0's node, as `ip -4 addr` prints it there>"
         if "@" in address.value:
             fix = address.value.rpartition("@")[2]
         host = WITHIN.fullmatch(address.value)
         if host is not None and not wrong_with(host[1]):
-            fix = f"{plan.launcher.spelling.address}: {host[1]}"
+            fix = f"{plan.spelling.address}: {host[1]}"
         yield fail("master_address_is_an_address", f"master address {address.value!r} {reason}", address.where, fix=fix)
 
 
@@ -134,12 +134,12 @@ def address_leads_elsewhere(plan: Plan) -> Iterable[Finding]:
             f"{address.value} as the address of rank 0 of {firm(plan.nodes)} nodes: Docker gives such addresses on its"
             " own bridge, where no other node reaches them"
         )
-        fix = f"{plan.launcher.spelling.address}: <address of rank 0's node>, and --network=host for the container"
+        fix = f"{plan.spelling.address}: <address of rank 0's node>, and --network=host for the container"
         yield warn("master_address_leads_to_rank_0", message, address.where, fix=fix)
     if not isinstance(address, Sourced) or not is_loopback(address.value):
         return
     nodes = plan.nodes.where if isinstance(plan.nodes, Sourced) else plan.where
-    fix = f"{plan.launcher.spelling.address}: <address of rank 0's node>"
+    fix = f"{plan.spelling.address}: <address of rank 0's node>"
     if plan.launcher.finds_nodes(plan):
         message = (
             f"{address.value} as the address of rank 0 of {firm(plan.nodes)} machines; mpirun may hand it to"

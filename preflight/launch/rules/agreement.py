@@ -103,7 +103,7 @@ def _one_field(group: Group, name: str, pick: Callable[[Plan], Field[Any]]) -> I
     text = "; ".join(f"{value} in {', '.join(where[:4])}" for value, where in places.items())
     odd = [found.where for found in known if repr(found.value) != most] or [plan.where for plan in absent]
     rest = [found.where for found in known if repr(found.value) == most]
-    spelling = group.plans[0].launcher.spelling
+    spelling = group.plans[0].spelling
     written = {
         "master address": spelling.address,
         "master port": spelling.port,

@@ -191,7 +191,7 @@ def _free_port(node: NodeFacts) -> int:
 
 def _with_a_free_port(plan: Plan, node: NodeFacts) -> str:
     """The port that is free there, under the name that the launcher has for it."""
-    return f"{plan.launcher.spelling.port}: {_free_port(node)} in every file; that port is free on {node.name}"
+    return f"{plan.spelling.port}: {_free_port(node)} in every file; that port is free on {node.name}"
 
 
 def _own_nodes(plan: Plan, cluster: Cluster) -> tuple[str, ...]:
