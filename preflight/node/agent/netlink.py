@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 
@@ -9,12 +10,13 @@ from preflight.node.agent import sockets as socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # linux/netlink.h, linux/rtnetlink.h and linux/inet_diag.h
 NETLINK_ROUTE, NETLINK_SOCK_DIAG = 0, 4
 NLMSG_ERROR, NLMSG_DONE = 2, 3
-NLM_F_REQUEST_DUMP = 0x301
+NLM_F_REQUEST_DUMP, NLM_F_DUMP_INTR = 0x301, 0x10
+ASKED_AT_MOST = 10  # times, where what is listed changes meanwhile
 RTM_GETADDR, RTM_GETROUTE, TCPDIAG_GETSOCK = 22, 26, 18
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_VIA = 4, 5, 6, 9, 18
@@ -128,17 +130,40 @@ def dump(kind: int, *, family: int) -> list[bytes]:
 
 def ask(protocol: int, kind: int, request: bytes) -> list[bytes]:
     """The bodies of all messages that the kernel gives for a dump request; raises OSError where it refuses."""
+
+    def once() -> tuple[list[bytes], bool]:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol) as kernel:
+            kernel.send(struct.pack("=IHHII", 16 + len(request), kind, NLM_F_REQUEST_DUMP, 1, 0) + request)
+            return read_dump(kernel)
+
+    return until_whole(once)
+
+
+def until_whole(once: Callable[[], tuple[list[bytes], bool]]) -> list[bytes]:
+    """The bodies of a dump during which nothing changed; raises OSError where there is none in a few.
+
+    In a list that changes while it is given an entry may stand twice, or not at all.
+    """
+    for _ in range(ASKED_AT_MOST):
+        bodies, is_whole = once()
+        if is_whole:
+            return bodies
+    raise OSError(errno.EAGAIN, f"netlink: the list changed each of the {ASKED_AT_MOST} times that it was asked for")
+
+
+def read_dump(kernel: socket.socket) -> tuple[list[bytes], bool]:
+    """The bodies of a dump's messages, and whether nothing changed while the kernel gave them."""
     bodies: list[bytes] = []
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol) as kernel:
-        kernel.send(struct.pack("=IHHII", 16 + len(request), kind, NLM_F_REQUEST_DUMP, 1, 0) + request)
-        while True:
-            data = kernel.recv(1 << 17)
-            while len(data) >= 16:
-                length, message, _, _, _ = struct.unpack_from("=IHHII", data)
-                if message == NLMSG_DONE:
-                    return bodies
-                if message == NLMSG_ERROR:
-                    code = -struct.unpack_from("=i", data, 16)[0]
-                    raise OSError(code, f"netlink: {os.strerror(code)}")
-                bodies.append(data[16:length])
-                data = data[(length + 3) & ~3 :]
+    is_whole = True
+    while True:
+        data = kernel.recv(1 << 17)
+        while len(data) >= 16:
+            length, message, flags, _, _ = struct.unpack_from("=IHHII", data)
+            is_whole = is_whole and not flags & NLM_F_DUMP_INTR
+            if message == NLMSG_DONE:
+                return bodies, is_whole
+            if message == NLMSG_ERROR:
+                code = -struct.unpack_from("=i", data, 16)[0]
+                raise OSError(code, f"netlink: {os.strerror(code)}")
+            bodies.append(data[16:length])
+            data = data[(length + 3) & ~3 :]

@@ -1,7 +1,10 @@
 """Tests of preflight.node.agent.netlink."""
 
+import errno
 import socket
 import struct
+
+import pytest
 
 from preflight.node.agent import netlink
 
@@ -75,3 +78,52 @@ def test_a_broken_attribute_ends_the_chain():
 def test_loopback_is_among_the_addresses():
     """The dump of the machine at hand has 127.0.0.1/8 on interface 1."""
     assert (1, "inet", "127.0.0.1", 8) in netlink.addresses()
+
+
+def message(kind, body, *, flags=0):
+    length = 16 + len(body)
+    return struct.pack("=IHHII", length, kind, flags, 1, 0) + body + b"\0" * (-length % 4)
+
+
+def dumped(*datagrams):
+    """What is read of a dump that the kernel gives in these datagrams."""
+    ours, kernel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, kernel:
+        for datagram in datagrams:
+            kernel.send(datagram)
+        return netlink.read_dump(ours)
+
+
+DONE = message(netlink.NLMSG_DONE, b"\0" * 4)
+INTERRUPTED = netlink.NLM_F_DUMP_INTR | 2  # NLM_F_MULTI
+
+
+@pytest.mark.parametrize(
+    ("datagrams", "is_whole"),
+    [
+        ([message(20, b"abcd") + message(20, b"efgh"), DONE], True),
+        ([message(20, b"abcd", flags=INTERRUPTED), message(20, b"efgh"), DONE], False),
+        ([message(20, b"abcd") + message(20, b"efgh", flags=INTERRUPTED) + DONE], False),
+        ([message(20, b"abcd"), message(20, b"efgh"), message(netlink.NLMSG_DONE, b"", flags=INTERRUPTED)], False),
+    ],
+    ids=["quiet", "first", "middle", "end"],
+)
+def test_a_dump_during_which_the_list_changed_is_none(datagrams, is_whole):
+    """Whichever of its messages says so."""
+    assert dumped(*datagrams) == ([b"abcd", b"efgh"], is_whole)
+
+
+def test_the_kernels_refusal_is_an_error():
+    """By its number, as a sandbox gives it."""
+    with pytest.raises(PermissionError):
+        dumped(message(netlink.NLMSG_ERROR, struct.pack("=i", -errno.EPERM)))
+
+
+def test_an_interrupted_dump_is_asked_for_again_and_not_without_end():
+    """Of addresses that come and go; a list that never holds still is no list."""
+    given = iter([([b"twice", b"twice"], False), ([], False), ([b"once"], True)])
+    assert netlink.until_whole(lambda: next(given)) == [b"once"]
+    asked = []
+    with pytest.raises(OSError, match="changed each of the 10 times"):
+        netlink.until_whole(lambda: (asked, bool(asked.append(1))))
+    assert len(asked) == netlink.ASKED_AT_MOST
