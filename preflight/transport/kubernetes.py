@@ -44,6 +44,11 @@ CUT = (
 CAUSES = (
     (r"cannot (?:create|get) resource \"pods/exec\"", "this user may not run commands in pods", ROLE),
     (r"cannot (?:list|get) resource \"pods\"", "this user may not read the pods", ROLE),
+    (
+        r"admission webhook \S+ denied the request:? ?.*",
+        "a policy of the cluster forbids it",
+        "ask who keeps that policy to let this user run commands in these pods",
+    ),
     (r"\(Forbidden\)|is forbidden:", "the API server forbids it", "`kubectl auth can-i create pods/exec` tells why"),
     (r"\(Unauthorized\)|must be logged in|provide credentials", "kubeconfig's token is refused or has expired", WHOAMI),
     (r"Please enter Username|^error: EOF", "kubeconfig has no credentials for this user", WHOAMI),

@@ -27,6 +27,14 @@ BESIDE = re.compile(r"(?:istio|linkerd|envoy|vault|fluent|dapr|cloud-sql|gke-gcs
 GPU = re.compile(r"(?:nvidia\.com|amd\.com|habana\.ai|gpu\.intel\.com)/.+")
 ENDED = ("Succeeded", "Failed")
 MAKES_ANEW = ("ReplicaSet", "StatefulSet", "DaemonSet")  # a pod that ended is made again under whatever name
+# Words of kubelet and of the scheduler -> what to do about them, in place of looking closer.
+FIXES = (
+    (r"OOMKilled", "raise its memory limit, or let the job need less"),
+    (r"ErrImage|ImagePull|InvalidImageName", "check the image's name and tag, its registry and imagePullSecrets"),
+    (r"init container \S+ has not finished", "wait for it, or read its log: `kubectl logs POD --container=NAME`"),
+    (r"CrashLoopBackOff|it ended with [1-9]", "`kubectl logs --previous POD` tells why"),
+    (r"Insufficient \S+", "free what other pods hold, or ask for less: `kubectl describe nodes` shows both"),
+)
 
 
 @dataclass(frozen=True)
@@ -61,16 +69,20 @@ class Pod:
 
     def trouble(self, container: str, namespace: str) -> str:
         """Why nothing can run in this container now, and what to do; "" where it runs. Many pods alike say the same."""
-        described = f"`kubectl describe pod POD --namespace={namespace}` tells why"
-        detail = f": {self.reason}" if self.reason else ""
+        state = self.states.get(container)
+        waiting = (state or {}).get("waiting")
+        reason = self.reason or (waiting if self.phase == "Failed" else "")
+        detail = f": {reason}" if reason else ""
+        found = (fix for sign, fix in FIXES if re.search(sign, f"{reason} {waiting}"))
+        described = next(found, f"`kubectl describe pod POD --namespace={namespace}` tells why")
         if self.phase in ENDED:
+            if "OOMKilled" in detail:
+                return f"the pod has ended ({self.phase}{detail}); {described}"
             return f"the pod has ended ({self.phase}{detail}); select pods that run, or start the job anew"
         if self.is_leaving:
             return f"the pod is being deleted; select pods that run: `kubectl get pods --namespace={namespace}`"
-        state = self.states.get(container)
         if state is None and self.states:
             return f"the pod has no container {container}; name one of {', '.join(self.states)}: SELECTOR:CONTAINER"
-        waiting = (state or {}).get("waiting")
         if waiting:
             return f"its container {container} does not run: {waiting}; {described}"
         if self.phase != "Running":
@@ -120,7 +132,7 @@ def _pod(item: Any) -> Pod:
         labels=labels,
         owner=(_text(owners[0], "kind"), _text(owners[0], "uid")),
         training_container=training_container(containers, annotations.get(DEFAULT_CONTAINER, "")),
-        states=_states(status),
+        states=_states(status, _held_by(spec, status)),
         reason=_reason(status),
     )
 
@@ -135,10 +147,9 @@ def training_container(containers: list[dict[str, Any]], default: str) -> str:
     return next((_text(container, "name") for container in gpus), None) or next(own, names[0])
 
 
-def _states(status: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """What each container waits for, or how it ended, in words."""
+def _states(status: dict[str, Any], before: str) -> dict[str, dict[str, str]]:
+    """What each container waits for, or how it ended, in words; `before` is what the first ones wait for."""
     found = {}
-    before = _held_by(status)
     for each in _at(status, "containerStatuses", list):
         if not isinstance(each, dict):
             continue
@@ -158,8 +169,10 @@ def _states(status: dict[str, Any]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _held_by(status: dict[str, Any]) -> str:
-    """Which init container holds the others up, and why; "" where none waits."""
+def _held_by(spec: dict[str, Any], status: dict[str, Any]) -> str:
+    """Which init container holds the others up, and why; "" where none does. One that always restarts is a sidecar."""
+    begins = [one for one in _at(spec, "initContainers", list) if isinstance(one, dict)]
+    beside = {_text(one, "name") for one in begins if _text(one, "restartPolicy") == "Always"}
     for each in _at(status, "initContainerStatuses", list):
         state = _at(each, "state", dict) if isinstance(each, dict) else {}
         waiting = _at(state, "waiting", dict)
@@ -167,6 +180,8 @@ def _held_by(status: dict[str, Any]) -> str:
         if reason not in ("", "PodInitializing"):
             detail = f": {message}" if message and reason != "CrashLoopBackOff" else ""
             return f", its init container {_text(each, 'name')} does not run: {reason}{detail}"
+        if "running" in state and _text(each, "name") not in beside:
+            return f", its init container {_text(each, 'name')} has not finished"
     return ""
 
 
@@ -177,11 +192,11 @@ def _ended(state: dict[str, Any]) -> str:
 def _reason(status: dict[str, Any]) -> str:
     words = [_text(status, "reason"), _line(_text(status, "message"))]
     for condition in _at(status, "conditions", list):
-        if (
-            isinstance(condition, dict)
-            and condition.get("type") == "PodScheduled"
-            and condition.get("status") == "False"
-        ):
+        if not isinstance(condition, dict):
+            continue
+        is_disrupted = condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
+        is_unplaced = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+        if is_unplaced or (is_disrupted and not any(words)):
             words = [_text(condition, "reason"), _line(_text(condition, "message"))]
     return ", ".join(word for word in words if word)
 

@@ -77,6 +77,7 @@ def test_what_is_written_for_pods_is_right_for_them(cluster, tmp_path):
 
 WAITING = {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container"}
 ENDED = {"terminated": {"exitCode": 1, "reason": "Error"}}
+KILLED = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
 UNSCHEDULED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 NO_PYTHON = (
     "error executing command in container: failed to exec in container: OCI runtime exec failed: exec failed: unable to"
@@ -94,6 +95,9 @@ def broken(cluster):
     pod, pending = cluster.pod, {"phase": "Pending", "containerStatuses": []}
     refused = {"metadata": {}, "status": "Failure", "reason": "InternalError", "message": NO_PYTHON, "code": 500}
     crash = {"containerStatuses": [{**container("trainer", waiting=WAITING), "lastState": ENDED}]}
+    waits = [container("trainer", waiting={"reason": "PodInitializing"})]
+    begins = {"containerStatuses": waits, "initContainerStatuses": [container("fetch", running={})]}
+    gated = {**UNSCHEDULED, "reason": "SchedulingGated", "message": "Scheduling is blocked"}
     unscheduled = {**UNSCHEDULED, "message": "0/9 nodes are available: 9 Insufficient nvidia.com/gpu."}
     return [
         (pod("node2", fault={"cut_after_bytes": 3_000}), "the stream through the API server broke"),
@@ -126,6 +130,15 @@ def broken(cluster):
             pod("evicted", rank=21, status={"phase": "Failed", "reason": "Evicted", "message": "low on memory"}),
             "the pod has ended (Failed: Evicted, low on memory)",
         ),
+        (
+            pod("begins", rank=22, status={**pending, **begins}),
+            "PodInitializing, its init container fetch has not finished",
+        ),
+        (
+            pod("killed", rank=23, status={"phase": "Failed", "containerStatuses": [container("trainer", **KILLED)]}),
+            "the pod has ended (Failed: it ended with 137 (OOMKilled))",
+        ),
+        (pod("gated", rank=24, spec={"nodeName": ""}, status={**pending, "conditions": [gated]}), "SchedulingGated"),
         (pod("crashes", rank=12, status=crash), "CrashLoopBackOff, it ended with 1 (Error) before"),
         (pod("ended", rank=13, status={"phase": "Succeeded"}), "the pod has ended (Succeeded)"),
         (pod("leaves", rank=14, metadata={"deletionTimestamp": "2026-11-22T05:00:00Z"}), "the pod is being deleted"),
@@ -156,7 +169,9 @@ def test_every_way_in_which_a_pod_cannot_be_used_is_told(cluster, tmp_path):
         name = pod["object"]["metadata"]["name"]
         assert wanted in said[name]["message"], (name, said[name])
         assert said[name]["verdict"] == "error"
-    assert said["crashes"]["fix"] == "`kubectl describe pod POD --namespace=train` tells why, then run again"
+    assert said["crashes"]["fix"] == "`kubectl logs --previous POD` tells why, then run again"
+    assert said["killed"]["fix"].startswith("raise its memory limit")
+    assert said["gated"]["fix"] == "`kubectl describe pod POD --namespace=train` tells why, then run again"
     assert said["node3"]["fix"] == "`kubectl describe pod POD` tells which, then run again"
     assert cluster.lab.left_since(before) == {}
 

@@ -198,7 +198,10 @@ REFUSED = (
     [
         (f'{SERVER} "p" is forbidden: User "u" cannot create resource "pods/exec" in API group ""', "not run commands"),
         (f'{SERVER} is forbidden: User "u" cannot list resource "pods" in API group ""', "may not read the pods"),
-        ('Error from server (Forbidden): admission webhook "x" denied the request', "the API server forbids it"),
+        (
+            'Error from server (Forbidden): admission webhook "x" denied the request',
+            "a policy of the cluster forbids it",
+        ),
         ('Error from server (NotFound): pods "p" not found', "its successor has a new name, which"),
         ("error: unable to upgrade connection: pod p does not have a host assigned", "not scheduled"),
         ('error: unable to upgrade connection: container not found ("trainer")', "`kubectl logs --previous POD` tell"),

@@ -78,6 +78,21 @@ def test_the_training_container_is_found(made, chosen):
     assert found.training_container == chosen
 
 
+KILLED = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+PREEMPTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+PREEMPTED |= {"message": "a more urgent pod"}
+NO_GPUS = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+NO_GPUS |= {"message": "0/9 nodes are available: 9 Insufficient nvidia.com/gpu."}
+
+
+def initialises(**more):
+    """A pod whose init container runs."""
+    waits = {"name": "trainer", "state": {"waiting": {"reason": "PodInitializing"}}}
+    begins = {"initContainerStatuses": [{"name": "fetch", "state": {"running": {}}}], "containerStatuses": [waits]}
+    spec = {"initContainers": [{"name": "fetch", **more}]}
+    return pod("p", 0, spec=spec, status={"phase": "Pending", **begins})
+
+
 def state(**held):
     """A pod whose container is in this state."""
     return pod("p", 0, status={"containerStatuses": [{"name": "trainer", "state": held}]})
@@ -89,7 +104,21 @@ def state(**held):
         (pod("p", 0), ""),
         (pod("p", 0, status={"containerStatuses": None}), ""),
         (state(waiting={"reason": "ContainerCreating"}), "trainer does not run: ContainerCreating; `kubectl desc"),
-        (state(waiting={"reason": "ErrImagePull", "message": "a\n b"}), "ErrImagePull: a b;"),
+        (state(waiting={"reason": "ErrImagePull", "message": "a\n b"}), "ErrImagePull: a b; check the image's name"),
+        (initialises(), "PodInitializing, its init container fetch has not finished; wait for it"),
+        (initialises(restartPolicy="Always"), "trainer does not run: PodInitializing; `kubectl describe"),
+        (
+            pod("p", 0, status={"phase": "Failed", "containerStatuses": [{"name": "trainer", "state": KILLED}]}),
+            "ended (Failed: it ended with 137 (OOMKilled)); raise its memory limit",
+        ),
+        (
+            pod("p", 0, status={"phase": "Failed", "containerStatuses": None, "conditions": [PREEMPTED]}),
+            "(Failed: PreemptionByScheduler, a more urgent pod)",
+        ),
+        (
+            pod("p", 0, status={"phase": "Pending", "containerStatuses": None, "conditions": [NO_GPUS]}),
+            "0/9 nodes are available: 9 Insufficient nvidia.com/gpu.; free what other pods hold",
+        ),
         (state(terminated={"exitCode": 137, "reason": "OOMKilled"}), "it ended with 137 (OOMKilled)"),
         (pod("p", 0, status={"phase": "Failed", "reason": "Evicted", "message": "low on memory"}), "Evicted, low on"),
         (pod("p", 0, status={"phase": "Unknown"}), "the pod is Unknown;"),
