@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from preflight.launch.field import Field, Sourced, Unknown, firm, value_of
 from preflight.ledger.findings import Edit, Finding, Verdict, Where
+from preflight.tables.variables import is_of_a_job
 
 if TYPE_CHECKING:
     from preflight.launch.launcher import Launcher, Spelling
@@ -194,12 +195,20 @@ class Hostfile:
     hosts: tuple[HostLine, ...]
 
 
+BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+
+
 @dataclass(frozen=True)
 class BatchConfig:
     """A DeepSpeed configuration: its batch figures and what else the rules read; a figure may be "auto"."""
 
     file: str
     values: Mapping[str, Field[Any]]
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it has anything that the rules read."""
+        return not self.values.keys().isdisjoint((*BATCH_KEYS, "zero_optimization"))
 
 
 @dataclass(frozen=True)
@@ -230,7 +239,8 @@ class LaunchFiles:
     def are_judged(self) -> bool:
         """Whether anything in them was understood well enough to be judged."""
         known = any(not plan.is_opaque or plan.says_something for plan in self.plans)
-        return known or bool(self.hostfiles or self.batches) or any(values for _, values in self.variables)
+        told = any(map(is_of_a_job, (name for _, values in self.variables for name in values)))
+        return known or told or bool(self.hostfiles) or any(config.says_something for config in self.batches)
 
     @property
     def are_open(self) -> bool:

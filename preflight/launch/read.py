@@ -15,7 +15,7 @@ from preflight.launch.launchers.llamafactory import LLAMAFACTORY
 from preflight.launch.launchers.slurm import job_variables, read_directives
 from preflight.launch.makefile import as_script, is_makefile
 from preflight.launch.manifests import clouds, compose, kubernetes, trainings
-from preflight.launch.plan import Hostfile, LaunchFiles, Plan, ScriptFile, Skip, sharing_host
+from preflight.launch.plan import BATCH_KEYS, Hostfile, LaunchFiles, Plan, ScriptFile, Skip, sharing_host
 from preflight.launch.text import form, grammar, located
 from preflight.launch.text.detect import kind_of, template_line
 from preflight.launch.text.expansion import Assigned
@@ -23,6 +23,7 @@ from preflight.launch.text.marks import Marks, clean, is_known
 from preflight.launch.text.shell import Command
 from preflight.launch.text.statements import read_script
 from preflight.ledger.findings import Finding, Where
+from preflight.tables.variables import is_of_a_job
 
 # A script with one of these runs on one node and starts the others.
 STARTS_ALL = re.compile(r"(?m)^[^#\n]*\b(srun|pdsh|clush)\b")
@@ -69,6 +70,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
     for name, problems in bundle.hostfile_problems.items():
         if not mpirun.reads_alone(bundle.plans, name):
             bundle.problems.extend(problems)
+    _unread(bundle)
     order = {name: place for place, name in enumerate(texts)}
     plans = sorted(bundle.plans, key=lambda plan: order.get(plan.where.file, len(order)))
     return LaunchFiles(
@@ -147,6 +149,18 @@ def _yaml(bundle: Bundle, name: str, text: str) -> None:
         bundle.skips.append(Skip(name, 1, "YAML of no launcher that is known"))
 
 
+def _unread(bundle: Bundle) -> None:
+    """What was read by its form, and of which no rule says anything: that is not the same as nothing wrong in it."""
+    for name, values in bundle.variables.items():
+        if not any(map(is_of_a_job, values)):
+            line = min((held.line for held in values.values() if held is not None), default=1)
+            bundle.skips.append(Skip(name, line, "no variable in it is of a job: nothing in it was judged"))
+    for name, config in bundle.batches.items():
+        if not config.says_something:
+            reason = "a DeepSpeed configuration without batch sizes: nothing in it was judged"
+            bundle.skips.append(Skip(name, 1, reason))
+
+
 def _of_a_cloud(bundle: Bundle, name: str, answer: tuple[list[Plan], list[Finding]], what: str) -> None:
     plans, problems = answer
     bundle.plans.extend(plans)
@@ -163,7 +177,7 @@ def _json(bundle: Bundle, name: str, text: str) -> None:
         bundle.configs[name] = settings
         bundle.config_lines[name] = Where(name, 1)
         bundle.problems.extend(problems)
-    elif any(key in config.values for key in (*deepspeed.BATCH_KEYS, "zero_optimization", "fp16", "bf16", "optimizer")):
+    elif any(key in config.values for key in (*BATCH_KEYS, "zero_optimization", "fp16", "bf16", "optimizer")):
         bundle.batches[name] = config
     else:
         bundle.skips.append(Skip(name, 1, "JSON of no launcher that is known"))

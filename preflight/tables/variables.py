@@ -215,6 +215,11 @@ def is_steering(name: str) -> bool:
     return name.startswith(STEERING) and name not in HARMLESS
 
 
+def is_of_a_job(name: str) -> bool:
+    """Whether a variable says anything of a job that is judged here: of its libraries, its launcher or its ranks."""
+    return name in ROWS or name.startswith((*CLOSED, *NEAR_ONLY, *STEERING)) or bool(OF_A_NODE.match(name))
+
+
 def may_differ(name: str) -> bool:
     """Whether nodes may have another value each."""
     row = ROWS.get(name)

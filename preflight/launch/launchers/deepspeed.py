@@ -38,7 +38,6 @@ SPEC = Spec(
 )
 SLOTS = re.compile(r"(\S+)\s+slots=(\d{1,9})\b")
 COLON_SLOTS = re.compile(r"([A-Za-z0-9_.-]+):(\d{1,5})")  # of Hydra
-BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 # Options of torchrun and accelerate that people give to DeepSpeed's runner.
 OF_OTHERS = {
     "nnodes": "--num_nodes",

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable
 
 from preflight.launch.field import Sourced, firm, value_of
-from preflight.launch.launchers.deepspeed import BATCH_KEYS, is_auto
-from preflight.launch.plan import BatchConfig, LaunchFiles, Plan, fail, warn
+from preflight.launch.launchers.deepspeed import is_auto
+from preflight.launch.plan import BATCH_KEYS, BatchConfig, LaunchFiles, Plan, fail, warn
 from preflight.launch.text.programs import argument_number
 from preflight.ledger.findings import Finding
 
