@@ -458,7 +458,14 @@ class Options:
     @property
     def reach(self) -> Reach:
         """How the nodes are reached. Raises UsageError for words that no shell could split."""
-        return Reach(self.python, _words("--wrap", self.wrap), _words("--ssh-option", self.ssh_option))
+        wrap, ssh_options = _words("--wrap", self.wrap), _words("--ssh-option", self.ssh_option)
+        for name, word in (("--wrap", wrap[0] if wrap else ""), ("--python", self.python or "")):
+            if word.startswith("-"):
+                raise UsageError(f"{name} {word!r}: wanted a program, and this is an option")
+        stranger = _no_option(ssh_options)
+        if stranger:
+            raise UsageError(f"--ssh-option {stranger!r}: wanted an option of ssh; it would be taken for the host")
+        return Reach(self.python, wrap, ssh_options)
 
     @property
     def sweep(self) -> Sweep:
@@ -559,6 +566,21 @@ def parse_options(values: Mapping[str, Any], *, command: tuple[str, ...], verbos
             raise UsageError(f"--{OPTIONS[name].name} with --from: a stored run asks no node; leave one of them out")
     read = {name: OPTIONS[name].read(value) for name, value in given.items()}
     return Options(**read, command=command, verbosity=verbosity).checked()
+
+
+# Letters behind which ssh takes the next word for a value (ssh.c, getopt).
+SSH_TAKES = re.compile(r"-[46AaCfGgKkMNnqsTtVvXxYy]*[BbcDEeFIiJLlmOoPpQRSWw]")
+
+
+def _no_option(words: tuple[str, ...]) -> str:
+    """The first word that ssh would take for the host, or for the end of its options; "" where all are options."""
+    left = iter(words)
+    for word in left:
+        if not word.startswith("-") or word in ("-", "--"):
+            return word
+        if SSH_TAKES.fullmatch(word):
+            next(left, "")
+    return ""
 
 
 def _words(name: str, text: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from preflight.errors import FactMissing
-from preflight.facts.value import Missing, or_none, present
+from preflight.facts.value import Device, Missing, or_none, present
 from preflight.testing import healthy
 
 
@@ -57,3 +57,11 @@ def test_a_name_that_is_no_fact_is_answered_with_those_that_are(ask, words):
     with pytest.raises(AttributeError) as caught:
         ask(healthy().cluster["node1"])
     assert str(caught.value) == words
+
+
+@pytest.mark.parametrize("name", ["-s", "--flash", "-"])
+def test_no_device_is_called_as_an_option_is(name):
+    """Commands that are printed name it: ethtool would take it for what to do."""
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(name, Device)
+    assert msgspec.convert("eth-0", Device) == "eth-0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,6 +108,35 @@ def test_words_are_split_as_a_shell_would():
     assert reach.wrap == ("docker", "exec", "-i", "my trainer")
     assert reach.ssh_options == ("-F", "cfg", "-oPort=22")
     assert reach.python == "/opt/py"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"wrap": "-x y"}, "--wrap '-x': wanted a program"),
+        ({"wrap": "--privileged trainer"}, "--wrap '--privileged': wanted a program"),
+        ({"python": "-c"}, "--python '-c': wanted a program"),
+        ({"python": "-"}, "--python '-': wanted a program"),
+        ({"ssh_option": "other"}, "--ssh-option 'other': wanted an option of ssh"),
+        ({"ssh_option": "-v other"}, "--ssh-option 'other': wanted an option of ssh"),
+        ({"ssh_option": "-p 22 other"}, "--ssh-option 'other': wanted an option of ssh"),
+        ({"ssh_option": "-p22 other"}, "--ssh-option 'other': wanted an option of ssh"),
+        ({"ssh_option": "-- other"}, "--ssh-option '--': wanted an option of ssh"),
+        ({"ssh_option": "-"}, "--ssh-option '-': wanted an option of ssh"),
+    ],
+)
+def test_a_word_is_nothing_else_than_it_was_meant_for(given, words):
+    """No program is told an option in the place of a program, nor ssh a host in the place of an option."""
+    with pytest.raises(UsageError, match=re.escape(words)):
+        _ = Options(**given).reach
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-v", "-vvv", "-p 22", "-vp 22 -4", "-oPort=22 -o Port=22", "-i -key -J jump,two"]
+)
+def test_options_of_ssh_are_taken_with_their_values(text):
+    """Of one letter, or of several together."""
+    assert Options(ssh_option=text).reach.ssh_options == tuple(text.split())
 
 
 def test_variables_are_one_layer_and_the_last_of_a_name_wins():

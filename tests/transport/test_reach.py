@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.errors import PreflightError
 from preflight.hosts import Host, parse_hosts
 from preflight.transport import LOADER, TRANSPORTS, Reach, forms, transport_of, written_for
 from preflight.transport.reach import last_line
@@ -40,3 +41,43 @@ def test_every_transport_says_how_its_hosts_are_written_and_reached(name):
 def test_the_last_line_is_the_last_that_is_not_empty(text, line):
     """Or what is said where there is none."""
     assert last_line(text, "nothing") == line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-oProxyCommand=touch$IFS/tmp/x",
+        "-Fcfg",
+        "--",
+        "-",
+        "-l@node1",
+        "root@-x",
+        "node1,-x",
+        "node1:-22",
+        "[-a]",
+        "k8s:-n/pod/one",
+        "k8s:train/pod/-it",
+        "k8s:train/pod/one:--container",
+        "k8s:train/app=-x",
+        "k8s:train/-lapp=x",
+        "k8s:train/--all-namespaces",
+        "slurm:-x",
+        "slurm:--help/2",
+    ],
+)
+def test_no_host_is_written_as_an_option(text):
+    """ssh, srun, salloc and kubectl are given hosts as words: one that begins with - is refused when it is read."""
+    with pytest.raises(PreflightError):
+        parse_hosts(text)
+
+
+def test_what_names_the_host_stands_where_no_option_is_read(monkeypatch):
+    """Behind --, or after the = of an option; so does what runs there."""
+    monkeypatch.setenv("SLURM_JOB_ID", "--no-kill")
+    reach = Reach(wrap=("docker", "exec", "trainer"))
+    for name, address in (("ssh", "node1"), ("slurm", "node1"), ("k8s", "k8s:train/pod/one:main")):
+        host = Host("node1", address, transport=name)
+        words = TRANSPORTS[name].argv(host, reach)
+        end = words.index("--")
+        assert reach.loader(host)[0] in words[end + 1] or words[end + 1] == "node1"
+        assert "--no-kill" not in words[:end]

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal
 
 from preflight.errors import BlockedBy, FactMissing
-from preflight.facts.value import Count, Missing, Port, Text, Value, must_be_addresses, present
+from preflight.facts.value import Count, Device, Missing, Port, Text, Value, must_be_addresses, present
 
 NO_RATE = "no rate reported"
 
@@ -40,7 +40,7 @@ class Address(Value, frozen=True):
 class Interface(Value, frozen=True, kw_only=True):
     """A network interface as the kernel of the node's own network namespace reports it."""
 
-    name: Text
+    name: Device
     index: Count
     addresses: tuple[Address, ...]
     mtu: Count

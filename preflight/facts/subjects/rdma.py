@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from preflight.errors import FactMissing
 from preflight.facts.subjects.gpu import NOT_REPORTED, PciFunction
-from preflight.facts.value import Count, Missing, Text, Value, present
+from preflight.facts.value import Count, Device, Missing, Text, Value, present
 
 
 class Gid(Value, frozen=True):
@@ -72,7 +72,7 @@ class PciRequests(NamedTuple):
 class RdmaDevice(Value, frozen=True, kw_only=True):
     """An RDMA device (HCA)."""
 
-    name: Text
+    name: Device
     firmware: Text | Missing
     board: Text | Missing
     node_type: Text | Missing
