@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ PROGRESS = frozenset((b"loss", b"iteration", b"epoch"))
 TRACEBACK = b"traceback"
 ESCAPE = b"\x1b"
 COLOURS = re.compile(ANSI.pattern.encode())
+OF_A_PAGE = re.compile(r"&(?:lt|gt|amp|quot|#39|#x27);")  # a log that was taken from the source of a web page
 OFTEN = 64  # lines of the same words after which no more are looked at, where none of them told anything
 VERY_OFTEN = 4096  # the same where they told a cause: by then most ranks have said it
 MOST_SHAPES = 50_000
@@ -115,6 +117,8 @@ class Gatherer:
     def _look(self, name: str, number: int, raw: bytes, words: list[bytes]) -> tuple[tuple[str, ...], bool]:
         """The causes that the line speaks of, and whether many more of its words would tell nothing new."""
         text = raw.decode("utf-8", "backslashreplace")
+        if b"&" in raw and OF_A_PAGE.search(text):
+            text = html.unescape(text)
         lowered = text.lower()
         found = (
             []

@@ -19,13 +19,17 @@ PREFIXES = tuple(
         r"\[rank\s?(?P<rank>\d+)\](?::| (?=\s*\S)) ?",  # torch, torchrun's own loggers
         r"\[default(?P<local>\d+)\]:",  # torchrun --tee
         r"\[\d+,(?P<rank>\d+)\]<std(?:out|err|diag)>:\s?",  # mpirun --tag-output
-        r"(?P<rank>\d{1,5}): (?!\d+:)",  # srun --label
+        r" {0,4}(?P<rank>\d{1,5}): (?!\d+:)",  # srun --label, which aligns its numbers
+        r"(?P<node>\d{1,3}(?:\.\d{1,3}){3}): (?=\S)",  # pdsh, of addresses
+        r"std(?:out|err) [FP] ",  # the files of a Kubernetes node
+        r"(?:&gt;|>) ?(?=\S)",  # a mail or an issue that quotes the line
         r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s*",  # kubectl logs --prefix
         r"std(?:out|err): ?",  # accelerate test
         r"\((?P<who>[\w. :-]+?) pid=\d+(?:, ip=(?P<node>[\w.:-]+))?\) ?",  # Ray, vLLM
         r"(?P<node>[A-Za-z][\w.-]*?)\s*(?:\||>>)\s+",  # docker compose, some collectors
         r"\[?(?P<time>\d{4}[-/]\d\d[-/]\d\d[ T_]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:Z|[+-]\d\d:?\d\d)?\]?[,:]?\s*",
-        r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<node>[\w.-]+) (?=kernel|\w+\[\d+\]:|systemd|slurmd)",
+        r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<node>[\w.-]+) (?=kernel|[\w.-]+\[\d+\]:|systemd|slurmd)",
+        r"[a-z][\w.-]*\[\d+\]: (?=\S)",  # the program, as journald names it
         r"\[(?P<time>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d \d{4})\]\s*",  # dmesg -T
         r"\[?(?P<glog>[IWEF]\d{3,4} \d\d:\d\d:\d\d(?:\.\d+)?)\s+",  # glog: torch's native code
         r"\[(?P<ticks>\s*\d+\.\d{6})\]\s*",  # dmesg

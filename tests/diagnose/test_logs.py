@@ -6,6 +6,7 @@ failure whose cause its log does not tell, nothing at all for a log of a job tha
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,6 +47,12 @@ DRESSES: dict[str, Callable[[tuple[str, ...]], list[str]]] = {
     "with times": lambda lines: [
         f"2025-03-01T10:{n // 60 % 60:02}:{n % 60:02}.123456789Z {line}" for n, line in enumerate(lines)
     ],
+    "by srun, with its numbers aligned": lambda lines: [f" 3: {line}" for line in lines],
+    "by pdsh, of addresses": lambda lines: [f"10.1.2.3: {line}" for line in lines],
+    "on a node of Kubernetes": lambda lines: [f"2025-03-01T10:00:00.123456789Z stderr F {line}" for line in lines],
+    "by journald": lambda lines: [f"Mar 01 10:00:00 n7 trainer[412]: {line}" for line in lines],
+    "quoted": lambda lines: [f"> {line}" for line in lines],
+    "taken from a page": lambda lines: [html.escape(line) for line in lines],
     "with carriage returns": lambda lines: [f"{line}\r" for line in lines],
 }
 

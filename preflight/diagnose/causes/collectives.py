@@ -198,6 +198,7 @@ CAUSES = (
             r"\]transport init error!",
             r"-connect timeout detect result-",
             r"hccl.*createlink .*fail",
+            r"ops function error: hccl\w+",
         ),
         "the first error of the other ranks; if all wait alike, on every node `hccn_tool -i N -link -g`, `-ip -g` and `-tls -g`"
         " must agree; HCCL_CONNECT_TIMEOUT where ranks start minutes apart",
