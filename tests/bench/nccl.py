@@ -80,7 +80,7 @@ GID_ROW = "GID row"
 # to a first collective. Who sees that a connection closed need not wait, so there the workload's own holds.
 ENDINGS: dict[str, tuple[str, dict[str, float]]] = {
     "killed rank": ("SIGKILL", {}),
-    "stopped rank": ("SIGSTOP", {"wait_seconds": 25.0}),
+    "stopped rank": ("SIGSTOP", {"wait_seconds": 15.0}),
 }
 TO_RANKS_OF_TWO = ("--ranks-per-node=2", "-b", "1M", "-e", "1M", "--iters=20")
 ACT = """
