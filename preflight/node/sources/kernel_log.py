@@ -28,7 +28,7 @@ SIGNS = (
     *(b"XFS (", b"EXT4-fs error", b"BTRFS ", b"was evicted by", b"ceph: ", b"controller is down", b"medium error"),
     *(b"Disk failure", b"failed command:", b"available PCIe bandwidth, "),
 )
-XID = r"NVRM: (?:Xid|GPU at) \(?(?:PCI:)?([0-9a-fA-F:.]+)\)?: (\d+),?"
+XID = r"NVRM: (?:Xid|GPU at) \(?(?:PCI:)?([0-9a-fA-F:.]+)(?: GPU-I:\d+)?\)?: (\d+),?"  # of a slice of MIG: GPU-I
 SXID = r"SXid \(PCI:([0-9a-fA-F:.]+)\): (\d+), (?:Non-fatal|Fatal)"
 LOADED = "loaded"
 LINK = "link"
@@ -77,6 +77,7 @@ KINDS = (
     ("driver", r"NVRM: .*(?:Heartbeat timed out|GSP-CrashCat Report|PCI I/O region assigned .* is invalid)", "pci"),
     ("driver", r"NVRM: The NVIDIA GPU .*is not supported|nvidia: probe of .* failed with error", "pci"),
     ("driver", r"amdgpu.* (?:GPU reset begin|uncorrectable hardware errors detected)|amdgpu_job_timedout", "pci"),
+    ("driver", r"amdgpu [0-9a-f:.]+: amdgpu: ring \S+ timeout, ", "pci"),
     ("driver", r"amdgpu.* (?:Fatal error during GPU init|ASIC temperature fault)", "pci"),
 )
 PCI = r"\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?)\b"

@@ -18,6 +18,12 @@ LINES = {
         12028,
         "0000:05:00.0",
     ),
+    "NVRM: Xid (PCI:0000:07:00 GPU-I:05): 94, pid=4242, name=python, Contained: LTC (0x5,0x0)": (
+        "xid",
+        94,
+        "0000:07:00",
+    ),
+    "amdgpu 0000:13:00.0: amdgpu: ring sdma0 timeout, signaled seq=5, emitted seq=7": ("driver", 0, "0000:13:00.0"),
     "NVRM: GPU 0000:c1:00.0: GPU has fallen off the bus.": ("driver", 0, "0000:c1:00.0"),
     "Out of memory: Killed process 4242 (python) total-vm:1kB": ("oom", 0, ""),
     "Memory cgroup out of memory: Killed process 7 (python)": ("oom", 0, ""),
