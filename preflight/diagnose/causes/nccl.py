@@ -66,6 +66,7 @@ CAUSES = (
         "nccl-topology",
         "NCCL cannot make sense of the node's PCI topology, or of NCCL_TOPO_FILE",
         (
+            r"nvmldevicegethandlebypcibusid\(\) failed",
             r"could not find net with id",
             r"could not find a path for pattern",
             r"attribute \w+ of node \w+ not found",

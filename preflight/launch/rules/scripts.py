@@ -190,7 +190,10 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
     count = firm(wanted) if isinstance(wanted, Sourced) and wanted.origin == "written" else named
     have = firm(asked) if asked is not None else 1
     has_tasks = plan.slurm.options.get("ntasks") is not None or plan.slurm.options.get("nodelist") is not None
-    if isinstance(plan.nodes, Sourced) and plan.nodes.origin == "tool" and "srun" in plan.wraps and (have or 1) > 1:
+    by_default = isinstance(plan.nodes, Sourced) and plan.nodes.origin == "tool" and "srun" in plan.wraps
+    if by_default and firm(plan.slurm.number("ntasks")) == 1:
+        yield from _every_node_has_a_task(plan, have)  # srun lets go of the nodes that have no task
+    elif by_default and (have or 1) > 1:
         message = (
             f"srun starts {plan.launcher.name} on {have} nodes, and it counts on 1: every node becomes a world of its"
             " own"
