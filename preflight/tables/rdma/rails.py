@@ -87,23 +87,22 @@ def _managers(node: NodeFacts) -> dict[str, str]:
 
 
 def swapped(cluster: Cluster) -> list[Blame]:
-    """A Blame for two nodes whose ports share subnets in another order, as where two cables between them are crossed.
+    """A Blame for two nodes whose ports of one name are in each other's subnets, as where two cables are crossed.
 
-    It is the order that counts, for one machine may have its ports under other names. Of more nodes that are cabled to
-    each other no order is right.
+    Of more nodes that are cabled to each other no order is right, and where ports have other names none is known.
     """
     found = gids.by_rail(cluster, values_by_node(cluster, gids.networks))
     if len(cluster) != 2 or len(found) != 2:
-        raise NotApplicable("only of two nodes the order of their subnets tells the rails")
+        raise NotApplicable("only two nodes tell by their subnets which port is cabled to which")
     one, other = found.values()
-    shared = [subnet for subnet in one.values() if subnet in other.values()]
-    if len(shared) < 2 or any(len(set(rails.values())) < len(rails) for rails in (one, other)):
+    port_of = {subnet: port for port, subnet in other.items()}
+    pairs = [(port, port_of[subnet]) for port, subnet in one.items() if subnet in port_of]
+    if set(one) != set(other) or len(pairs) < 2 or any(len({*rails.values()}) < len(rails) for rails in (one, other)):
         raise NotApplicable("the two nodes have no subnet for each port")
-    if shared == [subnet for subnet in other.values() if subnet in shared]:
+    crossed_pairs = [f"{port} with {peer}" for port, peer in pairs if port != peer]
+    if not crossed_pairs:
         return []
-    ports = [{subnet: port for port, subnet in rails.items()} for rails in (one, other)]
-    pairs = ", ".join(f"{ports[0][subnet]} with {ports[1][subnet]}" for subnet in shared)
-    message = f"the rails are crossed: by their subnets {fold(found)} join {pairs}"
+    message = f"the rails are crossed: by their subnets {fold(found)} join {', '.join(crossed_pairs)}"
     return [Blame(message, nodes=list(found))]
 
 

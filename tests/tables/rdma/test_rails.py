@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from preflight.facts.subjects.network import Address, Network
-from preflight.facts.subjects.rdma import Gid
+from preflight.facts.subjects.rdma import Gid, Rdma
 from preflight.ledger.findings import Verdict
 from preflight.testing import roce
 from tests.checks.samples import judge
@@ -52,3 +52,12 @@ def test_two_cables_that_are_crossed_are_told(prefix):
 def test_cables_in_order_are_no_fault(order):
     """Nor where only some lead to the other node, or none does."""
     assert said(cabled(order)) == {}
+
+
+def test_ports_of_other_names_have_no_order():
+    """The virtual functions of pods are numbered as they come."""
+    run = cabled((1, 0))
+    devices = list(run.facts("node2", "rdma", Rdma).devices)
+    renamed = [msgspec.structs.replace(one, name=f"mlx5_{90 - place}") for place, one in enumerate(devices)]
+    run = run.broken("node2", "rdma", devices=tuple(renamed)).with_variables("node2", NCCL_IB_HCA="mlx5_90,mlx5_89")
+    assert said(run) == {}
