@@ -119,8 +119,9 @@ def wrong(lab: Lab, case: Case, folder: Path) -> list[str]:
     if not any(word in said for word in case.words):
         found.append(f"none of {case.words} is said: {said[:400]}")
     lines = [line for line in done.stdout.splitlines() if line.startswith(("FAIL", "ERROR"))]
-    if case.code and not case.concerns_all and not all(VICTIM in line for line in lines):
-        found.append(f"others are blamed: {[line for line in lines if VICTIM not in line][:3]}")
+    others = [line for line in lines if VICTIM not in line]
+    if case.code and not case.concerns_all and others:
+        found.append(f"others are blamed: {others[:3]}: {done.stdout.partition(others[0])[2][:300]!r}")
     left = lab.left_since(before, patience_s=18)
     strange = [
         line
