@@ -99,6 +99,46 @@ def test_the_exit_code_is_that_of_the_report_whatever_comes_after_it(site, conft
         assert "cleaned up" in output
 
 
+WAYS_TO_LEAVE = {
+    "SystemExit": "raise SystemExit(0)",
+    "KeyboardInterrupt": "raise KeyboardInterrupt",
+    "pytest.exit": "import pytest; pytest.exit('', returncode=0)",
+    "os._exit": "import os; os._exit(0)",
+    "os.execv": "import os; os.execv('/bin/true', ['true'])",
+}
+MOMENTS = {
+    "the end of the session": "def pytest_sessionfinish(session):\n    {leave}\n",
+    "the end of the session, before all others": (
+        "import pytest\n\n@pytest.hookimpl(tryfirst=True)\ndef pytest_sessionfinish(session):\n    {leave}\n"
+    ),
+    "the end of the session, around all others": (
+        "import pytest\n\n@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
+        "def pytest_sessionfinish(session):\n    yield\n    {leave}\n"
+    ),
+    "the end of pytest": "def pytest_unconfigure(config):\n    {leave}\n",
+    "the end of the process": "import atexit\n\ndef leave():\n    {leave}\n\natexit.register(leave)\n",
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
+@pytest.mark.parametrize(
+    "leave",
+    [
+        pytest.param(words, id=name, marks=[] if name == "SystemExit" else [pytest.mark.long])
+        for name, words in WAYS_TO_LEAVE.items()
+    ],
+)
+def test_a_red_run_is_green_for_nobody_who_leaves_at_its_end(site, moment, leave):
+    """The exit code is never 0, and where the report is finished it is the one that the report has."""
+    site.write(moment.format(leave=leave), "conftest.py")
+    site.write(FAILING)
+    code, output = site.run("--hosts=local", "test_site.py")
+    document = site.document()
+    assert code in {1, 3}, output
+    assert document["verdict"] in {"fail", "error"}
+    assert document["exit_code"] == code or not document["finished"], output
+
+
 NATIVE = "import ctypes; ctypes.CDLL(None)._exit(0)"
 IN_A_THREAD = f"import threading; left = threading.Thread(target=lambda: exec({NATIVE!r})); left.start(); left.join()"
 
