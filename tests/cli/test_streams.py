@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -68,3 +70,27 @@ def test_what_is_printed_never_ends_up_in_a_file(stored, tmp_path):
     assert code == 0
     assert target.read_text().startswith("{")
     assert os.path.getsize(target) > 100
+
+
+ON_A_SMALL_DISK = """
+mount -t tmpfs -o size={size} none "$1" || exit 77
+shift; "$@"; code=$?
+cat "{folder}/report/report.json" > "{folder}.json"; exit $code
+"""
+
+
+@pytest.mark.parametrize("size", ["8k", "64k", "200k"])
+def test_a_report_that_finds_no_room_is_told_and_never_green(tmp_path, size):
+    """What stands on the full disk says that it is not finished, with the code that the run ends with."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    verb = [sys.executable, "-m", "preflight", "run", "--hosts=local", "--profile=quick"]
+    script = ON_A_SMALL_DISK.format(size=size, folder=folder)
+    words = ["unshare", "--mount", "sh", "-c", script, "sh", str(folder), *verb, f"--report-dir={folder}/report"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    if "Operation not permitted" in done.stderr or done.returncode == 77:
+        pytest.skip("a disk of one's own needs root")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "No space left on device" in done.stdout + done.stderr
+    document = json.loads(Path(f"{folder}.json").read_text())
+    assert (document["finished"], document["verdict"], document["exit_code"]) == (False, "error", 3)
