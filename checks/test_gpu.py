@@ -151,7 +151,7 @@ def test_settings_are_the_same_on_every_node(cluster):
 
 @pytest.mark.advisory
 def test_firmware_is_the_same_on_every_node(cluster):
-    """Every part of the GPUs runs the same firmware on every node, where the driver tells it.
+    """Every part of the GPUs runs the same firmware on every node, where the driver reports it.
 
     Boards with other firmware clock, throttle and recover differently: one node is slower, or hangs, and others do not.
     Fix: `amd-smi firmware` or `nvidia-smi -q | grep -i firmware` on a node named and on one that is not; the vendor's
@@ -196,8 +196,8 @@ def test_nvlinks_are_up(cluster):
 def test_gpus_reach_each_others_memory(cluster):
     """GPUs that NVLink joins may read and write each other's memory, and the others as on nodes of the same GPUs.
 
-    NCCL ends with "P2P is disabled between NVLINK connected GPUs"; without NVLink it goes round through the host's
-    memory, and the node where it has to is slower than its equals. Cards that never have peer access are no fault.
+    NCCL ends with "P2P is disabled between NVLINK connected GPUs"; without NVLink the data goes through host memory,
+    and a node where it has to is slower than its equals. Cards that never have peer access are not a fault.
     Fix: `nvidia-smi topo -p2p r` on the nodes named; restart nvidia-fabricmanager, reset the GPUs, and switch ACS and a
     translating IOMMU off as on the others.
     """
@@ -273,7 +273,7 @@ def test_nvlinks_counted_no_errors_during_the_run(ending):
     """No NVLink had to recover or to send again while preflight ran.
 
     A link that does so under load holds up every collective that crosses it, and is the next to go down. A few CRC
-    errors are corrected in time and are no fault.
+    errors are corrected in time and are not a fault.
     Fix: `nvidia-smi nvlink -e` on the nodes named; reset the GPUs, then have the baseboard or the cable looked at.
     """
     faults.needs_gpus(ending)

@@ -24,8 +24,8 @@ def test_variables_are_the_same_on_every_node(cluster):
 def test_address_belongs_to_the_first_node(cluster):
     """MASTER_ADDR, asked on the first node, is an address of that node, and not loopback.
 
-    Rank 0 runs on the first node and listens there: an address of another node makes every rank wait there in vain,
-    localhost makes every node wait for itself.
+    Rank 0 runs on the first node and listens there: with an address of another node every rank waits there forever,
+    with localhost every node waits for itself.
     Fix: `export MASTER_ADDR=<address of the first node>` on every node.
     """
     first = cluster.first

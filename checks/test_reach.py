@@ -15,7 +15,7 @@ def test_every_node_answers(node):
 def test_no_machine_is_named_twice(cluster):
     """No two names of the host list lead to the same machine.
 
-    Two sets of ranks on one machine fight for its GPUs (NCCL: "Duplicate GPU detected"), and its peers wait in vain.
+    Two sets of ranks on one machine fight for its GPUs (NCCL: "Duplicate GPU detected"), and its peers wait forever.
     Fix: name every machine once in --hosts; `cat /proc/sys/kernel/random/boot_id` differs on different machines.
     """
     cluster.needs_peers()

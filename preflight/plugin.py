@@ -134,7 +134,7 @@ def _refuse_stray(config: pytest.Config) -> None:
     if config.args_source is pytest.Config.ArgsSource.ARGS and not config.option.pyargs:
         for word in config.args:
             if not (config.invocation_params.dir / word.partition("::")[0]).exists():
-                raise pytest.UsageError(f"{word!r} is no file; several hosts are one word: --hosts=node1,node2")
+                raise pytest.UsageError(f"{word!r} is not a file; several hosts are one word: --hosts=node1,node2")
 
 
 def _add_markers(config: pytest.Config) -> None:

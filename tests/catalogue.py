@@ -172,7 +172,7 @@ PUT_TOGETHER = [
     *(f"verdict {name}" for name in (*Verdict, "not judged")),
     *(f"{{count}} {kind}" for kind in ("new", "fixed", "standing", "not judged now")),
     *("new", "fixed", "standing", "New", "No longer here", "bandwidth slower", "bandwidth faster"),
-    "of them not measured anew",
+    "of them not measured again",
     *("slower", "faster", "within the noise", "nothing has changed"),
     *("time", "profile", "Copy", "Copied"),
     *("[1] of [2] checks", ", [1] of [2] nodes"),

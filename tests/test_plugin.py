@@ -63,7 +63,7 @@ def test_a_short_name_that_another_plugin_has_is_left_to_it(dry, pytester):
     ("words", "message"),
     [
         (("--hosts=a;b",), "'a;b' is not a host name"),
-        (("--hosts", "node1", "node2"), "'node2' is no file; several hosts are one word"),
+        (("--hosts", "node1", "node2"), "'node2' is not a file; several hosts are one word"),
         (("--hosts=node1", "--deadline=nan"), "--deadline"),
         (("--hosts=node1", "--env=novalue"), "wanted NAME=VALUE"),
         (("--from=/nowhere",), "--dry-run with --from"),

@@ -150,7 +150,7 @@ def _run(words: argparse.Namespace) -> int:
             meant = shlex.quote(",".join([*([words.hosts] if words.hosts else []), *asked]))
             is_file = "/" in word or word.endswith(".py")
             guess = "" if is_file else f"did you mean --hosts={meant}? "
-            raise UsageError(f"run: {word!r} is no file; {guess}words for pytest stand after --")
+            raise UsageError(f"run: {word!r} is not a file; {guess}words for pytest go after --")
     return run_checks(vars(words), given, extra=words.pytest)
 
 

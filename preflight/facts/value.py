@@ -40,13 +40,13 @@ class Missing(Value, frozen=True):
 
 
 def must_be_addresses(*texts: str) -> None:
-    """Raise ValueError for a text that is no IP address.
+    """Raise ValueError for a text that is not an IP address.
 
     Peers are sent there, lines to type hold it, and whoever parses it would be the one to fail.
     """
     for text in texts:
         if not _is_address(text):
-            raise ValueError(f"{ascii(text)[:80]} is no IP address")
+            raise ValueError(f"{ascii(text)[:80]} is not an IP address")
 
 
 @lru_cache(maxsize=1 << 16)

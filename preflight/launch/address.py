@@ -45,7 +45,7 @@ def wrong_with(address: str) -> str:
     if re.fullmatch(r"\d+", address):
         return "is a number, no address: a placeholder that was never filled in"
     if re.fullmatch(r"[\d.]+", address) or ":" in address:
-        return "is no IP address"
+        return "is not an IP address"
     if not NAME.fullmatch(address):
         return "is no host name"
     return ""

@@ -107,5 +107,5 @@ def read_file(name: str) -> str:
     if len(data) > FILE_LIMIT_BYTES:
         raise UsageError(f"{name!r} has more than {FILE_LIMIT_BYTES >> 20} MiB")
     if b"\0" in data:
-        raise UsageError(f"{name!r} is no text file")
+        raise UsageError(f"{name!r} is not a text file")
     return data.decode("utf-8-sig", "replace")

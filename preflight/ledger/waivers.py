@@ -65,7 +65,9 @@ def _parsed(entry: dict[str, Any], source: str) -> Waiver:
         expires = entry["expires"]
         day = expires if type(expires) is date else date.fromisoformat(expires)
     except (TypeError, ValueError):
-        raise UsageError(f"{source}: expires: wanted a day as 2026-12-31, got {str(entry['expires'])[:80]!r}") from None
+        raise UsageError(
+            f"{source}: expires: wanted a day such as 2026-12-31, got {str(entry['expires'])[:80]!r}"
+        ) from None
     try:
         nodes = () if entry["nodes"] == EVERY_NODE else tuple(host.name for host in parse_hosts(entry["nodes"]))
     except UsageError as error:

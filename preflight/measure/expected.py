@@ -128,7 +128,7 @@ def _told(usual: float, least: float, bound: float | None, lines: list[str]) -> 
     """A figure, or the floor below it."""
     is_floor = least < 0.95 * usual
     if is_floor:
-        lines.append(f"so no more than a floor of {least:.5g} GB/s is held against it")
+        lines.append(f"so it is only compared with a floor of {least:.5g} GB/s")
     figure = least if is_floor else usual
     return Expected(busbw_gbytes_per_s=figure, bound_gbytes_per_s=bound, derivation=tuple(lines), is_floor=is_floor)
 

@@ -75,7 +75,7 @@ def duration(text: str) -> timedelta:
     found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text.strip())
     age = timedelta(seconds=int(found[1]) * SECONDS_OF[found[2]]) if found else None
     if age is None or age > LONGEST_REUSE:
-        raise UsageError(f"--reuse {text!r}: wanted a time up to {LONGEST_REUSE.days}d, as 6h or 30m")
+        raise UsageError(f"--reuse {text!r}: wanted a time up to {LONGEST_REUSE.days}d, such as 6h or 30m")
     return age
 
 
@@ -87,7 +87,7 @@ def webhook(url: str) -> str:
     except ValueError:
         is_good = False
     if not is_good or any(letter <= " " or letter > "~" for letter in url):
-        raise UsageError("--notify: wanted the URL of a webhook, as https://hooks.slack.com/services/...")
+        raise UsageError("--notify: wanted the URL of a webhook, such as https://hooks.slack.com/services/...")
     return url
 
 

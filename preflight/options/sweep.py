@@ -66,7 +66,7 @@ def parse_bytes(option: str, text: str) -> int:
     found = re.fullmatch(r"([1-9][0-9]{0,14})([KMG]?)(i?B)?", text.strip(), re.IGNORECASE | re.ASCII)
     size = int(found[1]) * UNITS[found[2].upper()] if found else 0
     if not 1 <= size <= SIZE_MOST:
-        raise UsageError(f"{option} {text!r}: wanted bytes, as 8, 512K, 32M or 1G")
+        raise UsageError(f"{option} {text!r}: wanted bytes, such as 8, 512K, 32M or 1G")
     return size
 
 

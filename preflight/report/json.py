@@ -41,7 +41,7 @@ def read_json(path: Path) -> RunReport:
     except (OSError, ValueError) as error:
         raise UsageError(f"{source} cannot be read: {printable(str(error))}") from None
     if len(data) > SIZE_LIMIT_BYTES:
-        raise UsageError(f"{source}: more than {SIZE_LIMIT_BYTES >> 20} MiB; that is no report of preflight")
+        raise UsageError(f"{source}: more than {SIZE_LIMIT_BYTES >> 20} MiB; that is not a report of preflight")
     try:
         document = json.loads(data, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -63,7 +63,7 @@ def _encodable(value: Any) -> Any:
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     keys = dict(pairs)
     if len(keys) != len(pairs):
-        raise ValueError(f"a key stands twice among {sorted(key for key, _ in pairs)}")
+        raise ValueError(f"a key is given twice among {sorted(key for key, _ in pairs)}")
     return keys
 
 

@@ -23,7 +23,7 @@ def measurement_lines(report: RunReport, language: Language = ENGLISH) -> Iterat
     if proof:
         yield (
             f"proved    {' and '.join(proof.jobs)}: not measured in this run, {printable(proof.text())};"
-            " facts and connections were read anew and have not changed"
+            " facts and connections were tried again and have not changed"
         )
     if report.mesh:
         yield _mesh_line(report.mesh)

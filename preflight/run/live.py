@@ -206,7 +206,7 @@ class Run:
             now = datetime.now(timezone.utc)
             reason = certificates.why_not(found, self.documents, asked, now=now, reuse=reuse)
         if reason or isinstance(found, str):
-            self.notes.append(f"--reuse: measured anew: {reason}")
+            self.notes.append(f"--reuse: measured again: {reason}")
             return
         self._bench, self._training = found.bench, found.training
         jobs = {"bench": found.bench, "training": found.training}

@@ -143,7 +143,9 @@ def needs_sensors(devices: Iterable[Device]) -> None:
     """NotApplicable where nothing tells what a GPU does under load: no NVML, no driver of AMD's with sensors."""
     told = ("sm_mhz", "memory_celsius", "pcie_generation", "has_cores_near")
     if all(getattr(one, name) is None for one in devices for name in told):
-        raise NotApplicable("neither NVML nor the kernel tells clocks, temperatures or links of these GPUs under load")
+        raise NotApplicable(
+            "neither NVML nor the kernel reports clocks, temperatures or links of these GPUs under load"
+        )
 
 
 def strained(devices: Sequence[Device]) -> list[Blame]:

@@ -162,7 +162,7 @@ def narrow_links(node: NodeFacts) -> str:
         if isinstance(lanes, Missing) and lanes.kind != "absent":  # it is an adapter, and may be the narrow one
             raise FactMissing(f"PCIe lanes of {name}", lanes.missing, lanes.kind)
     if not known:
-        raise FactMissing("PCIe lanes of the interfaces", "no adapter tells them", "absent")
+        raise FactMissing("PCIe lanes of the interfaces", "no adapter reports them", "absent")
     few = [f"{name} x{now} of x{most}" for name, (now, most) in known.items() if now < most]
     return ", ".join(few) or "all lanes"
 

@@ -350,7 +350,7 @@ def flow_control(node: NodeFacts) -> dict[str, str | Missing]:
             if not isinstance(value, Missing):
                 found[f"{hca.name}: {words}"] = value
     if not found:
-        raise FactMissing("flow control", "no port of this node tells it", "absent")
+        raise FactMissing("flow control", "no port of this node reports it", "absent")
     return found
 
 
@@ -363,7 +363,7 @@ def requests(node: NodeFacts) -> dict[str, str | Missing]:
             held = device.requests
             found[device.name] = held if isinstance(held, Missing) else held.text()
     if all(isinstance(held, Missing) and held.kind == "absent" for held in found.values()):
-        raise FactMissing("requests over PCIe", "no adapter tells them", "absent")
+        raise FactMissing("requests over PCIe", "no adapter reports them", "absent")
     return found
 
 

@@ -74,16 +74,16 @@ LEFTOVERS = (
     Leftover(
         "LD_LIBRARY_PATH",
         "(.*:)?[^:]*/stubs/*(:.*)?",
-        "what stands for the driver when programs are linked is loaded in its place: CUDA finds no GPU",
+        "the stub of the driver, meant for linking only, is loaded in its place: CUDA finds no GPU",
         CUDA,
     ),
     Leftover(
         "CUDA_LAUNCH_BLOCKING",
         "1",
-        "every kernel is waited for: slow, and over a network NCCL can wait for itself for ever",
+        "every kernel is waited for: slow, and over a network NCCL can wait for itself forever",
         CUDA,
     ),
-    Leftover("CUDA_CACHE_DISABLE", "1", "every start compiles its kernels anew", CUDA),
+    Leftover("CUDA_CACHE_DISABLE", "1", "every start compiles its kernels again", CUDA),
     Leftover("NCCL_DEBUG", "(?i)TRACE", "NCCL writes a line for every call", NCCL),
     Leftover("NCCL_DEBUG_SUBSYS", "(?i).*(ALL|COLL|CALL|PROXY).*", "NCCL writes a line for every collective", NCCL),
     Leftover("NCCL_P2P_DISABLE", "[1-9].*", IDLE_NVLINK, NCCL),
@@ -129,7 +129,7 @@ LEFTOVERS = (
     Leftover(
         "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", r"0*\d{1,2}", "a rank that saves a checkpoint is taken for hung", TORCH
     ),
-    Leftover("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0", "a collective that fails hangs the job for ever", TORCH),
+    Leftover("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0", "a collective that fails hangs the job forever", TORCH),
     Leftover("TORCH_NCCL_ENABLE_MONITORING", "(?i)0|n|no|f|false", "a hung rank is never ended", TORCH),
     Leftover("TORCH_SHOW_DISPATCH_TRACE", "1", "every operation writes a line", TORCH_DIST),
     Leftover("PYTORCH_NO_CUDA_MEMORY_CACHING", "1", "every allocation asks the driver", TORCH_DIST),

@@ -64,7 +64,7 @@ CAUSES = (
         "its container does not run",
         "`kubectl describe pod POD` and `kubectl logs --previous POD` tell why",
     ),
-    (r"completed pod", "the pod has ended", "select pods that run, or start the job anew"),
+    (r"completed pod", "the pod has ended", "select pods that run, or start the job again"),
     (r"does not have a host assigned", "the pod is not scheduled", "`kubectl describe pod POD` tells why"),
     (
         r"error dialing backend|proxy error from|dial tcp \S+:10250",

@@ -78,7 +78,7 @@ class Pod:
         if self.phase in ENDED:
             if "OOMKilled" in detail:
                 return f"the pod has ended ({self.phase}{detail}); {described}"
-            return f"the pod has ended ({self.phase}{detail}); select pods that run, or start the job anew"
+            return f"the pod has ended ({self.phase}{detail}); select pods that run, or start the job again"
         if self.is_leaving:
             return f"the pod is being deleted; select pods that run: `kubectl get pods --namespace={namespace}`"
         if state is None and self.states:

@@ -35,8 +35,8 @@ MUNGE = "check munged, its key and the clock of {node}"
 SLURMD = "slurmd starts no task there"
 LOOK = "`scontrol show node {node}`, and slurmd's log on it"
 NO_MEMORY = (
-    "the job has not so much memory left on the node as the step asks for: other steps hold it, or slurmctld has just"
-    " been started again"
+    "the job does not have as much memory left on the node as the step asks for: other steps hold it, or slurmctld has"
+    " just been started again"
 )
 # Slurm's own words -> what is wrong, and what to do.
 CAUSES = (

@@ -94,7 +94,7 @@ def why_no_answer() -> str:
     try:
         with socket.create_connection((address, int(port)), LOOK_SECONDS):
             return (
-                f"what listens there is no store of torch, or is not ready; `ss -ltnp 'sport = :{port}'` there shows"
+                f"what listens there is not a store of torch, or is not ready; `ss -ltnp 'sport = :{port}'` there shows"
                 " who; give all ranks another MASTER_PORT, and rank 0's address as MASTER_ADDR"
             )
     except ConnectionRefusedError:
@@ -102,7 +102,7 @@ def why_no_answer() -> str:
     except socket.gaierror:
         return f"this node cannot resolve {address}; give an address, or add the name to DNS or /etc/hosts"
     except OSError:
-        return f"no answer from there; check MASTER_ADDR, and that no firewall stands before port {port}"
+        return f"no answer from there; check MASTER_ADDR, and that no firewall blocks port {port}"
 
 
 def why_not_here() -> str:

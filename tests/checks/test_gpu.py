@@ -216,7 +216,7 @@ BROKEN = (
         "gpu.imex_joins_an_nvlink_domain",
         infiniband().broken("node2", "gpu", imex_channels=0),
         ("node2",),
-        "there is no channel of IMEX",
+        "there is no IMEX channel",
     ),
     Broken(
         "gpu.firmware_is_the_same_on_every_node",

@@ -23,7 +23,7 @@ def test_what_was_measured_is_taken_over_until_something_changes(make_lab, tmp_p
     done, first = run("first")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "reused" not in first["ledger"]
-    assert first["notes"] == ["--reuse: measured anew: no run of these hosts with these options is certified yet"]
+    assert first["notes"] == ["--reuse: measured again: no run of these hosts with these options is certified yet"]
 
     done, again = run("again")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -46,5 +46,5 @@ def test_what_was_measured_is_taken_over_until_something_changes(make_lab, tmp_p
     assert "reused" not in changed["ledger"]
     (note,) = [note for note in changed["notes"] if note.startswith("--reuse")]
     assert note.startswith(
-        "--reuse: measured anew: node2: environment.variables.NCCL_SOCKET_IFNAME.value was not there"
+        "--reuse: measured again: node2: environment.variables.NCCL_SOCKET_IFNAME.value was not there"
     )

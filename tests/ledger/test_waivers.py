@@ -43,7 +43,7 @@ def test_a_file_gives_waivers_in_order(tmp_path):
         ('"alice"', '" "', "waiver 1: owner: wanted a text, got ' '"),
         ('"known"', "3", "waiver 1: reason: wanted a text, got '3'"),
         ("owner", "woner = 1\nowner", "waiver 1: unknown key 'woner'"),
-        ("2030-06-01", '"June"', "waiver 1: expires: wanted a day as 2026-12-31, got 'June'"),
+        ("2030-06-01", '"June"', "waiver 1: expires: wanted a day such as 2026-12-31, got 'June'"),
         ("2030-06-01", "2030-06-01T00:00:00", "waiver 1: expires: wanted a day"),
         ("2030-06-01", "5", "waiver 1: expires: wanted a day"),
         ("node[2-3]", "node[2-", "waiver 1: nodes: "),

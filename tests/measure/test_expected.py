@@ -170,7 +170,7 @@ def test_what_healthy_clusters_have_shown_is_expected(row):
     assert found.is_floor is row.is_floor, found
     if row.is_floor:
         assert 0.2 * row.gbytes_per_s < found.busbw_gbytes_per_s <= row.gbytes_per_s / 0.9
-        assert found.derivation[-1].startswith("so no more than a floor of")
+        assert found.derivation[-1].startswith("so it is only compared with a floor of")
     else:
         assert found.busbw_gbytes_per_s == pytest.approx(row.gbytes_per_s, rel=0.1)
     assert found.bound_gbytes_per_s is None or row.gbytes_per_s <= 1.02 * found.bound_gbytes_per_s

@@ -307,7 +307,7 @@ FAULTS = (
         "no IMEX channel",
         gone("dev/nvidia-caps-imex-channels"),
         JOINS,
-        "no channel of IMEX",
+        "no IMEX channel",
         in_rack,
     ),
     Fault(

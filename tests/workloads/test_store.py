@@ -36,7 +36,7 @@ def test_a_port_at_which_nobody_or_a_stranger_listens_is_told(at):
     """By one connection, whatever torch says of it."""
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         at("127.0.0.1", stranger.getsockname()[1])
-        assert "what listens there is no store of torch" in store.why_no_answer()
+        assert "what listens there is not a store of torch" in store.why_no_answer()
     assert "nothing listens: rank 0 did not start" in store.why_no_answer()
 
 

@@ -149,8 +149,7 @@ CAUSES = (
             r"the hard limit of memlock",
             r"openib btl.*registered memory",
         ),
-        "unlimited memlock: `docker run --ulimit memlock=-1`, LimitMEMLOCK=infinity for slurmd or kubelet's runtime, limits.conf"
-        " for ssh logins; then log in anew",
+        "unlimited memlock: `docker run --ulimit memlock=-1`, LimitMEMLOCK=infinity for slurmd or kubelet's runtime, limits.conf for ssh logins; then log in again",
         "NVIDIA/nccl#448; NCCL troubleshooting",
         check="limits.memlock_is_enough_for_rdma",
         weight=5,

@@ -103,7 +103,7 @@ CAUSES = (
             r"work request flushed",
             r"ibv_wc_wr_flush_err",
         ),
-        "the first completion with another status tells the cause",
+        "the first completion with another status shows the cause",
         "libibverbs",
         Kind.CONSEQUENCE,
     ),

@@ -112,7 +112,7 @@ CAUSES = (
     ),
     Cause(
         "slurm-step-memory",
-        "the job has not so much memory left as a step of srun asks for: other steps hold it, or slurmctld has just been"
+        "the job does not have as much memory left as a step of srun asks for: other steps hold it, or slurmctld has just been"
         " started again and counts what it forgot",
         (r"memory required by task is not available",),
         "`scontrol show step` lists the steps that hold it; srun --overlap --mem=0, or more for the job (sbatch --mem);"

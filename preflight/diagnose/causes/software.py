@@ -129,7 +129,7 @@ CAUSES = (
     ),
     Cause(
         "extension-lock",
-        "a build of an extension left its lock, and ranks wait for it for ever",
+        "a build of an extension left its lock, and ranks wait for it forever",
         (
             r"waiting for (?:file|build) lock",
             r"torch_extensions/\S+/lock",

@@ -23,7 +23,7 @@ def _limit(item: str, value: str) -> Row:
             restarted = f"{as_root(case.node, 'systemctl', 'daemon-reload')} && {as_root(case.node, *RESTART)}"
             return Remedy(f"{as_root(case.node, 'mkdir', '-p', SLURMD)} && {written} && {restarted}")
         now = into_file(case.node, FILE, f"* soft {item} {value}", f"* hard {item} {value}")
-        return Remedy(now, "# then log in anew")
+        return Remedy(now, "# then log in again")
 
     return row
 

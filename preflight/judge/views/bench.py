@@ -219,7 +219,7 @@ class BenchView:
         if self.result.scope != "intra":
             self._needs_links()
         elif not self.result.not_measured:
-            raise NotApplicable("--scope intra: nothing tells what joins the GPUs of a node")
+            raise NotApplicable("--scope intra: nothing says what joins the GPUs of a node")
         raise NotMeasured(self.result.not_measured or "neither a link rate nor a raw stream is known")
 
     def is_by_streams(self, measured: Result) -> bool:

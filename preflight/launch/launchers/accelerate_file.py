@@ -114,7 +114,7 @@ def _unknown_key(document: Located, key: str, where: Where) -> Finding:
             return fail("keys_are_known", message, where, fix=f"{section}:\n  {key}: {document.mapping()[key].text}")
     close = difflib.get_close_matches(key, KEYS, 1, 0.85)
     if close:
-        message = f"{key} is no key of accelerate, which refuses the file; meant is {close[0]}"
+        message = f"{key} is not a key of accelerate, which refuses the file; did you mean {close[0]}"
         return fail("keys_are_known", message, where, fix=f"{close[0]}: {document.mapping()[key].text}")
     message = f"accelerate refuses a file with a key that its version does not know: {key}"
     return warn("keys_are_known", message, where, fix=f"Delete {key}, or install the accelerate that knows it.")

@@ -250,7 +250,7 @@ def _object(held: Mapping[str, Any], key: str) -> dict[str, Any]:
 def _objects(held: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     found = held.get(key) or []
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise UsageError(f"--like: {key} is no list of objects")
+        raise UsageError(f"--like: {key} is not a list of objects")
     return found
 
 

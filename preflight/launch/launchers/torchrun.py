@@ -109,7 +109,7 @@ OF_THE_JOB = words("nnodes nproc_per_node node_rank rdzv_id rdzv_backend rdzv_en
 
 
 def options_stand_before_the_program(plan: Plan) -> Iterable[Finding]:
-    """What stands behind the program is the program's: torchrun learns nothing of it, and every node trains alone."""
+    """Words after the program are the program's own: torchrun learns nothing of it, and every node trains alone."""
     names = {
         argument: argument.value.partition("=")[0].lstrip("-").replace("-", "_")
         for argument in plan.arguments

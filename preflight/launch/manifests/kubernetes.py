@@ -177,7 +177,7 @@ def _jobset_names(document: Located, plans: list[Plan], names: list[str]) -> lis
             message = "enableDNSHostnames is false: no pod of the JobSet has a name that MASTER_ADDR could lead to"
             problems.append(fail("headless_service_is_there", message, address.where, fix="enableDNSHostnames: true"))
         elif ".".join(address.value.split(".")[:2]) not in wanted:
-            message = f"MASTER_ADDR {address.value} is no pod of this JobSet; the first ones are {', '.join(wanted)}"
+            message = f"MASTER_ADDR {address.value} is not a pod of this JobSet; the first ones are {', '.join(wanted)}"
             problems.append(fail("headless_service_is_there", message, address.where, fix=f"MASTER_ADDR: {wanted[0]}"))
     return problems
 

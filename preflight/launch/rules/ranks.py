@@ -85,7 +85,7 @@ def every_rank_is_there(group: Group) -> Iterable[Finding]:
             message,
             *where,
             fix=f"Give the files of all {size} {'processes' if group.reads_rank else 'nodes'}; where there are only "
-            f"these {len(group.plans)}, they wait for the others for ever: write {len(group.plans)} for {size}.",
+            f"these {len(group.plans)}, they wait for the others forever: write {len(group.plans)} for {size}.",
         )
 
 

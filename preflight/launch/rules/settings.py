@@ -149,7 +149,7 @@ def adapters_are_there(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         nowhere = sorted(set.intersection(*missing)) if missing else []
         everything = selection.parse_patterns(value.value.strip()).entries
         if nowhere and len(nowhere) < len(everything) + value.value.strip().startswith("^"):
-            message = f"{', '.join(nowhere)} of NCCL_IB_HCA={value.value} is no adapter of any node"
+            message = f"{', '.join(nowhere)} of NCCL_IB_HCA={value.value} is not an adapter of any node"
             message += _has(cluster.nodes[0], "NCCL_IB_HCA")
             yield warn("adapters_are_adapters", message, value.where)
 

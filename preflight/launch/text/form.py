@@ -219,7 +219,7 @@ def _batch(file: str, lines: list[str], places: Lines, reading: Reading) -> Iter
         told = f"#! stands in line {at}" if at else "there is no #! line"
         shebang = lines[at - 1] if at else "#!/bin/bash"
         moved = (Edit(file, at, at, ()),) if at else ()
-        message = f"sbatch refuses a script whose first line is no #!: {told}"
+        message = f"sbatch refuses a script whose first line is not #!: {told}"
         edits = (Edit(file, 1, 0, (shebang,)), *moved)
         yield fail("batch_script_is_read", message, Where(file, at or 1), fix=f"1: {shebang}", edits=edits)
     first = min((places.line(place) for place in reading.commands), default=len(lines))

@@ -253,7 +253,7 @@ class _Page:
         passed = len(checks_by_verdict(self.report)[Verdict.PASS])
         if passed:
             reused = len({finding.check for finding in self.report.findings if finding.proof})
-            text = f"{counted(passed, 'check')}{f', {reused} of them not measured anew' if reused else ''}"
+            text = f"{counted(passed, 'check')}{f', {reused} of them not measured again' if reused else ''}"
             yield from self._labelled(Verdict.PASS, text)
         if self.report.ledger.not_asked:
             yield from self._wrapped(printable(not_asked_text(self.report)), first=INDENT, rest=INDENT)

@@ -64,7 +64,7 @@ def _channel(node: NodeFacts) -> str:
     channels = node.gpu.imex_channels
     if isinstance(channels, Missing) and channels.kind != "absent":
         raise FactMissing("channels of IMEX", channels.missing, channels.kind)
-    return "" if not isinstance(channels, Missing) and channels > 0 else "there is no channel of IMEX"
+    return "" if not isinstance(channels, Missing) and channels > 0 else "there is no IMEX channel"
 
 
 def _imex(node: NodeFacts) -> Imex:
