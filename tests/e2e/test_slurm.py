@@ -148,6 +148,28 @@ def test_a_heterogeneous_job_is_read_whole(cluster, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(report_of(tmp_path / "run")["nodes"]) == 3
     cluster.wait_until_idle()
+    by_srun = preflight("train", tmp_path / "train", "--launcher=srun")
+    done = cluster.run(["salloc", "--quiet", "--nodes=1", ":", "--nodes=2", *by_srun])
+    assert done.returncode == 3, done.stdout + done.stderr
+    told = json.dumps(messages(tmp_path / "train", "error"))
+    assert "no one step of a heterogeneous job has all its nodes; start the ranks with" in told
+    cluster.wait_until_idle()
+
+
+def test_a_shell_within_a_step_and_a_node_that_is_drained_meanwhile_change_nothing(cluster, tmp_path):
+    """`srun --pty` has variables of its own step; slurmctld drains a node when its job has ended, not before."""
+    report = cluster.lab.shared / "pty"  # nodes have a /tmp of their own
+    words = preflight("run", report, "--profile=quick")
+    done = cluster.run([*ALLOCATED, "--nodes=2", "srun", "--pty", "--nodes=1", "--ntasks=1", *words])
+    assert (done.returncode, len(report_of(report)["nodes"])) == (0, 2), done.stdout + done.stderr
+    drains = "scontrol update nodename=node2 state=drain reason=test"
+    words = shlex.join(preflight("run", tmp_path / "drain", "--profile=quick"))
+    try:
+        done = cluster.run([*ALLOCATED, "--nodelist=node[1-2]", "sh", "-c", f"{drains}; exec {words}"])
+    finally:
+        cluster.check("scontrol", "update", "nodename=node2", "state=resume")
+    assert (done.returncode, len(report_of(tmp_path / "drain")["nodes"])) == (0, 2), done.stdout + done.stderr
+    cluster.wait_until_idle()
 
 
 def test_the_tasks_of_a_step_find_each_other(cluster):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from preflight.errors import FactMissing
 from preflight.launch.field import Field, Sourced, words
@@ -225,6 +226,13 @@ def start_all(job: Job, master_port: int) -> dict[str, list[Process]]:
     return started
 
 
+def in_components(environment: Mapping[str, str]) -> str:
+    """Why no step of srun has all ranks: in a heterogeneous job each component has steps of its own; "" elsewhere."""
+    if not environment.get("SLURM_HET_SIZE"):
+        return ""
+    return "no one step of a heterogeneous job has all its nodes; start the ranks with --launcher=torchrun"
+
+
 SLURM = Launcher(
     name="slurm",
     description="an sbatch script",
@@ -243,6 +251,7 @@ SRUN = Launcher(
     claims=lambda plan: plan.slurm is not None or "srun" in plan.wraps,
     refusal="srun starts it, inside an allocation of Slurm",
     start=start_all,
+    refuses=lambda _: in_components(os.environ),
     blames=AgentOutput(
         failed=re.compile(r"(?m)^(?:\s*\d+: )?rank (?P<rank>\d+) ended with (?P<exit>-?\d+)$"),
         line=re.compile(r"\s*(?P<rank>\d+): "),

@@ -8,7 +8,15 @@ import pytest
 
 from preflight.launch.job import ALL_RANKS, Job, Placement
 from preflight.launch.launchers import start_job
-from preflight.launch.launchers.slurm import SRUN, STEP, gpus_of_node, job_variables, read_directives, tasks_of_node
+from preflight.launch.launchers.slurm import (
+    SRUN,
+    STEP,
+    gpus_of_node,
+    in_components,
+    job_variables,
+    read_directives,
+    tasks_of_node,
+)
 from preflight.launch.read import read_texts
 from preflight.launch.write import write_files
 from tests.launch.nodes import cluster
@@ -168,3 +176,9 @@ def test_the_rank_that_ended_first_is_told_by_its_number():
     (found,) = SRUN.blames.failed.finditer(log)
     assert (found["rank"], found["exit"]) == ("1", "137")
     assert SRUN.blames.line.match(" 12: text")["rank"] == "12"
+
+
+def test_a_heterogeneous_job_has_no_step_of_all_ranks():
+    """So it is refused before one is asked for, with what to do; srun would start nothing and blame the ranks."""
+    assert "--launcher=torchrun" in in_components({"SLURM_HET_SIZE": "2"})
+    assert in_components({"SLURM_JOB_ID": "17"}) == ""
