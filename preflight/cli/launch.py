@@ -62,9 +62,7 @@ def check(
         cluster = Cluster(run.cluster.nodes, asked=len(run.names))
         failures = {name: f"not reached: {reason}" for name, reason in run.failures.items()} | unreadable(cluster)
     findings = (*reached, *check_files(files, cluster))
-    failed = any(finding.verdict is Verdict.FAIL for finding in findings)
-    is_open = any(finding.verdict is Verdict.ERROR for finding in findings)
-    code = 1 if failed else 3 if failures or is_open else 0 if files.are_judged and not files.are_open else 5
+    code = _exit_code(findings, files, is_whole=not failures)
     if only_diff:
         found = mended(files.texts)
         print(patch(files.texts, found.texts), end="")
@@ -88,6 +86,16 @@ def check(
     for name, reason in failures.items():
         print(f"{name}: {printable(language_of(options).say(reason))}", file=sys.stderr)
     return code
+
+
+def _exit_code(findings: Sequence[Finding], files: LaunchFiles, *, is_whole: bool) -> int:
+    """1 on a fail, 3 where not all was measured (`is_whole`: every node answered), 5 where a file was not judged."""
+    verdicts = {finding.verdict for finding in findings}
+    if Verdict.FAIL in verdicts:
+        return 1
+    if Verdict.ERROR in verdicts or not is_whole:
+        return 3
+    return 0 if files.are_judged and not files.are_open else 5
 
 
 def port_findings(run: Run, files: LaunchFiles) -> tuple[Finding, ...]:
