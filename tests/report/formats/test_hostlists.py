@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from preflight.hosts import parse_hosts
@@ -16,6 +17,7 @@ from preflight.report.formats.hostlists import (
     choice_text,
     chosen_hostfile,
     chosen_nodelist,
+    files_of_choice,
     good_hostfile,
     good_nodes,
     nodes_json,
@@ -112,6 +114,18 @@ def test_the_best_nodes_are_chosen_and_the_others_told_why(make_report):
     assert choice_text(report, two) == "2 of 3 nodes chosen: node[1-2]\nleft out  node3: fail a.c: mtu: 1400\n"
     assert chosen_nodelist(report, two) == "node[1-2]\n"
     assert chosen_hostfile(report, one).splitlines()[1:] == ["node2"]
+
+
+def test_a_whole_choice_is_written_for_launchers_and_for_sbatch_and_too_small_a_one_is_not(make_report):
+    """A machine list, which is a hostfile, and what --nodelist takes; a job must not start on fewer by mistake."""
+    report = make_report(Finding("a.c", Verdict.FAIL, ("node3",), "mtu: 1400"))
+    whole, too_few = (
+        files_of_choice(msgspec.structs.replace(report, choice=choice_of(report, need))) for need in (2, 3)
+    )
+    hostfile, nodelist = whole.values()
+    assert (hostfile.splitlines()[1:], nodelist) == (["node1", "node2"], "node[1-2]\n")
+    assert (too_few.keys(), set(too_few.values())) == (whole.keys(), {""})
+    assert set(files_of_choice(report).values()) == {""}
 
 
 def test_of_a_run_cut_short_nobody_is_chosen(make_report):
