@@ -37,7 +37,7 @@ VOLATILE = ("clock", "age_seconds", "reverse_seconds", "seconds", "ephemeral_in_
 
 PCI_KINDS = {"0x0302": "GPU", "0x0300": "GPU", "0x1200": "GPU", "0x0200": "network", "0x0207": "adapter"}
 PCI_KINDS |= {"0x0604": "bridge", "0x0680": "switch"}
-UNTOLD = "Not told by any node: "
+UNTOLD = "Not reported by any node: "
 GRAVEST = (Verdict.ERROR, Verdict.FAIL, Verdict.WARN, Verdict.SKIP)
 
 

@@ -67,7 +67,7 @@ def collect(path: str) -> dict[str, Any]:
         if rocm_smi:
             return parse_rocm_smi(programs.run([rocm_smi, *ROCM_SMI, "--json"], limit_s=LIMIT_S))
         reason = missing("AMD's driver is loaded, but neither amd-smi nor rocm-smi was found")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = missing(f"{type(error).__name__}: {error}")
     return {"devices": reason, "driver": reason, "cuda_driver": reason}
 
@@ -133,9 +133,11 @@ def parse_rocm_smi(text: str) -> dict[str, Any]:
     devices = []
     for index, name in enumerate(cards):
         card = reported[name]
-        model = next(str(card[key]) for key in MODELS if card.get(key) not in (None, "", "N/A"))
+        model = next((card[key] for key in MODELS if card.get(key) not in (None, "", "N/A")), None)
+        if model is None:
+            raise KeyError(MODELS[0])
         memory = int(card["VRAM Total Memory (B)"]) >> 20 if "VRAM Total Memory (B)" in card else None
-        devices.append(device(index, model, str(card.get("Unique ID", "N/A")), card["PCI Bus"], memory))
+        devices.append(device(index, str(model), str(card.get("Unique ID", "N/A")), card["PCI Bus"], memory))
     version = reported.get("system", {}).get("Driver version")
     return facts(devices, {str(version)} if version else set())
 
