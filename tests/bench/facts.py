@@ -26,17 +26,18 @@ LIMIT = 1.3
 REST_SECONDS = 1.0  # what was started for one turn also ends on the processors: the next begins when they are idle
 
 
-async def ssh_true(names: list[str]) -> None:
+async def ssh_true(names: list[str], *options: str) -> None:
     """The least that any tool over ssh can cost."""
-    processes = [await asyncio.create_subprocess_exec("ssh", "-oBatchMode=yes", name, "true") for name in names]
+    words = ["ssh", "-oBatchMode=yes", *options]
+    processes = [await asyncio.create_subprocess_exec(*words, name, "true") for name in names]
     codes = await asyncio.gather(*(process.wait() for process in processes))
     assert not any(codes), codes
 
 
-def collect(names: tuple[hosts.Host, ...], python: str | None) -> tuple[float, str]:
+def collect(names: tuple[hosts.Host, ...], reach: Reach) -> tuple[float, str]:
     """Seconds until every node's facts are here, decoded, and the nodes' Python; ending the keepers is apart."""
     started = time.monotonic()
-    fleet = Fleet(names, Reach(python=python), run_id="bench", deadline=time.monotonic() + 60)
+    fleet = Fleet(names, reach, run_id="bench", deadline=time.monotonic() + 60)
     documents, _ = fleet.run(subjects.collect(fleet, [], "auto"), seconds=30)
     seconds = time.monotonic() - started
     assert not fleet.failures, fleet.failures
@@ -56,7 +57,7 @@ def measure(count: int, python: str | None) -> float:
         asyncio.run(ssh_true([host.name for host in named]))
         plain.append(time.monotonic() - started)
         time.sleep(REST_SECONDS)
-        seconds, answered = collect(named, python)
+        seconds, answered = collect(named, Reach(python=python))
         ours.append(seconds)
     ratios = [mine / theirs for mine, theirs in zip(ours, plain, strict=True)]
     ratio = statistics.median(ratios)
