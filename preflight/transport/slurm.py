@@ -31,6 +31,9 @@ GATHERED = ("--ntasks-per-node=1", "--wait=0", "--no-kill", "--label", "--input=
 
 ANEW = "ask for a new one"
 LISTED = "name nodes of SLURM_JOB_NODELIST"
+NOT_OURS = r"node configuration is not available|not in this (?:job|allocation)"
+# SLURM_JOB_NODELIST stays what it was when slurmctld takes a lost node out of a job (salloc --no-kill).
+TAKEN = "Slurm took the node out of the allocation: it is down, or was"
 MUNGE = "check munged, its key and the clock of {node}"
 SLURMD = "slurmd starts no task there"
 LOOK = "`scontrol show node {node}`, and slurmd's log on it"
@@ -50,12 +53,12 @@ CAUSES = (
         "Slurm cancelled the job",
         "`scontrol show job` and slurmctld's log say why",
     ),
-    (r"Invalid job id|already completing or completed|allocation has been revoked", "the allocation is over", ANEW),
     (
-        r"node configuration is not available|not in this (?:job|allocation)",
-        "the node is not in the allocation",
-        LISTED,
+        r"Invalid job id|job \d+ has expired|already completing or completed|allocation has been revoked",
+        "the allocation is over",
+        ANEW,
     ),
+    (NOT_OURS, "the node is not in the allocation", LISTED),
     (r"Required node not available|Requested nodes? (?:are|is) (?:busy|DOWN)", "it is down or drained", "`sinfo -R`"),
     (
         r"Memory required by task is not available",
@@ -131,6 +134,12 @@ class Slurm:
             ports_printed=r"(?m)^SrunPortRange\s*=\s*(\d{1,5})-(\d{1,5})\s*$",
         )
 
+    def _is_listed(self, node: str) -> bool:
+        """Whether the job had this node when it started."""
+        return any(
+            _holds(nodes, node) for nodes in (*map(self.environment.get, NODELISTS), *self._components()) if nodes
+        )
+
     def _components(self) -> list[str]:
         """The nodes of each component of a heterogeneous job (``salloc -N1 : -N2``); none elsewhere."""
         count = self.environment.get("SLURM_HET_SIZE", "")
@@ -156,6 +165,8 @@ class Slurm:
             return f"Slurm ended the allocation, for it lost {other[1]}"
         for sign, cause, fix in CAUSES:
             found = re.search(sign, stderr, re.IGNORECASE)
+            if found and sign == NOT_OURS and self._is_listed(node):
+                return f"{TAKEN} (srun: {last_line(found[0], '')}); `scontrol show node {node}` tells why"
             if found:
                 return f"{cause} (srun: {last_line(found[0], '')}); {fix.format(node=node)}"
         if COMPLAINS.search(stderr) and "execve" not in stderr:

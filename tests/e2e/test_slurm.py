@@ -26,6 +26,7 @@ if "WORLD_SIZE" in os.environ:
     share = [os.environ.get(name) for name in names]
     open('{log}', "a").write(" ".join(map(str, share)) + "\\n")
 """
+SLURMD_LISTENS = ":6818"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -346,6 +347,7 @@ def test_a_node_that_dies_in_mid_run_is_named(cluster, tmp_path):
 @pytest.mark.parametrize("which", ["slurmctld", "slurmd"])
 def test_a_daemon_of_slurm_that_is_started_again_in_mid_run_changes_nothing(cluster, tmp_path, which):
     """Steps that run go on without it, the verdict is what it would have been, and nothing is left."""
+    before = cluster.lab.residue()
     run = started(cluster, tmp_path / "run")
     if which == "slurmctld":
         cluster.restart_slurmctld()
@@ -355,6 +357,8 @@ def test_a_daemon_of_slurm_that_is_started_again_in_mid_run_changes_nothing(clus
     assert run.returncode == 0, said
     assert report_of(tmp_path / "run")["training"]["world_size"] == 2
     cluster.wait_until_idle()
+    left = [line for lines in cluster.lab.left_since(before).values() for line in lines]
+    assert [line for line in left if "slurmd -D" not in line and not line.endswith(SLURMD_LISTENS)] == []
 
 
 @pytest.fixture

@@ -86,6 +86,7 @@ LOST = "srun: error: Node failure on gpu7\n"
         ),
         ("srun: error: Unable to contact slurm controller (connect failure)\n", "slurmctld does not answer"),
         ("srun: error: Unable to confirm allocation for job 99: Invalid job id specified\n", "the allocation is over"),
+        ("srun: error: Slurm job 99 has expired\nsrun: Check SLURM_JOB_ID", "the allocation is over (srun: job 99 has"),
         (
             "srun: error: Unable to create step for job 7: Memory required by task is not available\n",
             "started again (srun: Memory required by task is not available); `scontrol show step` lists them",
@@ -102,6 +103,17 @@ LOST = "srun: error: Node failure on gpu7\n"
 def test_what_srun_says_is_told_as_what_is_wrong_with_the_node(stderr, told):
     """With what to do; another node's failure is not held against it."""
     assert told in SLURM.explain("gpu7", 1, stderr)
+
+
+def test_a_node_that_the_job_had_is_not_one_that_was_never_its_own():
+    """slurmctld takes a lost node out of a job that goes on without it; the variables still name it."""
+    said = "srun: error: Unable to create step for job 4: Requested node configuration is not available\n"
+    job = Slurm({"SLURM_JOB_ID": "4", "SLURM_JOB_NODELIST": "gpu[7-8]"})
+    assert job.explain("gpu7", 1, said) == (
+        "Slurm took the node out of the allocation: it is down, or was (srun: node configuration is not available);"
+        " `scontrol show node gpu7` tells why"
+    )
+    assert job.explain("gpu9", 1, said).startswith("the node is not in the allocation (srun: ")
 
 
 @pytest.mark.parametrize(
