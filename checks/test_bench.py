@@ -246,7 +246,7 @@ def test_nccl_stays_on_nvlink_within_a_node(bench):
 def test_nccl_takes_the_fast_ways(bench):
     """NCCL moves data between GPU and adapter directly, and lets NVSwitches add up, wherever the nodes can.
 
-    Every transfer by way of the host's memory halves the bandwidth; without NVLS a node loses a quarter of it.
+    Every transfer through the host's memory halves the bandwidth; without NVLS a node loses a quarter of it.
     Fix: look for GPU Direct RDMA and NVLS in the logs under logs/ of this run.
     """
     blames = bench.nccl.slow_ways()

@@ -209,7 +209,7 @@ def test_gpus_reach_each_others_memory(cluster):
 
 @pytest.mark.advisory
 def test_an_nvlink_domain_is_of_one_clique(cluster):
-    """Nodes whose GPUs are in one NVLink domain (NVL72) are in one clique of it.
+    """Nodes whose GPUs are in one NVLink domain (NVL72) are in one clique of the domain.
 
     NCCL otherwise does not use NVLink between them and goes over the network: a tenth of the bandwidth.
     Fix: `nvidia-smi -q | grep -A6 Fabric` on the nodes named; put their GPUs into one partition of the NVLink switches,

@@ -44,8 +44,8 @@ def test_memory_is_the_same_on_every_node(cluster):
 def test_log_tells_of_nothing_broken(cluster):
     """The kernel's log of the last day has no OOM kill, and no error of PCIe, an adapter, memory, a CPU or storage.
 
-    What broke yesterday breaks again: the same job on the same node. And of no GPU or adapter it says, unlike of its
-    like elsewhere, that a PCIe link above its slot limits it: such a link slows whatever stands below it.
+    What broke yesterday breaks again: the same job on the same node. Nor does it report that a PCIe link above the slot
+    limits a GPU or adapter here and none of that model elsewhere: such a link slows every device below it.
     Fix: `dmesg -T` on the nodes named.
     """
     blames = [*faults.blames(cluster, kernel_faults.LOG, faults.itself), *pcie_limits.limited(cluster)]

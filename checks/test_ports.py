@@ -7,7 +7,7 @@ import pytest
 def test_ephemeral_ports_are_enough(node, settings):
     """The range of ports that the kernel hands out is wide, and mostly free.
 
-    NCCL and gloo take a port of it for every listener and every connection: a job of hundreds of ranks ends with
+    NCCL and gloo take one of its ports for every listener and every connection: a job of hundreds of ranks ends with
     "Address already in use" or "Cannot assign requested address" at its start.
     Fix: `sysctl -w net.ipv4.ip_local_port_range="32768 60999"` on the nodes named; `ss -tan` lists what uses it.
     """

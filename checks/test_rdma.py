@@ -208,7 +208,7 @@ def test_ports_are_in_the_subnet_of_their_rail(cluster):
     """Where each rail has a subnet, a port is in the same one on every node.
 
     NCCL joins the first port to the first and the second to the second: cables that cross lead their traffic over other
-    switches, which slows it, or into a network that has no way back. On InfiniBand the subnet manager tells the subnet.
+    switches, whichslows it, or into a network that has no way back. On InfiniBand the subnet manager gives the subnet.
     Fix: `ip -br addr` and `lldpctl` (or `iblinkinfo`) on the nodes named; swap the cables or the addresses.
     """
     faults.needs_rdma(cluster)

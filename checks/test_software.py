@@ -171,7 +171,7 @@ def test_environments_are_the_same_on_every_node(cluster):
     """All other Python packages are the same on every node too.
 
     What differs is found weeks later: another default, a checkpoint that only some nodes can read.
-    Fix: `pip install <package>==<the others' version>` on the nodes named, best all of it from one lock file or image.
+    Fix: `pip install <package>==<the others' version>` on the nodes named, best of all from one lock file or image.
     """
     cluster.needs_peers()
     blames = packages.differing(cluster, (*PACKAGES, "torch"))

@@ -47,15 +47,13 @@ def read(name: str, data: bytes) -> tuple[int, list[Call]]:
         record = loaded(data) if data.startswith(PICKLE) else json.loads(data)
         calls = list(_calls(record["entries"]))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise UsageError(f"{name}: is no dump of torch's flight recorder that can be read: {error}") from None
+        raise UsageError(f"{name}: not a readable dump of torch's flight recorder: {error}") from None
     rank = record.get("rank")
     named = OF_NAME.search(name)
     if isinstance(rank, int):
         return rank, calls
     if named is None:
-        raise UsageError(
-            f"{name}: the rank of a dump is told by its name (rank3, or a number at its end); this one has none"
-        )
+        raise UsageError(f"{name}: a dump is named after its rank (rank3, or a number at the end); this name has none")
     return int(named[1] or named[2]), calls
 
 

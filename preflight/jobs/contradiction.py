@@ -67,7 +67,7 @@ def _own(story: RankStory, result: Mapping[str, Any]) -> list[Own]:
 
 
 def _too_fast(result: Mapping[str, Any], speaker: RankStory, own: list[Own]) -> Untrue | None:
-    """It took a rank longer than the slowest of all: one of the two tells what is not so."""
+    """It took a rank longer than the slowest of all: one of the two reports a wrong time."""
     for other in own:
         itself = median(other.seconds)
         if result["seconds_median"] < FASTER_THAN_A_RANK * itself:
@@ -75,7 +75,7 @@ def _too_fast(result: Mapping[str, Any], speaker: RankStory, own: list[Own]) -> 
             nodes = tuple(dict.fromkeys((place.node, other.node)))
             return (
                 f"rank {place.rank} reports {_words(result)}, rank {other.rank} took {itself:g} s itself: "
-                f"one of {' and '.join(nodes)} tells what is not so"
+                f"one of {' and '.join(nodes)} reports a wrong figure"
             ), nodes
     return None
 
@@ -91,7 +91,7 @@ def _too_long(result: Mapping[str, Any], own: list[Own]) -> Untrue | None:
         return None
     return (
         f"rank {slowest.rank} says that {result['op']} of {result['bytes']} bytes took it {most:g} s, which took no "
-        f"rank of another node more than {others:g} s: {slowest.node} tells what is not so"
+        f"rank of another node more than {others:g} s: {slowest.node} reports a wrong figure"
     ), (slowest.node,)
 
 
@@ -104,7 +104,7 @@ def _too_slow(result: Mapping[str, Any], speaker: RankStory, own: list[Own]) -> 
         return None
     return (
         f"rank {speaker.placement.rank} reports {_words(result)}, and the slowest of its {len(own)} ranks "
-        f"took {slowest:g} s: one of them tells what is not so"
+        f"took {slowest:g} s: one of them reports a wrong figure"
     ), ()
 
 

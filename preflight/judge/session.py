@@ -359,7 +359,7 @@ class Checking(Fixtures):
         if not self.changed and self.ledger.waive is not self._waive:
             self.changed = "Ledger.waive"
         if self.changed:
-            words = f"{self.changed} was replaced during the run: no verdict of it is to be trusted"
+            words = f"{self.changed} was replaced during the run: trust none of its verdicts"
             print(f"preflight: {words}", file=sys.stderr)
             with contextlib.suppress(Exception):  # it may be this that was replaced; the exit code does not need it
                 self.ledger.record(Finding(CODE_CHECK, Verdict.ERROR, (), words, REPLACED_FIX))

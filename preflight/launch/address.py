@@ -47,7 +47,7 @@ def wrong_with(address: str) -> str:
     if re.fullmatch(r"[\d.]+", address) or ":" in address:
         return "is not an IP address"
     if not NAME.fullmatch(address):
-        return "is no host name"
+        return "is not a host name"
     return ""
 
 

@@ -127,7 +127,7 @@ def unjudged(command: Command, plan: Plan | None, marks: Marks) -> str:
     if not is_known(words[0].plain.rpartition("/")[2]) and any(
         name.startswith("--") or name.endswith(".py") for name in names[1:]
     ):
-        return f"what {marks.spelled(words[0].text)[:80]} stands for is not known here"
+        return f"what {marks.spelled(words[0].text)[:80]} stands for is unknown here"
     started = next((known for known in KNOWN if _stands_in(known, names)), ())
     if started:
         starter = next((name for name in names if name.endswith((".py", ".sh"))), names[0])
@@ -138,7 +138,7 @@ def unjudged(command: Command, plan: Plan | None, marks: Marks) -> str:
 def _hidden(words: tuple[Word, ...], marks: Marks) -> str:
     unknown = [word for word in words if UNKNOWN_MARK.match(word.plain)]
     shown = dict.fromkeys(marks.spelled(word.text)[:60] for word in unknown)
-    return f"what {', '.join(list(shown)[:3])} stands for is not known here" if shown else ""
+    return f"what {', '.join(list(shown)[:3])} stands for is unknown here" if shown else ""
 
 
 def _stands_in(program: tuple[str, ...], names: list[str]) -> bool:

@@ -76,7 +76,7 @@ def address_of(node: NodeFacts) -> str:
 def _harmless(node: NodeFacts, name: str) -> str:
     """The name, where it is one: a node that lies must not put commands into what is started on all."""
     if not NAMES.fullmatch(name):
-        raise UsageError(f"{node.name} tells of {ascii(name)[:80]}: no launch file is written with such a name")
+        raise UsageError(f"{node.name} has {ascii(name)[:80]}: no launch file is written with such a name")
     return name
 
 

@@ -203,7 +203,7 @@ def _by_the_ports_of_one_gpu(nodes: Mapping[str, Node], use: Use) -> Expected:
     if use.op == "all_to_all":
         usual, bound = min(usual, whole / g), whole / g * (n - 1) / (n - g * use.together)
         least = min(least, LEAST_OF_ALL_TO_ALL * usual)
-        lines.append("what many flows at once leave of it depends on the switches")
+        lines.append("what many flows at once leave depends on the switches")
     if g > 1:
         pair = min(node.inside.pair for node in nodes.values())
         sure = min(node.inside.least for node in nodes.values())

@@ -146,7 +146,7 @@ def _wearing_pages(gpu: Gpu) -> str:
 
 def _deferred(gpu: Gpu) -> str:
     count = present(gpu.status.deferred_errors, "deferred memory errors")
-    return f"{count} memory errors that are told when a program reads there (deferred)" if count else ""
+    return f"{count} memory errors that are reported only when a program reads there (deferred)" if count else ""
 
 
 def _hot(gpu: Gpu) -> str:

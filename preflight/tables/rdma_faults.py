@@ -71,14 +71,14 @@ def to_open(cluster: Cluster) -> Callable[[NodeFacts], Iterable[tuple[str, Hca]]
 
 def _unmanaged(hca: Hca) -> str:
     if hca.port.link_layer != "InfiniBand":
-        raise NotApplicable("the link is no InfiniBand")
+        raise NotApplicable("the link is not InfiniBand")
     waits = hca.port.state in ("INIT", "ARMED")
     return f"it waits for a subnet manager ({hca.port.state_text()})" if waits else ""
 
 
 def _limited(hca: Hca) -> str:
     if hca.port.link_layer != "InfiniBand":
-        raise NotApplicable("the link is no InfiniBand")
+        raise NotApplicable("the link is not InfiniBand")
     keys = present(hca.port.pkeys, "partition keys")
     held = {int(key, 16) for key in keys}
     return (
@@ -111,7 +111,7 @@ MANAGED = (
 
 def _without_manager(hca: Hca) -> str:
     if hca.port.link_layer != "InfiniBand":
-        raise NotApplicable("the link is no InfiniBand")
+        raise NotApplicable("the link is not InfiniBand")
     lid = present(hca.port.sm_lid, "LID of the subnet manager")
     try:
         return "it knows no subnet manager (sm_lid 0)" if int(lid, 16) == 0 else ""
@@ -122,7 +122,7 @@ def _without_manager(hca: Hca) -> str:
 def _local_only(hca: Hca) -> str:
     """Rows that all end at the layer 2 segment: the interface has no address."""
     if hca.port.link_layer != "Ethernet":
-        raise NotApplicable("the link is no Ethernet")
+        raise NotApplicable("the link is not Ethernet")
     hca.port.needs_gids()
     scopes = {classify(gid).scope for gid in hca.port.gids} - {"empty"}
     return "all its GIDs are link-local: its interface has no address" if scopes == {"link-local"} else ""

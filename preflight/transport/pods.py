@@ -209,7 +209,7 @@ def _at(held: Any, key: str, kind: type[Any]) -> Any:
     """A member of an object: empty where it is absent or null, which is the same to the API server."""
     value = held.get(key) if isinstance(held, dict) else None
     if value is not None and not isinstance(value, kind):
-        raise ValueError(f"{key} is no {kind.__name__}")
+        raise ValueError(f"{key} is not {kind.__name__}")
     return kind() if value is None else value
 
 

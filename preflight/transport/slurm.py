@@ -67,7 +67,7 @@ CAUSES = (
     ),
     (
         r"Invalid (?:generic resource|Trackable RESource)",
-        "no step of the job can have the GPUs that its variables ask for, or nodes have not equally many of them",
+        "no step of the job can have the GPUs that its variables ask for, or nodes have different numbers of GPUs",
         "ask for GPUs by node: sbatch --gpus-per-node; `env | grep SLURM_` shows what else asks",
     ),
     (r"slurm_load_\w+ error|Unable to contact slurm controller", "slurmctld does not answer", "`scontrol ping`"),

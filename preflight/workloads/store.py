@@ -117,8 +117,8 @@ def why_not_here() -> str:
     except socket.gaierror:
         return f"MASTER_ADDR={address}: {why_no_answer()}"
     return (
-        f"MASTER_ADDR={address} is no address of {socket.gethostname()}, where rank 0 runs; give all ranks an address"
-        " of rank 0's node"
+        f"MASTER_ADDR={address} is not an address of {socket.gethostname()}, where rank 0 runs; give all ranks "
+        "an address of rank 0's node"
     )
 
 

@@ -73,7 +73,7 @@ BROKEN = (
             disputed=(Disputed(source="node1", target="node3", least_gbytes_per_s=0.0, most_gbytes_per_s=0.119),)
         ),
         ("node1", "node3"),
-        "the other 0: one of node1 and node3 tells what is not so",
+        "the other 0: one of node1 and node3 reports a wrong figure",
     ),
     Broken(
         "bench.no_node_is_slower_than_its_peers",
@@ -155,7 +155,7 @@ BROKEN = (
         "bench.nccl_takes_the_fast_ways",
         logged({f"node{i}": {"between_nodes": ("NET/IB",)} for i in range(1, 5)}),
         ("node1", "node2", "node3", "node4"),
-        "NCCL went over NET/IB by way of the host's memory, though nvidia_peermem is there",
+        "NCCL went over NET/IB through the host's memory, though nvidia_peermem is there",
     ),
     Broken(
         "bench.nccl_takes_the_fast_ways",

@@ -81,7 +81,7 @@ def test_rvs_that_ended_before_the_last_gpu_is_no_pass():
     run = roce().broken("node2", "vendor", rvs=told)
     found = {name: one for one in judge(CHECK["rvs"], run) for name in one.nodes}
     assert found["node2"].verdict is Verdict.ERROR
-    assert "it told of 3 of 8 GPUs" in found["node2"].message
+    assert "it reported 3 of 8 GPUs" in found["node2"].message
 
 
 @pytest.mark.parametrize("check", [*CHECK.values(), COPIES])

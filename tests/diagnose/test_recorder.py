@@ -75,6 +75,6 @@ def test_a_pickle_that_is_no_dump_is_refused(data, tmp_path):
     """Code in it is never run."""
     (tmp_path / "trace_0").write_bytes(data)
     assert is_dump(data)
-    with pytest.raises(UsageError, match="trace_0: is no dump"):
+    with pytest.raises(UsageError, match="trace_0: not a readable dump"):
         diagnose_files([str(tmp_path / "trace_0")])
     assert not os.path.exists("/tmp/preflight-pickle-ran")

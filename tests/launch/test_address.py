@@ -43,9 +43,9 @@ def test_loopback_in_all_its_spellings():
         ("1234", "is a number"),
         ("10.0.0.256", "is not an IP address"),
         ("fd00::g", "is not an IP address"),
-        ("a b", "is no host name"),
-        ("-n1", "is no host name"),
-        ("n" * 254, "is no host name"),
+        ("a b", "is not a host name"),
+        ("-n1", "is not a host name"),
+        ("n" * 254, "is not a host name"),
     ],
 )
 def test_what_is_wrong_with_an_address_is_said_in_words(address, words):

@@ -152,7 +152,7 @@ def test_nagios_gets_one_line_with_one_bar(drawn, texts):
 
 
 def test_lists_of_nodes_hold_names_alone(drawn, texts):
-    """What is no host name is a comment, and never an option, a path or a command."""
+    """What is not a host name is a comment, and never an option, a path or a command."""
     for text in texts:
         for name in ("good", "bad"):
             for line in drawn(name, text).splitlines():

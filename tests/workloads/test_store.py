@@ -55,7 +55,9 @@ def test_a_name_that_nobody_knows_is_told(at, monkeypatch):
 def test_rank_0_knows_that_the_address_is_another_nodes(at):
     """It binds to it, and nothing is sent."""
     at("192.0.2.1", 29500)
-    assert store.why_not_here().startswith(f"MASTER_ADDR=192.0.2.1 is no address of {socket.gethostname()}, where rank")
+    assert store.why_not_here().startswith(
+        f"MASTER_ADDR=192.0.2.1 is not an address of {socket.gethostname()}, where rank"
+    )
 
 
 @pytest.mark.process

@@ -200,7 +200,7 @@ CAUSES = (
             r"hccl.*createlink .*fail",
             r"ops function error: hccl\w+",
         ),
-        "the first error of the other ranks; if all wait alike, on every node `hccn_tool -i N -link -g`, `-ip -g` and `-tls -g`"
+        "the first error of the other ranks; if all wait, compare on every node: `hccn_tool -i N -link -g`, `-ip -g` and `-tls -g`"
         " must agree; HCCL_CONNECT_TIMEOUT where ranks start minutes apart",
         "vllm-project/vllm-ascend#486; hiascend.com, EI0006",
         Kind.SUSPICION,

@@ -158,7 +158,7 @@ CAUSES = (
             r"incompletebuffer",
             r"storage has wrong size: expected",
         ),
-        "size and checksum against the source; a git-lfs pointer (`head -c 100 FILE`) stands where `git lfs pull` was not run;"
+        "size and checksum against the source; without `git lfs pull` FILE is only a pointer (`head -c 100 FILE` shows it);"
         " write checkpoints to a temporary name first",
         "pytorch/pytorch; huggingface/safetensors",
         check="files.no_pointer_stands_for_data",

@@ -63,7 +63,7 @@ CAUSES = (
             r"call to (?:send|write|sendmsg)\w* (?:to .*)?failed ?: (?:connection timed out|no route to host|network is unreachable)",
             r"(?:read|write|recv|send) error \[\S+\]:\d+: (?:connection timed out|no route to host)",
         ),
-        "the node whose address stands in the line: does it live, and what does its kernel say of links at that moment"
+        "look at the node whose address is in the line: is it up, and does its kernel report a link at that moment"
         " (`dmesg -T`)? An overlay network or NAT may have dropped the connection: host networking",
         "NVIDIA/nccl#706",
         Kind.SUSPICION,

@@ -231,7 +231,7 @@ CAUSES = (
             r"mtu mismatch",
             r"active_mtu.*differ",
         ),
-        "`ibv_devinfo | grep active_mtu`: the same on all nodes; interfaces, switch ports and partitions alike",
+        "`ibv_devinfo | grep active_mtu`: the same on all nodes, on interfaces, switch ports and partitions",
         "NVIDIA/nccl#1621",
         check="rdma.active_mtu_is_the_same_on_every_node",
         weight=6,

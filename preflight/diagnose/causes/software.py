@@ -184,7 +184,7 @@ CAUSES = (
             r"unable to (?:satisfy|set) cpu bind",
             r"libnuma: .*(?:error|not)",
         ),
-        "the scheduler's CPU mask (`taskset -pc $$`); --cpu-bind=none, no numactl outside of it; the capability SYS_NICE",
+        "the scheduler's CPU mask (`taskset -pc $$`); --cpu-bind=none, no numactl around it; the capability SYS_NICE",
         "numactl(8)",
         Kind.SUSPICION,
         weight=2,

@@ -34,7 +34,7 @@ class Address(Value, frozen=True):
         must_be_addresses(self.address)
         family, longest = ("inet6", 128) if ":" in self.address else ("inet", 32)
         if self.family != family or self.prefix_length > longest:
-            raise ValueError(f"{self.address}/{self.prefix_length} is no network of {self.family}")
+            raise ValueError(f"{self.address}/{self.prefix_length} is not a network of {self.family}")
 
 
 class Interface(Value, frozen=True, kw_only=True):

@@ -187,7 +187,7 @@ class BenchView:
             ends = " to ".join(dict.fromkeys((worst.source, worst.target)))
             what = f"{worst.part}, {ends}" if worst.part else ends
             more = f", and {len(theirs) - 1} more like it" if len(theirs) > 1 else ""
-            unsure = f": one of {' and '.join(nodes)} tells what is not so" if len(nodes) > 1 else ""
+            unsure = f": one of {' and '.join(nodes)} reports a wrong figure" if len(nodes) > 1 else ""
             most, least = worst.most_gbytes_per_s, worst.least_gbytes_per_s
             words = f"{what}: one end says {most:.4g} GB/s, the other {least:.4g}{more}{unsure}"
             blames.append(Blame(words, nodes=self.ordered(nodes)))
@@ -236,7 +236,7 @@ class BenchView:
     def needs_a_sure_figure(self, measured: Result) -> None:
         """Leave the check as not applicable where only a floor is known: healthy nodes of the kind differ."""
         if self.expected(measured).is_floor:
-            raise NotApplicable("healthy nodes of this kind differ: no more than a floor is known of them")
+            raise NotApplicable("healthy nodes of this kind differ: only a floor is known for them")
 
     def shortfall(self, measured: Result, *, share: float, impossible_above: float, needs_certainty: bool) -> str:
         """What there is to say when the busbw of a collective stays below `share` of the expected; "" when it does not.

@@ -53,7 +53,7 @@ class MeshView:
         self.cluster.needs_peers()
         found = self.result.rendezvous
         if found is None:
-            raise NotApplicable("MASTER_PORT is told neither by the launch files nor by the first node's environment")
+            raise NotApplicable("neither the launch files nor the first node's environment set MASTER_PORT")
         if found.node in found.unmeasured:
             reason = found.unmeasured[found.node]
             if "in use" in reason:

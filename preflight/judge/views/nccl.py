@@ -273,7 +273,7 @@ def _without_gpudirect(node: NodeFacts, used: list[Transport]) -> tuple[str, str
         return None
     if not ways or any("GDRDMA" in way for way in ways) or could == "none":
         return None
-    words = f"NCCL went over {_named(ways)} by way of the host's memory, though {could} is there"
+    words = f"NCCL went over {_named(ways)} through the host's memory, though {could} is there"
     level = node.value("NCCL_NET_GDR_LEVEL")
     words += f" (NCCL_NET_GDR_LEVEL={level})" if level else ""
     return words, (

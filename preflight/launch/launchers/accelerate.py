@@ -291,7 +291,7 @@ def refuses(job: Job) -> str:
     counts = {placement.node: placement.local_world_size for placement in job.placements}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{count} on {node}" for node, count in counts.items())
-        return f"starts equally many ranks on every node; wanted are {listed}"
+        return f"starts the same number of ranks on every node; the job has {listed}"
     return "" if job.world_size > 1 else "with MULTI_GPU it wants two ranks or more (--ranks-per-node 2)"
 
 

@@ -243,7 +243,7 @@ def _like(text: str) -> dict[str, Any]:
 def _object(held: Mapping[str, Any], key: str) -> dict[str, Any]:
     found = held.get(key) or {}
     if not isinstance(found, dict):
-        raise UsageError(f"--like: {key} is no object")
+        raise UsageError(f"--like: {key} is not an object")
     return found
 
 

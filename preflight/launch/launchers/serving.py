@@ -206,7 +206,7 @@ VLLM = Launcher(
     files_rules=(own_addresses_differ,),
     equal_ranks=True,
     write=write,
-    refusal="a server is no training job",
+    refusal="a server is not a training job",
 )
 SGLANG = Launcher(
     name="sglang",
@@ -216,5 +216,5 @@ SGLANG = Launcher(
     modules=MODULES[2:],
     read=read,
     rules=(world_divides, ranks_are_given),
-    refusal="a server is no training job",
+    refusal="a server is not a training job",
 )

@@ -90,7 +90,7 @@ def _full_paths(plan: Plan) -> list[Sourced[str]]:
 
 
 def paths_are_on_every_node(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:
-    """What the program is to read is on every node, and is no pointer of git-lfs."""
+    """What the program reads is on every node, and is not a git-lfs pointer."""
     places = {path.value: path.where for plan in files.plans for path in _full_paths(plan)}
     lacking: dict[tuple[str, str], list[str]] = {}
     pointing: dict[tuple[str, str], list[str]] = {}

@@ -62,7 +62,7 @@ def ranks_are_complete(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
         ):
             missing = ", ".join(str(other) for other in range(min(size, 64)) if other != rank.value)
             message = f"the file of rank {rank.value} of {size} alone: those of {missing} are not given"
-            yield fail("every_node_has_its_file", message, rank.where, fix="--launch once for every node's file")
+            yield fail("every_node_has_its_file", message, rank.where, fix="give --launch once for each node's file")
 
 
 def address_is_rank_0s(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding]:

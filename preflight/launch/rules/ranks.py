@@ -55,7 +55,7 @@ def ranks_are_distinct(group: Group) -> Iterable[Finding]:
                 f"{name} {taken} is given {len(where)} times: {', '.join(f'{w.file}:{w.line}' for w in where[:6])}"
             )
             own = next(open_ranks, None)
-            fix = f"{name}: {own}" if own is not None else f"a {name} of its own for every file"
+            fix = f"{name}: {own}" if own is not None else f"give each file its own {name}"
             yield fail("ranks_are_distinct", message, *where, fix=fix)
 
 

@@ -58,7 +58,7 @@ def _syntax(file: str, lines: list[str], places: Lines, reading: Reading) -> Ite
 
 
 def _holes(text: str, file: str, places: Lines, reading: Reading) -> Iterable[Finding]:
-    """<ADDRESS> outside of quotes is no word to bash: it reads from a file ADDRESS, and writes to the next word."""
+    """<ADDRESS> outside quotes is a redirection to bash: it reads from a file ADDRESS and writes to the next word."""
     for start, end in reading.placeholders[:8]:
         hole, number = text[start:end], places.line(start)
         message = f"{hole} was never filled in: bash takes it for a redirection from a file"
@@ -216,7 +216,7 @@ def _batch(file: str, lines: list[str], places: Lines, reading: Reading) -> Iter
     yield from _disabled(file, lines, sorted(comments), directives)
     if not lines[0].startswith("#!"):
         at = next((number for number, line in enumerate(lines[:40], start=1) if SHEBANG.match(line)), 0)
-        told = f"#! stands in line {at}" if at else "there is no #! line"
+        told = f"#! is in line {at}" if at else "there is no #! line"
         shebang = lines[at - 1] if at else "#!/bin/bash"
         moved = (Edit(file, at, at, ()),) if at else ()
         message = f"sbatch refuses a script whose first line is not #!: {told}"

@@ -60,7 +60,7 @@ def problems(text: str, file: str, *, is_yaml: bool) -> Iterable[Finding]:
             f"{name} in {numbers}, as web pages and word processors write it: {reader} takes it for a part of a word"
         )
         where = [Where(file, edit.first) for edit in edits[:SHOWN]]
-        yield fail("letters_are_plain", message, *where, fix=f"Type {numbers} anew.", edits=tuple(edits))
+        yield fail("letters_are_plain", message, *where, fix=f"Type {numbers} again.", edits=tuple(edits))
     if unread:
         where = [Where(file, number) for number in unread[:SHOWN]]
         tell = fail if is_yaml else warn

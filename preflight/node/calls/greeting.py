@@ -70,7 +70,7 @@ def read_request(
     try:
         source = received[start:end].decode()
     except UnicodeDecodeError:
-        raise Stranger("a name that is no text") from None
+        raise Stranger("a name that is not text") from None
     edge = Edge(key, source=source, target=target, port=port, purpose=purpose)
     if not hmac.compare_digest(edge.token("request"), received[end : end + TOKEN_BYTES]):
         raise Stranger("a header with a wrong token")

@@ -196,7 +196,7 @@ def _licence(values: dict[str, str], paths: tuple[str, ...]) -> TextOrMissing:
     """Whether a virtual GPU has its licence; a whole one passed through needs none."""
     mode, *places = paths
     if "vgpu" not in values.get(mode, "").lower():
-        return missing("the GPU is no virtual one", "absent")
+        return missing("the GPU is not a virtual one", "absent")
     return text_at(values, *places)
 
 

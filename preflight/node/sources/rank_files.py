@@ -75,7 +75,7 @@ def plain(data: bytes) -> Any:
             del stack[-TUPLES[name] :]
             stack.append(tuple(taken))
         else:
-            raise ValueError(f"{name} is no plain value")
+            raise ValueError(f"{name} is not a plain value")
     raise ValueError("it has no end")
 
 
@@ -141,6 +141,6 @@ def loaded(data: bytes) -> dict[str, Any]:
     whole = plain(data)
     entries = whole.get("entries", []) if isinstance(whole, dict) else [whole]
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise TypeError("it is no flight recorder")
+        raise TypeError("it is not a dump of the flight recorder")
     names = ("version", "nccl_version", "pg_status", "pg_config")
     return {**{name: whole[name] for name in names if name in whole}, "entries": entries}

@@ -178,7 +178,7 @@ def bonds(folder: str, sysfs: str) -> dict[str, Any]:
         blocks = text.split("\nSlave Interface: ") if isinstance(text, str) else []
         head = _fields(blocks[0]) if blocks else {}
         if "Bonding Mode" not in head:
-            unread[bond] = text if isinstance(text, dict) else missing(f"{folder}/{bond} tells no mode")
+            unread[bond] = text if isinstance(text, dict) else missing(f"{folder}/{bond} names no mode")
             continue
         modes[bond] = head["Bonding Mode"]
         if POLICY in head:

@@ -153,7 +153,7 @@ def steps(training: Training) -> Markup:
             min(rank.communication_seconds_median, rank.step_seconds_median) * 1e3,
             rank.step_seconds_p95 * 1e3,
             f"rank {rank.rank} on {rank.node}: {rank.step_seconds_median * 1e3:.1f} ms,"
-            f" of it {rank.communication_seconds_median * 1e3:.1f} ms communication;"
+            f" of which {rank.communication_seconds_median * 1e3:.1f} ms communication;"
             f" 95 % within {rank.step_seconds_p95 * 1e3:.1f} ms",
         )
         for rank in sorted(training.ranks, key=lambda rank: rank.rank)

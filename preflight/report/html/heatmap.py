@@ -89,7 +89,7 @@ def shared(nodes: Sequence[str]) -> int:
 def shared_text(nodes: Sequence[str]) -> str:
     """What a cell stands for where it is not one pair; "" where it is."""
     count = shared(nodes)
-    return f"A cell stands for {count} by {count} nodes and shows the worst of their pairs." if count > 1 else ""
+    return f"A cell represents {count} by {count} nodes and shows the worst of their pairs." if count > 1 else ""
 
 
 def heat_map(nodes: Sequence[str], found: Sequence[Pair]) -> Markup:

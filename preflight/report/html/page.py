@@ -272,7 +272,7 @@ def _address(check: str) -> str:
 
 
 def _cut(text: str, letters: int) -> str:
-    return text if len(text) <= letters else f"{text[:letters]}… (all of it in report.json)"
+    return text if len(text) <= letters else f"{text[:letters]}… (in full in report.json)"
 
 
 @cache

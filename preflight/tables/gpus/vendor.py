@@ -41,7 +41,7 @@ def _needs_every_gpu(node: NodeFacts, found: Iterable[Finding]) -> None:
     told = {one.gpu for one in found if one.gpu}
     count = node.gpu_count()
     if len(told) < count and not any(one.status == "fail" for one in found):
-        raise FactMissing("rvs", f"it told of {len(told)} of {count} GPUs")
+        raise FactMissing("rvs", f"it reported {len(told)} of {count} GPUs")
 
 
 def _words(findings: Iterable[Finding]) -> str:

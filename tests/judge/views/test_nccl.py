@@ -196,7 +196,7 @@ def test_a_log_of_version_2_10_and_one_of_2_30_lead_to_the_same_words():
         view = of(run.bench_has(transports=logs))
         told.append(([str(blame) for blame in view.slow_ways()], view.ports_left_out()))
     assert told[0] == told[1]
-    assert told[0][0] == ["NCCL went over NET/IB by way of the host's memory, though nvidia_peermem is there"]
+    assert told[0][0] == ["NCCL went over NET/IB through the host's memory, though nvidia_peermem is there"]
 
 
 def log_of(version, *, ports=range(8), network="IB", gpudirect=True, nvls=True, within="P2P"):

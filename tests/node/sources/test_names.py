@@ -28,7 +28,7 @@ def test_a_slow_look_up_does_not_hold_up_the_others():
 
 
 def test_a_failed_look_up_is_an_error_value():
-    """What a resolver raises comes back as the answer, also for text that is no host name at all."""
+    """What a resolver raises comes back as the answer, also for text that is not a host name at all."""
 
     def fail():
         raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")

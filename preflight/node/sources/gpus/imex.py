@@ -107,5 +107,5 @@ def of_text(text: str) -> dict[str, Any]:
     state = STATE_LINE.search(text)
     found = NODE_LINE.findall(text)
     if not state or not found:
-        raise ValueError(f"{PROGRAM} told no state: {' '.join(text[-200:].split())}")
+        raise ValueError(f"{PROGRAM} reported no state: {' '.join(text[-200:].split())}")
     return {"state": state.group(1), "not_ready": sorted(f"{host} {said}" for host, said in found if said != READY)}

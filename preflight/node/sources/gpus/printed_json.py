@@ -23,5 +23,5 @@ def value_at(text: str, start: int) -> tuple[Any, int]:
 def _finite(word: str) -> float:
     number = float(word)
     if not math.isfinite(number):
-        raise ValueError(f"{word[:40]} is no number")
+        raise ValueError(f"{word[:40]} is not a number")
     return number

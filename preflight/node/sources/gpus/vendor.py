@@ -147,7 +147,7 @@ def rvs(text: str) -> Findings:
             is_good = verdict.group(1).upper() == "TRUE"
             found.append([action, which, "pass" if is_good else "fail", " ".join(said.split())[:MOST_WORDS]])
     if not found:
-        raise ValueError(f"rvs told of no test: {_end(text)}")
+        raise ValueError(f"rvs reported no test: {_end(text)}")
     return found
 
 
@@ -163,7 +163,7 @@ def agfhc(text: str) -> Findings:
     summary = AGFHC_SUMMARY.search(text)
     executed = sum(status != "skip" for _, _, status, _ in found)
     if summary and int(summary.group(1)) != executed:
-        raise ValueError(f"agfhc told of {executed} of {summary.group(1)} tests: {_end(text)}")
+        raise ValueError(f"agfhc reported {executed} of {summary.group(1)} tests: {_end(text)}")
     if end.group(2) != "0" and not any(status == "fail" for _, _, status, _ in found):
         raise ValueError(f"agfhc says {end.group(1)}: {_end(text[: end.start()])}")
     if not executed or not summary:

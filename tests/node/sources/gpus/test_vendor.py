@@ -143,7 +143,7 @@ def test_rvs_tells_of_each_gpu_whether_it_met_its_target():
         ("63217", "fail"),
         ("63217", "pass"),
     ]
-    with pytest.raises(ValueError, match="rvs told of no test"):
+    with pytest.raises(ValueError, match="rvs reported no test"):
         vendor.rvs("RVS-ERROR [CLI] Action failed to execute\n")
 
 
@@ -176,7 +176,7 @@ AGFHC = agfhc("PASS", "PASS", "PASS")
     [
         (agfhc(), "ran no test"),
         (agfhc("SKIP", executed=0), "ran no test"),
-        (agfhc("PASS", "PASS", executed=3), "told of 2 of 3 tests"),
+        (agfhc("PASS", "PASS", executed=3), "reported 2 of 3 tests"),
         ("AGFHC must be run as root\nProgram exiting with return code AGFHC_ROOT [7]\n", "AGFHC_ROOT: .*as root"),
         (agfhc("PASS", code="AGFHC_INTERNAL [9]"), "AGFHC_INTERNAL"),
         ("", "cut short: nothing"),
