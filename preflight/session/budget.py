@@ -16,8 +16,8 @@ from preflight.session import quick
 NODE_BYTES = 64 << 20
 NODE_VALUES = 500_000  # numbers, texts, lists and objects: a node that is asked about 1,000 peers sends 30,000
 NODE_FRAMES = 100_000
-NODE_SECONDS = 5.0  # of our processor, to decode what it said
-QUICK_BYTES = 1024  # whatever it says in messages below this takes a second or two: a look at the clock takes as long
+NODE_SECONDS = 5.0  # of our processor time, to decode what it sent
+QUICK_BYTES = 1024  # decoding smaller messages is as cheap as reading the clock: they are not timed
 FAIR_BYTES = 8 << 20
 FAIR_VALUES = 60_000
 POOL_BYTES = 256 << 20
@@ -44,7 +44,7 @@ class Budget:
     seconds: float = 0.0
 
     def arrived(self, count: int) -> None:
-        """So many bytes came."""
+        """Count bytes that came."""
         self.pool.size += _beyond(self.size, count, FAIR_BYTES)
         self.size += count
         if self.size > NODE_BYTES:

@@ -19,10 +19,10 @@ from types import CodeType
 
 CHECKSUM_BYTES = hashlib.sha256().digest_size
 FOLDER = Path(__file__).parent / "__pycache__"
-# From Python 3.11 on a code's table of places holds the columns too; these are the kinds of its entries without them.
+# From Python 3.11 on the position table of code holds columns too; these are the kinds of entries without them.
 HAS_COLUMNS = sys.version_info >= (3, 11)
 FIRST_BIT, LINE_ALONE, NOWHERE = 0x80, 13 << 3, 15 << 3
-MOST_UNITS = 8  # of two bytes of code, that one entry covers
+MOST_UNITS = 8  # of two bytes of code, covered by one entry
 
 
 def packed(files: Mapping[str, Path], *, name: str, folder: Path = FOLDER) -> bytes:
@@ -42,20 +42,20 @@ def packed(files: Mapping[str, Path], *, name: str, folder: Path = FOLDER) -> by
 
 
 def compiled(path: Path, module: str) -> bytes:
-    """The marshalled code of a file, as if it were one of a name that says nothing on a node."""
+    """The marshalled code of a file, under a name that reveals no path of ours."""
     text = path.read_text(encoding="utf-8")
     code = compile(text, f"<sent>/{module}", "exec", dont_inherit=True, optimize=2)
     return marshal.dumps(without_columns(code) if HAS_COLUMNS else code)
 
 
 def without_columns(code: CodeType) -> CodeType:
-    """The same code, and all that is in it, with a table of its lines alone."""
+    """The same code, nested code included, with a table of lines but no columns."""
     constants = tuple(without_columns(held) if isinstance(held, CodeType) else held for held in code.co_consts)
     return code.replace(co_consts=constants, co_linetable=lines_alone(code))
 
 
 def lines_alone(code: CodeType) -> bytes:
-    """Its table of places, as CPython's Objects/locations.md describes it, each with its line and no more."""
+    """The table of positions as CPython's Objects/locations.md describes it, with lines only."""
     table = bytearray()
     before = code.co_firstlineno
     for start, end, line in code.co_lines():
@@ -73,7 +73,7 @@ def lines_alone(code: CodeType) -> bytes:
 
 
 def signed(number: int) -> bytes:
-    """A number in pieces of six bits, the least first; its sign is the lowest bit."""
+    """A number in pieces of six bits, the lowest first; the sign is the lowest bit."""
     left = (-number << 1) | 1 if number < 0 else number << 1
     pieces = bytearray()
     while left > 63:
@@ -84,7 +84,7 @@ def signed(number: int) -> bytes:
 
 
 def _keep(path: Path, data: bytes) -> None:
-    """Write it whole or not at all: the folder may be somebody else's."""
+    """Write the file whole or not at all: the folder may belong to somebody else."""
     beside = path.with_name(f"{path.name}.{os.getpid()}")
     with suppress(OSError):
         path.parent.mkdir(exist_ok=True)
@@ -96,6 +96,6 @@ def _keep(path: Path, data: bytes) -> None:
 
 
 def _look(path: Path) -> tuple[int, int]:
-    """By what a change of a file is noticed, as Python notices one."""
+    """Time and size by which a changed file is noticed, as Python itself does."""
     status = path.stat()
     return status.st_mtime_ns, status.st_size

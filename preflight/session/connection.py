@@ -143,7 +143,7 @@ class Session:
         self.failure: HostError | None = None
         self._failing = asyncio.Event()
         self.hello: said.Greeting | None = None
-        self.remarks: tuple[str, ...] = ()  # what the node told when it was taken
+        self.remarks: tuple[str, ...] = ()  # what the node reported when its lock was taken
         self.residue: list[str] = []
         self.ended = False
         self._has_rest = False
@@ -209,7 +209,7 @@ class Session:
             self.clock = (reply.time - (wall + half), half)
 
     async def look_at_clock(self) -> tuple[float, float]:
-        """The node's clock against ours once more: its offset, and how sure that is, in seconds."""
+        """Measure the node's clock against ours again: its offset and the uncertainty, in seconds."""
         self.clock = (0.0, float("inf"))
         await self._measure_clock(time.monotonic() + CLOCK_SECONDS)
         return self.clock
@@ -271,13 +271,13 @@ class Session:
         except (frames.FrameError, MemoryError) as error:
             self._give_up(BadReply(self.host.name, f"{type(error).__name__}: {error}"))
             return
-        except OSError as error:  # of a socket: a pipe just ends
+        except OSError as error:  # from a socket: a pipe just ends
             broken = self.line.broken_by(error)
             self.line.cut()
         await self._explain_end(broken)
 
     def _give_up(self, error: HostError) -> None:
-        """What it says is not to be trusted any more, and is not read any more."""
+        """Fail the session and stop reading: the node's messages can no longer be trusted."""
         self._fail(error)
         self.line.cut()
 
@@ -305,7 +305,7 @@ class Session:
             self._fail(HostError(self.host.name, f"Python ended with code {code}: {self._last_words(stderr)}"))
 
     def _last_words(self, stderr: str) -> str:
-        """What a login said last: nologin and expired passwords say it on standard output."""
+        """The last words of a login: nologin and expired passwords print them on standard output."""
         return last_line(stderr, last_line(self.decoder.text(), NO_OUTPUT))
 
     def _deliver(self, message: dict[str, Any]) -> None:
@@ -315,7 +315,7 @@ class Session:
             end = said.read(self.host.name, said.End, message["end"], "end")
             self.ended = True
             self.residue = list(end.residue)
-            if end.reason.startswith("signal"):  # it does not know why, and its transport may (Slurm's)
+            if end.reason.startswith("signal"):  # the agent does not know why; its transport may (Slurm does)
                 self._tasks.append(asyncio.create_task(self._tell_end(end.reason)))
             else:
                 self._fail(HostError(self.host.name, f"the node agent ended: {end.reason}"))
@@ -331,7 +331,7 @@ class Session:
                 call.inbox.put(message)
 
     async def _tell_end(self, reason: str) -> None:
-        """Why the node agent was sent a signal, as its transport says it."""
+        """Fail the session with the transport's explanation of why the node agent got a signal."""
         code = 0
         with contextlib.suppress(asyncio.TimeoutError):
             code = await asyncio.wait_for(self.line.ended(), LAST_WORDS_SECONDS)
@@ -358,11 +358,11 @@ class Session:
                 self._give_up(TimedOut(self.host.name, f"it has said nothing for {silent_seconds:.0f} s, though asked"))
                 return
             word = {"ping": BEAT} if self._quiet_beats >= QUIET_BEATS else {"beat": True}
-            with contextlib.suppress(asyncio.TimeoutError):  # nothing is taken in at the other end
+            with contextlib.suppress(asyncio.TimeoutError):  # the other end does not read
                 await asyncio.wait_for(self.write(word), self.bounds.beat_seconds)
 
     async def close(self) -> None:
-        """End the node agent and wait, within bounds, for its word that nothing is left."""
+        """End the node agent and wait, within bounds, for its report that nothing is left."""
         if self.failure is None:
             await self.write({"close": True})
         try:

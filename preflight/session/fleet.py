@@ -29,9 +29,9 @@ MARGIN_SECONDS = 2.0  # before a stage's time is over, calls without an answer e
 OWN_FILES = 100
 OF_A_COMMAND = 4  # its three pipes, and the descriptor that shows its end
 FILES_WHILE_MADE = 10
-FEW_GREETINGS = 32  # after so many we know how long nodes take to answer:
-PATIENCE_FACTOR = 10.0  # one that takes so much longer than nearly all of them,
-PATIENCE_SECONDS = 8.0  # and this long at least, keeps its place from the others no longer
+FEW_GREETINGS = 32  # after this many we know how long nodes usually take to answer:
+PATIENCE_FACTOR = 10.0  # a node that takes this many times longer than nearly all others,
+PATIENCE_SECONDS = 8.0  # and at least this long, gives its place to the next
 SAME_MOMENT = timedelta(minutes=1)
 
 
@@ -64,7 +64,7 @@ class Fleet:
         self.failures: dict[str, HostError] = {}
         self.bounds = Bounds()
         self.partings: dict[str, Parting] = {}  # of visits
-        self.late: set[str] = set()  # visited, and without the time to tell all
+        self.late: set[str] = set()  # visited, but out of time before they had answered everything
         self._greetings: list[float] = []  # seconds
         self.gatherings: Gatherings | None = None
         # A socket for each task of one command; else a command for each.
@@ -83,7 +83,7 @@ class Fleet:
         return self.at_once >= len(self.hosts)
 
     def why_in_turns(self) -> str:
-        """What a job that needs all nodes at once cannot have, and what to do."""
+        """Why a job that needs all nodes at once cannot run here, and what to do."""
         wanted = self.files_of_each * len(self.hosts) + 1000
         return (
             f"this machine allows a process {resource.getrlimit(resource.RLIMIT_NOFILE)[0]} open files, so of "
@@ -103,7 +103,7 @@ class Fleet:
     def run(self, work: Coroutine[Any, Any, T], *, seconds: float) -> T:
         """Run a coroutine on the sessions' loop and wait at most `seconds` for it.
 
-        Calls that have no answer shortly before that are TimedOut, each of its own node: what others said counts.
+        Calls without an answer shortly before that are TimedOut for their own node: the other nodes' answers count.
         """
         self.bounds.until = time.monotonic() + seconds - min(MARGIN_SECONDS, seconds / 10)
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -124,7 +124,7 @@ class Fleet:
         """Open a session to every host at once, and do `then` with each as soon as it is up.
 
         Hosts that fail in either, or are not done within `seconds`, are in `failures`. Where a run that began in the
-        same moment is before us on one of them, we let go of all: else each of the two would hold a part.
+        same moment has the right of way on one of them, we let go of all: else each run would hold a part.
         """
         gate = asyncio.Semaphore(CONCURRENT_CONNECTS)
         until = min(time.monotonic() + seconds, self.bounds.until)
@@ -206,7 +206,7 @@ class Fleet:
         await asyncio.gather(*(one_by_one() for _ in range(self.at_once)))
 
     async def _once_more(self, host: Host, work: Callable[[Session], Awaitable[None]]) -> None:
-        """The same from its beginning with a host that gave us up while this machine stood still."""
+        """Start again with a host that gave us up while this machine stood still."""
         if host.name in self.sessions:
             await self.sessions.pop(host.name).abort()
         self.sessions[host.name] = await self.open_patiently(host)
@@ -235,14 +235,14 @@ class Fleet:
         return "it answered, but did not send its facts within the time of the stage"
 
     def _rival(self, error: HostError) -> str:
-        """The run of the same moment that has the right of way before us: the one whose id sorts first."""
+        """The run started in the same moment that goes before us, the one whose id sorts first; "" for none."""
         if not isinstance(error, Busy) or error.run >= self.run_id:
             return ""
         begun, ours = _begun(error.run), _begun(self.run_id)
         return error.run if begun and ours and ours - begun < SAME_MOMENT else ""
 
     async def open_patiently(self, host: Host) -> Session:
-        """A session; a connection that was closed before anybody was asked who he is is tried again."""
+        """A session; a connection that was closed before authentication is tried again."""
         for attempt in range(EARLY_CLOSE_RETRIES + 1):
             line = await own_line(host, self.reach)
             try:
@@ -254,7 +254,7 @@ class Fleet:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     async def _join(self, host: Host, line: Line) -> bool:
-        """Whether the session could be opened over this line; one of the host's own tells best why it could not."""
+        """Whether the session could be opened over this line; if not, a command of the host's own says best why."""
         try:
             self.sessions[host.name] = await self._session(host, line)
         except Busy:
@@ -294,7 +294,7 @@ class Fleet:
 
 
 def of_host(name: str, error: BaseException) -> HostError:
-    """The error of one host: whatever goes wrong while its answers are read is no reason to end everybody's run."""
+    """The error of one host: nothing that goes wrong while its answers are read may end the run of all."""
     if isinstance(error, HostError):
         return error
     if isinstance(error, Exception) and not isinstance(error, OSError):
@@ -333,7 +333,7 @@ def _files_for(hosts: int, *, each: int) -> int:
 
 
 def _raise_file_limit(wanted: int) -> None:
-    """Where the soft limit (1024) is not enough: no further, for srun gives our own limits to the tasks it starts."""
+    """Raise the soft limit (1024) as far as needed and no further: srun passes our limits on to its tasks."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft not in {hard, resource.RLIM_INFINITY} and soft < wanted:
         with contextlib.suppress(ValueError, OSError):

@@ -1,4 +1,4 @@
-"""How does whoever asked wait for a node's messages, cheaply enough for thousands of nodes?"""
+"""How do callers wait for a node's messages, cheaply enough for thousands of nodes?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Inbox(Generic[T]):
-    """The messages that came and were not taken yet, for one reader.
+    """The messages that came and have not been taken yet, for one reader.
 
     A queue that is waited for with a time limit starts a task for every message; this one starts none.
     """

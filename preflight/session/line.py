@@ -15,41 +15,41 @@ from preflight.session.pipes import Exit, Inlet, Outlet, Unread
 
 STDERR_KEPT_BYTES = 64 << 10
 REAP_SECONDS = 2.0
-LAST_WORDS_SECONDS = 1.0  # for what is said of an end, which may come after it
+LAST_WORDS_SECONDS = 1.0  # the reason for an end may come after the end itself
 
 
 class Line(Protocol):
-    """Both directions of one session, and what its command says beside them."""
+    """Both directions of one session, and the standard error of its command."""
 
-    flood: str  # why it was cut here: its command said too much, or it is not to be believed; "" else
+    flood: str  # why we cut it: its command printed too much, or cannot be trusted; else ""
 
     @property
     def stderr(self) -> str:
-        """What its command said last on standard error."""
+        """The last that its command printed on standard error."""
 
     async def read(self) -> bytes:
-        """What comes next from the other end; b"" at the end. Raises OSError of a socket that broke."""
+        """The next bytes from the other end; b"" at the end. Raises OSError where a socket broke."""
 
     async def write(self, data: bytes) -> None:
-        """Send, and wait while much is unsent. Raises OSError or RuntimeError where nobody reads any more."""
+        """Send, and wait while much is unsent. Raises OSError or RuntimeError where the other end no longer reads."""
 
     async def ended(self) -> int:
         """Wait for the end of the line -> the exit code of its command, 0 where that is not known."""
 
     def met_end(self) -> None:
-        """The reader met the end of what the other end sends."""
+        """Note that the other end sends no more."""
 
     def broken_by(self, error: OSError) -> str:
-        """What an error of reading says of the other end."""
+        """What a read error means, in words."""
 
     async def last_words(self, explain: Callable[[str], str]) -> None:
-        """Wait, after the end, until the command has said what explains it, or no more can come; bounded."""
+        """Wait, after the end and within bounds, until the command has explained it or can say no more."""
 
     def cut(self) -> None:
         """End the line now; the other end notices."""
 
     async def close(self) -> None:
-        """Give back what the line holds here, once it was cut."""
+        """Release what the line holds here, once it was cut."""
 
 
 def send_signal(process: asyncio.subprocess.Process, number: int) -> None:
@@ -102,14 +102,14 @@ class Own:
         return await self._exit.code()
 
     def met_end(self) -> None:
-        """The command ends soon, or is killed by whoever waits for it."""
+        """Nothing: the command ends soon, or whoever waits for it kills it."""
 
     def broken_by(self, error: OSError) -> str:
-        """A pipe knows no more than the system says."""
+        """The system's own words: a pipe knows no more."""
         return error.strerror or type(error).__name__
 
     async def last_words(self, explain: Callable[[str], str]) -> None:
-        """Until its standard error ends, whatever it says; a master connection of ssh may keep that open."""
+        """Wait until standard error ends, within bounds: a master connection of ssh may keep it open."""
         del explain
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._has_said_all.wait(), LAST_WORDS_SECONDS)

@@ -55,8 +55,8 @@ exec(marshal.loads(first) if isinstance(first, bytes) else first)
 start(sources, {marker!r})
 """
 CALLS = "preflight.node.calls."
-AT_FIRST = (f"{CALLS}collect", f"{CALLS}peers")  # what nodes are asked without these comes when it is asked for,
-# and so do these, which neither the node agent nor facts use.
+AT_FIRST = (f"{CALLS}collect", f"{CALLS}peers")  # the code of these calls is sent when one of them is first made,
+# and so are these, which neither the node agent nor the facts use.
 NOT_AT_FIRST = tuple(
     f"preflight.node.{name}"
     for name in ("agent.within", "sources.firewall", "sources.gpus.vendor", "sources.rank_files", "sources.scrubbed")
@@ -92,7 +92,7 @@ def first_message(marker: bytes) -> bytes:
 
 
 def as_text() -> bytes:
-    """The same code for a Python of another version, which asks for it: its length, and the text."""
+    """The same code as text, with its length in front, for a Python of another version."""
     text = _packed(at_first=True, is_text=True)
     return b"%d\n%s" % (len(text), text)
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 PIPE_BYTES = 64 << 10  # what a pipe holds
-UNREAD_PIECES = 16  # of PIPE_BYTES: whoever says more waits until somebody reads
+UNREAD_PIECES = 16  # of PIPE_BYTES: a process that writes more waits until we read
 UNWRITTEN_BYTES = 64 << 10
 
 
@@ -28,11 +28,11 @@ class Inlet:
         self.resume()
 
     def pause(self) -> None:
-        """Leave what comes in the pipe."""
+        """Stop reading: what comes stays in the pipe."""
         self._loop.remove_reader(self._file)
 
     def resume(self) -> None:
-        """Read on."""
+        """Go on reading."""
         if not self._has_ended:
             self._loop.add_reader(self._file, self._ready)
 
@@ -46,7 +46,7 @@ class Inlet:
             data = os.read(self._file, PIPE_BYTES)
         except BlockingIOError:
             return
-        except OSError:  # whoever waits for it hears of the end, and the command's exit code says more
+        except OSError:  # the reader gets the end, and the command's exit code says more
             data = b""
         if not data:
             self.close()
@@ -77,7 +77,7 @@ class Unread:
         return piece
 
     def close(self) -> None:
-        """Read no further: for whoever waits, that is the end."""
+        """Stop reading: a waiting reader gets the end."""
         self._inlet.close()
         self._put(b"")
 
@@ -102,7 +102,7 @@ class Outlet:
         os.set_blocking(file, False)
 
     async def write(self, data: bytes) -> None:
-        """Give it to the pipe, and wait while much is left. Raises BrokenPipeError where nobody reads any more."""
+        """Write, and wait while much is unwritten. Raises BrokenPipeError where the other end no longer reads."""
         if self._is_broken:
             raise BrokenPipeError
         self._left.append(memoryview(data))
@@ -157,7 +157,7 @@ class Outlet:
 
 
 class Exit:
-    """The end of a process of ours, for any number of those who wait for it; the process is reaped here."""
+    """The end of a process of ours, for any number of waiters; the process is reaped here."""
 
     POLL_SECONDS = 0.02  # where the system has no pidfd: before Linux 5.3
 

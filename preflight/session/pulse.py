@@ -11,12 +11,12 @@ import time
 from preflight.errors import HostError, StoodStill
 
 PULSE_SECONDS = 0.5
-# For so long after a pause what nodes say of it arrives: ssh itself waits for 15 s before it gives a connection up.
+# Reports of a pause arrive for this long after it: ssh itself waits 15 s before it gives a connection up.
 ECHO_SECONDS = 20.0
 
 
 def _now() -> float:
-    """A clock that goes on while the machine is asleep, where the system has one."""
+    """A clock that keeps running while the machine is asleep, where the system has one."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -24,7 +24,7 @@ class Pulse:
     """Beats on the sessions' loop; what comes much later than it should says for how long we stood still."""
 
     def __init__(self, most_seconds: float) -> None:
-        self.most_seconds = most_seconds  # that nodes bear
+        self.most_seconds = most_seconds  # of silence that nodes tolerate
         self._before: float | None = None
         self._ended = float("-inf")
         self._seconds = 0.0
@@ -37,7 +37,7 @@ class Pulse:
             self._look()
 
     def blamed_on_us(self, error: HostError) -> HostError:
-        """The end of a session, in words that say so where it followed from a pause of ours."""
+        """The error of a session; StoodStill where a pause of ours caused it."""
         self._look()  # what a node said meanwhile may be read before the next beat
         if _now() - self._ended > ECHO_SECONDS or type(error) is not HostError:
             return error

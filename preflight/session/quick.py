@@ -42,7 +42,7 @@ def message(text: bytes, outline: bytes) -> dict[str, Any]:
         if isinstance(found, dict) and msgspec.json.encode(found) == text:
             return found
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
-        pass  # the strict reader says what is wrong
+        pass  # the strict reader reports what is wrong
     return frames.strict_json(text)
 
 

@@ -1,7 +1,7 @@
-"""Does what a node said have the shape that it must have?
+"""Does a node's message have the shape that it must have?
 
 Every message of a node is decoded here, against a type, before anything is done with it. What does not fit is that
-node's BadReply; it is never an exception of whoever asked.
+node's BadReply, never another exception at the caller.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from preflight.errors import BadReply
 
 Word = Annotated[str, msgspec.Meta(max_length=200)]
 Line = Annotated[str, msgspec.Meta(max_length=4096)]
-Seconds = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]  # since 1970: finite, and within any calendar
-Port = Annotated[int, msgspec.Meta(ge=1024, le=65535)]  # the kernel gives no privileged port to whoever asks for any
+Seconds = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]  # since 1970: finite, and a date that calendars have
+Port = Annotated[int, msgspec.Meta(ge=1024, le=65535)]  # a kernel that picks the port never picks a privileged one
 AnyPort = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
@@ -48,7 +48,7 @@ class Greeting(Message, frozen=True):
 
 
 class Start(Message, frozen=True):
-    """The first word of a node: its agent's greeting, or what a Python of another version wants."""
+    """The first message of a node: its agent's greeting, or what a Python of another version wants."""
 
     hello: Greeting | None = None
     wants: Literal["text", ""] = ""
@@ -86,7 +86,7 @@ class End(Message, frozen=True):
 
 
 class Reply(Message, frozen=True):
-    """A word of a call: one of its events, or its end, which is a result or an error."""
+    """A message of a call: one of its events, or its end, which is a result or an error."""
 
     call: Annotated[int, msgspec.Meta(ge=1, le=2**62)]
     event: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""How do the sessions of many nodes come by one command? It starts a task on each, and the tasks connect to us.
+"""How does one command open the sessions of many nodes? It starts a task on each, and the tasks connect to us.
 
 What a task runs is a program of a few lines in its environment, which no other user sees; it holds the key by which a
 task and we prove ourselves to each other. Until all tasks have connected, a task does nothing:
@@ -27,8 +27,8 @@ from preflight.session.line import send_signal
 from preflight.transport import TASK_PROGRAM, Gathering, Reach, gathering_of
 from preflight.transport.reach import UNREAD_SECONDS
 
-FIRST_SECONDS = 12.0  # until half of the tasks have connected;
-LATE_SECONDS = 3.0  # the others get twice the time that this took, and so many seconds
+FIRST_SECONDS = 12.0  # until half of the tasks must have connected;
+LATE_SECONDS = 3.0  # the others get twice the time that half took, plus these seconds
 GREETING_SECONDS = 5.0
 END_SECONDS = 1.5
 LAST_WORDS_SECONDS = 3.0  # slurmctld tells srun of a limit or a lost node a moment after the task's end
@@ -37,7 +37,7 @@ SILENT_SECONDS = 15.0  # a node that acknowledges nothing for so long is lost: w
 STDERR_KEPT_BYTES = 256 << 10  # of all tasks together
 READ_BYTES = 1 << 18
 PAUSE_SECONDS = 0.1  # after each piece of what is said beyond STDERR_BYTES
-STRANGERS = 64  # who may be connected without a proof, beside the tasks
+STRANGERS = 64  # connections without a proof that may be open, beside the tasks
 KEY_BYTES = NONCE_BYTES = 16
 MAC_BYTES = 32
 TRIES = 2
@@ -86,11 +86,11 @@ class Joined:
 
     @property
     def stderr(self) -> str:
-        """What the command said of this task, of all tasks, and what the task said."""
+        """What the command printed about this task and about all, and what the task printed."""
         return said_of(self.number, self.step.stderr.decode("utf-8", "replace"))
 
     async def read(self) -> bytes:
-        """What the task says next."""
+        """The next bytes from the task."""
         return await self.reader.read(READ_BYTES)
 
     async def write(self, data: bytes) -> None:
@@ -104,17 +104,17 @@ class Joined:
         return 0
 
     def met_end(self) -> None:
-        """There is nothing more to wait for."""
+        """Nothing: there is nothing more to wait for."""
         self._gone.set()
 
     def broken_by(self, error: OSError) -> str:
-        """A node without power sends no end of its connection."""
+        """What a read error means: a node that lost power never closes its connection."""
         if error.errno == errno.ETIMEDOUT:
             return f"it acknowledged nothing for {SILENT_SECONDS:g} s: its power or its network is gone"
         return error.strerror or type(error).__name__
 
     async def last_words(self, explain: Callable[[str], str]) -> None:
-        """Until the command has said why, or has ended: it hears of what ended this task from other machines."""
+        """Wait until the command has said why, or has ended: other machines tell it what ended this task."""
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self.step.has_said(lambda: bool(explain(self.stderr))), LAST_WORDS_SECONDS)
 
@@ -130,7 +130,7 @@ class Joined:
 
 
 class Step:
-    """One run of the command: who connected, and what it says."""
+    """One run of the command: the tasks that connected, and what it printed."""
 
     def __init__(self, hosts: Sequence[Host], gathering: Gathering) -> None:
         self.hosts = {host.address: host for host in hosts}
@@ -161,12 +161,12 @@ class Step:
         return runs and len(self.lines) == len(self.hosts)
 
     async def has_said(self, enough: Callable[[], bool]) -> None:
-        """Wait until enough was said, or the command has ended."""
+        """Wait until the command has printed enough, or has ended."""
         async with self._news:
             await self._news.wait_for(lambda: enough() or self._has_ended)
 
     async def end(self, *, patience_seconds: float = END_SECONDS) -> None:
-        """Cut what is still connected, and end the command: by itself first, for it ends with its tasks."""
+        """Cut the connections, and let the command end with its tasks; kill it where it does not."""
         if self._server is not None:
             self._server.close()
         for writer in self._strangers:
@@ -239,7 +239,7 @@ class Step:
         async with self._news:
             name = self.hosts[line[0]].name
             if name in self.lines or name in self._claimed_twice:
-                # One of the two lies, and nobody knows which: neither is believed.
+                # One of the two is false, and we cannot know which: neither is trusted.
                 self._claimed_twice.add(name)
                 for each in (line[1], self.lines.pop(name, line[1])):
                     each.flood = "two tasks came in its name, and nobody knows which of them is its own"
@@ -249,7 +249,7 @@ class Step:
             self._news.notify_all()
 
     def _take_in(self, writer: asyncio.StreamWriter) -> None:
-        """Note a stranger; of too many, the first from where most of them come goes."""
+        """Note an unproven connection; of too many, the oldest from the address with most of them is dropped."""
         peer = writer.get_extra_info("peername") or ("",)
         self._strangers[writer] = peer[0]
         if len(self._strangers) > len(self.hosts) + STRANGERS:
@@ -285,7 +285,7 @@ class Step:
                 self.stderr = (self.stderr + data)[-STDERR_KEPT_BYTES:]
                 self._news.notify_all()
             count += len(data)
-            if count > STDERR_BYTES:  # a task floods us: what it says can wait, the other nodes cannot
+            if count > STDERR_BYTES:  # a task floods us: its output can wait, the other nodes cannot
                 await asyncio.sleep(PAUSE_SECONDS)
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._process.wait(), END_SECONDS)
@@ -304,7 +304,7 @@ class Gatherings:
         self._work = asyncio.create_task(self._gather([host for host in hosts if not host.trouble]))
 
     async def line(self, host: Host) -> Joined | None:
-        """The line of a host, once it is known to hold."""
+        """The line of a host, once the step is known to work; None where the host has no task in it."""
         found: Joined | None = await asyncio.shield(self._lines[host.name])
         return found
 
@@ -338,7 +338,7 @@ class Gatherings:
 
 
 def said_of(number: int, stderr: str) -> str:
-    """The lines of a command's standard error that concern a task: its own, without the label, and those of all.
+    """The lines of a command's standard error about one task: its own, without the label, and those about all.
 
     How the step itself ended is told by the daemon of one node, under the label of its task.
     """
@@ -360,7 +360,7 @@ def _is_in(number: int, ranges: str) -> bool:
 
 
 def endure(wire: socket.socket) -> None:
-    """Send at once, and take a peer for lost that acknowledges nothing."""
+    """Set the socket to send at once, and to call a peer lost that acknowledges nothing."""
     wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENT_SECONDS * 1000))
 
@@ -376,7 +376,7 @@ async def _listen(gathering: Gathering) -> socket.socket:
         send_signal(process, signal.SIGKILL)
         raise OSError("no answer to where tasks may connect") from None
     if gathering.listen_at:
-        with contextlib.suppress(OSError):  # an address of ours that our own resolver leads elsewhere
+        with contextlib.suppress(OSError):  # our own resolver gives another address for our name
             kind = socket.AF_INET6 if ":" in gathering.listen_at else socket.AF_INET
             return socket.create_server((gathering.listen_at, 0), family=kind, backlog=4096)
     both = socket.has_dualstack_ipv6()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ExtensionFileLoader, ModuleSpec
     from types import ModuleType
     from typing import Any
-else:  # the package importlib would be read from the disk for the same
+else:  # importlib would do the same, and be read from the disk for it
     from _frozen_importlib import ModuleSpec
     from _frozen_importlib_external import ExtensionFileLoader
 
@@ -22,7 +22,7 @@ ROOT = "preflight"
 class MemoryFinder:
     """Finds modules in dictionaries: name -> source text, marshalled bytecode or the bytes of an extension module.
 
-    It stands first in sys.meta_path: a preflight installed on the node must never win over the one sent. It is a
+    It comes first in sys.meta_path: a preflight installed on the node must never win over the one sent. It is a
     finder and a loader by its methods: importlib.abc, which has the base classes, costs every node 10 ms.
     """
 

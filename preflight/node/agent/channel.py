@@ -30,7 +30,7 @@ class Channel:
         self._ready: list[dict[str, Any]] = []
 
     def emit(self, *events: dict[str, Any]) -> None:
-        """Send events to the controller, in one go."""
+        """Send events to the controller, all in one write."""
         self._write(*({"call": self.call, "event": event} for event in events))
 
     def finish(self, outcome: dict[str, Any]) -> None:

@@ -50,7 +50,7 @@ def start(argv: list[str], *, seconds: float, **options: Any) -> subprocess.Pope
 
     ``seconds`` is the time left until that alarm; ``options`` go to Popen.
     """
-    import subprocess  # 8 ms, for nothing where no program is started
+    import subprocess  # 8 ms to load, wasted where no program is started
 
     parent = os.getpid()
     alarm = max(1, int(seconds) + 5)
@@ -104,7 +104,7 @@ def holding(setting: str, *, but: set[int]) -> list[int]:
 
 
 def kill_all(pids: list[int], number: int) -> None:
-    """Signal each pid; one that is gone already is fine."""
+    """Signal each pid; a process that has already ended is no error."""
     for pid in pids:
         try:
             os.kill(pid, number)

@@ -32,7 +32,7 @@ PLAIN = {None: "null", True: "true", False: "false"}
 
 
 class FrameError(ValueError):
-    """A frame that does not keep its own promises: length, checksum, strict JSON."""
+    """A frame whose length or checksum is wrong, or whose text is not strict JSON."""
 
 
 def encode(marker: bytes, message: Message, blob: bytes = b"") -> bytes:
@@ -70,7 +70,7 @@ def json_text(value: Any) -> str:
 
         escaped: str = encode_basestring_ascii(value)
         return escaped
-    import json  # what is no JSON is left to it
+    import json  # which writes what is left, or raises ValueError
 
     return json.dumps(value, allow_nan=False)
 
@@ -103,7 +103,7 @@ def strict_json(text: bytes) -> Message:
 
 
 def most_values(text: bytes) -> int:
-    """At most so many values are in a JSON text; found without decoding it, and texts in it may hold some more."""
+    """An upper bound of the values in a JSON text, found without decoding it; strings in it may make it larger."""
     return 1 + text.count(b",") + text.count(b":") + text.count(b"[") + text.count(b"{")
 
 
@@ -202,7 +202,7 @@ class Decoder:
             _, *words = frame[len(self.marker) : len(self.marker) + HEADER_BYTES].split(b" ")
             first, second, third = words
             text_length, blob_length, checksum = int(first, 16), int(second, 16), int(third, 16)
-            if text_length < 0 or blob_length < 0:  # else a frame would never leave the buffer, and be read forever
+            if text_length < 0 or blob_length < 0:  # else the frame would stay in the buffer, and be read forever
                 raise ValueError("a length below 0")
         except ValueError:
             raise FrameError("a frame's header is not three numbers") from None

@@ -83,8 +83,8 @@ class Keeper:
         self._watch(wake_read, lambda: os.read(wake_read, 512))
         children.adopt_orphans()
         self.send(self._hello())
-        gc.freeze()  # what was made until now stays: no look for garbage goes through it
-        gc.enable()  # off since the start, for collecting while modules load finds nothing
+        gc.freeze()  # what exists now stays until the end: garbage collection need not visit it
+        gc.enable()  # off until here: while modules load there is no garbage to find
         try:
             self._loop()
         except Exception as error:
@@ -109,7 +109,7 @@ class Keeper:
         self._flush()
 
     def _queue(self, message: Message) -> None:
-        """A frame for the controller, with the next that goes: a stalled connection must not stall the lease."""
+        """Queue a frame, to be sent with the next: a stalled connection must not stall the lease."""
         self.out += frames.encode(self.marker, message)
 
     def _hello(self) -> Message:
@@ -168,7 +168,7 @@ class Keeper:
         self.lease_until = time.monotonic() + self.lease_seconds
         for message, blob in messages:
             self._obey(message, blob)
-        self._flush()  # what answers messages that came together goes together
+        self._flush()  # answers to messages that came together are sent together
 
     def _obey(self, message: Message, blob: bytes) -> None:
         if "ping" in message:
@@ -201,7 +201,7 @@ class Keeper:
             self._queue({"busy": holder})
             self.ending = "busy"
             return
-        # After the lock: what is left now is of no run of ours.
+        # After the lock is taken: what is still there belongs to no run that is alive.
         told = {"removed": sweep()[:16], "others": other_users(os.geteuid())[:16]}
         self._queue({"opened": self.run_id, **{key: value for key, value in told.items() if value}})
 

@@ -18,13 +18,13 @@ NAMES = 8
 ATTEMPTS = 16
 PAUSE_S = 0.4  # at most, with jitter
 ASK_SECONDS = 1.0
-MUTE_ATTEMPTS = 5  # so often a holder that cannot be asked is taken for one on its way in or out
+MUTE_ATTEMPTS = 5  # this many times a holder that does not answer is taken for one that is just starting or ending
 STRANGER, MUTE = "\0stranger", "\0mute"
 PATIENCE_S = 6.0
 
 
 class NodeLock:
-    """The node, held for one run of one user."""
+    """The lock of a node, held for one run of one user."""
 
     def __init__(self, run_id: str, uid: int | None = None) -> None:
         self.run_id = run_id
@@ -38,8 +38,8 @@ class NodeLock:
     def take(self) -> str:
         """Hold the node, or give the id of the run that holds it.
 
-        Our own run may hold it: this machine under another of its names. Facts will show it, and a check says so. Of
-        two runs that come at once the one whose id sorts first has the right of way: it waits for the other to let go.
+        It may be our own run, where one machine is listed under two names: its facts show that, and a check says so. Of
+        two runs that start at once, the one whose id sorts first goes first: it waits for the other to let go.
         """
         holder = ""
         end = time.monotonic() + PATIENCE_S
@@ -55,7 +55,7 @@ class NodeLock:
         return "unknown" if holder == MUTE else holder
 
     def _try(self, *, is_patient: bool) -> str:
-        """Hold the node and give "", or give who does."""
+        """Take the lock and return "", or return the run that holds it."""
         for number in range(NAMES):
             lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
@@ -76,7 +76,7 @@ class NodeLock:
                     return holder
             self.held = lock
             return ""
-        return ""  # strangers hold all names: no reason not to run, for whoever does that could stop every run so
+        return ""  # others hold all names: we run anyway, or any user of the node could keep every run from starting
 
     def answer_holder(self) -> None:
         """Answer another run of our user that asks who holds the node; nobody else gets an answer."""

@@ -16,7 +16,7 @@ READ_BYTES = 1 << 16
 
 
 def missing(reason: str, kind: str = "failed") -> Missing:
-    """What stands in the place of a value; ``kind`` is ``absent``, ``failed`` or ``denied``."""
+    """What replaces a value that could not be read; ``kind`` is ``absent``, ``failed`` or ``denied``."""
     return {"missing": reason, "kind": kind}
 
 
@@ -29,7 +29,7 @@ def in_order(facts: dict[str, Any]) -> Any:
 
 
 def missing_because(error: OSError) -> Missing:
-    """The same for what the kernel refused."""
+    """The missing value for an OSError: denied, absent or failed."""
     reason = error.strerror or str(error)
     if isinstance(error, PermissionError):
         return missing(reason, "denied")
@@ -62,7 +62,7 @@ def decoded(data: bytes) -> str:
 
 
 def read_text_or_missing(path: str) -> TextOrMissing:
-    """The same, or why it could not be read."""
+    """The text of a small file, or why it could not be read."""
     try:
         return read_text(path)
     except OSError as error:
@@ -72,7 +72,7 @@ def read_text_or_missing(path: str) -> TextOrMissing:
 def read_lines(path: str) -> TextOrMissing:
     """The text of a file whose last line the kernel ends too; one that does not end so was cut short.
 
-    A file without a byte was lost as well, while an empty line is a value: it says that there is none.
+    An empty file was lost as well, while an empty line is a value: there is nothing to list.
     """
     try:
         data = read_bytes(path)
@@ -84,7 +84,7 @@ def read_lines(path: str) -> TextOrMissing:
 
 
 def must_read(path: str) -> TextOrMissing:
-    """The same of a file that every kernel has: one that is not there or says nothing was not measured."""
+    """The text of a file that every kernel has; where it is absent or empty, nothing was measured."""
     text = read_lines(path)
     if isinstance(text, dict):
         is_told = text["kind"] == "denied" or text["missing"].startswith(path)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NETLINK_ROUTE, NETLINK_SOCK_DIAG = 0, 4
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 NLM_F_REQUEST_DUMP, NLM_F_DUMP_INTR = 0x301, 0x10
-ASKED_AT_MOST = 10  # times, where what is listed changes meanwhile
+ASKED_AT_MOST = 10  # tries, where the list changes while it is given
 RTM_GETADDR, RTM_GETROUTE, TCPDIAG_GETSOCK = 22, 26, 18
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_VIA = 4, 5, 6, 9, 18
@@ -142,7 +142,7 @@ def ask(protocol: int, kind: int, request: bytes) -> list[bytes]:
 def until_whole(once: Callable[[], tuple[list[bytes], bool]]) -> list[bytes]:
     """The bodies of a dump during which nothing changed; raises OSError where there is none in a few.
 
-    In a list that changes while it is given an entry may stand twice, or not at all.
+    A list that changes while the kernel gives it may have an entry twice, or not at all.
     """
     for _ in range(ASKED_AT_MOST):
         bodies, is_whole = once()

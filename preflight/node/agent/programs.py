@@ -39,7 +39,7 @@ def run(argv: list[str], *, limit_s: float) -> str:
 
 
 def run_all(commands: Mapping[str, list[str]], *, limit_s: float) -> dict[str, TextOrMissing]:
-    """Several programs at once, each by a name of ours: what it printed, or why that could not be had."""
+    """Run several programs at once, each under a name of ours: its output, or why there is none."""
     started = {name: Started(argv, limit_s=limit_s) for name, argv in commands.items()}
     outputs: dict[str, TextOrMissing] = {}
     for name, program in started.items():
@@ -89,7 +89,7 @@ class Started:
         return data.decode("utf-8", "backslashreplace")
 
     def _read_all(self) -> bytes | None:
-        """Everything that comes until the other side closes, or nothing if it does not in time."""
+        """Everything that comes until the other side closes; nothing if it does not close in time."""
         poller = select.poll()
         poller.register(self.output.fileno(), select.POLLIN)
         parts: list[bytes] = []
@@ -113,6 +113,6 @@ def stop(process: Popen[bytes]) -> str:
     try:
         process.wait(AFTER_KILL_S)
     except subprocess.TimeoutExpired:
-        process.returncode = -9  # it is given up; without a return code Popen would warn when it is collected
+        process.returncode = -9  # given up: without a return code Popen would warn when it is garbage-collected
         return f" and cannot be killed: process {process.pid} hangs in the driver"
     return ""

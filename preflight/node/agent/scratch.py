@@ -1,6 +1,6 @@
 """Where do the launchers of a run put their own files, out of reach of every other user, and who removes them?
 
-The folder lies in /dev/shm, which anybody may write to. So its name cannot be guessed, and it is looked at through a
+The folder is in /dev/shm, which anybody may write to. So its name cannot be guessed, and it is checked through a
 descriptor before it is used: a folder and no link, of our user, closed to all others. A lock on that descriptor lasts
 as long as the keeper or a call of it lives; a folder of our user without one was left by a run that was killed.
 """
@@ -41,7 +41,7 @@ class Scratch:
         try:
             os.mkdir(path, 0o700)
         except FileExistsError:
-            # Made by another node of this run that has the same /dev/shm, or by somebody who is found out now.
+            # Made by another node of this run that shares /dev/shm, or by somebody else: the check below tells.
             self.path = ""
         descriptor = os.open(path, OPEN_FOLDER)
         try:
@@ -84,7 +84,7 @@ def is_ours(descriptor: int) -> bool:
 
 
 def abandoned(parent: str = PARENT) -> list[str]:
-    """The folders of our own user that no run holds any more; those of others, and links, are none of our business."""
+    """The folders of our own user that no run holds any more; other users' folders, and links, are left alone."""
     found = []
     for name in sorted(os.listdir(parent)):
         path = f"{parent}/{name}"
@@ -111,14 +111,14 @@ def is_abandoned(path: str) -> bool:
 
 
 def sweep(parent: str = PARENT) -> list[str]:
-    """Remove what killed runs of our user left; gives what is gone now."""
+    """Remove what killed runs of our user left -> the paths that were removed."""
     removed: list[str] = []
     try:
         left = abandoned(parent)
     except OSError:  # no /dev/shm, or none that we may read
         return removed
     for path in left:
-        import shutil  # 4 ms, for nothing where nothing was left behind
+        import shutil  # 4 ms to load, wasted where nothing was left behind
 
         shutil.rmtree(path, ignore_errors=True)
         if not os.path.lexists(path):

@@ -21,7 +21,7 @@ else:
     import _signal as signal  # the module signal makes enums of all numbers: 2 ms more
 
 READ_BYTES = 1 << 16
-LOOK_SECONDS = 0.2  # until the next look at a process that waits for a processor
+LOOK_SECONDS = 0.2  # between two checks of a process that waits for a processor
 
 
 class Silent(OSError):
@@ -39,9 +39,9 @@ def ask(question: Callable[[], Any], *, seconds: float) -> Any:
 def ask_each(
     questions: Mapping[str, Callable[[], Any]], *, seconds: float, spare_seconds: float = 0.0
 ) -> dict[str, Any]:
-    """The answers of all questions, asked at once: a JSON value, or the OSError that stands for it.
+    """The answers to all questions, asked at once: a JSON value each, or the OSError that it ended with.
 
-    `spare_seconds` is for a busy node: so long at most a question waits for a processor without its time running.
+    `spare_seconds` is for a busy node: waiting for a processor, up to this long, does not count against a question.
     """
     waiting: dict[int, tuple[str, int, bytearray]] = {}
     for key, question in questions.items():
@@ -52,7 +52,7 @@ def ask_each(
     end = begun + seconds
     while waiting:
         ready, _, _ = select.select(list(waiting), [], [], max(0.0, end - time.monotonic()))
-        if not ready:  # nobody is late whose answer lies there, while we were the ones without a processor
+        if not ready:  # an answer that has arrived is in time: we may be the ones who had no processor
             taken = time.monotonic() - begun
             starved = max(starved_seconds(pid, taken - seconds) for _, pid, _ in waiting.values())
             if taken >= seconds + min(spare_seconds, starved):
@@ -69,7 +69,7 @@ def ask_each(
                 answers[key] = _answer(bytes(data))
     for descriptor, (key, pid, _) in waiting.items():
         os.close(descriptor)
-        children.kill_all([pid], signal.SIGKILL)  # one that hangs in the kernel ends when the kernel lets it go
+        children.kill_all([pid], signal.SIGKILL)  # a process that hangs in the kernel ends when the kernel lets it go
         answers[key] = Silent(f"no answer within {seconds:g} s")
     return {key: answers[key] for key in questions}
 

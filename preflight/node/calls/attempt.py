@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from preflight.node.calls.mesh import Mesh
 
-ECHO_FACTOR = 2.0  # a connected peer may be late with its answer: it starts when its own orders arrive
+ECHO_FACTOR = 2.0  # a connected peer may answer late: it starts when its own orders arrive
 
 
 class Attempt:
@@ -53,7 +53,7 @@ class Attempt:
         self.mesh.selector.register(self.connection, selectors.EVENT_WRITE, self)
 
     def ready(self, connection: socket.socket, events: int) -> None:
-        """The socket can be written or read."""
+        """Go on: the socket can be written or read."""
         try:
             if not self.connected:
                 self._finish_connect(connection)
@@ -98,7 +98,7 @@ class Attempt:
             self.end("no_echo", f"closed after {len(self.answer)} of {len(self.wanted)} bytes of the answer")
 
     def expire(self) -> None:
-        """The time for this step is over."""
+        """End the attempt where the time for its present step is over."""
         if self.connected:
             waited = self.mesh.connect_seconds * ECHO_FACTOR
             self.end("no_echo", f"connected, but no answer within {waited:g} s{self._unacknowledged()}")
@@ -119,7 +119,7 @@ class Attempt:
         return f"; {lost} bytes were never acknowledged" if lost else ""
 
     def end(self, outcome: str, detail: str) -> None:
-        """Note the outcome; the first one stands."""
+        """Note the outcome; only the first one counts."""
         if self.outcome:
             return
         self.outcome, self.detail = outcome, detail
@@ -127,7 +127,7 @@ class Attempt:
         self.mesh.under_way.discard(self)
 
     def edge(self) -> dict[str, Any]:
-        """What is reported of it."""
+        """The attempt as it is reported."""
         return {
             "to": self.peer["name"],
             "port": self.peer["port"],

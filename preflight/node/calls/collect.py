@@ -51,7 +51,7 @@ def answer(subject: str, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
         facts = __import__(f"preflight.node.subjects.{subject}", fromlist=("collect",)).collect(arguments)
         event = {"subject": subject, "facts": facts}
-    except Exception as error:  # whatever is wrong with one subject, the others are still worth having
+    except Exception as error:  # one broken subject must not cost the others
         kind = "denied" if isinstance(error, PermissionError) else "failed"
         event = {"subject": subject, "missing": f"{type(error).__name__}: {error}", "kind": kind}
     made: dict[str, Any] = sendable(event)
@@ -59,7 +59,7 @@ def answer(subject: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def sendable(value: Any) -> Any:
-    """The same with every text valid Unicode and of bounded length, whatever a file or a variable held."""
+    """The facts with every text valid Unicode and of bounded length, whatever a file or a variable held."""
     if isinstance(value, str):
         if not value.isascii():
             value = value.encode("utf-8", "backslashreplace").decode()

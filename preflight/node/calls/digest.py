@@ -1,4 +1,4 @@
-"""What does a file or a folder hold, in few words that differ wherever the contents do?"""
+"""What is the digest of a file or a folder: short, and different wherever the contents are?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-WHOLE_BYTES = 256 << 20  # read in full up to here; beyond it, size and both ends of each file stand for it
+WHOLE_BYTES = 256 << 20  # read in full up to this size; of a larger one its size and both ends of each file
 END_BYTES = 64 << 10
 BLOCK_BYTES = 1 << 20
 MOST_FILES = 100_000
@@ -74,7 +74,7 @@ def files_under(path: str) -> Iterator[tuple[str, str]]:
     if os.path.isfile(path):
         yield "", path
         return
-    os.listdir(path)  # a folder that is not there, or closed to us, is an error and no empty one
+    os.listdir(path)  # a folder that is absent or closed to us is an error, not an empty folder
     for folder, folders, names in os.walk(path):
         folders.sort()
         if os.path.basename(folder) in (".git", "__pycache__"):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from preflight.node.agent.channel import Channel
 
 STAT_SECONDS = 3.0
-SPARE_SECONDS = 6.0  # more, for which a question may wait for a processor of a busy node
+SPARE_SECONDS = 6.0  # in addition, where a question waits for a processor of a busy node
 VISIBLE_SECONDS = 10.0  # how long a token may take to be seen: NFS clients look again after 3 s at the earliest
 WRITE_SECONDS = 15.0
 WRITE_BYTES = 8 << 20
@@ -112,7 +112,7 @@ def room(path: str) -> dict[str, Any]:
 
 
 def same_of(path: str, seconds: float) -> dict[str, Any]:
-    """What a path holds, in few words; reading it may take so many seconds."""
+    """The digest of what a path holds; reading it may take `seconds`."""
     try:
         digest: dict[str, Any] = within.ask(partial(digest_of, path), seconds=seconds)
     except OSError as error:
@@ -134,7 +134,7 @@ def named(paths: list[str]) -> list[dict[str, Any]]:
 
 
 def write(path: str, token: str) -> bool:
-    """A token of our own, new: one that is there already is not ours to touch."""
+    """Write a new token of our own; a file that exists already is not ours to touch."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         os.write(descriptor, token.encode())
@@ -170,7 +170,7 @@ def shared_of(paths: list[str], orders: dict[str, dict[str, str]], run: str, *, 
 
 
 def writing(path: str, run: str, seconds: float) -> dict[str, Any]:
-    """How fast writing is there, and what earlier runs left; asked for so long at most."""
+    """How fast writing is there, and what earlier runs left; each asked within a time limit."""
     try:
         left: list[str] = within.ask(partial(leftovers, path, run), seconds=min(STAT_SECONDS, seconds / 2))
         speed: Any = within.ask(partial(write_speed, path), seconds=min(WRITE_SECONDS, seconds / 2))
@@ -180,7 +180,7 @@ def writing(path: str, run: str, seconds: float) -> dict[str, Any]:
 
 
 def look_for(path: str, token: str) -> dict[str, Any]:
-    """No trouble when the token is read as it was written, else what is wrong; a late one is waited for."""
+    """Whether the token is read as it was written, and what is wrong if not; a late token is waited for."""
     begun = time.monotonic()
     while True:
         trouble, is_final = read_token(path, token)
@@ -191,7 +191,7 @@ def look_for(path: str, token: str) -> dict[str, Any]:
 
 
 def read_token(path: str, token: str) -> tuple[str, bool]:
-    """What is wrong with what lies there, and whether waiting for it is pointless."""
+    """What is wrong with the token, and whether waiting for it is pointless."""
     try:
         os.listdir(os.path.dirname(path))  # makes an NFS client look at the folder again
         with open(path, encoding="ascii", errors="replace") as stream:
@@ -236,7 +236,7 @@ def leftovers(path: str, run: str) -> list[str]:
 
 
 def remove(paths: list[str]) -> None:
-    """Take our tokens away; one that was never written is no error."""
+    """Remove our tokens; one that was never written is no error."""
     if not paths:
         return
     within.ask_each({path: partial(unlink, path) for path in paths}, seconds=STAT_SECONDS)

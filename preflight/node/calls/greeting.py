@@ -30,7 +30,7 @@ UNREACHABLE_ERRORS = frozenset((errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHO
 
 
 class Stranger(Exception):
-    """Whoever speaks here does not hold the key of this run."""
+    """The other end does not hold the key of this run."""
 
 
 class Edge:

@@ -1,4 +1,4 @@
-"""What do the ranks of a job that hangs do at this moment? Everything is read; no process is stopped or signalled."""
+"""What are the ranks of a hanging job doing right now? Everything is read; no process is stopped or signalled."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
 
 
 def collect(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The ranks here, with what each does."""
+    """The ranks on this node, with what each is doing."""
     proc = arguments["proc"]
     chosen = ranks(everybody(proc), arguments.get("match", ""), set(arguments.get("pids", ())), own(proc))
     before = {process["pid"]: cpu_seconds(proc, process["pid"]) for process in chosen}
@@ -60,7 +60,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def everybody(proc: str) -> list[dict[str, Any]]:
-    """Every process that we may look at."""
+    """Every process that we may inspect."""
     found = []
     for entry in os.listdir(proc):
         if not entry.isdigit():
@@ -116,7 +116,7 @@ def ranks(
 
 
 def line_of(process: dict[str, Any], by_pid: dict[int, dict[str, Any]]) -> list[int]:
-    """A process, its parent, and so on."""
+    """A process and its ancestors, the nearest first."""
     line = []
     at: dict[str, Any] | None = process
     while at is not None and at["pid"] not in line:
@@ -146,7 +146,7 @@ def text_of(path: str) -> str:
 
 
 def variables(path: str) -> dict[str, str]:
-    """What numbers the rank, and nothing else: an environment holds secrets."""
+    """The variables that give the rank's numbers, and no others: an environment holds secrets."""
     wanted = {*RANK, *WORLD, *LOCAL}
     pairs = (entry.partition("=") for entry in text_of(path).split("\0"))
     return {name: value for name, _, value in pairs if name in wanted}
@@ -185,7 +185,7 @@ def spied(processes: list[dict[str, Any]], path: str) -> dict[int, Any]:
 
 
 def frames(output: Any) -> Any:
-    """The main thread of what py-spy printed."""
+    """The frames of the main thread in what py-spy printed."""
     if not isinstance(output, str):
         return output
     try:

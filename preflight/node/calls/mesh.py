@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from preflight.node.agent.channel import Channel
 
-CONCURRENT = 256  # own connections under way at a time: descriptors, not speed, are the limit
+CONCURRENT = 256  # of our own connections under way at a time: descriptors, not speed, are the limit
 TICK_SECONDS = 0.05
 READ_BYTES = 1 << 16
 
@@ -40,7 +40,7 @@ class Visitor:
         self.deadline = time.monotonic() + greeting.STRANGER_SECONDS
 
     def ready(self, connection: socket.socket, _events: int) -> None:
-        """Something arrived."""
+        """Read what has arrived."""
         try:
             data = connection.recv(READ_BYTES)
             if not data:
@@ -102,14 +102,14 @@ class Mesh:
         self.selector.register(self.listener, selectors.EVENT_READ, self)
 
     def ready(self, listener: socket.socket, _events: int) -> None:
-        """Somebody connects."""
+        """Accept a connection."""
         try:
             connection, address = listener.accept()
         except OSError:
-            return  # it left again, or descriptors ran out: the next tick drops the idle ones
+            return  # the peer left again, or descriptors ran out: the next tick drops idle visitors
         connection.setblocking(False)
         if len(self.visitors) >= self.visitor_limit:
-            # Whoever holds us up longest without having shown the key makes room.
+            # The visitor that has been here longest without showing the key makes room.
             unknown = [held for held, visitor in self.visitors.items() if visitor.edge is None]
             oldest = unknown[0] if unknown else next(iter(self.visitors))
             self.visitors[oldest].drop(oldest)
@@ -117,7 +117,7 @@ class Mesh:
         self.selector.register(connection, selectors.EVENT_READ, self.visitors[connection])
 
     def look_for_loop(self, address: tuple[Any, ...]) -> None:
-        """A visitor from `address` was no peer: perhaps our own attempt, redirected."""
+        """A visitor from `address` was not a peer: it may be our own attempt, redirected to us."""
         for attempt in list(self.under_way):
             attempt.end_if_from(address)
 
@@ -129,7 +129,7 @@ class Mesh:
             connection.close()
 
     def turn(self) -> None:
-        """Serve what is ready, then drop what is late."""
+        """Serve the sockets that are ready, then drop those that are late."""
         for key, events in self.selector.select(TICK_SECONDS):
             # An earlier event of this turn may have closed the socket of a later one, and its number be in use again.
             current = self.selector.get_map().get(key.fd)

@@ -32,7 +32,7 @@ def network_mounts(table: str = "/proc/self/mounts") -> list[dict[str, Any]]:
 
 
 def plain(text: str) -> str:
-    """A name as it is: the kernel writes blanks and backslashes as octal numbers."""
+    """A name without escapes: the kernel writes blanks and backslashes as octal numbers."""
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         text = text.replace(code, character)
     return text
@@ -46,7 +46,7 @@ def touch(path: str) -> bool:
 
 
 def trouble(answer: Any) -> str:
-    """Why a file system gave no answer; one that we may not look into has answered."""
+    """Why a file system gave no answer; one that denies us access has answered."""
     if not isinstance(answer, OSError) or isinstance(answer, PermissionError):
         return ""
     return answer.strerror or str(answer)

@@ -143,7 +143,7 @@ def try_bind(port: int) -> tuple[str, str]:
 
 
 def listen(family: int, port: int) -> None:
-    """Bind and listen on all addresses of a family, IPv4 included with IPv6, and let go."""
+    """Bind and listen on all addresses of a family (IPv6 includes IPv4), then close."""
     with socket.socket(family, socket.SOCK_STREAM) as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:

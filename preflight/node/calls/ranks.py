@@ -1,4 +1,4 @@
-"""How are the processes of a job started on a node, watched, and heard?
+"""How are the processes of a job started and watched on a node, and how do their records reach us?
 
 ``arguments``:
   ``processes``    list of {"name", "argv", "environment", "files", "shared", "serves"}; ``{python}`` and ``{script}``
@@ -91,7 +91,7 @@ class Job:
         return listener
 
     def environment(self, own: dict[str, str]) -> dict[str, str]:
-        """The environment of one process: the node's own, the layers, then what is particular to the process."""
+        """The environment of one process: the node's own, then the layers, then the variables of this process."""
         drop = self.arguments["drop"]
         prefixes = tuple(name[:-1] for name in drop if name.endswith("*"))
         kept = {n: v for n, v in os.environ.items() if n not in drop and not (prefixes and n.startswith(prefixes))}
@@ -111,7 +111,7 @@ class Job:
         return kept
 
     def outlive_keeper(self) -> None:
-        """Where the keeper is killed, live on until the job has ended: nobody else could end what its ranks started."""
+        """Survive a killed keeper until the job has ended: nobody else could end what its ranks started."""
 
         def leave(_number: int, _frame: Any) -> None:
             self.end_all()
@@ -190,7 +190,7 @@ class Job:
             self._relay(connection, frames.strict_json(line))
 
     def _relay(self, connection: socket.socket, record: dict[str, Any]) -> None:
-        """The first line of a connection says whose it is; every record goes on under that name."""
+        """Pass records on under the name that the first line of their connection gives."""
         if self.speakers[connection] < 0:
             self.speakers[connection] = int(record["rank"])
             if self.may_go:
@@ -225,7 +225,7 @@ class Job:
                     for connection in self.speakers:
                         self._let_go(connection)
             self._collect_ended()
-        self._stop("stopped")  # what serves the job, and daemons that its processes left behind
+        self._stop("stopped")  # servers of the job, and daemons that its processes left behind
 
     def _collect_ended(self) -> None:
         for name, child in list(self.running.items()):
@@ -256,7 +256,7 @@ class Job:
             self._report_end(name, how)
 
     def end_all(self) -> None:
-        """End everything that this job started; what was orphaned has become a child of ours."""
+        """End everything that this job started; orphans of it have become our own children."""
         children.kill_all(self._ours(), signal.SIGTERM)
         end = time.monotonic() + 1.0
         while time.monotonic() < end and self._ours():

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from preflight.node.agent.channel import Channel
 
 RECORDED = ("/sys/", "/proc/", "/dev/infiniband/", "/dev/nvidia-caps-imex-channels")
-# Of other processes only those are recorded that a check asks about.
+# Of other processes, only those that a check asks about are recorded.
 PROCESSES = (
     *("chronyd", "ntpd", "ntpsec", "openntpd", "systemd-timesyn", "ptp4l", "phc2sys"),
     *("nv-fabricmanage", "nvidia-imex", "nvidia-persiste"),
@@ -40,7 +40,7 @@ METADATA = (".dist-info/METADATA", "/torch/version.py")
 LARGEST_BYTES = 4 << 20
 LIMIT_S = 15.0
 BATCH = 64
-OWN = ("/proc/self", "/proc/net")  # links to what is each process's own
+OWN = ("/proc/self", "/proc/net")  # links that are different for each process
 
 
 class Reads:
@@ -112,7 +112,7 @@ def tree(reads: Reads, *, kmsg: str) -> list[dict[str, Any]]:
 
 
 def more(paths: list[str]) -> list[str]:
-    """What is only asked for, and not opened: the device behind an adapter or an interface, and that of its class."""
+    """Paths that are looked up but never opened: the device behind an adapter or an interface, and its class."""
     tops = {
         "/".join(path.split("/")[:5])
         for path in paths
@@ -211,7 +211,7 @@ def kernel_log(path: str) -> str | None:
         os.close(descriptor)
     lines = b"".join(records).decode("utf-8", "backslashreplace").splitlines()
     told = [line for line in lines if log.event_in(line.partition(";")[2])]
-    if lines and not told:  # an empty log would be one that a container does not see
+    if lines and not told:  # an empty log looks like one that a container hides
         told = [f"{lines[0].partition(';')[0]};lines that report no event are left out"]
     return "".join(f"{line}\n" for line in told)
 
@@ -245,7 +245,7 @@ def packages(reads: Reads, facts: dict[str, Any]) -> list[dict[str, Any]]:
     for path in filter(lambda path: path.endswith(METADATA), reads.files):
         text = read(path).decode("utf-8", "replace")
         if path.endswith("METADATA"):
-            text = text.partition("\n\n")[0] + "\n"  # the description is long, and read by nobody
+            text = text.partition("\n\n")[0] + "\n"  # the description is long, and nothing reads it
         else:
             found.append({"path": f"{site}/torch/__init__.py", "text": ""})
         found.append({"path": f"{site}/{'/'.join(path.split('/')[-2:])}", "text": text})

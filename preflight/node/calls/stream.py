@@ -54,7 +54,7 @@ class Node:
 
 
 def warm_up_seconds(order: dict[str, Any]) -> float:
-    """How much of a round's beginning neither end counts: TCP finds its pace, a shaper's bucket empties."""
+    """How long at the start of a round neither end counts: TCP finds its pace, a traffic shaper's bucket empties."""
     return max(WARM_UP_SECONDS, WARM_UP_SHARE * float(order["seconds"]))
 
 
@@ -110,7 +110,7 @@ class Sender:
             return
         try:
             acknowledged = self.position - _unacknowledged(self.connection)
-        except OSError:  # a kernel that does not tell it, as those that are played: what it took stands in
+        except OSError:  # some kernels, sandboxes among them, do not say: count what was handed to them instead
             acknowledged = self.position
         now = time.monotonic()
         if not self.first_s:
@@ -218,7 +218,7 @@ class Receiver:
 
     def _count(self, stream: socket.socket) -> None:
         ended = False
-        # All that has arrived is read before the clock is: else a late wake-up counts as a slow link.
+        # Read all that has arrived before reading the clock: else a late wake-up counts as a slow link.
         with contextlib.suppress(BlockingIOError):
             for _ in range(READS_A_TURN):
                 count = stream.recv_into(self.node.buffer)

@@ -29,7 +29,7 @@ MARK = "preflight-python:"
 
 
 def ended(process: subprocess.Popen[bytes]) -> int:
-    """The exit code of a program that has closed its output; one that lives on all the same is ended."""
+    """The exit code of a program that has closed its output; it is killed where it does not end by itself."""
     import subprocess
 
     try:
@@ -87,7 +87,7 @@ def begin(peer: str, python: str, end: float, selector: Any, running: dict[int, 
 
 
 def outcome(peer: str, code: int, data: bytes, seconds: float) -> dict[str, Any]:
-    """What one ssh said."""
+    """How one ssh ended."""
     lines = data.decode("utf-8", "backslashreplace").splitlines()
     marked = [line for line in lines if line.startswith(MARK)]
     if marked:

@@ -19,7 +19,7 @@ ROCM_SMI = ("--showproductname", "--showuniqueid", "--showbus", "--showmeminfo",
 
 
 def is_present(arguments: dict[str, Any], path: str) -> bool:
-    """Whether AMD's compute driver is loaded, and not just for the GPU that a processor has of its own."""
+    """Whether AMD's compute driver is loaded, and not only for a GPU built into the processor."""
     sysfs = arguments.get("sysfs", "/sys")
     if not os.path.exists(f"{sysfs}/class/kfd"):
         return False
@@ -112,7 +112,7 @@ def _amd_smi_gpu(gpu: dict[str, Any]) -> dict[str, Any]:
 
 
 def _first(record: Any, *names: str) -> Any:
-    """What a record has under the first of these names, for they change with versions; "N/A" where it has none."""
+    """The value under the first of these names that a record has (names change with versions), else "N/A"."""
     return next((record[name] for name in names if name in record), "N/A") if isinstance(record, dict) else "N/A"
 
 

@@ -1,4 +1,4 @@
-"""What was chosen for this machine's CPUs, its memory and its clock: in the BIOS, at the kernel's start, by sysctl?"""
+"""How are CPUs, memory and clock of this machine configured: in the BIOS, at boot, by sysctl?"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def collect(proc: str, sysfs: str) -> dict[str, Any]:
 
 
 def count(path: str) -> CountOrMissing:
-    """The figure that is all of a file."""
+    """The number that a file consists of."""
     text = read_lines(path)
     if isinstance(text, dict):
         return text
@@ -45,7 +45,7 @@ def least(*counts: CountOrMissing) -> CountOrMissing:
 
 
 def flag(path: str) -> FlagOrMissing:
-    """A file of 0 or 1."""
+    """Whether a file says 1 (or 0)."""
     found = count(path)
     return bool(found) if isinstance(found, int) else found
 

@@ -100,7 +100,7 @@ def _holds(ports: str, port: int) -> bool:
 
 
 def of_iptables(text: str, port: int, hook: str) -> list[Rule]:
-    """The same of what iptables-save prints."""
+    """The rules against the port in the output of iptables-save."""
     named: list[Rule] = []
     general: list[Rule] = []
     base, let_in = hook.upper(), False

@@ -78,7 +78,7 @@ def _of_gpus(text: str, option: str) -> list[tuple[str, list[str]]]:
 
 
 def _links(lines: list[str]) -> dict[str, Any]:
-    """What the lines of one GPU say."""
+    """The active and inactive links among the lines of one GPU."""
     said = " ".join(" ".join(lines).split())
     links = [link.group(2) for link in map(LINK_LINE.match, lines) if link]
     inactive = sum(re.search(r"inactive|down|disabled|\boff\b", words.lower()) is not None for words in links)

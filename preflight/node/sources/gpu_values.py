@@ -32,7 +32,7 @@ NOT_REPORTED = (
 )
 ERRORS = ("ERR!", "[UNKNOWN", "UNKNOWN ERROR", "[GPU", "GPU IS LOST", "GPU REQUIRES RESET")
 YES, NO = ("Enabled", "Yes", "Active"), ("Disabled", "No", "Not Active")
-LONG = ("supported_clocks", "accounted_processes")  # thousands of lines that no fact needs
+LONG = ("supported_clocks", "accounted_processes")  # sections of thousands of lines that no fact needs
 
 
 def flatten(element: Element, *, prefix: str = "") -> Pairs:
@@ -100,7 +100,7 @@ def corrupted_inforoms(text: str) -> set[str]:
 
 
 def said(text: str) -> TextOrMissing:
-    """A text of nvidia-smi, or what it says instead of one."""
+    """A text of nvidia-smi, or the missing value for "N/A" and the like."""
     if not text or text in NOT_REPORTED:
         return missing(f"{PROGRAM} says {text or 'nothing'}", "absent")
     if text.upper().startswith(ERRORS):

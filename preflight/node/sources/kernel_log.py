@@ -32,7 +32,7 @@ XID = r"NVRM: (?:Xid|GPU at) \(?(?:PCI:)?([0-9a-fA-F:.]+)(?: GPU-I:\d+)?\)?: (\d
 SXID = r"SXid \(PCI:([0-9a-fA-F:.]+)\): (\d+), (?:Non-fatal|Fatal)"
 LOADED = "loaded"
 LINK = "link"
-BANDWIDTH = "bandwidth"  # of a device on PCIe, told when it is found
+BANDWIDTH = "bandwidth"  # logged when a PCIe device is found
 AT_START_S = 600.0  # while drivers and services come up, links go down and up as they are configured
 # Kind, words that a line must have, and where its device stands.
 KINDS = (
@@ -55,7 +55,7 @@ KINDS = (
     ("machine", r"Memory failure: .*(?:SIGBUS|SIGKILL|Killing|corruption)|Uncorrected hardware memory error", ""),
     ("machine", r"critical temperature reached|Marking clocksource '\w+' as unstable|NMI: .*(?:SERR|IOCK|parity)", ""),
     ("hang", r"task .* blocked for more than \d+ seconds|(?:soft|hard) lockup|rcu\w*: .*detected stall", ""),
-    # What a program of a user did wrong is told as "traps: python3[4711] general protection fault ip:...".
+    # A user program's own error is logged as "traps: python3[4711] general protection fault ip:...".
     (
         "crash",
         r"BUG: unable to handle|kernel BUG at|Oops: |general protection fault, probably|: page allocation failure",
@@ -101,12 +101,12 @@ def collect(path: str, *, seconds: float = MOST_SECONDS) -> EventsOrMissing:
         return missing_because(error)
     try:
         found = records(descriptor, end=time.monotonic() + seconds)
-        if not found:  # as /dev/null in the place of /dev/kmsg reads
+        if not found:  # /dev/null in place of /dev/kmsg reads like this
             return missing("the kernel's log is empty: a container does not see it", "denied")
         whole = b"".join(found)
         if not whole.endswith(b"\n"):  # the kernel ends every record
             return missing("the kernel's log was cut short in the middle of a line")
-        texts = b"\n".join(set(without_figures(whole).split(b"\n")))  # a log says most things often
+        texts = b"\n".join(set(without_figures(whole).split(b"\n")))  # most lines of a log repeat
         if not any(without_figures(sign) in texts for sign in SIGNS):
             return []
         # /dev/kmsg gives a record at a time; a saved log is read as it comes.
@@ -143,14 +143,14 @@ def without_figures(text: bytes) -> bytes:
 def parse(lines: list[str], *, now_s: float) -> list[dict[str, Any]]:
     """The events among records "6,1234,5678901,-;text"; the third figure is microseconds since the start."""
     found: list[dict[str, Any]] = []
-    limited: dict[str, dict[str, Any]] = {}  # by device: a later line holds instead
+    limited: dict[str, dict[str, Any]] = {}  # by device: a later line replaces it
     for record in lines:
         head, separator, text = record.partition(";")
         fields = head.split(",")
         if not separator or len(fields) < 3 or not fields[2].isdecimal():
             continue
         event = event_in(text.splitlines()[0] if text else "")
-        if event.get("kind") == LOADED:  # what an earlier life of the driver reported is over
+        if event.get("kind") == LOADED:  # the driver was loaded again: its earlier reports are over
             found = [one for one in found if one["kind"] not in ("xid", "sxid", "driver")]
             continue
         if event and not (event["kind"] == LINK and int(fields[2]) < AT_START_S * 1e6):

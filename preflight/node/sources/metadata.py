@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 # Their version is read from the METADATA file: the folder's name lies when files of another version are mounted in.
 READ_METADATA = ("torch", "accelerate", "deepspeed", "transformers")
-# Whose own requirements are read, and of what: packages that break when only one of them is upgraded.
+# The packages whose requirements are read, and on which others: they break when only one of them is upgraded.
 DEMANDING = (
     *(
         "torch",

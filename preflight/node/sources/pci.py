@@ -21,8 +21,8 @@ INFINIBAND_CLASS = "0x0207"
 SWITCH_CLASS = "0x068000"  # an NVSwitch is a bridge of no PCI kind
 # VGA and 3D controllers; of AMD's only what draws no picture, for those that do are often part of a processor.
 GPU_CLASSES = {NVIDIA: ("0x0300", "0x0302"), AMD: ("0x0302", "0x0380", "0x1200")}
-GPU_DRIVERS = ("nvidia", "amdgpu")  # any other has taken the device for something else: a guest
-SCREEN_DRIVERS = ("nouveau", "nova_core")  # of the kernel, which run no CUDA: well on a screen, in the way elsewhere
+GPU_DRIVERS = ("nvidia", "amdgpu")  # any other driver has the device for another purpose: a guest
+SCREEN_DRIVERS = ("nouveau", "nova_core")  # of the kernel, without CUDA: fine on a screen, in the way elsewhere
 LINK_FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
 # The kernel's counters of Advanced Error Reporting, whose last line is their sum.
 AER_FILES = {"aer_dev_fatal": "fatal", "aer_dev_nonfatal": "uncorrected", "aer_dev_correctable": "corrected"}

@@ -1,4 +1,4 @@
-"""What did NCCL and torch write into the scratch folder, of each rank? Kept however the rank ended.
+"""What did NCCL and torch write into the scratch folder for each rank? Kept however the rank ended.
 
 The ranks give the names: ``preflight-nccl-rank3`` is NCCL's log of rank 3, ``preflight-trace-rank3`` the flight
 recorder of torch, a pickle of the last collectives that the rank has enqueued.
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 NAME = re.compile(r"preflight-(nccl|trace)-rank(\d+)")
-TRACE_BYTES = 8 << 20  # a cut pickle is worth nothing, and torch keeps no more than we let it
-ENTRIES = 40  # the last ones tell who did not come
+TRACE_BYTES = 8 << 20  # a truncated pickle is useless, and torch keeps no more than we allow
+ENTRIES = 40  # the last collectives show which rank is missing
 # The opcodes of pickle that make plain values.
 IGNORED = ("PROTO", "FRAME")
 EMPTY = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple}
@@ -101,7 +101,7 @@ def kept(folder: str, most_bytes: int) -> list[dict[str, Any]]:
 
 
 def remove(path: str) -> None:
-    """A file that is gone already is no matter."""
+    """Remove a file, which may be gone already."""
     with contextlib.suppress(OSError):
         os.unlink(path)
 
@@ -137,7 +137,7 @@ def trace(path: str, most_bytes: int) -> str:
 
 
 def loaded(data: bytes) -> dict[str, Any]:
-    """The parts of a flight recorder that we keep; TypeError where it is none."""
+    """The parts of a flight recorder that we keep; TypeError where the data is something else."""
     whole = plain(data)
     entries = whole.get("entries", []) if isinstance(whole, dict) else [whole]
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):

@@ -55,7 +55,7 @@ def gids(folder: str, *, proc: str) -> tuple[Rows, list[str]]:
 
 
 def vlan(netdev: TextOrMissing, *, proc: str) -> int:
-    """The VLAN of a netdev, 0 where it is none."""
+    """The VLAN of a netdev, 0 where it has none."""
     try:
         text = read_text(f"{proc}/net/vlan/{netdev}") if isinstance(netdev, str) else ""
     except OSError:

@@ -1,4 +1,4 @@
-"""How does a recorded text keep its form, and lose what tells one machine from all others?
+"""How does a recorded text keep its form without anything that identifies the machine?
 
 Serial numbers, UUIDs, GUIDs and hardware addresses become others: the same one the same, everywhere in one recording,
 so that what was equal stays equal. Nobody who lacks the recording's key can tell what they were.
@@ -24,7 +24,7 @@ NO_SERIAL = ("N/A", "0", "")
 
 
 class Scrubber:
-    """One recording's replacement of what is a machine's own."""
+    """Replaces, within one recording, everything that identifies a machine."""
 
     def __init__(self, key: bytes) -> None:
         self.key = key
@@ -34,12 +34,12 @@ class Scrubber:
         return hmac.new(self.key, text.lower().encode(), hashlib.sha256).hexdigest()
 
     def like(self, text: str, alphabet: str = "0123456789abcdef") -> str:
-        """Another text of the same form: every letter and digit is another, what stands between them stays."""
+        """Another text of the same form: every letter and digit is replaced, everything between them stays."""
         found = iter(self.digits(text) * (len(text) // 64 + 1))
         return "".join(alphabet[int(next(found), 16) % len(alphabet)] if one.isalnum() else one for one in text)
 
     def text(self, text: str) -> str:
-        """A text without what is a machine's own."""
+        """A text without anything that identifies the machine."""
         text = SERIAL.sub(self._serial, text)
         text = UUID.sub(lambda found: self._uuid(found.group()), text)
         text = LONG_NUMBER.sub(lambda found: f"0x{self.like(found.group()[2:])}", text)

@@ -51,7 +51,7 @@ def of_account() -> str:
 
 
 def start(shell: str, options: tuple[str, ...], mark: str) -> StartedOrWhyNot:
-    """A shell that says its variables behind the mark; it has no terminal, and leaves no history."""
+    """Start a shell that prints its variables after the mark; it has no terminal, and leaves no history."""
     environment = {**os.environ, "TERM": "dumb", "HISTFILE": ""}
     reader, writer = os.pipe()
     try:
@@ -86,12 +86,12 @@ def hang_up(process: int) -> None:
             os.killpg(process, 0)
             time.sleep(0.01)
         os.killpg(process, signal.SIGKILL)
-    except OSError:  # nothing of it is left
+    except OSError:  # its process group is already gone
         return
 
 
 def answer(started: StartedOrWhyNot, mark: str, deadline: float) -> dict[str, str] | str:
-    """What one shell says before the deadline; whatever it started is killed."""
+    """What one shell prints before the deadline; everything that it started is killed."""
     if isinstance(started, str):
         return started
     process, descriptor = started

@@ -33,7 +33,7 @@ def found(arguments: dict[str, Any]) -> str:
 
 
 def argv(program: str, port: dict[str, Any], *, tcp_port: int, address: str = "") -> list[str]:
-    """The words that serve a port, or that write to it where an address is given."""
+    """The command line that serves a port, or writes to it where an address is given."""
     words = [program, "-d", str(port["device"]), "-i", str(port["port"]), "-p", str(tcp_port), "-F", "--report_gbits"]
     words += ["-s", str(MESSAGE_BYTES), "-n", str(MESSAGES), "-q", str(PAIRS_OF_QUEUES)]
     for name, option in OPTIONS.items():
@@ -45,7 +45,7 @@ def argv(program: str, port: dict[str, Any], *, tcp_port: int, address: str = ""
 
 
 def rate(text: str) -> float:
-    """The average in GB/s (1e9 bytes a second); ValueError with the last words where there is none."""
+    """The average in GB/s (1e9 bytes a second); ValueError with its last line of output where there is none."""
     header = HEADER.search(text)
     row = ROW.search(text, header.end()) if header else None
     if header is None or row is None:

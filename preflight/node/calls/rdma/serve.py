@@ -44,7 +44,7 @@ def words_of(server: programs.Started) -> str:
 
 
 def free_ports(count: int, family: socket.AddressFamily) -> list[int]:
-    """So many TCP ports that are free on all addresses, all different."""
+    """`count` different TCP ports that are free on all addresses."""
     probes = [socket.socket(family, socket.SOCK_STREAM) for _ in range(count)]
     try:
         for probe in probes:

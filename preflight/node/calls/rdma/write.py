@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NOT_YET = "Couldn't connect to"  # the server opens its device first
 CALL_SECONDS = 5.0
 PAUSE_SECONDS = 0.1
-LEAST_SECONDS = 1.0  # that are left to one which is called again
+LEAST_SECONDS = 1.0  # a client that is to try again needs this much time left
 
 
 def run(arguments: dict[str, Any], _channel: Channel) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def start(program: str, write: dict[str, Any], seconds: float) -> programs.Start
 
 
 def result(program: str, write: dict[str, Any], client: programs.Started, end: float) -> dict[str, Any]:
-    """What one client measured; it calls again for a while where its server does not wait yet."""
+    """What one client measured; it tries again for a while where its server is not listening yet."""
     patience = min(end - LEAST_SECONDS, time.monotonic() + CALL_SECONDS)
     text = ""
     while True:

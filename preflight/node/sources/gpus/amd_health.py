@@ -76,7 +76,7 @@ def records_in(text: TextOrMissing) -> list[dict[str, Any]] | Missing:
 
 
 def of_gpu(records: list[dict[str, Any]] | Missing, index: int) -> dict[str, Any]:
-    """What all records of one GPU tell together, or why there is none."""
+    """The facts in all records of one GPU, or why there are none."""
     if isinstance(records, dict):
         return records
     own = [one for one in records if str(one["gpu"]) == str(index)]
@@ -92,7 +92,7 @@ def without_absent(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_absent(value: Any) -> bool:
-    """Whether a GPU simply does not tell this."""
+    """Whether a GPU simply does not report this."""
     return isinstance(value, dict) and value.get("kind") == "absent"
 
 
@@ -112,13 +112,13 @@ def figure(value: Any, name: str) -> float | Missing:
 
 
 def count(value: Any, name: str) -> int | Missing:
-    """The same as a whole number."""
+    """The number of `figure`, as an integer."""
     found = figure(value, name)
     return int(found) if isinstance(found, float) else found
 
 
 def at(record: Any, *path: str) -> Any:
-    """What stands at a path; "N/A" where a part of it is not there."""
+    """The value at a path; "N/A" where a part of the path is absent."""
     for word in path:
         if not isinstance(record, dict) or word not in record:
             return "N/A"

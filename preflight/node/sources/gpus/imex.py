@@ -89,7 +89,7 @@ def status(path: str) -> dict[str, Any]:
 
 
 def of_json(text: str) -> dict[str, Any]:
-    """The same from `nvidia-imex-ctl -N -j`. ValueError where that is not whole."""
+    """State and nodes from `nvidia-imex-ctl -N -j`. ValueError where that is not whole."""
     start = text.find("{")
     if start < 0:
         raise ValueError(f"{PROGRAM} printed no JSON: {' '.join(text[-200:].split())}")
@@ -103,7 +103,7 @@ def of_json(text: str) -> dict[str, Any]:
 
 
 def of_text(text: str) -> dict[str, Any]:
-    """The same from `nvidia-imex-ctl -N`, whose last line is the state of the domain."""
+    """State and nodes from `nvidia-imex-ctl -N`, whose last line is the state of the domain."""
     state = STATE_LINE.search(text)
     found = NODE_LINE.findall(text)
     if not state or not found:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def value_at(text: str, start: int) -> tuple[Any, int]:
-    """The value that begins there, and where it ends. ValueError where it is broken, too deep, or holds 1e999."""
+    """The JSON value that begins there, and where it ends. ValueError where it is broken, too deep, or holds 1e999."""
     import json
 
     decoder = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
