@@ -185,7 +185,7 @@ class Transport(Measured, frozen=True, kw_only=True):
     nvls: str = ""  # "available" or "not available": whether switches can add up on this GPU
     is_rack: bool = False  # NVLink joins several nodes (MNNVL)
     rack_ranks: int = 0  # so many ranks are in the NVLink domain of this one; 0 where the log does not say
-    is_proxied: bool = False  # a ring's traffic goes by way of the GPU next to the adapter (PXN)
+    is_proxied: bool = False  # a ring's traffic goes through the GPU next to the adapter (PXN)
     is_data_direct: bool = False  # adapters reach the memory of GPUs by a function of their own (mlx5_0_dma)
     gpudirect_ports: tuple[str, ...] = ()  # whose adapter can reach the memory of GPUs
     other_ports: tuple[str, ...] = ()  # whose adapter cannot

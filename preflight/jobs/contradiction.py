@@ -1,4 +1,4 @@
-"""Do the ranks of a job tell of the same operations alike?
+"""Do the ranks of a job agree about the operations they ran together?
 
 The first rank reports the time of an operation, which is that of the slowest rank, and every rank its own. A rank is a
 program on a node, so no single word may make an operation of all look fast, or slow.
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from preflight.jobs.outcome import RankStory
 
-# What is slower than a rank's own clock says by so much was not measured by all of them.
+# A result this many times faster than a rank's own clock says was not measured by all of them.
 FASTER_THAN_A_RANK = 0.9
 # All ranks begin an all-reduce behind a barrier, and none ends it before the last has sent: what lies between is less.
 LONGER_THAN_ALL_OTHERS, SURE_SECONDS = 3.0, 0.05

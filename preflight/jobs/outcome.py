@@ -26,7 +26,7 @@ from preflight.launch.job import ALL_RANKS, Job, Placement
 from preflight.launch.launcher import AgentOutput
 
 ENDED_BY_US = frozenset({"", "stopped", "time limit"})
-ABORTED = frozenset({*ENDED_BY_US, "-6", "134"})  # by a watchdog of its own; 134 is how a shell says SIGABRT
+ABORTED = frozenset({*ENDED_BY_US, "-6", "134"})  # by a watchdog of its own; 134 is a shell's code for SIGABRT
 NOISE = re.compile(r"\[W\d+ |frame #\d+|<omitting python frames>")  # warnings of torch, and its native stack
 
 
@@ -41,9 +41,9 @@ class RankStory:
     exit: str = ""
     log: str = ""
     mark: re.Pattern[str] | None = None  # how its agent begins a line that the rank printed
-    is_placed: bool = False  # whether its node has spoken for it
-    elsewhere: tuple[str, ...] = ()  # other nodes that started a rank of this number
-    kept_waiting: bool = False  # whether it stayed in its stage for too long while others were further
+    is_placed: bool = False  # whether its node has reported it
+    elsewhere: tuple[str, ...] = ()  # other nodes that started a rank with this number
+    kept_waiting: bool = False  # whether it stayed in its stage too long while others were further on
     files: dict[str, str] = field(default_factory=dict)  # NCCL's log and torch's flight recorder, where the job failed
 
     @property
@@ -53,7 +53,7 @@ class RankStory:
 
     @property
     def lost_a_peer(self) -> bool:
-        """Whether what it said speaks of another rank that failed."""
+        """Whether its error is about another rank that failed."""
         if self.error:
             return speaks_of_a_peer(self.error)
         return self.exit in ABORTED and was_aborted(self.log)
@@ -103,9 +103,9 @@ class Outcome:
 def take_exit(
     event: dict[str, Any], node: str, stories: dict[int, RankStory], blames: AgentOutput | None
 ) -> list[RankStory]:
-    """Write a process's end into the stories of the ranks that it was, or was the agent of; gives those.
+    """Write a process's end into the stories of its ranks (its own, or those of its agent) -> those stories.
 
-    `blames` is how the launcher's agents name the ranks; None for a launcher that has no agents.
+    `blames` is how the launcher's agents name failed ranks; None for a launcher without agents.
     """
     name, log = str(event["name"]), str(event["log"])
     failed = list(blames.failed.finditer(log)) if blames is not None else []
@@ -136,7 +136,7 @@ def of_rank(log: str, placement: Placement, line: re.Pattern[str]) -> str:
 
 
 def _is_of(found: re.Match[str], placement: Placement) -> bool:
-    """Whether an agent's words are about this rank, whom they name by its number in the job or on its node."""
+    """Whether an agent's line is about this rank, named by its number in the job or on its node."""
     named = found.groupdict()
     rank, local_rank = named.get("rank"), named.get("local_rank")
     return int(rank) == placement.rank if rank is not None else int(local_rank or -1) == placement.local_rank
@@ -183,9 +183,9 @@ def _started_twice(ranks: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]] 
 
 
 def _first_to_fail(unfinished: list[RankStory]) -> tuple[list[RankStory], bool]:
-    """Those that were killed; else those with a reason of their own; else those that came least far.
+    """The ranks that were killed; else those with a reason of their own; else those that came least far.
 
-    The second value tells whether that is proof: where all merely lost a peer, or ran out of time, it is none.
+    The second value says whether that is proof: it is not where all merely lost a peer, or ran out of time.
     """
     own = [story for story in unfinished if not story.lost_a_peer and not story.cannot_connect]
     killed = [story for story in own if story.exit not in ENDED_BY_US and not story.error]
@@ -206,14 +206,14 @@ def _first_to_fail(unfinished: list[RankStory]) -> tuple[list[RankStory], bool]:
 
 
 def _fewest_entered(stories: list[RankStory]) -> list[RankStory]:
-    """Of ranks that all waited: those whose flight recorder shows the fewest collectives, where it tells them apart."""
+    """Of ranks that all waited: those whose flight recorder has the fewest collectives, where that singles some out."""
     entered = {story.placement.rank: last_entered(story.files.get("trace", "")) for story in stories}
     least = min(entered.values())
     return [story for story in stories if entered[story.placement.rank] == least] if least >= 0 else stories
 
 
 def _most_accused(stories: list[RankStory]) -> list[RankStory]:
-    """Of ranks that all lost a peer: those of the one node whose address most others speak of, where it is one.
+    """Of ranks that all lost a peer: those of the node whose address most others name, where it is a single node.
 
     The peer in NCCL's words is at fault, not the rank that says them.
     """

@@ -1,6 +1,6 @@
 """For how long may a rank keep the others waiting, stage by stage, before it is named?
 
-The first stages are the controller's to watch: NCCL waits for a rank that does not come as long as it takes, and c10d
+The controller watches the first stages: NCCL waits without limit for a rank that does not come, and c10d
 knows only who has not come, not why. While the job runs, its ranks watch each other.
 """
 
@@ -20,7 +20,7 @@ STAGES = (
     "checkpoint",
     "done",
 )
-# Of a rank in this stage, once another rank is further. An import that takes 60 s is slow, and is said; it is no hang.
+# Of a rank in this stage, once another rank is further. An import of 60 s is slow, which is reported; it is not a hang.
 SECONDS = {"start": 30.0, "import": 75.0}
 AGENT_SECONDS = 75.0  # of one in stage start, where a launcher's agent imports torch before it starts a rank
 # For one operation of NCCL. InfiniBand sends again for 30 s (NCCL_IB_TIMEOUT=20: 4.3 s, seven times) before it gives
@@ -38,7 +38,7 @@ class Patience:
     since: dict[int, tuple[str, float]] = field(default_factory=dict)
 
     def late(self, stages: Mapping[int, str], now: float) -> tuple[int, ...]:
-        """The ranks that have stayed for too long where others have gone on; `now` is in seconds, of one clock."""
+        """The ranks that have stayed too long where others have gone on; `now` is in seconds of a monotonic clock."""
         for rank, stage in stages.items():
             if self.since.get(rank, ("", 0.0))[0] != stage:
                 self.since[rank] = (stage, now)

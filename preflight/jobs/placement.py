@@ -16,13 +16,13 @@ NOT_OURS = Starting()
 
 
 def without_master(layer: dict[str, str]) -> dict[str, str]:
-    """A layer of the environment without where the user's own job meets."""
+    """A layer of the environment without the endpoint of the user's own job."""
     return {name: value for name, value in layer.items() if name not in ("MASTER_ADDR", "MASTER_PORT")}
 
 
 @dataclass(frozen=True)
 class JobNodes:
-    """The nodes that jobs run on: those that answered, less what was left out."""
+    """The nodes that jobs run on: those that answered, without those left out."""
 
     cluster: Cluster
     names: tuple[str, ...]  # every host that was asked for, in HOSTS order
@@ -49,7 +49,7 @@ class JobNodes:
             settings=settings,
             placements=placements,
             master_address=self.cluster.nodes[0].address_for_peers(),
-            # the user's MASTER_ADDR and MASTER_PORT are looked at, never borrowed
+            # the user's MASTER_ADDR and MASTER_PORT are inspected, never used
             environment=tuple((name, without_master(layer)) for name, layer in self.options.layers),
             seconds=seconds,
         )

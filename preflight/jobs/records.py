@@ -1,6 +1,6 @@
-"""Is what a rank reports what it was asked for, of the right types, and possible?
+"""Is a rank's report about what it was asked for, of the right types, and possible?
 
-A rank is a program on a node, and what it says is the node's word: a figure that no check could tell from a good one
+A rank is a program on a node, and its report is only that node's word: a figure that looks like a good one
 must not come from a rank that was never asked for it.
 """
 
@@ -24,7 +24,7 @@ COMMON = ("record", "rank")
 
 
 class Stage(msgspec.Struct):
-    """Where a rank is."""
+    """The stage that a rank has reached."""
 
     stage: said.Word
 
@@ -36,11 +36,11 @@ class Failed(msgspec.Struct):
 
 
 class Done(msgspec.Struct):
-    """A rank has done all it was asked."""
+    """A rank has done all that it was asked to do."""
 
 
 class Progress(msgspec.Struct):
-    """How far rank 0 is."""
+    """How far rank 0 has come."""
 
     op: said.Word
     bytes: said.Bytes
@@ -78,7 +78,7 @@ class Sent(msgspec.Struct):
 
 
 class LeftOut(msgspec.Struct):
-    """Sizes of an operation for which the ranks have no memory, told by the largest."""
+    """Sizes of an operation that do not fit into the ranks' memory; the largest of them is given."""
 
     op: said.Word
     bytes: said.Bytes
@@ -99,7 +99,7 @@ class NcclLog(msgspec.Struct):
     """What NCCL wrote."""
 
     lines: list[said.Line]
-    topo: list[said.Line] = []  # one rank of each node has what NCCL found there, and what it chose
+    topo: list[said.Line] = []  # one rank of each node reports what NCCL found there, and what it chose
     graph: list[said.Line] = []
 
 
@@ -149,7 +149,7 @@ def checked_event(event: dict[str, Any], node: str, job: Job) -> dict[str, Any]:
 
 
 def checked(record: Any, node: str, job: Job) -> dict[str, Any]:
-    """A record, if a rank of this job could have sent it. Raises BadReply of the node where none could."""
+    """A record that a rank of this job could have sent. Raises BadReply of the node for any other."""
     read: dict[str, Any] = said.read(node, dict[str, Any], record, "record")
     rank, kind = read.get("rank"), str(read.get("record"))
     if type(rank) is not int or kind not in KINDS:
@@ -172,7 +172,7 @@ def checked(record: Any, node: str, job: Job) -> dict[str, Any]:
 
 
 def is_possible(name: str, value: Any) -> bool:
-    """Whether a figure lies within what its unit, which its name ends in or begins with, can have."""
+    """Whether a figure is possible for its unit, which its name ends in or begins with."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return True
     if "seconds" in name:
@@ -197,7 +197,7 @@ def _is_spokesman(record: dict[str, Any], node: str, job: Job) -> None:
 
 
 def _answers(record: dict[str, Any], node: str, job: Job) -> None:
-    """A result is of an operation that was asked for, its figures follow from each other."""
+    """Whether a result is about an operation that was asked for, and its figures follow from each other."""
     settings, op, size = job.settings, record["op"], record["bytes"]
     sizes = settings.get("sizes_by_operation", {}).get(op) or settings.get("sizes")
     wrong = ""
@@ -224,7 +224,7 @@ def _answers(record: dict[str, Any], node: str, job: Job) -> None:
 
 
 def _is_of_a_pair(record: dict[str, Any], node: str, job: Job) -> None:
-    """The rank was to receive from that one in that round, or to send; its rate is that of its bytes and seconds."""
+    """Whether the rank had to receive or send in that round, and the rate fits its bytes and seconds."""
     rounds, number = job.settings.get("pairs", ()), record["round"]
     if record["record"] == "pair":
         pair = [record["source"], record["rank"]]
@@ -239,7 +239,7 @@ def _is_of_a_pair(record: dict[str, Any], node: str, job: Job) -> None:
 
 
 def _ranks(record: dict[str, Any], job: Job) -> int:
-    """How many ranks take part in what a result is of."""
+    """How many ranks take part in the operation of a result."""
     for groups in job.settings.get("rounds", ()):
         for each in groups:
             if each["name"] == record.get("group"):

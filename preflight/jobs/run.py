@@ -20,13 +20,13 @@ from preflight.session import said
 from preflight.session.connection import Call, Session
 
 WORKLOADS = Path(__file__).parents[1] / "workloads"
-COMPANIONS = {"collectives": ("devices",)}  # what a workload imports of its neighbours
-GRACE_SECONDS = 4.0  # what the other ranks get to say their part once one has failed
+COMPANIONS = {"collectives": ("devices",)}  # the neighbours that a workload imports
+GRACE_SECONDS = 4.0  # for the other ranks to report once one has failed
 LOOK_SECONDS = 0.5
 FILE_BYTES = 64 << 10  # of each file that NCCL and torch wrote for a rank that failed
 FILES_BYTES = 128 << 20  # of all of them
 
-# What a launcher, a scheduler or a shell may have left behind, and no rank of ours may inherit.
+# Variables that a launcher, a scheduler or a shell may have set, and no rank of ours may inherit.
 INHERITED_NEVER = (
     "RANK",
     "LOCAL_RANK",
@@ -54,7 +54,7 @@ class Watch:
     job: Job
     stories: dict[int, RankStory]
     failures: dict[str, str] = field(default_factory=dict)
-    stood_still: str = ""  # why a node gave the job up, where that was the fault of the machine that we run on
+    stood_still: str = ""  # why a node gave the job up, where this machine was at fault
     trouble: asyncio.Event = field(default_factory=asyncio.Event)
     hear: Callable[[dict[str, Any]], None] = lambda _record: None
     blames: AgentOutput | None = None  # how the launcher's agents name a rank that failed
@@ -85,7 +85,7 @@ class Watch:
                 story.files[event["file"]] = event["text"]
 
     def _lose_server(self, event: dict[str, Any], node: str) -> None:
-        """What serves the job on a node (Ray) has no end of its own: the ranks there can no longer be started."""
+        """A server of the job on a node (Ray) has ended, which it should not: the ranks there can no longer start."""
         if event["exit"] in ENDED_BY_US:
             return
         last = next((line for line in reversed(str(event["log"]).splitlines()) if line.strip()), "no output")
@@ -95,7 +95,7 @@ class Watch:
         self.trouble.set()
 
     def look(self) -> None:
-        """Whether ranks keep the others waiting for too long; it is trouble, and they are who is to blame."""
+        """Note ranks that keep the others waiting for too long: they are to blame."""
         late = self.patience.late({rank: story.stage for rank, story in self.stories.items()}, time.monotonic())
         for rank in late:
             self.stories[rank].kept_waiting = True
@@ -103,12 +103,12 @@ class Watch:
             self.trouble.set()
 
     def _note(self, record: dict[str, Any], node: str) -> bool:
-        """Write what a rank said into its story; gives whether it said that it failed."""
+        """Write a rank's record into its story -> whether it reports a failure."""
         story = self.stories.get(record.get("rank", -1))
         if story is None:
             return False
-        # A node speaks for its own ranks only; where agents number them, a rank is of the node that speaks first, and
-        # of another one only after a restart.
+        # A node reports its own ranks only; where agents number them, a rank belongs to the node that reports it
+        # first, and to another one only after a restart.
         if self.job.numbers_freely and (self.job.restarts or not story.is_placed):
             story.placement = replace(story.placement, node=node)
         if story.placement.node != node:
@@ -141,11 +141,11 @@ async def run_job(
 ) -> Outcome:
     """Start the job on its nodes, follow every rank to its end, and say whose fault a failure is.
 
-    `hear` is given each record of the kind progress as it comes; they are kept nowhere.
+    `hear` gets each progress record as it comes; they are not kept.
     """
     started = time.monotonic()
     stories = {placement.rank: RankStory(placement) for placement in job.placements}
-    from preflight.launch.launchers import LAUNCHERS, start_job  # here, as not every run starts a job
+    from preflight.launch.launchers import LAUNCHERS, start_job  # imported here: not every run starts a job
 
     blames = LAUNCHERS[launcher].blames
     watch = Watch(job, stories, hear=hear, blames=blames, patience=Patience(has_agents=blames is not None))
@@ -183,19 +183,19 @@ async def run_job(
     await asyncio.gather(*followers.values())
     for watcher in watchers:
         watcher.cancel()
-    if watch.stood_still:  # what the ranks lack then says nothing of any node
+    if watch.stood_still:  # then missing ranks say nothing about any node
         raise NotMeasured(watch.stood_still)
     return replace(conclude(job, watch.stories, watch.failures, time.monotonic() - started), commands=commands)
 
 
 class FreePort(said.Message, frozen=True):
-    """A port that a node says is free."""
+    """A port that a node reports free."""
 
     port: said.Port
 
 
 def script_of(workload: str) -> bytes:
-    """The program of a workload in one piece: what it imports of its neighbours is in it, as modules of their names."""
+    """The program of a workload as one text, with the neighbours that it imports as modules of their names."""
     text = (WORKLOADS / f"{workload}.py").read_bytes()
     names = COMPANIONS.get(workload, ())
     neighbours = {name: (WORKLOADS / f"{name}.py").read_text(encoding="utf-8") for name in names}
@@ -231,7 +231,7 @@ async def _stop_after_trouble(trouble: asyncio.Event, calls: dict[str, Call]) ->
 
 
 async def _let_go_once_ready(ready: asyncio.Event, calls: dict[str, Call]) -> None:
-    """Ranks meet once all have imported torch: how far their imports are apart is no matter of c10d's time-outs."""
+    """Let the ranks meet once all have imported torch: slow imports must not use up c10d's time-outs."""
     await ready.wait()
     for call in calls.values():
         await call.send({"go": True})

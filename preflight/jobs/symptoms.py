@@ -1,4 +1,4 @@
-"""Which cause does the last word of a failed rank speak of, and what fixes it? The table is that of diagnosed logs."""
+"""Which known cause do the last words of a failed rank show, and what fixes it? The table is that of `diagnose`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Symptom(NamedTuple):
-    """What the words of a rank mean, and what to do; both empty where nobody knows."""
+    """What the words of a rank mean, and what to do; both empty where unknown."""
 
     cause: str
     fix: str
@@ -29,8 +29,8 @@ SILENT = Symptom(
 
 
 def symptom(*, text: str, exited: str) -> Symptom:
-    """What a rank's last words, or the way it ended, speak of; SILENT where there is neither."""
-    from preflight.diagnose import cause_named, cause_of  # here, as a job that ends well has no symptoms
+    """The symptom in a rank's last words, or in the way it ended; SILENT where there is neither."""
+    from preflight.diagnose import cause_named, cause_of  # imported here: a job that ends well has no symptoms
 
     cause = cause_of(text)
     if cause is None and exited in ENDED_BY:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-# NCCL aborts a rank that has waited too long for its peers: it dies, with this in its log, of another's failure.
+# NCCL aborts a rank that has waited too long for its peers: it dies of another's failure, with this in its log.
 WATCHDOG = "Watchdog caught collective operation timeout"
 # How a rank's error reads when it is another rank that failed.
 PEER_IS_GONE = (
@@ -24,7 +24,7 @@ PEER_IS_GONE = (
     "Connect: exceeded retries (",  # refused, 20,000 times: NCCL 2.14 to 2.23
     "Could not receive type from localRank",
     "Socket recv failed while polling",  # of the rank whose proxy thread sends for this one
-    "Connection was likely closed",  # by the rank that keeps the store: torch 2.6 and later
+    "Connection was likely closed",  # from the rank that keeps the store: torch 2.6 and later
     "Some NCCL operations have failed or timed out",
     "Unresponsive receiver",  # libfabric over EFA
     WATCHDOG,
@@ -68,7 +68,7 @@ def in_one_line(text: str) -> str:
 
 
 def particular(text: str) -> str:
-    """The same for a reader that looks for causes: all of it but the stack and what is said of every such error."""
+    """The text in which to look for causes: without the stack, and without what NCCL says of every such error."""
     return OF_A_CLASS.sub("", without_stack(text))
 
 
@@ -79,7 +79,7 @@ def speaks_of_a_peer(text: str) -> bool:
 
 
 def was_aborted(log: str) -> bool:
-    """Whether the log of a rank that said nothing itself tells that NCCL ended it because of a peer."""
+    """Whether the log of a rank without an error of its own says that NCCL ended it because of a peer."""
     return any(sign in log for sign in ABORTED_FOR) or NOT_ANSWERED.search(log) is not None
 
 
@@ -89,7 +89,7 @@ def accused(text: str) -> set[str]:
 
 
 def own_address(nccl_log: str) -> str:
-    """The address that a rank has for NCCL's sockets, by its log; "" where that does not tell it."""
+    """The address that a rank uses for NCCL's sockets, from its log; "" where the log does not say."""
     found = OWN_ADDRESS.search(nccl_log)
     return found[1] if found else ""
 
@@ -101,7 +101,7 @@ def warned(nccl_log: str) -> str:
 
 
 def last_entered(trace: str) -> int:
-    """The number of the last collective that a rank entered, by its flight recorder; -1 where that does not tell it."""
+    """The number of the last collective that a rank entered, from its flight recorder; -1 where that does not say."""
     try:
         groups = json.loads(trace)["pg_status"]
         return max(int(group["last_enqueued_collective"]) for group in groups.values())

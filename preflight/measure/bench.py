@@ -34,10 +34,10 @@ CAP_SECONDS = 6.0
 ONE_NODE_CAP_SECONDS = 1.0  # nothing is gated on one node: memory traffic never settles
 
 
-# Those on which both ends agree, the others, the slow places, and why there are none.
+# Streams on which both ends agree, disputed streams, slow places, and why nothing was measured.
 Streams = tuple[tuple[Stream, ...], tuple[Disputed, ...], tuple[Slow, ...], str]
 NO_STREAMS: Streams = (), (), (), ""
-START_SECONDS = 30.0  # of the ranks, before they measure
+START_SECONDS = 30.0  # for the ranks to start, before they measure
 SECONDS_A_CELL = 8.0
 
 
@@ -63,7 +63,7 @@ def seconds_of(sweep: Sweep, rounds: int = 1) -> float:
 def sizes_again(earlier: Iterable[Result], sweep: Sweep) -> dict[str, tuple[int, ...]]:
     """Collective -> the sizes in bytes that an earlier run measured it at; nothing where the sweep asks for sizes.
 
-    The size that a run finds by probing is another each time, and only equal sizes can be compared.
+    A size found by probing differs from run to run, and only equal sizes can be compared.
     """
     found: dict[str, set[int]] = {}
     for result in earlier if not sweep.sizes else ():
@@ -123,7 +123,7 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     node_of = {placement.rank: placement.node for placement in job.placements}
     transports = tuple(_transport(record, node_of) for record in outcome.records("nccl_log"))
     is_tcp = is_over_tcp(uplinks_of(cluster, backend=backend, transports=transports))
-    if not is_tcp:  # what the nodes' facts did not tell: the streams went over a network that the job does not use
+    if not is_tcp:  # contrary to the nodes' facts: the streams went over a network that the job does not use
         streams, disputed, slow, without_streams = NO_STREAMS
     expected_of = expect(streams=streams, transports=transports, results=results)
     disappoints = bool(has_links or expected_of) and _disappoints(results, expected_of, plan.thresholds)
@@ -160,9 +160,9 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
 
 
 async def _streams(sessions: dict[str, Session], addresses: dict[str, str], plan: Plan) -> Streams:
-    """The raw streams, the slow places, and why there are none: what the ranks do beside them holds without.
+    """The raw streams, the slow places, and why there are none: the ranks' own results count without them.
 
-    Raises BadReply where a node tells what cannot be.
+    Raises BadReply where a node reports an impossible figure.
     """
     try:
         streams, slow = await search_streams(sessions, addresses, **_how(plan))
@@ -174,12 +174,12 @@ async def _streams(sessions: dict[str, Session], addresses: dict[str, str], plan
 
 
 def _how(plan: Plan) -> dict[str, Any]:
-    """How each search for what is slow is done."""
+    """The arguments of each search for what is slow."""
     return {"threshold": plan.thresholds.bench.slow_below, "is_full": plan.is_full_mesh, "say": plan.say}
 
 
 async def _ended(sessions: dict[str, Session], job: Job, plan: Plan) -> Outcome:
-    """The end of the ranks; they failed too where one contradicts the others, or does not say with what it ran."""
+    """How the ranks ended; a rank that contradicts the others, or does not say what it ran with, is a failure too."""
     plan.say("starting the ranks of the benchmark")
     outcome = await run_job(sessions, job, launcher=plan.launcher, hear=lambda record: plan.say(_progress(record)))
     for why, nodes in (contradiction(outcome.stories), unheard(outcome.stories)):
@@ -214,7 +214,7 @@ def _told(
 
 
 def _progress(record: dict[str, Any]) -> str:
-    """A record of progress, in words for the one who waits."""
+    """A record of progress, in words for the person who waits."""
     what = f"{record['op']} of {record['bytes']} bytes, {record['iterations']} iterations"
     return f"{what}, at most {record['seconds_left']:.0f} s left"
 
@@ -227,7 +227,7 @@ def _transport(record: dict[str, Any], node_of: dict[int, str]) -> Transport:
 
 
 def _disappoints(results: tuple[Result, ...], expected: Mapping[str, Expected], thresholds: Settings) -> bool:
-    """Whether a collective that is as fast as the links stays below what they should give, or that is not known."""
+    """Whether a collective limited by the links stays below what they should give, or its expectation is unknown."""
     if not expected:
         return True
     largest = {result.title: result for result in sorted(results, key=lambda result: result.bytes)}

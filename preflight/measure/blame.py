@@ -1,8 +1,8 @@
 """Which nodes explain the failed edges of a mesh, and the streams whose two ends contradict each other?
 
-Sender and receiver each count a stream. Its figure is the lower of both, so nobody makes another look slow by claiming
-much; only what both call slow is a slow path, so nobody makes another look slow by claiming little. Ends that are far
-apart contradict each other: such a stream counts for nobody.
+Sender and receiver each count a stream. Its figure is the lower of both, so no node makes another look slow by claiming
+much; only what both call slow is a slow path, so no node makes another look slow by claiming little. Ends that are far
+apart contradict each other: such a stream counts for neither.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SEARCH_EDGES = 2_000_000
 
 PAIR_SETS_LIMIT = 64
 
-AGREEING = 0.5  # the lower word over the higher: honest ends are a few hundredths apart, and the lower counts anyway
+AGREEING = 0.5  # the lower report over the higher: honest ends are a few hundredths apart, and the lower counts anyway
 
 
 def blame(failed: Sequence[Edge], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -45,13 +45,13 @@ def blame(failed: Sequence[Edge], names: Sequence[str]) -> tuple[tuple[str, ...]
             sets.append(tuple(sorted(group, key=place.__getitem__)))
             continue
         ends = {tuple(sorted((one, other), key=place.__getitem__)) for one in group for other in neighbours[one]}
-        # So many that only the group as a whole says something; the nodes named are the same.
+        # With this many only the group as a whole is meaningful; the nodes named are the same.
         sets.extend(sorted(ends) if len(ends) <= PAIR_SETS_LIMIT else [tuple(sorted(group, key=place.__getitem__))])
     return tuple(sets)
 
 
 def _sides(neighbours: Mapping[str, set[str]]) -> bool:
-    """Whether the nodes are two sides, of which each one misses all of the other: what joins them is broken."""
+    """Whether the nodes form two sides that miss each other completely: the link between them is broken."""
     sides = {frozenset(others) for others in neighbours.values()}
     return len(sides) == 2 and not frozenset.intersection(*sides)
 
@@ -143,13 +143,13 @@ def _matching_size(neighbours: Mapping[str, set[str]]) -> int:
 
 
 def attested(source: str, target: str, shift: int, *, sent: float, received: float) -> Stream:
-    """The stream of which its sender and its receiver say these GB/s."""
+    """The stream for which sender and receiver report these GB/s."""
     low, high = sorted((sent, received))
     return Stream(source=source, target=target, shift=shift, gbytes_per_s=low, most_gbytes_per_s=high)
 
 
 def most(stream: Stream) -> float:
-    """The higher word of its two ends, in GB/s; the only one, where one end alone told it."""
+    """The higher report of its two ends, in GB/s; the only one, where only one end reported."""
     return max(stream.gbytes_per_s, stream.most_gbytes_per_s)
 
 
@@ -159,12 +159,12 @@ def is_disputed(stream: Stream) -> bool:
 
 
 def agreed(streams: Iterable[Stream]) -> tuple[Stream, ...]:
-    """The streams that say something of a link."""
+    """The streams whose ends agree: they say something about a link."""
     return tuple(stream for stream in streams if not is_disputed(stream))
 
 
 def disputes(streams: Iterable[Stream], part: str = "") -> tuple[Disputed, ...]:
-    """The streams that count for nobody; `part` is what of the nodes they are of."""
+    """The streams whose ends contradict each other; `part` is the part of the nodes that was measured."""
     return tuple(
         Disputed(
             source=stream.source,

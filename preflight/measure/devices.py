@@ -11,7 +11,7 @@ from preflight.launch.job import Job
 from preflight.results import Device
 from preflight.session.connection import Session
 
-SECONDS = 120.0  # of the whole job: most of it is the import of torch, which may be slow, and is judged elsewhere
+SECONDS = 120.0  # for the whole job: mostly the import of torch, which may be slow and is judged elsewhere
 FIGURES = ("matmul", "memory", "host")
 FIGURE_SECONDS = 2.0  # of each
 SECONDS_IN_BENCH = 0.5  # of the matrices and of the memory, in the ranks of the benchmark, before their collectives
@@ -44,5 +44,5 @@ def told(job: Job, outcome: Outcome) -> tuple[Device, ...]:
 
 
 def as_told(value: Any) -> Any:
-    """A list of JSON is a tuple of ours."""
+    """A JSON list as a tuple."""
     return tuple(value) if isinstance(value, list) else value

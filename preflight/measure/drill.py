@@ -1,4 +1,4 @@
-"""What happens when a rank is killed in mid-run: do the others end, who is named, and does a restart catch up?"""
+"""What happens when a rank is killed in mid-run: do the others end, which node is named, does a restart catch up?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def run_drill(
     settings = {
         **job.settings,
         "strategy": "ddp",
-        "checkpoint_dir": "",  # then it lies in every node's own scratch folder, which the keeper removes
+        "checkpoint_dir": "",  # then the checkpoint is in every node's own scratch folder, which the keeper removes
         "drill": True,
         "dying_rank": victim.rank,
         "dying_step": steps * 2 // 3,

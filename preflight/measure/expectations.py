@@ -1,4 +1,4 @@
-"""What is expected of each collective of a benchmark, on these nodes and by what NCCL's log says of them?"""
+"""What is expected of each collective of a benchmark on these nodes, given what NCCL's log says of them?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from preflight.results import RING, Expected, Result, Stream, Transport
 
 
 def uplinks_of(cluster: Cluster, *, backend: str, transports: Sequence[Transport] = ()) -> dict[str, Uplink]:
-    """Node -> the ports of its network, by NCCL's log where there is one."""
+    """Node -> the ports of its network, from NCCL's log where there is one."""
     used = {one.node: one for one in reversed(transports)}
     kind: Backend = "nccl" if backend == "nccl" else "gloo"
     return {node.name: uplink_of(node, backend=kind, used=used.get(node.name)) for node in cluster}
@@ -64,7 +64,7 @@ def expectations(
             algorithm="RING" if op == RING else algorithm_of(transports, op, job.settings["operations"]),
             has_log=any(one.network for one in transports),
             is_nccl=is_nccl,
-            # Of each node as many of its ranks measure as the scope says.
+            # The scope decides how many ranks of each node measure.
             rack_ranks=_rack_ranks(transports, job.world_size) * ranks // most if len(nodes) > 1 else 0,
             size_bytes=max((result.bytes for result in results if result.op == collective), default=0),
         )

@@ -1,4 +1,4 @@
-"""What bandwidth should these nodes show, by what their links carry and by how NCCL used them?
+"""What bandwidth should these nodes show, given what their links carry and how NCCL used them?
 
 Every figure is in GB/s (1e9 bytes a second) of one direction. Where healthy nodes of a kind differ, the figure is what
 the slowest of them shows, a floor, and the derivation says why.
@@ -30,7 +30,7 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True)
 class Use:
-    """Who ran a collective, and how NCCL did it by its log."""
+    """Who ran a collective, and how NCCL did it according to its log."""
 
     world_size: int
     ranks_per_node: int = 1
@@ -125,7 +125,7 @@ def within(nodes: Mapping[str, Node], use: Use) -> Expected | None:
 
 
 def _told(usual: float, least: float, bound: float | None, lines: list[str]) -> Expected:
-    """A figure, or the floor below it."""
+    """The expectation: the figure, or only its floor."""
     is_floor = least < 0.95 * usual
     if is_floor:
         lines.append(f"so it is only compared with a floor of {least:.5g} GB/s")
@@ -149,7 +149,7 @@ def _share(node: Node, use: Use) -> Node:
 
 
 def _factor(use: Use, nodes: int) -> tuple[float, str]:
-    """Bus bandwidth over what a node sends, and in which words."""
+    """Bus bandwidth over what a node sends, and the words for it."""
     n, g = use.world_size, use.ranks_per_node * use.together
     if use.op == "all_reduce" and use.name.startswith(SWITCHED) and use.name != "NVLS_TREE":
         words = f"switches add up ({use.name}), so a node sends its data once, x 2(n-1)/n = {n - 1}/{n / 2:g}"
@@ -162,7 +162,7 @@ def _factor(use: Use, nodes: int) -> tuple[float, str]:
 
 
 def _inside(inside: Inside, use: Use) -> tuple[float, float, str]:
-    """What is usual within a node, what it is at least, and over what."""
+    """What is usual within a node, the least of it, and the link that carries it."""
     if use.op == "all_reduce" and use.name in ("NVLS", "NVLS_TREE") and inside.nvls:
         figure = inside.nvls * (inside.nvls_below if use.size_bytes < NVLS_PLATEAU_BYTES else 1.0)
         return figure, figure, f"{inside.kind} with NVLS"

@@ -83,7 +83,7 @@ class Nic:
     rate_gbits: float
     transport: Literal["InfiniBand", "RoCE", "TCP", "EFA"]
     mtu_bytes: int
-    slot_gbytes_per_s: float = math.inf  # what its share of the PCIe slot carries; inf where it is not known
+    slot_gbytes_per_s: float = math.inf  # what its share of the PCIe slot carries; inf where unknown
 
     @property
     def efficiency(self) -> float:
@@ -125,7 +125,7 @@ class Uplink:
         return sum(nic.gbytes_per_s for nic in self.nics)
 
     def fast(self) -> Uplink:
-        """The same without ports of less than half the rate of the fastest: NCCL's rings have channels of one speed.
+        """The uplink without ports below half the fastest rate: NCCL's rings have channels of one speed.
 
         Azure's nodes have a port of 80 Gbit/s for the host beside eight of 400 for the GPUs.
         """
@@ -133,7 +133,7 @@ class Uplink:
         return self.only(nic for nic in self.nics if 2 * nic.rate_gbits >= most)
 
     def only(self, nics: Iterable[Nic]) -> Uplink:
-        """The same with some of the ports."""
+        """The uplink with some of its ports."""
         return replace(self, nics=tuple(nics))
 
 
@@ -259,7 +259,7 @@ def _efa(node: NodeFacts) -> Uplink:
 
 
 def _of_plugin(node: NodeFacts, network: str, ports: tuple[Nic, ...]) -> Uplink:
-    """A plugin that we know nothing of drives the RDMA ports, or the interfaces that nothing else is for."""
+    """The network of an unknown plugin: the RDMA ports, or the interfaces that nothing else uses."""
     own = node.network.training
     up = [one for one in node.network.interfaces if one.is_physical and one.is_up]
     if "Libfabric" in network:  # Slingshot: the training interface is one of its own

@@ -60,7 +60,7 @@ class Said(said.Message, frozen=True):
 
 
 def checked(node: str, result: Said, order: Mapping[str, Any]) -> dict[str, Any]:
-    """What a node reports, if it is about what it was ordered. Raises BadReply for anything else."""
+    """What a node reports about the connections it was told to make. Raises BadReply for anything else."""
     ordered = {(peer["name"], peer["port"]) for peer in order["peers"]}
     told = [(edge.to, edge.port) for edge in result.edges]
     if len(set(told)) != len(told) or not ordered.issuperset(told):
@@ -124,7 +124,7 @@ PAIR_SECONDS = 20e-6
 CONNECTION_SECONDS = 2e-3
 
 LISTENING_SHARE = 0.5  # of the time of a mesh: by then each node must listen
-ATTEST_SECONDS = 1.0  # for bytes still on their way when the last connection has its outcome
+ATTEST_SECONDS = 1.0  # for bytes still under way when the last connection has its outcome
 
 
 def full_seconds(count: int) -> float:
@@ -154,7 +154,7 @@ async def run(sessions: dict[str, Session], addresses: dict[str, str], *, full: 
         listening[node] = said.listening(node, await place(node), asked=addresses[node])
 
     async def place(node: str) -> Any:
-        # The others wait for their peers meanwhile, and no longer than until their own call ends.
+        # The others wait for their peers meanwhile, until their own call ends at the latest.
         until = seconds * LISTENING_SHARE
         try:
             return await asyncio.wait_for(calls[node].first("listening", Any), until)

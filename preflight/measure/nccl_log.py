@@ -1,4 +1,4 @@
-"""Which network, paths, channels and algorithms did NCCL really use, by its own log (NCCL_DEBUG=INFO)?
+"""Which network, paths, channels and algorithms did NCCL really use, according to its log (NCCL_DEBUG=INFO)?
 
 The forms are those of NCCL 2.10 to 2.30 (src/init.cc, enqueue.cc, transport/*.cc, plugin/net.cc) and of RCCL, which
 writes the same.
@@ -15,7 +15,7 @@ from preflight.results import Transport
 NETWORK = re.compile(r"NCCL INFO (?:Using network (.+?)|Assigned NET plugin (.+?) to comm)\s*$")
 PORTS = re.compile(r"NCCL INFO NET/([^:/]+?) ?: Using (\[.*)")
 PORT = re.compile(r"\[\d+\] ?([^\s={},]+)")
-PLANES = re.compile(r"^([^:]+:\d+):[:\d]+/")  # mlx5_0:1:2:3/IB, with rail and plane, of 2.30
+PLANES = re.compile(r"^([^:]+:\d+):[:\d]+/")  # mlx5_0:1:2:3/IB, with rail and plane, from 2.30 on
 # Data Direct, of ConnectX-8 on: the same port by a function of its own; with NCCL_IB_DATA_DIRECT=2 it is there twice.
 DATA_DIRECT = re.compile(r"^(\w+)_dma(?=:\d|$)")
 CAPABLE = re.compile(r"NCCL INFO NET/(.+?) ?: GPU Direct RDMA (Enabled|Disabled) for HCA \d+ '([^']+)'")
@@ -65,7 +65,7 @@ class NcclUse:
     nvls: str = ""  # "available" or "not available": whether switches can add up on this GPU
     is_rack: bool = False  # NVLink joins several nodes (MNNVL)
     rack_ranks: int = 0  # so many ranks are in the NVLink domain of this one; 0 where it is not said (2.20: all)
-    is_proxied: bool = False  # a ring's traffic goes by way of the GPU next to the adapter (PXN)
+    is_proxied: bool = False  # a ring's traffic goes through the GPU next to the adapter (PXN)
     is_data_direct: bool = False  # adapters reach the memory of GPUs by a function of their own (mlx5_0_dma)
     gpudirect_ports: tuple[str, ...] = ()  # whose adapter can reach the memory of GPUs
     other_ports: tuple[str, ...] = ()  # whose adapter cannot
@@ -73,7 +73,7 @@ class NcclUse:
 
 
 class _Log:
-    """What was gathered, line by line."""
+    """What the lines so far have said."""
 
     def __init__(self) -> None:
         self.network = self.nvls = self.lost_plugin = self.warned = ""

@@ -39,7 +39,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search measured; why not, where it could not."""
+    """What a search measured, or why it could not."""
 
     parts: tuple[Part, ...] = ()
     slow: tuple[Slow, ...] = ()
@@ -48,7 +48,7 @@ class Found:
 
 
 def spaces(job: Job) -> tuple[Space, ...]:
-    """The rails, then the nodes that have several ranks; what has one rank only is left out."""
+    """The rails, then the nodes with several ranks; those with a single rank are left out."""
     rails: dict[int, dict[str, int]] = {}
     nodes: dict[str, dict[str, int]] = {}
     for place in job.placements:
@@ -106,7 +106,7 @@ async def search(
 
 
 class Measured(NamedTuple):
-    """What one message carried: who sent, who received, the lower and the higher word of both."""
+    """One message: who sent, who received, the lower and the higher report of both."""
 
     source: int
     target: int
@@ -115,7 +115,7 @@ class Measured(NamedTuple):
 
 
 def attested_pairs(outcome: Outcome) -> list[Measured]:
-    """What each rank received, by its own word and by that of the one that sent it, where that one says something."""
+    """What each rank received, according to itself and, where it reported, to the sender."""
     sent = {(each["rank"], each["target"], each["round"]): each["gbytes_per_s"] for each in outcome.records("sent")}
     found = []
     for each in outcome.records("pair"):
@@ -189,7 +189,7 @@ def _judged(
         equals = [rate for other, rate in usual.items() if places[other].is_within is space.is_within]
         middle = median(equals) if equals else 0.0
         if not places_found and len(equals) > 2 and usual.get(number, middle) < threshold * middle:
-            # All of it is slow: a rail's switch, or a node's NVLink. Its parts do not differ enough to tell.
+            # The whole space is slow: a rail's switch, or a node's NVLink. No part of it stands out.
             nodes = (space.name,) if space.is_within else tuple(space.ranks)
             part = "" if space.is_within else space.name
             rates = {"gbytes_per_s": usual[number], "peers_gbytes_per_s": middle}
@@ -215,7 +215,7 @@ def _disputes(space: Space, streams: Sequence[Stream]) -> list[Disputed]:
 
 
 def _folded(found: Sequence[Slow]) -> tuple[Slow, ...]:
-    """One for each node and direction, whatever its rails."""
+    """One slow place for each node and direction, whatever the rails."""
     folded: dict[tuple[tuple[str, ...], str, bool], Slow] = {}
     for one in found:
         key = one.nodes, one.direction, one.part.startswith("rail ")

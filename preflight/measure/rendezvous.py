@@ -35,7 +35,7 @@ def port_of(cluster: Cluster) -> int:
 
 
 def address_of(first: NodeFacts) -> str:
-    """Where rank 0 is looked for: what MASTER_ADDR leads to, if the node has it, else its training address."""
+    """Where the others look for rank 0: the address of MASTER_ADDR, if the node has it, else its training address."""
     own = first.address_for_peers()
     try:
         given = first.peers.addresses_of_master()
@@ -102,7 +102,7 @@ async def run(sessions: Mapping[str, Session], addresses: dict[str, str], *, por
 
 
 def joined(meetings: Sequence[Rendezvous]) -> Rendezvous | None:
-    """What several groups of nodes found at the same port, as one; None where there are none."""
+    """The findings of several groups of nodes at the same port, as one; None where there are none."""
     if not meetings:
         return None
     first = meetings[0]

@@ -16,7 +16,7 @@ class Group(NamedTuple):
     ranks: tuple[int, ...]
 
 
-Rounds = tuple[tuple[Group, ...], ...]  # the groups of a round have no node in common but in `intra`, and run at once
+Rounds = tuple[tuple[Group, ...], ...]  # the groups of a round run at once, and share no node except in `intra`
 
 
 def rounds(scope: str, placements: Iterable[Placement], racks: Mapping[str, str] | None = None) -> Rounds:
@@ -65,5 +65,5 @@ def _by_rack(placements: tuple[Placement, ...], racks: Mapping[str, str]) -> Rou
 
 
 def as_settings(groups: Rounds) -> list[list[dict[str, Any]]]:
-    """The rounds as they stand in the settings of the ranks."""
+    """The rounds as the settings of the ranks have them."""
     return [[{"name": group.name, "ranks": list(group.ranks)} for group in each] for each in groups]

@@ -1,7 +1,7 @@
 """Which node is slow, and which way: who sends to whom to find out, and what do the streams say?
 
-A stream is as fast as the least of its sender, its path and its receiver, so a node's best stream is what that node can
-do. What its two ends contradict each other about says nothing of a link. Everything here is arithmetic;
+A stream is as fast as the slowest of its sender, path and receiver, so a node's best stream is what that node can
+do. A stream whose ends contradict each other says nothing about a link. Everything here is arithmetic;
 `preflight.measure.streams` measures.
 """
 
@@ -18,11 +18,11 @@ from preflight.results import Direction, Slow, Stream
 
 SLOW_BELOW = 0.8
 ALL_SHIFTS_UP_TO = 8  # nodes among which every path is measured: seven short rounds
-ALL_AGAIN_UP_TO = 4  # nodes, of which each has too few good streams to know what is usual from one look
+ALL_AGAIN_UP_TO = 4  # nodes: each then has too few good streams to know from one look what is usual
 CONFIRMATIONS = 3  # a stream in fifty is disturbed; of 12 000 some are disturbed twice
 MOST_CONFIRMATIONS = 4
 FIRST_TIMES = 2  # of each pair where all rounds are planned at once
-AGAIN_TIMES = 6  # of each doubt there, seconds apart: what else a node does passes, a slow link stays
+AGAIN_TIMES = 6  # of each doubt there, seconds apart: other work on a node passes, a slow link stays
 CONTRADICTION = "contradiction"  # a doubt of a pair
 Doubt = tuple[str, ...]
 Pair = tuple[str, str]  # sender, receiver
@@ -82,7 +82,7 @@ def search(
     asked: Counter[Doubt] = Counter()
     for attempt in range(MOST_CONFIRMATIONS):
         doubts = _doubts(tuple(best.values()), names, threshold, attempt)
-        # Once more: what disturbs a stream both its ends see alike, and a liar has a round with each of its peers.
+        # Once more: a disturbance shows at both ends, and a node that lies meets each of its peers in one round.
         doubts = {doubt: pair for doubt, pair in doubts.items() if doubt[0] != CONTRADICTION or not asked[doubt]}
         if all(asked[doubt] >= CONFIRMATIONS for doubt in doubts):
             break
@@ -163,7 +163,7 @@ def _located(streams: Sequence[Stream], names: Sequence[str], ends: Ends, thresh
     compared = max(each.gbytes_per_s for each in streams) if len(names) == 2 else typical
     for stream in sorted(streams, key=lambda each: (place[each.source], place[each.target])):
         explained = stream.source in slow_egress or stream.target in slow_ingress
-        if not explained and most(stream) < threshold * compared:  # one end's word makes no other look slow
+        if not explained and most(stream) < threshold * compared:  # one end's word must not make the other look slow
             found.append(
                 Slow(
                     nodes=(stream.source, stream.target),
@@ -188,7 +188,7 @@ def _usual(ends: Ends) -> float:
 
 
 def _keep(best: dict[Pair, Stream], streams: Iterable[Stream]) -> None:
-    """The best stream of each pair on which its ends agree, while there is one: what disturbs one passes."""
+    """Keep the best stream of each pair on which both ends agree, if any: a disturbance passes."""
     for stream in streams:
         held = best.get((stream.source, stream.target))
         if held is None or _worth(stream) > _worth(held):

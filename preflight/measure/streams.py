@@ -1,4 +1,4 @@
-"""How are the raw TCP streams of a round driven: every node sends to one and hears another at once?"""
+"""How are the raw TCP streams of a round run: every node sends to one peer and receives from another at once?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHORTEST_SECONDS, LONGEST_SECONDS = 0.5, 1.0
 OVERHEAD_SECONDS = 0.25  # of a round, for its orders and its connections
 SLACK_SECONDS = 20.0
 MOST_ROUND_SECONDS = 8.0  # where the nodes are so busy that connections take their whole time
-FASTEST_GBYTES_PER_S = 1000.0  # of one TCP stream: some hundred times what one processor copies
+FASTEST_GBYTES_PER_S = 1000.0  # of one TCP stream: some hundred times what one core can copy
 
 
 class Said(said.Message, frozen=True, rename={"source": "from"}):
@@ -39,11 +39,11 @@ class Said(said.Message, frozen=True, rename={"source": "from"}):
 
     @property
     def sends_gbytes_per_s(self) -> float:
-        """What was acknowledged of its sending."""
+        """What the receiver acknowledged, in GB/s."""
         return (self.sent_bytes or 0) / max(self.sent_seconds, 1e-9) / 1e9
 
     def wrong(self, source: str | None, target: str | None, *, longest_seconds: float) -> str:
-        """Which of the figures, of what it had to receive and to send, is none that can be; "" where all can."""
+        """Which of the figures that it had to report is impossible; "" where none is."""
         rate = self.received_bytes / max(self.seconds, 1e-9) / 1e9
         if source is not None and (
             self.seconds > longest_seconds or abs(rate - self.gbytes_per_s) > 0.01 * rate + 1e-6
@@ -115,7 +115,7 @@ class Streams:
         self.rounds = 0
 
     async def open(self) -> None:
-        """Let every node listen."""
+        """Make every node listen."""
         key = secrets.token_hex(32)
         await asyncio.gather(*(self._listen(node, key) for node in self.addresses))
 

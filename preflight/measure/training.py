@@ -1,4 +1,4 @@
-"""How is the reference training run, what do its ranks report, and where did it stop if it did not end?"""
+"""How is the reference training run, what do its ranks report, and where did it stop if it failed?"""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def run(
 
 def settings(backend: str, options: Options) -> dict[str, Any]:
     """The settings of the workload."""
-    from preflight.launch.launchers import LAUNCHERS  # here, as not every run trains
+    from preflight.launch.launchers import LAUNCHERS  # imported here: not every run trains
 
     return {
         "backend": backend,
@@ -89,7 +89,7 @@ def summarise(job: Job, outcome: Outcome, *, launcher: str, algbw_gbytes_per_s: 
 
 
 def failure_of(outcome: Outcome) -> JobFailure:
-    """Where the job stopped, and why, as far as its ranks or their launcher said."""
+    """Where the job stopped, and why, as far as its ranks or their launcher reported it."""
     first = outcome.culprits[0] if outcome.culprits else None
     return JobFailure(
         nodes=outcome.guilty,
@@ -106,7 +106,7 @@ def failure_of(outcome: Outcome) -> JobFailure:
 def scaling_efficiency(ranks: tuple[TrainedRank, ...]) -> float | None:
     """Tokens/s of all nodes together, over the sum of what each reaches by itself; None where there is one node.
 
-    Every rank takes equally many tokens a step, and a step is as slow as its slowest rank.
+    Every rank takes the same number of tokens a step, and a step is as slow as its slowest rank.
     """
     alone: dict[str, list[float]] = {}
     for rank in ranks:

@@ -383,7 +383,7 @@ class Run:
             opts, crew = self.options, self.crew
             if self.not_started():
                 raise NotApplicable(self.not_started())
-            from preflight.launch.launchers import why_not  # here, as not every run trains
+            from preflight.launch.launchers import why_not  # imported here: not every run trains
 
             workload = training.settings(crew.backend, opts)
             job = crew.job("train", workload, seconds=self._left(TRAINING_SECONDS + RESERVE_SECONDS))

@@ -39,12 +39,12 @@ class Port(NamedTuple):
     node: str
     address: str
     name: str  # "mlx5_0:1"
-    asked: dict[str, Any]  # what a call on its node is told of it
+    asked: dict[str, Any]  # what a call on its node is told about it
     most_gbytes_per_s: float = FASTEST_GBYTES_PER_S  # what its rate lets through, where it is known
 
 
 class Wrote(said.Message, frozen=True):
-    """What one client says."""
+    """The report of one client."""
 
     number: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
     gbytes_per_s: Annotated[float, msgspec.Meta(ge=0, le=FASTEST_GBYTES_PER_S)] | None = None
@@ -52,7 +52,7 @@ class Wrote(said.Message, frozen=True):
 
 
 class Written(said.Message, frozen=True):
-    """What the clients of a node say."""
+    """The reports of a node's clients."""
 
     program: said.Line
     wrote: tuple[Wrote, ...] = ()
@@ -202,7 +202,7 @@ class Writes:
             most = min(self.ports[one.number].most_gbytes_per_s, target.most_gbytes_per_s)
             if one.gbytes_per_s is None:
                 self.errors.setdefault(f"{self.ports[one.number].name} of {node} to {peer}: {one.error}")
-            elif one.gbytes_per_s > most:  # the writer alone counts: by it its peers would look slow
+            elif one.gbytes_per_s > most:  # only the writer reports: by its word its peers would look slow
                 raise BadReply(node, f"{one.gbytes_per_s:g} GB/s to {target.name} of {peer}, which can {most:.4g}")
             else:
                 measured.append(rails.Measured(one.number, own[one.number], one.gbytes_per_s))
