@@ -171,6 +171,14 @@ async def run_job(
             calls[node] = await sessions[node].start("ranks", arguments, seconds=job.seconds + 5.0, blob=script)
     except HostError as error:
         watch.lose(error.host, error)
+    await _follow_all(calls, watch, waiting=waiting)
+    if watch.stood_still:  # then missing ranks say nothing about any node
+        raise NotMeasured(watch.stood_still)
+    return replace(conclude(job, watch.stories, watch.failures, time.monotonic() - started), commands=commands)
+
+
+async def _follow_all(calls: dict[str, Call], watch: Watch, *, waiting: set[str]) -> None:
+    """Follow every node to its end; those that wait for other nodes' processes are told to stop once these ended."""
     followers = {node: asyncio.create_task(_follow(node, call, watch)) for node, call in calls.items()}
     watchers = [
         asyncio.create_task(work)
@@ -183,9 +191,6 @@ async def run_job(
     await asyncio.gather(*followers.values())
     for watcher in watchers:
         watcher.cancel()
-    if watch.stood_still:  # then missing ranks say nothing about any node
-        raise NotMeasured(watch.stood_still)
-    return replace(conclude(job, watch.stories, watch.failures, time.monotonic() - started), commands=commands)
 
 
 class FreePort(said.Message, frozen=True):

@@ -9,7 +9,7 @@ import random
 import resource
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -152,8 +152,20 @@ class Fleet:
                     raise
 
         tasks = {host: asyncio.create_task(judged(host)) for host in self.hosts}
-        pending = set(tasks.values())
-        rival = ""
+        pending, rival = await self._wait_for(tasks.values(), until)
+        if rival:
+            await asyncio.gather(*(session.close() for session in self.sessions.values()), return_exceptions=True)
+            self.sessions.clear()
+            self.failures = {host.name: Busy(host.name, rival) for host in self.hosts}
+        for host, task in tasks.items():
+            if task in pending and host.name not in self.failures:
+                self.failures[host.name] = TimedOut(host.name, self._late(host))
+
+    async def _wait_for(
+        self, tasks: Collection[asyncio.Task[None]], until: float
+    ) -> tuple[set[asyncio.Task[None]], str]:
+        """Wait for all, or for a rival, and end the rest -> the tasks that were not done, and the rival."""
+        pending, rival = set(tasks), ""
         while pending and not rival:
             left = until - time.monotonic()
             done, pending = await asyncio.wait(
@@ -164,14 +176,8 @@ class Fleet:
             rival = max(map(self._rival, tuple(self.failures.values())), default="")
         for task in pending:
             task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
-        if rival:
-            await asyncio.gather(*(session.close() for session in self.sessions.values()), return_exceptions=True)
-            self.sessions.clear()
-            self.failures = {host.name: Busy(host.name, rival) for host in self.hosts}
-        for host, task in tasks.items():
-            if task in pending and host.name not in self.failures:
-                self.failures[host.name] = TimedOut(host.name, self._late(host))
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return pending, rival
 
     async def visit(
         self,

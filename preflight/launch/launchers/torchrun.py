@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from preflight.launch.field import Field, Sourced, Unknown, words
 from preflight.launch.job import Job, Placement, Process, on_each_node, shared_variables
@@ -59,15 +59,7 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
     backend = reader.text(given("rdzv_backend"))
     if backend is None and not parsed.is_opaque:
         backend = Sourced("static", where.file, where.line, "tool")
-    address, port = reader.address_and_port(given("rdzv_endpoint"), "the port of --rdzv_endpoint")
-    if address is None and not (isinstance(backend, Sourced) and backend.value != "static"):
-        address = reader.text(given("master_addr"))
-    if port is None and given("rdzv_endpoint") is None:
-        word = given("master_port")
-        port = reader.number(word, "--master_port") if word is not None else None
-    if port is None and not parsed.is_opaque:
-        is_static = isinstance(backend, Sourced) and backend.value == "static"
-        port = Sourced(DEFAULT_PORT if is_static else DEFAULT_C10D_PORT, where.file, where.line, "tool")
+    address, port = _endpoint(reader, given, backend, is_opaque=parsed.is_opaque)
     node_rank = given("node_rank")
     processes = _processes(reader, given("nproc_per_node"), is_opaque=parsed.is_opaque)
     environment = reader.environment()
@@ -96,6 +88,23 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
         is_standalone="standalone" in parsed.options,
         command=reader.spelled(),
     )
+
+
+def _endpoint(
+    reader: Reader, given: Callable[[str], Word | None], backend: Sourced[str] | Unknown | None, *, is_opaque: bool
+) -> tuple[Sourced[str] | Unknown | None, Sourced[int] | Unknown | None]:
+    """Address and port where the nodes meet: --rdzv_endpoint, else --master_addr and --master_port, else defaults."""
+    is_static = isinstance(backend, Sourced) and backend.value == "static"
+    address, port = reader.address_and_port(given("rdzv_endpoint"), "the port of --rdzv_endpoint")
+    if address is None and (is_static or not isinstance(backend, Sourced)):
+        address = reader.text(given("master_addr"))
+    if port is None and given("rdzv_endpoint") is None:
+        word = given("master_port")
+        port = reader.number(word, "--master_port") if word is not None else None
+    if port is None and not is_opaque:
+        default = DEFAULT_PORT if is_static else DEFAULT_C10D_PORT
+        port = Sourced(default, reader.where.file, reader.where.line, "tool")
+    return address, port
 
 
 def arguments(reader: Reader, words: tuple[Word, ...]) -> tuple[Sourced[str] | Unknown, ...]:

@@ -227,51 +227,49 @@ def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
     if not any(counts.values()):
         return
     for plan in files.plans:
-        each = plan.processes_per_node
-        if plan.is_by_hand and isinstance(plan.world_size, Sourced) and value_of(plan.local_rank) == 0:
-            idle = {name: count - 1 for name, count in counts.items() if count > 1}
-            if idle and plan.world_size.value <= cluster.hosts:
-                message = (
-                    f"WORLD_SIZE={plan.world_size.value} counts nodes: {sum(idle.values())} GPUs stay idle"
-                    f" ({fold(idle)})"
-                )
-                yield warn(
-                    "world_size_counts_processes",
-                    message,
-                    plan.world_size.where,
-                    fix=f"WORLD_SIZE={sum(counts.values())}, and a process for each GPU: RANK 0 to"
-                    f" {sum(counts.values()) - 1}, LOCAL_RANK counted on each node from 0",
-                    nodes=tuple(idle),
-                )
-        if not isinstance(each, Sourced) or each.value < 1:
-            continue
-        own = _own_nodes(plan, cluster)
-        here = {name: count for name, count in counts.items() if name in own}
-        short = tuple(name for name, count in here.items() if count < each.value)
-        spare = tuple(name for name, count in here.items() if count > each.value)
-        if short:
-            having = ", ".join(f"{counts[name]} on {name}" for name in short[:4])
-            message = f"{each.value} process{'es' * (each.value != 1)} on each node, and fewer GPUs: {having}"
-            yield fail(
-                "processes_fit_gpus",
-                message,
-                each.where,
-                fix=_with_processes(plan, counts, cluster),
-                nodes=short,
-            )
-        elif spare and value_of(plan.device_ids) in (None, "all", ""):
-            idle_gpus = sum(counts[name] - each.value for name in spare)
-            message = (
-                f"{each.value} process{'es' * (each.value != 1)} on each node;"
-                f" {idle_gpus} GPU{'s' * (idle_gpus != 1)} of {fold(spare)} stay{'s' * (idle_gpus == 1)} idle"
-            )
-            yield warn(
-                "processes_fit_gpus",
-                message,
-                each.where,
-                fix=_with_processes(plan, counts, cluster),
-                nodes=spare,
-            )
+        yield from _world_counts_nodes(plan, counts, cluster)
+        if isinstance(plan.processes_per_node, Sourced) and plan.processes_per_node.value >= 1:
+            yield from _processes_beside_gpus(plan, plan.processes_per_node, counts, cluster)
+
+
+def _world_counts_nodes(plan: Plan, counts: dict[str, int], cluster: Cluster) -> Iterable[Finding]:
+    """A job started by hand, with one process on each node though nodes have several GPUs."""
+    if not plan.is_by_hand or not isinstance(plan.world_size, Sourced) or value_of(plan.local_rank) != 0:
+        return
+    idle = {name: count - 1 for name, count in counts.items() if count > 1}
+    if not idle or plan.world_size.value > cluster.hosts:
+        return
+    yield warn(
+        "world_size_counts_processes",
+        f"WORLD_SIZE={plan.world_size.value} counts nodes: {sum(idle.values())} GPUs stay idle ({fold(idle)})",
+        plan.world_size.where,
+        fix=f"WORLD_SIZE={sum(counts.values())}, and a process for each GPU: RANK 0 to {sum(counts.values()) - 1},"
+        " LOCAL_RANK counted on each node from 0",
+        nodes=tuple(idle),
+    )
+
+
+def _processes_beside_gpus(
+    plan: Plan, each: Sourced[int], counts: dict[str, int], cluster: Cluster
+) -> Iterable[Finding]:
+    """The plan's nodes with fewer GPUs than processes, else those with more."""
+    own = _own_nodes(plan, cluster)
+    here = {name: count for name, count in counts.items() if name in own}
+    short = tuple(name for name, count in here.items() if count < each.value)
+    spare = tuple(name for name, count in here.items() if count > each.value)
+    if short:
+        having = ", ".join(f"{counts[name]} on {name}" for name in short[:4])
+        message = f"{each.value} process{'es' * (each.value != 1)} on each node, and fewer GPUs: {having}"
+        fix = _with_processes(plan, counts, cluster)
+        yield fail("processes_fit_gpus", message, each.where, fix=fix, nodes=short)
+    elif spare and value_of(plan.device_ids) in (None, "all", ""):
+        idle_gpus = sum(counts[name] - each.value for name in spare)
+        message = (
+            f"{each.value} process{'es' * (each.value != 1)} on each node;"
+            f" {idle_gpus} GPU{'s' * (idle_gpus != 1)} of {fold(spare)} stay{'s' * (idle_gpus == 1)} idle"
+        )
+        fix = _with_processes(plan, counts, cluster)
+        yield warn("processes_fit_gpus", message, each.where, fix=fix, nodes=spare)
 
 
 RULES = (

@@ -182,16 +182,23 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
     """What the script asks Slurm for is what the launcher counts on."""
     if plan.slurm is None:
         return
-    asked = plan.slurm.number("nodes")
-    wanted = plan.nodes if not plan.launcher.numbers_processes else None
     words = [value_of(argument) or "" for argument in plan.arguments]
     named, devices = argument_number(words, "num_nodes", "num-nodes"), argument_number(words, "devices", "gpus")
+    yield from _nodes_fit(plan, plan.slurm, named)
+    yield from _tasks_fit(plan, plan.slurm, named, devices)
+    yield from _gpus_fit(plan, plan.slurm)
+
+
+def _nodes_fit(plan: Plan, slurm: Slurm, named: int | None) -> Iterable[Finding]:
+    """As many nodes as the job counts on; `named` are those that the program's arguments name."""
+    asked = slurm.number("nodes")
+    wanted = plan.nodes if not plan.launcher.numbers_processes else None
     where = asked.where if asked is not None else plan.where
     count = firm(wanted) if isinstance(wanted, Sourced) and wanted.origin == "written" else named
     have = firm(asked) if asked is not None else 1
-    has_tasks = plan.slurm.options.get("ntasks") is not None or plan.slurm.options.get("nodelist") is not None
+    has_tasks = slurm.options.get("ntasks") is not None or slurm.options.get("nodelist") is not None
     by_default = isinstance(plan.nodes, Sourced) and plan.nodes.origin == "tool" and "srun" in plan.wraps
-    if by_default and firm(plan.slurm.number("ntasks")) == 1:
+    if by_default and firm(slurm.number("ntasks")) == 1:
         yield from _every_node_has_a_task(plan, have)  # srun lets go of the nodes that have no task
     elif by_default and (have or 1) > 1:
         message = (
@@ -199,7 +206,7 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
             " own"
         )
         yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"{plan.launcher.spelling.nodes}={have}")
-    left_to_tasks = asked is None and ((has_tasks and named is None) or not plan.slurm.has_directives)
+    left_to_tasks = asked is None and ((has_tasks and named is None) or not slurm.has_directives)
     is_within = firm(plan.fewest_nodes) is not None and (firm(plan.fewest_nodes) or 0) <= (have or 0) <= (count or 0)
     is_whole = not (plan.is_one_step and (have or 0) < (count or 0))
     if count is not None and have is not None and not is_within and count != have and not left_to_tasks and is_whole:
@@ -208,21 +215,26 @@ def slurm_nodes_fit(plan: Plan) -> Iterable[Finding]:
         yield fail("slurm_nodes_fit_the_job", message, plan.where, where, fix=f"#SBATCH --nodes={count}")
     if count == have:
         yield from _every_node_has_a_task(plan, count)
-    tasks = plan.slurm.number("ntasks_per_node")
-    started = _tasks_there(plan, named or have)
-    if plan.launcher is SRUN and named is not None and devices is not None and started not in (None, devices):
-        message = (
-            f"{devices} device{'s' * (devices != 1)} on each node,"
-            f" and Slurm starts {started} task{'s' * (started != 1)} there"
-        )
-        yield fail(
-            "slurm_tasks_fit_the_job",
-            message,
-            plan.where,
-            tasks.where if tasks is not None else where,
-            fix=f"#SBATCH --ntasks-per-node={devices}",
-        )
-    gpus, each = gpus_of_node(plan.slurm), plan.processes_per_node
+
+
+def _tasks_fit(plan: Plan, slurm: Slurm, named: int | None, devices: int | None) -> Iterable[Finding]:
+    """As many tasks on each node as the program's arguments name devices."""
+    asked, tasks = slurm.number("nodes"), slurm.number("ntasks_per_node")
+    started = _tasks_there(plan, named or (firm(asked) if asked is not None else 1))
+    if plan.launcher is not SRUN or named is None or devices is None or started in (None, devices):
+        return
+    message = (
+        f"{devices} device{'s' * (devices != 1)} on each node,"
+        f" and Slurm starts {started} task{'s' * (started != 1)} there"
+    )
+    where = next((held.where for held in (tasks, asked) if held is not None), plan.where)
+    fix = f"#SBATCH --ntasks-per-node={devices}"
+    yield fail("slurm_tasks_fit_the_job", message, plan.where, where, fix=fix)
+
+
+def _gpus_fit(plan: Plan, slurm: Slurm) -> Iterable[Finding]:
+    """No more processes on each node than Slurm gives it GPUs."""
+    gpus, each = gpus_of_node(slurm), plan.processes_per_node
     if (
         isinstance(gpus, Sourced)
         and isinstance(each, Sourced)

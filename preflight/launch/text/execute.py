@@ -84,26 +84,39 @@ def execute(
     else:
         if name in ("cd", "pushd"):
             go_to(script, rest, line)
-        in_background = script.in_background or in_background
-        script.commands.append(
-            Command(
-                words,
-                line,
-                dict(script.scope.variables),
-                prefix,
-                script.outer,
-                script.conditions > 0,
-                script.scope.per_node,
-                is_torn or script.is_torn,
-                script.loop,
-                in_background,
-            )
+        _note(script, words, line, prefix, is_torn=is_torn, in_background=in_background)
+
+
+def _note(
+    script: Script,
+    words: tuple[Word, ...],
+    line: int,
+    prefix: Mapping[str, Assigned],
+    *,
+    is_torn: bool,
+    in_background: bool,
+) -> None:
+    """Note a command as it stands now, then the commands that it starts itself."""
+    in_background = script.in_background or in_background
+    script.commands.append(
+        Command(
+            words,
+            line,
+            dict(script.scope.variables),
+            prefix,
+            script.outer,
+            script.conditions > 0,
+            script.scope.per_node,
+            is_torn or script.is_torn,
+            script.loop,
+            in_background,
         )
-        before, script.in_background = script.in_background, in_background
-        place = len(script.commands) - 1
-        if inside(script, words, prefix):
-            script.commands[place] = replace(script.commands[place], is_opened=True)
-        script.in_background = before
+    )
+    before, script.in_background = script.in_background, in_background
+    place = len(script.commands) - 1
+    if inside(script, words, prefix):
+        script.commands[place] = replace(script.commands[place], is_opened=True)
+    script.in_background = before
 
 
 def sourced(script: Script, path: str) -> None:
