@@ -12,6 +12,7 @@ from preflight.diagnose.found import Diagnosis, Evidence, Finding, Hang, Job
 from preflight.diagnose.gather import Gatherer
 from preflight.diagnose.tracebacks import OF_OTHERS, Raised
 
+OUT_OF_DATA = "StopIteration"  # of a loader's iterator that a loop asks once more; alone, it says why a rank is gone
 STRONG = 5  # a weight from which a cause explains others of its kind
 WATCHDOGS = frozenset(("collective-timeout", "nccl-remote-error", "heartbeat-timeout"))  # they abort ranks
 COLLECT = (
@@ -110,20 +111,21 @@ def _is_same(finding: Finding, causes: tuple[Finding, ...]) -> bool:
 
 
 def _unknown_exception(gathered: Gatherer) -> Finding | None:
-    """The first exception that no cause of the table explains, as a finding of its own."""
-    own = [
+    """The first exception that no cause of the table explains, as a finding of its own; else a rank without data."""
+    ending = [
         raised
         for raised in gathered.tracebacks.raised
-        if raised.kind not in OF_OTHERS
-        and (raised.evidence.file, raised.evidence.line) not in gathered.known
+        if (raised.evidence.file, raised.evidence.line) not in gathered.known
         and not gathered.went_on(raised.evidence.file, raised.progress)
     ]
-    if not own:
+    own = [raised for raised in ending if raised.kind not in OF_OTHERS]
+    dry = [raised for raised in ending if raised.kind == OUT_OF_DATA]
+    if not own and not dry:
         return None
-    first = own[0]
-    same = [raised for raised in own if raised.kind == first.kind]
+    first = (own or dry)[0]
+    same = [raised for raised in ending if raised.kind == first.kind]
     return Finding(
-        _exception(first),
+        _exception(first) if own else BY_NAME["uneven-inputs"],
         tuple(raised.evidence for raised in same[:3]),
         len(same),
         tuple(sorted({raised.evidence.rank for raised in same if raised.evidence.rank >= 0})),
