@@ -1,29 +1,27 @@
 """Is a fault the same finding, on the same node and in the same words, whichever way the nodes are reached?
 
-Each way is a row of WAYS: its name, and what runs preflight that way on the three hosts of one lab.
+Each way is a row of WAYS: its name, and what runs preflight that way on the three hosts of one lab. Each fault is a row
+of FAULTS: raw material on a host, and what must be told of it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
+from collections.abc import Callable
 from subprocess import CompletedProcess
 from typing import NamedTuple
 
 import pytest
 
-from tests.lab import faults, kubernetes, slurm, together
+from tests.lab import faults, kubernetes, rdma, slurm, together
 from tests.lab.fixtures import do_without
 from tests.lab.lab import Lab
 
 RUN = ["preflight", "run", "--profile=quick", "--env=NCCL_IB_GID_INDEX=3", f"--python={sys.executable}"]
-# Raw faults, each on one host: what must be told of it, by every way, is the same.
-PLANTED = {
-    ("network.mtu_is_the_same_on_every_node", "fail", ("node2",)),
-    ("names.own_hostname_is_not_loopback", "fail", ("node3",)),
-    ("rdma.gid_index_exists_on_every_node", "fail", ("node1",)),
-}
+SESSION = re.compile(r"this (?:ssh|slurm|container|local) session")  # a limit is that of the session we came by
 SETTINGS = "[limits]\nmemlock_min_bytes = 65536\n"
 
 
@@ -65,48 +63,141 @@ WAYS = {"ssh": over_ssh, "slurm": through_slurm, "kubectl": through_kubectl, "to
 PATH = {"PATH": f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
+class Fault(NamedTuple):
+    """What is planted on the hosts of a lab, and the findings that are wanted: check, verdict, nodes."""
+
+    plant: Callable[[Lab], contextlib.AbstractContextManager[object]]
+    wanted: frozenset[tuple[str, str, tuple[str, ...]]]
+    code: int = 1  # the exit code of every way
+
+
+def one(check, verdict, *nodes):
+    """The findings of a fault that is told once."""
+    return frozenset({(check, verdict, nodes)})
+
+
+@contextlib.contextmanager
+def with_adapters(lab, **others):
+    """An RDMA adapter in each host; of the hosts named another one, or one whose table of GIDs has empty rows."""
+    with contextlib.ExitStack() as stack:
+        for host in lab.hosts:
+            stack.enter_context(faults.rdma_tree(host, **others.get(host.name, {})))
+        yield
+
+
+@contextlib.contextmanager
+def several(lab):
+    """Faults of three hosts at the same time: none hides another."""
+    with (
+        with_adapters(lab, node1={"missing_gids": {3}}),
+        faults.mtu(lab["node2"], 1400),
+        faults.hostname_resolves_to(lab["node3"], "127.0.1.1"),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def little_shared_memory(lab):
+    """The usual /dev/shm of a small container."""
+    host = lab["node2"]
+    host.check(["mount", "-o", "remount,size=32m", "/dev/shm"])
+    try:
+        yield
+    finally:
+        host.check(["mount", "-o", "remount,size=50%", "/dev/shm"])
+
+
+def another_torch(lab):
+    """What the package says of itself on one host."""
+    return faults.torch_version(lab["node3"], "2.1.0")
+
+
+def shorter_gid_table(lab):
+    """No address of RoCE v2 in row 3 of one host, as where its interface came up without one."""
+    return with_adapters(lab, node2={"missing_gids": {2, 3}})
+
+
+def slower_port(lab):
+    """A port that trained at half of its rate."""
+    return with_adapters(lab, node1={"devices": [rdma.RdmaDevice(rate="100 Gb/sec (2X HDR)")]})
+
+
+def left_from_debugging(lab):
+    """A file of NCCL's that switches a fast path off on one host."""
+    return lab["node3"].write_file("/etc/nccl.conf", "NCCL_P2P_DISABLE=1\n")
+
+
+def few_files(lab):
+    """A limit that an operator's file sets in every Python of one host."""
+    text = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))\n"
+    return faults.python_site(lab["node2"], text)
+
+
+FAULTS = {
+    "several": Fault(
+        several,
+        frozenset(
+            {
+                ("network.mtu_is_the_same_on_every_node", "fail", ("node2",)),
+                ("names.own_hostname_is_not_loopback", "fail", ("node3",)),
+                ("rdma.gid_index_exists_on_every_node", "fail", ("node1",)),
+            }
+        ),
+    ),
+    "torch": Fault(another_torch, one("software.versions_are_the_same_on_every_node", "fail", "node3")),
+    "shared memory": Fault(little_shared_memory, one("limits.shared_memory_is_enough", "warn", "node2"), code=0),
+    "open files": Fault(few_files, one("limits.enough_files_may_be_open", "warn", "node2"), code=0),
+    "GID row": Fault(shorter_gid_table, one("rdma.gid_index_exists_on_every_node", "fail", "node2")),
+    "port's rate": Fault(slower_port, one("rdma.ports_have_the_same_rate", "fail", "node1")),
+    "nccl.conf": Fault(left_from_debugging, one("environment.nothing_is_left_from_debugging", "warn", "node3"), code=0),
+}
+LONG = [pytest.param(name, marks=pytest.mark.long) for name in FAULTS if name != "several"]
+
+
 @pytest.fixture(scope="module")
 def cluster(lab_is_possible):
-    """One lab for all ways, with the faults of PLANTED in place."""
+    """One lab for all ways."""
     with Lab.create(3) as lab, contextlib.ExitStack() as stack:
         in_slurm = None if slurm.why_not() else stack.enter_context(slurm.SlurmLab(lab))
         in_pods = None if kubernetes.why_not() else stack.enter_context(kubernetes.PodsLab(lab))
-        for host in lab.hosts:
-            missing = {3} if host.name == "node1" else frozenset()
-            stack.enter_context(faults.rdma_tree(host, missing_gids=missing))
-        stack.enter_context(faults.mtu(lab["node2"], 1400))
-        stack.enter_context(faults.hostname_resolves_to(lab["node3"], "127.0.1.1"))
         yield Cluster(lab, in_slurm, in_pods)
 
 
-def judged(cluster, way):
+@pytest.fixture(scope="module", params=["several", *LONG])
+def fault(cluster, request):
+    """The name of a fault, while it is there."""
+    with FAULTS[request.param].plant(cluster.lab):
+        yield request.param
+
+
+def judged(cluster, way, fault):
     """What the run found wrong: check, verdict, nodes, and its words without how the nodes were reached."""
-    folder = cluster.lab.shared / f"by-{way}"  # hosts have a /tmp of their own
+    folder = cluster.lab.shared / f"{fault.replace(' ', '-')}-by-{way}"  # hosts have a /tmp of their own
     settings = folder / "settings.toml"
     folder.mkdir()
     settings.write_text(SETTINGS)
     done = WAYS[way](cluster, [f"--report-dir={folder / 'run'}", f"--settings={settings}"])
-    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.returncode == FAULTS[fault].code, done.stdout + done.stderr
     report = json.loads((folder / "run" / "report.json").read_text())
     return {
-        (found["check"], found["verdict"], tuple(found["nodes"]), found["message"])
+        (found["check"], found["verdict"], tuple(found["nodes"]), SESSION.sub("this session", found["message"]))
         for found in report["findings"]
         if found["verdict"] in ("fail", "warn", "error")
     }
 
 
 @pytest.fixture(scope="module")
-def by_ssh(cluster):
+def by_ssh(cluster, fault):
     """What is found over ssh."""
-    return judged(cluster, "ssh")
+    return judged(cluster, "ssh", fault)
 
 
-def test_every_fault_is_told_over_ssh(by_ssh):
+def test_every_fault_is_told_over_ssh(by_ssh, fault):
     """Each on the host where it was planted."""
-    assert {found[:3] for found in by_ssh} >= PLANTED, by_ssh
+    assert {found[:3] for found in by_ssh} >= FAULTS[fault].wanted, by_ssh
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "ssh"])
-def test_a_fault_is_the_same_finding_whichever_way_the_nodes_are_reached(cluster, by_ssh, way):
+def test_a_fault_is_the_same_finding_whichever_way_the_nodes_are_reached(cluster, by_ssh, fault, way):
     """No more, no less, and in the same words."""
-    assert judged(cluster, way) == by_ssh
+    assert judged(cluster, way, fault) == by_ssh
