@@ -44,6 +44,7 @@ class Host:
     python: str | None = None
     transport: str = PLAIN
     trouble: str = ""  # why nothing can run there now, where its transport knows that before it is tried
+    is_remembered: bool = False  # the machine that its address names is that of an earlier run
 
     @property
     def written(self) -> str:
@@ -177,6 +178,7 @@ def _expand(piece: str, where: str) -> list[Host]:
                 found.address if found.address != found.name else name,
                 transport=transport.name,
                 trouble=found.trouble,
+                is_remembered=found.is_remembered,
             )
             for found in named
             for name in (_names(found.name, where) if "[" in found.name else [found.name])

@@ -33,6 +33,7 @@ from preflight.report.document import NodeInfo, Proof
 from preflight.results import Bench, Mesh, Rendezvous, Training
 from preflight.run import certificates, interpreters, jumps, topology, turns
 from preflight.run.certificates import Archive, Asked, Certificate
+from preflight.run.moved import confirmed
 from preflight.run.progress import Progress
 from preflight.run.source import Measurements
 from preflight.session.fleet import Fleet
@@ -95,6 +96,7 @@ class Run:
     def open(self) -> None:
         """Reach every node and collect its facts; nodes that fail are in `failures`."""
         opts = self.options
+        self.hosts = confirmed(self.hosts)
         self.racks = racks_of(self.hosts, opts.topology or topology.asked(self.hosts))
         self._fleet = Fleet(self.hosts, opts.reach, run_id=opts.run_id, deadline=self.deadline)
         if self._fleet.is_whole:

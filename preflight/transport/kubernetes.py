@@ -22,12 +22,16 @@ FORM = "k8s:NAMESPACE/SELECTOR"
 WANTED = f"wanted {FORM}, as in k8s:train/job-name=llama, or k8s:NAMESPACE/pod/NAME"
 # A pod by its name, as reports write it: with the container, and with the node that it runs on.
 POD = re.compile(rf"pod/(?P<pod>{NAME})(?::(?P<container>{NAME}))?(?:@(?P<node>{NAME}))?")
-WRITTEN = re.compile(rf"k8s:{NAME}/{POD.pattern}")
+WRITTEN = re.compile(rf"k8s:(?P<namespace>{NAME})/{POD.pattern}")
 # "app=train,tier in (a, b),!canary": keys and values of labels, and a container after a colon.
 KEY = rf"(?:{NAME}/)?{LABEL_VALUE}"
 REQUIREMENT = rf"(?:!?{KEY}|{KEY} *(?:=|==|!=) *(?:{LABEL_VALUE})?|{KEY} +(?:not)?in +\([A-Za-z0-9_., -]{{0,2000}}\))"
 SELECTOR = re.compile(rf"(?P<labels>{REQUIREMENT}(?: *, *{REQUIREMENT}){{0,31}})(?::(?P<container>{NAME}))?")
 
+MOVED = (
+    "the pod was made anew and runs on {now}, not on {then} as --hosts says; select the pods by their labels, or take"
+    " the @ and what follows off its line"
+)
 ROLE = "give it the Role of examples/kubernetes.yaml"
 WHOAMI = "`kubectl auth whoami` must succeed here without asking anything"
 INFO = "`kubectl cluster-info` must succeed"
@@ -145,16 +149,32 @@ class Kubernetes:
         ):
             raise ValueError(WANTED)
         if one:
-            return (Found(one["pod"], f"k8s:{rest}"),)
+            return (Found(one["pod"], f"k8s:{rest}", is_remembered=bool(one["node"])),)
         assert several is not None
-        pods = in_order(self._listed(namespace, several["labels"]))
+        pods = in_order(self._listed(namespace, f"--selector={several['labels']}"))
         if not pods:
             selected = f"kubectl get pods --namespace={namespace} --selector='{several['labels']}'"
             raise ValueError(f"no pod matches: `{selected}` must list the job's pods; check namespace and labels")
         return tuple(self._found(pod, namespace, several["container"] or "") for pod in pods)
 
-    def _listed(self, namespace: str, labels: str) -> tuple[Pod, ...]:
-        words = ["kubectl", "get", "pods", f"--namespace={namespace}", f"--selector={labels}", "--output=json"]
+    def moved(self, addresses: Sequence[str]) -> dict[str, str]:
+        """By its address, why a pod is no longer where an earlier run found it: a StatefulSet makes it anew elsewhere.
+
+        One request for each namespace. A pod that is not there is told by `kubectl exec`. Raises OSError where the API
+        server could not be asked.
+        """
+        found: dict[str, str] = {}
+        written = {address: place for address in addresses if (place := WRITTEN.fullmatch(address)) and place["node"]}
+        for namespace in dict.fromkeys(place["namespace"] for place in written.values()):
+            pods = {pod.name: pod for pod in self._listed(namespace)}
+            for address, place in written.items():
+                pod = pods.get(place["pod"])
+                if place["namespace"] == namespace and pod is not None and pod.node not in ("", place["node"]):
+                    found[address] = MOVED.format(now=pod.node, then=place["node"])
+        return found
+
+    def _listed(self, namespace: str, *selector: str) -> tuple[Pod, ...]:
+        words = ["kubectl", "get", "pods", f"--namespace={namespace}", *selector, "--output=json"]
         done = self.run([*words, "--request-timeout=20s"])
         if done.returncode != 0:
             raise ConnectionError(
@@ -199,7 +219,9 @@ class Kubernetes:
 def machines(hosts: Iterable[Host]) -> tuple[str, ...]:
     """A note of which pod runs on which node of Kubernetes: that is what is drained or repaired. None without pods."""
     found = [
-        (host.name, place["node"]) for host in hosts if (place := WRITTEN.fullmatch(host.address)) and place["node"]
+        (host.name, place["node"])
+        for host in hosts
+        if (place := WRITTEN.fullmatch(host.address)) and place["node"] and not (host.is_remembered and host.trouble)
     ]
     listed = ", ".join(f"{pod} ({node})" for pod, node in found[:NOTED])
     more = f", and {len(found) - NOTED} more: see report.json" if len(found) > NOTED else ""

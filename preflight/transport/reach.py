@@ -49,6 +49,7 @@ class Found(NamedTuple):
     name: str
     address: str
     trouble: str = ""  # why nothing can run there now, and what to do, where that is known before it is tried
+    is_remembered: bool = False  # written by an earlier run: nobody was asked whether it is still the same machine
 
 
 class Transport(Protocol):

@@ -102,6 +102,26 @@ def test_no_list_is_no_host(kubectl, error, said):
         Kubernetes(kubectl).named("train/app=x")
 
 
+def test_a_pod_that_was_made_anew_elsewhere_is_told_by_one_request_for_a_namespace():
+    """One that stayed, one that is gone and one that nobody placed are not: what runs there, or kubectl exec, tells."""
+    waits = pod("waits", 3, spec={"nodeName": ""})
+    kubectl = Kubectl(pod("stays", 0), pod("moves", 9), waits)
+    written = [f"k8s:train/pod/{name}:trainer@machine-0" for name in ("stays", "moves", "waits", "gone")]
+    assert Kubernetes(kubectl).moved([*written, "k8s:train/pod/moves:trainer", "node7"]) == {
+        written[1]: "the pod was made anew and runs on machine-9, not on machine-0 as --hosts says; select the pods by"
+        " their labels, or take the @ and what follows off its line"
+    }
+    (words,) = kubectl.asked
+    assert words[3:] == ["--namespace=train", "--output=json", "--request-timeout=20s"]
+
+
+def test_only_a_pod_with_its_node_is_one_that_is_remembered():
+    """By its name alone it is meant wherever it runs; listed by labels, it was asked about."""
+    kubectl = Kubernetes(Kubectl(pod("p", 0)))
+    found = [kubectl.named(rest)[0].is_remembered for rest in ("n/pod/p:c@m", "n/pod/p:c", "n/pod/p", "n/app=x")]
+    assert found == [True, False, False, False]
+
+
 def test_a_kubectl_that_is_not_there_is_told(monkeypatch):
     """In words, not as a number."""
     monkeypatch.setenv("PATH", "/nowhere")
