@@ -1,4 +1,4 @@
-"""How do all nodes look at their folders, and at the paths that they must share or that must be the same on all?"""
+"""How do all nodes check their folders, and the paths that they must share or that must be the same on all?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from preflight.session.connection import Call, Session
 
 SECONDS = 100.0
 PLACES_SECONDS = 20.0  # where no path is shared or compared: each folder is given up after 3 s
-# A node that is silent in a round of those that share a path must not use up the others' next one.
+# A node that is silent in one round of a shared path must not use up the others' next round.
 LOOK_SHARE = 0.5  # of the time: by then each has looked at its folders,
 WRITE_SHARE = 0.1  # a writer has so much,
 READ_SHARE = 0.9  # by then each has looked for the token, and the rest is for those who wrote to take it away
@@ -91,7 +91,7 @@ async def _write(
 async def _read(
     calls: dict[str, Call], failed: dict[str, str], order: dict[str, dict[str, str]], until: float
 ) -> dict[str, Answer]:
-    """All look for the tokens. Who wrote none is done then, and waits for nobody; its facts."""
+    """Make all nodes look for the tokens -> the facts of those that wrote none, which are done then."""
     writers = {held["writer"] for held in order.values() if "writer" in held}
     answers: dict[str, Answer] = {}
 
@@ -110,7 +110,7 @@ async def _read(
 
 
 async def _end(name: str, calls: dict[str, Call], failed: dict[str, str], until: float) -> tuple[str, Answer]:
-    """Let a node take its token away, and take its facts."""
+    """Make a node remove its token, and take its facts."""
     try:
         if name not in failed:
             calls[name].deadline = until

@@ -13,7 +13,7 @@ from preflight.session import said
 from preflight.session.connection import Session
 
 SECONDS = 60.0
-# A node chooses these names: none may lead out of the folder that they are written to.
+# Nodes choose these names: none may lead out of the folder to which they are written.
 PLACE = re.compile(r"(?!.*(^|/)\.\.?(/|$))[^/\0\n][^\0\n]{0,400}")
 
 
@@ -32,7 +32,7 @@ class Entry(said.Message, frozen=True):
 
 
 class Entries(said.Message, frozen=True):
-    """Some of them."""
+    """A batch of entries."""
 
     files: Annotated[tuple[Entry, ...], msgspec.Meta(max_length=256)]
 

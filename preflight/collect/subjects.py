@@ -25,7 +25,7 @@ from preflight.session.fleet import Fleet
 FACTS_SECONDS = 30.0
 PEERS_SECONDS = 15.0
 FIRST_ROUND_SHARE = 0.6  # of a stage that is short
-LATE_SECONDS = 0.5  # after its last word a node's answer is decoded
+LATE_SECONDS = 0.5  # for decoding a node's answer after its last message
 COLLECTED = {"identity", "network", "ports", "software", "gpu", "rdma", "environment", "limits", "machine", "kernel"}
 ASKED = COLLECTED | {"peers"}
 Layers = list[tuple[str, dict[str, str]]]
@@ -77,7 +77,7 @@ class Answered:
 
 
 class Further:
-    """What nodes tell in further rounds; each answer is decoded and packed as it comes, what was there is not again."""
+    """What nodes report in further rounds; only the new answers are decoded and packed, as they come."""
 
     def __init__(self, documents: Documents, cluster: Cluster) -> None:
         self._documents = documents
@@ -107,7 +107,7 @@ def with_answers(documents: Documents, cluster: Cluster, answers: Mapping[str, A
 
 
 async def facts_of(session: Session, index: int, layers: Layers, calls: dict[str, Call], *, until: float) -> Document:
-    """What one node, the `index`-th of HOSTS, tells in the first round. Raises HostError where that is nothing."""
+    """The first round's answer of one node, the `index`-th of HOSTS. Raises HostError where there is none."""
     name = session.host.name
     subjects: dict[str, dict[str, Any]] = {}
     missing: dict[str, Missing] = {}
@@ -182,7 +182,7 @@ class Subject(said.Message, frozen=True):
 
 
 def _take(name: str, event: dict[str, Any], subjects: dict[str, dict[str, Any]], missing: dict[str, Missing]) -> None:
-    """Take in one subject. Raises BadReply for one that no node is asked about, or that was told before."""
+    """Take in one subject. Raises BadReply for one that was never asked for, or came before."""
     told = said.read(name, Subject, event, "facts")
     if told.subject not in ASKED:
         raise BadReply(name, f"it reported {told.subject[:60]!r}, which it was not asked about")

@@ -1,4 +1,4 @@
-"""Which nodes log in to which, where the launch needs it?"""
+"""Which nodes can log in to which, where the launch needs it?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What broke a job, by the logs it left? `diagnose(lines)` reads lines, `diagnose_files(names)` files."""
+"""What broke a job, according to its logs? `diagnose(lines)` reads lines, `diagnose_files(names)` files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def diagnose_files(names: Iterable[str], *, say: Callable[[str], None] = lambda 
 
 
 def cause_of(text: str) -> Cause | None:
-    """The cause of the table that the words of one rank speak of, or what they follow from; None where it has none."""
+    """The known cause that the words of one rank show or follow from; None where there is none."""
     diagnosis = diagnose(text.splitlines())
     findings = [one for one in (*diagnosis.causes, *diagnosis.consequences) if one.cause.patterns]
     return findings[0].cause if findings else None

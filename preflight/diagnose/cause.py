@@ -11,8 +11,8 @@ from functools import cache
 class Kind(IntEnum):
     """How much a line proves: the larger explains the smaller."""
 
-    NOTE = 0  # a healthy job may print it: it explains nothing unless something failed, and then only a little
-    CONSEQUENCE = 1  # somebody else failed first
+    NOTE = 0  # a healthy job may print it too: weak evidence, and only once something has failed
+    CONSEQUENCE = 1  # another rank failed first
     SUSPICION = 2  # a failure for which several causes are possible
     CAUSE = 3  # this is what broke the job
 
@@ -97,7 +97,7 @@ UNKNOWN, LIKELY = "\0", "\1"  # what may be a letter, and what is none as people
 
 @cache
 def literal(pattern: str) -> str:
-    """The pattern with UNKNOWN or LIKELY for all that is not written out: groups, classes, what may be absent."""
+    """The pattern with UNKNOWN or LIKELY in place of everything not literal: groups, classes, optional parts."""
     kept: list[str] = []
     at, depth = 0, 0
     while at < len(pattern):

@@ -43,7 +43,7 @@ PATTERNS = (
 
 @dataclass
 class Facts:
-    """What was said so far."""
+    """What the lines so far have said."""
 
     sizes: Counter[int] = field(default_factory=Counter)
     node_of: dict[int, str] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Facts:
                 self.sizes[size] += 1
 
     def hear(self, line: Said) -> None:
-        """A line of a rank, whatever it says."""
+        """Count a line for its rank, whatever it says."""
         if 0 <= line.rank < MOST_RANKS:
             self.heard.add(line.rank)
             if line.node:
@@ -157,7 +157,7 @@ class Facts:
         self.is_complete = True
 
     def _ended(self, found: Match[str], line: Said) -> None:
-        """Counted by the file: it tells what the job survived."""
+        """Count good ends by file: a failure before one was survived."""
         del found, line
 
     @property
@@ -206,7 +206,7 @@ class Facts:
         )
 
     def _mismatch(self, sequence: int) -> str:
-        """What ranks that are at the same number of the sequence do not agree on."""
+        """What differs between ranks at the same sequence number."""
         calls = {rank: call for rank, call in self.timeouts.items() if call[0] == sequence and sequence >= 0}
         kinds: dict[str, list[int]] = {}
         for rank, (_, operation, elements) in sorted(calls.items()):

@@ -9,7 +9,7 @@ from preflight.diagnose.cause import Cause
 
 @dataclass(frozen=True)
 class Evidence:
-    """A line, where it stands, and who printed it. ``rank`` is -1 and ``seconds`` negative where that is not known."""
+    """A line, its place, and who printed it. ``rank`` is -1 and ``seconds`` negative where unknown."""
 
     file: str
     line: int
@@ -71,7 +71,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the logs say: ``causes``, the first to look at in front, what followed from it, what else was seen."""
+    """What the logs say: ``causes``, the first one first; what followed from them; what else was seen."""
 
     files: tuple[str, ...]
     lines: int

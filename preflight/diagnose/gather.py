@@ -20,8 +20,8 @@ from preflight.diagnose.tracebacks import BUILT_IN, Tracebacks
 LONGEST_LINE = 1024  # bytes of a line that are looked at
 EVIDENCE = 3
 MOST_WHO = 4096
-WENT_ON = 5  # lines of progress after which a failure was survived
-# Ranks that do not find each other make no progress at all: one line of it, and they did.
+WENT_ON = 5  # a failure with this many lines of progress after it was survived
+# Ranks that do not find each other make no progress at all: one line of it shows that they did.
 JOINING = frozenset(
     (
         *(cause.name for cause in SUBJECTS["rendezvous"]),
@@ -33,8 +33,8 @@ TRACEBACK = b"traceback"
 ESCAPE = b"\x1b"
 COLOURS = re.compile(ANSI.pattern.encode())
 OF_A_PAGE = re.compile(r"&(?:lt|gt|amp|quot|#39|#x27);")  # a log that was taken from the source of a web page
-OFTEN = 64  # lines of the same words after which no more are looked at, where none of them told anything
-VERY_OFTEN = 4096  # the same where they told a cause: by then most ranks have said it
+OFTEN = 64  # after this many lines with the same words and no cause, further ones are skipped
+VERY_OFTEN = 4096  # the same where they show a cause: by then most ranks have printed it
 MOST_SHAPES = 50_000
 NEVER: tuple[int, tuple[str, ...]] = (0, ())
 REPEATED = frozenset(("channel", "ring"))  # of which a few stand for all
@@ -48,7 +48,7 @@ def causes_index() -> Index[Cause]:
 
 @cache
 def facts_index() -> Index[str]:
-    """What says something of the job, by its words."""
+    """The patterns of facts about the job, by their words."""
     return Index((pattern, name) for name, pattern in PATTERNS)
 
 
@@ -115,7 +115,7 @@ class Gatherer:
         self.tracebacks.open.clear()
 
     def _look(self, name: str, number: int, raw: bytes, words: list[bytes]) -> tuple[tuple[str, ...], bool]:
-        """The causes that the line speaks of, and whether many more of its words would tell nothing new."""
+        """The causes that the line shows, and whether further lines with the same words can be skipped."""
         text = raw.decode("utf-8", "backslashreplace")
         if b"&" in raw and OF_A_PAGE.search(text):
             text = html.unescape(text)
@@ -190,7 +190,7 @@ class Gatherer:
         self.facts.calls[rank] = calls
 
     def findings(self) -> list[Finding]:
-        """Every cause with its lines, the first first: by time where all lines have one, else as they were read."""
+        """Every cause with its lines, the earliest first: by time where all lines have one, else in the order read."""
         rows = sorted(self.seen.values(), key=lambda seen: seen.order)
         times = [seen.evidence[0].seconds for seen in rows]
         if rows and min(times) >= 0:

@@ -1,4 +1,4 @@
-"""Which patterns can a line match at all? Looked up by the words that it has, so that gigabytes take seconds."""
+"""Which patterns can a line match at all? Looked up by its words, so that gigabytes take seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does each rank of a job that hangs do now, and how are the nodes asked?"""
+"""What is each rank of a hanging job doing now, and how are the nodes asked?"""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Process(Value, frozen=True, kw_only=True):
 
 
 class Looked(Value, frozen=True):
-    """What one node gives."""
+    """The answer of one node."""
 
     ranks: Annotated[tuple[Process, ...], msgspec.Meta(max_length=256)]
 

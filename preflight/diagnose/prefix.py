@@ -1,4 +1,4 @@
-"""Who printed a line, and when? Launchers and loggers say so in front of it, several at once."""
+"""Who printed a line, and when? Launchers and loggers put prefixes in front of it, several at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MONTHS = {
         ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1
     )
 }
-# In front of a line, in any order; each gives what it knows.
+# Prefixes of a line, in any order; each gives rank, node or time as it knows them.
 PREFIXES = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -50,7 +50,7 @@ OF_FILE = re.compile(r"rank[_-]?(\d+)|/(\d+)/std(?:out|err)\.log$", re.IGNORECAS
 
 @dataclass(frozen=True)
 class Said:
-    """A line without what stands in front of it. ``rank`` is -1, ``seconds`` negative where the line does not say.
+    """A line without its prefixes. ``rank`` is -1, ``seconds`` negative where the line does not say.
 
     ``seconds`` count from the beginning of a year, so that lines of one run compare, whatever wrote them.
     """
@@ -78,7 +78,7 @@ def seconds_of(text: str) -> float:
 
 
 def said(line: str, *, file: str = "") -> Said:
-    """Who says what: the line without its prefixes, ANSI codes and the file's own rank considered."""
+    """The line without prefixes and ANSI codes, with its rank, or else that of the file."""
     text = ANSI.sub("", line) if "\x1b" in line else line
     rank, node, seconds = -1, "", -1.0
     text = text.rstrip()

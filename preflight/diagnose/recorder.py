@@ -1,4 +1,4 @@
-"""What do dumps of torch's flight recorder tell: which collective hung, and who was not in it?
+"""What do dumps of torch's flight recorder show: which collective hung, and which ranks were not in it?
 
 A dump is a pickle, or JSON, of the last collectives that one rank enqueued. A pickle is foreign data: it is read for
 its numbers, texts and containers, and whatever names code is refused.
@@ -100,7 +100,7 @@ def hang_of(calls: Mapping[int, list[Call]]) -> Hang | None:
 
 def _of_group(by_rank: dict[int, dict[int, Call]]) -> Hang | None:
     every = sorted({sequence for calls in by_rank.values() for sequence in calls})
-    oldest = max(min(calls) for calls in by_rank.values())  # before it some rank's buffer had forgotten
+    oldest = max(min(calls) for calls in by_rank.values())  # older ones are no longer in every rank's buffer
     for sequence in every:
         if sequence < oldest:
             continue

@@ -1,4 +1,4 @@
-"""Which rank holds the others up, by what all of them do at one moment?"""
+"""Which rank holds the others up, judging by what all of them are doing at one moment?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BUSY_CORES = 0.5
 
 @dataclass(frozen=True)
 class Doing:
-    """What a rank does: ``call`` is the collective that it waits in, "" for none; ``at`` the line of the program."""
+    """What a rank is doing: ``call`` is the collective that it waits in, "" for none; ``at`` the program's line."""
 
     node: str
     process: Process
@@ -45,7 +45,7 @@ class Doing:
 
 @dataclass(frozen=True)
 class Stuck:
-    """All ranks in groups of those that do the same, the largest first; who differs; who is not there."""
+    """All ranks in groups that do the same, the largest first; which ranks differ; which are missing."""
 
     groups: tuple[tuple[Doing, ...], ...]
     guilty: tuple[Doing, ...]

@@ -14,7 +14,7 @@ LONGEST = 400  # lines of one traceback
 MOST = 200
 FRAME = re.compile(r'\s*File "([^"]{1,300})", line (\d+)(?:, in (\S+))?')
 RAISED = re.compile(r"((?:\w+\.)*[A-Z]\w*)(?:: ?(.*))?$")
-# How others' failures look, and how a program ends on purpose.
+# Exceptions that follow from another rank's failure, or end a program on purpose.
 OF_OTHERS = frozenset(
     [
         "ChildFailedError",

@@ -1,4 +1,4 @@
-"""Which of the causes that were found is the first, and which only followed from it?"""
+"""Which of the causes found came first, and which only followed from it?"""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     names = {finding.cause.name for finding in findings}
     graded = [(_grade(finding, names), finding) for finding in findings]
     if job.hang is not None and job.hang.missing and all(grade < Kind.SUSPICION for grade, _ in graded):
-        # nothing else is known, and it is known who was waited for
+        # no other cause is known, but the rank that the others waited for is
         graded = [(Kind.SUSPICION if f.cause.name == "collective-timeout" else grade, f) for grade, f in graded]
     best = max((grade for grade, _ in graded), default=Kind.NOTE)
     causes: tuple[Finding, ...] = ()
@@ -57,7 +57,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
 
 
 def _in_time(findings: list[Finding]) -> list[Finding]:
-    """The first first: by line within one file; between several by time, where every line has one."""
+    """The findings in order: by line within one file; between several by time, where every line has one."""
     firsts = [finding.evidence[0] for finding in findings]
     if len({one.file for one in firsts if one.line}) <= 1:
         return sorted(findings, key=lambda finding: finding.evidence[0].line)
@@ -79,7 +79,7 @@ def _grade(finding: Finding, among: AbstractSet[str] = frozenset()) -> int:
 
 
 def _first(findings: list[Finding]) -> Finding:
-    """The one that explains the others: of those that weigh much the first in time, else of all."""
+    """The finding that explains the others: the earliest of those with much weight, else of all."""
     heaviest = max(finding.cause.weight for finding in findings)
     if heaviest >= STRONG:
         findings = [finding for finding in findings if finding.cause.weight >= STRONG]
@@ -91,7 +91,7 @@ def _first(findings: list[Finding]) -> Finding:
 
 
 def _beside(first: Finding, findings: list[Finding]) -> tuple[Finding, ...]:
-    """At most two more of the same grade that stand on other lines and weigh as much: both may be true."""
+    """At most two more of the same grade and weight, on other lines: they may be true as well."""
     places = {(one.file, one.line) for one in first.evidence}
     others = [
         finding
@@ -105,7 +105,7 @@ def _beside(first: Finding, findings: list[Finding]) -> tuple[Finding, ...]:
 
 
 def _is_same(finding: Finding, causes: tuple[Finding, ...]) -> bool:
-    """Whether a finding stands on no line but those of the causes: the same words, read less exactly."""
+    """Whether all lines of a finding are those of the causes: the same words, matched less exactly."""
     places = {(one.file, one.line) for cause in causes for one in cause.evidence}
     return finding.count <= len(finding.evidence) and {(one.file, one.line) for one in finding.evidence} <= places
 
@@ -148,7 +148,7 @@ def _exception(raised: Raised) -> Cause:
 
 
 def _derived(facts: Facts, job: Job) -> list[Finding]:
-    """What no single line says: calls that do not match, versions that differ."""
+    """Causes that no single line shows: calls that do not match, versions that differ."""
     found = []
     hang = job.hang
     if hang is not None and hang.mismatch:
@@ -164,7 +164,7 @@ def _derived(facts: Facts, job: Job) -> list[Finding]:
 
 
 def _joining(facts: Facts) -> list[Finding]:
-    """What the ranks that began to join leave open: numbers given twice, or not at all."""
+    """Ranks that began to join with numbers given twice, or left out."""
     members = facts.members
     if not members or facts.is_complete:
         return []

@@ -1,4 +1,4 @@
-"""What we know about the nodes: typed, frozen, and strict about what a node said.
+"""What do we know about the nodes? Typed, frozen, and strict about what a node said.
 
 ``value``      the base of all structs, and the fact that could not be had
 ``subjects``   one file a subject: its structs, as they cross the wire

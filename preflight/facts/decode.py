@@ -1,4 +1,4 @@
-"""Is what a node said well-formed, and what does it say?"""
+"""Is a node's answer well-formed, and what does it say?"""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def with_answer(node: NodeFacts, answer: Answer, shared: Shared | None = None) -
 
 
 def decode_stored(document: Document, shared: Shared | None = None) -> NodeFacts:
-    """The same of a stored document, whose version of preflight may have known other subjects and other facts."""
+    """The typed facts in a stored document, whose version of preflight may have had other subjects and facts."""
     node = decode(document, shared)
     known = document.subjects.keys() & SUBJECTS.keys()
     absent = SUBJECTS.keys() - known - document.missing.keys() - {"vendor"}  # which is collected on demand only
@@ -99,7 +99,7 @@ def encode(document: msgspec.Struct) -> bytes:
 
 
 def encodable(value: Any) -> Any:
-    """The same without lone surrogates, which strict parsers refuse: what we write we must be able to read."""
+    """The value without lone surrogates, which strict parsers refuse: we must be able to read what we write."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):

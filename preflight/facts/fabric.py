@@ -73,7 +73,7 @@ class Hca:
 
     @property
     def is_active(self) -> bool:
-        """NCCL silently leaves out every port that is not ACTIVE."""
+        """Whether the port is ACTIVE: NCCL silently leaves out every other."""
         return self.port.state == "ACTIVE" and self.port.link_layer in LINK_LAYERS
 
 

@@ -28,7 +28,7 @@ from preflight.facts.subjects.trust import Trust
 from preflight.facts.value import Missing, Value, no_such_fact
 
 V = TypeVar("V", bound=Value)
-MEANS_RDMA = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX")  # whoever sets these means NCCL, whatever GPUs the nodes report
+MEANS_RDMA = ("NCCL_IB_HCA", "NCCL_IB_GID_INDEX")  # a job that sets these uses NCCL, whatever GPUs the nodes report
 
 
 def is_on(value: str) -> bool:
@@ -56,7 +56,7 @@ class NodeFacts:
     if not TYPE_CHECKING:  # else every misspelt name would have a type
 
         def __getattr__(self, name: str) -> Any:
-            """Only asked for what is not there: a check that misspells a subject reads which ones there are."""
+            """Called only for unknown names: a check that misspells a subject is told which ones exist."""
             raise AttributeError(no_such_fact(type(self), name))
 
     def subject(self, name: str, kind: type[V]) -> V:

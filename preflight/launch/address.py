@@ -21,7 +21,7 @@ PLACEHOLDER = re.compile(
 
 
 def wrong_with(address: str) -> str:
-    """Why a text is no address that a node could have, "" where nothing is known against it."""
+    """Why a text cannot be the address of a node; "" where it can."""
     bare = address.strip().strip("[]").partition("%")[0]
     try:
         ipaddress.ip_address(bare)

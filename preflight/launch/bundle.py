@@ -1,4 +1,4 @@
-"""Which files were given or found so far, and what stands under a name that one of them mentions?"""
+"""Which files were given or found so far, and which file does a name in one of them mean?"""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def expanded(patterns: Iterable[str]) -> list[str]:
 
 
 def read_file(name: str) -> str:
-    """The text of a file of a sensible size."""
+    """The text of a file, if its size is sensible."""
     try:
         if not os.path.isfile(name):
             raise UsageError(f"{name!r} is not a file that can be read")

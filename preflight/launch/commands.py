@@ -20,7 +20,7 @@ from preflight.launch.text.shell import CONTAINERS, REMOTE, SHELLS, Command, Wor
 from preflight.ledger.findings import Finding
 
 PYTHON_NAME = re.compile(r"python(\d(\.\d+)?)?")
-# Commands that only name a launcher.
+# Commands that mention a launcher without starting it.
 TALK = frozenset(
     words(
         """
@@ -32,7 +32,7 @@ TALK = frozenset(
 )
 KEEP_FOLDER = frozenset({"srun", "mpirun", "mpiexec"})  # they start their tasks in the folder that they are started in
 Read = Callable[[Reader, tuple[Word, ...], tuple[str, ...]], Plan | None]
-# The words of a program, or a module's name -> how what follows is read.
+# The words of a program, or the name of a module -> the reader of the words that follow.
 PROGRAMS: Mapping[tuple[str, ...], Read] = {
     tuple(program.split()): row.read for row in ROWS for program in row.programs if row.read is not None
 }
@@ -84,7 +84,7 @@ def _folder(command: Command, plan: Plan) -> str:
     return held.text if held is not None and is_firm(held.text) and not leaves else ""
 
 
-# Programs that start what stands behind them as it stands there.
+# Programs that start the command behind them unchanged.
 PASSING = frozenset(
     words(
         """
@@ -111,7 +111,7 @@ def _is_filled_in(plan: Plan, before: list[str]) -> bool:
 
 
 def unjudged(command: Command, plan: Plan | None, marks: Marks) -> str:
-    """What of a command that starts a job, or may start one, is not known; "" where nothing is missing."""
+    """What is unknown about a command that starts a job, or may start one; "" where nothing is."""
     words = command.words
     if plan is not None:
         config = plan.setting("config_file")
@@ -142,7 +142,7 @@ def _hidden(words: tuple[Word, ...], marks: Marks) -> str:
 
 
 def _stands_in(program: tuple[str, ...], names: list[str]) -> bool:
-    """Whether a program's words stand among others, and are no value of an option."""
+    """Whether a program's words are among others, and not the value of an option."""
     for place in range(1, len(names) - len(program) + 1):
         if tuple(names[place : place + len(program)]) == program and (
             names[place - 1] == "--" or not names[place - 1].startswith("-")

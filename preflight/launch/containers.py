@@ -1,4 +1,4 @@
-"""What does a container that is started by hand lack for a job: docker run, podman run, a service of compose?"""
+"""What does a container that is started by hand (docker run, podman run, compose) lack for a job?"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLAGS = frozenset(
 
 @dataclass(frozen=True)
 class Container:
-    """What is said of one container, and how each thing that may be missing is written there."""
+    """The options of one container, and how each one that may be missing is written there."""
 
     file: str
     line: int
@@ -43,7 +43,7 @@ class Container:
 
     @property
     def where(self) -> Where:
-        """Its place."""
+        """File and line."""
         return Where(self.file, self.line)
 
 

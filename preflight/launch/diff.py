@@ -1,4 +1,4 @@
-"""Which patch puts launch files right, as far as the right values are known?"""
+"""Which patch corrects launch files, as far as the right values are known?"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ Origin = Literal["written", "tool", "environment"]
 
 
 def words(text: str) -> tuple[str, ...]:
-    """A table of names, as it is written here."""
+    """The words of a table written as one text."""
     return tuple(text.split())
 
 
@@ -29,7 +29,7 @@ class Sourced(Generic[T]):
 
     @property
     def where(self) -> Where:
-        """Its place."""
+        """File and line."""
         return Where(self.file, self.line)
 
 
@@ -52,7 +52,7 @@ class Unknown:
 
     @property
     def where(self) -> Where:
-        """Its place."""
+        """File and line."""
         return Where(self.file, self.line)
 
 

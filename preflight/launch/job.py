@@ -119,7 +119,7 @@ class Job:
         return self.starting.of(self.nodes.index(node)) if self.starting.starts else Start("", Where("", 0))
 
     def address_for(self, node: str) -> str:
-        """Where a node looks for rank 0: as its file says, or on the training interface."""
+        """The address at which a node looks for rank 0: as its file says, or on the training interface."""
         return self.start_of(node).address or self.master_address
 
 

@@ -25,7 +25,7 @@ PYTHON = "python"  # among a launcher's programs: any Python that no other launc
 
 @dataclass(frozen=True, kw_only=True)
 class Spelling:
-    """What the launcher calls the values that every job has: an option, a key of its file or a variable."""
+    """How the launcher writes the values that every job has: an option, a key of its file or a variable."""
 
     rank: str = "RANK"
     address: str = "MASTER_ADDR"

@@ -1,4 +1,4 @@
-"""Who is where in a job on these nodes, with how many processes, and which variables does each node need?"""
+"""Which node has which ranks of a job, and which variables does it need?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = re.compile(r"[A-Za-z0-9_.,:=@%-]+")
 
 @dataclass(frozen=True)
 class Layout:
-    """What all the writers need: who is where, with how many processes, and where rank 0 listens."""
+    """What all writers of launch files need: each node's ranks, and where rank 0 listens."""
 
     nodes: tuple[NodeFacts, ...]
     processes: tuple[int, ...]

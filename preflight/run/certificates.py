@@ -1,8 +1,8 @@
 """Which measurements of an earlier run still hold, because nothing has changed since on any of its nodes?
 
-A run that ends well with --reuse leaves a certificate below the user's state folder: what bandwidth and training
+A good run with --reuse leaves a certificate in the user's state folder: what bandwidth and training
 measured, for which nodes, and a fingerprint of the facts of each. It is signed with a key that only this user can read,
-so that what a run takes over is what a run of this user measured. Facts and connections are read anew in every run.
+so a run takes over only what a run of this user measured. Facts and connections are read again in every run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KEPT = 50  # certificates; the oldest go
 CLOCK_SECONDS = 1.0  # what a node's clock may have moved against ours, beside what the round trip leaves open
 CHANGES_SAID = 3
 VALUE_LETTERS = 40
-# Options that say where a report goes or how it is judged, not what is measured; and what is made from others.
+# Options about where a report goes or how it is judged, not what is measured; and options derived from others.
 BESIDE = frozenset(
     (
         *("command", "run_id", "verbosity", "report_dir", "record", "json", "deadline", "dry_run", "from_run", "reuse"),
@@ -78,7 +78,7 @@ class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 @dataclass(frozen=True)
 class Asked:
-    """What a run asks for, as far as it decides what is measured."""
+    """The options of a run that decide what is measured."""
 
     options: Options
     checks: tuple[str, ...]  # those that bandwidth and training are for
@@ -95,7 +95,7 @@ class Asked:
 
 
 def state_folder() -> Path:
-    """Where programs keep what is theirs from run to run: XDG_STATE_HOME, else ~/.local/state."""
+    """Where programs keep state between runs: XDG_STATE_HOME, else ~/.local/state."""
     named = os.environ.get("XDG_STATE_HOME", "")
     return (Path(named) if named.startswith("/") else Path.home() / ".local" / "state") / "preflight"
 
@@ -164,7 +164,7 @@ class Archive:
 
 
 def _write_key(path: Path) -> None:
-    """A key of our own; where two runs begin at once, the first that writes one has made it."""
+    """Write a new key; of two runs that begin at once, the first to write it wins."""
     new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -205,7 +205,7 @@ def made(
 def why_not(
     certificate: Certificate, documents: Mapping[str, Document], asked: Asked, *, now: datetime, reuse: timedelta
 ) -> str:
-    """Why what is certified does not hold for these nodes now; "" where it does."""
+    """Why the certificate no longer holds for these nodes; "" where it does."""
     if certificate.version != __version__:
         return f"run {certificate.run} was measured by preflight {certificate.version}, this is {__version__}"
     age = now - certificate.at
@@ -236,7 +236,7 @@ def _folded(changed: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _changes(seal: Seal, document: Document, folder: Path) -> str:
-    """What of a node is not as it was, in words; "" where everything is."""
+    """What has changed on a node, in words; "" where nothing has."""
     now = fingerprint(document)
     keys = [key for key in dict.fromkeys((*seal.facts, *now)) if seal.facts.get(key) != now.get(key)]
     said = _in_values(keys, document, folder) or [f"{key} has changed" for key in keys]

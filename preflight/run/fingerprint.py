@@ -1,7 +1,7 @@
-"""What of a node's facts must be as it was for what was measured there to hold still?
+"""Which facts of a node must be unchanged for earlier measurements to hold?
 
-Everything counts but what is listed here as moving by itself: a fact that is added later counts until it is listed.
-What is listed is judged anew in every run all the same; it only does not take back what was measured.
+Everything counts except the facts listed here as moving by themselves: a new fact counts until it is listed.
+Listed facts are still judged again in every run; they just do not invalidate a measurement.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ MOVING = (
 OF_CONTAINERS = ("veth", "cali", "lxc", "cilium", "vnet", "tap")
 OF_ANOTHER_JOB = "SLURM_"  # variables that are new with each allocation
 COUNTED = frozenset((*ERROR_COUNTERS, "link_downed"))
-NAMES = ("name", "path", "number", "index", "peer")  # what an element of a list is called by
+NAMES = ("name", "path", "number", "index", "peer")  # the key that names an element of a list
 Tree = dict[str, Any]
 
 

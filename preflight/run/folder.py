@@ -1,4 +1,4 @@
-"""When is what of a run written where, and what if it cannot be?"""
+"""Which files of a run are written, when and where, and what if that fails?"""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def dry_run_text(options: Options, hosts: tuple[Host, ...]) -> str:
 
 
 def write_started(source: ReportedSource, ledger: Ledger, options: Options) -> None:
-    """report.json as it stands should we be killed: error, unfinished.
+    """Write the report.json that remains if we are killed: error, unfinished.
 
     Raises UsageError where the folder cannot be written: better before the first node than after minutes.
     """
@@ -91,7 +91,7 @@ def withdraw(options: Options) -> None:
     """Take back what `write_started` wrote: after a usage error there is no run to report."""
     with contextlib.suppress(OSError):
         (options.folder / FILES["json"]).unlink()
-        options.folder.rmdir()  # not where anything else is in it
+        options.folder.rmdir()  # unless the folder holds anything else
 
 
 def write_finished(
@@ -114,13 +114,13 @@ def write_finished(
     unwritable = ""
     text = _told(
         report, ending, folder, language
-    )  # before anything is written: what breaks it shall leave no good report
+    )  # before anything is written: a failure here must not leave a good report
     try:
         folder.mkdir(parents=True, exist_ok=True)
         material = Material(
             report, {node.name: row_values(node) for node in source.cluster}, dict(source.logs), language
         )
-        with ThreadPoolExecutor(1) as beside:  # of thousands of files the disk takes as long as we for the report
+        with ThreadPoolExecutor(1) as beside:  # for thousands of files the disk needs as long as the report takes us
             stored = beside.submit(_write_what_was_told, source, options)
             texts = {FILES[name]: FORMATS[name](material).encode("utf-8") for name in FILES}
             stored.result()
@@ -165,7 +165,7 @@ def json_for(options: Options, target: str) -> str:
 
 
 def _append_step_summary(markdown: Path) -> None:
-    """GitHub shows on the page of a job what its steps append to this file; the run stands without it."""
+    """Append to the file that GitHub shows on the page of a job; the run counts without it."""
     summary_file = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary_file:
         with contextlib.suppress(OSError), open(summary_file, "a", encoding="utf-8") as stream:
@@ -183,14 +183,14 @@ def wants_colour() -> bool:
 
 
 def _write_what_was_told(source: ReportedSource, options: Options) -> None:
-    """The facts of every node, and what its jobs printed; of a stored run they stand already."""
+    """Write the facts of every node and what its jobs printed; a stored run has them already."""
     if options.from_run is None:
         _write_facts(options.folder / "facts", source.documents)
         _write_logs(options.folder / "logs", source.logs)
 
 
 def _write_facts(folder: Path, documents: Documents) -> None:
-    """The facts of every node; those of an earlier run into the same folder would be judged as if they belonged."""
+    """Write the facts of every node, and remove those of an earlier run in the same folder."""
     folder.mkdir(exist_ok=True)
     written = {f"{_file_name(name)}.json" for name in documents}
     for path in folder.glob("*.json"):

@@ -1,4 +1,4 @@
-"""Which runs lie in a folder of runs: to list them, to find the last good one, to keep only the newest?"""
+"""Which runs are in a folder of runs: to list them, find the last good one, keep only the newest?"""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class Head(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Past:
-    """A run that lies in a folder."""
+    """A run in a folder."""
 
     folder: Path
     head: Head
 
 
 def runs(folder: Path) -> list[Past]:
-    """The runs right below a folder, the newest first; what is no run of ours is passed over."""
+    """The runs directly below a folder, the newest first; anything else there is ignored."""
     found = [
         Past(inner, head)
         for inner in (sorted(folder.iterdir()) if folder.is_dir() else ())

@@ -1,4 +1,4 @@
-"""Which Python of a node has torch, where the one that was named for the job is not there?"""
+"""Which Python of a node has torch, where the one named for the job is absent?"""
 
 from __future__ import annotations
 

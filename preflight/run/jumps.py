@@ -1,4 +1,4 @@
-"""Is it the jump host that nodes are silent behind? ssh itself says of both the same words.
+"""Is a jump host the reason why nodes are silent? ssh itself has the same words for both.
 
 A jump host that accepts the connection and says nothing leaves ssh waiting for the node's banner. `ssh -G` tells which
 jump host leads to a node, and contacts nobody.

@@ -44,7 +44,7 @@ DEEPSPEED_ON_CPU = "without GPUs accelerate's DeepSpeed gives every rank a world
 FACTS_SECONDS = 90.0
 FIRST_TURN_SHARE = 0.5  # of the time, where nodes are visited in turns
 UNCONFIRMED = "the connection ended before the node confirmed that nothing is left"
-SLACK_SECONDS = 0.5  # of a stage, for what we do with the answers
+SLACK_SECONDS = 0.5  # of a stage, reserved for handling the answers
 MESH_SECONDS = 30.0
 BENCH_SECONDS = 90.0
 SEARCH_SECONDS = 60.0
@@ -53,7 +53,7 @@ FILES_SECONDS = 110.0
 TRUST_SECONDS = 45.0
 FURTHER_SHARE = 0.5  # of the time that is left: a node that answers nothing costs the others no more
 LOG_OF = {"nccl": "nccl", "trace": "flight-recorder"}
-CLOSING_SECONDS = 8.0  # kept back from the deadline for ending the nodes and writing the report; of a short one a fifth
+CLOSING_SECONDS = 8.0  # reserved for ending the nodes and writing the report; a fifth of a short deadline
 
 
 @dataclass
@@ -66,8 +66,8 @@ class Run:
     stage_seconds: dict[str, float] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
-    transports: dict[str, str] = field(default_factory=dict)  # by which a node was to be reached
-    logins: dict[str, str] = field(default_factory=dict)  # and as HOSTS has it
+    transports: dict[str, str] = field(default_factory=dict)  # the address by which a node was to be reached
+    logins: dict[str, str] = field(default_factory=dict)  # and as HOSTS writes it
     documents: Documents = field(default_factory=Documents)
     cluster: Cluster = field(default_factory=lambda: Cluster(()))
     notes: list[str] = field(default_factory=list)
@@ -186,12 +186,12 @@ class Run:
         self._add(self._within(self._share(TRUST_SECONDS), partial(trust.collect, sessions, hosts_of, opts)))
 
     async def _tests_of_vendors(self) -> None:
-        """What takes minutes, and only where somebody asked for it."""
+        """The vendors' tests, which take minutes, where they were asked for."""
         sessions = {name: self.fleet.sessions[name] for name in self.documents}
         self._add(await vendor.collect(sessions, self.cluster, self.options))
 
     def recall(self, checks: tuple[str, ...]) -> None:
-        """With --reuse, take over what an earlier run measured where its certificate holds, and say why not elsewhere.
+        """With --reuse, take over an earlier run's measurements where its certificate holds, or say why it does not.
 
         `checks` are those that bandwidth and training are measured for.
         """
@@ -277,7 +277,7 @@ class Run:
                 self.notes.append(f"{name}: {UNCONFIRMED}")
 
     def leave_out(self, names: Collection[str]) -> None:
-        """Start the jobs that follow without these nodes, and say so."""
+        """Run the further jobs without these nodes, and say so."""
         if not self.left_out.issuperset(names):
             self.left_out |= frozenset(names)
             ran = fold(node.name for node in self.crew.cluster)
@@ -305,7 +305,7 @@ class Run:
         return self._mesh
 
     def _all_pairs_seconds(self, count: int) -> float:
-        """The limit for connections between all pairs; what they take is said first, and refused without the time."""
+        """The time limit for connections between all pairs; NotMeasured at once where the time is too short."""
         expected = mesh.full_seconds(count)
         if count <= ALL_PAIRS_LIMIT:
             return MESH_SECONDS
@@ -410,7 +410,7 @@ class Run:
         return f"the reference job was not started: {reason}" if reason else ""
 
     def end(self) -> None:
-        """Look at the nodes once more, after everything else: what has moved is the subject ending."""
+        """Ask the nodes once more, after everything else, what has moved: the subject ending."""
         if "ending" in self.stage_seconds:
             return
         self._begin("ending: looking at the nodes once more")
@@ -423,7 +423,7 @@ class Run:
         return self.crew.planned()
 
     def _full_mesh_seconds(self) -> float:
-        """What the streams between all pairs will take, said before they start; refused where there is no time."""
+        """The time limit for streams between all pairs; NotMeasured at once where the time is too short."""
         seconds = streams.full_mesh_seconds(len(self.crew.cluster))
         said = f"streams between all pairs of {len(self.crew.cluster)} nodes: about {seconds:.0f} s"
         if seconds > self._left(seconds):
@@ -450,7 +450,7 @@ class Run:
         return min(wanted, left)
 
     def _share(self, wanted: float) -> float:
-        """What of the time that is left may go into further facts, for the measurements to have theirs."""
+        """How much of the remaining time further facts may take, so that measurements have theirs."""
         return min(wanted, max(1.0, FURTHER_SHARE * self._left(self.options.deadline_seconds)))
 
     def _within(self, seconds: float, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -459,7 +459,7 @@ class Run:
         return self.fleet.run(work(), seconds=left)
 
     def _timed(self, stage: str, work: Callable[[], T]) -> T:
-        """Run a stage once: one that broke gives every further check the same reason, and is not started again."""
+        """Run a stage once: a stage that failed is not started again, and gives every later check the same reason."""
         if stage in self._broken:
             raise NotMeasured(self._broken[stage])
         begun = time.monotonic()

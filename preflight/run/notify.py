@@ -1,4 +1,4 @@
-"""How does the verdict of a run get to a webhook, and what if it does not?"""
+"""How is the verdict of a run sent to a webhook, and what if that fails?"""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _post(url: str, body: bytes) -> str:
     import urllib.request
 
     class Staying(urllib.request.HTTPRedirectHandler):
-        """A webhook that sends us elsewhere is not the one that was named."""
+        """Refuses redirections: they lead to another address than the one that was named."""
 
         def redirect_request(self, *_: object, **__: object) -> None:
             return None

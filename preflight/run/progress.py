@@ -1,4 +1,4 @@
-"""What does the one who waits see: the stages with their time, and the nodes that the present one waits for?"""
+"""What does a waiting person see: the stages with their times, and the nodes that the present one waits for?"""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Progress:
 
 
 def on_terminal(nodes: int, language: Language = ENGLISH) -> Progress:
-    """Drawn where a person looks on: standard error is a terminal, and this is no CI."""
+    """Progress, drawn where a person is watching: standard error is a terminal, and this is not CI."""
     is_watched = sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
     # A descriptor of its own: while a check runs, pytest holds the standard ones.
     return Progress(nodes, os.dup(sys.stderr.fileno()) if is_watched else None, language)

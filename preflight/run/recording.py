@@ -1,4 +1,4 @@
-"""How does what a node read become a folder that a test can lay over another machine?"""
+"""How do a node's raw files become a folder that a test can lay over another machine?"""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class StoredRun:
             raise UsageError(f"--need {need}: wanted a number from 1 to {len(self.names)}, the nodes of the stored run")
 
     def recall(self, checks: tuple[str, ...]) -> None:
-        """A stored run measures nothing again."""
+        """Nothing: a stored run takes over nothing."""
 
     def certify(self, checks: tuple[str, ...]) -> None:
         """What was measured is certified by the run itself."""

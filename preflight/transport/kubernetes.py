@@ -202,7 +202,7 @@ class Kubernetes:
         return [*words, "--", *reach.loader(host)]
 
     def explain(self, _node: str, code: int, stderr: str) -> str:
-        """kubectl's complaint in our words, the same for all pods that have it; its own where we know no better."""
+        """kubectl's error in our words, the same for all pods that have it; in its own where we know no better."""
         if code == 0 or STARTED.search(stderr) or NO_PROGRAM.search(stderr):
             return ""
         return told(stderr)
@@ -229,7 +229,7 @@ def machines(hosts: Iterable[Host]) -> tuple[str, ...]:
 
 
 def told(said: str) -> str:
-    """What kubectl complains of, why and what to do; "" where it does not complain."""
+    """kubectl's error, why and what to do; "" where there is none."""
     for sign, cause, fix in CAUSES:
         found = re.search(sign, said, re.MULTILINE)
         if found:

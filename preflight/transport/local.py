@@ -29,13 +29,13 @@ class Local:
         return reach.loader(host, python=sys.executable)
 
     def explain(self, _node: str, _code: int, _stderr: str) -> str:
-        """Nothing: there is no way that could fail."""
+        """Nothing: there is no connection that could fail."""
         return ""
 
     def is_worth_a_retry(self, _stderr: str) -> bool:
-        """What fails here fails again."""
+        """Never: what fails here fails again."""
         return False
 
     def log_in_hint(self, _node: str) -> str:
-        """There is no login that could be wrong."""
+        """Nothing: there is no login."""
         return "check --python and --wrap"

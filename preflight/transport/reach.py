@@ -1,4 +1,4 @@
-"""What must a transport say, and what did the user say about reaching nodes?"""
+"""What must a transport provide, and what did the user say about reaching nodes?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of its job does a step of Slurm get: ours all that the job has on a node, the ranks' what a job's srun has?
+"""How much of its job does a step of Slurm get? Ours: all that the job has on a node; the ranks': as the job's srun.
 
 srun takes options from its environment (srun(1), INPUT ENVIRONMENT VARIABLES), where sbatch, salloc and the user leave
 them for the step of the job.

@@ -159,7 +159,7 @@ class Slurm:
         return ["env", *left, "srun", *options, *([f"--jobid={job}"] if job else []), "--", *command]
 
     def explain(self, node: str, code: int, stderr: str) -> str:
-        """srun's complaint in our words, with what to do; its last line where we know no better."""
+        """srun's error in our words, with what to do; its last line where we know no better."""
         other = re.search(r"Node failure on (\S+)", stderr)
         if other and other[1] != node:
             return f"Slurm ended the allocation, for it lost {other[1]}"

@@ -37,7 +37,7 @@ OPTIONS = (
     "-oLogLevel=ERROR",
 )
 
-# What ssh prints when the connection was closed before we were asked who we are.
+# What ssh prints when the connection was closed before authentication.
 CLOSED_EARLY = ("kex_exchange_identification", "Connection closed by", "Connection reset by")
 
 # ssh's own words -> what is wrong, and what to do.
@@ -56,7 +56,7 @@ CAUSES = (
     ("Network is unreachable", "no route to its network", "check the routes of this machine"),
     ("not responding", "the connection went silent", "check that {host} is up"),
 )
-# A host on the way complained, and the connection through it was closed before the node was asked who it is.
+# A host on the way failed, and the connection through it was closed before the node was asked for its key.
 AT_JUMP = re.compile(
     r"(?m)^(?:ssh: connect to host (?P<silent>\S+) port \d+|ssh: Could not resolve hostname (?P<unknown>[^\s:]+)"
     r"|(?P<refusing>\S+): Permission denied \().*\n(?:.*\n)*?kex_exchange_identification: "
@@ -84,7 +84,7 @@ class Ssh:
         return [*words, "--", host.address, shlex.join(reach.loader(host))]
 
     def explain(self, node: str, code: int, stderr: str) -> str:
-        """ssh's complaint in our words, with what to do; its last line where we know no better."""
+        """ssh's error in our words, with what to do; its last line where we know no better."""
         if code != FAILED:
             return ""
         found = AT_JUMP.search(stderr)
@@ -97,7 +97,7 @@ class Ssh:
         return last_line(stderr, SILENT)
 
     def is_worth_a_retry(self, stderr: str) -> bool:
-        """Whether the connection was closed before we were asked who we are: a full MaxStartups."""
+        """Whether the connection was closed before authentication: a full MaxStartups."""
         closed = any(sign in stderr for sign in CLOSED_EARLY)
         return closed and "Permission" not in stderr and not AT_JUMP.search(stderr)
 

@@ -58,7 +58,7 @@ class Torchrun:
         return tuple(row for _, row in sorted(rows.items()))
 
     def argv(self, host: Host, reach: Reach) -> list[str]:
-        """Of the first node the loader itself; another one is not reached but by its own rank."""
+        """The loader itself for the first node; any other is reached only by its own rank."""
         first = self._meeting()["nodes"][0][1]
         if host.address == first["address"]:
             return reach.loader(host, python=sys.executable)
@@ -87,7 +87,7 @@ class Torchrun:
         return f"{SILENT}: look at what it printed" if SILENT in stderr else ""
 
     def is_worth_a_retry(self, _stderr: str) -> bool:
-        """Who did not come does not come a moment later."""
+        """Never: a node that did not come does not come a moment later."""
         return False
 
     def log_in_hint(self, node: str) -> str:

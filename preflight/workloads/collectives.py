@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 MOST_BYTES = {"gloo": 256 * MIB, "nccl": 4096 * MIB}  # B200 alone rises beyond; checking more only takes time
 ALONE_BYTES = 64 * MIB  # of a rank without others, which has nothing to send: no size takes long enough
-GO_SECONDS = 150.0  # the controller is long done with waiting then
+GO_SECONDS = 150.0  # by then the controller has long stopped waiting
 AFTER_SECONDS = 5.0  # torch's watchdog needs so long to write its file and to end the process
-ERROR_CHARACTERS = 4000  # NCCL has its cause in the last lines
+ERROR_CHARACTERS = 4000  # the last lines of NCCL's error hold the cause
 PERIOD = 1021  # a prime: data moved by any power of two does not fit
 # The whole numbers up to which a type holds every one, so that sums of them are exact in any order.
 EXACT = {
@@ -1008,7 +1008,7 @@ def main() -> int:
             meet(place, len(mine))  # NCCL still sends when its kernel has ended: nobody leaves before all are done
         records.stage("done")
         records.send({"record": "done"})
-    except Exception as error:  # whatever it is, the controller must learn where this rank stopped
+    except Exception as error:  # whatever the error is, the controller must learn where this rank stopped
         why = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
         records.send({"record": "failed", "stage": records.at, "error": why})
         return 1

@@ -360,7 +360,7 @@ def memory(device: torch.device, *, seconds: float) -> dict[str, Any]:
 
 
 def host(device: torch.device, *, seconds: float) -> dict[str, Any]:
-    """GB/s from pinned memory of the host to the device, and back; a processor has no such way.
+    """GB/s from pinned host memory to the device, and back; nothing for a processor.
 
     One GPU of the node after the other: two behind one switch would halve each other's way up. From a core near it: the
     memory then is near it too.
@@ -472,7 +472,7 @@ def main() -> int:
         records.send(measured(device, tuple(settings.figures), seconds=settings.seconds))
         records.stage("done")
         records.send({"record": "done"})
-    except Exception as error:  # whatever it is, the controller must learn where this rank stopped
+    except Exception as error:  # whatever the error is, the controller must learn where this rank stopped
         why = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
         records.send({"record": "failed", "stage": records.at, "error": why})
         return 1

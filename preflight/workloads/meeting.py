@@ -4,8 +4,8 @@ Through torch's own store, at MASTER_ADDR and MASTER_PORT, as the job's ranks wo
 elsewhere rank 0 opens it. `lead` runs beside rank 0's preflight and is told what to hand on; `serve` is all that the
 other ranks do: one on each node starts what rank 0 asks for, and all of them leave with rank 0's exit code.
 
-What the store holds is run: like torch's own, it asks nobody who he is. Where PREFLIGHT_SECRET is set on all nodes, a
-program must carry a proof of it that was made for this meeting: each node has put a new nonce into it.
+Programs in the store are run, and torch's store authenticates nobody. Where PREFLIGHT_SECRET is set on all nodes, a
+program must carry a proof of it that was made for this meeting: each node has put a new nonce into the store.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ OF_LAUNCHERS = (
 
 
 def proof(*texts: str) -> str:
-    """What shows that a program comes from somebody who knows the job's secret; "" where it has none."""
+    """The proof that a program comes from a holder of the job's secret; "" where the job has none."""
     secret = os.environ.get("PREFLIGHT_SECRET", "")
     return hmac.new(secret.encode(), json.dumps(texts).encode(), hashlib.sha256).hexdigest() if secret else ""
 
@@ -78,7 +78,7 @@ def whereabouts() -> Node:
 
 
 def is_proved(told: dict[str, Any], here: Node) -> bool:
-    """Whether whoever put a program into the store knows the secret, and put it there for this meeting."""
+    """Whether a program was put into the store by a holder of the secret, for this meeting."""
     nonces = told.get("nonces", [])
     wanted = proof(told["program"], told["loader"], *nonces)
     return hmac.compare_digest(told["proof"].encode(), wanted.encode()) and (not wanted or here.nonce in nonces)

@@ -89,7 +89,7 @@ def open_store(seconds: float) -> Any:
 
 
 def why_no_answer() -> str:
-    """What is the matter at MASTER_ADDR and MASTER_PORT, by one connection of ours, and what to do."""
+    """What is wrong at MASTER_ADDR and MASTER_PORT, found by one connection of ours, and what to do."""
     address, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
     try:
         with socket.create_connection((address, int(port)), LOOK_SECONDS):

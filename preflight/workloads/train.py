@@ -46,9 +46,9 @@ REPLAYED_STEPS = 3
 ALONE_STEPS = 5  # the first of them sets up buckets and is not counted
 PATIENCE_SECONDS = 5.0  # for a file that another rank wrote: shared file systems show it late
 PROJECTIONS = 4  # on fixed pseudo-random vectors, for each parameter
-GO_SECONDS = 150.0  # the controller is long done with waiting then
+GO_SECONDS = 150.0  # by then the controller has long stopped waiting
 AFTER_SECONDS = 5.0  # torch's watchdog needs so long to write its file and to end the process
-ERROR_CHARACTERS = 4000  # NCCL has its cause in the last lines
+ERROR_CHARACTERS = 4000  # the last lines of NCCL's error hold the cause
 SPOILT = 1e9  # stands for a distance that is no number: JSON has no NaN
 
 
@@ -1090,7 +1090,7 @@ def main() -> int:
             leave_together(place, seconds=settings.wait_seconds)
         records.stage("done")
         records.send({"record": "done"})
-    except Exception as error:  # whatever it is, the controller must learn where this rank stopped
+    except Exception as error:  # whatever the error is, the controller must learn where this rank stopped
         why = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS]
         records.send({"record": "failed", "stage": records.at, "error": why})
         return 1

@@ -1,4 +1,4 @@
-"""Which words say that ranks waited for each other in vain?"""
+"""Which words say that ranks waited for each other until a time-out?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which words say that the installation of a node is wrong, or another than elsewhere?"""
+"""Which words say that the installation of a node is wrong, or differs from the others?"""
 
 from __future__ import annotations
 

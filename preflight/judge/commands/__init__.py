@@ -1,11 +1,11 @@
-"""Which command puts a node right, where the facts tell the right value?
+"""Which command puts a node right, where the facts hold the right value?
 
     with_commands(finding, cluster) -> the finding, with a command for each node that has one
 
 A row is a function of one node, the cluster and the finding's words. It gives what to run there now, and what makes it
-last; where the facts do not tell the value it raises FactMissing, and the check's own words stand alone. Its key is the
+last; where the facts lack the value it raises FactMissing, and the check's own words remain. Its key is the
 check, or the check and words of the message that it is for. Nothing here is ever run by preflight. Every value is
-quoted for the shell: a hostile name stays a word, and one with what cannot be seen makes no command.
+quoted for the shell: a hostile name stays one word, and a name with invisible characters gives no command.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ ROWS: Mapping[str, Row] = {
 
 
 def with_commands(finding: Finding, cluster: Cluster) -> Finding:
-    """The finding with the commands that its nodes need; itself where it is no fault, or none is known."""
+    """The finding with the commands that its nodes need; unchanged where it is not a fault, or no command is known."""
     if finding.blocked_by or finding.verdict not in (Verdict.FAIL, Verdict.WARN):
         return finding
     found: dict[Command, None] = {}
-    # What several rows of a check say of the same nodes is one message.
+    # Several rows of a check about the same nodes make one message.
     for part in finding.message.split("; ")[:MOST_PARTS]:
         rows = _rows(finding.check, part)
         for node in cluster if rows else ():

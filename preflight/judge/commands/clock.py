@@ -6,7 +6,7 @@ from preflight.judge.commands.words import Case, Remedy, Row, as_root
 
 
 def _synchronised(case: Case) -> Remedy:
-    """At once, by the service that runs there; chronyd corrects a large offset only when it is told to."""
+    """Set the clock at once, by the service that runs there; chronyd corrects a large offset only on demand."""
     if any("chrony" in service for service in case.node.machine.time_services):
         return Remedy(as_root(case.node, "chronyc", "makestep"), as_root(case.node, "systemctl", "enable", "chronyd"))
     return Remedy(as_root(case.node, "timedatectl", "set-ntp", "true"))

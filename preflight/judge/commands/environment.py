@@ -27,7 +27,7 @@ def without(node: NodeFacts, *names: str) -> Remedy:
 
 
 def _unknown(case: Case) -> Remedy:
-    """The name that was meant, with the value; without a near one, none at all."""
+    """The variable under the name that was meant; nothing where no known name is near."""
     node = case.node
     nccl, torch = (or_none(held, "version") for held in (node.software.nccl, node.software.torch))
     held = node.environment.variables
@@ -51,7 +51,7 @@ def _leftover(case: Case) -> Remedy:
 
 
 def _as_the_others(case: Case) -> Remedy:
-    """The variable that the message begins with, as most other nodes have it, which may be not at all."""
+    """The variable that the message begins with, as most other nodes have it; unset where they lack it."""
     name = case.message.partition(":")[0]
     if not NAME.fullmatch(name):
         raise FactMissing("variable", f"{name} is no name")
@@ -78,7 +78,7 @@ def _as_typed(case: Case) -> Remedy:
 
 
 def _no_proxy(case: Case) -> Remedy:
-    """What is excepted already, and every node by address and name: one value that fits all nodes."""
+    """The exceptions so far, and every node by address and name: one value that fits all nodes."""
     excepted = case.node.value("no_proxy") or case.node.value("NO_PROXY")
     missed = [
         node

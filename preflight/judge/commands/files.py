@@ -22,7 +22,7 @@ def _silent(case: Case) -> Remedy:
 
 
 def _writable(case: Case) -> Remedy:
-    """Mounted again so that it can be written to, and programs there can run."""
+    """Mount it again, writable and with programs allowed."""
     commands = []
     for place in case.node.files.places:
         if not place.purpose.startswith("--") and (not place.may_run or not place.is_writable) and not place.trouble:
@@ -64,7 +64,7 @@ def _tokens(case: Case) -> Remedy:
 
 
 def _copied(case: Case) -> Remedy:
-    """From a node that holds what most have, as its peers reach it."""
+    """Copy from a node that has what most have, as its peers reach it."""
     path = case.message.partition(": ")[0]
 
     def of(node: NodeFacts) -> Same:

@@ -114,7 +114,7 @@ def _all_have(node: NodeFacts, field: str) -> bool:
 
 
 def _persistence(case: Case) -> Remedy:
-    """On, whatever the others have: without it every start waits for the driver."""
+    """Turn it on, whatever the others have: without it every start waits for the driver."""
     now = as_root(case.node, "nvidia-smi", "-pm", "1")
     return Remedy(now, as_root(case.node, *PERSISTENT))
 

@@ -44,7 +44,7 @@ def _leftovers(case: Case) -> Remedy:
 
 
 def _ports(case: Case) -> Remedy:
-    """A wider range; which of many connections are too many nobody but their owner knows."""
+    """A wider range; only their owner knows which connections are too many."""
     low, high = case.node.network.ephemeral_ports
     if high - low >= 28231:
         raise FactMissing("ephemeral ports", "the range is as wide as the kernel's own")

@@ -10,7 +10,7 @@ from preflight.judge.commands.names import first_in_hosts, line_of_hosts
 from preflight.judge.commands.words import Case, Remedy, Row, exported, of_the_others
 
 PORT = 29500
-# What is wrong with the first node's value is wrong for the whole job.
+# A wrong value on the first node is wrong for the whole job.
 OF_ALL_NODES = frozenset(
     {
         "master.variables_are_the_same_on_every_node",
@@ -56,7 +56,7 @@ def _port(case: Case) -> Remedy:
 
 
 def _holder(case: Case) -> Remedy:
-    """Who holds the port; ending it is for its owner to decide."""
+    """Show who holds the port; ending that program is for its owner to decide."""
     first = case.cluster.first
     port = first.value("MASTER_PORT")
     if not port.isdecimal() or not 0 < int(port) < 65536:
