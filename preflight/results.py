@@ -224,6 +224,16 @@ class Device(Measured, frozen=True, kw_only=True):
     has_cores_near: bool | None = None  # whether its rank may use a core of its NUMA node
 
 
+class NoDevice(Measured, frozen=True, kw_only=True):
+    """Why the GPU of one rank gave no figure by itself."""
+
+    rank: int
+    node: str
+    why: str
+    device: str = ""  # "" where its rank did not say
+    is_too_small: bool = False  # for what is measured, whoever else uses it; else it should have given a figure
+
+
 class Bench(Measured, frozen=True, kw_only=True):
     """Collectives over all ranks, the raw streams beside them, and who is slow."""
 
@@ -249,7 +259,8 @@ class Bench(Measured, frozen=True, kw_only=True):
     expected_of: dict[str, Expected] = {}  # of each collective by its name, and of the all-reduce held to a ring
     baseline: tuple[Result, ...] = ()  # the results of the earlier run that --baseline names
     devices: tuple[Device, ...] = ()  # beside a slow result the matrices alone, all figures where they were asked for
-    devices_not_measured: str = ""
+    devices_not_measured: str = ""  # why there are none at all
+    no_devices: tuple[NoDevice, ...] = ()  # of the ranks whose GPU was to be measured by itself, and was not
     node_names: tuple[str, ...] = ()  # the nodes it was started on
     racks: dict[str, str] = {}  # of the nodes, where each rack measured by itself
 

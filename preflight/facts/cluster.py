@@ -34,13 +34,15 @@ class Cluster:
     ``unmeasured`` collects, during one check, the nodes whose fact was missing, with the reason: they become
     errors of that check while the others are judged (a Blame of the node outweighs it). ``untold`` collects what no
     node has, so that the check passes without it and says so. ``asked`` is how many hosts were named: one that
-    answers alone among several is no cluster of one.
+    answers alone among several is no cluster of one. ``inapplicable`` has the nodes of which the running check has
+    nothing to ask, with the reason, while it judges the others.
     """
 
     nodes: tuple[NodeFacts, ...]
     unmeasured: dict[str, FactMissing] = field(default_factory=dict)
     untold: list[str] = field(default_factory=list)
     asked: int = 0
+    inapplicable: dict[str, str] = field(default_factory=dict)
     worked_out: dict[str, str] = field(default_factory=dict)  # by one check of all nodes, for its body of each node
 
     def __iter__(self) -> Iterator[NodeFacts]:
@@ -100,6 +102,10 @@ class Cluster:
     def cannot_judge(self, name: str, reason: FactMissing) -> None:
         """Note that the running check has no answer for a node: an error with that reason, unless it is blamed."""
         self.unmeasured.setdefault(name, reason.kept())
+
+    def does_not_apply(self, name: str, reason: str) -> None:
+        """Note that the running check has nothing to ask of a node: skipped with that reason, unless it is blamed."""
+        self.inapplicable.setdefault(name, reason)
 
     def gather(self, key: Callable[[NodeFacts], Any]) -> dict[str, Any]:
         """`key` of every node that has it; the others are noted as unmeasured.

@@ -95,6 +95,16 @@ class Losses(msgspec.Struct):
     samples_missing: int = 0
 
 
+class NoDevice(msgspec.Struct):
+    """A rank's GPU had too little memory free to be measured by itself."""
+
+    device: said.Word
+    model: said.Word
+    free_bytes: said.Bytes
+    memory_bytes: said.Bytes
+    wanted_bytes: said.Bytes
+
+
 class NcclLog(msgspec.Struct):
     """What NCCL wrote."""
 
@@ -114,6 +124,7 @@ KINDS: Mapping[str, type[msgspec.Struct]] = {
     "result": Result,
     "joined": RankReport,
     "device": Device,
+    "no_device": NoDevice,
     "trained": TrainedRank,
     "losses": Losses,
     "left_out": LeftOut,

@@ -307,7 +307,10 @@ class Judge:
         blamed = {name for finding in broken for name in finding.nodes}
         unmeasured = {name: why for name, why in cluster.unmeasured.items() if name not in blamed}
         broken += self._unmeasured(check, unmeasured)
-        rest = tuple(name for name in names if name not in blamed and name not in unmeasured)
+        left_out = {name: why for name, why in cluster.inapplicable.items() if name not in {*blamed, *unmeasured}}
+        broken += [Finding(check.id, Verdict.SKIP, nodes, why) for why, nodes in _by_reason(left_out).items()]
+        judged = {*blamed, *unmeasured, *left_out}
+        rest = tuple(name for name in names if name not in judged)
         return [*broken, *([Finding(check.id, Verdict.PASS, rest, _passed(check, cluster.untold))] if rest else [])]
 
     def _unmeasured(self, check: Check, unmeasured: dict[str, FactMissing]) -> list[Finding]:
@@ -352,6 +355,14 @@ class Judge:
     def _ordered(self, names: Any) -> tuple[str, ...]:
         wanted = set(names)
         return tuple(name for name in self.source.names if name in wanted)
+
+
+def _by_reason(reasons: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Reason -> the nodes that have it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, why in reasons.items():
+        found[why] = (*found.get(why, ()), name)
+    return found
 
 
 def _passed(check: Check, untold: Iterable[str]) -> str:

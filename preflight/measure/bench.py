@@ -25,7 +25,7 @@ from preflight.measure.scope import Rounds, as_settings
 from preflight.measure.streams import search as search_streams
 from preflight.options.settings import Settings
 from preflight.options.sweep import Sweep
-from preflight.results import RING, Bench, Device, Disputed, Expected, RankReport, Result, Slow, Stream, Transport
+from preflight.results import RING, Bench, Disputed, Expected, RankReport, Result, Slow, Stream, Transport
 from preflight.session.connection import Session
 
 JOIN_SECONDS = 30
@@ -108,10 +108,10 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
     has_links = len(addresses) > 1 and (plan.scope != "intra" or plan.is_localizing or plan.is_full_mesh)
     uplinks = uplinks_of(cluster, backend=backend)
     outcomes: dict[str, Outcome] = {}
-    measured: tuple[Device, ...] = ()
+    alone = devices.Told()
     if plan.is_burning_in:
         plan.say("measuring each device by itself")
-        measured, outcomes["devices"] = await devices.run(sessions, job)
+        alone, outcomes["devices"] = await devices.run(sessions, job)
     expect = partial(expectations, cluster, job, scope=plan.scope)
     is_rate_known = all(uplink.nics for uplink in uplinks.values())
     streams, disputed, slow, without_streams = NO_STREAMS
@@ -153,9 +153,9 @@ async def run(sessions: dict[str, Session], cluster: Cluster, job: Job, plan: Pl
         "ports_not_measured": ports.not_measured,
         "scope": plan.scope,
         "baseline": plan.baseline,
-        "devices": measured or bench.devices,
-        "devices_not_measured": outcomes["devices"].failure if "devices" in outcomes else "",
     }
+    if "devices" in outcomes:
+        found |= _of_devices(alone)
     return msgspec.structs.replace(bench, **found), outcomes
 
 
@@ -209,8 +209,13 @@ def _told(
         not_measured_nodes=outcome.guilty,
         operations=tuple(job.settings["operations"]),
         transports=transports,
-        devices=devices.told(job, outcome),
+        **_of_devices(devices.told(job, outcome)),
     )
+
+
+def _of_devices(told: devices.Told) -> dict[str, Any]:
+    """What the devices are by themselves, as the section of the report has it."""
+    return {"devices": told.devices, "no_devices": told.missing, "devices_not_measured": told.not_measured}
 
 
 def _progress(record: dict[str, Any]) -> str:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
-from preflight.jobs.outcome import Outcome
+from preflight.jobs.outcome import Outcome, RankStory
 from preflight.jobs.run import run_job
 from preflight.launch.job import Job
-from preflight.results import Device
+from preflight.results import Device, NoDevice
 from preflight.session.connection import Session
 
 SECONDS = 120.0  # for the whole job: mostly the import of torch, which may be slow and is judged elsewhere
 FIGURES = ("matmul", "memory", "host")
 FIGURE_SECONDS = 2.0  # of each
 SECONDS_IN_BENCH = 0.5  # of the matrices and of the memory, in the ranks of the benchmark, before their collectives
+OWN_BYTES = 2 << 30  # that a rank takes before: the context of CUDA, and NCCL's buffers
+
+
+class Told(NamedTuple):
+    """What the ranks' devices are by themselves, and why some gave no figure."""
+
+    devices: tuple[Device, ...] = ()
+    missing: tuple[NoDevice, ...] = ()
+    not_measured: str = ""  # why there is nothing at all
 
 
 def job_of(job: Job) -> Job:
@@ -24,14 +33,15 @@ def job_of(job: Job) -> Job:
     return dataclasses.replace(job, workload="devices", settings=settings, seconds=min(job.seconds, SECONDS))
 
 
-async def run(sessions: dict[str, Session], job: Job) -> tuple[tuple[Device, ...], Outcome]:
-    """The devices of all ranks, none where one of them gave no figure; the outcome says which, and why."""
-    outcome = await run_job(sessions, job_of(job), launcher="direct")
-    return told(job, outcome), outcome
+async def run(sessions: dict[str, Session], job: Job) -> tuple[Told, Outcome]:
+    """The devices of all ranks, and of those that gave no figure the reason; the outcome says why a job failed."""
+    whole = job_of(job)
+    outcome = await run_job(sessions, whole, launcher="direct")
+    return told(whole, outcome), outcome
 
 
-def told(job: Job, outcome: Outcome) -> tuple[Device, ...]:
-    """The devices that the ranks of a job reported, none where one of them gave no figure."""
+def told(job: Job, outcome: Outcome) -> Told:
+    """The devices that the ranks of a job reported; where it measures them, every other rank has its reason."""
     node_of = {placement.rank: placement.node for placement in job.placements}
     known = set(Device.__struct_fields__)
     found = tuple(
@@ -40,7 +50,32 @@ def told(job: Job, outcome: Outcome) -> tuple[Device, ...]:
         )
         for record in outcome.records("device")
     )
-    return found if len(found) == len(job.placements) else ()
+    if job.workload != "devices" and not job.settings.get("device_seconds"):
+        return Told(found)
+    have = {one.rank for one in found}
+    missing = [_without(story, outcome) for story in outcome.stories if story.placement.rank not in have]
+    if outcome.failure and not found:
+        return Told(not_measured=outcome.failure)
+    return Told(found, tuple(missing))
+
+
+def _without(story: RankStory, outcome: Outcome) -> NoDevice:
+    """Why a rank's device has no figure: it has too little memory, others fill it, or nothing was said of it."""
+    place = story.placement
+    said: dict[str, Any] = next((one for one in story.records if one.get("record") == "no_device"), {})
+    if not said:
+        silent = f"rank {place.rank} said nothing of its GPU by itself"
+        why = f"rank {place.rank}: {story.error}" if story.error else outcome.failure or silent
+        return NoDevice(rank=place.rank, node=place.node, why=why)
+    free, memory, wanted = (said[name] >> 20 for name in ("free_bytes", "memory_bytes", "wanted_bytes"))
+    is_too_small = said["memory_bytes"] < said["wanted_bytes"] + OWN_BYTES
+    title = f"{said['device']} ({said['model']})"
+    why = f"{title} has {memory} MiB, and {free} of them free; measuring it by itself takes {wanted}"
+    if not is_too_small:
+        why = (
+            f"other processes fill {title}: {free} of its {memory} MiB are free, measuring it by itself takes {wanted}"
+        )
+    return NoDevice(rank=place.rank, node=place.node, why=why, device=said["device"], is_too_small=is_too_small)
 
 
 def as_told(value: Any) -> Any:

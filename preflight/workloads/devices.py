@@ -428,23 +428,28 @@ def cores_of(text: str) -> set[int]:
 FIGURES = {"matmul": matmul, "memory": memory, "host": host}
 
 
-def needs_room(device: torch.device) -> None:
-    """Raises MemoryError where less than four times the memory that this takes is free on the device."""
+def without_room(device: torch.device) -> dict[str, int]:
+    """The memory of a device on which less than four times what this takes is free; nothing where there is enough."""
     import torch
 
-    if device.type == "cuda":
-        free, wanted = int(torch.cuda.mem_get_info(device)[0]), 8 * COPIED_BYTES["cuda"]
-        if free < wanted:
-            raise MemoryError(f"{device} has {free >> 20} MiB free; wanted {wanted >> 20}")
+    if device.type != "cuda":
+        return {}
+    (free, whole), wanted = torch.cuda.mem_get_info(device), 8 * COPIED_BYTES["cuda"]
+    return {"free_bytes": int(free), "memory_bytes": int(whole), "wanted_bytes": wanted} if free < wanted else {}
 
 
 def measured(device: torch.device, figures: tuple[str, ...], *, seconds: float) -> dict[str, Any]:
-    """The record of a device with the figures asked for, one after the other; its memory is free again afterwards."""
+    """The record of a device with the figures asked for, one after the other; its memory is free again afterwards.
+
+    Where there is no room for them, the record says so instead: nobody is to take it for a GPU that need not be judged.
+    """
     import torch
 
-    needs_room(device)
     record: dict[str, Any] = {"record": "device", "device": str(device)}
     record["model"] = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    short = without_room(device)
+    if short:
+        return {**record, "record": "no_device", **short}
     if device.type == "cuda" and (near := cores_by(device)):
         record["has_cores_near"] = bool(near & os.sched_getaffinity(0))
     for name in figures:

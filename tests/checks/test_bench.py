@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from preflight.ledger.findings import Verdict
-from preflight.results import RING, Disputed, Expected, RankReport, Slow
+from preflight.results import RING, Disputed, Expected, NoDevice, RankReport, Slow
 from preflight.testing import healthy, roce
 from preflight.testing.healthy import rail_by_rail
 from preflight.testing.measured import h200
@@ -347,6 +347,53 @@ def test_a_processor_is_shown_and_not_judged_as_a_gpu(name):
     (finding,) = judge(name, roce().bench_has(devices=(), devices_not_measured="rank 3 on node2 stopped"))
     assert finding.verdict is Verdict.ERROR
     assert "rank 3 on node2 stopped" in finding.message
+
+
+TOO_SMALL = "cuda:0 (NVIDIA GeForce RTX 4060) has 8100 MiB"
+FILLED = "other processes fill cuda:0"
+
+
+@pytest.mark.parametrize("name", GPU_CHECKS)
+def test_a_gpu_that_gave_no_figure_costs_no_other_its_verdict(name):
+    """Its node is skipped where the GPU is too small, not measured where it should have said; the rest are judged."""
+    own = healthy(4).names
+    told = tuple(h200(0, name) for name in own[:2])
+    missing = (
+        NoDevice(rank=2, node="node3", why=TOO_SMALL, device="cuda:0", is_too_small=True),
+        NoDevice(rank=3, node="node4", why=FILLED, device="cuda:0"),
+    )
+    verdicts = {
+        node: (f.verdict, f.message)
+        for f in judge(name, healthy(4).bench_has(devices=told, no_devices=missing))
+        for node in f.nodes
+    }
+    assert {verdicts["node1"][0], verdicts["node2"][0]} <= {Verdict.PASS, Verdict.SKIP}
+    assert verdicts["node3"] == (Verdict.SKIP, TOO_SMALL)
+    assert verdicts["node4"] == (Verdict.ERROR, f"not measured: GPU by itself: {FILLED}")
+
+
+@pytest.mark.parametrize("name", GPU_CHECKS)
+def test_where_every_gpu_is_too_small_the_check_is_skipped_with_the_reason(name):
+    """A GPU that should have given a figure is never skipped with them."""
+    small = tuple(NoDevice(rank=place, node=f"node{place}", why=TOO_SMALL, is_too_small=True) for place in (1, 2))
+    busy = NoDevice(rank=3, node="node3", why=FILLED)
+    (skipped,) = judge(name, healthy(2).bench_has(no_devices=small))
+    assert (skipped.verdict, TOO_SMALL in skipped.message) == (Verdict.SKIP, True)
+    found = judge(name, healthy(3).bench_has(no_devices=(*small, busy)))
+    assert {(f.verdict, f.nodes) for f in found} == {
+        (Verdict.SKIP, ("node1", "node2")),
+        (Verdict.ERROR, ("node3",)),
+    }
+
+
+def test_a_slow_gpu_is_blamed_beside_one_that_gave_no_figure():
+    """The GPUs that measured themselves are compared with each other."""
+    told = tuple(
+        h200(0, f"node{place}", **({"matmul_tflops_per_s": 300.0} if place == 3 else {})) for place in (1, 2, 3)
+    )
+    run = healthy(4).bench_has(devices=told, no_devices=(NoDevice(rank=3, node="node4", why=FILLED),))
+    found = {f.nodes: f.verdict for f in judge("bench.no_gpu_is_slower_than_its_equals", run)}
+    assert found == {("node3",): Verdict.FAIL, ("node4",): Verdict.ERROR, ("node1", "node2"): Verdict.PASS}
 
 
 def test_of_several_groups_the_slowest_is_held_against_what_is_expected():

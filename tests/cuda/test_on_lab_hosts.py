@@ -41,13 +41,14 @@ def lab2(make_lab):
 def run(lab2, tmp_path):
     """A verb over both hosts with backend nccl; its report, the seconds that it took, and its logs."""
 
-    def run_verb(verb, *words, gpus=2, plant="", **described):
+    def run_verb(verb, *words, gpus=2, plant="", of_node2=None, **described):
         folder = tmp_path / verb
         argv = [sys.executable, "-m", "preflight", verb, f"--hosts={lab2.names}", f"--python={sys.executable}"]
         before, began = lab2.residue(), time.monotonic()
         with ExitStack() as planted:
             for name in ("node1", "node2"):
-                planted.enter_context(cuda.plant(lab2[name], plant, gpus=gpus, **described))
+                own = {**described, **((of_node2 or {}) if name == "node2" else {})}
+                planted.enter_context(cuda.plant(lab2[name], plant, gpus=gpus, **own))
             more = ["--backend=nccl", f"--ranks-per-node={gpus}", f"--report-dir={folder}"]
             done = lab2.run([*argv, *more, *words], timeout_s=200)
         seconds = time.monotonic() - began
@@ -102,6 +103,32 @@ def test_a_gpu_at_half_its_clock_is_named_with_the_reason(run):
     assert "hardware thermal slow-down" in said["bench.no_gpu_is_slowed_down_under_load"]
     assert "its PCIe link runs at generation 3, and can at 5" in said["bench.no_gpu_is_slowed_down_under_load"]
     assert "memory 64 °C, PCIe Gen3 x16" in said["bench.no_gpu_is_slowed_down_under_load"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "verdict", "words"),
+    [
+        (
+            {"free_bytes": 3 << 30},
+            "error",
+            "other processes fill cuda:0 (NVIDIA H100 80GB HBM3): 3072 of its 81920 MiB",
+        ),
+        ({"free_bytes": 7 << 30, "memory_bytes": 8 << 30}, "skip", "cuda:0 (NVIDIA H100 80GB HBM3) has 8192 MiB"),
+    ],
+)
+def test_gpus_without_room_are_told_and_those_of_the_other_node_are_compared(run, memory, verdict, words):
+    """What others fill is not measured, a small GPU is skipped; GPU 1 of the other node is still named as slow."""
+    asked = ("bench", "-b", "64K", "-e", "64K", "--iters=6")
+    report, _, _, done = run(*asked, gpus=3, slow={"1": 0.4}, of_node2=memory)
+    assert {device["node"] for device in report["bench"]["devices"]} == {"node1"}, done.stdout + done.stderr
+    of_gpus = [one for one in report["findings"] if one["check"] == "bench.no_gpu_is_slower_than_its_equals"]
+    told = {one["nodes"][0]: (one["verdict"], one["message"]) for one in of_gpus}
+    assert told["node1"][0] == "fail"
+    assert told["node1"][1].startswith("cuda:1 of node1")
+    assert told["node2"][0] == verdict
+    assert words in told["node2"][1]
+    assert told["node2"][1].endswith(", and 2 more")
+    assert report["verdict"] != "pass"
 
 
 def test_the_reference_training_runs(run):

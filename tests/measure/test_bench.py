@@ -71,7 +71,8 @@ def run(
     flags = {"is_localizing": False, "is_full_mesh": False, "is_burning_in": False}
     asked = Plan("direct", thresholds=Settings(), **{**flags, **plan})
     job = job_of(*(name for name in nodes for _ in range(ranks_per_node)), backend=backend)
-    job = replace(job, settings={**job.settings, "holds_to_ring": backend == "nccl"})
+    of_nccl = {"holds_to_ring": True, "device_seconds": 0.5} if backend == "nccl" else {}
+    job = replace(job, settings={**job.settings, **of_nccl})
     found, outcomes = asyncio.run(bench.run(nodes, cluster, job, asked))
     return found, outcomes, nodes["node1"].started
 
@@ -145,7 +146,7 @@ def test_streams_that_give_no_figure_leave_the_collectives_theirs():
 
 
 def test_gpus_are_measured_in_the_ranks_of_the_benchmark():
-    """By default, and without another job; none is told where one rank has no figure."""
+    """By default, and without another job; a rank that has no figure keeps none of the others from being judged."""
 
     def with_devices(rank: int) -> list[dict[str, Any]]:
         return [figure(rank, slowed_by=["hardware power brake"], products=900), *said(370.0)(rank)]
@@ -158,7 +159,17 @@ def test_gpus_are_measured_in_the_ranks_of_the_benchmark():
     assert "devices" not in [workload for workload, _ in started]
     assert "devices" not in outcomes
     few, _, _ = run(lambda rank: with_devices(rank) if rank else said(370.0)(rank), given=roce(2), backend="nccl")
-    assert few.devices == ()
+    assert ([device.node for device in few.devices], [one.node for one in few.no_devices]) == (["node2"], ["node1"])
+    view = BenchView(few, roce(2).cluster)
+    assert [device.node for device in view.gpus()] == ["node2"]
+    assert "rank 0 said nothing of its GPU by itself" in str(view.cluster.unmeasured["node1"])
+
+
+def test_ranks_that_stopped_before_they_measured_their_gpus_leave_them_not_measured():
+    """Not skipped: they were asked to, and the reason is the job's."""
+    found, _, _ = run(lambda _rank: [{"record": "failed", "error": "no NCCL"}], given=roce(2), backend="nccl")
+    with pytest.raises(NotMeasured, match="no NCCL"):
+        BenchView(found, roce(2).cluster).gpus()
 
 
 def test_burning_in_measures_the_devices_first_and_whole():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 import types
 
 import pytest
@@ -213,6 +214,23 @@ def test_mi200_tells_by_bits_what_slows_it_down(bits, reasons, tmp_path):
     (tmp_path / "gpu_metrics").write_bytes(older(bits))
     sensors.samples += [sensors._of_amdgpu() for _ in range(4)]
     assert sensors.told()["slowed_by"] == reasons
+
+
+@pytest.mark.parametrize(
+    ("free", "whole", "is_short"),
+    [(80 << 30, 80 << 30, False), (8 << 30, 80 << 30, False), ((8 << 30) - 1, 8 << 30, True)],
+)
+def test_a_gpu_with_too_little_free_memory_says_how_much_it_has(monkeypatch, free, whole, is_short):
+    """Instead of figures that would make it, and what uses it, run out of memory; a processor has none of its own."""
+    cuda = types.SimpleNamespace(mem_get_info=lambda _device: (free, whole), get_device_name=lambda _device: "NVIDIA X")
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
+    told = devices.without_room(types.SimpleNamespace(type="cuda"))
+    wanted = {"free_bytes": free, "memory_bytes": whole, "wanted_bytes": 8 << 30}
+    assert told == (wanted if is_short else {})
+    assert devices.without_room(types.SimpleNamespace(type="cpu")) == {}
+    if is_short:
+        record = devices.measured(types.SimpleNamespace(type="cuda"), ("matmul",), seconds=0.1)
+        assert record == {"record": "no_device", "device": record["device"], "model": "NVIDIA X", **wanted}
 
 
 @pytest.mark.parametrize("table", [b"", metrics(6)[:40], older(0)[:110], older(1 << 34, 4), older(1 << 34, 5), None])

@@ -13,7 +13,7 @@ from preflight.facts.value import Missing
 from preflight.judge.views import topology
 from preflight.judge.views.nccl import NcclView
 from preflight.measure.blame import liars
-from preflight.results import RING, Bench, Device, Expected, Result, Slow, same_measurement
+from preflight.results import RING, Bench, Device, Expected, NoDevice, Result, Slow, same_measurement
 from preflight.tables import devices
 
 IMPORT_SECONDS = 10.0  # below it no rank waits long enough to time out, however the ranks differ
@@ -87,14 +87,37 @@ class BenchView:
         return NcclView(self.result, self.cluster)
 
     def gpus(self) -> tuple[Device, ...]:
-        """The GPUs that measured themselves; NotApplicable where none was asked to."""
+        """The GPUs that measured themselves; NotApplicable where none was asked to.
+
+        A node with a GPU that should have and did not cannot be judged, one of which all are too small is left out.
+        """
         if self.result.devices_not_measured:
             raise NotMeasured(self.result.devices_not_measured)
         found = tuple(device for device in self.result.devices if device.device != "cpu")
+        missing = self.result.no_devices
+        for name, why in self._by_node(one for one in missing if not one.is_too_small).items():
+            self.cluster.cannot_judge(name, FactMissing("GPU by itself", why))
+        too_small = self._by_node(one for one in missing if one.is_too_small)
         if not found:
             asked = "" if self.result.devices else " (preflight bench --burn-in)"
-            raise NotApplicable(f"no GPU was measured by itself{asked}")
+            reasons = f": {'; '.join(too_small.values())}" if too_small else "" if missing else asked
+            raise NotApplicable(f"no GPU was measured by itself{reasons}")
+        for name, why in too_small.items():
+            if name in {device.node for device in found}:
+                self.cluster.untold.append(f"{why} ({name})")
+            else:
+                self.cluster.does_not_apply(name, why)
         return found
+
+    def _by_node(self, missing: Iterable[NoDevice]) -> dict[str, str]:
+        """The nodes of GPUs without a figure, in HOSTS order, each with what is said of the first, and of how many."""
+        of_node: dict[str, list[str]] = {}
+        for one in missing:
+            of_node.setdefault(one.node, []).append(one.why)
+        told = {
+            name: whys[0] + (f", and {len(whys) - 1} more" if len(whys) > 1 else "") for name, whys in of_node.items()
+        }
+        return {name: told[name] for name in self.names if name in told}
 
     def needs_equal_gpus(self, *, share: float) -> None:
         """Leave the check as blocked where a GPU computes more slowly than its equals: then no link is to blame."""
