@@ -6,7 +6,7 @@ program on a node, so no single word may make an operation of all look fast, or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -15,6 +15,8 @@ from preflight.jobs.outcome import RankStory
 # A result this many times faster than a rank's own clock says was not measured by all of them.
 FASTER_THAN_A_RANK = 0.9
 # All ranks begin an all-reduce behind a barrier, and none ends it before the last has sent: what lies between is less.
+# A rank without processor time is held up after it has sent in single iterations, and all wait for it in most: with a
+# hundredth of a processor its median is a tenth above the others'. With one or two iterations it may be that one.
 LONGER_THAN_ALL_OTHERS, SURE_SECONDS = 3.0, 0.05
 Untrue = tuple[str, tuple[str, ...]]  # why a result does not count, and the nodes that may be to blame
 NOTHING: Untrue = ("", ())
@@ -40,18 +42,27 @@ def contradiction(stories: tuple[RankStory, ...]) -> Untrue:
     return NOTHING
 
 
-def unheard(stories: tuple[RankStory, ...]) -> tuple[str, tuple[str, ...]]:
-    """Where a rank is done that never told what it joined with: why its job does not count, and the nodes of those."""
+def unheard(stories: tuple[RankStory, ...], kinds: Sequence[str] = ("joined",)) -> Untrue:
+    """Where a rank is done that never sent a record of each kind: why its job does not count, and the nodes of those.
+
+    The first kind that one of them left out is told.
+    """
+    return next((found for kind in kinds if (found := _unheard(stories, kind)) != NOTHING), NOTHING)
+
+
+def _unheard(stories: tuple[RankStory, ...], kind: str) -> Untrue:
     silent = [
         story.placement
         for story in stories
-        if story.is_done and not any(record.get("record") == "joined" for record in story.records)
+        if story.is_done and not any(record.get("record") == kind for record in story.records)
     ]
     if not silent:
-        return "", ()
+        return NOTHING
     nodes = tuple(dict.fromkeys(place.node for place in silent))
     named = ", ".join(f"rank {place.rank} on {place.node}" for place in silent[:4])
     more = f" and {len(silent) - 4} more" if len(silent) > 4 else ""
+    if kind == "trained":
+        return f"{named}{more} finished, but never said what it trained: its gradients and samples are not known", nodes
     return f"{named}{more} finished, but never said that it had joined: its device and its NCCL are not known", nodes
 
 
@@ -91,7 +102,8 @@ def _too_long(result: Mapping[str, Any], own: list[Own]) -> Untrue | None:
         return None
     return (
         f"rank {slowest.rank} says that {result['op']} of {result['bytes']} bytes took it {most:g} s, which took no "
-        f"rank of another node more than {others:g} s: {slowest.node} reports a wrong figure"
+        f"rank of another node more than {others:g} s: either {slowest.node} gets no processor time (its load, the "
+        "CPU limit of its container), or it reports a wrong figure"
     ), (slowest.node,)
 
 

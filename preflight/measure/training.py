@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import msgspec
 
+from preflight.jobs.contradiction import unheard
 from preflight.jobs.outcome import Outcome
 from preflight.jobs.patience import WAIT_SECONDS
 from preflight.jobs.run import run_job
@@ -24,7 +26,7 @@ async def run(
     sessions: dict[str, Session], job: Job, options: Options, *, algbw_gbytes_per_s: float | None
 ) -> tuple[Training, dict[str, Outcome]]:
     """The training's section of the report, and the end of each job that was run, by name."""
-    outcome = await run_job(sessions, job, launcher=options.launcher)
+    outcome = heard(await run_job(sessions, job, launcher=options.launcher))
     training = summarise(job, outcome, launcher=options.launcher, algbw_gbytes_per_s=algbw_gbytes_per_s)
     outcomes = {"training": outcome}
     if options.drill and training.ranks:
@@ -32,6 +34,12 @@ async def run(
         training = msgspec.structs.replace(training, drill=drill)
         outcomes |= more
     return training, outcomes
+
+
+def heard(outcome: Outcome) -> Outcome:
+    """The end of the ranks; they failed too where one ends well and says nothing of itself or of what it did."""
+    why, nodes = unheard(outcome.stories, ("joined", "trained"))
+    return dataclasses.replace(outcome, failure=why, guilty=nodes) if why and not outcome.failure else outcome
 
 
 def settings(backend: str, options: Options) -> dict[str, Any]:

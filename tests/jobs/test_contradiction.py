@@ -52,6 +52,16 @@ def test_a_rank_that_says_it_took_far_longer_than_all_others_is_alone_to_blame()
     words, nodes = told(result(10.0, ranks=4), usual, usual, usual, took(10.0, 10.0, 10.0))
     assert nodes == ("node4",)
     assert "took no rank of another node more than 0.1 s" in words
+    assert words.endswith(
+        "either node4 gets no processor time (its load, the CPU limit of its container), or it reports a wrong figure"
+    )
+
+
+def test_a_rank_without_processor_time_in_single_iterations_contradicts_nobody():
+    """It has sent and is held up before it ends: with a tenth of a processor one iteration in a hundred."""
+    usual = took(*[0.004] * 50)
+    held_up = took(*[0.004] * 40, *[0.28] * 10)
+    assert told(result(0.004, ranks=3, iterations=50), usual, usual, held_up) == ("", ())
 
 
 def test_a_slow_rank_keeps_all_others_in_the_operation_and_contradicts_nobody():
@@ -102,3 +112,14 @@ def test_a_rank_that_ends_well_and_never_said_with_what_it_ran_is_named():
         ("node2",),
     )
     assert unheard((story(0, met), story(1, met), failed)) == ("", ())
+
+
+def test_of_what_a_rank_never_said_the_first_is_told():
+    """It need not have joined to say what it trained, nor the other way round."""
+    only_joined, only_trained = story(0, {"record": "joined"}), story(1, {"record": "trained"})
+    only_joined.stage = only_trained.stage = "done"
+    assert unheard((only_joined, only_trained), ("joined", "trained"))[1] == ("node2",)
+    assert unheard((only_joined,), ("joined", "trained")) == (
+        "rank 0 on node1 finished, but never said what it trained: its gradients and samples are not known",
+        ("node1",),
+    )

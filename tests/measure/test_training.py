@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -11,6 +13,7 @@ from preflight.launch.job import Job, Placement
 from preflight.measure import training
 from preflight.options.options import Options
 from preflight.testing import healthy
+from tests.measure.played import PlayedNode
 
 PLACEMENTS = (Placement(0, "node1", 0, 1), Placement(1, "node2", 0, 1))
 JOB = Job("train", training.settings("gloo", Options()), PLACEMENTS, "10.0.0.1", (), 60.0)
@@ -43,6 +46,24 @@ def test_a_training_that_failed_has_no_ranks_but_who_is_guilty():
     assert (section.ranks, section.not_measured_nodes) == ((), ("node2",))
     with pytest.raises(NotMeasured, match="rank 1 on node2 stopped"):
         section.joined()
+
+
+@pytest.mark.parametrize(("left_out", "words"), [("joined", "that it had joined"), ("trained", "what it trained")])
+def test_a_rank_that_ends_well_and_keeps_a_record_back_leaves_the_training_not_measured(left_out, words):
+    """The other ranks' figures are no half result; its node is named."""
+
+    def said(rank: int) -> list[dict]:
+        joined = {"record": "joined", "device": "cpu", "import_seconds": 1.0, "init_seconds": 1.0, "nccl": ""}
+        losses = [{"record": "losses", "losses": [5.5, 5.0], "tokens_per_s": 900.0}] if rank == 0 else []
+        records = [joined, trained(rank), *losses]
+        return [one for one in records if rank == 0 or one["record"] != left_out]
+
+    nodes = {name: PlayedNode({"collectives": said}) for name in ("node1", "node2")}
+    options = Options(launcher="direct")
+    section, _ = asyncio.run(training.run(nodes, JOB, options, algbw_gbytes_per_s=None))
+    assert section.ranks == ()
+    assert section.not_measured_nodes == ("node2",)
+    assert f"rank 1 on node2 finished, but never said {words}" in section.not_measured
 
 
 def test_scaling_is_against_each_node_by_itself():
