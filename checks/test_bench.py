@@ -54,7 +54,8 @@ def test_both_ends_of_a_stream_agree(bench):
     """Of what one node sends to another, both tell much the same bandwidth.
 
     Of two words the lower counts, and where they are far apart neither does: a node with a broken clock, or one that
-    lies, would make its peers look slow or hide that it is slow itself. Who contradicts several others is named alone.
+    lies, would make its peers look slow or hide that it is slow itself. A stream that never came to its receiver counts
+    for neither as well. Who explains several such streams is named alone.
     Fix: `cat /sys/devices/system/clocksource/clocksource0/current_clocksource` and `chronyc tracking` on the nodes
     named; where the clock is right, leave the node out until it is known who runs what there.
     """

@@ -137,16 +137,18 @@ class Stream(Measured, frozen=True, kw_only=True, rename={"source": "from", "tar
     shift: int
     gbytes_per_s: float  # the lower of what both ends say
     most_gbytes_per_s: float = 0.0  # the higher; 0 where one end alone told, as in runs of earlier versions
+    failure: str = ""  # what both ends say where it gave its receiver no figure
 
 
 class Disputed(Measured, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
-    """A stream, or a pair of ranks, whose two ends contradict each other: it counts for nobody."""
+    """A stream, or a pair of ranks, whose two ends contradict each other, or that failed: it counts for nobody."""
 
     source: str
     target: str
     part: str = ""  # of the nodes: "rail 3", or "cuda:3 and cuda:5" within one
     least_gbytes_per_s: float
     most_gbytes_per_s: float
+    failure: str = ""  # what both ends say of a stream that gave its receiver no figure
 
 
 class Part(Measured, frozen=True, kw_only=True):

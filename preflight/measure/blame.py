@@ -2,7 +2,8 @@
 
 Sender and receiver each count a stream. Its figure is the lower of both, so no node makes another look slow by claiming
 much; only what both call slow is a slow path, so no node makes another look slow by claiming little. Ends that are far
-apart contradict each other: such a stream counts for neither.
+apart contradict each other: such a stream counts for neither. Nor does one that never reached its receiver: the cause
+may be either end, or what lies between.
 """
 
 from __future__ import annotations
@@ -142,10 +143,10 @@ def _matching_size(neighbours: Mapping[str, set[str]]) -> int:
     return size
 
 
-def attested(source: str, target: str, shift: int, *, sent: float, received: float) -> Stream:
-    """The stream for which sender and receiver report these GB/s."""
+def attested(source: str, target: str, shift: int, *, sent: float, received: float, failure: str = "") -> Stream:
+    """The stream for which sender and receiver report these GB/s, or what both report of its failure."""
     low, high = sorted((sent, received))
-    return Stream(source=source, target=target, shift=shift, gbytes_per_s=low, most_gbytes_per_s=high)
+    return Stream(source=source, target=target, shift=shift, gbytes_per_s=low, most_gbytes_per_s=high, failure=failure)
 
 
 def most(stream: Stream) -> float:
@@ -154,8 +155,8 @@ def most(stream: Stream) -> float:
 
 
 def is_disputed(stream: Stream) -> bool:
-    """Whether its ends contradict each other."""
-    return stream.gbytes_per_s < AGREEING * stream.most_gbytes_per_s
+    """Whether its ends contradict each other, or it came to nothing."""
+    return bool(stream.failure) or stream.gbytes_per_s < AGREEING * stream.most_gbytes_per_s
 
 
 def agreed(streams: Iterable[Stream]) -> tuple[Stream, ...]:
@@ -172,6 +173,7 @@ def disputes(streams: Iterable[Stream], part: str = "") -> tuple[Disputed, ...]:
             part=part,
             least_gbytes_per_s=stream.gbytes_per_s,
             most_gbytes_per_s=stream.most_gbytes_per_s,
+            failure=stream.failure,
         )
         for stream in streams
         if is_disputed(stream)

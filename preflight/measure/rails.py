@@ -166,7 +166,7 @@ def look(
     return _judged(places, ended, threshold)
 
 
-def _rates(one: Measured) -> dict[str, float]:
+def _rates(one: Measured) -> dict[str, Any]:
     return {"gbytes_per_s": one.gbytes_per_s, "most_gbytes_per_s": one.most_gbytes_per_s}
 
 

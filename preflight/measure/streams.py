@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import msgspec
 
-from preflight.errors import BadReply, HostError
+from preflight.errors import BadReply
 from preflight.measure import slow
 from preflight.measure.blame import attested
 from preflight.results import Slow, Stream
@@ -20,8 +21,17 @@ ROUNDS_SECONDS = 3.5  # of all rounds of a search together, each within these
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.5, 1.0
 OVERHEAD_SECONDS = 0.25  # of a round, for its orders and its connections
 SLACK_SECONDS = 20.0
+GIVEN_UP_AFTER = 3  # partners: a round with a stream that never begins takes its whole patience
 MOST_ROUND_SECONDS = 8.0  # where the nodes are so busy that connections take their whole time
 FASTEST_GBYTES_PER_S = 1000.0  # of one TCP stream: some hundred times what one core can copy
+
+
+Side = tuple[str, str]  # "sends" or "receives", and the node
+WORKS = ""  # is no node's name
+
+
+def _sides(source: str, target: str) -> tuple[Side, Side]:
+    return ("sends", source), ("receives", target)
 
 
 class Said(said.Message, frozen=True, rename={"source": "from"}):
@@ -113,6 +123,7 @@ class Streams:
         self.where: dict[str, tuple[str, int]] = {}
         self.places = {node: place for place, node in enumerate(addresses)}
         self.rounds = 0
+        self.failed: dict[Side, set[str]] = defaultdict(set)  # the partners with whom no stream came about
 
     async def open(self) -> None:
         """Make every node listen."""
@@ -126,19 +137,42 @@ class Streams:
             await call.cancel()
 
     async def round(self, pairs: slow.Round, *, seconds: float) -> tuple[Stream, ...]:
-        """The stream of each pair, all at once, timed at both ends."""
+        """The stream of each pair, all at once, timed at both ends.
+
+        A node that has failed with several partners on one side, and with all it had there, is left out on that side.
+        """
         self.rounds += 1
+        pairs = tuple(pair for pair in pairs if not any(self._is_given_up(side) for side in _sides(*pair)))
         sends = dict(pairs)
         receives = {target: source for source, target in pairs}
         busy = [node for node in self.addresses if node in sends or node in receives]
         parts = await asyncio.gather(*(self._part(node, sends, receives, seconds) for node in busy))
         told = dict(zip(busy, parts, strict=True))
-        return tuple(self._stream(source, target, told) for source, target in pairs)
+        streams = tuple(self._stream(source, target, told) for source, target in pairs)
+        for stream in streams:
+            self._note(stream)
+        return streams
+
+    def _note(self, stream: Stream) -> None:
+        """Keep with whom a node failed on either side; one stream that came about clears it for good."""
+        for side, partner in zip(_sides(stream.source, stream.target), (stream.target, stream.source), strict=True):
+            if not stream.failure:
+                self.failed[side] = {WORKS}
+            elif WORKS not in self.failed[side]:
+                self.failed[side].add(partner)
+
+    def _is_given_up(self, side: Side) -> bool:
+        return len(self.failed[side]) >= GIVEN_UP_AFTER
 
     def _stream(self, source: str, target: str, told: Mapping[str, Said]) -> Stream:
         shift = (self.places[target] - self.places[source]) % len(self.places)
-        sent, received = told[source].sends_gbytes_per_s, told[target].gbytes_per_s
-        return attested(source, target, shift, sent=sent, received=received)
+        sender, receiver = told[source], told[target]
+        failure = ""
+        if receiver.error:  # a sender that never connects must not make its receiver the one that failed
+            words = sender.send_error or f"it sent {sender.sends_gbytes_per_s:.4g} GB/s"
+            failure = f"{target} says: {receiver.error}; {source} says: {words}"
+        sent = sender.sends_gbytes_per_s
+        return attested(source, target, shift, sent=sent, received=receiver.gbytes_per_s, failure=failure)
 
     async def _listen(self, node: str, key: str) -> None:
         arguments = {"name": node, "address": self.addresses[node], "key": key, "total_seconds": self.seconds}
@@ -157,8 +191,6 @@ class Streams:
         reply: Said = await self.calls[node].first("round", Said)
         if reply.shift != self.rounds or reply.source != source:
             raise BadReply(node, f"it reports round {reply.shift} from {reply.source!r}, not what it was asked")
-        if reply.error:
-            raise HostError(node, f"the raw stream from {source} gave no figure: {reply.error}")
         wrong = reply.wrong(source, target, longest_seconds=2 * seconds + SLACK_SECONDS)
         if wrong:
             raise BadReply(node, wrong)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import marshal
 import os
 import re
 import subprocess
@@ -124,6 +125,13 @@ def counted(factor: float) -> Callable[[Json], Json]:
 
 # What a node may say of its own streams that is possible, and not so.
 LIES: dict[str, Callable[[Json], Json]] = {"boasting": counted(50), "belittling": counted(0.02)}
+# What a node says of the streams that it is to receive, and what it does with those that it is to send.
+DEAF = "round.deaf"
+UNCONNECTED = "orders.unconnected"
+LIES["deaf"] = lambda old: (
+    {"shift": old["shift"], "from": old["from"], "error": f"{old['from']} did not connect"}
+    | {key: value for key, value in old.items() if key.startswith("sen")}
+)
 TWICE = ("twice", "never", "silent", "gone")  # the message again, left out, and the last thing that is heard
 
 
@@ -191,6 +199,21 @@ def changed(message: Json, path: tuple[str, ...], damage: Callable[[Json], Json]
     return made
 
 
+def misled(data: bytes) -> bytes:
+    """What the controller says, of which an order to send a stream names a port where nobody listens."""
+    found = HEADER.search(data)
+    if not found or b"send_to" not in data:
+        return data
+    end = found.end() + int(found[2], 16) + int(found[3], 16)
+    text = data[found.end() : found.end() + int(found[2], 16)]
+    if b"send_to" in text:
+        message = marshal.loads(text)
+        if message["send"]["round"]["send_to"]:
+            message["send"]["round"]["send_to"]["port"] = 1
+        return data[: found.start()] + framed(found[1], marshal.dumps(message, 2)) + misled(data[end + 1 :])
+    return data[: end + 1] + misled(data[end + 1 :])
+
+
 def spoken(mode: str, marker: bytes, message: Json, lied: Callable[[], None]) -> Iterator[bytes]:
     """What is sent in the place of one honest message."""
     kind, _, how = mode.partition(".")
@@ -221,7 +244,7 @@ def main(mode: str, argv: list[str]) -> None:
     def down() -> None:
         with contextlib.suppress(OSError):
             while data := os.read(0, 1 << 16):
-                keeper.stdin.write(data)
+                keeper.stdin.write(misled(data) if mode == UNCONNECTED else data)
                 keeper.stdin.flush()
         with contextlib.suppress(OSError):
             keeper.stdin.close()
@@ -249,6 +272,9 @@ def main(mode: str, argv: list[str]) -> None:
                     lied()
                     STREAMS[mode](found[1], write)
                     time.sleep(600)
+                if mode == UNCONNECTED:
+                    write(framed(found[1], json.dumps(message).encode()))
+                    continue
                 try:
                     for said in spoken(mode, found[1], message, lied):
                         write(said)

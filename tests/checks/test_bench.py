@@ -396,6 +396,25 @@ def test_a_slow_gpu_is_blamed_beside_one_that_gave_no_figure():
     assert found == {("node3",): Verdict.FAIL, ("node4",): Verdict.ERROR, ("node1", "node2"): Verdict.PASS}
 
 
+def test_a_stream_that_came_to_nothing_is_told_with_both_words():
+    """The node that explains several is named alone; of a single one both ends are, and nobody for being slow."""
+    words = "{} says: node2 did not connect; node2 says: refused: Connection refused"
+    both = tuple(
+        Disputed(source="node2", target=peer, least_gbytes_per_s=0, most_gbytes_per_s=0, failure=words.format(peer))
+        for peer in ("node1", "node3")
+    )
+    name = "bench.both_ends_of_a_stream_agree"
+    (found,) = (f for f in judge(name, busbw(0.5).bench_has(disputed=both)) if f.verdict is Verdict.FAIL)
+    assert found.nodes == ("node2",)
+    assert found.message == (
+        f"node2 to node1: the stream gave no figure twice: {words.format('node1')}, and 1 more like it"
+    )
+    (found,) = (f for f in judge(name, busbw(0.5).bench_has(disputed=both[:1])) if f.verdict is Verdict.FAIL)
+    assert found.nodes == ("node1", "node2")
+    slow = judge("bench.no_node_is_slower_than_its_peers", busbw(0.5).bench_has(disputed=both))
+    assert [f.nodes for f in slow if f.verdict is Verdict.ERROR] == [("node2",)]
+
+
 def test_of_several_groups_the_slowest_is_held_against_what_is_expected():
     """A node whose NVLink is slow is named alone; on Gloo nothing is expected of memory."""
     expected = Expected(busbw_gbytes_per_s=370.8, bound_gbytes_per_s=811.0, derivation=("NVLink",))

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from preflight.errors import BadReply, HostError
-from preflight.measure.streams import Said, full_mesh_seconds, round_seconds, search
+from preflight.measure.streams import Said, Streams, full_mesh_seconds, round_seconds, search
 from tests.measure.local import opened
 
 ADDRESSES = {"a": "127.0.0.1", "b": "127.0.0.2", "c": "127.0.0.3"}
@@ -79,6 +79,30 @@ def test_a_figure_that_cannot_be_is_an_error_of_the_node_that_tells_it(told, wor
     with pytest.raises(BadReply, match=words) as caught:
         asyncio.run(search(sessions, ADDRESSES, threshold=0.8))
     assert caught.value.host == "c"
+
+
+@pytest.mark.parametrize("reachable", [0, 1])
+def test_a_node_that_fails_with_three_partners_is_asked_no_more(reachable):
+    """Each such round takes the whole patience of its receiver; one that once came about is tried with everybody."""
+    names = [f"n{number}" for number in range(8)]
+    addresses = {name: f"127.0.0.{number}" for number, name in enumerate(names, start=1)}
+    sessions = {name: Telling() for name in names}
+    streams = Streams(sessions, addresses, seconds=10.0)
+    tried = []
+
+    async def rounds():
+        await streams.open()
+        for number, name in enumerate(names[1:]):
+            fails = number != reachable - 1
+            sessions[name].told["error"] = "n0 did not connect" if fails else ""
+            tried.append(await streams.round((("n0", name), (name, "n0")), seconds=0.5))
+
+    asyncio.run(rounds())
+    ways = [{stream.source == "n0": bool(stream.failure) for stream in found} for found in tried]
+    assert all(way[False] is False for way in ways)
+    assert [way.get(True) for way in ways] == (
+        [False, *[True] * 6] if reachable else [True, True, True, None, None, None, None]
+    )
 
 
 @pytest.mark.parametrize(("rounds", "seconds"), [(0, 1.0), (1, 1.0), (3, 1.0), (6, 3.5 / 6), (8, 0.5), (1000, 0.5)])

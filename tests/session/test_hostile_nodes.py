@@ -99,6 +99,28 @@ def test_a_node_that_lies_about_its_streams_makes_no_other_look_slow(tmp_path, m
     assert max(stream.gbytes_per_s for stream in blame.agreed(found)) < 50
 
 
+@pytest.mark.parametrize("mode", [hostile_node.UNCONNECTED, hostile_node.DEAF])
+def test_a_node_that_never_connects_or_hears_nobody_is_named_and_the_others_are_measured(tmp_path, mode):
+    """Neither ends the search, nor makes its honest partner the one that failed; both words are told."""
+    nodes = beside(tmp_path, (mode,), honest=3)
+    fleet = Fleet(nodes, Reach(), run_id="test", deadline=time.monotonic() + 90)
+    try:
+        fleet.run(fleet.open(), seconds=30)
+        addresses = {name: f"127.0.0.{number}" for number, name in enumerate(fleet.sessions, start=1)}
+        found, slow = fleet.run(streams.search(fleet.sessions, addresses, threshold=0.1), seconds=80)
+    finally:
+        fleet.close()
+    failed = blame.disputes(found)
+    assert slow == ()
+    assert blame.liars(failed, tuple(addresses)) == ((mode,),)
+    assert len(blame.agreed(found)) == 9
+    sender = mode == hostile_node.UNCONNECTED
+    assert {one.source if sender else one.target for one in failed} == {mode}
+    for one in failed:
+        assert one.failure.startswith(f"{one.target} says: {one.source} did not connect; {one.source} says: ")
+        assert ("refused: " if sender else "it sent ") in one.failure
+
+
 @pytest.mark.parametrize("mode", ["looked.never", "written.never", "read.never", "files.never"])
 def test_a_node_that_is_silent_in_a_round_of_shared_paths_costs_nobody_else_the_folders(tmp_path, mode):
     """Whichever round it is: the others read the token that one of them wrote, and are done in time."""

@@ -13,7 +13,7 @@ from preflight.facts.value import Missing
 from preflight.judge.views import topology
 from preflight.judge.views.nccl import NcclView
 from preflight.measure.blame import liars
-from preflight.results import RING, Bench, Device, Expected, NoDevice, Result, Slow, same_measurement
+from preflight.results import RING, Bench, Device, Disputed, Expected, NoDevice, Result, Slow, same_measurement
 from preflight.tables import devices
 
 IMPORT_SECONDS = 10.0  # below it no rank waits long enough to time out, however the ranks differ
@@ -206,13 +206,15 @@ class BenchView:
         blames = []
         for nodes in liars(disputed, self.names):
             theirs = [one for one in disputed if one.source in nodes or one.target in nodes]
-            worst = min(theirs, key=lambda one: one.least_gbytes_per_s / one.most_gbytes_per_s)
+            worst = min(theirs, key=_agreement)
             ends = " to ".join(dict.fromkeys((worst.source, worst.target)))
             what = f"{worst.part}, {ends}" if worst.part else ends
             more = f", and {len(theirs) - 1} more like it" if len(theirs) > 1 else ""
             unsure = f": one of {' and '.join(nodes)} reports a wrong figure" if len(nodes) > 1 else ""
             most, least = worst.most_gbytes_per_s, worst.least_gbytes_per_s
             words = f"{what}: one end says {most:.4g} GB/s, the other {least:.4g}{more}{unsure}"
+            if worst.failure:
+                words = f"{what}: the stream gave no figure twice: {worst.failure}{more}"
             blames.append(Blame(words, nodes=self.ordered(nodes)))
         return blames
 
@@ -305,6 +307,11 @@ class BenchView:
         """Names in HOSTS order."""
         wanted = set(names)
         return tuple(name for name in self.names if name in wanted)
+
+
+def _agreement(one: Disputed) -> float:
+    """The lower word of both ends over the higher; what failed agrees least."""
+    return one.least_gbytes_per_s / one.most_gbytes_per_s if one.most_gbytes_per_s and not one.failure else 0.0
 
 
 def slow_text(place: Slow, cluster: Cluster) -> str:
