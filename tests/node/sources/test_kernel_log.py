@@ -29,6 +29,26 @@ LINES = {
     "Memory cgroup out of memory: Killed process 7 (python)": ("oom", 0, ""),
     "pcieport 0000:80:01.0: AER: Uncorrectable (Fatal) error message received": ("pcie", 0, "0000:80:01.0"),
     "NETDEV WATCHDOG: ens60np0 (bnxt_en): transmit queue 3 timed out 5012 ms": ("rdma", 0, ""),
+    "mlx5_core 0000:c1:00.0: print_health_info:504:(pid 0): synd 0x1: firmware internal error": (
+        "rdma",
+        0,
+        "0000:c1:00.0",
+    ),
+    "mlx5_core 0000:c1:00.0: temp_warn:162:(pid 0): High temperature on sensors with bit set 0 1": (
+        "rdma",
+        0,
+        "0000:c1:00.0",
+    ),
+    "bnxt_en 0000:31:00.0 ens1: Chip temperature has gone above the critical thermal threshold!": (
+        "network",
+        0,
+        "0000:31:00.0",
+    ),
+    "ixgbe 0000:e1:00.0 eno1: Network adapter has been stopped because it has over heated.": (
+        "network",
+        0,
+        "0000:e1:00.0",
+    ),
     "NVRM: GPU 0000:13:00.0: RmInitAdapter failed! (0x62:0x40:2477)": ("driver", 0, "0000:13:00.0"),
     "amdgpu 0000:13:00.0: amdgpu: GPU reset begin!": ("driver", 0, "0000:13:00.0"),
     "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0": ("machine", 0, ""),
