@@ -45,8 +45,9 @@ OPENABLE = (
         "device file",
         _unopenable,
         "give the container its devices (`--device=/dev/infiniband`, on Kubernetes the device plugin's resource), and "
-        "load ib_uverbs on the nodes named; all nodes must open the same set",
-        "NVIDIA/nccl#2428, NVIDIA/nccl#451",
+        "load ib_uverbs on the nodes named; all nodes must open the same set; where libibverbs sees no device, install "
+        "there the vendor's libraries of the driver's version (rdma-core, libbnxt_re)",
+        "NVIDIA/nccl#2428, NVIDIA/nccl#451, k8snetworkplumbingwg/sriov-cni#348",
     ),
 )
 

@@ -115,3 +115,15 @@ def active_mtus(text: str) -> dict[tuple[str, int], int]:
         elif name == "active_mtu" and device and port and value.split(" ")[0].isdecimal():
             found[device, port] = int(value.split(" ")[0])
     return found
+
+
+def why_none(text: str) -> str:
+    """Why libibverbs has no device, as `ibv_devinfo` says it; "" where it lists one, or has failed at something else.
+
+    The warnings are of rdma-core's libibverbs/init.c: a library older or newer than the driver, or none for it.
+    """
+    if "hca_id:" in text or "No IB devices found" not in text:
+        return ""
+    lines = [line.strip() for line in text.splitlines()]
+    reason = next((line for line in lines if re.search(r"kernel ABI|couldn't (?:load|open)|no userspace", line)), "")
+    return f"ibv_devinfo: {(reason or 'No IB devices found')[:200]}"

@@ -77,7 +77,11 @@ def with_mtus(devices: list[dict[str, Any]], program: str) -> None:
 
     text = programs.run_all({"ibv_devinfo": [program]}, limit_s=LIMIT_S)["ibv_devinfo"]
     mtus = rdma_text.active_mtus(text) if isinstance(text, str) else {}
+    unseen = rdma_text.why_none(text if isinstance(text, str) else text["missing"])
     for each in devices:
+        # Those of EFA are for libfabric, which has a library of its own.
+        if unseen and each["open_error"] == "" and any(one["link_layer"] in LINK_LAYERS[:2] for one in each["ports"]):
+            each["open_error"] = unseen
         for one in each["ports"]:
             mtu = mtus.get((each["name"], one["number"]))
             if mtu is not None:

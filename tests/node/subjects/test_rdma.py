@@ -211,6 +211,22 @@ def test_why_ibv_devinfo_told_nothing_is_said(tmp_path):
     assert (mtu.kind, "Failed to get IB devices list" in mtu.missing) == ("absent", True)
 
 
+@pytest.mark.parametrize(("link_layer", "is_told"), [("Ethernet", True), ("InfiniBand", True), ("Unspecified", False)])
+def test_a_device_that_libibverbs_does_not_see_cannot_be_opened(tmp_path, link_layer, is_told):
+    """The kernel has it, and the library on the node is older than its driver; EFA's has a library of its own."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "ibv_devinfo").write_text("#!/bin/sh\necho No IB devices found >&2\nexit 255\n")
+    (tools / "ibv_devinfo").chmod(0o755)
+    folder = roce(tmp_path, link_layer=link_layer)
+    (folder / "class/infiniband/mlx5_0/device/infiniband_verbs/uverbs0").mkdir(parents=True)
+    (tmp_path / "infiniband").mkdir()
+    (tmp_path / "infiniband/uverbs0").touch()
+    more = {"dev": os.fspath(tmp_path), "environment": [["--env", {"PATH": f"{tools}:/usr/bin:/bin"}]]}
+    error = decoded(folder, **more)[0].open_error
+    assert ("No IB devices found" in str(error)) is is_told
+
+
 @pytest.mark.parametrize("text", ["", "4: A", "4: ACTIV"])
 def test_a_state_that_was_cut_short_is_not_known(tmp_path, text):
     """A word that the kernel never writes is no state that a port has."""
