@@ -95,6 +95,12 @@ SOFT = (
         "",
     ),
     (
+        "libraries put first by LD_LIBRARY_PATH",
+        lambda node: ", ".join(node.software.put_first) or "none",
+        "take the folder that holds them out of LD_LIBRARY_PATH of the job on the nodes named, or give all nodes the same",
+        "",
+    ),
+    (
         "compilers",
         lambda node: ", ".join(sorted(node.machine.compilers)) or "none",
         "install the others' compilers",

@@ -128,6 +128,12 @@ BROKEN = (
         "nccl 2.26.5: jobs of several nodes may end",
     ),
     Broken(
+        "software.companions_are_the_same_on_every_node",
+        healthy().broken("node2", "software", put_first=("libcuda.so.1",)),
+        ("node2",),
+        "libraries put first by LD_LIBRARY_PATH: none on node[1,3], libcuda.so.1 on node2",
+    ),
+    Broken(
         "software.one_nccl_can_be_met",
         roce()
         .broken("node2", "software", nccl_copies={"/opt/nccl/lib/libnccl.so.2.16.2": "2.16.2"})

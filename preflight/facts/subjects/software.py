@@ -34,6 +34,7 @@ class Software(Value, frozen=True, kw_only=True):
     nccl_plugins: tuple[Text, ...] | Missing = NOT_REPORTED
     # Other interpreters of the node that have torch -> its version; looked for where the job's own has none.
     torch_elsewhere: dict[Text, Text] = msgspec.field(default_factory=dict)
+    put_first: tuple[Text, ...] = ()  # libraries that LD_LIBRARY_PATH puts before those of torch and of the system
     nccl_preloaded: Text = ""  # the one that LD_PRELOAD puts before all others
 
     def has_torch(self) -> bool:

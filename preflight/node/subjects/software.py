@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 from preflight.node.agent.missing import missing
@@ -65,6 +66,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "requirements": requirements(found),
         "nccl_copies": nccl_copies(path, packages, folders),
         "nccl_plugins": nccl_plugins([*folders, *SYSTEM_LIBRARIES]),
+        "put_first": put_first(folders),
         "nccl_preloaded": next((word for word in preloaded if "libnccl" in word), ""),
     }
 
@@ -291,6 +293,18 @@ def nccl_plugins(folders: Iterable[str], cache: str = LINKER_CACHE) -> list[str]
     except OSError:  # a system without such a cache
         pass
     return list(dict.fromkeys([*found, *(path for path in known if os.path.exists(path))]))
+
+
+# Libraries of which another copy changes what a job does; PUT_FIRST are names that programs ask the loader for.
+PUT_FIRST = re.compile(
+    r"lib(nccl-net|rccl-net|cuda|cudart|cublas|cudnn|amdhip64|fabric|ibverbs|mpi|ucp|stdc\+\+)\.so(\.\d+)?"
+)
+
+
+def put_first(folders: Iterable[str]) -> list[str]:
+    """The libraries that LD_LIBRARY_PATH puts before those of torch and of the system."""
+    found = {name for folder in folders if folder for name in names_in(folder) if PUT_FIRST.fullmatch(name)}
+    return sorted(name for name in found if name.count(".") > 1 or "-net" in name)
 
 
 def nccl_copies(path: Iterable[str], packages: Mapping[str, str], folders: list[str]) -> dict[str, str]:

@@ -206,6 +206,17 @@ def test_plugins_of_nccl_are_found_where_the_linker_looks(tmp_path):
     assert software.nccl_plugins([], "/nonexistent") == []
 
 
+def test_what_ld_library_path_puts_first_is_told_by_name(tmp_path):
+    """The names that programs ask for, once; neither those of linking nor what no job asks for."""
+    for name in ("libcuda.so.1", "libcuda.so", "libstdc++.so.6.0.33", "libz.so.1", "libnccl-net.so", "libnccl.so.2"):
+        (tmp_path / name).touch()
+    (tmp_path / "second").mkdir()
+    (tmp_path / "second/libcuda.so.1").touch()
+    folders = [os.fspath(tmp_path), "", os.fspath(tmp_path / "second"), "/nonexistent"]
+    assert software.put_first(folders) == ["libcuda.so.1", "libnccl-net.so"]
+    assert software.put_first([""]) == []
+
+
 def test_other_interpreters_that_have_torch_are_found(tmp_path):
     """In an active environment, one that conda lists, and the controller's own; without a Python it is none."""
     for name in ("active", "listed", "own", "no-python"):
