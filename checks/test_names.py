@@ -19,6 +19,18 @@ def test_own_hostname_is_not_localhost(node, cluster):
     assert not _is_local(node), f"the node calls itself {node.identity.hostname}"
 
 
+@pytest.mark.advisory
+def test_localhost_is_the_node_itself(node):
+    """The name localhost leads, on every node, to a loopback address.
+
+    `torchrun --standalone`, ranks that meet on tcp://localhost, and the services of loggers and debuggers ask for it:
+    without its line in /etc/hosts they fail on this node only, and with another address they talk to another machine.
+    Fix: in /etc/hosts of the nodes named, `127.0.0.1 localhost` and no other line with that name.
+    """
+    wrong = node.identity.wrong_localhost
+    assert not wrong, wrong
+
+
 def test_own_hostname_is_not_loopback(cluster):
     """A node's own hostname, asked on that node, does not resolve to a loopback address.
 

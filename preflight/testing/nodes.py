@@ -88,6 +88,7 @@ def _identity(name: str, number: int) -> Identity:
         user_id=1000,
         hostname_address=address,
         hostname_addresses=(address,),
+        localhost_addresses=("127.0.0.1", "::1"),
         context="ssh",
     )
 

@@ -48,6 +48,18 @@ BROKEN = (
         "node2 is 127.0.0.1 there",
     ),
     Broken(
+        "names.localhost_is_the_node_itself",
+        healthy().broken("node3", "identity", localhost_addresses=()),
+        ("node3",),
+        "localhost does not resolve there",
+    ),
+    Broken(
+        "names.localhost_is_the_node_itself",
+        healthy().broken("node3", "identity", localhost_addresses=("127.0.0.1", "10.0.0.9")),
+        ("node3",),
+        "localhost is 10.0.0.9 there, which is no loopback address",
+    ),
+    Broken(
         "names.own_hostname_is_not_localhost",
         debian_name(healthy(), "node3").broken("node3", "identity", hostname="localhost"),
         ("node3",),

@@ -127,6 +127,18 @@ COMPANIONS = "software.companions_are_the_same_on_every_node"
 VERSIONS = "software.versions_are_the_same_on_every_node"
 IFNAME = "network.interface_variables_match_an_interface"
 FAULTS = (
+    Fault(
+        "no localhost",
+        replaced("etc/hosts", r"^127\.0\.0\.1 localhost\n::1 localhost .*\n", ""),
+        "names.localhost_is_the_node_itself",
+        "does not resolve",
+    ),
+    Fault(
+        "localhost of another machine",
+        replaced("etc/hosts", r"^127\.0\.0\.1 localhost", "10.77.0.99 localhost"),
+        "names.localhost_is_the_node_itself",
+        "10.77.0.99",
+    ),
     Fault("mtu", interface(mtu=1400), "network.mtu_is_the_same_on_every_node", "1400 on node3"),
     Fault("half rate", half_rate, "network.training_interfaces_have_the_same_rate", "Mbit/s on node3", has_rate),
     Fault("wrong subnet", other_subnet, "network.training_addresses_share_a_subnet", "10.99.0.0/24 on node3", is_plain),

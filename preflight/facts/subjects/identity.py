@@ -24,11 +24,14 @@ class Identity(Value, frozen=True, kw_only=True):
     user_id: Count
     hostname_address: Text | Missing  # the first of the hostname's that can be bound there, which gloo takes
     hostname_addresses: tuple[Text, ...]  # every address getaddrinfo gives for the hostname
+    # Every address getaddrinfo gives for "localhost"; none where the name is unknown there.
+    localhost_addresses: tuple[Text, ...] | Missing = Missing("not reported", "absent")
     context: Text  # where limits and environment were read: ssh, local, container, slurm
 
     def __post_init__(self) -> None:
         first = () if isinstance(self.hostname_address, Missing) else (self.hostname_address,)
-        must_be_addresses(*first, *self.hostname_addresses)
+        local = () if isinstance(self.localhost_addresses, Missing) else self.localhost_addresses
+        must_be_addresses(*first, *self.hostname_addresses, *local)
 
     @property
     def has_plain_name(self) -> bool:
@@ -41,6 +44,15 @@ class Identity(Value, frozen=True, kw_only=True):
         if isinstance(self.hostname_address, Missing) and not self.hostname_addresses:
             raise BlockedBy("names.own_hostname_is_an_address_of_the_node", detail=self.hostname_address.missing)
         return present(self.hostname_address, "address of the node's own hostname")
+
+    @property
+    def wrong_localhost(self) -> str:
+        """What is wrong with the name localhost there, "" where it leads to the node itself and nowhere else."""
+        addresses = present(self.localhost_addresses, "address of localhost")
+        wrong = [address for address in addresses if not is_loopback(address)]
+        if not addresses:
+            return "localhost does not resolve there"
+        return f"localhost is {', '.join(wrong)} there, which is no loopback address" if wrong else ""
 
     def lost_addresses(self, network: Network) -> tuple[str, ...]:
         """What the node's own hostname leads to there, where none of it is one of the node's own addresses."""

@@ -37,6 +37,13 @@ def _own_line(case: Case) -> Remedy:
     return Remedy(edited(case.node, script, "/etc/hosts"))
 
 
+def _localhost(case: Case) -> Remedy:
+    """The line that every system has; where another line gives the name an address, that one has to go by hand."""
+    if case.node.identity.localhost_addresses:
+        raise FactMissing("line of /etc/hosts", "another line, or DNS, gives localhost an address")
+    return first_in_hosts(case.node, ["127.0.0.1 localhost"])
+
+
 def first_in_hosts(node: NodeFacts, lines: list[str]) -> Remedy:
     """The command that puts lines at the head of /etc/hosts, where they win over what stands below and over DNS."""
     if not lines:
@@ -107,6 +114,7 @@ def _is_slow(peer: NodeFacts, route: Route) -> bool:
 
 ROWS: dict[str, Row] = {
     "names.own_hostname_is_not_localhost": _own_name,
+    "names.localhost_is_the_node_itself": _localhost,
     "names.hostnames_are_unique": _own_name,
     "names.short_hostnames_are_unique": _own_name,
     "names.own_hostname_is_not_loopback": _own_line,

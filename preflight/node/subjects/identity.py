@@ -10,7 +10,10 @@ from preflight.node.sources.names import LIMIT_S, addresses_of, ask_all, for_res
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Union
+
+    from preflight.node.agent.missing import Missing
+    from preflight.node.sources.names import Answer
 
 CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
@@ -53,6 +56,7 @@ def names(hostname: str, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
             "first": lambda: [first_address(hostname)],
             "all": lambda: addresses_of(hostname),
             "full": full,
+            "localhost": lambda: addresses_of("localhost"),
         },
         limit_s=limit_s,
     )
@@ -62,7 +66,15 @@ def names(hostname: str, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
         "fqdn": hostname if isinstance(fqdn, OSError) else fqdn[0],
         "hostname_address": missing(f"{hostname}: {first}") if isinstance(first, OSError) else first[0],
         "hostname_addresses": [] if isinstance(every, OSError) else every,
+        "localhost_addresses": localhost(answers["localhost"]),
     }
+
+
+def localhost(answer: Answer[list[str]]) -> Union[list[str], Missing]:
+    """The addresses of the name localhost; none where nobody knows it, missing where nobody answered in time."""
+    if isinstance(answer, socket.gaierror):
+        return []
+    return missing(f"localhost: {answer}") if isinstance(answer, OSError) else answer
 
 
 def first_address(hostname: str) -> str:

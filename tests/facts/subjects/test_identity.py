@@ -52,6 +52,15 @@ def test_an_identity_is_read_as_the_node_sent_it():
     assert decoded("identity", wire(nameless)) == nameless
 
 
+def test_localhost_leads_to_loopback_and_nowhere_else():
+    """Either family's address is right; a node that has not said it is no node with the name astray."""
+    assert identity(localhost_addresses=("127.0.0.1", "::1")).wrong_localhost == ""
+    assert "10.0.0.9" in identity(localhost_addresses=("10.0.0.9",)).wrong_localhost
+    assert identity(localhost_addresses=()).wrong_localhost == "localhost does not resolve there"
+    with pytest.raises(FactMissing):
+        _ = identity().wrong_localhost
+
+
 @pytest.mark.parametrize("field", ["hostname", "boot_id", "cpu_count", "memory_bytes", "hostname_addresses"])
 def test_who_a_node_is_has_no_reason_in_its_place(field):
     """A node that cannot say it has no identity; only the address of its name may be missing."""

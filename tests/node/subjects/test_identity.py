@@ -53,6 +53,14 @@ def test_the_hostname_is_asked_as_gloo_asks_it():
     assert identity.names("192.0.2.9")["hostname_address"] == "192.0.2.9"  # none can be bound: a check says so
 
 
+def test_localhost_is_asked_of_the_resolver():
+    """A name that nobody knows is no lost answer; one that came too late is."""
+    assert identity.names("node1")["localhost_addresses"]
+    assert identity.localhost(["127.0.0.1"]) == ["127.0.0.1"]
+    assert identity.localhost(socket.gaierror(socket.EAI_NONAME, "Name or service not known")) == []
+    assert "timed out" in identity.localhost(TimeoutError("timed out"))["missing"]
+
+
 @pytest.mark.parametrize(("name", "context"), [("SSH_CONNECTION", "ssh"), ("SSH_OTHER", None)])
 def test_a_login_over_ssh_is_told(monkeypatch, name, context):
     """Limits read in an ssh session are marked as such."""
