@@ -27,6 +27,7 @@ SIGNS = (
     *(b"ink is Down", b"Link down", b"Hardware Unit Hang", b"definitely down", b"duplicate address", b"swiotlb buffer"),
     *(b"XFS (", b"EXT4-fs error", b"BTRFS ", b"was evicted by", b"ceph: ", b"controller is down", b"medium error"),
     *(b"Disk failure", b"failed command:", b"available PCIe bandwidth, ", b"over heated"),
+    *(b"Entering Safe Mode", b"recovery mode"),
 )
 XID = r"NVRM: (?:Xid|GPU at) \(?(?:PCI:)?([0-9a-fA-F:.]+)(?: GPU-I:\d+)?\)?: (\d+),?"  # of a slice of MIG: GPU-I
 SXID = r"SXid \(PCI:([0-9a-fA-F:.]+)\): (\d+), (?:Non-fatal|Fatal)"
@@ -49,6 +50,7 @@ KINDS = (
     ),
     ("rdma", r"mlx\w+ .*(?:synd 0x[0-9a-f]+: \w|High temperature on sensors)", "pci"),
     ("network", r"temperature has gone above the \w+ thermal threshold|stopped because it has over heated", "pci"),
+    ("network", r"Entering Safe Mode|[Ff]irmware recovery mode detected", "pci"),
     ("network", r"Detected Hardware Unit Hang|swiotlb buffer is full|IPv6 duplicate address .* detected", "pci"),
     ("network", r"nf_conntrack: table full|neighbou?r table overflow|TCP: out of memory", ""),
     # A corrected error is none: it says so itself, or has no severity.

@@ -44,6 +44,12 @@ LINES = {
         0,
         "0000:31:00.0",
     ),
+    "ice 0000:e1:00.0: The DDP package file was not found or could not be read. Entering Safe Mode": (
+        "network",
+        0,
+        "0000:e1:00.0",
+    ),
+    "i40e 0000:e1:00.0: Firmware recovery mode detected. Limiting functionality.": ("network", 0, "0000:e1:00.0"),
     "ixgbe 0000:e1:00.0 eno1: Network adapter has been stopped because it has over heated.": (
         "network",
         0,
