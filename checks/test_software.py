@@ -97,7 +97,7 @@ SOFT = (
     (
         "libraries put first by LD_LIBRARY_PATH",
         lambda node: ", ".join(node.software.put_first) or "none",
-        "take the folder that holds them out of LD_LIBRARY_PATH of the job on the nodes named, or give all nodes the same",
+        "take the folder with them out of the job's LD_LIBRARY_PATH on the nodes named, or give all nodes the same",
         "",
     ),
     (

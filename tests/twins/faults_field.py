@@ -400,7 +400,8 @@ FAULTS = (
           "environment.nothing_is_left_from_debugging", "stubs",
           lambda p: is_nvidia(p) and "LD_LIBRARY_PATH" not in p.environment),
     Fault("older driver library put first",
-          both(variables(LD_LIBRARY_PATH="/usr/local/cuda/compat"), file("usr/local/cuda/compat/libcuda.so.1", b"\x7fELF")),
+          both(variables(LD_LIBRARY_PATH="/usr/local/cuda/compat"),
+               file("usr/local/cuda/compat/libcuda.so.1", b"\x7fELF")),
           COMPANIONS, "libcuda.so.1", lambda p: is_nvidia(p) and "LD_LIBRARY_PATH" not in p.environment),
     Fault("plugin of one node",
           both(variables(LD_LIBRARY_PATH="/opt/hpcx/nccl_rdma_sharp_plugin/lib"),
@@ -408,8 +409,8 @@ FAULTS = (
           COMPANIONS, "libnccl-net.so", lambda p: is_nvidia(p) and "LD_LIBRARY_PATH" not in p.environment),
     Fault("library older than the driver of an adapter",
           lambda f, p: f.write(f"{TWIN}/outputs/ibv_devinfo",
-                               f"libibverbs: Warning: Driver bnxt_re does not support the kernel ABI of 6 (supports 1 to 1)"
-                               f" for device /sys/class/infiniband/{p.hcas[0].name}\nNo IB devices found\n"),
+                               "libibverbs: Warning: Driver bnxt_re does not support the kernel ABI of 6 (supports 1"
+                               f" to 1) for device /sys/class/infiniband/{p.hcas[0].name}\nNo IB devices found\n"),
           "rdma.devices_can_be_opened", "kernel ABI", lambda p: is_roce(p) and p.has_rdma_core and not is_efa(p)),
     Fault("NVLS off", variables(NCCL_NVLS_ENABLE="0"), OTHERS, "NCCL_NVLS_ENABLE", is_nvidia),
     Fault("plugin switched off", variables(NCCL_NET_PLUGIN="none"), OTHERS, "NCCL_NET_PLUGIN",

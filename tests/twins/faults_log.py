@@ -134,10 +134,10 @@ LINES: tuple[tuple[str, str, str, str, Fits], ...] = (
     ),
 )
 HOST = (
-    ("firmware of an adapter", "mlx5_core 0000:e1:00.0: print_health_info:504:(pid 0): synd 0x1: firmware internal error",
+    ("firmware of an adapter", "mlx5_core 0000:e1:00.0: print_health_info:504: synd 0x1: firmware internal error",
      "firmware internal error"),
-    ("hot adapter", "mlx5_core 0000:e1:00.0: temp_warn:162:(pid 0): High temperature on sensors with bit set 0 1", "High"),
-    ("adapter without its package", "ice 0000:e1:00.0: The DDP package file was not found. Entering Safe Mode", "Safe Mode"),
+    ("hot adapter", "mlx5_core 0000:e1:00.0: temp_warn:162: High temperature on sensors with bit set 0 1", "High"),
+    ("adapter without its package", "ice 0000:e1:00.0: The DDP package file was not found. Entering Safe Mode", "Safe"),
     ("hot chip", "bnxt_en 0000:e1:00.0 eno1: Chip temperature has gone above the critical thermal threshold!", "Chip"),
     ("conntrack table", "nf_conntrack: nf_conntrack: table full, dropping packet", "table full"),
     ("neighbour table", "neighbour: arp_cache: neighbor table overflow!", "overflow"),

@@ -60,7 +60,9 @@ def test_ibv_devinfo_tells_the_active_mtu_of_each_port():
 
 def test_why_libibverbs_has_no_device_is_in_the_words_of_ibv_devinfo():
     """The library's warning before the bare fact; nothing where it lists one, or could not ask at all."""
-    abi = "libibverbs: Warning: Driver bnxt_re does not support the kernel ABI of 6 (supports 1 to 1) for device bnxt_re0"
+    abi = (
+        "libibverbs: Warning: Driver bnxt_re does not support the kernel ABI of 6 (supports 1 to 1) for device bnxt_re0"
+    )
     assert rdma_text.why_none(f"{abi}\nNo IB devices found\n") == f"ibv_devinfo: {abi}"
     assert rdma_text.why_none("No IB devices found") == "ibv_devinfo: No IB devices found"
     assert rdma_text.why_none((DATA / "ibv_devinfo.txt").read_text()) == ""
