@@ -28,7 +28,7 @@ CAUSES = (
             r"timed out while running .*collective",
             r"polling.*nccl.*timed out",
         ),
-        "the rank that is missing is the one to look at: its last lines, its node's kernel log. Next time set"
+        "look at the rank that is missing: its last lines, its node's kernel log. Next time set"
         " TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, and give the dumps to preflight diagnose",
         "pytorch/pytorch#118369",
         Kind.CONSEQUENCE,
@@ -38,7 +38,7 @@ CAUSES = (
         "monitored-barrier",
         "a rank did not reach a barrier in time",
         (r"failed to pass monitoredbarrier", r"monitoredbarrier.*(?:timed out|timeout|failed)"),
-        "the ranks named in the line: what do they do meanwhile? Rank 0 alone saving, loading or preparing data needs a longer"
+        "look at the ranks named in the line: what do they do meanwhile? Rank 0 alone saving, loading or preparing data needs a longer"
         " timeout or a barrier of its own",
         "pytorch/pytorch, monitored_barrier",
         Kind.SUSPICION,
@@ -54,7 +54,7 @@ CAUSES = (
             r"processgroupnccl's watchdog got stuck",
             r"terminating the process after attempting to dump debug info",
         ),
-        "a hung GPU (Xid lines in the kernel log) or a Python thread that holds the interpreter lock for minutes;"
+        "look for a hung GPU (Xid lines in the kernel log) or a Python thread that holds the interpreter lock for minutes;"
         " TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC to wait longer",
         "pytorch/pytorch, ProcessGroupNCCL",
         Kind.CONSEQUENCE,
@@ -95,7 +95,7 @@ CAUSES = (
             r"gloo/rendezvous\S* .*timeout",
             r"gloo.*no such (?:device|host)",
         ),
-        "GLOO_SOCKET_IFNAME of the network that all share; `getent hosts $(hostname)` must not be 127.x; open the random ports",
+        "set GLOO_SOCKET_IFNAME to an interface of the network that all share; `getent hosts $(hostname)` must not be 127.x; open the random ports",
         "sgl-project/sglang#3226; gpustack/gpustack#2125",
         Kind.SUSPICION,
         check="names.own_hostname_is_not_loopback",
@@ -200,7 +200,7 @@ CAUSES = (
             r"hccl.*createlink .*fail",
             r"ops function error: hccl\w+",
         ),
-        "the first error of the other ranks; if all wait, compare on every node: `hccn_tool -i N -link -g`, `-ip -g` and `-tls -g`"
+        "look for the first error of the other ranks; if all wait, compare on every node: `hccn_tool -i N -link -g`, `-ip -g` and `-tls -g`"
         " must agree; HCCL_CONNECT_TIMEOUT where ranks start minutes apart",
         "vllm-project/vllm-ascend#486; hiascend.com, EI0006",
         Kind.SUSPICION,
@@ -210,7 +210,7 @@ CAUSES = (
         "hccl-wait",
         "an HCCL collective waited for a rank that did not come to it",
         (r"\bei0002\b", r"execution of the notify register times out", r"\bee1002\b.*stream synchronize timeout"),
-        "the rank that waits for none: its own log; uneven batches, or a slow NPU; HCCL_EXEC_TIMEOUT lengthens the wait",
+        "read the log of the rank that waits for none; uneven batches, or a slow NPU; HCCL_EXEC_TIMEOUT lengthens the wait",
         "hiyouga/LlamaFactory#975; hiascend.com, EI0002",
         Kind.SUSPICION,
         weight=6,

@@ -34,7 +34,7 @@ CAUSES = (
         "address-family-differs",
         "some ranks use IPv4 and others IPv6: a name leads to another kind of address on some nodes, or the interface has both",
         (r"ss1\.ss_family == ss2\.ss_family",),
-        "one family on all nodes: GLOO_SOCKET_IFNAME and NCCL_SOCKET_FAMILY=AF_INET, and IPv4 addresses for the nodes' names in"
+        "use one family on all nodes: GLOO_SOCKET_IFNAME and NCCL_SOCKET_FAMILY=AF_INET, and IPv4 addresses for the nodes' names in"
         " /etc/hosts",
         "pytorch/pytorch#135355",
         check="names.own_hostname_is_not_loopback",
@@ -60,7 +60,7 @@ CAUSES = (
             r"timed out .*connect\w* to \W*(?:::ffff:)?(?:172\.1[78]|169\.254)\.\d",
             r"connect\w* to \W*(?:::ffff:)?169\.254\.\S+ .*(?:fail|refused|timed|abort|route)",
         ),
-        "NCCL_SOCKET_IFNAME (and GLOO_SOCKET_IFNAME) of the network that all nodes share, =name for exactly that one;"
+        "set NCCL_SOCKET_IFNAME (and GLOO_SOCKET_IFNAME) to the network that all nodes share, =name for exactly that one;"
         " containers need --network=host, or an address that the others reach",
         "NVIDIA/nccl#929; pytorch/pytorch#81313",
         Kind.SUSPICION,
@@ -101,7 +101,7 @@ CAUSES = (
             r"master_addr[= ]'?localhost\b",
             r"master_addr[= ]'?127\.0",
         ),
-        "between nodes NCCL_SOCKET_IFNAME and MASTER_ADDR must be of the network that they share",
+        "see that NCCL_SOCKET_IFNAME and MASTER_ADDR be of the network that they share",
         "pytorch/pytorch#50615",
         Kind.NOTE,
         check="names.own_hostname_is_not_loopback",
@@ -188,7 +188,7 @@ CAUSES = (
         "ipv6-mixed",
         "some nodes speak IPv6 and others IPv4",
         (r"address family not supported by protocol", r"eafnosupport", r"address family for hostname not supported"),
-        "NCCL_SOCKET_FAMILY=AF_INET, GLOO_SOCKET_IFNAME of an interface with IPv4, one family for MASTER_ADDR on all nodes",
+        "set NCCL_SOCKET_FAMILY=AF_INET, GLOO_SOCKET_IFNAME of an interface with IPv4, one family for MASTER_ADDR on all nodes",
         "pytorch/pytorch, c10d socket",
         Kind.NOTE,
         check="names.every_node_speaks_one_address_family",

@@ -36,7 +36,7 @@ CAUSES = (
             r"local qp .*transport retry",
             r"local_ack_timeout.*exceeded",
         ),
-        "the peer in the line: is its node alive, is its port active (`ibstat`), is the GID index right (`show_gids`), is PFC/ECN"
+        "look at the peer in the line: is its node alive, is its port active (`ibstat`), is the GID index right (`show_gids`), is PFC/ECN"
         " set on the switch? NCCL_IB_TIMEOUT=22 bridges short interruptions",
         "NVIDIA/nccl#1814, #1405",
         Kind.SUSPICION,
@@ -103,7 +103,7 @@ CAUSES = (
             r"work request flushed",
             r"ibv_wc_wr_flush_err",
         ),
-        "the first completion with another status shows the cause",
+        "look for the first completion with another status: it shows the cause",
         "libibverbs",
         Kind.CONSEQUENCE,
     ),
@@ -182,7 +182,7 @@ CAUSES = (
         "rdma-no-device",
         "NCCL found no RDMA device and uses sockets",
         (r"net/ib : no device found", r"failed to open libibverbs", r"no ib device found", r"net/ib: no.*device"),
-        "in a container: rdma-core and /dev/infiniband; NCCL_IB_HCA must match a port; else leave it so on Ethernet",
+        "give a container rdma-core and /dev/infiniband; NCCL_IB_HCA must match a port; else leave it so on Ethernet",
         "NVIDIA/nccl#857",
         Kind.NOTE,
         check="bench.nccl_uses_the_rdma_ports",
@@ -283,7 +283,7 @@ CAUSES = (
             r"error 4126",
             r"remote error: (?:unreachable|unknown).*efa",
         ),
-        "a rule in and a rule out of all traffic to the security group itself (0.0.0.0/0 does not cover EFA)",
+        "add rules for all traffic in and out to the security group itself (0.0.0.0/0 does not cover EFA)",
         "gardener/gardener-extension-provider-aws#1832",
         check="mesh.every_node_reaches_every_other_on_random_ports",
         weight=8,
@@ -296,7 +296,7 @@ CAUSES = (
             r"libfabric.*version .*(?:older|not supported|too old)",
             r"version `fabric_\d\S*' not found",
         ),
-        "one EFA installer for image and node, and its aws-ofi-nccl; `ldd libnccl-net.so` says which libfabric is found first"
+        "use one EFA installer for image and node, and its aws-ofi-nccl; `ldd libnccl-net.so` says which libfabric is found first"
         " (LD_LIBRARY_PATH)",
         "aws/aws-ofi-nccl#241",
         check="rdma.plugin_of_nccl_is_there",
@@ -316,7 +316,7 @@ CAUSES = (
             r"ofi_process_cq.*error",
             r"cq error",
         ),
-        "the first failure on the peer; FI_EFA_USE_DEVICE_RDMA, huge pages and memlock of the container; versions of the EFA"
+        "look for the first failure on the peer; check FI_EFA_USE_DEVICE_RDMA, huge pages and memlock of the container; versions of the EFA"
         " installer and aws-ofi-nccl the same everywhere",
         "aws/aws-ofi-nccl#24",
         Kind.SUSPICION,
@@ -333,7 +333,7 @@ CAUSES = (
             r"uct_\w+.*failed",
             r"ucp_ep_create.*failed",
         ),
-        "UCX_NET_DEVICES and UCX_TLS of the network that all nodes share; `ucx_info -d` on both ends",
+        "set UCX_NET_DEVICES and UCX_TLS to the network that all nodes share; `ucx_info -d` on both ends",
         "openucx/ucx#5148",
         Kind.SUSPICION,
         check="mesh.every_node_reaches_every_other_on_random_ports",

@@ -59,7 +59,7 @@ CAUSES = (
             r"waitfordata.*(?:fail|timeout)",
             r"etcdexception",
         ),
-        "the same --rdzv-endpoint (HOST:PORT of a node that takes part, as all resolve it) everywhere; its torchrun must be up;"
+        "give the same --rdzv-endpoint (HOST:PORT of a node that takes part, as all resolve it) everywhere; its torchrun must be up;"
         " the port open",
         "pytorch/pytorch#116974; meta-pytorch/torchtune#2676",
         Kind.SUSPICION,
@@ -86,7 +86,7 @@ CAUSES = (
         "rendezvous-closed",
         "the rendezvous was closed: the job had ended on another node, or its id was used before",
         (r"rendezvousclosederror", r"rendezvous .* (?:is|was) closed", r"rendezvousgracefulexiterror"),
-        "the first failure on the other nodes; a new --rdzv-id for each run",
+        "look for the first failure on the other nodes; give a new --rdzv-id for each run",
         "pytorch/pytorch#116974",
         Kind.CONSEQUENCE,
         weight=4,
@@ -99,7 +99,7 @@ CAUSES = (
             r"rdzv[_-]id.*(?:differ|not equal|mismatch|random)",
             r"config has no run_id, generated a random run_id",
         ),
-        "one fixed --rdzv-id on all nodes (not $RANDOM, which every node draws for itself)",
+        "give one fixed --rdzv-id on all nodes (not $RANDOM, which every node draws for itself)",
         "pytorch/pytorch, torchrun",
         Kind.NOTE,
         check="master.variables_are_the_same_on_every_node",
@@ -117,7 +117,7 @@ CAUSES = (
             r"more than one .*rank 0\b",
             r"another (?:worker|process|node) with (?:the same )?rank",
         ),
-        "node_rank (machine_rank) counted from 0, another on every node",
+        "count node_rank (machine_rank) from 0, another on every node",
         "pytorch/pytorch",
         check="master.variables_are_the_same_on_every_node",
         weight=6,
@@ -145,7 +145,7 @@ CAUSES = (
             r"unable to .*world info",
             r"number of (?:nodes|machines|processes) .*does not match",
         ),
-        "nodes x ranks per node = WORLD_SIZE (num_processes), the same number on every node; in Slurm --nodes and"
+        "make nodes x ranks per node = WORLD_SIZE (num_processes), the same number on every node; in Slurm --nodes and"
         " --ntasks-per-node as Trainer(num_nodes, devices)",
         "huggingface/accelerate#2818; Lightning-AI/pytorch-lightning#10098",
         check="environment.variables_of_all_ranks_agree",

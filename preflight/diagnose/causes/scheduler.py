@@ -61,7 +61,7 @@ CAUSES = (
             r"unable to contact slurm controller",
             r"srun: error: .*(?:communication connection failure|socket timed out)",
         ),
-        "the node's own log before that moment (kernel, power, link); `sinfo -R` and `scontrol show node`; leave it out"
+        "read the node's own log before that moment (kernel, power, link); `sinfo -R` and `scontrol show node`; leave it out"
         " (`--exclude`)",
         "Slurm; Kubernetes",
         check="reach.every_node_answers",
@@ -139,7 +139,7 @@ CAUSES = (
         "slurm-gpu-binding",
         "Slurm gave the tasks other GPUs than the launcher expects",
         (r"--gpus-per-task", r"gpu-bind", r"gpus? .*task .*(?:sees|visible) .*one", r"cgroup.*device.*denied.*nvidia"),
-        "one way only: --gpus-per-node with LOCAL_RANK as device, or --gpus-per-task with device 0",
+        "use one way only: --gpus-per-node with LOCAL_RANK as device, or --gpus-per-task with device 0",
         "Lightning-AI/pytorch-lightning#4612",
         Kind.NOTE,
         check="gpu.visible_devices_exist",
@@ -184,7 +184,7 @@ CAUSES = (
             r"epilog error",
             r"prolog.*exit(?:ed|s) (?:with )?(?:code|status) [1-9]",
         ),
-        "processes in the D state (`ps -eo pid,stat,wchan:30,cmd | grep ' D'`): file system or GPU driver of that node; the"
+        "look for processes in the D state (`ps -eo pid,stat,wchan:30,cmd | grep ' D'`): file system or GPU driver of that node; the"
         " prolog's log",
         "Lightning-AI/pytorch-lightning#15008; Slurm",
         check="limits.nothing_is_left_behind",
@@ -208,7 +208,7 @@ CAUSES = (
             r"container \S+ was using .*which exceeds its request",
             r"terminated.*evict",
         ),
-        "requests as large as the use (memory, ephemeral-storage), logs and checkpoints on a volume",
+        "make requests as large as the use (memory, ephemeral-storage); keep logs and checkpoints on a volume",
         "Kubernetes, node-pressure eviction",
         check="files.there_is_room",
         weight=7,
@@ -266,7 +266,7 @@ CAUSES = (
             r"squashfs.*(?:error|fail)",
             r"invalidimagename",
         ),
-        "name, tag and credentials of the image; pull it on the node by hand",
+        "check name, tag and credentials of the image; pull it on the node by hand",
         "Kubernetes; enroot",
         weight=6,
     ),
@@ -313,7 +313,7 @@ CAUSES = (
             r"liveness probe failed",
             r"exceededgraceperiod",
         ),
-        "the first pod that ended: `kubectl get events --sort-by=.lastTimestamp`, `kubectl logs -p`",
+        "look for the first pod that ended: `kubectl get events --sort-by=.lastTimestamp`, `kubectl logs -p`",
         "kubeflow/trainer",
         Kind.SUSPICION,
         weight=3,
