@@ -253,6 +253,8 @@ CAUSES = (
             r"hip error: invalid device function",
             r"hip failure 'invalid device function'",
             r"device kernel image is invalid",
+            r"hiperrornobinaryforgpu",
+            r"unable to find code object for all current devices",
             r"cuda capability sm_\d+ is not compatible",
         ),
         "install a torch built for the GPU's architecture (Blackwell: CUDA 12.8 or later)",

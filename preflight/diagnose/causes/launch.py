@@ -65,6 +65,7 @@ CAUSES = (
             r"cd: .*no such file or directory",
             r"bad interpreter",
             r"couldn't chdir to",
+            r"could not change to the specified working directory",
             r"execve\(\): .*no such file",
             r"exec.*failed: no such file",
             r"could not find (?:the )?executable",
@@ -104,6 +105,8 @@ CAUSES = (
         (
             r"orte was unable to reliably start",
             r"orte has lost communication with a remote daemon",
+            r"orte does not know how to route a message",
+            r"ompi_rte_init failed",
             r"prte.*(?:lost|unable)",
             r"an orte daemon has unexpectedly failed",
             r"tcp_peer_send_blocking",

@@ -146,6 +146,8 @@ CAUSES = (
             r"ibv_create_qp failed with error cannot allocate",
             r"memlock.*(?:limit|too low|rlimit)",
             r"registration of .*failed: cannot allocate memory",
+            r"couldn't open cq.*cannot allocate memory",
+            r"failed to open efa device: cannot allocate memory",
             r"the hard limit of memlock",
             r"openib btl.*registered memory",
         ),
@@ -205,6 +207,24 @@ CAUSES = (
         "look for the library named in the kernel's line (`dmesg -T | grep segfault`) or the stack; compare its version with the other"
         " nodes'; NCCL: try the next release",
         "signal(7)",
+        Kind.SUSPICION,
+        check="software.no_versions_break_together",
+        weight=5,
+    ),
+    Cause(
+        "heap-corruption",
+        "native code wrote where it must not, and the C library ended the process",
+        (
+            r"(?:free|realloc|munmap_chunk)\(\): invalid ",
+            r"malloc\(\): (?:corrupted|invalid|unaligned|mismatching|unsorted)",
+            r"malloc_consolidate\(\): ",
+            r"double free or corruption",
+            r"corrupted (?:size vs\. prev_size|double-linked list)",
+            r"\*\*\* stack smashing detected \*\*\*",
+        ),
+        "find the library: run again under `gdb -ex run -ex bt --args`, with extensions (flash-attn, apex, fused optimizers) built "
+        "for this torch; compare versions with those of the other nodes",
+        "glibc, malloc/malloc.c",
         Kind.SUSPICION,
         check="software.no_versions_break_together",
         weight=5,

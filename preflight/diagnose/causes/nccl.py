@@ -205,7 +205,7 @@ CAUSES = (
             r"test nccl failure",
             r"nccl failure .*(?:unhandled|internal|remote|invalid)",
             r"ncclinvalidargument",
-            r"nccl error: invalid usage",
+            r"nccl error(?: \d)?: (?:invalid usage|unhandled|internal error)",
         ),
         "run again with NCCL_DEBUG=INFO and read the first NCCL WARN line",
         "NVIDIA/nccl, types of errors",

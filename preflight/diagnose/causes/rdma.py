@@ -28,7 +28,7 @@ CAUSES = (
         (
             r"got completion .*(?:with |)status=12\b",
             r"got completion .*error 12\b",
-            r"transport retry counter exceeded",
+            r"transport retry count(?:er)? exceeded",
             r"ibv_wc_retry_exc_err",
             r"work queue .*retry exceeded",
             r"status=12 opcode",

@@ -254,6 +254,7 @@ CAUSES = (
             r"imagepullbackoff",
             r"errimagepull",
             r"failed to pull image",
+            r"back-off pulling image",
             r"manifest .*(?:unknown|not found)",
             r"pull access denied",
             r"toomanyrequests: ",

@@ -80,6 +80,29 @@ CAUSES = (
         ),
     ),
     Cause(
+        "environment-module",
+        "an environment module cannot be loaded on this node: it is not installed here, or the shell does not know `module`",
+        (
+            r"module: command not found",
+            r"the following module\(s\) are unknown",
+            r"these module\(s\) .*cannot be loaded as requested",
+            r"unable to locate a modulefile for",
+        ),
+        "`module avail` on that node; in a script that no login shell runs, `source /etc/profile.d/modules.sh` (Lmod: lmod.sh) "
+        "before `module load`",
+        "Lmod; Environment Modules",
+        check="software.versions_are_the_same_on_every_node",
+        weight=5,
+    ),
+    Cause(
+        "kernel-too-old",
+        "the node's kernel is older than what the C library of the image or environment needs",
+        (r"fatal: kernel too old",),
+        "`uname -r` on every node; an image with an older C library, or a newer kernel on that node",
+        "glibc, sysdeps/unix/sysv/linux/dl-sysdep.c",
+        weight=6,
+    ),
+    Cause(
         "version-differs-between-nodes",
         "nodes run different versions of the same software",
         (
