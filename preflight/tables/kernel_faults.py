@@ -101,6 +101,9 @@ def _bonds(node: NodeFacts) -> str:
     return f"{', '.join(down)} is down: the bond has that much less bandwidth" if down else ""
 
 
+NO_PARTNER = "00:00:00:00:00:00"  # of a bond whose LACP packets nobody has answered
+
+
 def _uneven_bonds(node: NodeFacts) -> str:
     """Bonds whose members should carry traffic together, and cannot."""
     node.kernel.needs_bonds()
@@ -109,6 +112,9 @@ def _uneven_bonds(node: NodeFacts) -> str:
         up = node.kernel.bonds.get(bond, {})
         members = [one for one in node.kernel.bond_members if one.bond == bond and up.get(one.name)]
         if mode.startswith(ONE_AT_A_TIME):
+            continue
+        if node.kernel.bond_partners.get(bond) == NO_PARTNER and sum(up.values()) > 1:
+            found.append(f"no switch speaks LACP with {bond}: one of its members carries all")
             continue
         groups = {one.name: one.aggregator for one in members if not isinstance(one.aggregator, Missing)}
         speeds = {one.name: one.speed_mbps for one in members if not isinstance(one.speed_mbps, Missing)}

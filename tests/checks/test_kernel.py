@@ -48,6 +48,16 @@ BROKEN = (
         ("node2",),
         "eth0 and eth1 of bond0 are in different LACP aggregators",
     ),
+    Broken(
+        BEST,
+        kernel(
+            bonds={"bond0": {"eth0": True, "eth1": True}},
+            bond_modes={"bond0": "IEEE 802.3ad Dynamic link aggregation"},
+            bond_partners={"bond0": "00:00:00:00:00:00"},
+        ),
+        ("node2",),
+        "no switch speaks LACP with bond0",
+    ),
     Broken(BEST, kernel(memory_overcommit=2), ("node2",), "vm.overcommit_memory is 2"),
     Broken(BEST, kernel(clock_source="acpi_pm"), ("node2",), "clock source acpi_pm"),
     Broken(SAME, kernel(cpus_allowed=32), ("node2",), "CPUs that may be used: 64 on node[1,3-4], 32 on node2"),

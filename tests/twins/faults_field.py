@@ -19,6 +19,7 @@ LINKS_LOST = "network.no_interface_counted_errors_during_the_run"
 COUNTED = "rdma.no_errors_were_counted_during_the_run"
 OTHERS = "environment.other_variables_are_the_same_on_every_node"
 ONE_NETWORK = "rdma.gid_index_leads_to_one_network"
+NOBODY = "Partner Mac Address: 00:00:00:00:00:00"
 AGREE = "environment.variables_of_all_ranks_agree"
 
 
@@ -301,6 +302,8 @@ FAULTS = (
           "rdma.infiniband_addresses_are_unique", "the LID", lambda p: is_infiniband(p) and bool(p.gpus),
           nodes=("node1", "node3")),
     Fault("bond of two aggregators", aggregators, AT_ITS_BEST, "LACP aggregators", bonded),
+    Fault("switch without LACP", replaced("proc/net/bonding/bond0", r"Partner Mac Address: \S+", NOBODY),
+          AT_ITS_BEST, "no switch speaks LACP", on("rhel9-lacp-vlan")),
     Fault("bond of two speeds", speeds, AT_ITS_BEST, "links at 1000 Mbit/s", bonded),
     Fault("Ethernet instead of InfiniBand", ethernet, "rdma.ports_have_the_same_rate", "Ethernet on node3",
           is_infiniband),

@@ -57,6 +57,7 @@ class Kernel(Value, frozen=True, kw_only=True):
     bonds: dict[Text, dict[Text, bool]] = msgspec.field(default_factory=dict)  # bond -> member -> whether it is up
     bond_modes: dict[Text, Text] = msgspec.field(default_factory=dict)  # bond -> "802.3ad", "active-backup"
     bond_policies: dict[Text, Text] = msgspec.field(default_factory=dict)  # bond -> "layer3+4": which link a flow takes
+    bond_partners: dict[Text, Text] = msgspec.field(default_factory=dict)  # bond -> the switch's address, to root only
     bond_members: tuple[BondMember, ...] = ()
     bonds_unread: dict[Text, Missing] = msgspec.field(default_factory=dict)  # bond -> why its file tells nothing
     log: tuple[LogEvent, ...] | Missing = NOT_REPORTED

@@ -42,6 +42,7 @@ NETWORK_SETTINGS = (
     *("ipv4.conf.all.rp_filter", "ipv4.conf.all.arp_ignore", "ipv4.conf.all.arp_announce"),
 )
 POLICY = "Transmit Hash Policy"  # only in the modes that spread packets by it
+PARTNER = "Partner Mac Address"  # of the switch, for LACP; only root is shown it
 FAILURES = "Link Failure Count"
 UNLIMITED_FROM = 1 << 60  # cgroup v1 writes a figure near the largest integer instead of "max"
 
@@ -165,6 +166,7 @@ def bonds(folder: str, sysfs: str) -> dict[str, Any]:
     up: dict[str, dict[str, bool]] = {}
     modes: dict[str, str] = {}
     policies: dict[str, str] = {}
+    partners: dict[str, str] = {}
     rows: list[list[Any]] = []
     told = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     places = {name: (f"{sysfs}/class/net/{name}", index) for index, name in socket.if_nameindex() if name not in told}
@@ -183,6 +185,8 @@ def bonds(folder: str, sysfs: str) -> dict[str, Any]:
         modes[bond] = head["Bonding Mode"]
         if POLICY in head:
             policies[bond] = head[POLICY].partition(" ")[0]
+        if PARTNER in head:
+            partners[bond] = head[PARTNER]
         for block in blocks[1:]:
             name, _, told_of_it = block.partition("\n")
             member = _fields(told_of_it)
@@ -190,7 +194,7 @@ def bonds(folder: str, sysfs: str) -> dict[str, Any]:
             figures = [member.get(name, "").partition(" ")[0] for name in ("Speed", "Aggregator ID", FAILURES)]
             known = [int(text) if text.isdecimal() else missing("not reported", "absent") for text in figures]
             rows.append([bond, name, *known])
-    told_of_all = {"bonds": up, "bond_modes": modes, "bond_policies": policies}
+    told_of_all = {"bonds": up, "bond_modes": modes, "bond_policies": policies, "bond_partners": partners}
     return {**told_of_all, "bond_members": rows, "bonds_unread": unread}
 
 

@@ -162,7 +162,8 @@ def test_members_of_bonds_are_told_with_their_state(tmp_path):
     """The bond's own state, which stands before its members', is not one of theirs."""
     write(
         tmp_path,
-        net__bonding__bond0="Bonding Mode: IEEE 802.3ad Dynamic link aggregation\nMII Status: up\n\n"
+        net__bonding__bond0="Bonding Mode: IEEE 802.3ad Dynamic link aggregation\nMII Status: up\n"
+        "802.3ad info\nActive Aggregator Info:\n\tPartner Mac Address: 00:23:04:ee:be:0a\n\n"
         "Slave Interface: eth0\nMII Status: up\nSpeed: 25000 Mbps\nLink Failure Count: 3\nAggregator ID: 1\n"
         "details actor lacp pdu:\n    port state: 61\n    Aggregator ID: 7\n\n"
         "Slave Interface: eth1\nMII Status: down\nSpeed: Unknown\n",
@@ -170,6 +171,7 @@ def test_members_of_bonds_are_told_with_their_state(tmp_path):
     facts = collected(tmp_path)
     assert facts.bonds == {"bond0": {"eth0": True, "eth1": False}}
     assert facts.bond_modes == {"bond0": "IEEE 802.3ad Dynamic link aggregation"}
+    assert facts.bond_partners == {"bond0": "00:23:04:ee:be:0a"}
     absent = Missing("not reported", "absent")
     assert facts.bond_members == (
         BondMember("bond0", "eth0", 25000, 1, 3),
