@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 
 import msgspec
@@ -80,14 +79,6 @@ def test_ids_are_unique_and_every_link_leads_somewhere(full_report):
     assert links & checks
     assert links - checks <= set(ids)
     assert {"matrix", "nodes", "facts", "bandwidth", "training", "run"} <= links
-
-
-def test_the_data_of_the_script_is_the_matrix(planted):
-    """Names and packed cells, as plain JSON."""
-    data = json.loads(page_of(planted).script("data"))
-    assert data["nodes"] == ["node1", "node2", "node3"]
-    assert data["rows"][0] == ["f", "2pf"]
-    assert len(data["rows"]) == 49
 
 
 def test_facts_that_differ_are_marked_and_come_first(planted):
