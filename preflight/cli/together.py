@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 
+from preflight import __version__
 from preflight.errors import PreflightError, UsageError
 from preflight.hosts import parse_hosts
 from preflight.transport.torchrun import MEETING
@@ -122,11 +123,11 @@ def run_as_rank(run: Callable[[], int], *, seconds: float) -> int:
     `run` takes so many seconds at most; the ranks have no longer to come, and a minute where nothing else is said.
     """
     os.environ.update(rank_variables(os.environ))
-    times = [f"{join_seconds(os.environ, seconds):g}", f"{seconds:g}"]
+    words = [__version__, f"{join_seconds(os.environ, seconds):g}", f"{seconds:g}"]
     if os.environ["RANK"] != "0":
         sys.stdout.flush()
-        os.execv(PROGRAM[0], [*PROGRAM, "serve", *times])  # noqa: S606 - a list of words, and what the launcher watches stays one process
-    with subprocess.Popen([*PROGRAM, "lead", *times], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as lead:
+        os.execv(PROGRAM[0], [*PROGRAM, "serve", *words])  # noqa: S606 - a list of words, and what the launcher watches stays one process
+    with subprocess.Popen([*PROGRAM, "lead", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as lead:
         assert lead.stdin is not None
         assert lead.stdout is not None
         code = 3

@@ -12,6 +12,7 @@ from typing import Any
 
 POLL_SECONDS = 0.1
 MOST_RANKS = 1_000_000
+VERSION = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,252}", re.ASCII)
 
 
@@ -26,13 +27,15 @@ class Node:
     rank: int
     world: int
     local: int  # ranks on this node
+    version: str = ""  # of preflight there
 
 
 def node_of(text: bytes | str) -> Node | None:
     """A node as a rank told it; None for what no rank of ours would say."""
     try:
         told = json.loads(text)
-        node = Node(**{key: told[key] for key in Node.__dataclass_fields__})
+        given = {key: told[key] for key in Node.__dataclass_fields__ if key != "version"}
+        node = Node(**given, version=_version(told))
         for address in (node.address, node.master):
             ipaddress.ip_address(address.partition("%")[0])
         counts = (node.rank, node.world, node.local)
@@ -41,6 +44,28 @@ def node_of(text: bytes | str) -> Node | None:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return node if is_good else None
+
+
+def _version(told: Mapping[str, Any]) -> str:
+    """Of the preflight that said this; "" of one that does not tell."""
+    found = told.get("version")
+    return found if isinstance(found, str) and VERSION.fullmatch(found) else ""
+
+
+def other_version(text: bytes | str, here: Node) -> str:
+    """Why what a rank said is not understood, with what to do; "" where no preflight of another version said it."""
+    try:
+        told = json.loads(text)
+        name, version = told["name"], _version(told)
+        is_preflights = bool(NAME.fullmatch(name)) and "rank" in told and version != here.version
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return ""
+    if not is_preflights:
+        return ""
+    return (
+        f"preflight: {here.version} on {here.name}, {version or 'another version'} on {name}, and they do not"
+        " understand each other; install the same on every node"
+    )
 
 
 def come(store: Any, node: Node) -> None:
@@ -61,8 +86,9 @@ def gathered(store: Any, first: Node, *, seconds: float) -> tuple[dict[int, Node
             if number in seen or not store.check([f"came/{number}"]):
                 continue
             seen.add(number)
-            node = node_of(store.get(f"came/{number}"))
-            if node is not None and (trouble := disagreement(node, first, came)):
+            text = store.get(f"came/{number}")
+            node = node_of(text)
+            if trouble := disagreement(node, first, came) if node is not None else other_version(text, first):
                 return came, trouble
             if node is not None:
                 came[node.rank] = node

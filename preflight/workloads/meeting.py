@@ -29,7 +29,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, NoReturn
 
-from preflight.workloads.attendance import Node, absent, come, disagreement, gathered, node_of
+from preflight.workloads.attendance import Node, absent, come, disagreement, gathered, node_of, other_version
 from preflight.workloads.store import (
     LATE_SECONDS,
     LOCAL_RANK,
@@ -50,6 +50,10 @@ LONGEST_SECONDS = 24 * 3600.0
 END_SECONDS = 3.0
 SILENT_SECONDS = 15.0  # a store that says nothing for so long is lost, its machine with it; sooner in a short run
 REPORT_SECONDS = 30.0  # for rank 0's report, after its deadline
+NOT_MET = (
+    "rank {rank} on {name} is not in this meeting: it came when the others had met, or another process came as the same"
+    " rank; start each rank once, all within PREFLIGHT_JOIN_SECONDS"
+)
 TASK_PROGRAM = "PREFLIGHT_TASK"
 LOGGED = "TORCH_CPP_LOG_LEVEL"
 # What a launcher gives to each rank, and the job's own port, which this meeting uses: no facts of the node.
@@ -66,7 +70,7 @@ def proof(*texts: str) -> str:
     return hmac.new(secret.encode(), json.dumps(texts).encode(), hashlib.sha256).hexdigest() if secret else ""
 
 
-def whereabouts() -> Node:
+def whereabouts(version: str) -> Node:
     """Of this node: its name, the address that it has towards rank 0, and what MASTER_ADDR leads to here."""
     family, kind, protocol, _, target = socket.getaddrinfo(
         os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), type=socket.SOCK_DGRAM
@@ -74,7 +78,7 @@ def whereabouts() -> Node:
     with socket.socket(family, kind, protocol) as probe:
         probe.connect(target)
         own = probe.getsockname()[0]
-    return Node(socket.gethostname(), own, str(target[0]), secrets.token_hex(16), RANK, WORLD, LOCAL_WORLD)
+    return Node(socket.gethostname(), own, str(target[0]), secrets.token_hex(16), RANK, WORLD, LOCAL_WORLD, version)
 
 
 def is_proved(told: dict[str, Any], here: Node) -> bool:
@@ -84,12 +88,20 @@ def is_proved(told: dict[str, Any], here: Node) -> bool:
     return hmac.compare_digest(told["proof"].encode(), wanted.encode()) and (not wanted or here.nonce in nonces)
 
 
+def why_refused(told: dict[str, Any], here: Node) -> str:
+    """Why a program is not for us; "" where it is. Rank 0 names the nonce of every process that it met."""
+    if here.nonce not in told.get("nonces", [here.nonce]):
+        return NOT_MET.format(rank=here.rank, name=here.name)
+    return "" if is_proved(told, here) else "a program without proof of PREFLIGHT_SECRET was refused"
+
+
 class Tasks:
     """What rank 0 asked for on this node: at most one process at a time, which ends with us."""
 
     def __init__(self, here: Node) -> None:
         self.here = here
         self.process: subprocess.Popen[bytes] | None = None
+        self.is_refused = False  # the last program was not for us: no verdict is of this node
 
     def start(self, program: str, loader: str) -> None:
         """Run a task's program; what ran before it is over."""
@@ -146,12 +158,14 @@ def follow(
             if tasks is not None and program is not None:
                 told = json.loads(program)
                 seen += 1
-                if not is_proved(told, tasks.here):
-                    complain("a program without proof of PREFLIGHT_SECRET was refused")
-                    continue
-                tasks.start(told["program"], told["loader"])
+                refused = why_refused(told, tasks.here)
+                tasks.is_refused = bool(refused)
+                if refused:
+                    complain(refused)
+                else:
+                    tasks.start(told["program"], told["loader"])
             elif verdict is not None:
-                return int(verdict)
+                return NOT_MEASURED if tasks is not None and tasks.is_refused else int(verdict)
             else:
                 time.sleep(POLL_SECONDS)
     except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:  # RecursionError is one of them
@@ -164,13 +178,13 @@ def complain(text: str) -> None:
     print("preflight:", "".join(filter(str.isprintable, text)), file=sys.stderr, flush=True)
 
 
-def serve(guard: Guard, join_seconds: float, seconds: float) -> int:
+def serve(guard: Guard, version: str, join_seconds: float, seconds: float) -> int:
     """What every rank but the first does."""
     where = f"rank {RANK} found no store at {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
     try:
         with guard.within(join_seconds + LATE_SECONDS, lambda: f"{where}: {why_no_answer()}"):
             store = open_store(join_seconds)
-            here = whereabouts()
+            here = whereabouts(version)
             if LOCAL_RANK == 0:
                 come(store, here)
     except (RuntimeError, OSError) as error:
@@ -179,11 +193,12 @@ def serve(guard: Guard, join_seconds: float, seconds: float) -> int:
     lost = f"rank 0 did not come within {join_seconds:g} s"
     try:
         with guard.within(join_seconds + LATE_SECONDS, lambda: lost):
-            first = node_of(store.get("first"))
+            text = store.get("first")
     except RuntimeError:
         complain(lost)
         return NOT_MEASURED
-    if first is not None and (other := disagreement(here, first, {})):
+    first = node_of(text)
+    if other := disagreement(here, first, {}) if first is not None else other_version(text, here):
         complain(f"rank {RANK} did not join: {other}")
         with contextlib.suppress(RuntimeError), guard.within(LATE_SECONDS, lambda: lost):
             store.add("left", 1)
@@ -201,19 +216,20 @@ def serve(guard: Guard, join_seconds: float, seconds: float) -> int:
             tasks.end()
     why = "rank 0 is lost"
     with contextlib.suppress(RuntimeError), heard():
-        store.add("left", 1)
+        if tasks is None or not tasks.is_refused:  # rank 0 waits for those that it met
+            store.add("left", 1)
         why = store.get("why").decode("utf-8", "replace") if store.check(["why"]) else "rank 0 has the report"
     if LOCAL_RANK == 0:
         complain(f"{here.name}: exit code {code}; {why}")
     return code
 
 
-def lead(guard: Guard, join_seconds: float, seconds: float) -> int:
+def lead(guard: Guard, version: str, join_seconds: float, seconds: float) -> int:
     """Beside rank 0's preflight: tell who came, hand on its programs, and its exit code at the end."""
     try:
         with guard.within(join_seconds + LATE_SECONDS, why_not_here):
             store = open_store(join_seconds)
-            here = whereabouts()
+            here = whereabouts(version)
             store.set("first", json.dumps(asdict(here)))
             come(store, here)
     except (RuntimeError, OSError) as error:
@@ -278,8 +294,8 @@ def hand_on(store: Any, door: socket.socket, nonces: list[str], *, seconds: floa
 
 
 def main() -> NoReturn:
-    """``lead`` or ``serve``, how long the ranks may take to come, and how long rank 0's run may take."""
-    leads, join_seconds, seconds = sys.argv[1] == "lead", float(sys.argv[2]), float(sys.argv[3])
+    """``lead`` or ``serve``, preflight's version, how long the ranks may take to come and rank 0's run to end."""
+    leads, version, join_seconds, seconds = sys.argv[1] == "lead", sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
     guard = Guard(refuse if leads else complain)
     if leads:
         die_with_parent()
@@ -292,7 +308,7 @@ def main() -> NoReturn:
         sys.exit(NOT_MEASURED)
     if given is None:
         del os.environ[LOGGED]  # it is no setting of the node
-    code = (lead if leads else serve)(guard, join_seconds, seconds)
+    code = (lead if leads else serve)(guard, version, join_seconds, seconds)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # torch's threads are not waited for

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from preflight import __version__
 from preflight.cli.together import is_asked, join_seconds, rank_variables, words_of_rank
 from preflight.errors import UsageError
 
@@ -225,3 +226,53 @@ def listens(port):
     except OSError:
         return False
     return True
+
+
+@pytest.fixture
+def port():
+    """One that is free."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.mark.process
+def test_a_rank_that_comes_when_the_others_have_gone_says_so(port, tmp_path):
+    """Rank 0 named it and ended; it waits no longer than it may, and neither has a verdict of it."""
+    words = ("--profile=quick", f"--report-dir={tmp_path / 'run'}")
+    first = started(0, port, *words, PREFLIGHT_JOIN_SECONDS="2")
+    said = [first.communicate(timeout=90)[0]]
+    late = started(1, port, PREFLIGHT_JOIN_SECONDS="2")
+    said.append(late.communicate(timeout=60)[0])
+    assert [first.returncode, late.returncode] == [3, 3], said
+    assert "rank 1 did not join within the time for it" in " ".join(said[0].split())
+    assert "nothing listens: rank 0 did not start, has ended, or runs on another node" in said[1]
+    assert "Traceback" not in "".join(said)
+
+
+OLDER = """
+import json, sys
+from preflight.workloads import meeting
+def come(store, node):
+    told = {"name": node.name, "address": node.address, "rank": node.rank, "world": node.world, "version": node.version}
+    store.set(f"came/{store.add('came', 1)}", json.dumps(told))
+meeting.come = come
+sys.argv[1:] = ["serve", "0.0.9", "20", "60"]
+meeting.main()
+"""
+
+
+@pytest.mark.process
+def test_a_preflight_of_another_version_is_told_with_the_node_that_has_it(port, tmp_path):
+    """By both: its rank said what this version does not understand, and nobody waits for it to come."""
+    environment = {**os.environ, **RANK, "RANK": "1", "MASTER_PORT": str(port)}
+    older = subprocess.Popen(
+        [sys.executable, "-c", OLDER], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    first = started(0, port, f"--report-dir={tmp_path / 'run'}", PREFLIGHT_JOIN_SECONDS="30")
+    said = [rank.communicate(timeout=60)[0] for rank in (first, older)]
+    assert [first.returncode, older.returncode] == [3, 3], said
+    name = socket.gethostname()
+    for each in said:
+        assert f"preflight: {__version__} on {name}, 0.0.9 on {name}, and they do not understand each other" in each
+    assert "Traceback" not in "".join(said)

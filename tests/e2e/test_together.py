@@ -73,6 +73,49 @@ def test_a_node_that_never_comes_is_named_and_the_others_are_judged(lab):
     assert "rank 2 did not join" in (report / "report.md").read_text()
 
 
+NOT_MET = "is not in this meeting: it came when the others had met, or another process came as the same rank"
+
+
+WAITS = """
+import os, time
+while "PREFLIGHT_TASK" in os.environ and not os.path.exists("{go_on}"):
+    time.sleep(0.05)
+"""
+
+
+def test_a_node_that_comes_when_the_others_have_met_is_told_and_runs_nothing(lab):
+    """They were not made to wait: it is named as absent there, and has no verdict itself."""
+    report, go_on = lab.shared / "late", lab.shared / "go-on"
+    before = lab.residue()
+    words = [*RUN, f"--report-dir={report}", "--deadline=100"]
+    with faults.python_site(lab["node2"], WAITS.format(go_on=go_on)):  # the agent there, as on a node that is slow
+        met = [together.start(lab, host, words, join_seconds=6) for host in lab.hosts[:2]]
+        deadline = time.monotonic() + 60
+        while not any(b"TASK" in _words(pid) for pid in lab["node2"].space.members()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        late = together.start(lab, lab["node3"], words, join_seconds=6)
+        said = next((line for line in late.stdout if NOT_MET in line), "")
+        go_on.write_text("")
+        left = together.end([*met, late])
+    assert said.startswith("preflight: rank 2 on node3 is not in"), left
+    assert [each.code for each in left] == [3, 3, 3], left
+    assert found(report) == {("reach.every_node_answers", "error", ("rank2",))}
+    assert ours(lab.left_since(before)) == []
+
+
+def test_a_rank_that_comes_twice_is_judged_once(lab):
+    """As where a launcher started it again: one of its processes is met, the other one ends without a verdict."""
+    before = lab.residue()
+    words = [*RUN, f"--report-dir={lab.shared / 'twice'}"]
+    twice = [together.start(lab, lab["node2"], words) for _ in range(2)]
+    left = together.end([*twice, *(together.start(lab, lab[name], words) for name in ("node1", "node3"))])
+    assert [each.code for each in left[2:]] == [0, 0], left
+    assert sorted(each.code for each in left[:2]) == [0, 3], left
+    (other,) = (each for each in left[:2] if each.code == 3)
+    assert f"rank 1 on node2 {NOT_MET}" in other.output
+    assert ours(lab.left_since(before)) == []
+
+
 def test_a_node_that_is_lost_in_mid_run_costs_its_own_verdicts(lab):
     """Its agent ends with its rank, and the others leave with the code that this gives."""
     report = lab.shared / "lost"

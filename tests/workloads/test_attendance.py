@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from preflight.workloads.attendance import Node, absent, come, disagreement, gathered, node_of
+from preflight.workloads.attendance import Node, absent, come, disagreement, gathered, node_of, other_version
 
 FIRST = Node("gpu0", "10.0.0.1", "10.0.0.1", "a", 0, 4, 2)
 SECOND = Node("gpu1", "10.0.0.2", "10.0.0.1", "b", 2, 4, 2)
@@ -57,6 +57,20 @@ class Store(dict):
 def test_what_no_rank_would_say_is_no_node(word):
     """Whoever reaches the store's port may write there."""
     assert node_of(word) is None
+
+
+def test_a_preflight_that_is_not_understood_is_told_with_both_versions():
+    """An older one told less of itself; a stranger's words are passed over, and another version's good ones taken."""
+    first = replace(FIRST, version="0.2.0")
+    older = {key: value for key, value in asdict(SECOND).items() if key not in ("nonce", "version")}
+    told = "preflight: 0.2.0 on gpu0, {} on gpu1, and they do not understand each other; install the same on every node"
+    for version, said in (("0.1.0", "0.1.0"), ("", "another version"), ("a\x1b[2J", "another version")):
+        text = json.dumps({**older, "version": version})
+        assert gathered(Store({"came": 1, "came/1": text}), first, seconds=60)[1] == told.format(said)
+    assert [other_version(text, first) for text in (b"[]", b"{}", b'{"name": "x"}', b"\xff")] == [""] * 4
+    store = Store()
+    come(store, replace(SECOND, version="0.1.0"))
+    assert gathered(store, first, seconds=60)[1] == ""
 
 
 def test_all_that_came_are_found_at_once_with_however_many_ranks():

@@ -81,6 +81,15 @@ def test_with_a_secret_a_program_without_its_proof_is_not_run(here, tmp_path, mo
     assert "without proof of PREFLIGHT_SECRET was refused" in capsys.readouterr().err
 
 
+def test_a_process_that_rank_0_did_not_meet_runs_nothing_and_has_no_verdict(here, tmp_path, capsys):
+    """It came late, or as a rank that another process is: what rank 0 says is not of it."""
+    told = {**json.loads(program(tmp_path / "ran")), "nonces": ["of rank 0", "of the other rank 1"]}
+    tasks = meeting.Tasks(here)
+    assert meeting.follow(Store({"program/0": json.dumps(told), "verdict": b"0"}), tasks) == 3
+    assert tasks.process is None
+    assert "preflight: rank 1 on gpu2 is not in this meeting: it came when" in capsys.readouterr().err
+
+
 def test_a_program_of_another_shape_ends_the_rank_without_a_verdict(here, capsys):
     """With one line."""
     for word in ("[]", '{"program": 1, "loader": 2, "proof": 3}', '{"program": "", "loader": "", "proof": "\xe9"}'):
