@@ -19,7 +19,7 @@ from typing import TypeGuard
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po, write_po
 
-from preflight.cli.explain import _told_by
+from preflight.cli.explain import _rules_reported_by
 from preflight.ledger.findings import Verdict
 from preflight.report.language.catalogue import FOLDER
 from preflight.report.language.template import pieces
@@ -254,7 +254,7 @@ def _documented(tree: ast.Module, nodes: list[ast.AST], place: str) -> Iterator[
     for node in nodes:
         if isinstance(node, ast.FunctionDef) and (
             (place.startswith("checks/") and node.name.startswith("test_"))
-            or (place.startswith("preflight/launch/") and any(_told_by(node)))
+            or (place.startswith("preflight/launch/") and any(_rules_reported_by(node)))
         ):
             yield from ((part, node.lineno) for part in parts(ast.get_docstring(node) or ""))
 

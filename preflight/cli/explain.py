@@ -150,12 +150,12 @@ def _rules() -> Iterator[Entry]:
         methods = [inner for top in tops if isinstance(top, ast.ClassDef) for inner in top.body]
         for node in (*tops, *methods):
             if isinstance(node, ast.FunctionDef) and (text := ast.get_docstring(node)):
-                for name in _told_by(node):
+                for name in _rules_reported_by(node):
                     found.setdefault(name, Entry(f"launch.{name}", "a rule about launch files", text))
     yield from found.values()
 
 
-def _told_by(function: ast.FunctionDef) -> Iterator[str]:
+def _rules_reported_by(function: ast.FunctionDef) -> Iterator[str]:
     for node in ast.walk(function):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in PROBLEMS:
             for word in node.args[:2]:

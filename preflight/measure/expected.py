@@ -96,7 +96,7 @@ def expected(nodes: Mapping[str, Node], use: Use, streams: Sequence[Stream] = ()
         usual = usual_stream(streams)
         least = min(least, usual)
         lines.append(f"raw TCP, median of each node's best: {usual:.5g} GB/s is what a processor drives here")
-    return _told(usual, least, bound, lines)
+    return _expectation(usual, least, bound, lines)
 
 
 def within(nodes: Mapping[str, Node], use: Use) -> Expected | None:
@@ -121,10 +121,10 @@ def within(nodes: Mapping[str, Node], use: Use) -> Expected | None:
         lines.append(f"{words}: {bound:.5g} GB/s")
     else:
         lines.append(f"nothing says what {inside.kind} cannot exceed")
-    return _told(figure, least, bound, lines)
+    return _expectation(figure, least, bound, lines)
 
 
-def _told(usual: float, least: float, bound: float | None, lines: list[str]) -> Expected:
+def _expectation(usual: float, least: float, bound: float | None, lines: list[str]) -> Expected:
     """The expectation: the figure, or only its floor."""
     is_floor = least < 0.95 * usual
     if is_floor:
@@ -213,7 +213,7 @@ def _by_the_ports_of_one_gpu(nodes: Mapping[str, Node], use: Use) -> Expected:
     is_bounded = all(node.uplink.is_bounded for node in nodes.values())
     if uplink.reason:
         lines.append(uplink.reason)
-    return _told(usual, least, bound if is_bounded else None, lines)
+    return _expectation(usual, least, bound if is_bounded else None, lines)
 
 
 def _over_a_rack(nodes: Mapping[str, Node], use: Use) -> Expected | None:
@@ -224,7 +224,7 @@ def _over_a_rack(nodes: Mapping[str, Node], use: Use) -> Expected | None:
     adds_up = use.op == "all_reduce" and use.name in ("NVLS", "NVLS_TREE") and inside.rack
     figure = inside.rack if adds_up else inside.pair if use.op == "sendrecv" else inside.ring
     line = f"NVLink joins the {len(nodes)} nodes (MNNVL){' with NVLS' if adds_up else ''}: {figure:.5g} GB/s"
-    return _told(figure, figure, None, [line])
+    return _expectation(figure, figure, None, [line])
 
 
 def _by_streams(nodes: Mapping[str, Node], unknown: list[str], streams: Sequence[Stream]) -> Expected | None:

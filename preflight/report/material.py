@@ -26,7 +26,7 @@ class Material:
     language: Language = ENGLISH  # of the formats for people: report.html, report.md
 
 
-def told(report: RunReport, language: Language) -> RunReport:
+def in_language(report: RunReport, language: Language) -> RunReport:
     """The report with the words of its findings and notes in a language; its names and figures are the same."""
     if language is ENGLISH:
         return report

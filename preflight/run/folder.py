@@ -112,16 +112,15 @@ def write_finished(
     folder = options.folder
     language = language_of(options)
     unwritable = ""
-    text = _told(
-        report, ending, folder, language
-    )  # before anything is written: a failure here must not leave a good report
+    # Before anything is written: a failure here must not leave a good report.
+    text = _summary(report, ending, folder, language)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         material = Material(
             report, {node.name: row_values(node) for node in source.cluster}, dict(source.logs), language
         )
         with ThreadPoolExecutor(1) as beside:  # for thousands of files the disk needs as long as the report takes us
-            stored = beside.submit(_write_what_was_told, source, options)
+            stored = beside.submit(_write_facts_and_logs, source, options)
             texts = {FILES[name]: FORMATS[name](material).encode("utf-8") for name in FILES}
             stored.result()
         for name, listed in files_of_choice(report).items():
@@ -138,13 +137,15 @@ def write_finished(
     code = report.exit_code
     if unwritable and code in {0, 5}:
         code = EXIT_NOT_MEASURED
-        text = _told(msgspec.structs.replace(report, verdict=Verdict.ERROR, exit_code=code), ending, folder, language)
+        text = _summary(
+            msgspec.structs.replace(report, verdict=Verdict.ERROR, exit_code=code), ending, folder, language
+        )
     if unwritable:
         text += f"\n{language.say(unwritable)}"
     return code, text
 
 
-def _told(report: RunReport, ending: Ending, folder: Path, language: Language) -> str:
+def _summary(report: RunReport, ending: Ending, folder: Path, language: Language) -> str:
     width = shutil.get_terminal_size((100, 24)).columns
     text = TELLING[ending.verbosity](
         report, directory=str(folder), width=width, colour=wants_colour(), language=language
@@ -182,7 +183,7 @@ def wants_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _write_what_was_told(source: ReportedSource, options: Options) -> None:
+def _write_facts_and_logs(source: ReportedSource, options: Options) -> None:
     """Write the facts of every node and what its jobs printed; a stored run has them already."""
     if options.from_run is None:
         _write_facts(options.folder / "facts", source.documents)

@@ -161,11 +161,11 @@ def differing(cluster: Cluster, judged_elsewhere: Collection[str]) -> list[Blame
     (most, nodes), *others = groups.items()
     if len(nodes) == len(others[0][1]):
         names = tuple(name for group in groups.values() for name in group)
-        return [Blame(_told(dict(others[0][0]), dict(most), fold(others[0][1]), fold(nodes)), nodes=names)]
-    return [Blame(_told(dict(held), dict(most), fold(group), fold(nodes)), nodes=group) for held, group in others]
+        return [Blame(_difference(dict(others[0][0]), dict(most), fold(others[0][1]), fold(nodes)), nodes=names)]
+    return [Blame(_difference(dict(held), dict(most), fold(group), fold(nodes)), nodes=group) for held, group in others]
 
 
-def _told(held: Mapping[str, str], wanted: Mapping[str, str], here: str, there: str) -> str:
+def _difference(held: Mapping[str, str], wanted: Mapping[str, str], here: str, there: str) -> str:
     names = sorted(name for name in held.keys() | wanted.keys() if held.get(name) != wanted.get(name))
     parts = [f"{name} {held.get(name, 'none')} (there {wanted.get(name, 'none')})" for name in names[:MOST_SHOWN]]
     more = f" and {len(names) - MOST_SHOWN} more" if names[MOST_SHOWN:] else ""

@@ -11,7 +11,7 @@ from preflight.hosts import fold, parse_hosts
 from preflight.ledger.findings import Command, Finding, Verdict
 from preflight.report.document import RunReport
 from preflight.report.language import ENGLISH, Language
-from preflight.report.material import told
+from preflight.report.material import in_language
 from preflight.report.printable import printable
 from preflight.transport import written_for
 from preflight.transport.local import Local
@@ -60,7 +60,7 @@ def _holds(line: str, other: str) -> bool:
 
 def script(report: RunReport, language: Language = ENGLISH) -> str:
     """All commands as one shell script for a person to read and run, node by node; preflight runs none of them."""
-    return "\n".join(_script(told(report, language), language)) + "\n"
+    return "\n".join(_script(in_language(report, language), language)) + "\n"
 
 
 def _script(report: RunReport, language: Language) -> Iterator[str]:

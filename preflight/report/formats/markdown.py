@@ -18,7 +18,7 @@ from preflight.report.formats import commands
 from preflight.report.formats.text import headline
 from preflight.report.groups import checks_by_verdict, groups
 from preflight.report.language import ENGLISH, Language
-from preflight.report.material import Material, told
+from preflight.report.material import Material, in_language
 from preflight.report.measurements import measurement_lines
 from preflight.report.printable import printable
 
@@ -39,7 +39,7 @@ def markdown_text(material: Material) -> str:
     report = material.report
     text = ""
     size = 0
-    for block in _blocks(told(report, material.language), material.language):
+    for block in _blocks(in_language(report, material.language), material.language):
         size += len(block.encode("utf-8"))
         if size > SIZE_LIMIT_BYTES - 200:
             return text + material.language.say("The rest did not fit here: see `report.json`.") + "\n"

@@ -17,7 +17,7 @@ from preflight.report.formats.hostlists import HOSTFILE, nodelist, reasons
 from preflight.report.groups import checks_by_verdict, groups, not_asked_text, unjudged_text
 from preflight.report.language import ENGLISH, Language
 from preflight.report.language.wrap import cut, width_of, wrapped
-from preflight.report.material import told
+from preflight.report.material import in_language
 from preflight.report.matrix import rows
 from preflight.report.measurements import measurement_lines
 from preflight.report.printable import printable
@@ -49,7 +49,7 @@ def summary(
 
     `colour` is the caller's decision (a terminal, no NO_COLOR); lines keep to `width` except commands to paste.
     """
-    page = _Page(told(report, language), max(width, 40), colour, language)
+    page = _Page(in_language(report, language), max(width, 40), colour, language)
     lines = [*page.headline(), ""]
     for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.WARN):
         lines += page.causes(verdict)

@@ -25,7 +25,7 @@ from preflight.report.html import figures
 from preflight.report.html.heatmap import heat_map, legend, pairs, shared_text, usual
 from preflight.report.html.strip import NARROWEST, SHAPES, STANDING_OUT, strip
 from preflight.report.language import Language
-from preflight.report.material import Material, told
+from preflight.report.material import Material, in_language
 from preflight.report.matrix import LETTERS, Row, packed, rows
 from preflight.report.plan import SEAT, launches, seats
 from preflight.report.printable import printable
@@ -47,7 +47,7 @@ SIGNS = {"p": "✓", "f": "✕", "e": "?", "w": "!", "s": "–", "n": "·"}  # n
 def shown(material: Material) -> dict[str, Any]:
     """What the template draws from, at every level."""
     language = material.language
-    report = told(material.report, language)
+    report = in_language(material.report, language)
     return {
         "report": report,
         "command": shlex.join(report.run.command),

@@ -45,7 +45,7 @@ def limited(cluster: Cluster) -> list[Blame]:
             if len(have) == 1:  # nothing to compare with but devices of its kind on this node
                 is_odd = kind[0] == "GPU" and 0 < 2 * len(limits) < count
             if is_odd:
-                blames.append(Blame(_told(kind, limits), nodes=[name], fix=FIX))
+                blames.append(Blame(_message(kind, limits), nodes=[name], fix=FIX))
     return blames
 
 
@@ -54,7 +54,7 @@ def _usual(every: list[tuple[float, ...]]) -> tuple[float, ...]:
     return max(dict.fromkeys(every), key=lambda rates: (every.count(rates), -len(rates), sum(rates)), default=())
 
 
-def _told(kind: tuple[str, str], limits: tuple[Limit, ...]) -> str:
+def _message(kind: tuple[str, str], limits: tuple[Limit, ...]) -> str:
     rate, _, link = limits[0]
     devices = ", ".join(device for _, device, _ in limits)
     return f"{kind[0]} {devices}: {rate:g} Gbit/s of PCIe, limited by the {link}, above its slot"
