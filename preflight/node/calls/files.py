@@ -45,10 +45,11 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
         os._exit(1)
 
     signal.signal(signal.SIGTERM, leave)  # the keeper asks before it kills: nothing of ours stays behind
+    begun = time.monotonic()
     try:
         facts = {
             "places": places(arguments, shared),
-            "mounts": mounts.network_mounts(),
+            "mounts": mounts.network_mounts(spare_seconds=_rest(SPARE_SECONDS, time.monotonic() - begun)),
             "same": [same_of(path, float(arguments["digest_seconds"])) for path in same],
             "named": named(list(arguments.get("named", ()))),
             "shared": [],
@@ -62,7 +63,7 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
                 names = {path: token_file(path, arguments["run"], token) for path, token in order["write"].items()}
                 questions = {path: partial(write, names[path], order["write"][path]) for path in names}
                 written += names.values()
-                answers = within.ask_each(questions, seconds=min(STAT_SECONDS, float(order["seconds"])))
+                answers = within.ask_each(questions, **_patience(STAT_SECONDS, float(order["seconds"])))
                 failed = {
                     path: answer.strerror or str(answer)
                     for path, answer in answers.items()
@@ -76,6 +77,17 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:
                 return facts
     finally:
         remove(written)
+
+
+def _rest(spare_seconds: float, taken_seconds: float) -> float:
+    """What a question that took so long has left of the spare time."""
+    return max(0.0, spare_seconds - max(0.0, taken_seconds - STAT_SECONDS))
+
+
+def _patience(usual_seconds: float, round_seconds: float) -> dict[str, float]:
+    """How long a question of a round may take, and how much longer on a busy node: never longer than the round."""
+    spare = min(SPARE_SECONDS, max(0.0, round_seconds - usual_seconds))
+    return {"seconds": min(usual_seconds, round_seconds), "spare_seconds": spare}
 
 
 def places(arguments: dict[str, Any], shared: list[str]) -> list[dict[str, Any]]:
@@ -154,7 +166,7 @@ def shared_of(paths: list[str], orders: dict[str, dict[str, str]], run: str, *, 
     end = time.monotonic() + seconds
     tokens = {path: order["token"] for path, order in orders.items() if "token" in order}
     questions = {path: partial(look_for, token_file(path, run, token), token) for path, token in tokens.items()}
-    looked = within.ask_each(questions, seconds=VISIBLE_SECONDS + STAT_SECONDS)
+    looked = within.ask_each(questions, **_patience(VISIBLE_SECONDS + STAT_SECONDS, seconds))
     found = []
     for number, path in enumerate(paths):
         order = orders.get(path, {})

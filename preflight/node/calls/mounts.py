@@ -19,12 +19,16 @@ MOST = 32
 SECONDS = 3.0
 
 
-def network_mounts(table: str = "/proc/self/mounts") -> list[dict[str, Any]]:
-    """Every mounted file system of the network, and why it does not answer where it does not."""
+def network_mounts(table: str = "/proc/self/mounts", *, spare_seconds: float = 0.0) -> list[dict[str, Any]]:
+    """Every mounted file system of the network, and why it does not answer where it does not.
+
+    `spare_seconds` are for a busy node, on which the question, not the server, waits for a processor.
+    """
     with open(table, encoding="utf-8", errors="backslashreplace") as lines:
         found = [line.split()[:3] for line in lines]
     wanted = [(plain(path), kind, plain(source)) for source, path, kind in found if kind in KINDS][:MOST]
-    answers = within.ask_each({path: partial(touch, path) for path, _, _ in wanted}, seconds=SECONDS)
+    questions = {path: partial(touch, path) for path, _, _ in wanted}
+    answers = within.ask_each(questions, seconds=SECONDS, spare_seconds=spare_seconds)
     return [
         {"path": path, "kind": kind, "source": source, "trouble": trouble(answers[path])}
         for path, kind, source in wanted

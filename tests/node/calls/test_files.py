@@ -10,6 +10,7 @@ import pytest
 
 from preflight.facts.subjects.files import Files, Named
 from preflight.node.calls import files
+from tests.node.agent.test_within import spinning
 
 SOON = {"seconds": 30.0}
 
@@ -104,6 +105,33 @@ def test_a_slow_disk_costs_its_speed_and_not_the_round(tmp_path, monkeypatch):
     assert time.monotonic() - begun < 5
     assert shared.write_mbytes_per_s.missing.startswith("no answer within 0.2")
     assert shared.trouble == "no node could write there: no (asked: a)"
+
+
+@pytest.mark.parametrize(
+    ("usual", "of_round", "wanted"),
+    [(3.0, 20.0, (3.0, 6.0)), (3.0, 5.0, (3.0, 2.0)), (3.0, 2.0, (2.0, 0.0)), (13.0, 13.0, (13.0, 0.0))],
+)
+def test_a_question_of_a_round_has_spare_time_within_its_round(usual, of_round, wanted):
+    """On a busy node; the controller waits no longer than it said."""
+    assert tuple(files._patience(usual, of_round).values()) == wanted
+
+
+def test_a_busy_node_sees_the_token_that_is_there(tmp_path, monkeypatch):
+    """What waits for a processor is no folder that does not answer."""
+    monkeypatch.setattr(files, "STAT_SECONDS", 0.2)
+    monkeypatch.setattr(files, "VISIBLE_SECONDS", 0.0)
+    look = files.look_for
+    monkeypatch.setattr(files, "look_for", lambda path, token: (spinning(0.5), look(path, token))[1])
+    path = os.fspath(tmp_path)
+    with open(files.token_file(path, "run", "token"), "w") as file:
+        file.write("token")
+    (found,) = files.shared_of([path], {path: {"token": "token", "writer": "a"}}, "run", seconds=30.0)
+    assert found["trouble"] == ""
+
+
+def test_what_the_folders_took_of_the_spare_time_the_mounts_have_no_more():
+    """So a node on which all hangs is no longer waited for than before."""
+    assert [files._rest(6.0, taken) for taken in (0.1, 3.0, 5.0, 9.0, 20.0)] == [6.0, 6.0, 4.0, 0.0, 0.0]
 
 
 def test_what_an_earlier_run_left_is_told(tmp_path):

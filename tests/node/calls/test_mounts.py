@@ -1,8 +1,10 @@
 """Tests of preflight.node.calls.mounts."""
 
 import os
+import time
 
 from preflight.node.calls import mounts
+from tests.node.agent.test_within import spinning
 
 
 def test_only_file_systems_of_the_network_are_asked(tmp_path):
@@ -16,6 +18,17 @@ def test_only_file_systems_of_the_network_are_asked(tmp_path):
         {"path": os.fspath(folder), "kind": "nfs4", "source": "filer:/a", "trouble": ""},
         {"path": "/nonexistent/b", "kind": "nfs", "source": "filer:/b", "trouble": "No such file or directory"},
     ]
+
+
+def test_a_busy_node_waits_for_its_own_processors_and_not_for_the_server(tmp_path, monkeypatch):
+    """A question that still works is asked on in the spare time; one that hangs in the kernel is given up."""
+    monkeypatch.setattr(mounts, "SECONDS", 0.2)
+    monkeypatch.setattr(mounts, "touch", lambda path: spinning(0.5) if path == "/busy" else time.sleep(60))
+    table = tmp_path / "mounts"
+    table.write_text("filer:/a /busy nfs4 rw 0 0\nfiler:/b /hangs nfs rw 0 0\n")
+    busy, hangs = mounts.network_mounts(os.fspath(table), spare_seconds=30.0)
+    assert (busy["trouble"], hangs["trouble"]) == ("", "no answer within 0.2 s")
+    assert mounts.network_mounts(os.fspath(table))[0]["trouble"] == "no answer within 0.2 s"
 
 
 def test_a_refusal_is_an_answer():
