@@ -323,6 +323,9 @@ class Run:
         first = self.cluster.nodes[0].name if self.cluster.nodes else ""
         if not port or first != self.names[0] or first not in addresses or len(addresses) < 2:
             return None
+        if self._mesh is not None and self._mesh.rendezvous is not None:
+            return self._mesh.rendezvous  # of nodes that were visited in turns, and are no longer connected
+        self._needs_all()
         self._begin(f"rendezvous: connecting every node to port {port} of {first}")
         addresses = {**addresses, first: rendezvous.address_of(self.cluster.first)}
         seconds = self._left(rendezvous.SECONDS)

@@ -159,12 +159,20 @@ def drip(_marker: bytes, write: Callable[[bytes], None]) -> None:
         time.sleep(0.2)
 
 
+def slow_logs(marker: bytes, write: Callable[[bytes], None]) -> None:
+    """Long events for the first call, one after the other, more slowly than anybody reads them."""
+    for _ in range(150):
+        write(framed(marker, b'{"call":1,"event":{"log":"' + b"x" * (1 << 20) + b'"}}'))
+        time.sleep(0.02)
+
+
 # What is said instead of everything after the greeting.
 STREAMS: dict[str, Callable[[bytes, Callable[[bytes], None]], None]] = {
     "noise": lambda _, write: [write(b"y\n" * 65536) for _ in range(3000)] and None,
     "one line": lambda _, write: [write(b"y" * 131072) for _ in range(3000)] and None,
     "escapes": lambda _, write: [write(INK.encode() * 4096) for _ in range(1000)] and None,
     "drip": drip,
+    "slow logs": slow_logs,
     "crowds": lambda marker, write: flood(marker, write, crowd(60_000), 2000),
     "one crowd": lambda marker, write: flood(marker, write, crowd(2_700_000), 1),
     "small frames": lambda marker, write: flood(marker, write, b'{"call":1,"event":{"a":1}}', 3_000_000),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -173,6 +174,21 @@ def test_a_reader_that_left_is_no_traceback(words, unbuffered):
         os.close(writing)
     assert done.stderr == ""
     assert done.returncode in {0, 3}
+
+
+def test_a_reader_that_left_does_not_change_the_code_of_what_was_measured(tmp_path):
+    """`preflight run | true`: a pass is 0, and the report says the same."""
+    check = tmp_path / "test_site.py"
+    check.write_text('def test_fine(node):\n    """N.\n\n    Fix: f.\n    """\n    assert node.name\n')
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = preflight("run", "--hosts=local", f"--report-dir={tmp_path}/r", "--", str(check), stdout=writing)
+    finally:
+        os.close(writing)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert json.loads((tmp_path / "r" / "report.json").read_text())["verdict"] == "pass"
 
 
 @pytest.mark.parametrize("verb", ["run", "facts"])

@@ -98,6 +98,39 @@ def test_files_and_memory_of_the_controller_are_bounded_by_the_fan_out(tmp_path)
     assert (many.memory_mib - few.memory_mib) / 120 <= few.memory_mib / 400
 
 
+def test_launch_files_of_more_nodes_than_files_may_be_open_know_every_node(tmp_path):
+    """Writing and checking visit as many at a time as they can; none is called unreached for want of a descriptor."""
+    folder = tmp_path / "made"
+    hosts = f"--hosts=node[1-{NODES}]"
+    with cluster(NODES, tmp_path) as environment:
+
+        def launch(*argv):
+            return subprocess.run(
+                [sys.executable, "-m", "preflight", "launch", *argv, hosts],
+                env={**os.environ, **environment},
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES)),
+            )
+
+        wrote = launch("write", "--launcher=torchrun", f"--out={folder}")
+        checked = launch("check", *map(str, sorted(folder.iterdir())))
+    assert wrote.returncode == 0, wrote.stdout + wrote.stderr
+    assert len(list(folder.iterdir())) == NODES
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "not reached" not in wrote.stderr + checked.stderr
+
+
+def test_a_python_that_never_answered_is_told_as_what_may_be_left(tmp_path):
+    """Nobody can say that it has ended; of the nodes that answered it is not said."""
+    done = run(tmp_path, nodes=4, faults={"node3": "silent"}, files=1000, deadline=40)
+    left = "never answered; what the login started there may still be running"
+    assert [note for note in done.report["notes"] if left in note] == [f"node3: {left}"]
+    assert blamed(done.report) == {"node3"}
+
+
 def test_all_nodes_at_once_open_what_was_reckoned(tmp_path):
     """What a session takes of the files that may be open is what it is believed to take: no healthy node lacks them."""
     done = run(tmp_path, nodes=80, files=OWN_FILES + (OF_A_COMMAND + 5) * 80)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import resource
 import sys
 import time
@@ -13,6 +14,7 @@ from preflight.collect import ending, files, subjects
 from preflight.hosts import Host
 from preflight.measure import blame, mesh, streams
 from preflight.options.options import Options
+from preflight.session.budget import POOL_BYTES
 from preflight.session.fleet import Fleet
 from preflight.transport import Reach
 from tests.bench import hostile_node
@@ -166,6 +168,30 @@ def test_a_node_that_falls_silent_for_good_is_lost_once(tmp_path):
     assert answers["files.never"][1]["files"].missing == "no answer within the time limit of the call"
     assert again["files.never"][1] == answers["honest"][1] == again["honest"][1] == {}
     assert lost == {"files.silent"}
+
+
+def test_slow_nodes_that_flood_us_with_logs_at_once_cost_themselves_alone(tmp_path):
+    """What is kept of all of them together is bounded, not only of each; the honest ones are whole and not blamed."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    flooding = 6
+    named = [
+        dataclasses.replace(host, name=f"{host.name}{number}")
+        for number, host in enumerate(beside(tmp_path, ("slow logs",) * flooding, honest=2))
+    ]
+    fleet = Fleet(tuple(named), Reach(), run_id="test", deadline=time.monotonic() + 60)
+    try:
+        documents, cluster = fleet.run(subjects.collect(fleet, [], "gloo", seconds=40.0), seconds=42.0)
+    finally:
+        fleet.close()
+    grown_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert grown_mib < 2 * (POOL_BYTES >> 20)  # of 900 MiB that they have
+    honest = {host.name for host in named[:2]}
+    assert all(cluster[name].missing.keys() <= {"files", "trust", "ending", "vendor"} for name in honest)
+    broken = {host.name for host in named[2:]}
+    assert broken <= fleet.failures.keys() | {
+        name for name in documents if cluster[name].missing.keys() & subjects.COLLECTED
+    }
+    assert not honest & fleet.failures.keys()
 
 
 def test_hostile_nodes_cost_themselves_alone(hosts):
