@@ -41,7 +41,7 @@ RATE, BAD_RATE = "400mbit", "60mbit"
 WORDS = ("--ranks-per-node=1", "-b", "1M", "-e", "1M", "--iters=6")
 OVER_IB = {"gpus": 1, "network": "IB", "ports": ("mlx5_0:1/IB",), "nvls": ""}
 OVER_PORTS = {"gpus": 1, "network": "IB", "ports": ("mlx5_0:1/RoCE", "mlx5_1:1/RoCE"), "nvls": ""}
-PORTS = (rdma.RdmaDevice(), rdma.RdmaDevice(name="mlx5_1"))
+PORTS = tuple(rdma.RdmaDevice(name=name, rate="400 Gb/sec (4X NDR)") for name in ("mlx5_0", "mlx5_1"))
 FULL_GBPS, SLOW_GBPS = 392.0, 98.0
 OVER_PLUGIN = {"gpus": 1, "network": "Libfabric", "nvls": ""}
 ROWS = ("row of storage first", "link-local row first")

@@ -185,7 +185,7 @@ def test_a_slow_rail_is_named_by_pairs_of_ranks(make_lab, tmp_path):
 def test_a_slow_rdma_port_is_named_by_ib_write_bw(rates, direction, make_lab, tmp_path):
     """One of two ports of a host, which NCCL's own pairs do not tell from its GPU: with its direction, and no other."""
     lab = make_lab(hosts=3, rate="400mbit")
-    ports = [rdma.RdmaDevice(), rdma.RdmaDevice(name="mlx5_1")]
+    ports = [rdma.RdmaDevice(name=name, rate="400 Gb/sec (4X NDR)") for name in ("mlx5_0", "mlx5_1")]
     argv = [sys.executable, "-m", "preflight", "bench", f"--hosts={lab.names}", f"--python={sys.executable}"]
     more = ["--backend=nccl", "--ranks-per-node=1", f"--report-dir={tmp_path / 'bench'}", "--localize"]
     with ExitStack() as planted:

@@ -71,10 +71,16 @@ def ports_of(cluster: Cluster) -> list[Port]:
             continue
         for hca in hcas:
             asked = {"number": len(found), "device": hca.device, "port": hca.port.number, **_as_nccl(node, hca)}
-            rate = hca.port.rate_gbps
-            most = FASTEST_GBYTES_PER_S if isinstance(rate, Missing) else rate / 8 * IMPOSSIBLE_ABOVE
-            found.append(Port(node.name, node.address_for_peers(), hca.name, asked, most))
+            found.append(Port(node.name, node.address_for_peers(), hca.name, asked, port_limit(hca)))
     return found
+
+
+def port_limit(hca: Hca) -> float:
+    """The GB/s that no port passes; none of a bond, whose rate is that of one leg or of all, as drivers differ."""
+    rate = hca.port.rate_gbps
+    if isinstance(rate, Missing) or "bond" in hca.device:
+        return FASTEST_GBYTES_PER_S
+    return rate / 8 * IMPOSSIBLE_ABOVE
 
 
 def _as_nccl(node: NodeFacts, hca: Hca) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 
 import pytest
 
@@ -116,3 +117,13 @@ def test_only_ports_that_nccl_takes_and_that_have_an_equal_are_measured():
     lone = run.with_variables("node2", NCCL_IB_HCA="=mlx5_7")
     assert writes.spaces(writes.ports_of(lone.cluster)) == ()
     assert search(lone).not_measured == "no RDMA port has an equal on another node"
+
+
+def test_only_what_a_port_cannot_do_is_no_figure():
+    """5 % above its rate; a bond may carry more than the rate that its driver reports, which is that of one leg."""
+    ports = {port.name: port for port in writes.ports_of(infiniband(2).cluster)}
+    rate_gbps = next(iter(infiniband(2).cluster)).active_hcas()[0].port.rate_gbps
+    assert ports["mlx5_0:1"].most_gbytes_per_s == pytest.approx(rate_gbps / 8 * 1.05)
+    hca = next(iter(infiniband(2).cluster)).active_hcas()[0]
+    bond = dataclasses.replace(hca, device="mlx5_bond_0")
+    assert writes.port_limit(bond) == writes.FASTEST_GBYTES_PER_S
