@@ -65,7 +65,8 @@ def test_visible_devices_exist(node, cluster):
     if not visible.choice(node)[0]:
         raise NotApplicable("no variable chooses among the GPUs")
     message = visible.trouble(node)
-    if message and cluster.has_peers and len(node.gpu.readable()) < max(len(peer.gpu.readable()) for peer in cluster):
+    most = cluster.once("most GPUs of a node", lambda: max(peer.gpu_count() for peer in cluster))
+    if message and cluster.has_peers and len(node.gpu.readable()) < most:
         raise BlockedBy("gpu.count_is_the_same_on_every_node")
     assert not message, f"{message} (set by {node.setting(visible.choice(node)[0]).source()})"
 

@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import present
 from preflight.hosts import fold
+
+T = TypeVar("T")
 
 
 class Row(NamedTuple):
@@ -43,7 +45,6 @@ class Cluster:
     untold: list[str] = field(default_factory=list)
     asked: int = 0
     inapplicable: dict[str, str] = field(default_factory=dict)
-    worked_out: dict[str, str] = field(default_factory=dict)  # by one check of all nodes, for its body of each node
 
     def __iter__(self) -> Iterator[NodeFacts]:
         return iter(self.nodes)
@@ -68,6 +69,21 @@ class Cluster:
     def bearers(self) -> Mapping[str, int]:
         """Hostname -> how many nodes call themselves so."""
         return Counter(self._told(lambda node: node.identity.hostname)[0].values())
+
+    def once(self, what: str, work: Callable[[], T]) -> T:
+        """What `work` finds of all nodes, whichever node's turn it is: each would else look at each."""
+        if what not in self._worked_out:
+            self._worked_out[what] = work()
+        found: T = self._worked_out[what]
+        return found
+
+    @cached_property
+    def _worked_out(self) -> dict[str, Any]:
+        return {}  # no field: a copy with other nodes starts empty
+
+    def among(self, names: Iterable[str]) -> list[NodeFacts]:
+        """Those of the names that answered, in their order."""
+        return [self._by_name[name] for name in names if name in self._by_name]
 
     @property
     def hosts(self) -> int:

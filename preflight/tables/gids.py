@@ -36,10 +36,7 @@ def right_indices(node: NodeFacts, *, subnets: dict[str, str] | None = None) -> 
 
 def advice(cluster: Cluster, *, subnets: dict[str, str] | None = None) -> str:
     """What to change on which nodes: "set NCCL_IB_GID_INDEX=3 on node[1-2], 5 on node[3-4]"."""
-    key = f"GID advice {subnets}"
-    if key not in cluster.worked_out:
-        cluster.worked_out[key] = _advice(cluster, subnets)
-    return cluster.worked_out[key]
+    return cluster.once(f"GID advice {subnets}", lambda: _advice(cluster, subnets))
 
 
 def _advice(cluster: Cluster, subnets: dict[str, str] | None) -> str:

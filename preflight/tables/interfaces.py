@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from preflight.errors import FactMissing
 from preflight.facts import fabric, selection
@@ -15,6 +17,7 @@ from preflight.facts.subjects.identity import Identity
 from preflight.facts.subjects.network import NO_RATE, Interface, Network
 from preflight.facts.value import Missing
 
+SubNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 FAMILIES_WITHOUT_IPV6 = "AF_INET"
 # What the first letters of a name say of an interface that carries no packets between machines, or few.
 VIRTUAL = (
@@ -95,13 +98,37 @@ def leads_to_a_peer(interface: Interface, node: NodeFacts, cluster: Cluster) -> 
     if any(route.interface == interface.name for route in node.peers.routes):
         return True
     own = {held.address for held in interface.addresses}
-    networks = [_network(held.address, held.prefix_length) for held in interface.addresses]
-    return any(
-        address not in own and any(_holds(network, address) for network in networks)
-        for peer in cluster
-        if peer.name != node.name
-        for address in peer.network.reachable_addresses
-    )
+    networks = {_network(held.address, held.prefix_length) for held in interface.addresses}
+    return any(_has_another(network, own, node, cluster) for network in networks)
+
+
+class _Held(NamedTuple):
+    """How many addresses the nodes have in each subnet of one size, how many have each, and who does not tell."""
+
+    in_network: Counter[SubNetwork]
+    bearers: Counter[str]
+    silent: tuple[NodeFacts, ...]
+
+
+def _held(cluster: Cluster, version: int, prefix: int) -> _Held:
+    networks = [node.subjects.get("network") for node in cluster]
+    every = [one for held in networks if isinstance(held, Network) for one in held.reachable_addresses]
+    of_version = [one for one in every if (":" in one) == (version == 6)]
+    in_network = Counter(found for one in of_version if _holds(found := _network(one, prefix), one))
+    silent = tuple(node for node in cluster if not isinstance(node.subjects.get("network"), Network))
+    return _Held(in_network, Counter(of_version), silent)
+
+
+def _has_another(network: SubNetwork, own: set[str], node: NodeFacts, cluster: Cluster) -> bool:
+    """Whether a peer has an address in a subnet, beside `own`; counted, for each node would else look at each."""
+    version, prefix = network.version, network.prefixlen
+    held = cluster.once(f"addresses of IPv{version} by /{prefix}", lambda: _held(cluster, version, prefix))
+    ours = node.network.reachable_addresses
+    not_another = sum(_holds(network, one) for one in ours)
+    not_another += sum(held.bearers[one] - (one in ours) for one in own if _holds(network, one))
+    if held.in_network[network] > not_another:
+        return True
+    return any(one.name != node.name and one.network.holds_any(()) for one in held.silent)  # raises why it is silent
 
 
 @dataclass(frozen=True)
@@ -126,16 +153,28 @@ def _link_local_first(node: NodeFacts, cluster: Cluster) -> Astray | None:
     first = _only_link_local(node)
     if has_choice(node) or first is None or node.has_variable("NCCL_COMM_ID"):
         return None
-    theirs = [_only_link_local(peer) for peer in cluster if peer.name != node.name]
-    known = [found for found in theirs if found is not None]
+    all_of_them = cluster.once("starts on link-local addresses only", lambda: _starts(cluster))
     own = {held.address for held in first.addresses if held.family == "inet"}
     if own:
-        is_reached = not any(found.holds_any(own) for found in known)
+        is_reached = all(all_of_them.addresses[address] == 1 for address in own)
     else:
-        is_reached = all(found.index == first.index for found in known)
+        is_reached = all_of_them.indices[first.index] == all_of_them.indices.total()
     address = min(first.addresses, key=lambda held: held.family).address
     message = f"NCCL starts on {first.name}, which has a link-local address only ({address})"
-    return Astray(message, is_sure=len(known) < len(theirs) or not is_reached)
+    return Astray(message, is_sure=all_of_them.indices.total() < len(cluster) or not is_reached)
+
+
+class _Starts(NamedTuple):
+    """Of interfaces with link-local addresses only that NCCL takes first: address and index -> on how many nodes."""
+
+    addresses: Counter[str]
+    indices: Counter[int]
+
+
+def _starts(cluster: Cluster) -> _Starts:
+    found = [first for node in cluster if (first := _only_link_local(node)) is not None]
+    addresses = Counter(address for first in found for address in {held.address for held in first.addresses})
+    return _Starts(addresses, Counter(first.index for first in found))
 
 
 def _only_link_local(node: NodeFacts) -> Interface | None:
@@ -158,12 +197,28 @@ def _only_link_local(node: NodeFacts) -> Interface | None:
 
 def _is_surely_astray(node: NodeFacts, first: Interface, cluster: Cluster) -> bool:
     """Whether no peer can reach it: others have the same address, or all start in a subnet where this node could."""
-    own = {address.address for address in first.addresses}
-    peers = [peer for peer in cluster if peer.name != node.name]
-    if any(peer.network.holds_any(own) and peer.identity.boot_id != node.identity.boot_id for peer in peers):
-        return True
-    theirs = {found[0].subnet() for peer in peers if (found := of_nccl(peer))}
+    bearers = cluster.once("machines by address", lambda: _machines(cluster))
+    for address in (held.address.partition("%")[0] for held in first.addresses):
+        machines = bearers.get(address, set())
+        if len(machines) > (node.identity.boot_id in machines):
+            return True
+    every = cluster.once("subnets that NCCL starts in", lambda: _subnets(cluster))
+    own = Counter(found[0].subnet() for found in [of_nccl(node)] if found)
+    theirs = {subnet for subnet, count in every.items() if count > own[subnet]}
     return len(theirs) == 1 and any(one.families() and one.subnet() in theirs for one in node.network.interfaces)
+
+
+def _machines(cluster: Cluster) -> dict[str, set[str]]:
+    """Address -> the machines that have it, each by what its kernel calls this boot."""
+    found: dict[str, set[str]] = {}
+    for node in cluster:
+        for held in (held for interface in node.network.interfaces for held in interface.addresses):
+            found.setdefault(held.address.partition("%")[0], set()).add(node.identity.boot_id)
+    return found
+
+
+def _subnets(cluster: Cluster) -> Counter[str]:
+    return Counter(found[0].subnet() for node in cluster if (found := of_nccl(node)))
 
 
 def _first_elsewhere(node: NodeFacts, cluster: Cluster) -> Astray | None:
@@ -228,10 +283,10 @@ def in_one_subnet(interfaces: Iterable[Interface]) -> dict[str, list[str]]:
     return {subnet: names for subnet, names in found.items() if len(names) > 1}
 
 
-def _network(address: str, prefix: int) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+def _network(address: str, prefix: int) -> SubNetwork:
     return ipaddress.ip_interface(f"{address.partition('%')[0]}/{prefix}").network
 
 
-def _holds(network: ipaddress.IPv4Network | ipaddress.IPv6Network, address: str) -> bool:
+def _holds(network: SubNetwork, address: str) -> bool:
     parsed = ipaddress.ip_address(address.partition("%")[0])
     return parsed.version == network.version and parsed in network and not parsed.is_link_local

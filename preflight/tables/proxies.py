@@ -4,20 +4,55 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
 
+from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
 
 NAMES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+MOST_NAMED = 4
 
 
-def caught(no_proxy: str, cluster: Cluster) -> list[str]:
-    """The nodes that these entries do not leave out; looked for once, for most nodes have the same entries."""
-    key = f"no_proxy={no_proxy}"
-    if key not in cluster.worked_out:
-        cluster.worked_out[key] = "\n".join(
-            node.name for node in cluster if not excepts(no_proxy, {node.address_for_peers(), node.identity.hostname})
-        )
-    return cluster.worked_out[key].splitlines()
+class Looked(NamedTuple):
+    """The nodes that entries of no_proxy do not leave out, and those of which a lost name leaves that open."""
+
+    caught: dict[str, NodeFacts]
+    unsure: dict[str, FactMissing]
+
+
+def look(no_proxy: str, cluster: Cluster) -> Looked:
+    """Both for these entries; looked for once, for most nodes have the same ones."""
+    return cluster.once(f"no_proxy={no_proxy}", lambda: _look(no_proxy, cluster))
+
+
+def _look(no_proxy: str, cluster: Cluster) -> Looked:
+    found = Looked({}, {})
+    for node in cluster:
+        try:
+            # Either suffices, and an address needs no name.
+            if not excepts(no_proxy, [node.address_for_peers()]) and not excepts(no_proxy, [node.identity.hostname]):
+                found.caught[node.name] = node
+        except FactMissing as missing:
+            found.unsure[node.name] = missing.kept()
+    return found
+
+
+def caught(no_proxy: str, node: NodeFacts, cluster: Cluster) -> str:
+    """The first peers of a node that these entries do not leave out, "any peer" for all of them, "" for none.
+
+    Raises FactMissing where none is known to be caught, and a peer's lost name leaves it open.
+    """
+    found = look(no_proxy, cluster)
+    count = len(found.caught) - (node.name in found.caught)
+    if count == 0:
+        for name in islice((one for one in found.unsure if one != node.name), 1):
+            missing = found.unsure[name]
+            raise FactMissing(f"hostname of {name}", missing.reason, missing.kind)
+        return ""
+    first = islice((name for name in found.caught if name != node.name), MOST_NAMED)
+    return ", ".join(first) if count < len(cluster) - 1 else "any peer"
 
 
 def excepts(no_proxy: str, names: Iterable[str]) -> bool:

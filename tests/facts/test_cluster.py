@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from preflight.errors import Blame, BlameMany, BlockedBy, FactMissing, NotApplicable
@@ -120,3 +122,12 @@ def test_a_host_has_its_place_whoever_answered():
     assert [whole.at(place) for place in range(4)] == [first, second, third, None]
     assert [partly.at(place) for place in range(4)] == [None, second, third, None]
     assert (whole.hosts, partly.hosts) == (3, 3)
+
+
+def test_what_one_node_works_out_of_all_is_there_for_the_others_but_not_for_other_nodes():
+    """A copy with fewer nodes has to look for itself."""
+    cluster = healthy(3).cluster
+    found = [cluster.once("how many", lambda: len(cluster)), cluster.once("how many", lambda: 0)]
+    fewer = replace(cluster, nodes=cluster.nodes[:2])
+    assert (*found, fewer.once("how many", lambda: len(fewer))) == (3, 3, 2)
+    assert [node.name for node in fewer.among(("node2", "node3", "node1"))] == ["node2", "node1"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from preflight.errors import FactMissing, NotApplicable
 from preflight.facts.cluster import Cluster
@@ -54,14 +55,15 @@ def with_commands(finding: Finding, cluster: Cluster) -> Finding:
     if finding.blocked_by or finding.verdict not in (Verdict.FAIL, Verdict.WARN):
         return finding
     found: dict[Command, None] = {}
+    nodes = cluster if finding.check in master.OF_ALL_NODES else cluster.among(finding.nodes)
     # Several rows of a check about the same nodes make one message.
     for part in finding.message.split("; ")[:MOST_PARTS]:
         rows = _rows(finding.check, part)
-        for node in cluster if rows else ():
-            if node.name in finding.nodes or finding.check in master.OF_ALL_NODES:
-                command = _command(rows, Case(node, cluster, part))
-                if command is not None:
-                    found[command] = None
+        worked_out: dict[str, Any] = {}
+        for node in nodes if rows else ():
+            command = _command(rows, Case(node, cluster, part, worked_out))
+            if command is not None:
+                found[command] = None
     return replace(finding, commands=tuple(found)) if found else finding
 
 

@@ -11,6 +11,7 @@ from preflight.judge.commands.words import Case, Remedy, Row, edited, exported, 
 from preflight.tables import proxies, variables
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+LONGEST_VALUE = 16_384  # the report has the line for each of thousands of nodes, and Linux takes none above 128 KiB
 FILES = {"/etc/nccl.conf": "/etc/nccl.conf", "~/.nccl.conf": "~/.nccl.conf"}
 
 
@@ -80,13 +81,15 @@ def _as_typed(case: Case) -> Remedy:
 def _no_proxy(case: Case) -> Remedy:
     """The exceptions so far, and every node by address and name: one value that fits all nodes."""
     excepted = case.node.value("no_proxy") or case.node.value("NO_PROXY")
-    missed = [
-        node
-        for node in case.cluster
-        if not proxies.excepts(excepted, {node.address_for_peers(), node.identity.hostname})
-    ]
+    return case.once(f"no_proxy={excepted}", lambda: _with_every_node(case, excepted))
+
+
+def _with_every_node(case: Case, excepted: str) -> Remedy:
+    missed = proxies.look(excepted, case.cluster).caught.values()
     names = [name for node in missed for name in (node.address_for_peers(), node.identity.hostname)]
     value = ",".join(dict.fromkeys([*filter(None, [excepted.rstrip(",")]), *names]))
+    if len(value) > LONGEST_VALUE:
+        raise FactMissing("no_proxy", "so many names need the end of a name or a network instead")
     return exported(no_proxy=value, NO_PROXY=value)
 
 

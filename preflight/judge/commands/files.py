@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.files import Mount, Same
-from preflight.judge.commands.words import Case, Remedy, Row, as_root, into_file, of_the_others, sudo
+from preflight.judge.commands.words import Case, Remedy, Row, as_root, into_file, of_the_others, one_of_the_others, sudo
 
 
 def _silent(case: Case) -> Remedy:
@@ -74,13 +74,10 @@ def _copied(case: Case) -> Remedy:
         raise FactMissing(path, "not read there")
 
     wanted = of_the_others(case, lambda node: of(node).digest, f"contents of {path}")
-    for other in case.others:
-        if any(same.path == path and same.digest == wanted for same in other.files.same):
-            address = other.address_for_peers()
-            place = f"[{address}]" if ":" in address else address
-            folder = str(PurePosixPath(path).parent)
-            return Remedy(shlex.join(["rsync", "-acs", f"{place}:{path}", f"{folder.rstrip('/')}/"]))
-    raise FactMissing(path, "no other node has it")
+    address = one_of_the_others(case, lambda node: of(node).digest, wanted, path).address_for_peers()
+    place = f"[{address}]" if ":" in address else address
+    folder = str(PurePosixPath(path).parent)
+    return Remedy(shlex.join(["rsync", "-acs", f"{place}:{path}", f"{folder.rstrip('/')}/"]))
 
 
 def _pulled(case: Case) -> Remedy:

@@ -8,7 +8,19 @@ import shlex
 from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import present
-from preflight.judge.commands.words import Case, Remedy, Row, as_file, as_root, edited, into_kernel, sudo, wanted_here
+from preflight.judge.commands.words import (
+    Case,
+    Remedy,
+    Row,
+    as_file,
+    as_root,
+    counted,
+    edited,
+    into_kernel,
+    others_have,
+    sudo,
+    wanted_here,
+)
 
 GOVERNORS = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
 HUGE = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -94,9 +106,14 @@ def _bond(case: Case) -> Remedy:
 
 
 def _same_governor(case: Case) -> Remedy:
-    governors = {present(node.kernel.governors, "CPU governors") for node in case.others}
-    value = "performance" if ("performance",) in governors else "schedutil"
-    if present(case.node.kernel.governors, "CPU governors") == (value,) or not any(value in one for one in governors):
+    def governors(node: NodeFacts) -> tuple[str, ...]:
+        return present(node.kernel.governors, "CPU governors")
+
+    what = "CPU governors of the others"
+    best: tuple[str, ...] = ("performance",)
+    value = "performance" if others_have(case, governors, best, what) else "schedutil"
+    held = [one for one in counted(case, governors, what) if others_have(case, governors, one, what)]
+    if governors(case.node) == (value,) or not any(value in one for one in held):
         raise FactMissing("governor", "the others' is not one to set")
     return _governor(value)(case)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.peers import Route
-from preflight.judge.commands.words import Case, Remedy, Row, as_root, edited, into_file, sudo
+from preflight.judge.commands.words import Case, Remedy, Row, as_root, edited, into_file, others_have, sudo
 
 HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*")
 ADDRESS = re.compile(r"[0-9A-Fa-f.:]+")
@@ -19,9 +19,10 @@ LOOPBACK_LINE = r"127\.[0-9.]*|::1"
 def _own_name(case: Case) -> Remedy:
     """The name as HOSTS has it, where it is one and nobody else is called so."""
     wanted = case.node.name.rpartition("@")[2].partition(":")[0]
-    taken = {other.identity.hostname for other in case.others}
-    taken |= {name.partition(".")[0] for name in taken}
-    if not HOSTNAME.fullmatch(wanted) or wanted.replace(".", "").isdigit() or wanted in taken:
+    is_taken = others_have(case, lambda node: node.identity.hostname, wanted, "hostname") or others_have(
+        case, lambda node: node.identity.hostname.partition(".")[0], wanted, "short hostname"
+    )
+    if not HOSTNAME.fullmatch(wanted) or wanted.replace(".", "").isdigit() or is_taken:
         raise FactMissing("hostname", f"{case.node.name} is no name for a node")
     return Remedy(as_root(case.node, "hostnamectl", "set-hostname", wanted))
 
@@ -69,10 +70,8 @@ def _peers(is_wrong: Callable[[NodeFacts, Route], bool], *, full: bool = False) 
 
     def row(case: Case) -> Remedy:
         lines = []
-        held = {other.name: other for other in case.others}
-        for route in case.node.peers.routes:
-            peer = held.get(route.name)
-            if peer is not None and is_wrong(peer, route):
+        for peer, route in case.peers:
+            if is_wrong(peer, route):
                 name = peer.identity.fqdn if full else peer.identity.hostname
                 if HOSTNAME.fullmatch(name) and ADDRESS.fullmatch(route.address):
                     lines.append(f"{route.address} {name}")
@@ -84,11 +83,10 @@ def _peers(is_wrong: Callable[[NodeFacts, Route], bool], *, full: bool = False) 
 def _unresolved(case: Case) -> Remedy:
     """A line of /etc/hosts for each peer whose name gives nothing."""
     lines = []
-    held = {other.name: other for other in case.others}
-    for route in case.node.peers.routes:
-        peer = held[route.name].identity.hostname if route.name in held else ""
-        if not route.resolved and HOSTNAME.fullmatch(peer) and ADDRESS.fullmatch(route.address):
-            lines.append(f"{route.address} {peer}")
+    for peer, route in case.peers:
+        name = peer.identity.hostname
+        if not route.resolved and HOSTNAME.fullmatch(name) and ADDRESS.fullmatch(route.address):
+            lines.append(f"{route.address} {name}")
     if not lines:
         raise FactMissing("peers", "every name gives an address")
     return Remedy(into_file(case.node, "/etc/hosts", *lines))

@@ -10,11 +10,12 @@ from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.subjects.network import Interface
 from preflight.facts.value import Missing
-from preflight.judge.commands.words import Case, Remedy, Row, as_root, exported, of_the_others, sudo
+from preflight.judge.commands.words import Case, Remedy, Row, as_root, exported, of_the_others, others_have, sudo, told
 from preflight.tables import interfaces
 
 # What netplan's own paths are made of without a second kind of quotes.
 PLAIN = re.compile(r"[A-Za-z0-9_-]+")
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 NAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 
 
@@ -83,7 +84,7 @@ def right_interface(case: Case) -> Interface:
 
     FactMissing where none does.
     """
-    names = {other.network.training for other in case.others if isinstance(other.network.training, str)}
+    what = "training interface of the others"
     found = [
         one
         for one in case.node.network.interfaces
@@ -95,7 +96,11 @@ def right_interface(case: Case) -> Interface:
     ]
     if not found:
         raise FactMissing("interface", "none of the node's leads to a peer")
-    return min(found, key=lambda one: (one.name not in names, -one.speed_mbps, one.index))
+    return min(found, key=lambda one: (not others_have(case, _training, one.name, what), -one.speed_mbps, one.index))
+
+
+def _training(node: NodeFacts) -> str:
+    return node.network.training_interface.name
 
 
 def _shares_a_subnet(interface: Interface, case: Case) -> bool:
@@ -104,12 +109,25 @@ def _shares_a_subnet(interface: Interface, case: Case) -> bool:
         for held in interface.addresses
         if not held.address.lower().startswith("fe80:")
     ]
-    addresses = [
-        ipaddress.ip_address(address.partition("%")[0])
-        for other in case.others
-        for address in other.network.reachable_addresses
-    ]
-    return any(one.version == network.version and one in network for network in networks for one in addresses)
+    return any(_is_shared(network, case) for network in networks)
+
+
+def _is_shared(network: Network, case: Case) -> bool:
+    """Whether a node beside this one has an address in the network."""
+
+    def holders() -> dict[Network, set[str]]:
+        found: dict[Network, set[str]] = {}
+        for node in case.cluster:
+            for address in (one for held in told(node, lambda node: node.network.reachable_addresses) for one in held):
+                if (":" in address) == (network.version == 6):
+                    words = f"{address.partition('%')[0]}/{network.prefixlen}"
+                    found.setdefault(ipaddress.ip_network(words, strict=False), set()).add(node.name)
+        return found
+
+    having = case.once(f"holders of addresses, IPv{network.version}, {network.prefixlen} bits", holders).get(
+        network, ()
+    )
+    return len(having) > (case.node.name in having)
 
 
 def _named(case: Case) -> Remedy:

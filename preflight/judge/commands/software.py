@@ -8,7 +8,18 @@ import shlex
 from preflight.errors import FactMissing
 from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing, or_none
-from preflight.judge.commands.words import Case, Remedy, Row, exported, of_the_others, sudo, unset, wanted_here
+from preflight.judge.commands.words import (
+    Case,
+    Remedy,
+    Row,
+    counted,
+    exported,
+    of_the_others,
+    one_of_the_others,
+    sudo,
+    unset,
+    wanted_here,
+)
 from preflight.tables import gpu_faults, packages
 from preflight.tables.packages import is_within
 
@@ -64,15 +75,12 @@ def _index(node: NodeFacts) -> list[str]:
 
 def _model(case: Case) -> NodeFacts:
     """A node with the torch that most of the others have."""
-    wanted = of_the_others(
-        case,
-        lambda node: (node.software.torch_version, or_none(node.software.torch_cuda, "CUDA of torch")),
-        "torch of the others",
-    )
-    for other in case.others:
-        if (other.software.torch, or_none(other.software.torch_cuda, "CUDA of torch")) == wanted:
-            return other
-    raise FactMissing("torch", "no other node has it")
+
+    def torch(node: NodeFacts) -> tuple[str, object]:
+        return node.software.torch_version, or_none(node.software.torch_cuda, "CUDA of torch")
+
+    wanted = of_the_others(case, torch, "torch of the others")
+    return one_of_the_others(case, torch, wanted, "torch")
 
 
 def _torch(case: Case) -> Remedy:
@@ -88,7 +96,7 @@ def _missing_torch(case: Case) -> Remedy:
     """The others' torch for the job's own interpreter, where no other one of the node has it."""
     if case.node.software.torch_elsewhere:
         raise FactMissing("torch", "another interpreter has it: --python names that one")
-    if not case.others:
+    if len(case.cluster) < 2:
         return pip(case.node, "torch")
     try:
         return _torch(case)
@@ -122,7 +130,7 @@ def _library(name: str) -> Row:
 def _companion(case: Case) -> Remedy:
     """The package that the message begins with, as most others have it."""
     package = case.message.partition(":")[0]
-    if package not in {name for node in case.cluster for name in node.software.packages}:
+    if not counted(case, lambda node: package in node.software.packages, f"whether there is {package}")[True]:
         raise FactMissing(package, "it is no package")
     wanted = wanted_here(case, lambda node: node.software.packages.get(package, ""), f"{package} of the others")
     if not wanted:

@@ -5,26 +5,44 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 from preflight.errors import FactMissing
 from preflight.facts.cluster import Cluster
 from preflight.facts.node import NodeFacts
+from preflight.facts.subjects.peers import Route
 
 T = TypeVar("T")
 
 
-class Case(NamedTuple):
-    """One node that a finding blames, among the others, and the finding's words."""
+@dataclass(frozen=True)
+class Case:
+    """One node that a finding blames, among the others, and the finding's words.
+
+    ``worked_out`` is what one node's row has found of all nodes, for those of the other nodes: where every one of
+    thousands is blamed, each would else look at each.
+    """
 
     node: NodeFacts
     cluster: Cluster
     message: str
+    worked_out: dict[str, Any] = field(default_factory=dict)
+
+    def once(self, what: str, work: Callable[[], T]) -> T:
+        """What `work` finds of all nodes, whichever node it is that asks."""
+        if what not in self.worked_out:
+            self.worked_out[what] = work()
+        found: T = self.worked_out[what]
+        return found
 
     @property
-    def others(self) -> list[NodeFacts]:
-        """Every node but this one."""
-        return [node for node in self.cluster if node.name != self.node.name]
+    def peers(self) -> list[tuple[NodeFacts, Route]]:
+        """The other nodes that this one was asked about and that answered, each with this node's route to it."""
+        nodes = self.once("nodes by name", lambda: {node.name: node for node in self.cluster})
+        routes = (route for route in self.node.peers.routes if route.name != self.node.name)
+        return [(nodes[route.name], route) for route in routes if route.name in nodes]
 
 
 class Remedy(NamedTuple):
@@ -86,18 +104,44 @@ def unset(*names: str) -> Remedy:
     return Remedy(shlex.join(["unset", *names]), is_for_job=True)
 
 
+def counted(case: Case, key: Callable[[NodeFacts], T], what: str) -> Counter[T]:
+    """Value -> how many nodes have it, this one counted; nodes that do not tell are left out."""
+
+    def count() -> Counter[T]:
+        return Counter(value for node in case.cluster for value in told(node, key))
+
+    return case.once(what, count)
+
+
+def told(node: NodeFacts, key: Callable[[NodeFacts], T]) -> list[T]:
+    """The value alone; nothing where the node does not tell it."""
+    try:
+        return [key(node)]
+    except FactMissing:
+        return []
+
+
+def others_have(case: Case, key: Callable[[NodeFacts], T], value: T, what: str) -> bool:
+    """Whether a node beside this one has the value."""
+    return counted(case, key, what)[value] > (told(case.node, key) == [value])
+
+
+def one_of_the_others(case: Case, key: Callable[[NodeFacts], T], value: T, what: str) -> NodeFacts:
+    """The first node beside this one that has the value. Raises FactMissing where none has."""
+    having = (node for node in case.cluster if told(node, key) == [value])
+    for node in case.once(f"nodes with {what}", lambda: list(islice(having, 2))):
+        if node.name != case.node.name:
+            return node
+    raise FactMissing(what, "no other node has it")
+
+
 def of_the_others(case: Case, key: Callable[[NodeFacts], T], what: str) -> T:
     """The value that most nodes have, this one counted. Raises FactMissing where there is no such.
 
     Of nodes that are divided in halves each would be given the value of the other half, and the two would swap.
+    `what` stands for `key`: within one finding there is one for each.
     """
-    held: Counter[T] = Counter()
-    for node in case.cluster:
-        try:
-            held[key(node)] += 1
-        except FactMissing:
-            continue
-    ranked = held.most_common(2)
+    ranked = case.once(f"most common {what}", lambda: counted(case, key, what).most_common(2))
     if not ranked or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
         raise FactMissing(what, "the other nodes do not agree on one")
     if len(case.cluster) == 2:

@@ -96,10 +96,10 @@ class NcclView:
             raise NotApplicable(f"no rank has a log of NCCL (backend {self.result.backend})")
         if self.result.not_measured:
             raise NotMeasured(self.result.not_measured)
-        logs = {
-            node.name: [one for one in self.result.transports if one.node == node.name and one.network]
-            for node in self.cluster
-        }
+        logs: dict[str, list[Transport]] = {node.name: [] for node in self.cluster}
+        for one in self.result.transports:
+            if one.network and one.node in logs:
+                logs[one.node].append(one)
         silent = [name for name, used in logs.items() if not used]
         if silent:
             raise NotMeasured(f"NCCL's log of the ranks on {', '.join(silent)} does not say which network it used")
