@@ -483,7 +483,7 @@ FAULTS = (
         "AMD: deferred errors",
         replaced(METRIC, '"total_deferred_count": 0', '"total_deferred_count": 3'),
         HELD_BACK,
-        "3 memory errors that are told when a program reads there",
+        "3 memory errors that are reported only when a program reads there",
         is_amd,
     ),
     Fault(
