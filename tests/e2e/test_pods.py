@@ -16,6 +16,7 @@ from tests.lab import kubernetes as pods_lab
 from tests.lab.fixtures import do_without
 from tests.lab.kubernetes import PodsLab
 from tests.lab.lab import Lab
+from tests.lab.spaces import LabError
 
 PYTHON = f"--python={sys.executable}"
 OLD = """
@@ -123,7 +124,7 @@ def test_a_pod_that_moves_in_mid_run_is_lost_and_not_met_again(cluster, tmp_path
         time.sleep(0.05)
     with made_anew(cluster):
         for pid, _ in processes(host):
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, LabError):  # it has ended meanwhile
                 host.signal(pid, signal.SIGKILL)
         said, _ = run.communicate(timeout=END_SECONDS)
     assert run.returncode == 3, said

@@ -57,9 +57,7 @@ def test_a_launcher_that_is_not_there_is_a_usage_error(capsys, words, monkeypatc
 
 
 def test_the_page_of_options_names_every_launcher():
-    """Its row of --launcher is the rows' names and descriptions."""
+    """By the rows' names and descriptions."""
     told = (f"`{name}`" + (f" ({text})" if (text := LAUNCHERS[name].description) else "") for name in startable())
-    assert (
-        f"| `--launcher NAME` | what starts the reference job: {', '.join(told)} |"
-        in (ROOT / "docs/options.md").read_text()
-    )
+    page = " ".join((ROOT / "docs/options.md").read_text().split())
+    assert f"Launchers of the reference job: {', '.join(told)}." in page
