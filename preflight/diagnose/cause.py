@@ -27,7 +27,7 @@ class Cause:
     ``patterns`` are regular expressions over a line in lower case, each without alternatives at its top level;
     lines that also match one of ``unless`` do not count. ``check`` is the id of the check of ours that tests for the
     cause, ``source`` where the words and their meaning were established. Among several causes of one kind those of
-    the larger ``weight`` explain the others.
+    the larger ``weight`` explain the others. A line that matches one of ``passed`` says that what was missing has come.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Cause:
     kind: Kind = Kind.CAUSE
     check: str = ""
     unless: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
     weight: int = 4
 
 

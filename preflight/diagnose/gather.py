@@ -49,6 +49,12 @@ def causes_index() -> Index[Cause]:
 
 
 @cache
+def passed_index() -> Index[str]:
+    """The names of causes by the words that say that what they waited for has come."""
+    return Index((pattern, cause.name) for cause in CAUSES for pattern in cause.passed)
+
+
+@cache
 def facts_index() -> Index[str]:
     """The patterns of facts about the job, by their words."""
     return Index((pattern, name) for name, pattern in PATTERNS)
@@ -66,6 +72,7 @@ class Seen:
     tasks: set[int] = field(default_factory=set)  # of the ranks those that only the label of a launcher tells
     nodes: set[str] = field(default_factory=set)
     progress: dict[str, int] = field(default_factory=dict)  # file -> lines of progress before the last of it
+    passed: set[str] = field(default_factory=set)  # files in which what was missing came after the last of it
 
 
 @dataclass
@@ -87,7 +94,7 @@ class Gatherer:
         """Every line of a file; this loop sees all bytes of gigabytes, so it does little."""
         self.files.append(name)
         self.seconds = -1.0
-        wanted = causes_index().words | facts_index().words | BUILT_IN | {TRACEBACK}
+        wanted = causes_index().words | facts_index().words | passed_index().words | BUILT_IN | {TRACEBACK}
         is_idle, is_no_progress, open_tracebacks = wanted.isdisjoint, PROGRESS.isdisjoint, self.tracebacks.open
         progress, number, count = 0, 0, 0
         known: dict[int, tuple[int, tuple[str, ...]]] = {}  # the words of lines -> how often, and their causes
@@ -136,6 +143,9 @@ class Gatherer:
         if len(found) > 1:  # the more serious of one line's causes first, in whatever order its words were looked up
             found.sort(key=lambda pair: (-pair[0].weight, POSITION[pair[0].name]))
             found = [pair for pair in found if pair[0].name != WARNED] or found
+        for passed, _ in passed_index().matches(words, lowered):
+            if passed in self.seen:
+                self.seen[passed].passed.add(name)
         facts = list(facts_index().matches(words, lowered))
         is_traceback = TRACEBACK in words and "most recent call last" in lowered
         is_exception = not BUILT_IN.isdisjoint(words)
@@ -186,6 +196,7 @@ class Gatherer:
         if evidence.node and len(seen.nodes) < MOST_WHO:
             seen.nodes.add(evidence.node)
         seen.progress[evidence.file] = self._progress(evidence.file)
+        seen.passed.discard(evidence.file)
 
     def _progress(self, file: str) -> int:
         """Lines of progress of a file so far; a part of the job that ended well counts as many."""
@@ -217,7 +228,7 @@ class Gatherer:
                 tuple(sorted(seen.ranks - seen.tasks if self.several_a_task else seen.ranks)),
                 tuple(sorted(node for node in seen.nodes if not _is_short(node, seen.nodes))),
                 survived=all(
-                    self.went_on(file, before, 1 if seen.cause.name in JOINING else WENT_ON)
+                    file in seen.passed or self.went_on(file, before, 1 if seen.cause.name in JOINING else WENT_ON)
                     for file, before in seen.progress.items()
                 ),
             )

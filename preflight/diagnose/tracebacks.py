@@ -98,8 +98,9 @@ class Tracebacks:
             if not any(part in frame[1] for part in LIBRARY):
                 traceback.own = traceback.last
             return None
-        found = RAISED.match(line.text) if traceback.last and not line.text[:1].isspace() else None
-        if found is None:
+        found = RAISED.match(line.text) if not line.text[:1].isspace() else None
+        # Where ranks write over each other the frames may be lost.
+        if found is None or not (traceback.last or _is_plain(found)):
             if traceback.lines > LONGEST:
                 del self.open[stream]
             return None
@@ -109,7 +110,7 @@ class Tracebacks:
     def take_alone(self, line: Said, evidence: Evidence, *, progress: int = 0) -> None:
         """A line outside of any traceback that begins as the last of one does: the frames went elsewhere."""
         found = RAISED.match(line.text)
-        if found and found[2] and found[1].endswith(("Error", "Exception")):
+        if found and _is_plain(found):
             self._add(found, "", evidence, progress)
 
     def _add(self, found: re.Match[str], at: str, evidence: Evidence, progress: int) -> Raised:
@@ -117,3 +118,8 @@ class Tracebacks:
         if len(self.raised) < MOST:
             self.raised.append(raised)
         return raised
+
+
+def _is_plain(found: re.Match[str]) -> bool:
+    """Whether the words are an exception with its message, whatever stands above them."""
+    return bool(found[2]) and found[1].endswith(("Error", "Exception"))

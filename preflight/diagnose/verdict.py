@@ -39,7 +39,7 @@ def conclude(gathered: Gatherer) -> Diagnosis:
     findings = [*gathered.findings(), *_derived(gathered.facts, job)]
     raised = _unknown_exception(gathered)
     if raised is not None:
-        findings.append(raised)
+        findings = [*(one for one in findings if one.evidence[0].line or one.cause.name != "not-all-joined"), raised]
     findings = _in_time(findings)
     findings = [_as_echo(finding) if _was_left_over(finding, findings) else finding for finding in findings]
     names = {finding.cause.name for finding in findings}

@@ -13,6 +13,8 @@ from preflight.diagnose.causes.job import (
     pods,
     scheduler,
     serving,
+    slurm,
+    slurm_requests,
     software,
     training,
 )
@@ -38,6 +40,8 @@ SUBJECTS = {
     "software": software.CAUSES,
     "files": files.CAUSES,
     "scheduler": scheduler.CAUSES,
+    "slurm": slurm.CAUSES,
+    "slurm_requests": slurm_requests.CAUSES,
     "containers": containers.CAUSES,
     "pods": pods.CAUSES,
     "cloud": cloud.CAUSES,

@@ -142,6 +142,7 @@ CAUSES = (
             r"mismatch in info from procs",
             r"rank \d+ .*(?:>=|greater than|not less than|must be less than|exceeds) .*world.?size",
             r"invalid rank.*world",
+            r"invalid rank \d+, rank should be in the interval",
             r"rank .*out of (?:range|bounds).*world",
             r"expected world.?size",
             r"global rank .* is not part of group",

@@ -105,6 +105,7 @@ CAUSES = (
             r"fileexistserror: \[errno 17\] file exists: '/\w+'",
             r"shm_open.*file exists",
             r"shared memory segment .*already exists",
+            r"clean_stale_shared_memory",
         ),
         "end what is left of the earlier run, then `ls -l /dev/shm` and remove what no process holds; for mosaicml-streaming"
         " streaming.base.util.clean_stale_shared_memory()",

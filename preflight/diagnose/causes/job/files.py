@@ -49,7 +49,7 @@ CAUSES = (
         "errno(3)",
         check="files.places_can_be_written_to",
         weight=4,
-        unless=(r"publickey", r"uverbs", r"docker\.sock", r"bind"),
+        unless=(r"publickey", r"uverbs", r"docker\.sock", r"bind", r"unable to create tmpdir"),
     ),
     Cause(
         "file-missing",
@@ -65,6 +65,7 @@ CAUSES = (
             r"no file named \S+ found in directory",
             r"couldn't find (?:a )?dataset",
             r"unable to find .*(?:file|checkpoint|directory)",
+            r"unable to open file .*no such file",
             r"dataset not found",
             r"notadirectoryerror",
             r"cannot access '.*': no such file",
@@ -161,6 +162,7 @@ CAUSES = (
         "a checkpoint or model file is damaged or cut short",
         (
             r"pytorchstreamreader failed",
+            r"inline_container.*file not found",
             r"invalid header or archive is corrupted",
             r"failed finding central directory",
             r"headertoolarge",
@@ -204,6 +206,7 @@ CAUSES = (
             r"we now require users to upgrade torch to at least v2\.6",
             r"unsupported (?:global|operand|operator).*(?:numpy|load)",
             r"due to a serious vulnerability issue in `torch.load`",
+            r"unable to load (?:iteration|optimizer|args) from checkpoint",
         ),
         "use safetensors instead of .bin, torch 2.6 or later; torch.load(..., weights_only=False) for files of your own only",
         "huggingface/transformers#38464",

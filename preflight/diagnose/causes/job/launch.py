@@ -220,6 +220,7 @@ CAUSES = (
             r"hydra\.errors\.\w+",
             r"tomldecodeerror",
             r"mapping values are not allowed here",
+            r"(?:expected|trailing|invalid|unknown|missing|eof while|key must be) .*at line \d+ column \d+",
         ),
         "look at the line and column in the message; a git-lfs pointer or an HTML page in place of the file also reads so",
         "PyYAML; json",

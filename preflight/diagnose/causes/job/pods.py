@@ -54,6 +54,7 @@ CAUSES = (
         "Kubernetes, scheduler",
         check="gpu.count_is_the_same_on_every_node",
         weight=6,
+        passed=(r"successfully assigned \S+ to \S+",),
     ),
     Cause(
         "pod-waits-in-init",
@@ -166,6 +167,22 @@ CAUSES = (
         "`kubectl get secret,configmap,serviceaccount` in the namespace of the job; create what the line names; of runAsNonRoot a user in"
         " the image or runAsUser",
         "Kubernetes",
+        weight=7,
+    ),
+    Cause(
+        "kind-unknown",
+        "this cluster does not know the kind of object that the job is made of: its operator is not installed, or of another version",
+        (
+            r"no matches for kind \S+ in version",
+            r"the server could not find the requested resource \(",
+            r"server doesn't have a resource type",
+            r"ensure crds are installed first",
+            r"no kind \S+ is registered for (?:the internal )?version",
+            r"resource mapping not found for name",
+        ),
+        "`kubectl api-resources | grep -iE 'pytorchjob|trainjob|jobset|podgroup|rayjob|mpijob'`; install the operator or scheduler that"
+        " the line names (Kubeflow Trainer, JobSet, Volcano, KubeRay), with its CRDs",
+        "kubeflow/trainer#1825",
         weight=7,
     ),
     Cause(

@@ -114,6 +114,7 @@ CAUSES = (
             r"the node's gcs address",
             r"ray start .*cannot connect",
             r"can't find a `?node_ip_address",
+            r"no node info found matching",
             r"rpcerror: .*(?:unavailable|failed to connect)",
             r"timed out .*waiting for .*gcs",
         ),

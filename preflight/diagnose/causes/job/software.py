@@ -120,8 +120,9 @@ CAUSES = (
         "`module avail` on that node; in a script that no login shell runs, `source /etc/profile.d/modules.sh` (Lmod: lmod.sh) "
         "before `module load`",
         "Lmod; Environment Modules",
+        Kind.SUSPICION,
         check="software.versions_are_the_same_on_every_node",
-        weight=5,
+        weight=2,
     ),
     Cause(
         "kernel-too-old",
@@ -165,6 +166,7 @@ CAUSES = (
             r"command '\['ninja'",
             r"cuda_home does not exist",
             r"unable to jit load",
+            r"torch_extensions/\S+\.so: cannot open shared object",
             r"crypt\.h: no such file",
             r"python\.h: no such file",
             r"unable to find (?:a )?(?:compiler|nvcc)",

@@ -137,11 +137,37 @@ CAUSES = (
         "ranks hold different values of what is the same in all of them: they resumed from different checkpoints, or one skipped a step",
         (
             r"rank \d+ has different values for \w+: .*other ranks",
+            r"on rank \d+ found iteration \d+ in the metadata while max iteration",
             r"(?:parameters|weights|gradients) differ (?:across|between|on) .*ranks?",
             r"(?:parameters|weights|gradients) are not (?:the same|identical) (?:across|between|on) .*ranks?",
         ),
         "compare what each rank loaded (path, step) on every node; no data-dependent `continue` or skipped optimizer step on one rank alone",
         "Lightning-AI/litgpt#2032; pytorch/pytorch, FSDP",
+        weight=5,
+    ),
+    Cause(
+        "horovod-stalled",
+        "ranks wait in an operation of Horovod that other ranks do not come to: those took another branch, have fewer batches, or hang",
+        (
+            r"tensors were submitted to be reduced, gathered or broadcasted by subset of ranks",
+            r"\[missing ranks: \d[\d, ]*\]",
+            r"marked by \S+ is stalled for longer than",
+        ),
+        'the ranks under "Missing ranks": their own output, then `py-spy dump` on their nodes; equal numbers of batches on every rank,'
+        " and no operation under `if rank() == 0`",
+        "horovod/horovod, stall_inspector",
+        Kind.SUSPICION,
+        weight=4,
+    ),
+    Cause(
+        "horovod-mismatch",
+        "ranks of Horovod called one operation with different shapes, types or devices",
+        (
+            r"mismatched (?:data types|operations|reduction operation|prescale and/or postscale factors): one rank",
+            r"mismatched \w+ (?:tensor shapes|root ranks|cpu/gpu device selection): one rank",
+        ),
+        "the line names the operation and both shapes: the model and its data must be the same on every rank; a last batch that is smaller",
+        "horovod/horovod, controller",
         weight=5,
     ),
     Cause(
@@ -256,6 +282,30 @@ CAUSES = (
         "Lightning-AI/pytorch-lightning; huggingface/transformers",
         weight=3,
         unless=(r"warning", r"info"),
+    ),
+    Cause(
+        "made-twice",
+        "a file or folder is there already: ranks make it at the same time, or an earlier run left it",
+        (r"fileexistserror: ", r"errno 17\] file exists"),
+        "make it on one rank, with a barrier before the others go on, or os.makedirs(..., exist_ok=True); remove what an earlier run left",
+        "Python",
+        Kind.SUSPICION,
+        weight=3,
+    ),
+    Cause(
+        "tracker-login",
+        "the tracker of experiments (wandb, comet, neptune, mlflow) refuses the key, or has none",
+        (
+            r"api[ _]key must (?:be|have) \d+ characters",
+            r"api_key not configured",
+            r"no api[ -_]?key found",
+            r"wandb: .*(?:invalid|unauthorized|not authorized) .*(?:key|token|login|api)",
+            r"wandb\.errors\.\w*(?:authentication|usage)error",
+            r"comet_ml\.exceptions\.\w*key\w*",
+        ),
+        "WANDB_API_KEY (COMET_API_KEY, NEPTUNE_API_TOKEN) in the environment of every rank that logs; without network WANDB_MODE=offline",
+        "wandb/wandb, apikey",
+        weight=6,
     ),
     Cause(
         "assertion",

@@ -30,6 +30,19 @@ LINES = (
     ("No sharded checkpoint found. Skipping loading modelopt_state.", ""),
     ("[ERROR] Not enough space left in /tmp", "disk-full"),
     ("ray.exceptions.OutOfDiskError: Local disk is full", "disk-full"),
+    (
+        "RuntimeError: [enforce fail at inline_container.cc:222] . file not found: archive/data/94881266361728",
+        "checkpoint-corrupt",
+    ),
+    (
+        "RuntimeError: unable to open file </cache/model.safetensors> in read-only mode: No such file or directory (2)",
+        "file-missing",
+    ),
+    (
+        "A metadata file exists but unable to load iteration from checkpoint /ckpt/iter_0000100/mp_rank_00/model_optim_rng.pt, exiting",
+        "checkpoint-version",
+    ),
+    ("slurmstepd-n1: error: Unable to create TMPDIR [/tmp/user/30335]: Permission denied", ""),
 )
 
 

@@ -25,6 +25,7 @@ LINES = (
         "RuntimeError: tracing error at step 42: expected the next 2 parameters in the parameter fetch queue to be () but got ().",
         "zero-order",
     ),
+    ("Exception: expected value at line 1 column 1", "config-file"),
 )
 
 

@@ -36,6 +36,14 @@ LINES = (
     ("[INFO] Flattening param group 7 on CPU (insufficient memory)", ""),
     ("Normal  NodeHasSufficientMemory  5s  kubelet  Node n1 status is now: NodeHasSufficientMemory", ""),
     ("    message: 1/8 workers are evicted", "pod-evicted"),
+    (
+        'error: unable to recognize "job.yaml": no matches for kind "PyTorchJob" in version "kubeflow.org/v1"',
+        "kind-unknown",
+    ),
+    (
+        'level=warning msg="unable to create PodGroup: the server could not find the requested resource (post podgroups.scheduling.volcano.sh)"',
+        "kind-unknown",
+    ),
 )
 
 

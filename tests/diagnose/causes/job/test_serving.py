@@ -24,6 +24,7 @@ LINES = (
         "core_worker.cc:496: Failed to register worker to Raylet: IOError: [RayletClient] Unable to register worker with raylet.",
         "ray-worker-register",
     ),
+    ("Exception: No node info found matching attributes", "ray-cannot-connect"),
 )
 
 

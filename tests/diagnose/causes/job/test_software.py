@@ -31,6 +31,10 @@ LINES = (
     ),
     ("ImportError: cannot import name 'helpers' from 'megatron.data' (./megatron/data/__init__.py)", "compile-failed"),
     ("WARNING utils.py:1597 -- Version mismatch: The cluster was started with:", "version-differs-between-nodes"),
+    (
+        "ImportError: /home/u/.cache/torch_extensions/py310_cu116/cpu_adam/cpu_adam.so: cannot open shared object file: No such file or directory",
+        "compile-failed",
+    ),
 )
 
 

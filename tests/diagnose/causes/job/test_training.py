@@ -34,6 +34,23 @@ LINES = (
         "UserWarning: When using async grad allreduce it is recommended to set the environment variable CUDA_DEVICE_MAX_CONNECTIONS to 1",
         "",
     ),
+    (
+        "[1,0]<stderr>:[2019-04-13 13:53:31.851456: W horovod/common/operations.cc:588] One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds.",
+        "horovod-stalled",
+    ),
+    ("HorovodBroadcast_global_step_0 [missing ranks: 1]", "horovod-stalled"),
+    (
+        "horovod.common.exceptions.HorovodInternalError: Mismatched ALLREDUCE tensor shapes: One rank sent a tensor of shape [5], but another rank sent a tensor of shape [6].",
+        "horovod-mismatch",
+    ),
+    ("FileExistsError: [Errno 17] File exists: '/scratch/data/files/S043'", "made-twice"),
+    ("FileExistsError: [Errno 17] File exists: '/000000_epoch_shape'", "shared-memory-left"),
+    ("ValueError: API key must be 40 characters long, yours was 13", "tracker-login"),
+    ("wandb.errors.UsageError: api_key not configured (no-tty). call wandb.login(key=[your_api_key])", "tracker-login"),
+    (
+        "WARNING: on rank 11 found iteration 15 in the metadata while max iteration across the ranks is 20, replacing it with max iteration.",
+        "ranks-diverged",
+    ),
 )
 
 

@@ -1,0 +1,184 @@
+"""Which words say that a daemon of Slurm, or what it does on a node, kept the job from running?"""
+
+from __future__ import annotations
+
+from preflight.diagnose.cause import Cause, Kind
+
+CAUSES = (
+    Cause(
+        "slurmd-silent",
+        "the Slurm daemon of a node (slurmd) did not answer in time: it is down or overloaded, its ports are closed, or it still fetches"
+        " a container's image",
+        (
+            r"task launch .*failed on node (?P<node>[\w.-]+): .*(?:communication|timed out|unreachable|connection)",
+            r"slurm_receive_msgs: \[\[(?P<node>[\w.-]+)\]:\d+\] failed",
+            r"srun: error: .*(?:communication connection failure|socket timed out)",
+            r"timeout waiting for task launch, started \d+ of",
+        ),
+        "slurmd's log on that node, `systemctl status slurmd` there; ports 6818 and SrunPortRange open between the nodes; import the image"
+        " before the job (enroot import), or a larger MessageTimeout",
+        "Slurm, troubleshooting; NVIDIA/pyxis#107",
+        check="reach.every_node_answers",
+        weight=6,
+    ),
+    Cause(
+        "slurm-controller",
+        "Slurm's controller (slurmctld) did not answer",
+        (
+            r"unable to contact slurm controller",
+            r"slurm_load_\w+ error: .*",
+            r"slurm_persist_conn_open.*failed",
+            r"submission failed: .*(?:socket timed out|message (?:send|receive) failure|communication \w+ failure|connection (?:timed out|rejected)|rate limit|zero bytes|in standby)",
+            r"unable to allocate resources: .*(?:socket timed out|message (?:send|receive) failure|communication \w+ failure|connection (?:timed out|rejected)|rate limit|zero bytes|in standby)",
+            r"unable to create step for job \d+: .*(?:socket timed out|message (?:send|receive) failure|communication \w+ failure|connection (?:timed out|rejected)|rate limit|zero bytes)",
+            r"i/o error writing script/environment to file",
+            r"slurm controller not responding",
+        ),
+        "`scontrol ping` on the node; the same slurm.conf there, slurmctld's log, port 6817",
+        "Slurm, troubleshooting",
+        weight=6,
+    ),
+    Cause(
+        "slurm-credential",
+        "a Slurm daemon refused a credential: munge does not run there, has another key, or the clocks differ",
+        (
+            r"munge decode failed",
+            r"(?:rewound|expired|replayed) credential",
+            r"munge encode failed",
+            r"protocol authentication error",
+            r"invalid authentication credential",
+            r"authentication credential expired",
+            r"job credential (?:expired|replayed|revoked)",
+        ),
+        "`munge -n | ssh NODE unmunge` says which; `systemctl status munge`, the same /etc/munge/munge.key and time on every node",
+        "munge(7); Slurm",
+        check="clock.clocks_agree",
+        weight=6,
+    ),
+    Cause(
+        "slurm-task-launch",
+        "Slurm could not set a task up on its node: the plug-in of --mpi, the container's, its cgroup, the working folder, or a prolog",
+        (
+            r"task \d+ launch failed",
+            r"pyxis: couldn't start container",
+            r"aborted before step completely launched",
+            r"slurmd could not execve job",
+            r"unable to add pids to '?/sys/fs/cgroup",
+            r"task launch for \S+ failed on node",
+            r"application launch failed",
+            r"error: mpi/pmix\w*: .*(?:error|fail)",
+        ),
+        "`srun --mpi=list`, then --mpi=pmi2 or --mpi=none in a trial; slurmd's log of the node that is named",
+        "NVIDIA-NeMo/Speech#14829; Slurm, slurmstepd",
+        Kind.SUSPICION,
+        weight=5,
+    ),
+    Cause(
+        "pmi-missing",
+        "srun and the program disagree about PMI, so every task takes itself for the only one",
+        (
+            r"was not built with (?:slurm|pmi)",
+            r"srun .*pmi.*(?:not|fail|support)",
+            r"ompi was not built with slurm's pmi support",
+            r"mpi plugin .*(?:not found|cannot)",
+            r"couldn't find the specified plugin name for mpi",
+            r"invalid mpi plugin name",
+            r"mpi plugin's pre-launch setup failed",
+            r"pmix_psec_base_open failed",
+            r"pmix stopped checking at the first component",
+        ),
+        "`srun --mpi=list`; --mpi=pmix with an MPI built for it",
+        "Slurm; open-mpi/ompi",
+        weight=6,
+    ),
+    Cause(
+        "slurm-user",
+        "a node, or slurmctld, does not know the user or a group of the job",
+        (
+            r"slurmd could not set uid or gid",
+            r"\binvalid (?:user|group) id\b",
+            r"unable to resolve (?:user|group) id to",
+            r"rejecting authentication of user nobody",
+            r"slurm\w*: error: .*(?:uid|user) \S+ not found",
+        ),
+        "`getent passwd USER; id USER` on that node and on slurmctld's must say the same as where the job was submitted: the service of"
+        " names there (sssd, LDAP, nscd)",
+        "Slurm",
+        weight=7,
+    ),
+    Cause(
+        "slurm-prolog",
+        "the prolog of Slurm failed on a node: the job does not start there, and Slurm drains the node",
+        (
+            r"task launch for \S+ failed on node (?P<node>[\w.-]+): job prolog failed",
+            r"prolog (?:failure|hung) on node (?P<node>[\w.-]*\w)",
+            r"prolog (?:error|failed|failure)",
+            r"prolog.*exit(?:ed|s) (?:with )?(?:code|status) [1-9]",
+            r"\bjob prolog failed",
+        ),
+        "run the prolog by hand on that node as root and read slurmd's log there: often a health check of GPUs, mounts or disks that"
+        " is right; `scontrol update nodename=NODE state=resume` once it is mended, --exclude=NODE until then",
+        "Slurm",
+        check="reach.every_node_answers",
+        weight=8,
+    ),
+    Cause(
+        "slurm-node-config",
+        "a node is not as slurm.conf or gres.conf says: it has fewer cores, GPUs or less memory, another name or address, or another"
+        " file or version of Slurm; Slurm drains it, or its daemon does not start",
+        (
+            r"node (?P<node>[\w.-]+) has low (?:socket\*core\*thread count|cpu count|real_memory size|tmp_disk size)",
+            r"reason=low (?:realmemory|socket\*core\*thread|cpucount|tmpdisk)",
+            r"\blow realmemory\b",
+            r"gres/\w+ count reported lower than",
+            r"gres/\w+ count too low",
+            r"can't find address for host (?P<node>[\w.-]+), check slurm\.conf",
+            r"can't find an address, check slurm\.conf",
+            r"failed on node (?P<node>[\w.-]+): can't find an address",
+            r"fatal: duplicated (?:nodename|nodehostname|nodeaddr)",
+            r"unable to determine this slurmd's nodename",
+            r"fatal: unable to (?:process|find|open) (?:slurm\.conf|configuration|gres)",
+            r"fatal: could not establish a configuration source",
+            r"incompatible versions of client and server code",
+            r"fatal: can't stat gres\.conf file",
+            r"_slurm_rpc_node_registration node=(?P<node>[\w.-]+): ",
+        ),
+        "compare `slurmd -C` on that node with its line of slurm.conf, and `ls /dev/nvidia*` with gres.conf; the same files, Slurm and"
+        " /etc/hosts everywhere; then `scontrol reconfigure` and `scontrol update nodename=NODE state=resume`",
+        "Slurm",
+        check="reach.every_node_answers",
+        weight=7,
+    ),
+    Cause(
+        "epilog-drain",
+        "Slurm could not end the job's processes, or the epilog failed, and it drains the node",
+        (
+            r"kill task failed",
+            r"job not ending, sending sigkill",
+            r"epilog error",
+            r"\bjob epilog failed",
+        ),
+        "look for processes in the D state (`ps -eo pid,stat,wchan:30,cmd | grep ' D'`): file system or GPU driver of that node; the"
+        " epilog's log",
+        "Lightning-AI/pytorch-lightning#15008; Slurm",
+        check="limits.nothing_is_left_behind",
+        weight=5,
+    ),
+    Cause(
+        "slurm-output",
+        "Slurm cannot open the file for the output of the job on its node, so the job ends at once and leaves no log",
+        (
+            r"could not open (?:stdout|stderr|stdin) (?:file|/)",
+            r"slurmstepd: error: could not open \S+\.(?:out|err|log)",
+            r"slurmstepd: error: unable to open (?:stdout|stderr|stdin)",
+        ),
+        "make the folder of --output and --error before the job, on storage that the nodes have too, writable by the user: most versions of Slurm make none",
+        "Slurm, sbatch",
+        check="files.places_can_be_written_to",
+        weight=7,
+        unless=(
+            r"attempt \[\d+/\d+\], retrying",
+            r"retrying after",
+        ),
+    ),
+)
