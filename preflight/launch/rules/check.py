@@ -83,6 +83,8 @@ def judge(files: LaunchFiles, cluster: Cluster | None) -> Iterable[Finding]:
     for group in groups(files):
         for group_rule in GROUP_RULES:
             yield from group_rule(group)
+        if cluster is None or not nodes.gpus_are_counted(cluster):  # else the rules about nodes tell what stays idle
+            yield from ranks.world_size_counts_processes(group)
     for files_rule in (*FILES_RULES, *(rule for row in ROWS for rule in row.files_rules)):
         yield from files_rule(files)
     if cluster is not None and cluster.nodes:

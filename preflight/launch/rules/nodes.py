@@ -232,6 +232,14 @@ def processes_fit_gpus(files: LaunchFiles, cluster: Cluster) -> Iterable[Finding
             yield from _processes_beside_gpus(plan, plan.processes_per_node, counts, cluster)
 
 
+def gpus_are_counted(cluster: Cluster) -> bool:
+    """Whether every node says how many GPUs it has."""
+    try:
+        return all(len(node.gpu.readable()) >= 0 for node in cluster)
+    except FactMissing:
+        return False
+
+
 def _world_counts_nodes(plan: Plan, counts: dict[str, int], cluster: Cluster) -> Iterable[Finding]:
     """A job started by hand, with one process on each node though nodes have several GPUs."""
     if not plan.is_by_hand or not isinstance(plan.world_size, Sourced) or value_of(plan.local_rank) != 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.launch.nodes import cluster
 from tests.launch.samples import config, exports, failed, judged, pair, rules, torchrun
 
 
@@ -67,6 +68,8 @@ def test_world_size_as_the_number_of_machines_is_told():
     """One process a node with LOCAL_RANK=0: a warning, for nodes may have one GPU."""
     (found,) = [found for found in judged(pair(exports)) if found.check.endswith("world_size_counts_processes")]
     assert str(found.verdict) == "warn"
+    found = [found for found in judged(pair(exports), cluster(gpus=1)) if found.check.endswith("counts_processes")]
+    assert found == []  # the nodes say that they have one GPU each: none stays idle
 
 
 def test_ranks_handed_over_by_the_environment_are_left_alone():
