@@ -53,7 +53,7 @@ def diagnose_logs(
     Raises UsageError for a log that cannot be read.
     """
     if names.count("-") > 1:
-        raise UsageError("diagnose: - is the standard input and can be named once")
+        raise UsageError("diagnose: - is the standard input, and can be named only once")
     diagnosis = diagnose_files(names, say=_progress if sys.stderr.isatty() else lambda _: None)
     if not json:
         print(diagnosis_text(diagnosis, language), end="")
@@ -65,7 +65,7 @@ def diagnose_logs(
         said = f"{one.check} {one.verdict}{language.say(nodes)}: {printable(language.say(one.message))}"
         print(said, file=sys.stderr if json else sys.stdout)
     if not diagnosis.lines:
-        print(language.say("preflight: diagnose: the logs hold no line"), file=sys.stderr)
+        print(language.say("preflight: diagnose: the logs are empty"), file=sys.stderr)
         return EXIT_CODES[Verdict.SKIP]
     return 0
 
@@ -122,10 +122,7 @@ def look_at_job(options: Options, *, match: str, pids: list[int]) -> int:
         print(language.lines(hanging_text(stuck, failures)), end="")
     if failures:
         return EXIT_CODES[Verdict.ERROR]
-    if not stuck.groups:
-        print(language.say("preflight: diagnose: no process of that job was found"), file=sys.stderr)
-        return EXIT_CODES[Verdict.SKIP]
-    return 0
+    return 0 if stuck.groups else EXIT_CODES[Verdict.SKIP]
 
 
 def _progress(what: str) -> None:

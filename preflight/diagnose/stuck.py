@@ -78,6 +78,8 @@ def doing(node: str, process: Process) -> Doing:
 def compare(found: Mapping[str, tuple[Process, ...]]) -> Stuck:
     """Who differs from the majority: first those that are stopped or hang in the kernel, then those elsewhere."""
     all_doing = [doing(node, process) for node, processes in found.items() for process in processes]
+    if not all_doing:
+        return Stuck((), (), (), "no process of that job was found")
     by_kind: dict[tuple[str, str], list[Doing]] = {}
     for one in all_doing:
         by_kind.setdefault(_kind(one), []).append(one)
