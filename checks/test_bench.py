@@ -9,14 +9,15 @@ from preflight.tables import devices
 def test_all_reduce_is_correct(bench):
     """Every element that an all-reduce returned, on every rank, is the exact sum.
 
-    A wrong sum is silent: the loss is a little off, the model never gets good. Memory, a GPU or a NIC is broken.
+    A wrong sum is silent: the loss is a little off, and the model never trains well. Broken memory, a broken GPU or
+    a broken NIC causes it.
     Fix: leave the nodes named out, and test their GPUs (`dcgmi diag -r 3`) and memory.
     """
     bench.needs_correct(bench.all_reduce().op)
 
 
 def test_other_collectives_are_correct(bench):
-    """Every element that the other collectives returned, on every rank, is the exact one.
+    """Every element that the other collectives returned, on every rank, is exactly right.
 
     Sharded training depends on all_gather and reduce_scatter, mixtures of experts on all_to_all: wrong parameters are
     as silent as a wrong sum.
@@ -51,11 +52,11 @@ def test_no_node_is_slower_than_its_peers(bench):
 
 
 def test_both_ends_of_a_stream_agree(bench):
-    """Of what one node sends to another, both tell much the same bandwidth.
+    """Both ends of a stream between two nodes measure about the same bandwidth.
 
-    Of two words the lower counts, and where they are far apart neither does: a node with a broken clock, or one that
-    lies, would make its peers look slow or hide that it is slow itself. A stream that never came to its receiver counts
-    for neither as well. Who explains several such streams is named alone.
+    The lower of the two figures counts; where they are far apart, neither does: a node with a broken clock, or one
+    that reports false figures, would make its peers look slow or hide that it is slow itself. A stream that never
+    reached its receiver counts for neither as well. A node that explains several such streams is named alone.
     Fix: `cat /sys/devices/system/clocksource/clocksource0/current_clocksource` and `chronyc tracking` on the nodes
     named; where the clock is right, leave the node out until it is known who runs what there.
     """
@@ -65,10 +66,10 @@ def test_both_ends_of_a_stream_agree(bench):
 
 
 def test_no_group_is_slower_than_the_others(bench, settings):
-    """Where groups of ranks measured by themselves, none is much slower than the others.
+    """Where groups of ranks are measured separately, none is much slower than the others.
 
-    Within nodes (--scope intra) it is that node's NVLink or PCIe, of one rail (--scope rails) that rail's adapters,
-    cables or leaf switch: the ring over all ranks is as slow as they are.
+    A slow group within a node (--scope intra) means that node's NVLink or PCIe, a slow rail (--scope rails) its
+    adapters, cables or leaf switch: the ring over all ranks is as slow as they are.
     Fix: `nvidia-smi nvlink -s` and `nvidia-smi topo -m` on a node named; for a rail look at its ports and its switch.
     """
     slow = bench.slow_groups(share=settings.bench.slow_below)
@@ -104,9 +105,10 @@ def test_no_gpu_is_slowed_down_under_load(bench):
 
     It happens under load only: an idle GPU looks healthy. All ranks wait for it, and it comes and goes with the
     temperature of the room.
-    Fix: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER` under load on the nodes named; look at fans and cables; for a
-    PCIe link below its generation at the GPU's seat, riser and BIOS. Give each rank cores beside its GPU: `srun
-    --gpus-per-task=1 --gpu-bind=closest`, `mpirun --bind-to numa`, the topology manager of Kubernetes.
+    Fix: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER` under load on the nodes named; look at fans and cables;
+    for a PCIe link below its generation check how the GPU is seated, its riser and the BIOS. Give each rank cores
+    beside its GPU: `srun --gpus-per-task=1 --gpu-bind=closest`, `mpirun --bind-to numa`, the topology manager of
+    Kubernetes.
     """
     measured = bench.gpus()
     devices.needs_sensors(measured)
@@ -156,8 +158,8 @@ def test_all_reduce_reaches_the_expected_bandwidth(bench, settings):
 def test_other_collectives_reach_the_expected_bandwidth(bench, settings):
     """The other collectives over all ranks are as fast as the links' rate lets them be.
 
-    Those whose bandwidth is the links': on Gloo sendrecv, and broadcast of two ranks; on NCCL all but gather and
-    scatter, where sendrecv and all_to_all have the ports of one GPU.
+    This judges the collectives that the links limit: with Gloo sendrecv, and broadcast between two ranks; with NCCL
+    all but gather and scatter, where sendrecv and all_to_all are measured against the ports of one GPU.
     Fix: `NCCL_DEBUG=INFO` shows which network NCCL took (NET/IB or NET/Socket); `ethtool <interface>` the link's rate.
     """
     share, impossible = settings.bench.fail_below, settings.bench.impossible_above
@@ -257,7 +259,7 @@ def test_nccl_takes_the_fast_ways(bench):
 
 @pytest.mark.advisory
 def test_all_reduce_is_near_the_expected_bandwidth(bench, settings):
-    """An all-reduce over all ranks loses next to nothing of what the links could give.
+    """An all-reduce over all ranks reaches nearly all of the bandwidth that the links have.
 
     A small loss is often a setting: packet size, a missing GPUDirect, a firewall that looks at every packet.
     Fix: compare with `preflight bench` on fewer nodes; look for the node or the step at which it drops.
@@ -274,7 +276,7 @@ def test_all_reduce_is_near_the_expected_bandwidth(bench, settings):
 
 @pytest.mark.advisory
 def test_collectives_are_as_fast_as_in_the_baseline(bench, settings):
-    """No collective is slower than in the earlier run that --baseline names, beyond what either run is unsure of.
+    """No collective is slower than in the earlier run that --baseline names, by more than the uncertainty of both runs.
 
     What these nodes once reached they should reach again: a link that renegotiated, a driver or a setting has changed.
     Fix: `preflight report <earlier run> <this run>` shows what changed.

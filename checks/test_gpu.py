@@ -9,7 +9,7 @@ from preflight.tables.gpus import domains
 
 
 def test_devices_are_readable(node):
-    """The driver of a node that has one lists its GPUs.
+    """Where a node has a GPU driver, the driver lists the GPUs.
 
     nvidia-smi that hangs or ends with an error means a driver that no rank can use either, or one that was updated
     and not reloaded ("Driver/library version mismatch").
@@ -238,7 +238,7 @@ def test_imex_joins_an_nvlink_domain(cluster):
 
 @pytest.mark.needs("root")
 def test_kernel_log_tells_of_no_broken_gpu(cluster):
-    """The kernel's log has no Xid or SXid, of the last day, after which a GPU or switch needs a reset or a replacement.
+    """The kernel's log of the last day has no Xid or SXid after which a GPU or switch needs a reset or a replacement.
 
     Such a GPU may still answer nvidia-smi, and takes the job down at the next step. What only indicates wear, such as a
     remapped row, is a warning.

@@ -71,8 +71,8 @@ def test_address_leads_every_node_to_the_first(node, cluster):
 def test_first_node_knows_the_address_for_its_own(cluster):
     """The first node's own hostname leads to the address that MASTER_ADDR stands for.
 
-    torchrun's c10d rendezvous is held by the node whose hostname resolves to the endpoint: if none does, every node
-    connects, and none listens ("connect() timed out", though ping and TCP work).
+    torchrun's c10d rendezvous is hosted by the node whose hostname resolves to the endpoint: if none does, every
+    node connects, and none listens ("connect() timed out", though ping and TCP work).
     Fix: set the endpoint to the hostname of the first node, or write `<MASTER_ADDR> <hostname>` into its /etc/hosts.
     """
     cluster.needs_peers()

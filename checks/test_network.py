@@ -205,8 +205,8 @@ def test_training_interface_is_fast_enough_for_gpus(node, cluster, settings):
     """Where GPUs have no RDMA, the training interface links at 10 Gbit/s or more; beside RDMA, at 1 % of its rate.
 
     At 1 Gbit/s the gradients of a model of 100 million parameters take seconds: nearly all of a step is waiting.
-    GPUs that NVLink joins are done with a step sooner than 10 or 25 Gbit/s carry it: 40 Gbit/s and more there.
-    Beside RDMA, what goes over Gloo (checkpoints, samplers, CPU offload) and every start still takes this
+    GPUs joined by NVLink finish a step before 10 or 25 Gbit/s can carry its gradients: there 40 Gbit/s or more is
+    wanted. Beside RDMA, what goes over Gloo (checkpoints, samplers, CPU offload) and every start still takes this
     interface.
     Fix: train over a faster interface (`ethtool <interface>` shows the rate), or with fewer, larger exchanges.
     """

@@ -207,8 +207,9 @@ def test_gid_index_leads_to_one_network(cluster):
 def test_ports_are_in_the_subnet_of_their_rail(cluster):
     """Where each rail has a subnet, a port is in the same one on every node.
 
-    NCCL joins the first port to the first and the second to the second: cables that cross lead their traffic over other
-    switches, whichslows it, or into a network that has no way back. On InfiniBand the subnet manager gives the subnet.
+    NCCL joins the first port to the first and the second to the second: cables that cross lead their traffic over
+    other switches, which slows it, or into a network that has no way back. On InfiniBand the subnet manager gives
+    the subnet.
     Fix: `ip -br addr` and `lldpctl` (or `iblinkinfo`) on the nodes named; swap the cables or the addresses.
     """
     faults.needs_rdma(cluster)
@@ -363,14 +364,15 @@ def test_choice_of_ports_is_sound(cluster):
 def test_devices_have_the_same_names_on_every_node(cluster):
     """The RDMA ports for the job have the same names on every node, bonds included.
 
-    One NCCL_IB_HCA for all nodes then takes other rails on those that differ, or a bond where its peers have members.
+    Where names differ, one NCCL_IB_HCA for all nodes takes different rails on some of them, or a bond where their
+    peers have its members.
     Fix: `ls /sys/class/infiniband` on the nodes named; rename by udev, or set NCCL_IB_HCA for each node.
     """
     faults.needs_rdma(cluster)
     cluster.needs_peers()
     chosen = set(cluster.gather(lambda node: node.value("NCCL_IB_HCA")).values())
     if len(chosen) > 1 and all(chosen):
-        raise NotApplicable("NCCL_IB_HCA is set for each node by its own")
+        raise NotApplicable("NCCL_IB_HCA is set on each node separately")
     if chosen and not all(chosen) and all(cluster.gather(lambda node: node.is_confined()).values()):
         raise NotApplicable("no variable of all nodes names a port, and each container has functions of its own")
     cluster.same(lambda node: ", ".join(sorted(hca.name for hca in node.hcas())), "RDMA ports")

@@ -126,12 +126,12 @@ def test_torch_is_installed(node):
     """
     software = node.software
     if not software.has_torch():
-        message = f"torch is not installed for {software.executable}"
         for path, version in list(software.torch_elsewhere.items())[:1]:
             right, executable = shlex.quote(path), shlex.quote(software.executable)
             fix = f"`--python={right}`, which has torch there, or `{executable} -m pip install torch`"
-            raise Blame(f"{message}; {path} has torch {version}", nodes=[node.name], fix=fix)
-        raise Blame(message, nodes=[node.name])
+            message = f"torch is not installed for {software.executable}; {path} has torch {version}"
+            raise Blame(message, nodes=[node.name], fix=fix)
+        raise Blame(f"torch is not installed for {software.executable}", nodes=[node.name])
 
 
 def test_torch_is_built_for_the_gpus(node):
@@ -219,9 +219,9 @@ def test_packages_meet_each_others_requirements(node):
 def test_one_nccl_can_be_met(node):
     """A rank finds only one version of NCCL.
 
-    With an older copy on LD_LIBRARY_PATH, in LD_PRELOAD or beside cupy, what is imported first decides: torch ends with
-    "undefined symbol: ncclCommRegister", or ranks of one job speak different versions. NVIDIA's wheels for two CUDAs
-    are one file: that of the one that was installed last is there, whatever pip says.
+    With an older copy on LD_LIBRARY_PATH, in LD_PRELOAD or beside cupy, what is imported first decides: torch ends
+    with "undefined symbol: ncclCommRegister", or ranks of one job speak different versions. NVIDIA's wheels for two
+    CUDA versions install the same file: only that of the wheel installed last is there, whatever pip says.
     Fix: take the folder out of LD_LIBRARY_PATH and LD_PRELOAD, or remove the copy (`apt remove libnccl2`); of two
     wheels uninstall the other CUDA's, and install torch's again with `--force-reinstall`.
     """
@@ -231,7 +231,7 @@ def test_one_nccl_can_be_met(node):
     assert not preloaded, f"LD_PRELOAD puts {preloaded} before NCCL {own} of torch"
     wheels = packages.nccl_wheels(software)
     listed = " and ".join(f"{name} {version}" for name, version in sorted(wheels.items()))
-    assert len(set(wheels.values())) < 2, f"{listed} are one file: NCCL is that of the wheel that was installed last"
+    assert len(set(wheels.values())) < 2, f"{listed} install the same file: NCCL is that of the wheel installed last"
     others = {path: version for path, version in software.nccl_copies.items() if version not in ("", own)}
     folders = [folder for folder in node.value("LD_LIBRARY_PATH").split(":") if folder]
     met = [path for path in others if any(path.startswith(f"{folder.rstrip('/')}/") for folder in folders)]

@@ -98,7 +98,9 @@ def test_ddp_equals_one_process(training, settings):
     if off:
         worst = max(rank.parameters_error for rank in off)
         ranks = training.ranks_text(off)
-        message = f"the parameters of {ranks} are {worst:.3g} (relative) from one process on the whole batch"
+        message = (
+            f"the parameters of {ranks} differ by {worst:.3g} (relative) from those of one process on the whole batch"
+        )
         raise training.blame(off, f"{message}; wanted at most {tolerance:g}")
 
 
@@ -143,7 +145,7 @@ def test_accumulation_equals_the_large_batch(training, settings):
     off, worst = training.beyond(lambda rank: rank.accumulation_error, tolerance=tolerance)
     if off:
         ranks = training.ranks_text(off)
-        message = f"the accumulated gradient of {ranks} is {worst:.3g} (relative) from that of the large batch"
+        message = f"the accumulated gradient of {ranks} differs by {worst:.3g} (relative) from that of the large batch"
         raise training.blame(off, f"{message}; wanted at most {tolerance:g}")
 
 

@@ -74,12 +74,12 @@ def _of_mpi(environment: Mapping[str, str]) -> dict[str, str]:
         return {}
     rank, size, local, width = (int(environment[name]) for name in found)
     if size < 1 or width < 1 or rank % width != local:
-        raise UsageError(f"rank {rank} is the {local + 1}. of {width} on its node: start one a node, {ONE_A_NODE}")
+        raise UsageError(f"rank {rank} is one of {width} on its node: start one a node, {ONE_A_NODE}")
     address = environment.get("MASTER_ADDR", "")
     uri = environment.get("OMPI_MCA_orte_hnp_uri", "")
     at = re.search(r"tcp://([0-9.]+)", uri)
     if not address and (at is None or (rank == 0 and environment.get("OMPI_MCA_orte_local_daemon_uri") != uri)):
-        raise UsageError("mpirun does not tell where rank 0 runs: hand it on, mpirun -x MASTER_ADDR=<its address>")
+        raise UsageError("mpirun does not say where rank 0 runs: pass it on with mpirun -x MASTER_ADDR=<its address>")
     job = re.sub(r"\D", "", environment.get("PMIX_NAMESPACE", uri.partition(".")[0]))[-9:] or "0"
     return {
         "RANK": str(rank),

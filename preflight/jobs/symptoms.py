@@ -24,7 +24,7 @@ ENDED_BY = {
 UNKNOWN = Symptom("", "")
 SILENT = Symptom(
     "it hangs, is stopped, or was never started while the others waited for it",
-    "`ps -o pid,stat,wchan:20,cmd` on the node (T is stopped, D hangs in the kernel); `py-spy dump -p PID`",
+    "run `ps -eo pid,stat,wchan:20,cmd` on the node (T is stopped, D hangs in the kernel), and `py-spy dump -p PID`",
 )
 
 

@@ -120,7 +120,7 @@ def within(nodes: Mapping[str, Node], use: Use) -> Expected | None:
         words = f"a switch that adds up gives at most {inside.most:.5g} x 2(n-1)/n = {factor:.4g}"
         lines.append(f"{words}: {bound:.5g} GB/s")
     else:
-        lines.append(f"nothing says what {inside.kind} cannot exceed")
+        lines.append(f"no upper limit is known for {inside.kind}")
     return _expectation(figure, least, bound, lines)
 
 
@@ -172,7 +172,7 @@ def _inside(inside: Inside, use: Use) -> tuple[float, float, str]:
 def _bound(nodes: Mapping[str, Node], use: Use, lines: list[str]) -> float | None:
     """What no algorithm can exceed, where it is known what carries the data."""
     if not all(node.uplink.is_bounded for node in nodes.values()):
-        lines.append("nothing says what such ports cannot exceed")
+        lines.append("no upper limit is known for such ports")
         return None
     if use.together > 1 or (not use.has_log and any(node.inside.rack for node in nodes.values())):
         lines.append("NVLink may join these nodes, so nothing bounds them")

@@ -151,7 +151,7 @@ BROKEN = (
         "software.one_nccl_can_be_met",
         roce().broken("node2", "software", packages={"nvidia-nccl-cu12": "2.27.5", "nvidia-nccl-cu13": "2.28.9"}),
         ("node2",),
-        "nvidia-nccl-cu12 2.27.5 and nvidia-nccl-cu13 2.28.9 are one file",
+        "nvidia-nccl-cu12 2.27.5 and nvidia-nccl-cu13 2.28.9 install the same file",
     ),
     Broken(
         "software.a_compiler_is_there_for_deepspeed",

@@ -50,7 +50,7 @@ BROKEN = (
         "training.ddp_equals_one_process",
         healthy().rank_has(0, parameters_error=0.2).rank_has(1, parameters_error=0.2).rank_has(2, parameters_error=0.2),
         ("node1", "node2", "node3"),
-        "0.2 (relative) from one process on the whole batch",
+        "0.2 (relative) from those of one process on the whole batch",
     ),
     Broken(
         "training.the_loss_falls",
@@ -106,7 +106,7 @@ BROKEN = (
         "training.accumulation_equals_the_large_batch",
         healthy().rank_has(0, accumulation_error=0.5),
         ("node1",),
-        "the accumulated gradient of rank 0 on node1 is 0.5",
+        "the accumulated gradient of rank 0 on node1 differs by 0.5",
     ),
     Broken(
         "training.checkpoint_is_read_by_every_rank",
@@ -171,7 +171,7 @@ BROKEN = (
         .rank_has(0, parameters_error=0.06, gradient_error=0.02)
         .rank_has(1, parameters_error=0.06, gradient_error=0.02),
         ("node1", "node2"),
-        "0.06 (relative) from one process on the whole batch; wanted at most 0.05",
+        "0.06 (relative) from those of one process on the whole batch; wanted at most 0.05",
     ),
 )
 

@@ -176,7 +176,7 @@ def test_what_healthy_clusters_have_shown_is_expected(row):
     assert found.bound_gbytes_per_s is None or row.gbytes_per_s <= 1.02 * found.bound_gbytes_per_s
 
 
-UNBOUNDED = ("nothing says what", "NVLink may join these nodes")
+UNBOUNDED = ("no upper limit is known", "NVLink may join these nodes")
 
 
 def test_the_table_is_of_twenty_platforms_and_more():

@@ -196,7 +196,7 @@ class BenchView:
         disputed = self.result.disputed
         for nodes in liars(disputed, self.names):
             for name in nodes:
-                words = "its word and that of its peers contradict each other (bench.both_ends_of_a_stream_agree)"
+                words = "its figures and its peers' contradict each other (bench.both_ends_of_a_stream_agree)"
                 self.cluster.cannot_judge(name, FactMissing("streams", words))
         return [Blame(slow_text(place, self.cluster), nodes=self.ordered(place.nodes)) for place in self.result.slow]
 

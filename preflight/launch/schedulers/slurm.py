@@ -175,7 +175,7 @@ def _gpus_are_shared_out(plan: Plan, gpus: Sourced[int]) -> Iterable[Finding]:
 
 
 def _every_node_has_a_task(plan: Plan, count: int | None) -> Iterable[Finding]:
-    """Fewer tasks than nodes: Slurm starts the launcher on the first nodes alone."""
+    """Fewer tasks than nodes: Slurm starts the launcher on the first nodes only."""
     total = plan.slurm.number("ntasks") if plan.slurm is not None else None
     if not plan.launcher.has_agent or plan.is_one_step or count is None or not isinstance(total, Sourced):
         return

@@ -16,8 +16,8 @@ CAUSES = (
             r"hccl.*createlink .*fail",
             r"ops function error: hccl\w+",
         ),
-        "look for the first error of the other ranks; if all wait, compare on every node: `hccn_tool -i N -link -g`, `-ip -g` and `-tls -g`"
-        " must agree; HCCL_CONNECT_TIMEOUT where ranks start minutes apart",
+        "look for the first error of the other ranks; if all wait, compare `hccn_tool -i N -link -g`, `-ip -g`"
+        " and `-tls -g` on every node: they must agree; raise HCCL_CONNECT_TIMEOUT where ranks start minutes apart",
         "vllm-project/vllm-ascend#486; hiascend.com, EI0006",
         Kind.SUSPICION,
         weight=7,
@@ -33,19 +33,21 @@ CAUSES = (
     ),
     Cause(
         "hccl-port-in-use",
-        "HCCL (Ascend NPU) could not listen: the port is taken on that node, so other ranks wait in vain",
+        "HCCL (Ascend NPU) could not listen: the port is taken on that node, so the other ranks cannot connect",
         (r"hccl.*listen on ip.* port\[\d+\] fail", r"\bej0003\b", r"failed to bind the ip port"),
-        "`ss -ltnp` on the node of the address in the line, and end what holds the port; another HCCL_IF_BASE_PORT, or"
-        " HCCL_NPU_SOCKET_PORT_RANGE=auto, where processes share an NPU",
+        "run `ss -ltnp` on the node whose address is in the line, and end what holds the port; where processes"
+        " share an NPU, set another HCCL_IF_BASE_PORT, or HCCL_NPU_SOCKET_PORT_RANGE=auto",
         "vllm-project/vllm-ascend#1955; hiascend.com, EJ0003",
         weight=7,
     ),
     Cause(
         "neuron-peers-missing",
-        "Neuron's collectives waited in vain for another worker to connect: it has not come, or it cannot reach this one",
+        "Neuron's collectives waited for another worker that did not connect: it has not started, or it cannot"
+        " reach this one",
         (r"ccom warn timeout waiting for (?:incoming connection|rx)", r"ccom warn .*bootstrap .*(?:fail|timeout)\w*"),
-        "read the logs of the workers that print no such line: memory of the host, a compilation that takes minutes"
-        " (neuron_parallel_compile first); NEURON_RT_ROOT_COMM_ID the same HOST:PORT of the first node everywhere",
+        "read the logs of the workers that do not print this line: the host may be out of memory, or still"
+        " compiling (run neuron_parallel_compile first); set NEURON_RT_ROOT_COMM_ID to the same HOST:PORT of the"
+        " first node everywhere",
         "aws-neuron/aws-neuron-sdk#713; ray-project/ray#65070",
         Kind.SUSPICION,
         check="mesh.every_node_reaches_every_other_on_random_ports",
@@ -59,8 +61,8 @@ CAUSES = (
             r"process_group_hccl_base\.cpp:\d+",
             r"\bhcl.*hcclinternalerror",
         ),
-        "$HABANA_LOGS/hcl.log and synapse_log.txt of every node, the earliest error first; `hl-smi -n` shows ports that are down;"
-        " HCCL_SOCKET_IFNAME of the network that all share",
+        "read $HABANA_LOGS/hcl.log and synapse_log.txt of every node, the earliest error first; `hl-smi -n`"
+        " shows ports that are down; set HCCL_SOCKET_IFNAME to the network that all share",
         "huggingface/optimum-habana#505",
         Kind.SUSPICION,
         weight=4,
@@ -76,8 +78,9 @@ CAUSES = (
             r"atl_ofi\S* .*fi_getinfo error",
             r"mpid_ofi_mpi_init_hook.*no data available",
         ),
-        "`fi_info -l` on the node; unset FI_PROVIDER or name one of those (tcp works everywhere, shm only inside a node), and"
-        " FI_PROVIDER_PATH of the same installation; psm3 and verbs want /dev/infiniband and unlimited memlock",
+        "run `fi_info -l` on the node; unset FI_PROVIDER or name one of those (tcp works everywhere, shm only"
+        " inside a node), with the FI_PROVIDER_PATH of the same installation; psm3 and verbs need"
+        " /dev/infiniband and unlimited memlock",
         "uxlfoundation/oneCCL#106; intel/ipex-llm#11877",
         check="rdma.devices_can_be_opened",
         weight=6,
@@ -86,8 +89,8 @@ CAUSES = (
         "oneccl-threads",
         "oneCCL could not start its worker threads on the cores that it chose: the process may not use them",
         (r"error while creating worker thread", r"\bstart_workers: .*failed to start worker"),
-        "set CCL_WORKER_AFFINITY to cores of the process (`taskset -cp PID`), or start with mpirun, which says how many ranks share"
-        " the node; CCL_WORKER_COUNT=1",
+        "set CCL_WORKER_AFFINITY to cores of the process (`taskset -cp PID`), or start with mpirun, which says"
+        " how many ranks share the node, and set CCL_WORKER_COUNT=1",
         "intel/torch-ccl#54",
         weight=6,
     ),
@@ -99,8 +102,8 @@ CAUSES = (
             r"cl_basic +error no tl teams were created",
             r"ucc +error required tl \w+ is not part of the context",
         ),
-        "`ucc_info -s`: UCC_TLS and UCC_CLS may name only what is built and its libraries found (UCC_COMPONENT_PATH); read the lines"
-        " of UCX before it",
+        "run `ucc_info -s`: UCC_TLS and UCC_CLS may name only what is built and whose libraries are found"
+        " (UCC_COMPONENT_PATH); read the lines of UCX before this one",
         "openucx/ucc#566, #656",
         Kind.SUSPICION,
         weight=4,
@@ -109,8 +112,9 @@ CAUSES = (
         "oneccl-failed",
         "oneCCL (Intel) failed",
         (r"\boneccl: .*exception", r"\|ccl_error\|", r"ccl::v1::exception"),
-        "CCL_LOG_LEVEL=info; the same oneCCL and MPI on every node, CCL_ATL_TRANSPORT=mpi|ofi and FI_PROVIDER of its network;"
-        " HSDP, with shards inside a node, where a group across nodes fails",
+        "set CCL_LOG_LEVEL=info and read the lines before the error; use the same oneCCL and MPI on every node,"
+        " CCL_ATL_TRANSPORT=mpi|ofi and FI_PROVIDER of its network; where a group across nodes fails, use HSDP"
+        " with shards inside a node",
         "saforem2/ezpz#214; uxlfoundation/oneCCL",
         Kind.SUSPICION,
         weight=5,

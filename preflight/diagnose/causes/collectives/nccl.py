@@ -51,7 +51,7 @@ CAUSES = (
     ),
     Cause(
         "nccl-mismatched-call",
-        "ranks called different collectives, or the same with other sizes or types",
+        "ranks called different collectives, or the same one with different sizes or types",
         (
             r"detected mismatch between collectives on ranks",
             r"mismatch between collectives",
@@ -87,7 +87,7 @@ CAUSES = (
     ),
     Cause(
         "uneven-parameters",
-        "the model is not the same on every rank: another number of parameters or other shapes",
+        "the model is not the same on every rank: the number of parameters or their shapes differ",
         (
             r"appears not to match (?:sizes|strides) of the same param",
             r"ddp expects same model across all ranks",
@@ -144,9 +144,9 @@ CAUSES = (
     ),
     Cause(
         WARNED,
-        "NCCL warned of something that stands in no table",
+        "NCCL printed a warning that preflight does not know",
         (r"(?:nccl|ccom) warn \S",),
-        "read the line: its first words name the part of NCCL, and the lines `-> N` after it who had called",
+        "read the line: its first words name the part of NCCL, and the `-> N` lines after it name the callers",
         "NVIDIA/nccl",
         Kind.NOTE,
         weight=0,
@@ -214,7 +214,7 @@ CAUSES = (
     ),
     Cause(
         "barrier-device-guess",
-        "a barrier guesses the GPU of the rank: the device was not set before",
+        "a barrier guesses the GPU of the rank: the device was not set before it",
         (
             r"using gpu \d+ to perform barrier as devices used by this process are currently unknown",
             r"no device id is provided via",

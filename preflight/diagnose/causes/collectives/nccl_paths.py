@@ -20,8 +20,8 @@ CAUSES = (
             r"call to ftruncate failed",
             r"failed to allocate shared memory",
         ),
-        "`df -h /dev/shm` and its rights; a container needs --shm-size, and several of one host"
-        " --ipc=host; remove files that dead jobs left: /dev/shm/nccl-*",
+        "check `df -h /dev/shm` and `ls -ld /dev/shm`; a container needs --shm-size, several containers of one"
+        " host --ipc=host; remove files that dead jobs left: /dev/shm/nccl-*",
         "NVIDIA/nccl#290",
         check="limits.shared_memory_is_enough",
         weight=5,
@@ -76,7 +76,7 @@ CAUSES = (
     ),
     Cause(
         "nccl-net-mismatch",
-        "ranks found different networks: some use InfiniBand, others sockets, or other numbers of adapters",
+        "ranks found different networks: some use InfiniBand and others sockets, or their numbers of adapters differ",
         (
             r"net(?:work)? mismatch",
             r"mismatch.*(?:net|network) (?:name|count)",
@@ -126,7 +126,8 @@ CAUSES = (
             r"cuda_error_not_permitted.*cumem",
             r"cumem(?:create|export|import)\w* .*not permitted",
         ),
-        "`nvidia-imex-ctl -N`: every node READY; /dev/nvidia-caps-imex-channels/channel0 in the container; NCCL_MNNVL_ENABLE=0 works around it",
+        "`nvidia-imex-ctl -N` must show every node READY, and the container must have"
+        " /dev/nvidia-caps-imex-channels/channel0; NCCL_MNNVL_ENABLE=0 works around it",
         "NVIDIA/nccl, environment variables; NVIDIA IMEX guide",
         check="gpu.imex_joins_an_nvlink_domain",
         weight=6,
@@ -134,35 +135,36 @@ CAUSES = (
     ),
     Cause(
         "nccl-no-transport",
-        "NCCL has no way between two ranks: each that would do is switched off or cannot be used",
+        "NCCL has no path between two ranks: each possible one is switched off or cannot be used",
         (r"nccl warn no transport found for rank",),
-        "unset NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, NCCL_IB_DISABLE and NCCL_NET once; two nodes need a network that both see,"
-        " two GPUs of a node at least shared memory (/dev/shm, the same IPC namespace)",
+        "unset NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, NCCL_IB_DISABLE and NCCL_NET; two nodes need a network that"
+        " both see, two GPUs of a node at least shared memory (/dev/shm, the same IPC namespace)",
         "NVIDIA/nccl, src/transport.cc",
         check="environment.values_are_possible",
         weight=6,
     ),
     Cause(
         "nccl-local-socket",
-        "ranks of one node could not speak by NCCL's local sockets: they are in containers or network namespaces of their own, or"
-        " the other rank died",
+        "ranks of one node could not talk over NCCL's local sockets: they are in containers or network"
+        " namespaces of their own, or the other rank died",
         (r"nccl warn uds: .*failed",),
-        "start all ranks of a node in one container (or --network=host and --ipc=host), or give each container an NCCL_HOSTID of its"
-        " own; NCCL_CUMEM_ENABLE=0 goes around it; without that look for the rank that ended first",
+        "start all ranks of a node in one container (or with --network=host and --ipc=host), or give each"
+        " container an NCCL_HOSTID of its own; NCCL_CUMEM_ENABLE=0 works around it; where the ranks are not in"
+        " containers, look for the one that ended first",
         "NVIDIA/nccl, src/os/linux_ipcsocket.cc",
         Kind.SUSPICION,
         weight=4,
     ),
     Cause(
         "nccl-peer-import",
-        "NCCL could not open memory of a peer's GPU: ranks of one node in containers that see other GPUs, or an NVLink domain (IMEX)"
-        " that does not hold both",
+        "NCCL could not open memory of a peer's GPU: the ranks of one node are in containers that see different"
+        " GPUs, or an NVLink domain (IMEX) does not include both",
         (
             r"transport/(?:p2p|nvls)\.cc:\d+ nccl warn cuda failure (?:\d+ )?'(?:invalid device ordinal|invalid resource handle)'",
             r"nccl warn failed to import shareable handle",
         ),
-        "let every rank of a node see all its GPUs (one container a node); `nvidia-imex-ctl -N`; NCCL_MNNVL_ENABLE=0, then"
-        " NCCL_P2P_DISABLE=1, show which of them it is",
+        "let every rank of a node see all its GPUs (one container a node); for an NVLink domain run"
+        " `nvidia-imex-ctl -N`; NCCL_MNNVL_ENABLE=0, then NCCL_P2P_DISABLE=1, show which of the two it is",
         "NVIDIA/nccl#1647; kubernetes-sigs/dra-driver-nvidia-gpu#294",
         check="gpu.imex_joins_an_nvlink_domain",
         weight=6,
@@ -178,8 +180,8 @@ CAUSES = (
             r"compiled with too old version of nccl",
             r"communicator does not support symmetric memory",
         ),
-        "give device_id to init_process_group, so that the communicator exists before; the NCCL that torch was built with"
-        " (`torch.cuda.nccl.version()`)",
+        "give device_id to init_process_group, so that the communicator exists before; load the NCCL that torch"
+        " was built with (`torch.cuda.nccl.version()`)",
         "pytorch/pytorch#188567, #172398",
         Kind.SUSPICION,
         check="software.one_nccl_can_be_met",
@@ -189,7 +191,8 @@ CAUSES = (
         "tcpx-waits",
         "GPUDirect-TCPX waited for data of a peer: the peer is late or gone, or its receive daemon (RxDM) does not run",
         (r"tcpxcommprogress.*ctrl timeout",),
-        "look at the peer in the line: its rank's log, and the RxDM container beside it; the same driver and plug-in on every node",
+        "look at the peer in the line, in its rank's log and in that of the RxDM container beside it; use the"
+        " same driver and plug-in on every node",
         "google/nccl-plugin-gpudirecttcpx#1",
         Kind.SUSPICION,
         weight=2,
@@ -204,7 +207,7 @@ CAUSES = (
             r"cuda failure .*nvls",
             r"unable to create multicast",
         ),
-        "NCCL_NVLS_ENABLE=0 works around it; restart nvidia-fabricmanager and the GPUs' partition otherwise",
+        "NCCL_NVLS_ENABLE=0 works around it; else restart nvidia-fabricmanager and check the GPUs' fabric partition",
         "NVIDIA/nccl#976",
         check="gpu.fabric_manager_runs_where_it_is_needed",
         weight=5,

@@ -23,8 +23,8 @@ CAUSES = (
             r"exited? barrier .*timed out",
             r"timeout \d+s to complete rendezvous",
         ),
-        "start every node's launcher (same nnodes, nproc, node_rank counted from 0) within the timeout; then see that they reach"
-        " the first node's port",
+        "start every node's launcher (same nnodes and nproc, node_rank counted from 0) within the timeout; then"
+        " check that they reach the first node's port",
         "pytorch/pytorch#76367",
         Kind.SUSPICION,
         check="master.address_leads_every_node_to_the_first",
@@ -60,8 +60,8 @@ CAUSES = (
             r"etcdexception",
             r"tcp client failed to connect/validate to host .*timed out",
         ),
-        "give the same --rdzv-endpoint (HOST:PORT of a node that takes part, as all resolve it) everywhere; its torchrun must be up;"
-        " the port open",
+        "give the same --rdzv-endpoint everywhere (HOST:PORT of a node that takes part, as all resolve it);"
+        " torchrun must run there, and the port must be open",
         "pytorch/pytorch#116974; meta-pytorch/torchtune#2676",
         Kind.SUSPICION,
         check="master.address_leads_every_node_to_the_first",
@@ -125,7 +125,7 @@ CAUSES = (
             r"more than one .*rank 0\b",
             r"another (?:worker|process|node) with (?:the same )?rank",
         ),
-        "count node_rank (machine_rank) from 0, another on every node",
+        "count node_rank (machine_rank) from 0, and give every node a different one",
         "pytorch/pytorch",
         check="master.variables_are_the_same_on_every_node",
         weight=6,
@@ -155,8 +155,8 @@ CAUSES = (
             r"unable to .*world info",
             r"number of (?:nodes|machines|processes) .*does not match",
         ),
-        "make nodes x ranks per node = WORLD_SIZE (num_processes), the same number on every node; in Slurm --nodes and"
-        " --ntasks-per-node as Trainer(num_nodes, devices)",
+        "make nodes x ranks per node = WORLD_SIZE (num_processes), the same number on every node; in Slurm give"
+        " --nodes and --ntasks-per-node the values of Trainer(num_nodes, devices)",
         "huggingface/accelerate#2818; Lightning-AI/pytorch-lightning#10098",
         check="environment.variables_of_all_ranks_agree",
         weight=5,
@@ -193,7 +193,7 @@ CAUSES = (
             r"clock .*(?:not synchroni[sz]ed|drift)",
             r"time (?:skew|difference) .*(?:too large|too great)",
         ),
-        "`chronyc tracking` / `timedatectl` on every node; one time server for all",
+        "compare `chronyc tracking` or `timedatectl` on every node, and give all nodes the same time server",
         "pytorch/pytorch, elastic rendezvous",
         check="clock.clocks_agree",
         weight=4,

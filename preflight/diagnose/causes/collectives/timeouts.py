@@ -62,8 +62,8 @@ CAUSES = (
             r"processgroupnccl's watchdog got stuck",
             r"terminating the process after attempting to dump debug info",
         ),
-        "look for a hung GPU (Xid lines in the kernel log) or a Python thread that holds the interpreter lock for minutes;"
-        " TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC to wait longer",
+        "look for a hung GPU (Xid lines in the kernel log) or a Python thread that holds the interpreter lock"
+        " for minutes; set TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC to wait longer",
         "pytorch/pytorch, ProcessGroupNCCL",
         Kind.CONSEQUENCE,
         check="gpu.kernel_log_tells_of_no_broken_gpu",
@@ -182,7 +182,8 @@ CAUSES = (
             r"received 1 death signal",
             r"death signal",
         ),
-        "who ended it? the scheduler's log, the shell that was closed (use tmux, nohup or a scheduler; SIGHUP comes from the shell)",
+        "find out who ended it: the scheduler's log says, or a shell was closed (SIGHUP; start the job under"
+        " tmux, nohup or a scheduler)",
         "signal(7)",
         Kind.SUSPICION,
         weight=1,

@@ -9,7 +9,8 @@ CAUSES = (
         "neuron-cores-busy",
         "the Neuron cores of the node are held by another process",
         (r"nrt_allocate_neuron_cores", r"logical neuron core\(s\) not available", r"neuron core\S* .*already in use"),
-        "`neuron-ls` names the process; end what an earlier job left; NEURON_RT_VISIBLE_CORES for two jobs on a node",
+        "`neuron-ls` names the process; end what an earlier job left; set NEURON_RT_VISIBLE_CORES where two jobs"
+        " share a node",
         "aws-neuron/aws-neuron-sdk, troubleshooting",
         weight=6,
     ),
@@ -22,8 +23,9 @@ CAUSES = (
             r"is not (?:a )?member of \"render\" group",
             r"could not open /dev/dri/renderd\d+.*(?:permission|denied)",
         ),
-        "`docker run --device=/dev/kfd --device=/dev/dri --group-add render --group-add video`; on a host `usermod -aG render,video USER`"
-        " and a new login; on Kubernetes the resource amd.com/gpu",
+        "start the container with `docker run --device=/dev/kfd --device=/dev/dri --group-add render --group-add"
+        " video`; on a host run `usermod -aG render,video USER` and log in again; on Kubernetes ask for the"
+        " resource amd.com/gpu",
         "ROCm/rocminfo#38; ROCm/rccl-tests#16",
         check="gpu.devices_are_readable",
         weight=6,
@@ -38,9 +40,10 @@ CAUSES = (
     ),
     Cause(
         "gaudi-device",
-        "a Gaudi device cannot be taken: another process holds it, or more ranks than devices",
+        "a Gaudi device cannot be acquired: another process holds it, or there are more ranks than devices",
         (r"synstatus=\d+ .*device acquire failed", r"synstatus=\d+ .*no available device", r"device acquire failed"),
-        "`hl-smi` on the node named; end what holds the device; HABANA_VISIBLE_DEVICES and one rank a device",
+        "run `hl-smi` on the node named and end what holds the device; set HABANA_VISIBLE_DEVICES and start one"
+        " rank a device",
         "HabanaAI/Model-References, troubleshooting",
         weight=6,
     ),

@@ -47,8 +47,9 @@ CAUSES = (
             r"cuda_error_no_device",
             r"no nvidia gpu device is present",
         ),
-        "`nvidia-smi` and `echo $CUDA_VISIBLE_DEVICES` in the job's own environment; `docker run --gpus all`, `srun"
-        " --gpus-per-node`, the pod's nvidia.com/gpu limit; a CPU build of torch must be replaced",
+        "run `nvidia-smi` and `echo $CUDA_VISIBLE_DEVICES` in the job's own environment; ask for GPUs with"
+        " `docker run --gpus all`, `srun --gpus-per-node` or the pod's nvidia.com/gpu limit; replace a CPU build"
+        " of torch",
         "pytorch/pytorch#49952",
         weight=5,
         check="gpu.devices_are_readable",
@@ -110,7 +111,8 @@ CAUSES = (
             r"cudaerrordevicesunavailable",
             r"cudaerrordeviceunavailable",
         ),
-        "`nvidia-smi -c 0`; torch.cuda.set_device(LOCAL_RANK) before anything else; end the processes that nvidia-smi lists",
+        "run `nvidia-smi -c 0`, call torch.cuda.set_device(LOCAL_RANK) before anything else, and end the"
+        " processes that nvidia-smi lists",
         "pytorch/pytorch#4094",
         check="gpu.no_other_program_uses_them",
     ),
@@ -142,8 +144,8 @@ CAUSES = (
             r"(?:create mps client|support device connections) have been exhausted",
             r"mps client has been terminated by the server",
         ),
-        "end and start nvidia-cuda-mps-control of that user on the node; CUDA_MPS_PIPE_DIRECTORY the same for both; training that"
-        " has its GPUs for itself needs none",
+        "restart nvidia-cuda-mps-control as that user on the node, with the same CUDA_MPS_PIPE_DIRECTORY for"
+        " both; training that has its GPUs to itself needs no MPS",
         "NVIDIA Multi-Process Service documentation",
         weight=6,
     ),
@@ -198,8 +200,8 @@ CAUSES = (
             r"nvidia probe routine failed",
             r"nvidia-smi has failed because",
         ),
-        "`nvidia-smi` and `dmesg -T | grep -i nvrm` on the node: driver not loaded, device files missing in the container, or a"
-        " broken GPU; reload the driver or reboot",
+        "look at `nvidia-smi` and `dmesg -T | grep -i nvrm` on the node: the driver is not loaded, device files"
+        " are missing in the container, or a GPU is broken; reload the driver or reboot",
         "pytorch/pytorch#49081",
         Kind.SUSPICION,
         check="gpu.devices_are_readable",
@@ -224,7 +226,8 @@ CAUSES = (
             r"cudaipcgetmemhandle.* failed",
             r"cudaipcopenmemhandle.* failed",
         ),
-        "NCCL_P2P_DISABLE=1 works around it; then ACS and IOMMU in the BIOS and `nvidia-smi topo -p2p r`",
+        "NCCL_P2P_DISABLE=1 works around it; to mend it switch off ACS and IOMMU translation in the BIOS until"
+        " `nvidia-smi topo -p2p r` says OK",
         "NVIDIA/nccl#1094",
         Kind.SUSPICION,
         check="gpu.acs_leaves_peer_to_peer_alone",
@@ -241,7 +244,8 @@ CAUSES = (
             r"cuda_home environment variable is not set",
             r"unable to load deepspeed.*cuda",
         ),
-        "build it with the CUDA of torch (`python -c 'import torch; print(torch.version.cuda)'`), CUDA_HOME set to it",
+        "build it with the CUDA of torch (`python -c 'import torch; print(torch.version.cuda)'`) and CUDA_HOME"
+        " set to it",
         "deepspeedai/DeepSpeed#2772",
         check="software.a_compiler_is_there_for_deepspeed",
     ),

@@ -22,8 +22,8 @@ CAUSES = (
             r"no available memory for the cache blocks",
             r"free memory on device .* is less than desired gpu memory utilization",
         ),
-        "see what else holds memory (`nvidia-smi`); smaller batch, activation checkpointing, ZeRO/FSDP sharding;"
-        " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation",
+        "see what else holds memory (`nvidia-smi`); use a smaller batch, activation checkpointing or ZeRO/FSDP"
+        " sharding; set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragmentation",
         "pytorch/pytorch#16417",
         check="gpu.no_other_program_uses_them",
         weight=5,
@@ -39,7 +39,7 @@ CAUSES = (
             r"gpu is lost",
             r"unable to determine the device handle for gpu",
         ),
-        "drain the node and reboot it; if it comes again, check power and seating, then replace the GPU",
+        "drain the node and reboot it; if it happens again, check power and seating, then replace the GPU",
         "NVIDIA Xid documentation: 79",
         check="gpu.kernel_log_tells_of_no_broken_gpu",
         weight=9,
@@ -168,8 +168,8 @@ CAUSES = (
         "a GPU met an invalid access to another GPU's memory over NVLink, or a hardware error that was contained: the fault may be"
         " that of another rank",
         (r"invalid access of peer gpu memory over nvlink",),
-        "`dmesg -T | grep -iE 'xid|nvlink'` on the node: Xid 94, 137, 145 and the GPU that has it first; the rank of that GPU; reset"
-        " all GPUs of the node before the next run",
+        "look at `dmesg -T | grep -iE 'xid|nvlink'` on the node for Xid 94, 137 and 145, for the GPU that had"
+        " one first, and at the log of its rank; reset all GPUs of the node before the next run",
         "ultralytics/ultralytics#24536; CUDA, cudaErrorContained",
         Kind.SUSPICION,
         check="gpu.kernel_log_tells_of_no_broken_gpu",
@@ -184,7 +184,7 @@ CAUSES = (
             r"power brake slowdown.*: active",
             r"gpu.*thermal violation",
         ),
-        "`nvidia-smi -q -d PERFORMANCE` on the node; cooling, power supply, power cap",
+        "run `nvidia-smi -q -d PERFORMANCE` on the node; check cooling, power supply and power cap",
         "NVIDIA DCGM documentation",
         Kind.NOTE,
         check="gpu.none_is_held_back",

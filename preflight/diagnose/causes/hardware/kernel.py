@@ -26,7 +26,8 @@ CAUSES = (
             r"bond\d+: .*link failure",
             r"link is not ready",
         ),
-        "`ethtool -S` / `ibstat` and `dmesg -T` on the node; cable, transceiver, switch port",
+        "look at `ethtool -S <interface>` or `ibstat`, and at `dmesg -T` on the node; check the cable, the"
+        " transceiver and the switch port",
         "kernel drivers; NVIDIA/nccl#1402",
         check="rdma.no_link_went_down_during_the_run",
         weight=6,
@@ -34,7 +35,7 @@ CAUSES = (
     ),
     Cause(
         "link-flapping",
-        "an InfiniBand or Ethernet link comes and goes",
+        "an InfiniBand or Ethernet link flaps: it goes down and comes back",
         (r"flapping", r"state down physical_state polling", r"link flap", r"physical_state.*polling"),
         "replace the cable or the transceiver; until then leave the node out",
         "NVIDIA/nccl; ibdiagnet",
@@ -52,7 +53,7 @@ CAUSES = (
             r"hardware error.*fatal",
             r"memory failure: 0x",
         ),
-        "drain the node; `rasdaemon`/`ipmitool sel list` name the module to replace",
+        "drain the node; `ras-mc-ctl --errors` (of rasdaemon) or `ipmitool sel list` names the module to replace",
         "kernel, RAS documentation",
         check="kernel.log_tells_of_nothing_broken",
         weight=8,
@@ -89,7 +90,7 @@ CAUSES = (
     ),
     Cause(
         "nfs-not-responding",
-        "a file server of the network did not answer",
+        "a network file server did not answer",
         (
             r"nfs: server \S+ not responding",
             r"nfs: server .*timed out",
@@ -122,7 +123,7 @@ CAUSES = (
             r"remounting filesystem read-only",
             r"buffer i/o error",
         ),
-        "drain the node; `smartctl -a`, `nvme smart-log`; replace the disk",
+        "drain the node; look at `smartctl -a <disk>` or `nvme smart-log <disk>`, and replace the disk",
         "kernel, block layer",
         check="kernel.log_tells_of_nothing_broken",
         weight=6,
@@ -155,12 +156,13 @@ CAUSES = (
     ),
     Cause(
         "efa-device-full",
-        "an EFA device has no room for another process: every rank opens domains and queues on it",
+        "an EFA device has no resources left for another process: every rank opens domains and queues on it",
         (
             r"\befa_\d+: failed to process command \w+ .*err -12",
             r"\befa_\d+: failed to (?:allocate|create) \w+ ?\[-12\]",
         ),
-        "end processes that an earlier job left on the node, start fewer ranks a device (one a GPU); a recent EFA installer",
+        "end processes that an earlier job left on the node, start fewer ranks a device (one a GPU), and install"
+        " a recent EFA release",
         "aws/aws-ofi-nccl#22",
         check="rdma.ports_are_sound",
         weight=7,
@@ -174,8 +176,8 @@ CAUSES = (
             r"amdgpu.*\bpoison (?:is )?consum",
             r"amdgpu.*\bras controller interrupt triggered",
         ),
-        "drain the node and reboot it; `amd-smi ras` or `rocm-smi --showrasinfo all` says which block; replace the GPU when it comes"
-        " again",
+        "drain the node and reboot it; `amd-smi ras` or `rocm-smi --showrasinfo all` says which block it is;"
+        " replace the GPU if it happens again",
         "kernel, drivers/gpu/drm/amd; ROCm/legacy-rocm-build#4021",
         check="gpu.kernel_log_tells_of_no_broken_gpu",
         weight=9,
@@ -188,8 +190,9 @@ CAUSES = (
             r"process_vm_(?:readv|writev)\b.*(?:operation not permitted|delivered 0)",
             r"assertion failure at psm3/ptl_am/\S+ nbytes == req",
         ),
-        "in a container `--cap-add=SYS_PTRACE` (or --security-opt seccomp=unconfined); `sysctl kernel.yama.ptrace_scope=0` on the"
-        " host; without it UCX_TLS=^cma, OMPI_MCA_btl_vader_single_copy_mechanism=none",
+        "start the container with `--cap-add=SYS_PTRACE` (or --security-opt seccomp=unconfined), and run `sysctl"
+        " -w kernel.yama.ptrace_scope=0` on the host; or do without it: UCX_TLS=^cma,"
+        " OMPI_MCA_btl_vader_single_copy_mechanism=none",
         "openucx/ucx#3545; open-mpi/ompi#4948; uxlfoundation/oneCCL#109",
         Kind.SUSPICION,
         weight=6,
@@ -232,7 +235,8 @@ CAUSES = (
             r"node .*was rebooted",
             r"node unexpectedly rebooted",
         ),
-        "read the node's log before that moment (`journalctl -b -1 -e`), power and the operator",
+        "read the node's log before that moment (`journalctl -b -1 -e`), and ask its operator about the power"
+        " and who rebooted it",
         "systemd; Slurm",
         weight=8,
     ),
@@ -247,7 +251,7 @@ CAUSES = (
             r"fm state.*failure",
             r"failed to.*configure.*nvswitch",
         ),
-        "look up the SXid in the line; reboot the node, replace the baseboard when it comes again",
+        "look up the SXid in the line; reboot the node, and replace the baseboard if it happens again",
         "NVIDIA Fabric Manager user guide",
         check="gpu.fabric_manager_runs_where_it_is_needed",
         weight=8,
@@ -267,7 +271,8 @@ CAUSES = (
         "nvswitch-error",
         "an NVSwitch reported an error (SXid); the line that says whether it is fatal is not here",
         (r"nvidia-nvswitch\d+: sxid .*: \d+, (?:data|severity)\b",),
-        "look up the SXid in the line, and the lines before it (`dmesg -T | grep -i sxid`); a fatal one wants the node rebooted",
+        "look up the SXid in the line, and read the lines before it (`dmesg -T | grep -i sxid`); after a fatal"
+        " one reboot the node",
         "NVIDIA Fabric Manager user guide: SXid",
         Kind.SUSPICION,
         check="gpu.nvlinks_are_up",

@@ -45,8 +45,8 @@ CAUSES = (
             r"died unexpectedly .*-9",
             r"exitcode=-9\b",
         ),
-        "`dmesg -T | grep -i -E 'oom|killed process'` on the node, and the memory limit of its control group; then more memory,"
-        " or less use of it",
+        "look at `dmesg -T | grep -i -E 'oom|killed process'` on the node, and at the memory limit of its"
+        " control group; then give the job more memory, or let it use less",
         "pytorch/pytorch#67616; signal(7)",
         Kind.SUSPICION,
         check="kernel.log_tells_of_nothing_broken",
@@ -54,7 +54,7 @@ CAUSES = (
     ),
     Cause(
         "cannot-allocate-memory",
-        "the node refused memory to a process (Cannot allocate memory)",
+        "the node had no memory for a process (Cannot allocate memory)",
         (
             r"errno 12\] cannot allocate memory",
             r"std::bad_alloc",
@@ -66,7 +66,8 @@ CAUSES = (
             r"mmap.*cannot allocate memory",
             r"cannot allocate memory in static tls",
         ),
-        "`free -g`, `ulimit -v` and vm.overcommit_memory on the node; fewer workers, or more memory for the job",
+        "look at `free -g`, `ulimit -v` and vm.overcommit_memory on the node; start fewer workers, or give the"
+        " job more memory",
         "pytorch/pytorch#973",
         check="kernel.memory_is_the_same_on_every_node",
         weight=4,
@@ -93,32 +94,34 @@ CAUSES = (
             r"there is not enough space for .*shared-memory backing",
             r"unable to resize file <filename not specified> to the right size",
         ),
-        "`docker run --shm-size=16g` or --ipc=host; in a pod mount an emptyDir of medium Memory at /dev/shm; `df -h /dev/shm`",
+        "start the container with `docker run --shm-size=16g` or --ipc=host; in a pod mount an emptyDir of"
+        " medium Memory at /dev/shm; `df -h /dev/shm` shows its size",
         "pytorch/pytorch#5040; NVIDIA/nccl#290",
         check="limits.shared_memory_is_enough",
         weight=5,
     ),
     Cause(
         "shared-memory-left",
-        "an earlier run left its shared memory on the node, and this one meets names that are taken",
+        "an earlier run left its shared memory on the node, and its names are still taken",
         (
             r"fileexistserror: \[errno 17\] file exists: '/\w+'",
             r"shm_open.*file exists",
             r"shared memory segment .*already exists",
             r"clean_stale_shared_memory",
         ),
-        "end what is left of the earlier run, then `ls -l /dev/shm` and remove what no process holds; for mosaicml-streaming"
-        " streaming.base.util.clean_stale_shared_memory()",
+        "end what is left of the earlier run, look at `ls -l /dev/shm` and remove what no process holds; for"
+        " mosaicml-streaming call streaming.base.util.clean_stale_shared_memory()",
         "mosaicml/examples#292",
         check="limits.shared_memory_is_enough",
         weight=5,
     ),
     Cause(
         "shared-memory-removed",
-        "shared memory of a running job was removed: systemd does so when the user has no login on the node (RemoveIPC)",
+        "shared memory of a running job was removed: systemd does so once the user is no longer logged in to the"
+        " node (RemoveIPC)",
         (r"unlink shared memory \S+ failed.*no such file", r"could not unlink the shared memory file"),
-        "`loginctl enable-linger USER` on every node, or RemoveIPC=no in /etc/systemd/logind.conf; no job of cron that cleans"
-        " /dev/shm",
+        "run `loginctl enable-linger USER` on every node, or set RemoveIPC=no in /etc/systemd/logind.conf; let"
+        " no cron job clean /dev/shm",
         "NVIDIA/nccl, troubleshooting; mlcommons/storage#528",
         Kind.SUSPICION,
         weight=6,
@@ -137,7 +140,8 @@ CAUSES = (
         "loader-worker-timeout",
         "data loader workers did not deliver in time: storage or preprocessing is too slow, or a worker hangs",
         (r"dataloader timed out after",),
-        "use more num_workers or a larger timeout; `ps` and py-spy on the worker: it may hang in a file system",
+        "use more num_workers or a larger timeout; look at the worker with `ps` and py-spy: it may hang in a"
+        " file system",
         "pytorch/pytorch, torch.utils.data",
         Kind.SUSPICION,
         check="files.network_file_systems_answer",
@@ -172,7 +176,8 @@ CAUSES = (
         "too-many-open-files",
         "the limit of open files is too low",
         (r"too many open files", r"errno 24\]", r"received 0 items of ancdata"),
-        "`ulimit -n 65536` (LimitNOFILE, --ulimit nofile); torch.multiprocessing.set_sharing_strategy('file_system')",
+        "raise it with `ulimit -n 65536` (LimitNOFILE for a service, --ulimit nofile for a container), or call"
+        " torch.multiprocessing.set_sharing_strategy('file_system')",
         "pytorch/pytorch#11201",
         check="limits.enough_files_may_be_open",
         weight=3,
@@ -191,7 +196,8 @@ CAUSES = (
             r"libgomp: thread creation failed",
             r"blockingioerror: \[errno 11\] resource temporarily unavailable",
         ),
-        "`ulimit -u`, the control group's pids.max (`--pids-limit`), OMP_NUM_THREADS=1 while so many ranks share a node",
+        "raise `ulimit -u` and the control group's pids.max (`--pids-limit`), and set OMP_NUM_THREADS=1 where"
+        " many ranks share a node",
         "kernel, cgroup-v2 pids",
         check="limits.processes_may_be_started",
         weight=3,
@@ -210,8 +216,8 @@ CAUSES = (
             r"general protection fault",
             r"sigsegv received at time",
         ),
-        "look for the library named in the kernel's line (`dmesg -T | grep segfault`) or the stack; compare its version with the other"
-        " nodes'; NCCL: try the next release",
+        "look for the library named in the kernel's line (`dmesg -T | grep segfault`) or in the stack, and"
+        " compare its version with the other nodes'; where it is NCCL, try the next release",
         "signal(7)",
         Kind.SUSPICION,
         check="software.no_versions_break_together",
@@ -228,8 +234,8 @@ CAUSES = (
             r"corrupted (?:size vs\. prev_size|double-linked list)",
             r"\*\*\* stack smashing detected \*\*\*",
         ),
-        "find the library: run again under `gdb -ex run -ex bt --args`, with extensions (flash-attn, apex, fused optimizers) built "
-        "for this torch; compare versions with those of the other nodes",
+        "find the library: run again under `gdb -ex run -ex bt --args`, with extensions (flash-attn, apex, fused"
+        " optimizers) that were built for this torch; compare versions with those of the other nodes",
         "glibc, malloc/malloc.c",
         Kind.SUSPICION,
         check="software.no_versions_break_together",
@@ -255,16 +261,18 @@ CAUSES = (
             r"bus error \(core dumped\)",
             r"nonexistent physical address",
         ),
-        "check `df -h /dev/shm` and the container's --shm-size; then whether a file of the data or the model was rewritten meanwhile",
+        "check `df -h /dev/shm` and the container's --shm-size; then check whether a file of the data or the"
+        " model was rewritten meanwhile",
         "pytorch/pytorch#5040",
         check="limits.shared_memory_is_enough",
         weight=4,
     ),
     Cause(
         "illegal-instruction",
-        "the CPU does not know an instruction of a compiled library: it was built for a newer CPU",
+        "the CPU lacks an instruction that a compiled library uses: it was built for a newer CPU",
         (*ended_by(4, "sigill", r"illegal instruction"), r"illegal instruction"),
-        "build the library on the oldest CPU of the cluster, or without -march=native; DeepSpeed: DS_BUILD_... again on that node",
+        "build the library on the oldest CPU of the cluster, or without -march=native; for DeepSpeed build its"
+        " operations (DS_BUILD_...) on that node",
         "signal(7)",
         weight=4,
         unless=(r"cuda",),

@@ -7,7 +7,7 @@ from preflight.diagnose.cause import Cause, Kind
 CAUSES = (
     Cause(
         "no-capacity",
-        "the cloud has no machines of this kind left there now",
+        "the cloud has no capacity left for this machine type there",
         (
             r"insufficientinstancecapacity",
             r"insufficientcapacityerror",
@@ -30,15 +30,15 @@ CAUSES = (
             r"failed to acquire resources in (?:all|any) \w+",
             r"no launchable resource found",
         ),
-        "try another zone, region or kind of machine; reserved capacity (capacity blocks, reservations, DWS) for a set time; of a placement"
-        " group fewer nodes at once",
+        "try another zone, region or machine type; reserve capacity (capacity blocks, reservations, DWS); ask"
+        " for fewer nodes at once in a placement group",
         "Amazon EC2; Google Compute Engine; Azure",
         Kind.SUSPICION,
         weight=6,
     ),
     Cause(
         "cloud-quota",
-        "the account's quota does not allow as many of these machines",
+        "the account's quota does not allow this many machines",
         (
             r"resourcelimitexceeded",
             r"vcpulimitexceeded",
@@ -50,7 +50,7 @@ CAUSES = (
             r"quota_exceeded",
             r"account-level service limit",
         ),
-        "ask the provider for more of the quota that the line names, in that region; end machines that nobody uses",
+        "ask the provider to raise the quota that the line names, in that region; end machines that nobody uses",
         "Amazon SageMaker; Google Compute Engine; Azure",
         Kind.SUSPICION,
         weight=6,
@@ -66,8 +66,9 @@ CAUSES = (
             r"server\.\w*shutdowninitiated",
             r"node (?P<node>[\w.-]+) has been rebooted, boot id",
         ),
-        "who stopped it: upgrades and repair of the node pool, the autoscaler, spot capacity, an administrator; keep them off the nodes while"
-        " jobs run (PodDisruptionBudget, safe-to-evict=false, a maintenance window)",
+        "find out who stopped it: upgrades and repair of the node pool, the autoscaler, spot capacity or an"
+        " administrator; keep them off the nodes while jobs run (PodDisruptionBudget, safe-to-evict=false, a"
+        " maintenance window)",
         "Kubernetes, node shutdowns; AWS Batch",
         weight=7,
     ),

@@ -48,21 +48,23 @@ CAUSES = (
             r"pyxis: child \d+ (?:failed|terminated)",
             r"pyxis: importer (?:\S+ terminated|did not return)",
         ),
-        "read enroot's lines below it; `enroot import docker://IMAGE` on that node by hand; the path of a .sqsh file begins with / or ./",
+        "read enroot's lines below it; run `enroot import docker://IMAGE` on that node by hand; the path of a"
+        " .sqsh file must begin with / or ./",
         "NVIDIA/pyxis#127; NVIDIA/enroot#252",
         weight=4,
     ),
     Cause(
         "user-namespaces",
-        "this user may make no user namespace on the node, as containers without root need",
+        "this user may not create user namespaces on the node, which rootless containers need",
         (
             r"failed to create user namespace",
             r"failed to unshare .*namespace",
             r"could not create user namespace",
             r"user namespaces? (?:is|are) (?:disabled|not enabled|not allowed|not permitted)",
         ),
-        "`sysctl user.max_user_namespaces kernel.unprivileged_userns_clone kernel.apparmor_restrict_unprivileged_userns` on that node:"
-        " thousands, 1 and 0; `lsns -t user` shows who holds them",
+        "run `sysctl user.max_user_namespaces kernel.unprivileged_userns_clone"
+        " kernel.apparmor_restrict_unprivileged_userns` on that node: wanted are thousands, 1 and 0; `lsns -t"
+        " user` shows who holds them",
         "NVIDIA/enroot, requirements; NVIDIA/pyxis#93",
         weight=8,
     ),
@@ -91,8 +93,9 @@ CAUSES = (
             r"pyxis: container (?:start error|exited too soon|was not started)",
             r"pyxis: seccomp filter failed",
         ),
-        "`kubectl describe pod` (events at its end) or the daemon's log; of enroot the hook that failed (/etc/enroot/hooks.d) and"
-        " the driver on that node; on exec format error the image is of another architecture",
+        "read `kubectl describe pod` (the events at its end) or the daemon's log; for enroot check the hook that"
+        ' failed (/etc/enroot/hooks.d) and the driver on that node; after "exec format error" use an image for'
+        " this architecture",
         "Kubernetes; nvidia-container-toolkit",
         weight=6,
         unless=(
@@ -102,7 +105,7 @@ CAUSES = (
     ),
     Cause(
         "container-gpus",
-        "the container gets none of the node's GPUs: NVIDIA's container tools are missing or fail there",
+        "the container gets none of the node's GPUs: NVIDIA's container tools are missing on that node, or fail",
         (
             r"nvidia-container-cli: .*(?:error|fail|not)",
             r"command not found: nvidia-container-cli",
@@ -112,21 +115,21 @@ CAUSES = (
             r"failed to discover gpu vendor from cdi",
             r"no runtime for \W*nvidia\W* is configured",
         ),
-        "`nvidia-smi` and `nvidia-container-cli info` on that node; install libnvidia-container-tools (nvidia-container-toolkit) as on"
-        " the others",
+        "run `nvidia-smi` and `nvidia-container-cli info` on that node; install libnvidia-container-tools"
+        " (nvidia-container-toolkit) as on the others",
         "NVIDIA/libnvidia-container; NVIDIA/enroot",
         weight=8,
         unless=(r"version mismatch",),
     ),
     Cause(
         "container-folders",
-        "pyxis or enroot cannot make the folders that it keeps containers in",
+        "pyxis or enroot cannot create the folders that it keeps containers in",
         (
             r"pyxis: couldn't mkdir",
             r"enroot.*(?:mkdir|cannot create directory|permission denied|read-only file system)",
         ),
-        "make them on every node, writable by the user: runtime_path of pyxis (plugstack.conf), ENROOT_RUNTIME_PATH, ENROOT_CACHE_PATH,"
-        " ENROOT_DATA_PATH (enroot.conf)",
+        "create them on every node, writable by the user: runtime_path of pyxis (plugstack.conf),"
+        " ENROOT_RUNTIME_PATH, ENROOT_CACHE_PATH, ENROOT_DATA_PATH (enroot.conf)",
         "NVIDIA/pyxis#4; NVIDIA/enroot",
         check="files.places_can_be_written_to",
         weight=8,
@@ -145,14 +148,15 @@ CAUSES = (
             r"fatal: +.*--fakeroot (?:requires|used)",
             r"fatal: +failed to create an? (?:new )?image cache",
         ),
-        "read what FATAL names: of a mount whose destination is not there, make the folder in the image, or `enable underlay = yes`; of"
-        " loop devices, unpack the image (build --sandbox) or raise `max loop devices`; of a user namespace, its setuid package",
+        "read what FATAL names: for a mount whose destination is missing, create the folder in the image or set"
+        " `enable underlay = yes`; for loop devices, unpack the image (`apptainer build --sandbox`) or raise"
+        " `max loop devices`; for a user namespace, install the apptainer-suid package",
         "apptainer/apptainer, apptainer.conf",
         weight=6,
     ),
     Cause(
         "container-options",
-        "an option of pyxis is not written as it wants it, so no task starts",
+        "an option of pyxis is malformed, so no task starts",
         (
             r"pyxis: --container-[\w-]+: (?:argument required|invalid format|empty|unknown|flag must|target is)",
             r"pyxis: --container-[\w-]+ specified multiple times",
@@ -175,7 +179,8 @@ CAUSES = (
             r"unrecognized option .--container-\w+",
             r"spank_pyxis\.so: (?:cannot|no such)",
         ),
-        "install pyxis (and enroot) on the login node and on every compute node, the same plugstack.conf.d/pyxis.conf, then restart slurmd",
+        "install pyxis (and enroot) on the login node and on every compute node, with the same"
+        " plugstack.conf.d/pyxis.conf, then restart slurmd",
         "NVIDIA/pyxis#84",
         weight=7,
     ),

@@ -24,7 +24,8 @@ CAUSES = (
             r"ray\.exceptions\.outofdiskerror",
             r"failed to garbage collect required amount of images",
         ),
-        "`df -h` and `df -i` of the job's folders and /tmp, `quota -s`; fewer checkpoints kept (save_total_limit), TMPDIR elsewhere",
+        "look at `df -h`, `df -i` and `quota -s` for the job's folders and /tmp; keep fewer checkpoints"
+        " (save_total_limit), or point TMPDIR elsewhere",
         "errno(3)",
         check="files.there_is_room",
         weight=5,
@@ -208,7 +209,8 @@ CAUSES = (
             r"due to a serious vulnerability issue in `torch.load`",
             r"unable to load (?:iteration|optimizer|args) from checkpoint",
         ),
-        "use safetensors instead of .bin, torch 2.6 or later; torch.load(..., weights_only=False) for files of your own only",
+        "use safetensors instead of .bin, or torch 2.6 or later; give torch.load(..., weights_only=False) for"
+        " your own files only",
         "huggingface/transformers#38464",
         weight=4,
         unless=(r"futurewarning", r"userwarning"),
@@ -266,7 +268,8 @@ CAUSES = (
             r"contains custom code which must be executed",
             r"no module named 'transformers_modules",
         ),
-        "set trust_remote_code where you trust it; load once before the job, or HF_MODULES_CACHE of each node's own",
+        "set trust_remote_code where you trust it; load the model once before the job, or give each node an"
+        " HF_MODULES_CACHE of its own",
         "huggingface/transformers",
         weight=4,
         unless=(r"deprecat", r"ignored"),

@@ -27,7 +27,8 @@ CAUSES = (
             r"no authentication methods available",
             r"no existing session.*ssh",
         ),
-        "`ssh NODE true` without a password from the first node to every other, as the job's user; known_hosts, port and key",
+        "`ssh NODE true` must succeed without a password from the first node to every other, as the job's user;"
+        " check known_hosts, port and key",
         "deepspeedai/DeepSpeed, launcher",
         check="trust.every_node_logs_in_to_the_others",
         weight=6,
@@ -44,7 +45,7 @@ CAUSES = (
             r"mpirun.*not found",
             r"command 'mpirun' not found",
         ),
-        "install pdsh on the first node, PDSH_RCMD_TYPE=ssh; or another launcher (--launcher, torchrun)",
+        "install pdsh on the first node and set PDSH_RCMD_TYPE=ssh, or use another launcher (--launcher, torchrun)",
         "deepspeedai/DeepSpeed#1722",
         check="trust.every_node_logs_in_to_the_others",
         weight=5,
@@ -152,7 +153,8 @@ CAUSES = (
             r"is not divisible by (?:the )?(?:data.parallel|world|micro|tensor|num)",
             r"not divisible by .*(?:micro.?batch|world.?size|gradient)",
         ),
-        'make train_batch_size = micro batch x accumulation x world size; "auto" in the DeepSpeed file under transformers',
+        'make train_batch_size = micro batch x accumulation x world size; under transformers write "auto" in the'
+        " DeepSpeed file",
         "deepspeedai/DeepSpeed",
         weight=6,
         unless=(r"falls back",),
@@ -182,7 +184,8 @@ CAUSES = (
         "ZeRO-3 met the parameters in another order than in the step before: modules were skipped or changed (experts,"
         " branches), or ranks differ",
         (r"parameter fetch queue", r"'status': 'inflight'", r"tracing error at step", r"still have inflight params"),
-        "set stage3_prefetch_bucket_size 0 or a leaf module (set_z3_leaf_modules) for what is not always called; ZeRO-2 otherwise",
+        "set stage3_prefetch_bucket_size to 0, or make what is not always called a leaf module"
+        " (set_z3_leaf_modules); else use ZeRO-2",
         "deepspeedai/DeepSpeed#3599",
         weight=5,
     ),

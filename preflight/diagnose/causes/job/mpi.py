@@ -27,7 +27,8 @@ CAUSES = (
             r"an? prte daemon has unexpectedly failed",
             r"no usable network interfaces were found on this host, so",
         ),
-        "set --mca btl_tcp_if_include and oob_tcp_if_include to the network that all share; use the same MPI on every node; a firewall",
+        "set --mca btl_tcp_if_include and oob_tcp_if_include to the network that all share; use the same MPI on"
+        " every node; open the firewall between them",
         "open-mpi/ompi FAQ",
         check="trust.every_node_logs_in_to_the_others",
         weight=4,
@@ -48,8 +49,8 @@ CAUSES = (
             r"\b[op]rte has lost communication with (?:a remote|its) daemon",
             r"remote daemon ?: \S+ on node (?P<node>[\w.-]*\w)",
         ),
-        "look at the node behind `Remote daemon`: its kernel log, `kubectl describe pod`, memory, link; where every start ends so:"
-        " --mca oob_tcp_if_include (prte_if_include) with the network that all share",
+        "look at the node behind `Remote daemon`: its kernel log, `kubectl describe pod`, memory and link; where"
+        " every start ends like this, set --mca oob_tcp_if_include (prte_if_include) to the network that all share",
         "open-mpi/ompi#6618, #12840",
         Kind.SUSPICION,
         check="reach.every_node_answers",
@@ -65,8 +66,9 @@ CAUSES = (
             r"hyd\w*_sock_connect .*unable to",
             r"\(check for firewalls!\)",
         ),
-        "`ssh NODE true` and the same path of MPI on every node; I_MPI_HYDRA_BOOTSTRAP=ssh (-launcher ssh), I_MPI_HYDRA_IFACE (-iface) of the"
-        " network that all share; a firewall: all ports, or I_MPI_PORT_RANGE (MPIEXEC_PORT_RANGE)",
+        "`ssh NODE true` must succeed, and MPI must have the same path on every node; set"
+        " I_MPI_HYDRA_BOOTSTRAP=ssh (-launcher ssh), and I_MPI_HYDRA_IFACE (-iface) to the network that all"
+        " share; open all ports in the firewall, or set I_MPI_PORT_RANGE (MPIEXEC_PORT_RANGE)",
         "pmodels/mpich, hydra; Intel MPI, developer reference",
         check="trust.every_node_logs_in_to_the_others",
         weight=5,
@@ -104,8 +106,8 @@ CAUSES = (
             r"specified (?:sequence|lsf affinity) file contained a node",
             r"a process attempted to bind to resources already allocated",
         ),
-        "compare -np, --map-by and --bind-to with the allocation (`scontrol show hostnames`, slots=N of the hostfile, the CPUs of the job's"
-        " cgroup); --bind-to none in a trial",
+        "compare -np, --map-by and --bind-to with the allocation (`scontrol show hostnames`, slots=N of the"
+        " hostfile, the CPUs of the job's cgroup); try --bind-to none",
         "openpmix/prrte, rmaps; open-mpi/ompi",
         weight=5,
     ),
@@ -125,22 +127,23 @@ CAUSES = (
             r"open mpi failed to register your buffer",
             r"no sockets were able to be opened on the available protocols",
         ),
-        "`ompi_info | grep -E 'pml|btl|mtl'` and `ucx_info -d` on the node that is named; in a trial --mca pml ob1 --mca btl self,sm,tcp"
-        " with btl_tcp_if_include of the network that all share",
+        "run `ompi_info | grep -E 'pml|btl|mtl'` and `ucx_info -d` on the node named; try --mca pml ob1 --mca"
+        " btl self,sm,tcp with btl_tcp_if_include set to the network that all share",
         "open-mpi/ompi",
         check="trust.every_node_logs_in_to_the_others",
         weight=5,
     ),
     Cause(
         "mpi-version",
-        "the processes of one MPI job belong to different versions of MPI, or the program to another MPI than mpirun",
+        "the processes of one MPI job use different versions of MPI, or the program uses another MPI than mpirun",
         (
             r"detected a mismatch in versions between two processes",
             r"did not receive version information when connecting between",
             r"unable to find an underlying prterun",
             r"pmix server was reachable, but a pmi1",
         ),
-        "`which mpirun` and `mpirun --version` on every node, `ldd` of the program; start it with the mpirun of the MPI it was built with",
+        "compare `which mpirun` and `mpirun --version` on every node, and `ldd` of the program; start it with"
+        " the mpirun of the MPI it was built with",
         "openpmix/prrte; open-mpi/ompi",
         check="software.versions_are_the_same_on_every_node",
         weight=6,
@@ -155,8 +158,8 @@ CAUSES = (
             r"your parallel process is likely to abort",
             r"mpi_init\w* failed for some reason",
         ),
-        "the name of the error stands below it: MPI_ERR_TRUNCATE is a call that does not match between ranks, MPI_ERR_OTHER or INTERN one"
-        " whose reason is in the lines above",
+        "read the name of the error below it: MPI_ERR_TRUNCATE means a call that does not match between ranks;"
+        " the reason for MPI_ERR_OTHER or MPI_ERR_INTERN is in the lines above",
         "open-mpi/ompi; pmodels/mpich",
         Kind.SUSPICION,
         weight=2,

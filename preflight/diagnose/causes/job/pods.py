@@ -50,7 +50,8 @@ CAUSES = (
             r"pod didn't trigger scale-up",
             r"\bfailedscaleup\b",
         ),
-        "`kubectl describe pod` and `kubectl describe node | grep -A8 Allocated`; gang scheduling so that no half job waits",
+        "look at `kubectl describe pod` and `kubectl describe node | grep -A8 Allocated`; use gang scheduling so"
+        " that no half of a job waits",
         "Kubernetes, scheduler",
         check="gpu.count_is_the_same_on_every_node",
         weight=6,
@@ -65,8 +66,8 @@ CAUSES = (
             r"\binit:\d+/\d+\b",
             r"\binit:(?:error|crashloopbackoff)\b",
         ),
-        "`kubectl get pods` for the master: was it made, is it scheduled and running? `kubectl logs POD -c init-pytorch` for the"
-        " name that does not resolve",
+        "look at `kubectl get pods` for the master: was it created, is it scheduled and running? `kubectl logs"
+        " POD -c init-pytorch` shows the name that does not resolve",
         "kubeflow/training-operator",
         check="names.peers_can_be_resolved",
         weight=5,
@@ -82,7 +83,8 @@ CAUSES = (
             r"networkpluginnotready",
             r"cni plugin not initialized",
         ),
-        "read the end of the event; the pods of the plug-in on that node (`kubectl -n kube-system get pods -o wide`) and kubelet's log",
+        "read the end of the event, then look at the plug-in's pods on that node (`kubectl -n kube-system get"
+        " pods -o wide`) and at kubelet's log",
         "Kubernetes; projectcalico/calico",
         Kind.SUSPICION,
         weight=5,
@@ -101,8 +103,8 @@ CAUSES = (
             r"\boutofnvidia\.com/gpu",
             r"node didn't have enough resource",
         ),
-        "`kubectl describe node`: Allocatable below Capacity is a GPU that the device plugin found broken (its log, `dmesg -T | grep Xid`);"
-        " restart the plugin, or cordon the node",
+        "run `kubectl describe node`: Allocatable below Capacity means a GPU that the device plugin found broken"
+        " (its log, `dmesg -T | grep Xid`); restart the plugin, or cordon the node",
         "Kubernetes, device plugins; volcano-sh/volcano#1782",
         check="gpu.count_is_the_same_on_every_node",
         weight=6,
@@ -146,8 +148,8 @@ CAUSES = (
             r"storageclass\.storage\.k8s\.io .*not found",
             r"no persistent volumes available for this claim",
         ),
-        "`kubectl get pvc,pv` and the events of the claim; for many nodes ReadWriteMany and a file system that all can mount; its driver"
-        " (CSI) and client (NFS, Lustre) on that node",
+        "look at `kubectl get pvc,pv` and the events of the claim; a volume for many nodes needs ReadWriteMany"
+        " and a file system that all can mount; check its driver (CSI) and client (NFS, Lustre) on that node",
         "Kubernetes, persistent volumes",
         check="files.places_can_be_written_to",
         weight=7,
@@ -164,8 +166,8 @@ CAUSES = (
             r"serviceaccount \W?[\w.-]+\W? not found",
             r"container has runasnonroot and image will run as root",
         ),
-        "`kubectl get secret,configmap,serviceaccount` in the namespace of the job; create what the line names; of runAsNonRoot a user in"
-        " the image or runAsUser",
+        "run `kubectl get secret,configmap,serviceaccount` in the namespace of the job and create what the line"
+        " names; for runAsNonRoot set a user in the image, or runAsUser",
         "Kubernetes",
         weight=7,
     ),
@@ -187,15 +189,15 @@ CAUSES = (
     ),
     Cause(
         "pod-forbidden",
-        "a rule of the cluster forbids the pod, so it is never made",
+        "a rule of the cluster forbids the pod, so it is never created",
         (
             r"admission webhook .* denied the request",
             r"failed calling webhook",
             r"violates podsecurity",
             r"is forbidden: unable to validate against any (?:pod security|security context)",
         ),
-        "the line names the rule: hostNetwork, IPC_LOCK, hostPath and privileged need a namespace that allows them"
-        " (pod-security.kubernetes.io/enforce); of a webhook that does not answer, its own pods",
+        "the line names the rule: hostNetwork, IPC_LOCK, hostPath and privileged need a namespace that allows"
+        " them (pod-security.kubernetes.io/enforce); where a webhook does not answer, look at its own pods",
         "Kubernetes, pod security admission",
         weight=6,
     ),

@@ -46,7 +46,7 @@ CAUSES = (
             r"preempted in order to admit",
             r"term_preempt\b",
         ),
-        "requeue and resume from a checkpoint; a partition or capacity that is not preempted",
+        "requeue and resume from a checkpoint, or use a partition or capacity that is not preempted",
         "Slurm; cloud providers",
         weight=8,
         unless=(r"preemptionmode", r"sequence group", r"\brequests?\b", r"\bnot preempted\b"),

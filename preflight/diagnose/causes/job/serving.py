@@ -26,8 +26,8 @@ CAUSES = (
             r"infeasible",
             r"insufficient resources.*ray",
         ),
-        "`ray status`: are all nodes there, with their GPUs free? Ray started with --num-gpus on each node; VLLM_HOST_IP the"
-        " address that Ray uses for this node; end old placement groups",
+        "run `ray status`: are all nodes there, with their GPUs free? Start Ray with --num-gpus on each node,"
+        " set VLLM_HOST_IP to the address that Ray uses for this node, and end old placement groups",
         "vllm-project/vllm#13388, #13093",
         check="gpu.no_other_program_uses_them",
         weight=6,
@@ -70,7 +70,8 @@ CAUSES = (
             r"workers? .*have not registered within the timeout",
             r"ray\.exceptions\.(?:ownerdied|objectlost|objectfetchtimedout|objectreconstructionfailed)\w*",
         ),
-        "read the worker's own log in /tmp/ray/session_latest/logs on its node; killed by memory shows in dmesg",
+        "read the worker's own log in /tmp/ray/session_latest/logs on its node; `dmesg -T` shows whether the"
+        " kernel killed it for memory",
         "ray-project/ray",
         Kind.SUSPICION,
         check="kernel.log_tells_of_nothing_broken",
@@ -80,8 +81,8 @@ CAUSES = (
         "ray-worker-register",
         "a process could not register with Ray's daemon (raylet) on its node: the raylet died or never came up, or is of another version",
         (r"failed to register worker\b", r"unable to register worker with raylet"),
-        "read raylet.out and gcs_server.out in /tmp/ray/session_latest/logs on that node; one Ray and Python everywhere; `ulimit -u`,"
-        " and num_cpus as the job may use",
+        "read raylet.out and gcs_server.out in /tmp/ray/session_latest/logs on that node; use one version of Ray"
+        " and Python everywhere; check `ulimit -u`, and set num_cpus to what the job may use",
         "ray-project/ray#30012, #39803",
         Kind.SUSPICION,
         check="limits.processes_may_be_started",
@@ -95,7 +96,8 @@ CAUSES = (
             r"failed to set ?up runtime environment",
             r"runtime_env.*(?:failed|could not|cannot|timed out)",
         ),
-        "read /tmp/ray/session_latest/logs/runtime_env_setup-*.log on the node; what the environment installs goes into the image",
+        "read /tmp/ray/session_latest/logs/runtime_env_setup-*.log on the node; put what the environment"
+        " installs into the image",
         "ray-project/ray, runtime environments",
         check="software.environments_are_the_same_on_every_node",
         weight=5,
@@ -118,8 +120,8 @@ CAUSES = (
             r"rpcerror: .*(?:unavailable|failed to connect)",
             r"timed out .*waiting for .*gcs",
         ),
-        "`ray start --address=HEAD:6379` with an address that all reach; ports 6379, 10001 and the workers' range open; no proxy"
-        " between the nodes",
+        "run `ray start --address=HEAD:6379` with an address that all reach; open ports 6379, 10001 and the"
+        " workers' range; let no proxy stand between the nodes",
         "ray-project/ray",
         check="mesh.every_node_reaches_every_other_on_random_ports",
         weight=5,
@@ -134,7 +136,8 @@ CAUSES = (
             r"different ip address.*ray",
             r"node ip .*does not match",
         ),
-        "set VLLM_HOST_IP (its own on each node) = `ray start --node-ip-address`; NCCL_ and GLOO_SOCKET_IFNAME of the same interface",
+        "set VLLM_HOST_IP on each node to the address given to `ray start --node-ip-address` there, and"
+        " NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to the interface that has it",
         "vllm-project/vllm#7815",
         check="network.training_addresses_are_unique",
         weight=5,

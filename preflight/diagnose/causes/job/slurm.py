@@ -15,8 +15,8 @@ CAUSES = (
             r"srun: error: .*(?:communication connection failure|socket timed out)",
             r"timeout waiting for task launch, started \d+ of",
         ),
-        "slurmd's log on that node, `systemctl status slurmd` there; ports 6818 and SrunPortRange open between the nodes; import the image"
-        " before the job (enroot import), or a larger MessageTimeout",
+        "read slurmd's log and `systemctl status slurmd` on that node; open port 6818 and SrunPortRange between"
+        " the nodes; import the image before the job (enroot import), or raise MessageTimeout",
         "Slurm, troubleshooting; NVIDIA/pyxis#107",
         check="reach.every_node_answers",
         weight=6,
@@ -34,7 +34,8 @@ CAUSES = (
             r"i/o error writing script/environment to file",
             r"slurm controller not responding",
         ),
-        "`scontrol ping` on the node; the same slurm.conf there, slurmctld's log, port 6817",
+        "run `scontrol ping` on the node; give it the controller's slurm.conf and a way to its port 6817; read"
+        " slurmctld's log",
         "Slurm, troubleshooting",
         weight=6,
     ),
@@ -50,14 +51,16 @@ CAUSES = (
             r"authentication credential expired",
             r"job credential (?:expired|replayed|revoked)",
         ),
-        "`munge -n | ssh NODE unmunge` says which; `systemctl status munge`, the same /etc/munge/munge.key and time on every node",
+        "`munge -n | ssh NODE unmunge` says which; check `systemctl status munge`, and give every node the same"
+        " /etc/munge/munge.key and time",
         "munge(7); Slurm",
         check="clock.clocks_agree",
         weight=6,
     ),
     Cause(
         "slurm-task-launch",
-        "Slurm could not set a task up on its node: the plug-in of --mpi, the container's, its cgroup, the working folder, or a prolog",
+        "Slurm could not set up a task on its node: the --mpi plug-in, the container plug-in, the cgroup, the"
+        " working folder or a prolog failed",
         (
             r"task \d+ launch failed",
             r"pyxis: couldn't start container",
@@ -68,7 +71,7 @@ CAUSES = (
             r"application launch failed",
             r"error: mpi/pmix\w*: .*(?:error|fail)",
         ),
-        "`srun --mpi=list`, then --mpi=pmi2 or --mpi=none in a trial; slurmd's log of the node that is named",
+        "run `srun --mpi=list`, then try --mpi=pmi2 or --mpi=none; read slurmd's log on the node named",
         "NVIDIA-NeMo/Speech#14829; Slurm, slurmstepd",
         Kind.SUSPICION,
         weight=5,
@@ -87,7 +90,7 @@ CAUSES = (
             r"pmix_psec_base_open failed",
             r"pmix stopped checking at the first component",
         ),
-        "`srun --mpi=list`; --mpi=pmix with an MPI built for it",
+        "run `srun --mpi=list`; use --mpi=pmix with an MPI built for it",
         "Slurm; open-mpi/ompi",
         weight=6,
     ),
@@ -158,8 +161,8 @@ CAUSES = (
             r"epilog error",
             r"\bjob epilog failed",
         ),
-        "look for processes in the D state (`ps -eo pid,stat,wchan:30,cmd | grep ' D'`): file system or GPU driver of that node; the"
-        " epilog's log",
+        "look for processes in the D state (`ps -eo pid,stat,wchan:30,cmd | grep ' D'`): a file system or the"
+        " GPU driver of that node hangs; read the prolog's and epilog's logs",
         "Lightning-AI/pytorch-lightning#15008; Slurm",
         check="limits.nothing_is_left_behind",
         weight=5,
@@ -172,7 +175,8 @@ CAUSES = (
             r"slurmstepd: error: could not open \S+\.(?:out|err|log)",
             r"slurmstepd: error: unable to open (?:stdout|stderr|stdin)",
         ),
-        "make the folder of --output and --error before the job, on storage that the nodes have too, writable by the user: most versions of Slurm make none",
+        "create the folder of --output and --error before the job, on storage that the nodes have too, writable"
+        " by the user: most versions of Slurm do not create it",
         "Slurm, sbatch",
         check="files.places_can_be_written_to",
         weight=7,

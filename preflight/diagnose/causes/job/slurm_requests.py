@@ -153,7 +153,7 @@ CAUSES = (
         "slurm-gpu-binding",
         "Slurm gave the tasks other GPUs than the launcher expects",
         (r"--gpus-per-task", r"gpu-bind", r"gpus? .*task .*(?:sees|visible) .*one", r"cgroup.*device.*denied.*nvidia"),
-        "use one way only: --gpus-per-node with LOCAL_RANK as device, or --gpus-per-task with device 0",
+        "use only one of them: --gpus-per-node with LOCAL_RANK as device, or --gpus-per-task with device 0",
         "Lightning-AI/pytorch-lightning#4612",
         Kind.NOTE,
         check="gpu.visible_devices_exist",
@@ -171,7 +171,8 @@ CAUSES = (
             r"sbatch: error: unable to open file",
             r"sbatch: error: script .* is too (?:big|large)",
         ),
-        "`dos2unix SCRIPT`, `#!/bin/bash` as its first line, #SBATCH lines before the first command; give the script, not the program",
+        "run `dos2unix SCRIPT`; write `#!/bin/bash` in its first line and the #SBATCH lines before the first"
+        " command; give sbatch the script, not the program",
         "Slurm, sbatch",
         weight=6,
     ),

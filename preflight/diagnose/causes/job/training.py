@@ -36,8 +36,8 @@ CAUSES = (
             r"found inf in local grad norm",
             r"could not find unstable",
         ),
-        "look at the batch of that step, learning rate and warm-up; one rank alone: its GPU may compute wrongly (`preflight bench`); bf16"
-        " instead of fp16",
+        "look at the batch of that step, the learning rate and the warm-up; if only one rank has it, its GPU may"
+        " compute wrongly (`preflight bench`); use bf16 instead of fp16",
         "NVIDIA/Megatron-LM",
         check="training.gradients_are_finite",
         weight=4,
@@ -47,7 +47,7 @@ CAUSES = (
         "nan-loss-logged",
         "the training logs a loss of NaN",
         (r"'loss': nan", r"loss[=: ]+nan\b", r"grad_norm': nan", r"\bloss: nan"),
-        "look at the step where it first appears: data, learning rate, precision; a checkpoint before it",
+        "look at the step where it first appears: data, learning rate, precision; resume from a checkpoint before it",
         "training logs",
         Kind.NOTE,
         check="training.gradients_are_finite",
@@ -66,7 +66,7 @@ CAUSES = (
             r"expected object of (?:device|scalar) type",
             r"tensors must be cuda and dense",
         ),
-        "move input and model to cuda:LOCAL_RANK; device_map=None under data parallelism",
+        "move input and model to cuda:LOCAL_RANK; set device_map=None under data parallelism",
         "pytorch/pytorch",
         weight=3,
     ),
@@ -106,7 +106,8 @@ CAUSES = (
             r"tensors of the same length",
             r"unable to create tensor, you should probably activate truncation",
         ),
-        "print the shapes before the line named; a batch at the end that is smaller (drop_last), an empty sample, padding",
+        "print the shapes before the line named; look for a smaller last batch (drop_last), an empty sample or"
+        " wrong padding",
         "pytorch/pytorch",
         weight=3,
     ),
@@ -121,7 +122,7 @@ CAUSES = (
             r"even_batches",
             r"dataset .*(?:not|un)even.*rank",
         ),
-        "use drop_last=True, DistributedSampler, or the Join context; iterable data sets split evenly",
+        "use drop_last=True, DistributedSampler or the Join context; split iterable data sets evenly",
         "pytorch/pytorch, Join",
         Kind.SUSPICION,
         weight=4,
@@ -141,7 +142,8 @@ CAUSES = (
             r"(?:parameters|weights|gradients) differ (?:across|between|on) .*ranks?",
             r"(?:parameters|weights|gradients) are not (?:the same|identical) (?:across|between|on) .*ranks?",
         ),
-        "compare what each rank loaded (path, step) on every node; no data-dependent `continue` or skipped optimizer step on one rank alone",
+        "compare what each rank loaded (path, step) on every node; let no rank alone skip a step or an optimizer"
+        " update because of its data",
         "Lightning-AI/litgpt#2032; pytorch/pytorch, FSDP",
         weight=5,
     ),
@@ -172,7 +174,7 @@ CAUSES = (
     ),
     Cause(
         "backward-twice",
-        "the graph was used twice, or changed in place",
+        "the autograd graph was used twice, or a tensor of it was changed in place",
         (
             r"trying to backward through the graph a second time",
             r"one of the variables needed for gradient computation has been modified by an inplace",
@@ -181,7 +183,8 @@ CAUSES = (
             r"a different number of tensors was saved during the original forward",
             r"recomputed values for the following tensors have different metadata",
         ),
-        "call enable_input_require_grads with checkpointing and LoRA, use_reentrant=False; detach what goes over steps",
+        "call enable_input_require_grads with checkpointing and LoRA, and set use_reentrant=False; detach what"
+        " is carried from one step to the next",
         "pytorch/pytorch; huggingface/peft",
         weight=4,
     ),
@@ -239,7 +242,7 @@ CAUSES = (
             r"bitsandbytes.*(?:error|not|fail|cuda setup)",
             r"cuda setup failed despite",
         ),
-        "train adapters (LoRA) on it, device_map={'': LOCAL_RANK}; a bitsandbytes for this CUDA",
+        "train adapters (LoRA) on it, with device_map={'': LOCAL_RANK}; install a bitsandbytes for this CUDA",
         "huggingface/peft; bitsandbytes-foundation/bitsandbytes",
         weight=4,
         unless=(r"warning",),
@@ -309,7 +312,7 @@ CAUSES = (
     ),
     Cause(
         "assertion",
-        "an assertion of the program does not hold",
+        "an assertion of the program failed (AssertionError)",
         (r"assertionerror: ", r"assertionerror$"),
         "read the program's line above it: it says what it wanted",
         "Python",
@@ -318,7 +321,7 @@ CAUSES = (
     ),
     Cause(
         "recursion-or-stack",
-        "the program called itself too often",
+        "the program called itself too often (RecursionError)",
         (r"recursionerror", r"maximum recursion depth exceeded", r"stack overflow"),
         "look at the repeated lines of the traceback",
         "Python",

@@ -18,8 +18,8 @@ CAUSES = (
             r"enetunreach",
             r"ehostunreach",
         ),
-        "`ip route get PEER` on the node; interfaces of one network for all (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME); a firewall"
-        " with reject rules also says this",
+        "run `ip route get PEER` on the node; give all nodes interfaces of one network (NCCL_SOCKET_IFNAME,"
+        " GLOO_SOCKET_IFNAME); a firewall with reject rules causes this too",
         "vllm-project/vllm#2857",
         check="mesh.every_node_reaches_every_other_on_random_ports",
         weight=3,
@@ -27,7 +27,7 @@ CAUSES = (
     ),
     Cause(
         "connection-refused",
-        "nobody listens at the address and port that was called: the first node's process is not up, died, or the address or"
+        "nobody listens at this address and port: the first node's process is not up, died, or the address or"
         " port is wrong",
         (
             r"connection refused",
@@ -59,14 +59,15 @@ CAUSES = (
     ),
     Cause(
         "connection-lost",
-        "a connection that stood got no answer any longer: the peer's node is down, its link, or what carries the packets",
+        "an established connection got no more answers: the peer's node or its link is down, or the network"
+        " between them drops packets",
         (
             r"call to (?:recv|read|recvmsg)\w* (?:from .*)?failed ?: (?:connection timed out|no route to host|network is unreachable)",
             r"call to (?:send|write|sendmsg)\w* (?:to .*)?failed ?: (?:connection timed out|no route to host|network is unreachable)",
             r"(?:read|write|recv|send) error \[\S+\]:\d+: (?:connection timed out|no route to host)",
         ),
-        "look at the node whose address is in the line: is it up, and does its kernel report a link at that moment"
-        " (`dmesg -T`)? An overlay network or NAT may have dropped the connection: host networking",
+        "look at the node whose address is in the line: is it up, and does its kernel report a link at that"
+        " moment (`dmesg -T`)? Where an overlay network or NAT may have dropped the connection, use host networking",
         "NVIDIA/nccl#706",
         Kind.SUSPICION,
         check="network.no_interface_counted_errors_during_the_run",
@@ -124,8 +125,8 @@ CAUSES = (
             r"caused by a firewall on the remote host",
             r"kernel: .*(?:\[ufw block\]|iptables.*drop|final_reject)",
         ),
-        "open all ports between the nodes in both directions, or fix the range: net.ipv4.ip_local_port_range with the same"
-        " range open; on AWS a security group that allows itself in and out",
+        "open all ports between the nodes in both directions, or set net.ipv4.ip_local_port_range and open the"
+        " same range; on AWS use a security group that allows itself in and out",
         "pytorch/pytorch#44544; wenet-e2e/wenet#1490",
         check="mesh.every_node_reaches_every_other_on_random_ports",
         weight=6,
@@ -148,8 +149,8 @@ CAUSES = (
             r"another process is utilizing it",
             r"listening socket.*already",
         ),
-        "`ss -ltnp | grep PORT` on the first node and end what holds it; another --master-port (or --rdzv-endpoint HOST:0) for"
-        " a second job on the node",
+        "run `ss -ltnp | grep PORT` on the first node and end what holds it; give a second job on the node"
+        " another --master-port (or --rdzv-endpoint HOST:0)",
         "pytorch/pytorch#73320",
         check="master.port_is_free_on_the_first_node",
         weight=6,
@@ -275,8 +276,8 @@ CAUSES = (
             r"too many requests for url",
             r"503 server error.*hf\.co",
         ),
-        "download once to a path that all nodes share and give that path; HF_HUB_OFFLINE=1, HF_HOME on shared storage, or an"
-        " https_proxy",
+        "download once to a path that all nodes share and give that path; set HF_HUB_OFFLINE=1 with HF_HOME on"
+        " shared storage, or an https_proxy",
         "huggingface/transformers#15976",
         weight=3,
         check="files.same_paths_hold_the_same",
@@ -293,7 +294,7 @@ CAUSES = (
             r"api_key not configured",
             r"comet.*connection",
         ),
-        "set WANDB_MODE=offline (or the tracker's own switch), or a way out to the internet",
+        "set WANDB_MODE=offline (or the tracker's own switch), or give the node a way to the internet",
         "wandb/wandb issues",
         Kind.SUSPICION,
         weight=1,

@@ -22,8 +22,8 @@ CAUSES = (
             r"no data available.*libfabric",
             r"creating new endpoint for domain .*failed",
         ),
-        "`fi_info -p efa -t FI_EP_RDM` in the container: /dev/infiniband/uverbs* and the EFA plug-in of the cluster; an"
-        " instance type with EFA; recent aws-ofi-nccl",
+        "`fi_info -p efa -t FI_EP_RDM` must list a device in the container: it needs /dev/infiniband/uverbs* and"
+        " the EFA plug-in of the cluster; use an instance type with EFA and a recent aws-ofi-nccl",
         "aws/aws-ofi-nccl#1020; aws/deep-learning-containers#2675",
         check="rdma.devices_can_be_opened",
         weight=5,
@@ -38,8 +38,9 @@ CAUSES = (
             r"\bvni_not_found\b",
             r"\bcxil_alloc_svc: ",
         ),
-        "start the ranks by srun (SwitchType=switch/hpe_slingshot; `--network=single_node_vni` on one node, job_vni for"
-        " others); `cxi_service list` on the node; a container needs /dev/cxi* and SLINGSHOT_* of the step",
+        "start the ranks with srun (SwitchType=switch/hpe_slingshot; `--network=single_node_vni` on one node,"
+        " job_vni for others); run `cxi_service list` on the node; a container needs /dev/cxi* and SLINGSHOT_*"
+        " of the step",
         "aws/aws-ofi-nccl#801; openpmix/prrte#2004; mochi-hpc/mochi-margo#305",
         weight=6,
     ),
@@ -47,7 +48,8 @@ CAUSES = (
         "cxi-queue-full",
         "MPI on Slingshot cannot post messages any more: a completion queue is full, and the ranks wait",
         (r"ofi is failing to make progress on posting", r"suspects a hang due to completion queue exhaustion"),
-        "FI_CXI_DEFAULT_CQ_SIZE=131072 on all ranks; fewer messages that nobody has asked for yet (FI_CXI_RX_MATCH_MODE=hybrid)",
+        "set FI_CXI_DEFAULT_CQ_SIZE=131072 on all ranks; set FI_CXI_RX_MATCH_MODE=hybrid where many messages"
+        " arrive before they are asked for",
         "ofiwg/libfabric#9286",
         weight=8,
     ),
@@ -71,7 +73,7 @@ CAUSES = (
     ),
     Cause(
         "efa-peer-lost",
-        "an EFA peer that had answered does so no longer: its process ended, or its node or adapter failed",
+        "an EFA peer stopped answering: its process ended, or its node or adapter failed",
         (
             r"unresponsive receiver \(connection previously established",
             r"unresponsive remote \(was previously responsive",
@@ -79,7 +81,8 @@ CAUSES = (
             r"efa.*connection was reset by remote peer",
             r"operation aborted because the peer closed its memory registration",
         ),
-        "look at the peer in the line: the first error of its rank, and its kernel log (`dmesg -T`: killed processes, Xid, efa)",
+        "look at the peer in the line: the first error of its rank, and the kernel log of its node (`dmesg -T`:"
+        " killed processes, Xid, efa)",
         "ofiwg/libfabric, prov/efa/src/efa_errno.h",
         Kind.SUSPICION,
         check="reach.every_node_answers",
@@ -118,8 +121,8 @@ CAUSES = (
             r"no valid address handle at remote side",
             r"unexpected status returned by responder",
         ),
-        "look for the first failure on the peer; check FI_EFA_USE_DEVICE_RDMA, huge pages and memlock of the container; versions of the EFA"
-        " installer and aws-ofi-nccl the same everywhere",
+        "look for the first failure on the peer; check FI_EFA_USE_DEVICE_RDMA, and huge pages and memlock of the"
+        " container; use the same EFA installer and aws-ofi-nccl everywhere",
         "aws/aws-ofi-nccl#24",
         Kind.SUSPICION,
         check="rdma.no_errors_were_counted_during_the_run",
@@ -131,16 +134,17 @@ CAUSES = (
     ),
     Cause(
         "nvshmem-transport",
-        "NVSHMEM could not start its transport between GPUs: GPUDirect is missing, the driver does not let a GPU ring the adapter, or"
-        " the container has too few rights",
+        "NVSHMEM could not start its transport between GPUs: GPUDirect is missing, the driver does not let a GPU"
+        " ring the adapter's doorbell, or the container has too few rights",
         (
             r"init failed for transport: \w+",
             r"cannot allocate mlx5dv_devx_uar",
             r"nvshmem.*non-zero status: \d+",
             r"non-zero status: \d+ (?:building transport map failed|nvshmem setup connections failed)",
         ),
-        '`modprobe nvidia_peermem`; for IBGDA NVreg_RegistryDwords="PeerMappingOverride=1;" NVreg_EnableStreamMemOPs=1 of the driver'
-        " and a privileged container; NVSHMEM_HCA_LIST and NVSHMEM_IB_GID_INDEX of this network; else NVSHMEM_IB_ENABLE_IBGDA=0",
+        '`modprobe nvidia_peermem`; for IBGDA load the driver with NVreg_RegistryDwords="PeerMappingOverride=1;"'
+        " NVreg_EnableStreamMemOPs=1 and make the container privileged; set NVSHMEM_HCA_LIST and"
+        " NVSHMEM_IB_GID_INDEX to those of this network; else set NVSHMEM_IB_ENABLE_IBGDA=0",
         "deepseek-ai/DeepEP#139, #223; sgl-project/sglang#12533",
         Kind.SUSPICION,
         check="rdma.adapters_reach_gpu_memory",
@@ -166,7 +170,7 @@ CAUSES = (
         "sharp-failure",
         "SHARP (collectives in the switch) could not be used",
         (r"sharp.*(?:fail|error|unable)", r"collnet.*(?:fail|error)(?!.*symbol)", r"failed to initialize sharp"),
-        "NCCL_COLLNET_ENABLE=0 works around it; sharp_am and the plug-in's version otherwise",
+        "NCCL_COLLNET_ENABLE=0 works around it; else check that sharp_am runs and that the plug-in's version fits it",
         "NVIDIA/nccl-rdma-sharp-plugins",
         Kind.NOTE,
         unless=(r"plugin symbol", r"find nccl"),

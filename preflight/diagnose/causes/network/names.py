@@ -36,8 +36,8 @@ CAUSES = (
         "address-family-differs",
         "some ranks use IPv4 and others IPv6: a name leads to another kind of address on some nodes, or the interface has both",
         (r"ss1\.ss_family == ss2\.ss_family",),
-        "use one family on all nodes: GLOO_SOCKET_IFNAME and NCCL_SOCKET_FAMILY=AF_INET, and IPv4 addresses for the nodes' names in"
-        " /etc/hosts",
+        "use one family on all nodes: set GLOO_SOCKET_IFNAME and NCCL_SOCKET_FAMILY=AF_INET, and give the nodes'"
+        " names IPv4 addresses in /etc/hosts",
         "pytorch/pytorch#135355",
         check="names.own_hostname_is_not_loopback",
         weight=6,
@@ -103,14 +103,14 @@ CAUSES = (
             r"master_addr[= ]'?localhost\b",
             r"master_addr[= ]'?127\.0",
         ),
-        "see that NCCL_SOCKET_IFNAME and MASTER_ADDR be of the network that they share",
+        "set NCCL_SOCKET_IFNAME and MASTER_ADDR to the network that the nodes share",
         "pytorch/pytorch#50615",
         Kind.NOTE,
         check="names.own_hostname_is_not_loopback",
     ),
     Cause(
         "loopback-master",
-        "the master address is localhost, so other nodes call themselves",
+        "the master address is localhost, so every other node connects to itself",
         (
             r"client socket has (?:failed|timed out).*\((?:localhost|127\.0\.0\.1), \d+\)",
             r"connect to \(localhost, \d+\)",
@@ -192,7 +192,8 @@ CAUSES = (
         "ipv6-mixed",
         "some nodes speak IPv6 and others IPv4",
         (r"address family not supported by protocol", r"eafnosupport", r"address family for hostname not supported"),
-        "set NCCL_SOCKET_FAMILY=AF_INET, GLOO_SOCKET_IFNAME of an interface with IPv4, one family for MASTER_ADDR on all nodes",
+        "set NCCL_SOCKET_FAMILY=AF_INET, GLOO_SOCKET_IFNAME to an interface with IPv4, and MASTER_ADDR to an"
+        " address of the same family on all nodes",
         "pytorch/pytorch, c10d socket",
         Kind.NOTE,
         check="names.every_node_speaks_one_address_family",

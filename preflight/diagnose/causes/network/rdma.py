@@ -16,7 +16,8 @@ CAUSES = (
             r"couldn't open config directory '/etc/libibverbs",
             r"open_device.*(?:permission denied|operation not permitted)",
         ),
-        "`docker run --device=/dev/infiniband --cap-add=IPC_LOCK`; on Kubernetes the RDMA device plug-in's resource in the pod's limits",
+        "start the container with `docker run --device=/dev/infiniband --cap-add=IPC_LOCK`; on Kubernetes put"
+        " the RDMA device plug-in's resource into the pod's limits",
         "NVIDIA/nccl#1173",
         check="rdma.devices_can_be_opened",
         weight=5,
@@ -76,7 +77,8 @@ CAUSES = (
             r"remote invalid request",
             r"ibv_wc_rem_(?:access|op|inv_req)_err",
         ),
-        "switch GPUDirect off once (NCCL_NET_GDR_LEVEL=0): if it works, nvidia_peermem, ACS/IOMMU; NCCL_IB_PCI_RELAXED_ORDERING=0",
+        "switch GPUDirect off once (NCCL_NET_GDR_LEVEL=LOC): if the job then works, check nvidia_peermem, ACS"
+        " and IOMMU; or set NCCL_IB_PCI_RELAXED_ORDERING=0",
         "NVIDIA/nccl#1297",
         Kind.SUSPICION,
         check="rdma.adapters_reach_gpu_memory",
@@ -133,8 +135,8 @@ CAUSES = (
             r"ibv_modify_qp failed \(errno (?:19|22|101|110)\)",
             r"read failed in ncclibrocegetversionnum",
         ),
-        "`show_gids` on every node: the RoCE v2 line with the IPv4 address of the training network; NCCL_IB_GID_INDEX of that node,"
-        " or unset it with NCCL 2.21 and later",
+        "run `show_gids` on every node, and set NCCL_IB_GID_INDEX there to the row that is RoCE v2 with the IPv4"
+        " address of the training network, or unset it with NCCL 2.21 and later",
         "NVIDIA/nccl#925; NVIDIA/nccl-tests#227",
         check="rdma.gid_index_exists_on_every_node",
         weight=6,
@@ -151,8 +153,9 @@ CAUSES = (
             r"ibv_modify_qp failed with 110 .*local gid ::ffff:.*remote gid ::ffff:",
             r"ibv_modify_qp failed with error connection timed out.*local gid ::ffff:.*remote gid ::ffff:",
         ),
-        "`ping -I` from the local address in the line to the remote one, and `show_gids`: both of RoCE v2; where rails are apart on purpose: NCCL_CROSS_NIC=0 and the"
-        " same order of adapters (NCCL_IB_HCA) on every node; else routes or gateways for every rail's network",
+        "`ping -I` from the local address in the line to the remote one; `show_gids` must list both as RoCE v2;"
+        " where rails are apart on purpose, set NCCL_CROSS_NIC=0 and name the adapters in the same order"
+        " (NCCL_IB_HCA) on every node; else add routes or gateways for every rail's network",
         "NVIDIA/nccl#2013",
         check="rdma.ports_are_in_the_subnet_of_their_rail",
         weight=7,
@@ -166,8 +169,8 @@ CAUSES = (
             r"ibv_event_gid_change",
             r"\bgid table changed",
         ),
-        "`journalctl -u NetworkManager -u systemd-networkd` on the node: a lease that ended, a service that was started"
-        " again; give the ports of the job fixed addresses",
+        "look at `journalctl -u NetworkManager -u systemd-networkd` on the node: a lease ended, or a service was"
+        " restarted; give the ports of the job fixed addresses",
         "NVIDIA/nccl#1819",
         Kind.SUSPICION,
         check="rdma.roce_ports_have_an_address",
@@ -204,7 +207,7 @@ CAUSES = (
             r"link_layer.*port_down",
             r"state down physical_state",
         ),
-        "`ibstat`: Initializing wants a subnet manager, Polling a cable or the switch port",
+        "run `ibstat`: a port in Initializing waits for a subnet manager, one in Polling for its cable or switch port",
         "NVIDIA/nccl; ibstat(8)",
         check="rdma.ports_are_active",
         weight=5,
@@ -213,7 +216,8 @@ CAUSES = (
         "rdma-no-device",
         "NCCL found no RDMA device and uses sockets",
         (r"net/ib : no device found", r"failed to open libibverbs", r"no ib device found", r"net/ib: no.*device"),
-        "give a container rdma-core and /dev/infiniband; NCCL_IB_HCA must match a port; else leave it so on Ethernet",
+        "give a container rdma-core and /dev/infiniband; NCCL_IB_HCA must match a port; where the network is"
+        " plain Ethernet, nothing is wrong",
         "NVIDIA/nccl#857",
         Kind.NOTE,
         check="bench.nccl_uses_the_rdma_ports",
@@ -231,7 +235,7 @@ CAUSES = (
             r"failed to register .*gpu memory",
             r"gdrcopy.*(?:fail|not)",
         ),
-        "`modprobe nvidia_peermem` on every node and at boot; or dma-buf with an open driver and a recent kernel",
+        "`modprobe nvidia_peermem` on every node and at boot, or use dma-buf with the open driver and a recent kernel",
         "NVIDIA/nccl#1181",
         Kind.NOTE,
         check="rdma.adapters_reach_gpu_memory",
@@ -247,8 +251,8 @@ CAUSES = (
             r"couldn't (?:allocate|register) (?:gpu )?mr\b",
             r"failed to create mr\b",
         ),
-        "`modprobe nvidia_peermem` on the node (AMD: amdgpu with its peer memory), or the open driver with dma-buf; without"
-        " GPUDirect: NCCL_NET_GDR_LEVEL=LOC, UCX_IB_GPU_DIRECT_RDMA=n",
+        "`modprobe nvidia_peermem` on the node (AMD: amdgpu with its peer memory), or use the open driver with"
+        " dma-buf; without GPUDirect set NCCL_NET_GDR_LEVEL=LOC and UCX_IB_GPU_DIRECT_RDMA=n",
         "openucx/ucx#8049; Mellanox/nv_peer_memory#115; microsoft/mscclpp#657",
         Kind.SUSPICION,
         check="rdma.adapters_reach_gpu_memory",
@@ -265,7 +269,7 @@ CAUSES = (
             r"ibv_modify_qp.*lid 0\b",
             r"cannot resolve path",
         ),
-        "start opensm (or the switch's subnet manager); `sminfo`, `ibstat`",
+        "start opensm (or the switch's subnet manager); `sminfo` and `ibstat` show whether it answers",
         "opensm(8)",
         check="rdma.infiniband_ports_have_a_subnet_manager",
         weight=5,
@@ -280,7 +284,7 @@ CAUSES = (
             r"mtu mismatch",
             r"active_mtu.*differ",
         ),
-        "`ibv_devinfo | grep active_mtu`: the same on all nodes, on interfaces, switch ports and partitions",
+        "set one MTU on all nodes, interfaces, switch ports and partitions; `ibv_devinfo | grep active_mtu` shows it",
         "NVIDIA/nccl#1621",
         check="rdma.active_mtu_is_the_same_on_every_node",
         weight=6,
