@@ -62,10 +62,8 @@ def sysfs(folder, *, changes="2", now="16", most="16", slot="16", index=INDEX):
 
 def facts_of(folder):
     """The fields of eth0's facts that come from its folder in sysfs."""
-    raw = {
-        "carrier_changes": network.carrier_changes("eth0", index=INDEX, sysfs=str(folder)),
-        "lanes": network.lanes("eth0", index=INDEX, sysfs=str(folder)),
-    }
+    told = network.of_sysfs("eth0", index=INDEX, sysfs=str(folder))
+    raw = {name: told[name] for name in ("carrier_changes", "lanes")}
     types = {field.name: field.type for field in msgspec.structs.fields(Interface)}
     return {name: msgspec.convert(value, type=types[name], strict=True) for name, value in raw.items()}
 

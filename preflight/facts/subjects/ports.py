@@ -18,7 +18,9 @@ class Ports(Value, frozen=True, kw_only=True):
     """The listening TCP sockets of the node."""
 
     listeners: tuple[Listener, ...]
-    ephemeral_in_use: Count | Missing = Missing("not counted", "absent")  # ports of that range with a socket
+    ephemeral_in_use: Count | Missing = Missing(
+        "not counted", "absent"
+    )  # of that range; where sockets are few, all of them
 
     def used_ephemeral(self) -> int:
         """How many ports of the ephemeral range have a socket."""

@@ -10,7 +10,7 @@ from preflight.node.agent import sockets as socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 # linux/netlink.h, linux/rtnetlink.h and linux/inet_diag.h
 NETLINK_ROUTE, NETLINK_SOCK_DIAG = 0, 4
@@ -22,7 +22,6 @@ IFA_ADDRESS, IFA_LOCAL = 1, 2
 RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_VIA = 1, 4, 5, 6, 9, 18
 NDA_DST, NDA_LLADDR = 1, 2
 NUD_INCOMPLETE, NUD_FAILED, NUD_NOARP, NUD_PERMANENT = 0x01, 0x20, 0x40, 0x80
-EVERY_STATE = 0xFFFFFFFF
 RT_TABLE_MAIN, RTN_UNICAST, RTM_F_CLONED = 254, 1, 0x200
 
 FAMILIES = {socket.AF_INET: "inet", socket.AF_INET6: "inet6"}
@@ -86,14 +85,14 @@ def hardware_of() -> dict[tuple[int, str], tuple[str, str]]:
     return found
 
 
-def tcp_sockets() -> list[tuple[str, int, int, int]]:
-    """Every TCP socket: (local address, local port, state, inode), as /proc/net/tcp and tcp6 have them.
+def tcp_sockets(states: Collection[int]) -> list[tuple[str, int, int, int]]:
+    """The TCP sockets in these states: (local address, local port, state, inode), as /proc/net/tcp and tcp6 have them.
 
     Those tables cost 5 ms each to read even where they are empty, for each is a walk over all buckets of the kernel's
     hash. So is a dump of one family: the older request, which knows none, gives both in one walk.
     """
     found = []
-    asked = struct.pack("=52xII", EVERY_STATE, 0)  # struct inet_diag_req
+    asked = struct.pack("=52xII", sum(1 << state for state in states), 0)  # struct inet_diag_req
     for body in ask(NETLINK_SOCK_DIAG, TCPDIAG_GETSOCK, asked):
         family, state, port = struct.unpack_from("!BBxxH", body)
         if family in FAMILIES:

@@ -219,8 +219,17 @@ def has_screen(folder: str) -> bool:
         return False
 
 
+def listed(arguments: dict[str, Any]) -> Functions:
+    """The functions of this node; a call with a dictionary "held" among its arguments lists them once."""
+    held: dict[str, Any] = arguments.get("held", {})
+    if "functions" not in held:
+        held["functions"] = functions(arguments.get("sysfs", "/sys"))
+    found: Functions = held["functions"]
+    return found
+
+
 def functions(sysfs: str) -> Functions:
-    """Every PCI function by its address; a server with GPUs has hundreds, so a subject lists them once."""
+    """Every PCI function by its address; a server with GPUs has hundreds."""
     folder = f"{sysfs}/bus/pci/devices"
     found: dict[str, tuple[str, str, str]] = {}
     for entry in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:

@@ -34,7 +34,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     sysfs = arguments.get("sysfs", "/sys")
     for device in facts["devices"] if isinstance(facts["devices"], list) else []:
         device["pci"] = in_order(pci.function(sysfs, device["bus_id"]))
-    functions = pci.functions(sysfs)
+    functions = pci.listed(arguments)
     facts["counted"] = pci.counted_by_gpus(sysfs, functions)
     facts["on_bus"] = on_bus(arguments, facts["devices"], pci.gpus(functions))
     switches = pci.count_switches(functions)
@@ -76,7 +76,7 @@ def listed_by_amd(arguments: dict[str, Any], path: str) -> dict[str, Any]:
         return {}
     facts = amd.collect(path)
     sysfs = arguments.get("sysfs", "/sys")
-    if facts["devices"] == [] and pci.gpus(pci.functions(sysfs), pci.AMD):
+    if facts["devices"] == [] and pci.gpus(pci.listed(arguments), pci.AMD):
         return unknown(missing("AMD's tools list no GPU, and the bus has some: is the user in the group render?"))
     for device in facts["devices"] if isinstance(facts["devices"], list) else []:
         counted = amd.ras(f"{pci.folder(sysfs, device['bus_id'])}/ras")

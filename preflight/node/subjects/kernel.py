@@ -18,12 +18,14 @@ from preflight.node.subjects.network import shows
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from collections.abc import Set as AbstractSet
     from typing import Any, Union
 
     from preflight.node.agent.missing import Missing
 
     CountOrMissing = Union[int, Missing]
     TextOrMissing = Union[str, Missing]
+    Group = tuple[str, bool, AbstractSet[str]]
 
 MODULES = (
     *("nvidia", "nvidia_uvm", "nvidia_peermem", "nv_peer_mem", "gdrdrv", "amdgpu", "amdkfd"),
@@ -45,6 +47,12 @@ SETTINGS = ("vm.zone_reclaim_mode", "vm.swappiness", "kernel.yama.ptrace_scope")
 POLICY = "Transmit Hash Policy"  # only in the modes that spread packets by it
 PARTNER = "Partner Mac Address"  # of the switch, for LACP; only root is shown it
 FAILURES = "Link Failure Count"
+CONTROLLERS = frozenset(("cpu", "memory", "pids"))
+# Whether it is of version 1 -> controller -> the files of a control group that hold a quota of that.
+QUOTAS: dict[bool, dict[str, tuple[str, ...]]] = {
+    False: {"memory": ("memory.max", "memory.high"), "pids": ("pids.max",)},
+    True: {"memory": ("memory.limit_in_bytes",), "pids": ("pids.max",)},
+}
 UNLIMITED_FROM = 1 << 60  # cgroup v1 writes a figure near the largest integer instead of "max"
 
 
@@ -256,17 +264,22 @@ def field(path: str, name: str) -> CountOrMissing:
 
 def cgroup(proc: str, root: str) -> dict[str, Any]:
     """The quotas of our own control group and of those above it, the tightest of each."""
-    folders = _folders(proc, root)
-    if isinstance(folders, dict):
+    groups = _groups(proc, root)
+    if isinstance(groups, dict):
         names = ("cgroup_cpus", "cgroup_memory_bytes", "cgroup_processes", "cgroup_oom_kills")
-        return dict.fromkeys(names, folders)
-    kills = [field(f"{folder}/memory.events", "oom_kill") for folder in folders]
+        return dict.fromkeys(names, groups)
+
+    def quotas(controller: str) -> list[Any]:
+        files = [(folder, QUOTAS[is_first][controller]) for folder, is_first, held in groups if controller in held]
+        return [_quota(f"{folder}/{name}") for folder, names in files for name in names]
+
+    kills = [field(f"{folder}/memory.events", "oom_kill") for folder, is_first, _ in groups if not is_first]
     return {
-        "cgroup_cpus": _tightest([share for folder in folders for share in _shares(folder)]),
-        "cgroup_memory_bytes": _tightest(
-            [_quota(f"{folder}/memory.{name}") for folder in folders for name in ("max", "high", "limit_in_bytes")]
+        "cgroup_cpus": _tightest(
+            [share for folder, is_first, held in groups if "cpu" in held for share in _shares(folder, is_first)]
         ),
-        "cgroup_processes": _tightest([_quota(f"{folder}/pids.max") for folder in folders]),
+        "cgroup_memory_bytes": _tightest(quotas("memory")),
+        "cgroup_processes": _tightest(quotas("pids")),
         # The innermost group's count is that of the job's own context.
         "cgroup_oom_kills": next(
             (kill for kill in kills if isinstance(kill, int) or kill["kind"] != "absent"),
@@ -275,12 +288,14 @@ def cgroup(proc: str, root: str) -> dict[str, Any]:
     }
 
 
-def _shares(folder: str) -> list[float | Missing | None]:
+def _shares(folder: str, is_first: bool) -> list[float | Missing | None]:
     """How many CPUs a group may use: "200000 100000" of version 2, two files of version 1."""
-    text = read_lines(f"{folder}/cpu.max")
-    if isinstance(text, dict) and text["kind"] == "absent":
+    if is_first:
         pair = [_quota(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period")]
     else:
+        text = read_lines(f"{folder}/cpu.max")
+        if isinstance(text, dict) and text["kind"] == "absent":
+            return []
         pair = [_figure(text, word) for word in text.split()] if isinstance(text, str) else [text]
     lost: list[float | Missing | None] = [one for one in pair if isinstance(one, dict)]
     if lost or len(pair) != 2:
@@ -312,24 +327,22 @@ def _tightest(quotas: Sequence[float | Missing | None]) -> Any:
     return lost[0] if lost else min(figures) if figures else missing("no quota", "absent")
 
 
-def _folders(proc: str, root: str) -> list[str] | Missing:
-    """The folders of our control groups, the innermost first."""
+def _groups(proc: str, root: str) -> list[Group] | Missing:
+    """Our control groups, the innermost first: the folder, whether it is of version 1, and its controllers."""
     text = read_lines(f"{proc}/self/cgroup")
     if isinstance(text, dict):
         is_without = text["kind"] == "absent" and not (os.path.isdir(root) and os.listdir(root))
         return [] if is_without else missing(f"{proc}/self/cgroup: {text['missing']}")
-    found = []
+    found: list[Group] = []
     for line in text.splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
-        if number == "0" and not controllers:
-            base = root
-        elif {"memory", "cpu", "pids"} & set(controllers.split(",")):
-            base = f"{root}/{controllers}"
-        else:
-            continue
-        # Inside a container the path may be the host's, while what is mounted is our own group: then the root counts.
-        parts = [part for part in path.split("/") if part and part != ".."]
-        places = ["/".join([base, *parts[:count]]) for count in range(len(parts), 0, -1)]
-        found += [place for place in places if os.path.isdir(place)] + [base]
+        is_first = number != "0" or bool(controllers)
+        held = CONTROLLERS.intersection(controllers.split(",")) if is_first else CONTROLLERS
+        base = f"{root}/{controllers}" if is_first else root
+        if held:
+            # Inside a container the path may be the host's, while what is mounted is our own group: the root counts.
+            parts = [part for part in path.split("/") if part and part != ".."]
+            places = ["/".join([base, *parts[:count]]) for count in range(len(parts), 0, -1)]
+            found += [(place, is_first, held) for place in [*filter(os.path.isdir, places), base]]
     return found

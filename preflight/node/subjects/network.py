@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # linux/sockios.h, linux/if.h, linux/ethtool.h
 SIOCGIFFLAGS, SIOCGIFMTU, SIOCETHTOOL = 0x8913, 0x8921, 0x8946
 IFF_LOOPBACK, IFF_RUNNING = 0x8, 0x40
-ETHTOOL_GSET = 1
+ETHTOOL_GSET, ETHTOOL_BYTES = 1, 44  # struct ethtool_cmd, the longest that we ask for
 OFFLOADS = {"tso": 0x1E, "gso": 0x23, "gro": 0x2B}  # ETHTOOL_GTSO, ETHTOOL_GGSO, ETHTOOL_GGRO
 MAC_LENGTH = 17
 OTHER_SYSFS = "sysfs of another network namespace"
@@ -68,6 +68,7 @@ def interfaces(names: dict[int, str], *, sysfs: str) -> list[dict[str, Any]]:
             raise refused from None
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as kernel:
+        driver = Driver(kernel)
         for index, name in sorted(names.items()):
             flags = interface_flags(kernel, name)
             if flags is None or name not in links:
@@ -82,12 +83,8 @@ def interfaces(names: dict[int, str], *, sysfs: str) -> list[dict[str, Any]]:
                     "speed_mbps": speed_mbps,
                     "is_up": bool(flags & IFF_RUNNING),
                     "is_loopback": bool(flags & IFF_LOOPBACK),
-                    "is_physical": is_physical(name, index=index, sysfs=sysfs),
-                    "carrier_changes": carrier_changes(name, index=index, sysfs=sysfs),
-                    "duplex": duplex(name, index=index, sysfs=sysfs),
-                    "mac": mac(name, index=index, sysfs=sysfs),
-                    "lanes": lanes(name, index=index, sysfs=sysfs),
-                    "offloads": offloads(kernel, name) if is_of_peers(addresses) else missing("not asked", "absent"),
+                    **of_sysfs(name, index=index, sysfs=sysfs),
+                    "offloads": offloads(driver, name) if is_of_peers(addresses) else missing("not asked", "absent"),
                 }
             )
     return found
@@ -125,10 +122,11 @@ def links_by_kernel(names: dict[int, str]) -> dict[str, Link]:
             found[index].append(address(family, text, prefix_length))
     links: dict[str, Link] = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as kernel:
+        driver = Driver(kernel)
         for index, name in names.items():
             try:
                 mtu: int = struct.unpack_from("=16xi", ask(kernel, SIOCGIFMTU, name))[0]
-                links[name] = (found[index], mtu, speed_mbps(kernel, name))
+                links[name] = (found[index], mtu, speed_mbps(driver, name))
             except OSError as error:
                 if error.errno != errno.ENODEV:
                     raise
@@ -142,7 +140,12 @@ def address(family: str, text: str, prefix_length: int) -> dict[str, Any]:
 
 def ask(kernel: socket.socket, request: int, name: str) -> bytes:
     """An ioctl with a struct ifreq that needs nothing but the name."""
-    return fcntl.ioctl(kernel, request, struct.pack("16s24x", name.encode("utf-8", "surrogateescape")))
+    return fcntl.ioctl(kernel, request, struct.pack("16s24x", written(name)))
+
+
+def written(name: str) -> bytes:
+    """The name of an interface as the kernel has it."""
+    return name.encode("utf-8", "surrogateescape")
 
 
 def interface_flags(kernel: socket.socket, name: str) -> int | None:
@@ -156,17 +159,29 @@ def interface_flags(kernel: socket.socket, name: str) -> int | None:
     return flags
 
 
-def speed_mbps(kernel: socket.socket, name: str) -> int:
+class Driver:
+    """The drivers of all interfaces, as ethtool asks them: with a command in a buffer, where the answer appears."""
+
+    def __init__(self, kernel: socket.socket) -> None:
+        self._kernel = kernel
+        self._buffer = bytearray(ETHTOOL_BYTES)
+        self._place = place_of(self._buffer)
+
+    def ask(self, name: str, command: int) -> bytearray:
+        """What the driver writes behind the command, valid until the next; OSError where it refuses."""
+        self._buffer[:] = struct.pack(f"=I{ETHTOOL_BYTES - 4}x", command)
+        fcntl.ioctl(self._kernel, SIOCETHTOOL, struct.pack("16sP16x", written(name), self._place))
+        return self._buffer
+
+
+def speed_mbps(driver: Driver, name: str) -> int:
     """The link rate as ETHTOOL_GSET reports it, 0 where the driver reports none."""
-    command = bytearray(struct.pack("=I40x", ETHTOOL_GSET))
-    request = struct.pack("16sP16x", name.encode("utf-8", "surrogateescape"), place_of(command))
     try:
-        fcntl.ioctl(kernel, SIOCETHTOOL, request)
+        low, high = struct.unpack_from("=12xH14xH", driver.ask(name, ETHTOOL_GSET))
     except OSError as error:
         if error.errno in NO_SPEED:
             return 0
         raise
-    low, high = struct.unpack_from("=12xH14xH", command)
     speed: int = high << 16 | low
     return speed if speed < 1 << 31 else 0  # -1 is SPEED_UNKNOWN
 
@@ -176,19 +191,12 @@ def is_of_peers(addresses: list[dict[str, Any]]) -> bool:
     return any(not one["address"].startswith(("fe80:", "127.", "::1")) for one in addresses)
 
 
-def offloads(kernel: socket.socket, name: str) -> list[str] | dict[str, str]:
+def offloads(driver: Driver, name: str) -> list[str] | dict[str, str]:
     """The OFFLOADS that are on: they split and merge packets in the adapter, or late in the kernel."""
-    found = []
-    for offload, command in OFFLOADS.items():
-        value = bytearray(struct.pack("=II", command, 0))
-        request = struct.pack("16sP16x", name.encode("utf-8", "surrogateescape"), place_of(value))
-        try:
-            fcntl.ioctl(kernel, SIOCETHTOOL, request)
-        except OSError as error:
-            return missing("the driver does not tell", "absent") if error.errno in NO_SPEED else missing(str(error))
-        if struct.unpack_from("=4xI", value)[0]:
-            found.append(offload)
-    return found
+    try:
+        return [offload for offload, command in OFFLOADS.items() if any(driver.ask(name, command)[4:8])]
+    except OSError as error:
+        return missing("the driver does not tell", "absent") if error.errno in NO_SPEED else missing(str(error))
 
 
 def place_of(held: bytearray) -> int:
@@ -201,61 +209,19 @@ def place_of(held: bytearray) -> int:
     return address
 
 
-def is_physical(name: str, *, index: int, sysfs: str) -> bool | dict[str, str]:
-    """Whether a device stands behind the interface; a sysfs mounted in another network namespace does not show it."""
-    folder = f"{sysfs}/class/net/{name}"
-    return os.path.exists(f"{folder}/device") if shows(folder, index) else missing(OTHER_SYSFS)
-
-
-def carrier_changes(name: str, *, index: int, sysfs: str) -> int | dict[str, str]:
-    """How often the link went up or down: a cable that is loose, a switch that was started again."""
+def of_sysfs(name: str, *, index: int, sysfs: str) -> dict[str, Any]:
+    """What sysfs tells of an interface; one that is mounted in another network namespace tells nothing."""
     folder = f"{sysfs}/class/net/{name}"
     if not shows(folder, index):
-        return missing(OTHER_SYSFS)
-    try:
-        return int(read_text(f"{folder}/carrier_changes"))
-    except (OSError, ValueError):
-        return missing("the kernel does not count it", "absent")
-
-
-def duplex(name: str, *, index: int, sysfs: str) -> str | dict[str, str]:
-    """Whether both ends of the link may send at once ("full") or must wait for each other ("half")."""
-    folder = f"{sysfs}/class/net/{name}"
-    if not shows(folder, index):
-        return missing(OTHER_SYSFS, "absent")
-    try:
-        text = read_text(f"{folder}/duplex").strip()
-    except OSError:  # of what has no link, or is down
-        text = "unknown"
-    return text if text in ("full", "half") else missing("the driver does not tell", "absent")
-
-
-def carriers(sysfs: str) -> dict[str, int]:
-    """Interface -> how often its link went up or down, of those of which the kernel counts it."""
-    found = {name: carrier_changes(name, index=index, sysfs=sysfs) for index, name in socket.if_nameindex()}
-    return {name: count for name, count in found.items() if isinstance(count, int)}
-
-
-def lanes(name: str, *, index: int, sysfs: str) -> list[int] | dict[str, str]:
-    """[now, at most] of the PCIe link of the adapter behind an interface."""
-    folder = f"{sysfs}/class/net/{name}"
-    if not shows(folder, index):
-        return missing(OTHER_SYSFS, "absent")
-    now, most = pci.lanes(os.path.realpath(f"{folder}/device")) if os.path.exists(f"{folder}/device") else (0, 0)
-    if isinstance(now, int) and isinstance(most, int):
-        return [now, most] if now and most else missing("no PCIe link is known", "absent")
-    return now if not isinstance(now, int) else most if not isinstance(most, int) else missing("no PCIe link is known")
-
-
-def mac(name: str, *, index: int, sysfs: str) -> str | dict[str, str]:
-    """The hardware address; of what is no Ethernet (InfiniBand, tunnels) it has another length."""
-    folder = f"{sysfs}/class/net/{name}"
-    if not shows(folder, index):
-        return missing(OTHER_SYSFS)
-    text = read_lines(f"{folder}/address")
-    if isinstance(text, dict):
-        return text
-    return text if len(text) == MAC_LENGTH and text.strip("0:") else missing("the interface has none", "absent")
+        unread, unknown = missing(OTHER_SYSFS), missing(OTHER_SYSFS, "absent")
+        return {"is_physical": unread, "carrier_changes": unread, "duplex": unknown, "mac": unread, "lanes": unknown}
+    return {
+        "is_physical": os.path.exists(f"{folder}/device"),
+        "carrier_changes": carrier_changes(folder),
+        "duplex": duplex(folder),
+        "mac": mac(folder),
+        "lanes": lanes(folder),
+    }
 
 
 def shows(folder: str, index: int) -> bool:
@@ -264,6 +230,46 @@ def shows(folder: str, index: int) -> bool:
         return int(read_text(f"{folder}/ifindex")) == index
     except (OSError, ValueError):
         return False
+
+
+def carrier_changes(folder: str) -> int | dict[str, str]:
+    """How often the link went up or down: a cable that is loose, a switch that was started again."""
+    try:
+        return int(read_text(f"{folder}/carrier_changes"))
+    except (OSError, ValueError):
+        return missing("the kernel does not count it", "absent")
+
+
+def carriers(sysfs: str) -> dict[str, int]:
+    """Interface -> how often its link went up or down, of those of which the kernel counts it."""
+    folders = {name: (index, f"{sysfs}/class/net/{name}") for index, name in socket.if_nameindex()}
+    found = {name: carrier_changes(folder) for name, (index, folder) in folders.items() if shows(folder, index)}
+    return {name: count for name, count in found.items() if isinstance(count, int)}
+
+
+def duplex(folder: str) -> str | dict[str, str]:
+    """Whether both ends of the link may send at once ("full") or must wait for each other ("half")."""
+    try:
+        text = read_text(f"{folder}/duplex").strip()
+    except OSError:  # of what has no link, or is down
+        text = "unknown"
+    return text if text in ("full", "half") else missing("the driver does not tell", "absent")
+
+
+def lanes(folder: str) -> list[int] | dict[str, str]:
+    """[now, at most] of the PCIe link of the adapter behind an interface."""
+    now, most = pci.lanes(os.path.realpath(f"{folder}/device")) if os.path.exists(f"{folder}/device") else (0, 0)
+    if isinstance(now, int) and isinstance(most, int):
+        return [now, most] if now and most else missing("no PCIe link is known", "absent")
+    return now if not isinstance(now, int) else most if not isinstance(most, int) else missing("no PCIe link is known")
+
+
+def mac(folder: str) -> str | dict[str, str]:
+    """The hardware address; of what is no Ethernet (InfiniBand, tunnels) it has another length."""
+    text = read_lines(f"{folder}/address")
+    if isinstance(text, dict):
+        return text
+    return text if len(text) == MAC_LENGTH and text.strip("0:") else missing("the interface has none", "absent")
 
 
 def gateways(names: dict[int, str]) -> list[dict[str, Any]]:

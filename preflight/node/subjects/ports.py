@@ -12,7 +12,7 @@ from preflight.node.agent.missing import missing, read_text, read_text_or_missin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from collections.abc import Set as AbstractSet
     from typing import Any, Union
 
@@ -22,47 +22,81 @@ if TYPE_CHECKING:
     Found = Union[Holder, Reason]
 
 LISTEN = 10
+EVERY_STATE = range(1, 13)
+FEW = 0.01  # of the ephemeral ports: where the namespace has no more sockets than that, nobody needs the exact count
 SEARCH_LIMIT_S = 2.0
 
 
 def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of the subject ports."""
-    found = sockets(arguments["proc"])
+    proc = arguments["proc"]
+    found, ephemeral_in_use = counted(proc, ephemeral_ports(proc))
     listening = {(port, address, inode) for address, port, state, inode in found if state == LISTEN}
-    holders, unknown = find_holders(arguments["proc"], {inode for _, _, inode in listening})
+    holders, unknown = find_holders(proc, {inode for _, _, inode in listening})
     listeners: list[dict[str, Any]] = []
     for port, address, inode in sorted(listening):
         pid, program = holders.get(inode, (unknown, unknown))
         listener = {"address": address, "port": port, "program": program, "pid": pid}
         if listener not in listeners[-1:]:  # SO_REUSEPORT: one line for all sockets of one program
             listeners.append(listener)
-    return {"listeners": listeners, "ephemeral_in_use": ephemeral_in_use(arguments["proc"], found)}
+    return {"listeners": listeners, "ephemeral_in_use": ephemeral_in_use}
 
 
-def ephemeral_in_use(proc: str, found: list[Socket]) -> Any:
-    """How many ports of the range that the kernel hands out have a socket."""
+def counted(proc: str, ephemeral: range | Reason) -> tuple[list[Socket], int | Reason]:
+    """The listening sockets, perhaps with others, and how many ephemeral ports have one, or at most."""
+    if not isinstance(ephemeral, range):
+        return sockets(proc, (LISTEN,)), ephemeral
+    most = sockets_at_most(proc)
+    if most <= FEW * len(ephemeral):
+        return sockets(proc, (LISTEN,)), int(most)
+    found = sockets(proc, EVERY_STATE)
+    return found, len({port for _, port, _, _ in found if port in ephemeral})
+
+
+def ephemeral_ports(proc: str) -> range | Reason:
+    """The ports that the kernel hands out."""
     text = read_text_or_missing(f"{proc}/sys/net/ipv4/ip_local_port_range")
     if isinstance(text, dict):
         return text
     low, high = map(int, text.split())
-    return len({port for _, port, _, _ in found if low <= port <= high})
+    return range(low, high + 1)
+
+
+def sockets_at_most(proc: str) -> float:
+    """How many TCP sockets the network namespace has, with those in TIME_WAIT; infinity where the kernel does not tell.
+
+    Listing them is a walk over the hash of the whole machine, which takes milliseconds even where it is empty; the
+    kernel keeps these counts anyway.
+    """
+    try:
+        lines = read_text(f"{proc}/net/sockstat").splitlines()
+        if os.path.exists(f"{proc}/net/sockstat6"):
+            lines += read_text(f"{proc}/net/sockstat6").splitlines()
+    except OSError:
+        return float("inf")
+    words = [line.split() for line in lines]
+    counts = [dict(zip(row[1::2], row[2::2])) for row in words if row[:1] in (["TCP:"], ["TCP6:"])]
+    if not counts or "inuse" not in counts[0] or "tw" not in counts[0]:
+        return float("inf")
+    return sum(int(row.get(name, 0)) for row in counts for name in ("inuse", "tw"))
 
 
 def holder_of_port(proc: str, port: int) -> Holder | None:
     """Who has a TCP socket on a local port, in whatever state; nothing where no process of ours to see has one."""
-    inodes = {inode for _, local, _, inode in sockets(proc) if local == port and inode}
+    inodes = {inode for _, local, _, inode in sockets(proc, EVERY_STATE) if local == port and inode}
     holders, _ = find_holders(proc, inodes)
     return min(holders.values()) if holders else None
 
 
-def sockets(proc: str) -> list[Socket]:
-    """Every TCP socket of the network namespace: (local address, local port, state, inode)."""
+def sockets(proc: str, states: Collection[int]) -> list[Socket]:
+    """The TCP sockets of the network namespace in these states: (local address, local port, state, inode)."""
     if proc == "/proc":
         try:
-            return netlink.tcp_sockets()
+            return netlink.tcp_sockets(states)
         except OSError:  # a kernel without inet_diag, or a sandbox without netlink
             pass
-    return [*table(f"{proc}/net/tcp", socket.AF_INET), *table(f"{proc}/net/tcp6", socket.AF_INET6)]
+    rows = (*table(f"{proc}/net/tcp", socket.AF_INET), *table(f"{proc}/net/tcp6", socket.AF_INET6))
+    return [row for row in rows if row[2] in states]
 
 
 def table(path: str, family: int) -> Iterator[Socket]:
@@ -88,12 +122,12 @@ def address_text(digits: str, *, family: int) -> str:
 
 
 def find_holders(proc: str, inodes: AbstractSet[int]) -> tuple[dict[int, Holder], Reason]:
-    """The first process of own_namespace_first that has each socket open, and why the others are unknown."""
+    """The first process of nearest_first that has each socket open, and why the others are unknown."""
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     found: dict[int, Holder] = {}
     reason = missing("no process that we can see holds it")
     end = time.monotonic() + SEARCH_LIMIT_S
-    for pid in own_namespace_first(proc) if wanted else ():
+    for pid in nearest_first(proc) if wanted else ():
         if not wanted:
             break
         if time.monotonic() > end:
@@ -110,10 +144,11 @@ def find_holders(proc: str, inodes: AbstractSet[int]) -> tuple[dict[int, Holder]
     return found, reason
 
 
-def own_namespace_first(proc: str) -> Iterator[int]:
-    """Every process by pid; those of other network namespaces come last, for they rarely hold a socket of ours.
+def nearest_first(proc: str) -> Iterator[int]:
+    """Every process: those that we descend from, the eldest first, then the others by pid, our own namespace's first.
 
-    On a machine full of containers most processes are such.
+    Who let us in (sshd, slurmd, a container's first process) listens, and often nobody else does. Processes of other
+    network namespaces rarely hold a socket of ours, and on a machine full of containers most processes are such.
     """
 
     def namespace(pid: object) -> str:
@@ -122,14 +157,30 @@ def own_namespace_first(proc: str) -> Iterator[int]:
         except OSError:  # another user's process, or one that has ended
             return ""
 
+    above = ancestors(proc)
+    yield from above
     own = namespace("self")
     others = []
-    for pid in sorted(int(entry) for entry in os.listdir(proc) if entry.isdigit()):
+    for pid in sorted({int(entry) for entry in os.listdir(proc) if entry.isdigit()}.difference(above)):
         if namespace(pid) == own:
             yield pid
         else:
             others.append(pid)
     yield from others
+
+
+def ancestors(proc: str) -> list[int]:
+    """The pids of the processes that we descend from, as far as we see them, without the first of the machine."""
+    found: list[int] = []
+    pid = "self"
+    while True:
+        try:
+            pid = read_text(f"{proc}/{pid}/stat").rpartition(")")[2].split()[1]
+        except (OSError, IndexError):
+            return found
+        if pid in ("0", "1") or int(pid) in found:
+            return found
+        found.insert(0, int(pid))
 
 
 def open_files(folder: str) -> Iterator[str]:

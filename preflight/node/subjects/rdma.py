@@ -38,7 +38,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     dev = arguments.get("dev", "/dev" if sysfs == "/sys" else "")
     path = job_variables(arguments).get("PATH", ("", ""))[0]
     used = {os.path.basename(os.path.realpath(f"{folder}/{name}/device")) for name in names}
-    lost = pci.unused_infiniband(pci.functions(sysfs), used)
+    lost = pci.unused_infiniband(pci.listed(arguments), used)
     if not names:
         devices = by_programs(path) if dev and os.path.isdir(f"{dev}/infiniband") else []
         return {"devices": devices, "without_driver": lost}

@@ -173,12 +173,14 @@ def test_a_foreign_sysfs_is_not_believed(tmp_path):
     (folder / "device").mkdir(parents=True)
     (folder / "ifindex").write_text("7\n")
     sysfs = os.fspath(tmp_path)
-    assert network.is_physical("eth0", index=7, sysfs=sysfs) is True
+    assert network.of_sysfs("eth0", index=7, sysfs=sysfs)["is_physical"] is True
     for index, name in ((8, "eth0"), (7, "eth1")):
-        told = msgspec.convert(network.is_physical(name, index=index, sysfs=sysfs), type=Missing, strict=True)
+        told = msgspec.convert(
+            network.of_sysfs(name, index=index, sysfs=sysfs)["is_physical"], type=Missing, strict=True
+        )
         assert told == Missing("sysfs of another network namespace", "failed")
     (folder / "device").rmdir()
-    assert network.is_physical("eth0", index=7, sysfs=sysfs) is False
+    assert network.of_sysfs("eth0", index=7, sysfs=sysfs)["is_physical"] is False
 
 
 def test_an_empty_netifaces_is_not_used(monkeypatch, tmp_path):

@@ -56,7 +56,15 @@ def test_processes_of_other_network_namespaces_are_asked_last(tmp_path):
         (tmp_path / str(pid) / "ns").mkdir(parents=True)
         (tmp_path / str(pid) / "ns/net").symlink_to(f"net:[{namespace}]")
     (tmp_path / "40").mkdir()
-    assert list(ports.own_namespace_first(os.fspath(tmp_path))) == [9, 200, 5, 30, 40]
+    assert list(ports.nearest_first(os.fspath(tmp_path))) == [9, 200, 5, 30, 40]
+
+
+def test_those_that_we_descend_from_are_asked_first(tmp_path):
+    """Over ssh the one listener of many nodes is the sshd that let us in: with it found, the search is over."""
+    for pid, parent in ((1, 0), (30, 1), (200, 30), ("self", 200), (5, 1)):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a) name) S {parent} 1 1 0\n")
+    assert list(ports.nearest_first(os.fspath(tmp_path))) == [30, 200, 1, 5]
 
 
 def test_a_node_without_ipv6_has_no_second_table(tmp_path):
@@ -84,7 +92,7 @@ def test_the_kernel_and_its_table_tell_the_same():
         early.close()
         late.close()
         ended.close()
-        asked = netlink.tcp_sockets()
+        asked = netlink.tcp_sockets(ports.EVERY_STATE)
         read = [*ports.table("/proc/net/tcp", socket.AF_INET), *ports.table("/proc/net/tcp6", socket.AF_INET6)]
     mine = sorted(entry for entry in asked if entry[1] in used | waiting)
     assert mine == sorted(entry for entry in read if entry[1] in used | waiting)
@@ -94,12 +102,12 @@ def test_the_kernel_and_its_table_tell_the_same():
 def test_the_table_is_read_where_the_kernel_does_not_answer(monkeypatch):
     """A sandbox that allows no netlink costs time, never an answer."""
 
-    def refuse():
+    def refuse(_states):
         raise PermissionError(errno.EPERM, "netlink")
 
     monkeypatch.setattr(netlink, "tcp_sockets", refuse)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        assert server.getsockname()[1] in {port for _, port, _, _ in ports.sockets("/proc")}
+        assert server.getsockname()[1] in {port for _, port, _, _ in ports.sockets("/proc", ports.EVERY_STATE)}
 
 
 def test_a_socket_without_a_process_has_an_unknown_holder(tmp_path):
@@ -142,3 +150,23 @@ def test_ports_of_the_ephemeral_range_are_counted_once(tmp_path):
     (tmp_path / "sys/net/ipv4").mkdir(parents=True)
     (tmp_path / "sys/net/ipv4/ip_local_port_range").write_text("32768\t60999\n")
     assert ports.collect({"proc": proc})["ephemeral_in_use"] == 2
+
+
+@pytest.mark.skipif("__import__('sys').byteorder != 'little'", reason="the tables are a little-endian machine's")
+@pytest.mark.parametrize(
+    ("sockstat", "told"),
+    [
+        ("TCP: inuse 5 orphan 9 tw 3 alloc 19 mem 0", 12),
+        ("TCP: inuse 5000 orphan 9 tw 3 alloc 19 mem 0", 1),
+        ("TCP: inuse 5 orphan 0 tw 30000 alloc 19 mem 0", 1),
+        ("UDP: inuse 0 mem 0", 1),
+    ],
+)
+def test_where_the_kernel_counts_few_sockets_that_count_is_given(tmp_path, sockstat, told):
+    """Sockets of both families and in TIME_WAIT are an upper bound; only where it is high are ports counted."""
+    proc = tree(tmp_path, tcp=line("0200A8C0:C350", "01", 99))
+    (tmp_path / "sys/net/ipv4").mkdir(parents=True)
+    (tmp_path / "sys/net/ipv4/ip_local_port_range").write_text("32768\t60999\n")
+    (tmp_path / "net/sockstat").write_text(f"sockets: used 19\n{sockstat}\n")
+    (tmp_path / "net/sockstat6").write_text("TCP6: inuse 4\nUDP6: inuse 0\n")
+    assert ports.collect({"proc": proc})["ephemeral_in_use"] == told
