@@ -21,6 +21,8 @@ LOADER = (
 )
 
 
+# Isolated, without site (software.own_site says why), and nothing is written to the node's disk.
+FLAGS = ("-I", "-S", "-B", "-c")
 # For tasks that are given their program in their environment, which no other user of a node can read.
 TASK_PROGRAM = "PREFLIGHT_TASK"
 TASK_LOADER = (
@@ -40,7 +42,7 @@ class Reach:
 
     def loader(self, host: Host, *, python: str = "python3", program: str = LOADER) -> list[str]:
         """The words that start the loader on a host: in its own Python, the user's, or else `python`."""
-        return [*self.wrap, host.python or self.python or python, "-I", "-B", "-c", program]
+        return [*self.wrap, host.python or self.python or python, *FLAGS, program]
 
 
 class Found(NamedTuple):

@@ -114,7 +114,7 @@ class Tasks:
         more = {"PREFLIGHT_ADDRESS": self.here.address, "PREFLIGHT_NUMBER": str(RANK)}
         own |= {**more, "PREFLIGHT_CONTROLLER": self.here.master, TASK_PROGRAM: program}
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-B", "-c", loader],
+            [sys.executable, "-I", "-S", "-B", "-c", loader],
             env=own,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -30,7 +30,7 @@ class Wire:
         self.decoder = frames.Decoder(self.marker)
         self.waiting: list[dict[str, Any]] = []
         self.process = subprocess.Popen(
-            [python, "-I", "-B", "-c", loader],
+            [python, "-I", "-S", "-B", "-c", loader],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -201,7 +201,7 @@ def test_a_command_is_started_without_a_terminal():
     host = Host("p", "k8s:train/pod/p:trainer@m", transport="k8s")
     assert Kubernetes().argv(host, Reach(python="/opt/py", wrap=("nice",))) == [
         "kubectl", "exec", "--stdin", "--quiet", "--namespace=train", "--container=trainer", "p",
-        "--", "nice", "/opt/py", "-I", "-B", "-c", LOADER,
+        "--", "nice", "/opt/py", "-I", "-S", "-B", "-c", LOADER,
     ]  # fmt: skip
     assert Kubernetes().argv(Host("p", "k8s:train/pod/p", transport="k8s"), Reach())[4:6] == ["--namespace=train", "p"]
 

@@ -70,7 +70,7 @@ def test_tcsh_would_hand_it_over_too():
     (host,) = parse_hosts("node1")
     line = command(host, Reach(wrap=("docker", "exec", "-i", "trainer")))[-1]
     assert "\\" not in line
-    assert tcsh_words(line) == ["docker", "exec", "-i", "trainer", "python3", "-I", "-B", "-c", LOADER]
+    assert tcsh_words(line) == ["docker", "exec", "-i", "trainer", "python3", "-I", "-S", "-B", "-c", LOADER]
 
 
 def test_an_old_python_says_which_it_is():

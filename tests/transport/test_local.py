@@ -12,7 +12,7 @@ from preflight.transport.local import Local
 def test_this_machine_is_reached_without_a_shell():
     """The job's interpreter is this one unless another is named; a wrapper stands before it."""
     (local,) = parse_hosts("local")
-    assert command(local, Reach()) == [sys.executable, "-I", "-B", "-c", LOADER]
+    assert command(local, Reach()) == [sys.executable, "-I", "-S", "-B", "-c", LOADER]
     assert command(local, Reach(python="/opt/py", wrap=("nice",)))[:2] == ["nice", "/opt/py"]
 
 
@@ -21,7 +21,7 @@ def test_nothing_is_added_that_only_a_connection_needs():
     wrap = ("env", "A=a b")
     host = Host("local", "127.0.0.1", python="python3", transport="local")
     reach = Reach(wrap=wrap, ssh_options=("-F", "cfg"))
-    assert Local().argv(host, reach) == [*wrap, "python3", "-I", "-B", "-c", LOADER]
+    assert Local().argv(host, reach) == [*wrap, "python3", "-I", "-S", "-B", "-c", LOADER]
     reached = command(parse_hosts("local")[0], Reach(ssh_options=("-F", "cfg"), connect_seconds=1))
     assert reached == command(parse_hosts("local")[0], Reach())
 

@@ -17,7 +17,7 @@ from preflight.transport.reach import last_line
 def test_the_hosts_own_python_wins_over_the_users_and_that_over_the_default(own, asked, python):
     """python= of a hostfile knows that host better than --python."""
     words = Reach(python=asked, wrap=("nice",)).loader(Host("n", "n", python=own))
-    assert words == ["nice", python, "-I", "-B", "-c", LOADER]
+    assert words == ["nice", python, "-I", "-S", "-B", "-c", LOADER]
 
 
 def test_hosts_are_written_with_the_name_of_their_transport_or_for_ssh_as_they_are():

@@ -26,7 +26,7 @@ def test_ssh_is_called_exactly_so():
         "-oRemoteCommand=none", "-oRequestTTY=no", "-oControlMaster=no", "-oControlPath=none", "-oForwardAgent=no",
         "-oForwardX11=no", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oEscapeChar=none",
         "-oLogLevel=ERROR", "-oConnectTimeout=10", "-p", "2222", "-l", "ada", "--", "node1",
-        f"docker exec -i 'my trainer' /opt/py -I -B -c '{LOADER}'",
+        f"docker exec -i 'my trainer' /opt/py -I -S -B -c '{LOADER}'",
     ]  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def test_a_plain_host_gets_no_user_and_no_port():
     words = command(host, Reach())
     assert "-p" not in words
     assert "-l" not in words
-    assert words[-3:] == ["--", "node1", f"python3 -I -B -c '{LOADER}'"]
+    assert words[-3:] == ["--", "node1", f"python3 -I -S -B -c '{LOADER}'"]
 
 
 def test_an_ipv6_host_is_one_word_without_brackets():

@@ -32,6 +32,13 @@ SYSCTLS = {
     "net/ipv4/conf/all/rp_filter": "0",
 }
 SINCE_START = 1e9  # seconds: longer than any machine runs
+WITH_SITE = """#!/bin/bash
+for word; do
+  shift
+  [ "$word" = -S ] || set -- "$@" "$word"
+done
+exec -a "$0" {python} "$@"
+"""
 STAND_IN = f"""#!/bin/sh
 # Prints what the program of this name printed on the node for the same words.
 file="/{TWIN}/outputs/${{0##*/}}${{1:+ }}$*"
@@ -241,11 +248,14 @@ def _environment(platform: Platform) -> Tree:
 
 
 def _interpreter() -> Tree:
-    """An empty virtual environment, and the hook by which the kernel's answers are those of the folder."""
+    """An empty virtual environment, and the hook by which the kernel's answers are those of the folder.
+
+    Its Python is a script that leaves out -S, with which there would be no hook.
+    """
     real = os.path.realpath(PYTHON)
     site = f"{TWIN}/env/lib/{Path(real).name}/site-packages"
     return {
-        f"{TWIN}/env/bin/python": Link(real),
+        f"{TWIN}/env/bin/python": WITH_SITE.format(python=real),
         f"{TWIN}/env/pyvenv.cfg": f"home = {Path(real).parent}\ninclude-system-site-packages = false\n",
         # Debian's Python has a sitecustomize of its own, which would win.
         f"{site}/twin_answers.py": Path(__file__).with_name("answers.py").read_text(),

@@ -125,6 +125,10 @@ class Keeper:
 
         # They are the fallback where the kernel refuses netlink; elsewhere they are neither looked for nor sent.
         wanted = () if netlink.is_open() else ("psutil", "netifaces")
+        if wanted:
+            import site
+
+            site.main()  # this Python was started without it, and knows no installed packages yet
         return {
             "hello": {
                 "python": "{}.{}.{}".format(*sys.version_info[:3]),

@@ -86,11 +86,41 @@ def libc() -> str:
 
 
 def search_path(variables: Variables) -> list[str]:
-    """Where the job's Python looks for packages: ours runs isolated and leaves out PYTHONPATH and the user's site."""
+    """Where the job's Python looks for packages: ours runs isolated (-I) and leaves out PYTHONPATH and every site."""
     given = [os.path.abspath(entry) for entry in variables.get("PYTHONPATH", ("", ""))[0].split(":") if entry]
     no_user_site = bool(variables.get("PYTHONNOUSERSITE", ("", ""))[0])
+    installed_in = own_site()  # also says of which environment we are
     user = [] if no_user_site else user_site(sys.prefix)
-    return list(dict.fromkeys([*given, *user, *(entry for entry in sys.path if entry)]))
+    return list(dict.fromkeys([*given, *user, *(entry for entry in sys.path if entry), *installed_in]))
+
+
+def own_site() -> list[str]:
+    """The folders of packages of this Python, which is made one of its virtual environment, as `site` makes it.
+
+    We are started without `site` (-S): it takes a fifth of the interpreter's start, and it runs what .pth files and
+    sitecustomize.py hold, which may print, fail, or import half of a cluster's file system.
+    """
+    import site
+
+    program = os.path.dirname(os.path.abspath(sys.executable))
+    for place in (program, os.path.dirname(program)):
+        if os.path.isfile(f"{place}/pyvenv.cfg"):
+            sys.prefix = sys.exec_prefix = os.path.dirname(program)
+            others = [sys.base_prefix] if sees_system_packages(f"{place}/pyvenv.cfg") else []
+            return with_named(site.getsitepackages([sys.prefix, *others]))
+    return with_named(site.getsitepackages([sys.prefix, sys.exec_prefix]))
+
+
+def with_named(folders: Iterable[str]) -> list[str]:
+    """Folders of packages, each followed by those that its .pth files name."""
+    found: list[str] = []
+    for folder in folders:
+        found.append(folder)
+        for name in sorted(name for name in names_in(folder) if name.endswith(".pth") and not name.startswith(".")):
+            lines = (line.strip() for line in read(f"{folder}/{name}").splitlines())
+            named = [line for line in lines if line and not line.startswith(("#", "import ", "import\t"))]
+            found += [os.path.normpath(os.path.join(folder, line)) for line in named[:MOST_ENVIRONMENTS]]
+    return found
 
 
 def user_site(prefix: str) -> list[str]:
@@ -100,24 +130,16 @@ def user_site(prefix: str) -> list[str]:
     if os.path.exists(f"{prefix}/pyvenv.cfg") and not sees_system_packages(f"{prefix}/pyvenv.cfg"):
         return []
     folder = site.getusersitepackages()
-    if not os.path.isdir(folder):
-        return []
-    found = [folder]
-    for name in sorted(names_in(folder)):
-        if name.endswith(".pth"):
-            lines = read(f"{folder}/{name}").splitlines()
-            added = (line.strip() for line in lines if not line.startswith(("#", "import ", "import\t")))
-            found.extend(os.path.join(folder, line) for line in added if line)
-    return found
+    return with_named([folder]) if os.path.isdir(folder) else []
 
 
 def sees_system_packages(configuration: str) -> bool:
-    """Whether a virtual environment lets packages outside of it in."""
+    """Whether a virtual environment lets packages outside of it in; one that does not say so does."""
     for line in read(configuration).splitlines():
         name, _, value = line.partition("=")
         if name.strip().lower() == "include-system-site-packages":
             return value.strip().lower() == "true"
-    return False
+    return True
 
 
 def torch_facts(path: Iterable[str], packages: Mapping[str, str], *, library_folders: list[str]) -> dict[str, Any]:
@@ -200,22 +222,13 @@ def torch_elsewhere(folders: Iterable[str]) -> dict[str, str]:
 
 def libraries(folder: str) -> list[str]:
     """Where an environment finds packages: its own folders, those of its .pth files, those that it is made on."""
-    own = [
+    return with_named(
         f"{prefix}/lib/{library}/{part}"
         for prefix in (folder, *base_of(folder))
         for library in sorted(names_in(f"{prefix}/lib"))
         if library.startswith("python3")
         for part in ("site-packages", "dist-packages")
-    ]
-    named = [
-        os.path.normpath(os.path.join(place, line.strip()))
-        for place in own
-        for name in sorted(names_in(place))
-        if name.endswith(".pth")
-        for line in read(f"{place}/{name}").splitlines()
-        if line.strip() and not line.startswith(("#", "import ", "import\t"))
-    ]
-    return [*own, *named[:MOST_ENVIRONMENTS]]
+    )
 
 
 def base_of(folder: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Tests of preflight.node.subjects.software."""
 
 import glob
+import json
 import os
 import subprocess
 import sys
@@ -144,7 +145,7 @@ def test_the_jobs_search_path_is_used(tmp_path):
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from preflight.node.subjects import software\n"
-        "import site; sys.prefix = sys.argv[2]; site.USER_SITE = None\n"
+        "import site; sys.prefix = sys.argv[2]; sys.executable = sys.prefix + '/bin/python3'; site.USER_SITE = None\n"
         "layers = [['--env', dict(entry.split('=') for entry in sys.argv[3:])]]\n"
         "print(*software.collect({'environment': layers})['packages'])\n"
     )
@@ -162,6 +163,32 @@ def test_the_jobs_search_path_is_used(tmp_path):
     (tmp_path / "venv").mkdir()
     (tmp_path / "venv/pyvenv.cfg").write_text("home = /usr/bin\ninclude-system-site-packages = false\n")
     assert "userpack" not in packages(prefix=os.fspath(tmp_path / "venv"))
+
+
+@pytest.mark.parametrize("lets_others_in", [False, True])
+def test_packages_are_looked_for_where_site_would(tmp_path, lets_others_in):
+    """A Python started with -S has no folders of packages: they are found as `site` finds them, .pth files included."""
+    options = ["--system-site-packages"] if lets_others_in else []
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", *options, tmp_path / "venv"], check=True)
+    (site,) = (tmp_path / "venv/lib").glob("python3*/site-packages")
+    (tmp_path / "linked").mkdir()
+    (site / "a.pth").write_text(f"{tmp_path}/linked\nimport sys; sys.stdout.write('ran')\n")
+    python = os.fspath(tmp_path / "venv/bin/python")
+    root = os.fspath(software.__file__).rpartition("/preflight/")[0]
+    told = "import json, sys; print(json.dumps([sys.prefix, sys.path]))"
+    ours = (
+        f"import sys; sys.path.insert(0, {root!r})\nfrom preflight.node.subjects import software\n"
+        "del sys.path[0]; sys.path = software.search_path({'PYTHONNOUSERSITE': ('1', '')})\n"
+    )
+
+    def run(*words):
+        done = subprocess.run([python, "-I", *words], check=True, capture_output=True, text=True)
+        return json.loads(done.stdout[done.stdout.index("[") :])
+
+    (prefix, path), (our_prefix, our_path) = run("-c", told), run("-S", "-c", ours + told)
+    assert our_prefix == prefix == os.fspath(tmp_path / "venv")
+    assert [folder for folder in our_path if os.path.isdir(folder)] == [one for one in path if os.path.isdir(one)]
+    assert os.fspath(tmp_path / "linked") in our_path
 
 
 def test_a_missing_version_decodes(tmp_path):
