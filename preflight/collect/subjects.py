@@ -11,12 +11,11 @@ from operator import attrgetter
 from typing import Any
 
 from preflight.errors import BadReply, FactMissing, HostError, MissingKind
-from preflight.facts import decode, neighbours, view
+from preflight.facts import decode, neighbours, shared, view
 from preflight.facts.cluster import Cluster
 from preflight.facts.decode import Answer, Document
 from preflight.facts.documents import Documents, packed
 from preflight.facts.node import NodeFacts
-from preflight.facts.shared import Shared
 from preflight.facts.value import Missing
 from preflight.session import replies
 from preflight.session.connection import Call, Session
@@ -39,7 +38,7 @@ async def collect(fleet: Fleet, layers: Layers, backend: str, *, seconds: float 
     facts, decoded.
     """
     first_round = max(seconds - PEERS_SECONDS, FIRST_ROUND_SHARE * seconds)
-    answered = Answered()
+    answered = Answered(len(fleet.hosts))
     calls: dict[str, Call] = {}
 
     async def ask(session: Session) -> None:
@@ -59,8 +58,8 @@ async def collect(fleet: Fleet, layers: Layers, backend: str, *, seconds: float 
 class Answered:
     """What the nodes reported in the first round; each answer is decoded and packed as it comes."""
 
-    def __init__(self) -> None:
-        self._shared = Shared()
+    def __init__(self, nodes: int) -> None:
+        self._shared = shared.among(nodes)
         self._packed: dict[str, bytes] = {}
         self._nodes: dict[str, NodeFacts] = {}
 
@@ -82,7 +81,7 @@ class Further:
     def __init__(self, documents: Documents, cluster: Cluster) -> None:
         self._documents = documents
         self._cluster = cluster
-        self._shared = Shared()
+        self._shared = shared.among(len(cluster.nodes))
         self._packed: dict[str, list[bytes]] = {}
         self._nodes: dict[str, NodeFacts] = {}
 

@@ -16,7 +16,13 @@ from preflight.facts.value import Missing
 T = TypeVar("T")
 PLAIN = frozenset({int, float, bool, type(None)})  # no larger than what would point to them
 ATOMS = frozenset({str, Missing})  # made of texts alone, so that equal ones are of the same types throughout
+FEW_NODES = 100  # whose facts take 20 MB: to look for what is the same would take longer than all else with them
 MANY, RARE = 64, 16  # where of so many values not one in sixteen was seen before, no further one is looked for
+
+
+def among(nodes: int) -> Shared | None:
+    """What so many nodes share; nothing where they are few."""
+    return Shared() if nodes > FEW_NODES else None
 
 
 class Shared:

@@ -42,7 +42,7 @@ def groups(names: Sequence[str], most: int) -> list[tuple[str, ...]]:
 
 async def collect(fleet: Fleet, options: Options, *, seconds: float) -> tuple[Documents, Cluster]:
     """The first turn: facts and folders of every node, as far as one node alone can tell; each is closed after it."""
-    answered = subjects.Answered()
+    answered = subjects.Answered(len(fleet.hosts))
     places = {host.name: place for place, host in enumerate(fleet.hosts)}
     until = time.monotonic() + seconds
 

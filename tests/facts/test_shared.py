@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.facts.shared import Shared
+from preflight.facts.shared import FEW_NODES, Shared, among
 from preflight.facts.subjects import SUBJECTS
 from preflight.testing import roce
 
@@ -39,3 +39,9 @@ def test_values_that_python_calls_equal_are_told_apart_by_type(values):
     shared = Shared()
     first, second = map(shared.same, values)
     assert repr((first, second)) == repr(values)
+
+
+def test_few_nodes_share_nothing():
+    """Looking for what is the same pays where there are many."""
+    assert among(FEW_NODES) is None
+    assert among(FEW_NODES + 1) is not None

@@ -56,7 +56,8 @@ def test_a_step_is_of_one_task_beside_the_others_and_free_of_the_jobs_own_option
     assert {"--unset=SLURM_LABELIO", "--unset=SLURM_GPUS_PER_TASK", "--unset=SRUN_CPUS_PER_TASK"} <= set(words[1:start])
     assert words[start:] == [
         "srun", "--nodes=1", "--ntasks=1", "--overlap", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0",
-        "--quiet", "--nodelist=gpu007", "--mem=0", "--jobid=17", "--", "nice", "/opt/py", "-I", "-S", "-B", "-c", LOADER,
+        "--quiet", "--nodelist=gpu007", "--mem=0", "--jobid=17", "--", "nice",
+        "/opt/py", "-I", "-S", "-B", "-c", LOADER,
     ]  # fmt: skip
 
 
