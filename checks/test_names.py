@@ -19,19 +19,19 @@ def test_own_hostname_is_not_localhost(node, cluster):
     assert not _is_local(node), f"the node calls itself {node.identity.hostname}"
 
 
-def test_localhost_is_the_node_itself(node):
+def test_localhost_is_the_node_itself(node, cluster):
     """The name localhost leads, on every node, to a loopback address, and the loopback interface is up.
 
     `torchrun --standalone`, ranks that meet on tcp://localhost, and the services of loggers and debuggers ask for it:
     without its line in /etc/hosts they fail on this node only, and with another address they talk to another machine;
     that is a warning. While the loopback interface is down, the ranks of this node do not reach each other at its own
-    address either: NCCL hangs as it starts on several GPUs of a node.
+    address either: rank 0 does not reach its own store, and NCCL hangs as it starts on several GPUs of a node.
     Fix: in /etc/hosts of the nodes named, `127.0.0.1 localhost` and no other line with that name; `ip link set lo up`
     where lo is down.
     """
     trouble = node.network.loopback_trouble()
     if trouble:
-        is_sure = node.backend == "nccl" and len(node.gpu.readable()) > 1
+        is_sure = node is cluster.first or (node.backend == "nccl" and len(node.gpu.readable()) > 1)
         raise Blame(trouble, nodes=[node.name], is_advisory=not is_sure)
     wrong = node.identity.wrong_localhost
     if wrong:

@@ -92,10 +92,11 @@ def test_routes_to_peers_leave_by_the_training_interface(node, cluster):
         if route.leaves_by() != wanted:
             strays.setdefault(route.leaves_by(), []).append(route.name)
     every = len(routes)
-    message = "; ".join(
-        f"packets to {', '.join(peers) if len(peers) < every else 'every peer'} leave by {name}"
-        for name, peers in strays.items()
-    )
+    said = []
+    for name, peers in strays.items():
+        whom = ", ".join(peers) if len(peers) < every else "every peer"
+        said.append(f"packets to {whom} leave by {name}" if name else f"no route leads to {whom}")
+    message = "; ".join(said)
     assert not strays, f"{message}; the training interface is {wanted}"
 
 

@@ -62,7 +62,7 @@ class Busy(HostError):
     """Another run of preflight holds the host; ``run`` is its id."""
 
     def __init__(self, host: str, run: str) -> None:
-        super().__init__(host, f"busy: run {run}; wait for it to end, or stop it")
+        super().__init__(host, f"busy: run {run} holds it; wait for that to end, or stop it")
         self.run = run
 
 

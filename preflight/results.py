@@ -45,7 +45,7 @@ class Way(Measured, frozen=True, kw_only=True):
     interface: str = ""
     gateway: str = ""
     hardware: str = ""  # of the next hop; "" where the kernel has none
-    state: Literal["", "known", "permanent", "unanswered"] = ""
+    state: Literal["", "known", "permanent", "unanswered", "no route"] = ""
 
 
 class Rendezvous(Measured, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,9 +26,17 @@ from preflight.jobs.words import (
 from preflight.launch.job import ALL_RANKS, Job, Placement
 from preflight.launch.launcher import AgentOutput
 
-ENDED_BY_US = frozenset({"", "stopped", "time limit"})
+# What an exit says that is not the rank's own.
+OURS = {
+    "": "",
+    "stopped": ", went no further and was ended",
+    "time limit": ", went no further and was ended at the time limit",
+}
+ENDED_BY_US = frozenset(OURS)
 ABORTED = frozenset({*ENDED_BY_US, "-6", "134"})  # by a watchdog of its own; 134 is a shell's code for SIGABRT
-NOISE = re.compile(r"\[W\d+ |frame #\d+|<omitting python frames>")  # warnings of torch, and its native stack
+NOISE = re.compile(
+    r"\[W\d+ |frame #\d+|Exception raised from |<omitting python frames>"
+)  # warnings of torch, and its native stack
 
 
 @dataclass
@@ -238,5 +247,13 @@ def _last_words(story: RankStory) -> str:
     where = f"rank {story.placement.rank} on {story.placement.node}"
     lines = story.last_lines
     said = in_one_line(story.error) or (lines[-1] if lines else "no output")
-    how = f", ended with {story.exit}" if story.exit not in {"", "0"} else ""
-    return f"{where} stopped at stage {story.stage}{how}: {said[:400]}"
+    return f"{where} stopped at stage {story.stage}{_how_it_ended(story.exit)}: {said[:400]}"
+
+
+def _how_it_ended(code: str) -> str:
+    """Whether it left by itself, by which signal, or was ended here; nothing where its end was not seen."""
+    if code in OURS:
+        return OURS[code]
+    number = -int(code) if code.startswith("-") and code[1:].isdecimal() else 0
+    name = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""
+    return f", ended with {code}{name}" + (", and its work was not done" if code == "0" else "")

@@ -44,6 +44,10 @@ from preflight.transport.kubernetes import Kubernetes
 KINDS = ("cluster", "node", "mesh", "bench", "training", "ending")
 SLOW_CHECK = "bench.no_node_is_slower_than_its_peers"
 REACH_CHECK = "reach.every_node_answers"
+REFUSED_WITH_A_KEY = (
+    "where the key is there already, sshd's log on the node says why (`journalctl -u ssh -u sshd`): the account has "
+    "expired or is locked, its shell does not exist, AllowUsers or PermitRootLogin keeps it out"
+)
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,8 @@ class Judge:
         if "give --python PATH" in reason:
             return "`--python PATH` with the full path of a Python of 3.9 or newer on the nodes named, then run again"
         said = re.search(r": (ssh(?:-copy-id)? [-\w@.:\[\]<> ]+)$", reason)
+        if said and said[1].startswith("ssh-copy-id"):
+            return f"`{said[1]}`, then run again; {REFUSED_WITH_A_KEY}"
         if said:  # with the user and the port that HOSTS gave
             return f"`{said[1]}`, then run again"
         transport = TRANSPORTS.get(self.source.transports.get(names[0], ""), written_for(names[0]))

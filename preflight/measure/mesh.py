@@ -60,7 +60,7 @@ class ReportedWay(replies.Message, frozen=True):
     interface: replies.Word
     gateway: replies.Word
     hardware: replies.Word
-    state: Literal["", "known", "permanent", "unanswered"]
+    state: Literal["", "known", "permanent", "unanswered", "no route"]
 
 
 class MeshReply(replies.Message, frozen=True):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from preflight.jobs.contradiction import unheard
-from preflight.jobs.outcome import Outcome
+from preflight.jobs.outcome import Outcome, RankStory
 from preflight.jobs.patience import WAIT_SECONDS
 from preflight.jobs.run import run_job
 from preflight.launch.job import Job
@@ -106,8 +106,17 @@ def failure_of(outcome: Outcome) -> JobFailure:
         stage=first.stage if first else "",
         ranks=tuple(story.placement.rank for story in outcome.culprits),
         cause=outcome.why.cause,
-        fix=outcome.why.fix,
+        fix=outcome.why.fix or (where_to_read(first) if first else ""),
         last_lines=tuple(first.last_lines) if first else (),
+    )
+
+
+def where_to_read(story: RankStory) -> str:
+    """What to do about a rank that ended by itself, for a reason that no table knows."""
+    rank, node = story.placement.rank, story.placement.node
+    return (
+        f"read logs/training-rank{rank}-{node}.log of this report from its end; where it says nothing, `dmesg -T` on "
+        f"{node}, and what its Python runs by itself (PYTHONPATH, sitecustomize.py, .pth files)"
     )
 
 

@@ -86,6 +86,8 @@ def _filled(text: str, wide: int, align: str) -> str:
 
 def _training_line(training: Training) -> str:
     who = f"training  {printable(training.launcher)}, {counted(training.world_size, 'rank')}"
+    if training.ranks and not training.losses and not training.not_measured:
+        return f"{who}: from the first step on no loss was a finite number"
     if not training.ranks or not training.losses:
         return f"{who}: not measured: {_why(training.not_measured, training.not_measured_nodes)}"
     typical = statistics.median(rank.step_seconds_median for rank in training.ranks)

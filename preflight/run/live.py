@@ -125,6 +125,7 @@ class Run:
             self._begin(f"vendors' tests of GPUs: {opts.vendor_tests}")
             seconds = opts.seconds_of_vendors + 2 * vendor.ENDING_SECONDS
             self._timed("vendor", lambda: self._within(seconds, self._tests_of_vendors))
+        self.notes += self.fleet.remarks
         self.notes += [
             f"{name}: {remark}" for name, session in self.fleet.sessions.items() for remark in session.remarks
         ]

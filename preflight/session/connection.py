@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import secrets
 import sys
 import time
@@ -43,6 +44,14 @@ CLOCK_SECONDS = 5.0
 ENDED_EARLY = "the call's process ended without a result"  # said by the agent; who ended it may end the agent next
 ENDING_SECONDS = 5.0
 NO_OUTPUT = "no output"
+# Our code's first line, its length, reached a shell as a command; or the line was gone, and the next came in its place.
+READ_BY_OTHERS = re.compile(
+    r"not found: \d+$|\b\d+: (?:command )?not found|Unknown command: \d+|literal for int\(\)", re.MULTILINE
+)
+INPUT_TAKEN = (
+    "what the login starts (`read`, ssh, `exec` of another shell in ~/.bashrc or the like) reads what is meant for "
+    "Python: it may do so only at a terminal (`[ -t 0 ]`)"
+)
 
 
 @dataclass
@@ -312,11 +321,14 @@ class Session:
         elif code == 97:
             found = self.decoder.text().split(" ")[0]
             self._fail(HostError(self.host.name, f"Python {found} is too old; wanted 3.9 or newer: give --python PATH"))
+        elif READ_BY_OTHERS.search(stderr):
+            self._fail(HostError(self.host.name, f"no Python answered: {INPUT_TAKEN}"))
         elif code in {126, 127} or "not found" in stderr:
             reason = self._last_words(stderr)
             self._fail(HostError(self.host.name, f"no Python could be started ({reason}): give --python PATH"))
         else:
-            self._fail(HostError(self.host.name, f"Python ended with code {code}: {self._last_words(stderr)}"))
+            said = f"the command ended with code {code} and no Python answered: {self._last_words(stderr)}"
+            self._fail(HostError(self.host.name, said))
 
     def _last_words(self, stderr: str) -> str:
         """The last words of a login: nologin and expired passwords print them on standard output."""

@@ -9,13 +9,13 @@ import random
 import resource
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from preflight.errors import BadReply, Busy, HostError, PreflightError, StoodStill, TimedOut, Unreachable
-from preflight.hosts import Host
+from preflight.hosts import Host, fold
 from preflight.session.connection import CLOSE_SECONDS, HELLO_SECONDS, Bounds, Session, own_line
 from preflight.session.line import Line
 from preflight.session.step import Gatherings
@@ -32,6 +32,10 @@ FILES_WHILE_MADE = 10
 FEW_GREETINGS = 32  # after this many we know how long nodes usually take to answer:
 PATIENCE_FACTOR = 10.0  # a node that takes this many times longer than nearly all others,
 PATIENCE_SECONDS = 8.0  # and at least this long, gives its place to the next
+# For another run of ours to end: so long at most, this part of the time there is, looking again after so many seconds.
+BUSY_SECONDS = 20.0
+BUSY_SHARE = 0.4
+BUSY_PAUSE_SECONDS = (0.5, 1.5)
 SAME_MOMENT = timedelta(minutes=1)
 
 
@@ -64,6 +68,8 @@ class Fleet:
         self.failures: dict[str, HostError] = {}
         self.bounds = Bounds()
         self.partings: dict[str, Parting] = {}  # of visits
+        self.busy_seconds = BUSY_SECONDS  # how long another run of our user is waited for
+        self.remarks: tuple[str, ...] = ()  # about no node by itself
         self.late: set[str] = set()  # visited, but out of time before they had answered everything
         self._greetings: list[float] = []  # seconds
         self._patient = (0, 0.0)  # after so many of them: how many seconds are many times more than nearly all took
@@ -124,13 +130,44 @@ class Fleet:
     ) -> None:
         """Open a session to every host at once, and do `then` with each as soon as it is up.
 
-        Hosts that fail in either, or are not done within `seconds`, are in `failures`. Where a run that began in the
-        same moment has the right of way on one of them, we let go of all: else each run would hold a part.
+        Hosts that fail in either, or are not done within `seconds`, are in `failures`. Where another run of our user
+        holds some, we wait a while for its end.
+        """
+        begun = time.monotonic()
+        until = min(begun + seconds, self.bounds.until)
+        patient_until = begun + min(self.busy_seconds, BUSY_SHARE * (until - begun))
+        await self._open(self.hosts, then, until)
+        while held := {name: error.run for name, error in self.failures.items() if isinstance(error, Busy)}:
+            again = [host for host in self.hosts if host.name in held]
+            if not await self._is_let_go(again[0], patient_until):
+                return
+            for name in held:
+                del self.failures[name]
+            runs = ", ".join(sorted({*held.values()}))
+            self.remarks = (f"waited {time.monotonic() - begun:.0f} s for run {runs}, which held {fold(held)}",)
+            await self._open(again, then, until)
+
+    async def _is_let_go(self, host: Host, until: float) -> bool:
+        """Whether the run that holds a host ends by then."""
+        while (pause := random.uniform(*BUSY_PAUSE_SECONDS)) < until - time.monotonic():
+            await asyncio.sleep(pause)
+            try:
+                await (await self.open_patiently(host)).close()
+            except Busy:
+                continue
+            except HostError:
+                return False
+            return True
+        return False
+
+    async def _open(self, hosts: Sequence[Host], then: Callable[[Session], Awaitable[None]], until: float) -> None:
+        """Open a session to each of these hosts.
+
+        Where a run that began in the same moment has the right of way on one of them, we let go of all: else each run
+        would hold a part.
         """
         gate = asyncio.Semaphore(CONCURRENT_CONNECTS)
-        until = min(time.monotonic() + seconds, self.bounds.until)
-
-        gatherings = self.gatherings = Gatherings(self.hosts, self.reach)
+        gatherings = self.gatherings = Gatherings(hosts, self.reach)
 
         async def one(host: Host) -> None:
             line = await gatherings.line(host)
@@ -152,7 +189,7 @@ class Fleet:
                 if self._rival(self.failures[host.name]):
                     raise
 
-        tasks = {host: asyncio.create_task(judged(host)) for host in self.hosts}
+        tasks = {host: asyncio.create_task(judged(host)) for host in hosts}
         pending, rival = await self._wait_for(tasks.values(), until)
         if rival:
             await asyncio.gather(*(session.close() for session in self.sessions.values()), return_exceptions=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ class Local:
 
     def argv(self, host: Host, reach: Reach) -> list[str]:
         """The loader itself, in this interpreter unless another one is named."""
-        return reach.loader(host, python=sys.executable)
+        return [os.path.expanduser(word) for word in reach.loader(host, python=sys.executable)]
 
     def explain(self, _node: str, _code: int, _stderr: str) -> str:
         """Nothing: there is no connection that could fail."""

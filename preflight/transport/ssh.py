@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 # At its level ERROR ssh says neither "Connection closed" nor "timed out" of a connection that had been made.
 SILENT = (
     "ssh ended without a message: sshd closed the connection, or said nothing for 15 s, as where what it asks for "
-    "users and keys (LDAP, sssd) does not answer"
+    "users and keys (LDAP, sssd) does not answer, or where large packets are lost on the way (an MTU: `ping -M do -s "
+    "1472`)"
 )
 FAILED = 255  # ssh's own exit code; any other one is that of the command
 
@@ -81,7 +82,7 @@ class Ssh:
             words += ["-p", str(host.port)]
         if host.user is not None:
             words += ["-l", host.user]
-        return [*words, "--", host.address, shlex.join(reach.loader(host))]
+        return [*words, "--", host.address, " ".join(map(_quoted, reach.loader(host)))]
 
     def explain(self, node: str, code: int, stderr: str) -> str:
         """ssh's error in our words, with what to do; its last line where we know no better."""
@@ -104,6 +105,11 @@ class Ssh:
     def log_in_hint(self, node: str) -> str:
         """The same login, by hand."""
         return f"log in by hand the same way (`ssh {_words(node)['login']} true`), then run again"
+
+
+def _quoted(word: str) -> str:
+    """A word for the shell there, which is to put its user's home for a leading ~, as a shell here would have done."""
+    return f"~/{shlex.quote(word[2:])}" if word.startswith("~/") and word[2:] else shlex.quote(word)
 
 
 def _words(node: str) -> dict[str, str]:

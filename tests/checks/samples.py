@@ -16,6 +16,7 @@ from preflight.facts.subjects.network import Address, Gateway, Interface, Networ
 from preflight.facts.subjects.peers import Peers
 from preflight.facts.subjects.rdma import Rdma
 from preflight.facts.subjects.trust import Trust
+from preflight.facts.value import Missing
 from preflight.judge.judge import Check, Judge
 from preflight.ledger.findings import Finding, Verdict
 from preflight.ledger.ledger import Ledger
@@ -143,7 +144,7 @@ def resolves(run: FakeRun, node: str, peer: str, *addresses: str) -> FakeRun:
     return _route(run, node, peer, resolved=addresses)
 
 
-def leaves_by(run: FakeRun, node: str, peer: str, interface: str) -> FakeRun:
+def leaves_by(run: FakeRun, node: str, peer: str, interface: str | Missing) -> FakeRun:
     """The interface that packets from a node to a peer take."""
     return _route(run, node, peer, interface=interface)
 

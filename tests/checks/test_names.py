@@ -115,6 +115,13 @@ def test_the_broken_nodes_are_named(broken):
     broken.assert_named()
 
 
+def test_rank_0_does_not_start_without_its_own_address():
+    """It connects to the store that it opened itself, by the address that all use."""
+    run = healthy().broken_interface("node1", "lo", is_up=False)
+    (found,) = [one for one in judge("names.localhost_is_the_node_itself", run) if one.verdict is not Verdict.PASS]
+    assert (found.verdict, found.nodes) == (Verdict.FAIL, ("node1",))
+
+
 @pytest.mark.parametrize(
     ("run", "verdict", "words"),
     [

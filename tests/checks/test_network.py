@@ -197,6 +197,12 @@ BROKEN = (
         ("node2",),
         "packets to node3 leave by wlan0",
     ),
+    Broken(
+        "network.routes_to_peers_leave_by_the_training_interface",
+        leaves_by(healthy(), "node2", "node3", Missing("no route to 10.0.0.3: No route to host", "absent")),
+        ("node2",),
+        "no route leads to node3",
+    ),
 )
 
 

@@ -58,7 +58,9 @@ def test_an_exit_of_zero_without_a_word_is_a_failure(told):
     broken(told[2], exited="0")
     ended = concluded(told, THREE)
     assert ended.guilty == ("node3",)
-    assert ended.failure == "rank 2 on node3 stopped at stage running: no output"
+    assert (
+        ended.failure == "rank 2 on node3 stopped at stage running, ended with 0, and its work was not done: no output"
+    )
 
 
 @pytest.mark.parametrize("sign", PEER_IS_GONE)
@@ -69,7 +71,7 @@ def test_a_killed_rank_is_named_and_not_those_whose_peer_is_gone(told, sign):
     broken(told[2], error=f"RuntimeError: {sign}")
     ended = concluded(told, THREE)
     assert ended.guilty == ("node2",)
-    assert ended.failure == "rank 1 on node2 stopped at stage running, ended with -9: step 3"
+    assert ended.failure == "rank 1 on node2 stopped at stage running, ended with -9 (SIGKILL): step 3"
 
 
 def test_ranks_that_nccl_aborted_have_waited_for_the_one_that_is_named(told):
@@ -214,7 +216,7 @@ def test_the_rank_that_came_least_far_is_named(told):
     broken(told[2], stage="import", exited="time limit")
     ended = concluded(told, THREE)
     assert ended.guilty == ("node3",)
-    assert "rank 2 on node3 stopped at stage import, ended with time limit" in ended.failure
+    assert "rank 2 on node3 stopped at stage import, went no further and was ended at the time limit" in ended.failure
 
 
 def test_all_are_named_where_all_only_lost_a_peer(told):

@@ -367,7 +367,10 @@ def test_nodes_that_were_not_reached_are_errors_of_every_check():
             "no Python could be started (sh: /x: not found): give --python PATH (there /e/bin/python3 has torch 2.4)",
             "`--python=/e/bin/python3`, which has torch there, then run again",
         ),
-        ("login refused (ssh: x); install your key: ssh-copy-id -p 2222 me@node2", "`ssh-copy-id -p 2222 me@node2`,"),
+        (
+            "login refused (ssh: x); install your key: ssh-copy-id -p 2222 me@node2",
+            "`ssh-copy-id -p 2222 me@node2`, then run again; where the key is there already, sshd's log",
+        ),
         ("the connection went silent", "log in by hand the same way (`ssh node2 true`)"),
     ],
 )

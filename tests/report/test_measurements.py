@@ -68,6 +68,12 @@ def test_the_slowest_rank_is_the_one_that_computes_longest(make_report, training
     assert line.endswith("200 ms a step, slowest rank 1 on node2 (computes 150 ms of it)")
 
 
+def test_losses_that_are_no_numbers_are_said(make_report, training):
+    """The job ended, and nothing was learned."""
+    (line,) = measurement_lines(make_report(training=replace(training, losses=(), not_measured="")))
+    assert line == "training  direct, 3 ranks: from the first step on no loss was a finite number"
+
+
 def test_what_gave_no_result_says_why(make_report, bench, training):
     """No figure stands where nothing was measured."""
     report = make_report(

@@ -7,6 +7,7 @@ import gc
 import os
 import resource
 import sys
+import threading
 import time
 
 import pytest
@@ -188,6 +189,7 @@ def test_of_two_runs_of_one_moment_the_later_lets_go_of_every_node(ours, holder,
 
     both = (Host("local", "127.0.0.1", transport="local"), Host("again", "127.0.0.1", transport="local"))
     made.hosts = both
+    made.busy_seconds = 0
 
     async def first_is_held(session) -> None:
         if session.host.name == "local":
@@ -292,3 +294,47 @@ def test_what_a_login_says_on_standard_output_is_told(reached_by):
     """nologin, and a password that has expired."""
     made = reached_by("echo 'This account is currently not available.'; exit 1")
     assert "This account is currently not available." in str(made.failures["node1"])
+
+
+@pytest.mark.parametrize(
+    ("startup", "said"),
+    [
+        ('read gone; exec sh -c "$last"', "reads what is meant for Python"),
+        ("exec sh", "reads what is meant for Python"),
+        ("exec sh -c 'exec python-that-is-not-there'", "no Python could be started"),
+        ("echo 'use the portal'", "the command ended with code 0 and no Python answered: use the portal"),
+    ],
+)
+def test_a_login_that_comes_to_no_python_is_told_by_what_it_does(reached_by, startup, said):
+    """A question, another shell, a forced command; none of them is a Python that ended."""
+    made = reached_by(startup)
+    assert said in str(made.failures["node1"])
+
+
+def test_a_run_waits_for_another_of_its_user_and_says_so():
+    """Two quick runs that start together on one node both give a verdict."""
+    first, second = fleet("20260101-120000-aaaaaa"), fleet("20260101-120001-bbbbbb")
+    try:
+        first.run(first.open(), seconds=20)
+        threading.Timer(1.0, first.close).start()
+        second.run(second.open(), seconds=20)
+        assert second.failures == {}
+        (remark,) = second.remarks
+        assert "for run 20260101-120000-aaaaaa, which held local" in remark
+    finally:
+        first.close()
+        second.close()
+
+
+def test_a_run_does_not_wait_for_long():
+    """One that goes on is told as what holds the node, in time for the others' facts."""
+    first, second = fleet("20260101-120000-aaaaaa"), fleet("20260101-130000-bbbbbb")
+    try:
+        first.run(first.open(), seconds=20)
+        second.busy_seconds = 1
+        second.run(second.open(), seconds=20)
+        assert isinstance(second.failures["local"], Busy)
+        assert second.remarks == ()
+    finally:
+        first.close()
+        second.close()

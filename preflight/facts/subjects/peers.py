@@ -22,7 +22,9 @@ class Route(Value, frozen=True):
         must_be_addresses(*self.resolved, *self.resolved_fqdn, *self.reverse_addresses)
 
     def leaves_by(self) -> str:
-        """The interface that packets to the peer leave by."""
+        """The interface that packets to the peer leave by; "" where the kernel has no route to it."""
+        if isinstance(self.interface, Missing) and self.interface.kind == "absent":
+            return ""
         return present(self.interface, f"route to {self.name}")
 
 

@@ -9,6 +9,7 @@ from ipaddress import ip_address, ip_network
 
 from preflight.errors import Blame, BlockedBy, FactMissing, NotApplicable, NotMeasured
 from preflight.facts.cluster import Cluster
+from preflight.facts.node import NodeFacts
 from preflight.facts.value import Missing, present
 from preflight.hosts import fold
 from preflight.results import Edge, Filter, Mesh, Rendezvous, Way
@@ -27,6 +28,8 @@ REASONS = {
 }
 
 
+# Of nft and of iptables-save: "not", which end, "not", addresses.
+ADDRESSED = re.compile(r"(! )?(?:\bip6? |-)(saddr|daddr|s|d) (!= )?(\{[^}]*\}|\S+)")
 BY_A_RULE = ("filtered", "refused", "unreachable", "local")
 MOST_CAUSES = 3
 UNACKNOWLEDGED = "never acknowledged"  # as the connecting end says it
@@ -70,12 +73,13 @@ class MeshView:
 
     def _causes(self, edge: Edge) -> list[Cause]:
         """The causes that the two ends reported for a failed connection."""
+        addresses = _address(self.cluster[edge.source]), _address(self.cluster[edge.target])
         found = [
             Cause(name, f"{rule.tool} on {name}, {rule.place}: {rule.rule}")
             for name, hook in ((edge.target, "input"), (edge.source, "output"))
             if edge.reason in BY_A_RULE
             for rule in self.result.filters.get(name, ())
-            if is_of(rule, hook)
+            if is_of(rule, hook) and may_match(rule.rule, *addresses)
         ]
         way = next((way for way in self.result.ways.get(edge.source, ()) if way.to == edge.target), None)
         return [*found, *(causes_on_the_way(self.cluster, edge, way) if way else ())]
@@ -143,6 +147,36 @@ def is_of(rule: Filter, hook: str) -> bool:
     return other not in rule.place.lower()
 
 
+def may_match(rule: str, source: str, target: str) -> bool:
+    """Whether the addresses that a rule names, if any, leave packets between these two to it."""
+    for before, end, behind, held in ADDRESSED.findall(rule):
+        address = source if end[0] == "s" else target
+        found = [_holds(piece, address) for piece in held.strip("{} ").split(",")]
+        if None not in found and any(found) == bool(before or behind):
+            return False
+    return True
+
+
+def _holds(piece: str, address: str) -> bool | None:
+    """Whether an address, a network or a range of a rule holds an address; None where it is of another kind."""
+    first, _, last = piece.strip().partition("-")
+    try:
+        own = ip_address(address.partition("%")[0])
+        if not last:
+            return own in ip_network(first, strict=False)
+        low, high = int(ip_address(first)), int(ip_address(last))
+        return ip_address(first).version == own.version and low <= int(own) <= high
+    except ValueError:  # the name of a set, or no address is known
+        return None
+
+
+def _address(node: NodeFacts) -> str:
+    try:
+        return node.network.training_interface.address()
+    except NotMeasured:
+        return ""
+
+
 def causes_on_the_way(cluster: Cluster, edge: Edge, way: Way) -> list[Cause]:
     """What is wrong with the route to a peer: a router between neighbours, a MAC address that is not the peer's."""
     source, target = cluster[edge.source], cluster[edge.target]
@@ -152,6 +186,8 @@ def causes_on_the_way(cluster: Cluster, edge: Edge, way: Way) -> list[Cause]:
         mac = present(wanted.mac, "hardware address")
     except NotMeasured:
         return []
+    if way.state == "no route":
+        return [Cause(edge.source, f"{edge.source} has no route to {edge.target}: `ip route get {address}`")]
     if any(one.is_loopback and one.name == way.interface for one in source.network.interfaces):
         words = f"{edge.source} has {address} itself, the address of {edge.target}: what it sends there comes back"
         return [Cause(edge.source, f"{words}: `ip addr show to {address}`")]

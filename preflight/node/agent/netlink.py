@@ -24,6 +24,8 @@ NDA_DST, NDA_LLADDR = 1, 2
 NUD_INCOMPLETE, NUD_FAILED, NUD_NOARP, NUD_PERMANENT = 0x01, 0x20, 0x40, 0x80
 RT_TABLE_MAIN, RTN_UNICAST, RTM_F_CLONED = 254, 1, 0x200
 
+# What the kernel says where it knows no route, or one of type unreachable, prohibit or blackhole.
+NO_ROUTE = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL)
 FAMILIES = {socket.AF_INET: "inet", socket.AF_INET6: "inet6"}
 
 

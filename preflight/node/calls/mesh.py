@@ -217,7 +217,10 @@ def ways(failed: list[Attempt]) -> list[dict[str, str]]:
             index, gateway = netlink.way_to(address)
             hardware, state = netlink.hardware_of().get((index, gateway or address), ("", ""))
             name = dict(plain.if_nameindex()).get(index, "")
-        except OSError:  # a sandbox without rtnetlink, or no route at all, which the outcome says
+        except OSError as error:
+            if error.errno in netlink.NO_ROUTE:  # else a sandbox without rtnetlink
+                nothing = dict.fromkeys(("interface", "gateway", "hardware"), "")
+                found.append({"to": attempt.peer["name"], **nothing, "state": "no route"})
             continue
         way = {"to": attempt.peer["name"], "interface": name, "gateway": gateway, "hardware": hardware, "state": state}
         found.append(way)

@@ -14,7 +14,7 @@ from preflight.node.subjects.ports import holder_of_port
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
     from typing import Any, Union
 
     from preflight.node.agent.channel import Channel
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ASKED_BACK = 8  # of how many peers the names are asked for by address: the first, so rank 0's node is among them
 BACK = "by address "
+LOOPBACK = 1  # its index; an address of the node itself is told by the interface that has it
 DISCARD_PORT = 9  # connecting a UDP socket chooses a route and sends nothing
 
 
@@ -35,13 +36,17 @@ def run(arguments: dict[str, Any], channel: Channel) -> dict[str, Any]:  # noqa:
     forwards = {name: about(addresses_of, name) for name in sorted(names) if name}
     answers: dict[str, Any] = ask_all({**backwards, **forwards})
     resolved = {name: answers[name] for name in forwards}
-    holders = interfaces_by_address()
+    held = netlink.addresses()
+    names_of = dict(socket.if_nameindex())
+    holders = {address: names_of[index] for index, _, address, _ in held if index in names_of}
+    routed = {address for _, _, address, length in held if length == (128 if ":" in address else 32)}
     error, holder = try_bind(arguments["bind"]["port"]) if arguments["bind"] else ("", "")
+    routes = []
+    for peer in peers:
+        found = route(peer, resolved=resolved, holders=holders, routed=routed)
+        routes.append({**found, **reverse(answers.get(f"{BACK}{peer['address']}"))})
     return {
-        "routes": [
-            {**route(peer, resolved=resolved, holders=holders), **reverse(answers.get(f"{BACK}{peer['address']}"))}
-            for peer in peers
-        ],
+        "routes": routes,
         "master_addresses": master_addresses(master, resolved),
         "master_port_error": error,
         "master_port_holder": holder,
@@ -53,13 +58,18 @@ def about(question: Callable[[str], Any], name: str) -> Callable[[], Any]:
     return lambda: question(name)
 
 
-def route(peer: Mapping[str, str], *, resolved: Resolved, holders: Mapping[str, str]) -> dict[str, Any]:
+def route(
+    peer: Mapping[str, str], *, resolved: Resolved, holders: Mapping[str, str], routed: Container[str]
+) -> dict[str, Any]:
     """One peer: what its names give here, and where packets to it leave."""
     try:
         source: Any = source_address(peer["address"])
         interface: Any = holders.get(source) or missing(f"no interface has {source}")
+        if source not in routed:  # one for the whole node, behind whichever interface a router chose
+            interface = way_out(peer["address"]) or interface
     except OSError as error:
-        source = interface = missing(f"no route to {peer['address']}: {error.strerror or error}")
+        kind = "absent" if error.errno in netlink.NO_ROUTE else "failed"
+        source = interface = missing(f"no route to {peer['address']}: {error.strerror or error}", kind)
     return {
         "name": peer["name"],
         "address": peer["address"],
@@ -121,10 +131,13 @@ def source_address(address: str) -> str:
         return str(probe.getsockname()[0]).partition("%")[0]
 
 
-def interfaces_by_address() -> dict[str, str]:
-    """Which interface has an address."""
-    names = dict(socket.if_nameindex())
-    return {address: names[index] for index, _, address, _ in netlink.addresses() if index in names}
+def way_out(address: str) -> str:
+    """The interface that packets to an address leave by, which need not have their source address; "" where unknown."""
+    try:
+        index = netlink.way_to(address)[0]
+    except OSError:  # a sandbox without rtnetlink
+        return ""
+    return "" if index == LOOPBACK else dict(socket.if_nameindex()).get(index, "")
 
 
 def try_bind(port: int) -> tuple[str, str]:

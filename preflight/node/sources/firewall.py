@@ -22,7 +22,7 @@ DROPS = re.compile(r"\b(drop|reject)\b")
 TABLE = re.compile(r"table\s+(\w+)\s+(\S+)\s*\{")
 CHAIN = re.compile(r"chain\s+(\S+)\s*\{")
 HOOK = re.compile(r"\btype\s+\w+\s+hook\s+(\w+)\b")
-PORTS = re.compile(r"\b(?:tcp|th)\s+dport\s+(!=\s*)?(\{[^}]*\}|\S+)")
+PORTS = re.compile(r"\b(?:tcp|th)\s+dport\s+(!=\s*)?(\{[^}]*\}|[<>]=?\s*\d+|\S+)")
 OTHER_TRAFFIC = re.compile(r"\b(udp|icmp|icmpv6|sctp)\b|ct state (?!.*\bnew\b)|\biif(?:name)? \"?lo\"?\b|tcp sport")
 HANDLE = re.compile(r"\s*# handle \d+")
 COUNTER = re.compile(r"counter packets \d+ bytes \d+ ?")
@@ -91,7 +91,10 @@ def _chains(text: str) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _holds(ports: str, port: int) -> bool:
-    """Whether a port is among `29500`, `29500-29600` or `{ 22, 29500 }`."""
+    """Whether a port is among `29500`, `29500-29600`, `>= 1024` or `{ 22, 29500 }`."""
+    if ports[0] in "<>":
+        bound = int(ports.lstrip("<>= "))
+        return (port == bound and "=" in ports) or (port > bound if ports[0] == ">" else port < bound)
     for piece in re.split(r"[,\s{}]+", ports):
         first, _, last = piece.replace(":", "-").partition("-")
         if first.isdigit() and int(first) <= port <= int(last if last.isdigit() else first):

@@ -70,6 +70,36 @@ def test_a_rule_of_one_end_is_told_and_explains_the_pair():
     told(run, nodes=("node1", "node3"), filters={"node1": (DROP,)})  # of what comes in there
 
 
+@pytest.mark.parametrize(
+    ("rule", "may"),
+    [
+        ("ip saddr 10.0.0.1 tcp dport > 1024 drop", True),
+        ("ip saddr 192.168.0.0/16 drop", False),
+        ("ip saddr != 192.168.0.0/16 drop", True),
+        ("ip saddr { 10.9.0.0/16, 10.0.0.0-10.0.0.9 } drop", True),
+        ("ip saddr @blocked drop", True),
+        ("ip daddr 10.0.0.2 drop", False),
+        ("-A INPUT -s 10.0.0.1/32 -j DROP", True),
+        ("-A INPUT ! -s 10.0.0.0/24 -j DROP", False),
+        ("-A INPUT -d 10.0.0.3/32 -p tcp -m tcp --dport 1024:65535 -j DROP", True),
+        ("ip6 saddr fd00::/8 drop", False),
+    ],
+)
+def test_a_rule_for_other_addresses_is_no_cause(rule, may):
+    """Node1 connects to node3; what a rule says of packets to and from others explains nothing."""
+    run = healthy().mesh_fails(("node1", "node3"), blamed=(("node1", "node3"),))
+    held = Filter(tool="nft", place="inet filter input", rule=rule)
+    words = told(run, nodes=("node3",) if may else ("node1", "node3"), filters={"node3": (held,)})
+    assert (rule in words) is may
+
+
+def test_a_node_without_a_route_is_to_blame():
+    """What it does not send, it does not answer either."""
+    found = Way(to="node2", state="no route")
+    words = told(pair(), nodes=("node3",), ways={"node3": (found,)})
+    assert "node3 has no route to node2: `ip route get 10.0.0.2`" in words
+
+
 def test_a_router_between_neighbours_is_told():
     """A host route over a router that is not there; both directions fail, and one node is to blame."""
     found = way("node2", gateway="10.0.0.250", state="unanswered")

@@ -1,5 +1,6 @@
 """Tests of preflight.node.calls.peers."""
 
+import json
 import os
 import socket
 import subprocess
@@ -51,6 +52,40 @@ def test_a_peer_that_cannot_be_reached_is_a_missing_route():
     assert "no route to not an address" in first.interface.missing
     assert first.resolved == first.resolved_fqdn == ()
     assert second.interface == "lo"
+
+
+IN_A_NETWORK_OF_ITS_OWN = """
+import json, subprocess, sys
+from preflight.node.calls import peers
+for line in sys.argv[1].split(";"):
+    subprocess.run(["ip", *line.split()], check=True)
+asked = [{"name": "node2", "address": "10.0.0.2", "hostname": "", "fqdn": ""}]
+print(json.dumps(peers.run({"peers": asked, "master_address": "", "bind": None}, None)["routes"][0]["interface"]))
+"""
+TWO_LINKS = "".join(f"link add eth{n} type veth peer name far{n};link set far{n} up;" for n in (0, 1))
+TWO_LINKS += "addr add {} dev eth0;link set eth0 up;link set eth1 up;"
+
+
+@pytest.mark.parametrize(
+    ("address", "route", "interface"),
+    [
+        ("10.0.0.3/24", "", "eth0"),
+        ("10.0.0.3/24", "route add 10.0.0.2/32 dev eth1 src 10.0.0.3", "eth1"),
+        ("10.0.0.3/32", "route add 10.0.0.2/32 dev eth1 src 10.0.0.3", "eth0"),  # of the node, whatever leads to it
+        ("10.0.0.3/24", "route add unreachable 10.0.0.2/32", "absent"),
+        ("10.0.0.3/24", "route add blackhole 10.0.0.2/32", "absent"),
+        ("10.9.0.3/24", "", "absent"),
+    ],
+)
+def test_the_interface_is_the_one_that_packets_leave_by(address, route, interface):
+    """Which the source address alone does not tell; that there is no route is known, too."""
+    script = (TWO_LINKS.format(address) + route).rstrip(";")
+    argv = ["unshare", "--net", "--map-root-user", sys.executable, "-c", IN_A_NETWORK_OF_ITS_OWN, script]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        pytest.skip(f"no network namespace here: {done.stderr.strip()[-200:]}")
+    found = json.loads(done.stdout)
+    assert (found if isinstance(found, str) else found["kind"]) == interface
 
 
 def test_an_unset_master_address_is_absent():
