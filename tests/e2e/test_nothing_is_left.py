@@ -88,14 +88,14 @@ def test_a_stopped_run_cleans_up_before_it_ends(lab3, tmp_path, number, code):
 
 
 def test_a_second_run_is_told_that_the_nodes_are_busy(lab3, tmp_path):
-    """Two runs on the same hosts: the second says which run holds them, and disturbs nothing."""
+    """Two runs on the same hosts: the second waits, says which run holds them, and disturbs nothing."""
     first = start(lab3, tmp_path / "first", "-b", "1M", verb="bench")
     deadline = time.monotonic() + 10
     while not (tmp_path / "first" / "report.json").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(2.0)
     words = [sys.executable, "-m", "preflight", "facts", "--hosts=node1", f"--python={sys.executable}"]
-    second = lab3.run(words)
+    second = lab3.run([*words, "--deadline=5"])
     run_id = json.loads((tmp_path / "first" / "report.json").read_text())["run"]["id"]
 
     assert second.returncode == 3
