@@ -72,7 +72,14 @@ class Seen:
     tasks: set[int] = field(default_factory=set)  # of the ranks those that only the label of a launcher tells
     nodes: set[str] = field(default_factory=set)
     progress: dict[str, int] = field(default_factory=dict)  # file -> lines of progress before the last of it
-    passed: set[str] = field(default_factory=set)  # files in which what was missing came after the last of it
+    waiting: dict[str, set[str]] = field(default_factory=dict)  # file -> nodes for which what was missing has not come
+
+    def come(self, file: str, node: str) -> None:
+        """What was missing has come to a node; to all, where a line does not say to which."""
+        waiting = self.waiting.get(file, set())
+        waiting.discard(node)
+        if not node:
+            waiting.clear()
 
 
 @dataclass
@@ -143,15 +150,15 @@ class Gatherer:
         if len(found) > 1:  # the more serious of one line's causes first, in whatever order its words were looked up
             found.sort(key=lambda pair: (-pair[0].weight, POSITION[pair[0].name]))
             found = [pair for pair in found if pair[0].name != WARNED] or found
-        for passed, _ in passed_index().matches(words, lowered):
-            if passed in self.seen:
-                self.seen[passed].passed.add(name)
         facts = list(facts_index().matches(words, lowered))
+        passed = [cause for cause, _ in passed_index().matches(words, lowered) if cause in self.seen]
         is_traceback = TRACEBACK in words and "most recent call last" in lowered
         is_exception = not BUILT_IN.isdisjoint(words)
-        if not (found or facts or is_traceback or is_exception or self.tracebacks.open):
+        if not (found or facts or passed or is_traceback or is_exception or self.tracebacks.open):
             return (), True
         line = said(text, file=name)
+        for cause_name in passed:
+            self.seen[cause_name].come(name, line.node)
         self.facts.hear(line)
         if line.seconds >= 0:
             self.seconds = line.seconds
@@ -175,7 +182,7 @@ class Gatherer:
         elif is_exception:
             self.tracebacks.take_alone(line, evidence, progress=self._progress(name))
         names = tuple({cause.name: None for cause, _ in found})
-        return names, not is_traceback and all(fact in REPEATED for fact, _ in facts)
+        return names, not is_traceback and not passed and all(fact in REPEATED for fact, _ in facts)
 
     def _add(self, cause: Cause, evidence: Evidence, *, task: int) -> None:
         seen = self.seen.get(cause.name)
@@ -196,7 +203,7 @@ class Gatherer:
         if evidence.node and len(seen.nodes) < MOST_WHO:
             seen.nodes.add(evidence.node)
         seen.progress[evidence.file] = self._progress(evidence.file)
-        seen.passed.discard(evidence.file)
+        seen.waiting.setdefault(evidence.file, set()).add(evidence.node)
 
     def _progress(self, file: str) -> int:
         """Lines of progress of a file so far; a part of the job that ended well counts as many."""
@@ -228,7 +235,7 @@ class Gatherer:
                 tuple(sorted(seen.ranks - seen.tasks if self.several_a_task else seen.ranks)),
                 tuple(sorted(node for node in seen.nodes if not _is_short(node, seen.nodes))),
                 survived=all(
-                    file in seen.passed or self.went_on(file, before, 1 if seen.cause.name in JOINING else WENT_ON)
+                    not seen.waiting[file] or self.went_on(file, before, 1 if seen.cause.name in JOINING else WENT_ON)
                     for file, before in seen.progress.items()
                 ),
             )

@@ -82,3 +82,12 @@ def test_the_number_of_a_task_that_starts_several_ranks_is_no_rank():
     lines = ["1: OSError: [Errno 28] No space left on device: '/tmp/cache'"]
     assert diagnose(lines).causes[0].ranks == (1,)
     assert diagnose([*lines, "1: [rank9]: OSError: [Errno 28] No space left on device: '/x'"]).causes[0].ranks == (9,)
+
+
+def test_what_came_to_one_node_has_not_come_to_another():
+    """A file server that answers one node again may still leave another waiting."""
+    silent = ["Mar  1 10:00:01 n3 kernel: nfs: server nas01 not responding, still trying"]
+    silent.append(silent[0].replace("n3", "n5"))
+    again = "Mar  1 10:00:04 n3 kernel: nfs: server nas01 OK"
+    assert [one.cause.name for one in diagnose([*silent, again]).causes] == ["nfs-not-responding"]
+    assert not diagnose([*silent, again, again.replace("n3", "n5")]).causes

@@ -110,6 +110,7 @@ CAUSES = (
         check="files.network_file_systems_answer",
         weight=6,
         unless=COMPILED,
+        passed=(r"nfs: server \S+ ok\b", r"lustre.*connection restored to"),
     ),
     Cause(
         "disk-error",

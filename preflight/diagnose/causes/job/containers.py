@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.diagnose.cause import Cause
+from preflight.diagnose.cause import Cause, Kind
 
 CAUSES = (
     Cause(
@@ -21,7 +21,7 @@ CAUSES = (
             r"enroot.*(?:manifest|download|import|registry|401|404).*(?:error|failed)",
             r"pyxis: .*(?:import|download|pull).*(?:failed|error)",
             r"pyxis: couldn't (?:import|download|pull)",
-            r"squashfs.*(?:error|fail)",
+            r"^(?!.*container creation failed).*squashfs.*(?:error|fail)",
             r"invalidimagename",
             r"invalid reference format",
             r"couldn't parse image reference",
@@ -37,6 +37,10 @@ CAUSES = (
         "check name, tag and credentials of the image; pull it on the node by hand",
         "Kubernetes; enroot",
         weight=6,
+        passed=(
+            r"kubelet\S*(?: \S+)?\s+successfully pulled image",
+            r"kubelet\S*(?: \S+)?\s+container image \S+ already present",
+        ),
     ),
     Cause(
         "image-import",
@@ -69,10 +73,19 @@ CAUSES = (
         weight=8,
     ),
     Cause(
+        "container-ends",
+        "the program of a container starts, and ends again and again: why stands in what it printed",
+        (r"\bcrashloopbackoff\b", r"back-off \d*\w* ?restarting failed container"),
+        "`kubectl logs POD --previous --all-containers`, and the exit code in `kubectl describe pod` (137 was killed, 127 found no"
+        " program); a worker that waits for its first node ends so too",
+        "Kubernetes",
+        Kind.SUSPICION,
+        weight=4,
+    ),
+    Cause(
         "container-start",
         "the container cannot start",
         (
-            r"crashloopbackoff",
             r"createcontainererror",
             r"runcontainererror",
             r"oci runtime (?:create|exec|error)",
@@ -82,7 +95,6 @@ CAUSES = (
             r"pyxis: .*hooks\.d/.*",
             r"enroot-\w+: .*(?:error|failed)",
             r"failed to create (?:shim|containerd) task",
-            r"back-off restarting failed container",
             r"unknown runtime specified nvidia",
             r"exec format error",
             r"failed to generate spec",

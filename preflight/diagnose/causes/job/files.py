@@ -233,6 +233,7 @@ CAUSES = (
         "huggingface/transformers#31789",
         check="files.same_paths_hold_the_same",
         weight=5,
+        unless=(r"fast tokenizer uses the byte fallback", r"that you are converting to a fast tokenizer"),
     ),
     Cause(
         "model-not-found",
@@ -272,7 +273,28 @@ CAUSES = (
         " HF_MODULES_CACHE of its own",
         "huggingface/transformers",
         weight=4,
-        unless=(r"deprecat", r"ignored"),
+        unless=(r"deprecat", r"ignored", r"generationmixin"),
+    ),
+    Cause(
+        "object-storage",
+        "an object store (S3, GCS, Azure) refused a request of the job: too many at once, credentials that ended, or no such bucket or key",
+        (
+            r"an error occurred \((?:slowdown|throttling\w*|requestlimitexceeded|requesttimeout|serviceunavailable|internalerror)\)",
+            r"an error occurred \((?:expiredtoken\w*|invalidaccesskeyid|signaturedoesnotmatch|requesttimetooskewed|invalidtoken)\)",
+            r"an error occurred \((?:accessdenied|nosuch\w+|invalidregion|403|404)\) when calling",
+            r"please reduce your request rate",
+            r"(?:botocore|boto3)\.exceptions\.\w+",
+            r"unable to locate credentials",
+            r"google\.api_core\.exceptions\.\w+",
+            r"google\.auth\.exceptions\.\w+",
+            r"azure\.core\.exceptions\.\w+",
+            r"error during (?:s3|gcs|put|get)\w*: .*(?:access_denied|slow_down|expired)",
+        ),
+        "the word in brackets says what: SlowDown: fewer ranks at once, other prefixes, more retries (AWS_MAX_ATTEMPTS, AWS_RETRY_MODE=adaptive);"
+        " ExpiredToken: a role that is renewed instead of exported keys; AccessDenied, NoSuchBucket: the policy and name, on every node",
+        "Amazon S3",
+        weight=7,
+        unless=(r"ec2", r"nat gateway"),
     ),
     Cause(
         "dataset-broken",

@@ -209,6 +209,7 @@ CAUSES = (
         'correct the key that the line names; with transformers keep batch sizes, learning rate and precision "auto"',
         "deepspeedai/DeepSpeed; huggingface/transformers",
         weight=4,
+        unless=(r"\busing \w+ instead",),
     ),
     Cause(
         "config-file",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from preflight.diagnose.cause import Cause, Kind
 
+# As `kubectl describe pod` says it, whose events are those of one pod.
+STARTED = r"kubelet\S*(?: \S+)?\s+started container"
 CAUSES = (
     Cause(
         "pod-evicted",
@@ -55,7 +57,8 @@ CAUSES = (
         "Kubernetes, scheduler",
         check="gpu.count_is_the_same_on_every_node",
         weight=6,
-        passed=(r"successfully assigned \S+ to \S+",),
+        passed=(r"(?:scheduler|volcano)\s+successfully assigned \S+ to \S+",),
+        unless=(r"unschedulable leases",),
     ),
     Cause(
         "pod-waits-in-init",
@@ -88,6 +91,8 @@ CAUSES = (
         "Kubernetes; projectcalico/calico",
         Kind.SUSPICION,
         weight=5,
+        unless=(r"failed to load cni during init",),
+        passed=(STARTED,),
     ),
     Cause(
         "pod-refused",
@@ -153,6 +158,7 @@ CAUSES = (
         "Kubernetes, persistent volumes",
         check="files.places_can_be_written_to",
         weight=7,
+        passed=(STARTED,),
     ),
     Cause(
         "pod-config",

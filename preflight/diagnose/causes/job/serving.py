@@ -31,6 +31,8 @@ CAUSES = (
         "vllm-project/vllm#13388, #13093",
         check="gpu.no_other_program_uses_them",
         weight=6,
+        unless=(r"infeasible (?:queue|shape|lease|tasks cancel)", r"\{\w+, .*infeasible", r"treating as not ready"),
+        passed=(r"starting to load model", r"application startup complete", r"started training worker group"),
     ),
     Cause(
         "ray-node-dead",

@@ -41,6 +41,9 @@ CAUSES = (
             r"importerror: .*requires .*(?:package|to be installed)",
             r"please install .*: ?`?pip install",
             r"importerror: using .*requires",
+            r"importerror: .*\bis not installed\b",
+            r"importerror: .*not found in your environment",
+            r"\byou must have \w+ installed",
         ),
         "install it on every node into the environment that the launcher starts (`which python`, `pip list` on each)",
         "Python",
@@ -246,6 +249,7 @@ CAUSES = (
         "install a flash-attn wheel built for this torch and CUDA; on older GPUs use another attention (sdpa)",
         "Dao-AILab/flash-attention",
         weight=5,
+        unless=(r"might lead to unexpected",),
     ),
     Cause(
         "numa-affinity",

@@ -41,7 +41,7 @@ CAUSES = (
         "NVIDIA/Megatron-LM",
         check="training.gradients_are_finite",
         weight=4,
-        unless=(r"allow_nan",),
+        unless=(r"allow_nan", r"must be a finite number"),
     ),
     Cause(
         "nan-loss-logged",

@@ -43,6 +43,14 @@ LINES = (
     ),
     ('slurmstepd: error: Warning: SPANK plugin "pyxis" option "container-image" not found', "pyxis-missing"),
     ("srun: unrecognized option '--container-image=x.sqsh'", "pyxis-missing"),
+    (
+        "Warning  BackOff  3s (x5 over 25s)  kubelet  Back-off restarting failed container pytorch in pod worker-0",
+        "container-ends",
+    ),
+    (
+        "FATAL:   container creation failed: while mounting image /proc/self/fd/3: failed to mount squashfs filesystem: input/output error",
+        "apptainer-start",
+    ),
 )
 
 

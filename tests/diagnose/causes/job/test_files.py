@@ -43,6 +43,19 @@ LINES = (
         "checkpoint-version",
     ),
     ("slurmstepd-n1: error: Unable to create TMPDIR [/tmp/user/30335]: Permission denied", ""),
+    (
+        "botocore.exceptions.ClientError: An error occurred (SlowDown) when calling the PutObject operation (reached max retries: 4): Please reduce your request rate.",
+        "object-storage",
+    ),
+    (
+        "botocore.exceptions.ClientError: An error occurred (ExpiredToken) when calling the GetObject operation: The provided token has expired.",
+        "object-storage",
+    ),
+    ("botocore.exceptions.NoCredentialsError: Unable to locate credentials", "object-storage"),
+    (
+        "OSError: [Errno 5] An error occurred (InvalidRegion) when calling the CreateBucket operation: Region does not match.",
+        "object-storage",
+    ),
 )
 
 

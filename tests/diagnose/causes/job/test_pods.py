@@ -44,6 +44,11 @@ LINES = (
         'level=warning msg="unable to create PodGroup: the server could not find the requested resource (post podgroups.scheduling.volcano.sh)"',
         "kind-unknown",
     ),
+    ("[state-dump] Number of spilled unschedulable leases: 0", ""),
+    (
+        'containerd[7]: level=error msg="failed to load cni during init, please check CRI plugin status" error="cni plugin not initialized: failed to load cni config"',
+        "",
+    ),
 )
 
 

@@ -37,6 +37,25 @@ LINES = (
     ("TERM_ADMIN: job killed by root or LSF administrator.", "cancelled"),
     ("TERM_PREEMPT: job killed after preemption", "preempted"),
     ("slurmstepd: error: Step 7.0 exceeded memory limit (6776728 > 6291456), being killed", "oom-killed"),
+    ("Job exceeded resource walltime", "time-limit"),
+    ("Job exceeded resource vmem", "scheduler-usage"),
+    ("qsub: Unknown queue", "job-refused"),
+    ("qsub: Job violates queue and/or server resource limits", "job-refused"),
+    ("qsub: waiting for job 7.pbs to start", ""),
+    ("qsub: job 7.pbs ready", ""),
+    ("User cannot use the queue. Job not submitted.", "job-refused"),
+    ("Unable to run job: error: no suitable queues.", "job-refused"),
+    (
+        'INF Got interruption event from channel {"Kind":"SPOT_ITN","Description":"Spot ITN received. Instance will be interrupted at 2025-03-01T10:02:00Z"}',
+        "preempted",
+    ),
+    ("INF Started monitoring for events event_type=SPOT_ITN", ""),
+    (
+        '{"EventStatus":"Scheduled","EventType":"Preempt","ResourceType":"VirtualMachine","Resources":["gpu_7"]}',
+        "preempted",
+    ),
+    ("shutdown-script: Received preemption notice, ACPI G2 soft off in 30 s", "preempted"),
+    ('{"action": "terminate", "time": "2025-03-01T10:02:00Z"}', "preempted"),
 )
 
 

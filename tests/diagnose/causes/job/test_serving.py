@@ -25,6 +25,8 @@ LINES = (
         "ray-worker-register",
     ),
     ("Exception: No node info found matching attributes", "ray-cannot-connect"),
+    ("[state-dump] Infeasible queue length: 0", ""),
+    ("(autoscaler +3s) Error: No available node types can fulfill resource request {'GPU': 8.0}.", "ray-placement"),
 )
 
 

@@ -35,6 +35,14 @@ LINES = (
         "ImportError: /home/u/.cache/torch_extensions/py310_cu116/cpu_adam/cpu_adam.so: cannot open shared object file: No such file or directory",
         "compile-failed",
     ),
+    (
+        "ImportError: DeepSpeed is not installed => run `pip install deepspeed` or build it from source.",
+        "module-missing",
+    ),
+    (
+        "You are attempting to use Flash Attention 2 with dropout. This might lead to unexpected behaviour as this is not supported on recent versions of Flash Attention.",
+        "",
+    ),
 )
 
 
