@@ -167,7 +167,9 @@ def _plan_at(command: Command, context: Context, names: list[str], place: int) -
         inside = {name: Assigned((value,), command.line, exported=True) for name, value in handed.items()}
         reader.command = replace(reader.command, variables={**inside, **reader.command.variables, **inside})
     reader.slurm = with_step(context.slurm, wrapper, context.marks, command.line)
-    plan = read(reader, command.words[place + words_of_it :], wrapper)
+    after = place + words_of_it
+    after += _is_handed_options(names, place, after)
+    plan = read(reader, command.words[after:], wrapper)
     if plan is not None:
         context.problems.extend(reader.problems)
     return plan
@@ -187,6 +189,11 @@ def _launcher_at(names: list[str]) -> tuple[Read, int] | None:
     fitting = (program for program in PROGRAMS if tuple(names[: len(program)]) == program)
     program = max(fitting, key=len, default=())
     return (PROGRAMS[program], len(program)) if program else None
+
+
+def _is_handed_options(names: list[str], place: int, after: int) -> bool:
+    """Whether a program is told its launcher, and its options behind a --: ``--launcher torchrun -- ...``."""
+    return place > 0 and names[place - 1].startswith("--") and names[after : after + 1] == ["--"]
 
 
 def _module(names: list[str]) -> int | None:

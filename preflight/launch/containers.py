@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -39,6 +40,7 @@ class Container:
     has_gpus: bool = False
     devices: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    taken_along: tuple[str, ...] = ()  # variables of the shell outside, by -e NAME
     is_opaque: bool = False
     words: Mapping[str, str] = field(default_factory=dict)
 
@@ -48,6 +50,7 @@ class Container:
         return Where(self.file, self.line)
 
 
+VARIABLE = re.compile(r"\$\{?([A-Z][A-Z0-9_]*)\}?")
 RUN_WORDS = {"network": "--network=host", "shm": "--shm-size=16g", "memlock": "--ulimit memlock=-1"}
 
 
@@ -98,6 +101,7 @@ def run_of(wrapper: tuple[str, ...], file: str, line: int) -> Container | None:
         has_gpus="--gpus" in options or last("--runtime") == "nvidia" or names[place] == "nvidia-docker",
         devices=tuple(word for name in ("--device", "-v", "--volume", "--mount") for word in options.get(name, [])),
         variables={name: value for name, equals, value in pairs if equals},
+        taken_along=tuple(name for name, equals, _ in pairs if not equals),
         is_opaque=opaque or "--env-file" in options,
         words=RUN_WORDS,
     )
@@ -146,6 +150,7 @@ def in_containers(plan: Plan) -> Iterable[Finding]:
     if container is None:
         return
     yield from trouble(container, plan)
+    yield from _unset_inside(plan, container)
     left = [
         name
         for name, held in plan.environment.items()
@@ -158,6 +163,24 @@ def in_containers(plan: Plan) -> Iterable[Finding]:
         message = f"{', '.join(lost)}: exported outside, and a container sees only what -e hands it"
         fix = " ".join(f"-e {name}" for name in lost)
         yield warn("containers_get_the_variables", message, container.where, *places, fix=fix)
+
+
+def _unset_inside(plan: Plan, container: Container) -> Iterable[Finding]:
+    """A variable that nothing gives the shell that works it out: the one in the container, or the one outside."""
+    if container.is_opaque or not plan.spans_nodes:
+        return
+    for held in (plan.node_rank, plan.master_address, plan.master_port):
+        found = VARIABLE.fullmatch(held.expression) if isinstance(held, Unknown) else None
+        if not isinstance(held, Unknown) or found is None:
+            continue
+        name = found[1]
+        if held.in_container and name not in container.variables and name not in container.taken_along:
+            message = f"${name} is worked out inside the container, and no -e gives it there: it is empty"
+            yield warn("containers_get_the_variables", message, held.where, container.where, fix=f"-e {name}")
+        elif not held.in_container and name in container.variables and not held.hidden:
+            message = f"${name} is worked out outside the container, and -e sets it inside alone: it is empty"
+            fix = "bash -c '...', in single quotes"
+            yield warn("containers_get_the_variables", message, held.where, container.where, fix=fix)
 
 
 def _inside(plan: Plan, name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from preflight.launch.bundle import Bundle, beside, expanded, meant, read_file, resolved
@@ -15,15 +15,25 @@ from preflight.launch.launchers.llamafactory import LLAMAFACTORY
 from preflight.launch.launchers.slurm import job_variables, read_directives
 from preflight.launch.makefile import as_script, is_makefile
 from preflight.launch.manifests import clouds, compose, kubernetes, trainings
-from preflight.launch.plan import BATCH_KEYS, Hostfile, LaunchFiles, Plan, ScriptFile, Skip, sharing_host
+from preflight.launch.plan import (
+    BATCH_KEYS,
+    Granted,
+    Hostfile,
+    LaunchFiles,
+    Plan,
+    ScriptFile,
+    Skip,
+    Slurm,
+    sharing_host,
+)
 from preflight.launch.schedulers.directives import read_granted
 from preflight.launch.schedulers.granted import with_granted
 from preflight.launch.text import form, grammar, located
 from preflight.launch.text.detect import kind_of, template_line
 from preflight.launch.text.expansion import Assigned
 from preflight.launch.text.marks import Marks, clean, is_known
-from preflight.launch.text.shell import Command
-from preflight.launch.text.statements import read_script
+from preflight.launch.text.shell import Command, Start
+from preflight.launch.text.statements import Read, read_script
 from preflight.ledger.findings import Finding, Where
 from preflight.tables.variables import is_of_a_job
 
@@ -38,6 +48,7 @@ STARTS_FILES = re.compile(
 )
 SCRIPT = re.compile(r"[\w./~+-]+\.(sh|sbatch|slurm|bash)")
 UNKNOWNS_LIMIT = 4
+STARTS_LIMIT = 64  # of one script, as of the turns of a loop
 ACCELERATE_KEYS = ("distributed_type", "compute_environment", "num_machines", "num_processes", "deepspeed_config")
 
 
@@ -58,8 +69,7 @@ def read_texts(texts: Mapping[str, str], *, look_beside: bool = False) -> Launch
         if _take(bundle, name, text) == "shell":
             scripts.append(name)
             bundle.problems.extend(form.carriage_returns(raw[name], name))
-    for name in scripts:
-        _script(bundle, name, texts[name], look_beside=look_beside)
+    _scripts(bundle, {name: texts[name] for name in scripts}, look_beside=look_beside)
     for name, settings in bundle.configs.items():
         if name in texts and name not in bundle.used_configs:
             plan = accelerate.config_plan(settings, bundle.config_lines[name])
@@ -187,8 +197,61 @@ def _json(bundle: Bundle, name: str, text: str) -> None:
         bundle.skips.append(Skip(name, 1, "JSON of no launcher that is known"))
 
 
-def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
-    """The plans of a script, with the configurations and hostfiles that it names."""
+@dataclass
+class Walked:
+    """A script as one start of it runs: its commands, what they are read against, and the scripts that it starts."""
+
+    name: str
+    text: str
+    reading: grammar.Reading
+    read: Read
+    slurm: Slurm | None
+    granted: Granted | None
+    lacking: list[str]
+
+
+def _scripts(bundle: Bundle, texts: Mapping[str, str], *, look_beside: bool) -> None:
+    """The plans of all scripts; one that another starts is read with what it gets from there."""
+    walks = {name: _walk(bundle, name, text, look_beside=look_beside) for name, text in texts.items()}
+    started = {resolved(bundle, walk.name, one.path) for walk in walks.values() for one in _starts(walk)}
+    done: set[str] = set()
+    for name in (*(name for name in texts if name not in started), *texts):
+        if name not in done:
+            _with_started(bundle, [walks[name]], done, look_beside=look_beside)
+
+
+def _starts(walk: Walked) -> list[Start]:
+    """The scripts that one starts in any case: in a branch of it they may get something else."""
+    return [one for one in walk.read.starts if not one.is_conditional]
+
+
+def _with_started(bundle: Bundle, walks: list[Walked], done: set[str], *, look_beside: bool) -> None:
+    """The plans of one script, and of those that it starts."""
+    done.add(walks[0].name)
+    found: dict[str, list[Walked]] = {}
+    for walk in walks:
+        for start in _starts(walk):
+            name = resolved(bundle, walk.name, start.path)
+            if name is None or name in done or len(found.get(name, ())) >= STARTS_LIMIT:
+                continue
+            if kind_of(name, bundle.texts[name], launch_words()) == "shell":
+                inner = _walk(bundle, name, bundle.texts[name], look_beside=look_beside, start=start, by=walk)
+                found.setdefault(name, []).append(inner)
+    _judged(bundle, walks, has_started=bool(found), look_beside=look_beside)
+    for inner_walks in found.values():
+        _with_started(bundle, inner_walks, done, look_beside=look_beside)
+
+
+def _walk(
+    bundle: Bundle,
+    name: str,
+    text: str,
+    *,
+    look_beside: bool,
+    start: Start | None = None,
+    by: Walked | None = None,
+) -> Walked:
+    """What a script runs, by itself or as another one starts it."""
     slurm = read_directives(text, name)
     reading = grammar.read(text)
     problems = list(form.problems(text, name, reading))
@@ -204,7 +267,7 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
         lacking.extend([path] if found is None and is_known(path) else [])
         return found
 
-    commands, marks, variables, batches = read_script(
+    read = read_script(
         text,
         name,
         per_node=slurm is None and not STARTS_ALL.search(text) and not BATCH.search(text),
@@ -212,23 +275,43 @@ def _script(bundle: Bundle, name: str, text: str, *, look_beside: bool) -> None:
         variables=job_variables(slurm) if slurm else {},
         launch_words=first_words(),
         reading=reading,
+        marks=Marks(name, by.read.marks.unknowns) if by else None,
+        start=start,
     )
-    if slurm is None and batches:  # a script that writes the batch script and hands it to sbatch
-        slurm = read_directives(batches[0].text, name, first_line=batches[0].line)
-    context = Context(marks, slurm)
-    _named_files(bundle, context, commands, name, look_beside=look_beside)
-    granted = read_granted(text, name) if slurm is None else None
-    torn = grammar.Lines(text).line(reading.broken.place) if reading.broken else len(text)
-    plans, unknowns = _plans_of(bundle, context, commands, name, torn=torn, lacking=lacking, look_beside=look_beside)
-    bundle.problems.extend(context.problems)
-    plans = [with_granted(plan, granted) for plan in plans]
-    bundle.scripts.append(ScriptFile(tuple(commands), tuple(plans), marks, slurm))
+    if slurm is None and read.batches:  # a script that writes the batch script and hands it to sbatch
+        slurm = read_directives(read.batches[0].text, name, first_line=read.batches[0].line)
+    slurm = slurm or (by.slurm if by else None)
+    granted = None if slurm else (by.granted if by else None) or read_granted(text, name)
+    return Walked(name, text, reading, read, slurm, granted, lacking)
+
+
+def _judged(bundle: Bundle, walks: Sequence[Walked], *, has_started: bool, look_beside: bool) -> None:
+    """The plans of a script's starts, with the configurations and hostfiles that it names."""
+    name = walks[0].name
+    commands: list[Command] = []
+    plans: list[Plan] = []
+    unknowns: dict[str, int] = {}
+    for walk in walks:
+        context = Context(walk.read.marks, walk.slurm)
+        _named_files(bundle, context, walk.read.commands, name, look_beside=look_beside)
+        torn = grammar.Lines(walk.text).line(walk.reading.broken.place) if walk.reading.broken else len(walk.text)
+        found, reasons = _plans_of(
+            bundle, context, walk.read.commands, name, torn=torn, lacking=walk.lacking, look_beside=look_beside
+        )
+        bundle.problems.extend(context.problems)
+        commands.extend(walk.read.commands)
+        plans.extend(with_granted(plan, walk.granted) for plan in found)
+        unknowns.update(reasons)
+    here = sharing_host(plans)
+    plans = [replace(plan, shares_host=True) if plan in here else plan for plan in plans]
+    bundle.scripts.append(ScriptFile(tuple(commands), tuple(plans), walks[0].read.marks, walks[0].slurm))
     bundle.plans.extend(plans)
     bundle.skips.extend(
         Skip(name, line, f"not judged: {reason}") for reason, line in list(unknowns.items())[:UNKNOWNS_LIMIT]
     )
-    if not plans:
-        _bare(bundle, name, commands, marks, variables, has_unknowns=bool(unknowns))
+    if not plans and not has_started:
+        read = walks[0].read
+        _bare(bundle, name, commands, read.marks, read.variables, has_unknowns=bool(unknowns))
 
 
 def _plans_of(
@@ -263,9 +346,7 @@ def _plans_of(
             bundle.used_configs.add(config)
             plan = replace(plan, config=bundle.texts[config])
         plans.append(_with_training(bundle, plan, name, look_beside=look_beside))
-    plans = _without_helpers(plans)
-    here = sharing_host(plans)
-    return [replace(plan, shares_host=True) if plan in here else plan for plan in plans], unknowns
+    return _without_helpers(plans), unknowns
 
 
 def _with_training(bundle: Bundle, plan: Plan, script: str, *, look_beside: bool) -> Plan:

@@ -113,13 +113,12 @@ def several_processes_have_a_launcher(plan: Plan) -> Iterable[Finding]:
         if plan.setting(name)
     ]
     world = plan.world_size
-    if (
-        str(value_of(kind)) != "NO"
-        or on_the_line
-        or not isinstance(world, Sourced)
-        or world.value < 2
-        or plan.spans_nodes
-    ):
+    if str(value_of(kind)) != "NO" or on_the_line or not isinstance(world, Sourced) or world.value < 2:
+        return
+    if plan.spans_nodes:
+        machines = firm(plan.nodes)
+        message = f"distributed_type NO starts one plain process on each of {machines} machines: every one trains alone"
+        yield fail("num_processes_are_started", message, world.where, fix="distributed_type: MULTI_GPU")
         return
     message = f"distributed_type NO starts one process, and num_processes {world.value} is not used: one GPU trains"
     yield warn(

@@ -60,7 +60,36 @@ def given_of(plan_words: tuple[str, ...]) -> tuple[str, ...]:
 
 def around(reader: Reader, wrapper: tuple[str, ...]) -> Counts:
     """The same for a command inside: ``mpirun -np 16 bash -c 'RANK=$OMPI_COMM_WORLD_RANK python train.py'``."""
+    if "jsrun" in {word.rpartition("/")[2] for word in wrapper}:
+        return _resource_sets(reader, wrapper)
     return counts(reader, parse(tuple(Word(word, reader.command.line) for word in given_of(wrapper))))
+
+
+SETS = {"n": "n", "nrs": "n", "a": "a", "tasks_per_rs": "a", "r": "r", "rs_per_host": "r"}
+
+
+def _resource_sets(reader: Reader, wrapper: tuple[str, ...]) -> Counts:
+    """What jsrun starts: -n resource sets of -a tasks each, -r of them on a host."""
+    names = [word.rpartition("/")[2] for word in wrapper]
+    given = wrapper[names.index("jsrun") + 1 :]
+    found: dict[str, int] = {}
+    for place, word in enumerate(given):
+        name, equals, value = word.lstrip("-").partition("=")
+        glued = re.fullmatch(r"-([nar])(\d{1,6})", word)
+        if glued:
+            name, value = glued[1], glued[2]
+        elif not equals and place + 1 < len(given):
+            value = given[place + 1]
+        if word.startswith("-") and name in SETS and re.fullmatch(r"[0-9]{1,6}", value):
+            found.setdefault(SETS[name], int(value))
+    where = reader.where
+
+    def number(value: int | None) -> Field[int]:
+        return Sourced(value, where.file, where.line) if value else None
+
+    sets, tasks, each = found.get("n"), found.get("a", 1), found.get("r")
+    nodes = sets // each if sets and each and sets % each == 0 else None
+    return Counts(number(nodes), number(each * tasks if each else None), number(sets * tasks if sets else None))
 
 
 def read(reader: Reader, given_words: tuple[Word, ...], wrapper: tuple[str, ...]) -> Plan | None:
@@ -122,6 +151,8 @@ def _settings(reader: Reader, given: Given) -> dict[str, Field[str]]:
 
 def handed_to(wrapper: tuple[str, ...]) -> dict[str, str]:
     """The variables that mpirun gives a shell behind it: ``mpirun -x MASTER_ADDR=node1 bash -c '...'``."""
+    if "jsrun" in {word.rpartition("/")[2] for word in wrapper}:
+        return {}
     given = parse(tuple(Word(word, 0) for word in given_of(wrapper)))
     return {name: word.text for name, word in given.forwards.items() if word is not None}
 
@@ -141,6 +172,7 @@ def tasks_of_node(plan: Plan) -> Field[int]:
 
 def ranks_are_told(plan: Plan) -> Iterable[Finding]:
     """mpirun numbers its processes; a number that the command line holds is the same for all of them."""
+    starter = "jsrun" if "jsrun" in plan.wraps else "mpirun"
     is_inside = "hands on" not in plan.settings  # a shell behind mpirun works it out for each of them
     for name, held, right in (
         ("RANK", plan.environment.get("RANK"), "OMPI_COMM_WORLD_RANK"),
@@ -152,11 +184,11 @@ def ranks_are_told(plan: Plan) -> Iterable[Finding]:
             continue
         if isinstance(held, Unknown) and OF_A_RANK.search(held.expression):
             message = (
-                f"{name}={held.expression} is worked out where mpirun is called, and is empty there for every rank"
+                f"{name}={held.expression} is worked out where {starter} is called, and is empty there for every rank"
             )
             yield fail("local_rank_is_not_fixed", message, held.where, fix=fix)
         elif isinstance(held, Sourced) and held.origin == "written" and several and held.value.strip().isdigit():
-            message = f"{name}={held.value} is the same in all {firm(plan.world_size)} processes that mpirun starts"
+            message = f"{name}={held.value} is the same in all {firm(plan.world_size)} processes that {starter} starts"
             yield fail("local_rank_is_not_fixed", message, held.where, fix=fix)
 
 
@@ -266,7 +298,7 @@ MPIRUN = Launcher(
     starts_all_nodes=True,
     numbers_processes=True,
     programs=PROGRAMS,
-    wrappers=PROGRAMS,
+    wrappers=(*PROGRAMS, "jsrun"),
     read=read,
     around=around,
     rules=(ranks_are_told, slots_are_enough, variables_are_handed_on),

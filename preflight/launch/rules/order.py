@@ -39,6 +39,7 @@ def nodes_start_side_by_side(script: ScriptFile) -> Iterable[Finding]:
             yield fail("every_node_is_started", message, plan.where, fix=f"xargs -P {nodes}")
             return
     here = [plan for plan in numbered(waiting) if not plan.wraps & {"srun", "mpirun", "pdsh", "clush", "kubectl"}]
+    here = [plan for plan in here if not {"docker", "service"} <= plan.wraps]  # a swarm runs it, nobody waits
     meeting = {(firm(plan.master_address), firm(plan.master_port)) for plan in here}
     if len(here) > 1 and len(meeting) == 1 and here[0].loop == "":
         message = (

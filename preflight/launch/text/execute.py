@@ -9,8 +9,20 @@ from dataclasses import replace
 from typing import Any
 
 from preflight.launch.text.expansion import Assigned, Scope
-from preflight.launch.text.marks import Marks, is_firm, is_known, plain
-from preflight.launch.text.shell import NESTING_LIMIT, REMOTE, SHELLS, Command, Inner, Script, Word, is_container, parse
+from preflight.launch.text.marks import LINE_MARK, UNKNOWN_MARK, Marks, is_firm, is_known, plain
+from preflight.launch.text.shell import (
+    CONTAINERS,
+    NESTING_LIMIT,
+    REMOTE,
+    SHELLS,
+    Command,
+    Inner,
+    Script,
+    Start,
+    Word,
+    is_container,
+    parse,
+)
 from preflight.launch.text.syntax import source
 
 # They hand a text to a shell: on another node, in a window, for every line of a list.
@@ -18,6 +30,13 @@ HANDS_ON = REMOTE | {"tmux", "screen", "xargs", "su", "gcloud", "parallel", "doc
 BACKGROUND = ("redirected_statement", "pipeline", "list", "negated_command", "compound_statement", "subshell")
 RUNS_FILES = SHELLS | {"source", ".", "sbatch", "srun"}
 STARTS_MANY = frozenset({"srun", "mpirun", "mpiexec", "mpiexec.hydra", "jsrun", "aprun", "blaunch"})
+LEAVING = frozenset(
+    {"ssh", "pdsh", "clush", "pssh", "pbsdsh", "pbs_tmrsh", "parallel-ssh"}
+)  # they take no variables along
+READS_SCRIPT = re.compile(r"\b(bash|sh|zsh)(\s+-s\b.*)?\s*\Z")
+SCRIPT_NAME = re.compile(r"[^\s;&|\"'<>()]+\.(?:sh|bash)\b")
+PYTHON = re.compile(r"python(\d(\.\d+)?)?")
+LAUNCHES = frozenset({"torchrun", "accelerate", "deepspeed"})
 WRAPPER = re.compile(r"[\w./-]\.(sh|bash)\Z")
 DETACHES = re.compile(r"(^|\s)(nohup|setsid)\b|&\s*[\"']?\s*$")
 
@@ -206,13 +225,15 @@ def inside(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigne
         if "sbatch" in names:
             script.batches.append(script.written[named(file)])
         return True
+    if starts(script, words, prefix):
+        return False
     starters = [place for place, name in enumerate(names) if name in HANDS_ON]
     is_opened = False
     if not starters:
         return False
     for place, word in enumerate(words):
         text = re.sub(r"^--command=", "", word.plain)
-        if place > starters[0] and " " in text and any(known in text for known in script.launch_words):
+        if place > starters[0] and " " in text and _is_worth_reading(script, text):
             scope = script.scope
             if REMOTE & set(names):
                 there = {name: replace(held, is_hidden=True) for name, held in scope.variables.items()}
@@ -227,6 +248,64 @@ def inside(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigne
             script.in_background = before
             is_opened = True
     return is_opened
+
+
+def _is_worth_reading(script: Script, text: str) -> bool:
+    """Whether a text for another shell holds a launcher, or starts a script that is given."""
+    if any(known in text for known in script.launch_words):
+        return True
+    if script.stdin and READS_SCRIPT.search(text):
+        return True
+    return any(script.load(inside_here(found)) is not None for found in SCRIPT_NAME.findall(text)[:4])
+
+
+def inside_here(path: str) -> str:
+    """A path without its unknown folders: ``$PWD/node.sh``."""
+    return named(plain(UNKNOWN_MARK.split(path)[-1].lstrip("/") if not is_known(path) else path))
+
+
+def starts(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigned]) -> bool:
+    """Note a script in a file that a command starts, with its arguments: ``srun bash node.sh 2``; whether it is one."""
+    names = [word.plain.rpartition("/")[2] for word in words]
+    shell = next((place for place, name in enumerate(names) if name in SHELLS), None)
+    if shell is None:
+        place = next((at for at, word in enumerate(words) if SCRIPT_NAME.fullmatch(word.plain)), None)
+        if place is None or (place and not set(names[:place]) & (REMOTE | CONTAINERS)):
+            return False
+    else:
+        place = shell + 1
+        while place < len(words) and names[place].startswith("-") and not names[place].startswith("--"):
+            if "c" in names[place]:
+                return False
+            place += 1
+    reads_stdin = bool(script.stdin) and (place >= len(words) or "-s" in names[shell or 0 : place])
+    if not reads_stdin and (place >= len(words) or "sbatch" in names[:place] or names[place] in SHELLS):
+        return False
+    path = script.stdin if reads_stdin else words[place].text
+    behind = words[place:] if reads_stdin else words[place + 1 :]
+    if {"mpirun", "mpiexec", "mpiexec.hydra"} & set(names[:place]):
+        return False  # mpirun's own reader takes the script for its program
+    is_wrapper = any(PYTHON.fullmatch(word.plain.rpartition("/")[2]) or word.plain in LAUNCHES for word in behind[:2])
+    if is_wrapper or script.load(inside_here(path)) is None:
+        return False
+    around = (*script.outer, *(word.plain for word in words[:place]))
+    is_remote = bool(REMOTE & set(names[:place]))
+    leaves = {word.rpartition("/")[2] for word in around} & LEAVING
+    here = script.scope
+    variables = {} if leaves else {**here.of_a_child(), **prefix}
+    note = Start(
+        inside_here(path),
+        tuple(LINE_MARK.sub("", word.text) for word in behind),
+        {name: held if held.file else replace(held, file=here.marks.file) for name, held in variables.items()},
+        around,
+        here.per_node or is_remote,
+        words[min(place, len(words) - 1)].line,
+        script.loop,
+        script.in_background,
+        script.conditions > 0,
+    )
+    script.starts.append(note)
+    return True
 
 
 def named(path: str) -> str:

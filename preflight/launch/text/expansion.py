@@ -30,6 +30,7 @@ DEPTH_LIMIT = 60
 TEXT_LIMIT = 1 << 16
 LINES_LIMIT = 1 << 30
 ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
+UNDERSCORED = re.compile(r"\$_\w+")  # which the grammar takes for plain letters in ${NAME:-$_default}
 SEQUENCE = re.compile(r"seq\s+(?:(\d{1,5})\s+)?(\d{1,5})")
 TEXTS = ("string_content", "heredoc_content")
 BRACES = re.compile(r"\{(\d{1,5})\.\.(\d{1,5})\}")
@@ -44,6 +45,7 @@ class Assigned:
     exported: bool = False
     is_array: bool = False
     is_hidden: bool = False  # in a shell that was started from the one that set it, and did not export it
+    file: str = ""  # the script that set it and started this one; "" where it is this one
 
     @property
     def text(self) -> str:
@@ -105,6 +107,8 @@ class Scope:
         if depth > DEPTH_LIMIT:
             return [self._unknown(node)]
         kind = node.type
+        if kind == "word" and UNDERSCORED.fullmatch(source(node)):
+            return self._split(self._value(source(node)[1:], node), quoted=quoted)
         if kind == "word":
             return [ESCAPED.sub(lambda found: found[1].strip("\n"), source(node))]
         if kind in ("number", "variable_name", "string_content", "regex", "file_descriptor", "test_operator"):
@@ -204,6 +208,8 @@ class Scope:
         held = self.held(name)
         if held is not None:
             texts = held.texts if is_all else (held.text,)
+            if held.file:
+                return list(texts)
             return [self.marks.at_line(text, held.line) if is_known(text) else text for text in texts]
         if self.arguments is not None and name in ("@", "*"):
             return list(self.arguments)
@@ -216,6 +222,8 @@ class Scope:
             and 0 < int(name[:4]) <= len(self.arguments)
         ):
             return [self.arguments[int(name[:4]) - 1]]
+        if self.arguments is not None and name.isascii() and name.isdigit() and all(map(is_known, self.arguments)):
+            return ["" if name != "0" else self._unknown(node)]
         return [self._unknown(node, hidden=name if name in self.variables else "")]
 
     def _expansion(self, node: Any, depth: int) -> list[str]:

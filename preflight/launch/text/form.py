@@ -238,6 +238,7 @@ def _batch(file: str, lines: list[str], places: Lines, reading: Reading) -> Iter
         yield judged("batch_script_is_read", message, *wheres, fix=f"Above line {first}.", edits=edits)
 
 
+WORLD = re.compile(r"-(N|n|G|-nodes|-ntasks|-gpus|-gres)")  # without these a job has another number of ranks
 DISABLED = re.compile(r"#[ \t]+SBATCH[ \t]+(--?[A-Za-z][\w-]*)")
 
 
@@ -246,7 +247,7 @@ def _disabled(file: str, lines: list[str], comments: list[int], directives: list
     asked = "\n".join(lines[number - 1] for number in directives)
     for number in comments:
         found = DISABLED.match(lines[number - 1])
-        if found and SHAPES.search(lines[number - 1]) and not re.search(rf"{re.escape(found[1])}\b", asked):
+        if found and WORLD.match(found[1]) and not re.search(rf"{re.escape(found[1])}\b", asked):
             right = re.sub(r"#[ \t]+SBATCH", "#SBATCH", lines[number - 1], count=1)
             message = f"a blank behind the #: sbatch takes the line for a comment, and {found[1]} is asked for nowhere"
             edits = (Edit(file, number, number, (right,)),)

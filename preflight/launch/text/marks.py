@@ -159,15 +159,15 @@ class Marks:
     def field(self, text: str, line: int) -> Field[str]:
         """The text as a field of a plan."""
         lines = LINE_MARK.search(text)
-        place = ord(lines[0]) - LINE_BASE if lines else line
+        place, file = ord(lines[0]) - LINE_BASE if lines else line, self.file
         parts = [self._unknown_of(mark) for mark in UNKNOWN_MARK.findall(text)]
         if parts:
             if lines is None and len(parts) == 1 and parts[0].line:
-                place = parts[0].line  # where the expression stands, not the variable that holds it
+                place, file = parts[0].line, parts[0].file  # where it stands, not the variable that holds it
             varies, inside = any(part.varies for part in parts), any(part.in_container for part in parts)
             everywhere = all(part.per_node for part in parts)
             hidden = next((part.hidden for part in parts if part.hidden), "")
-            return Unknown(self.spelled(text), self.file, place, varies, inside, everywhere, hidden)
+            return Unknown(self.spelled(text), file, place, varies, inside, everywhere, hidden)
         return Sourced(plain(text), self.file, place, "environment" if DEFAULT_MARK.search(text) else "written")
 
     def _unknown_of(self, mark: str) -> Unknown:

@@ -158,7 +158,7 @@ class Reader:
         """The value of a variable, at the line that set it."""
         found = self.marks.field(held.text, held.line)
         if isinstance(found, Sourced):
-            return Sourced(found.value, found.file, held.line, found.origin)
+            return Sourced(found.value, held.file or found.file, held.line, found.origin)
         return found
 
     def environment(self) -> dict[str, Field[str]]:

@@ -70,6 +70,20 @@ class Inner(NamedTuple):
     node: Any = None  # of the syntax tree
 
 
+class Start(NamedTuple):
+    """A script in a file that another one starts, and what it gets from there."""
+
+    path: str
+    arguments: tuple[str, ...]
+    variables: Mapping[str, Assigned]
+    outer: tuple[str, ...]  # the words before it: srun, ssh and their options
+    per_node: bool
+    line: int
+    loop: str = ""
+    in_background: bool = False
+    is_conditional: bool = False
+
+
 Handler = Callable[["Script", Any, int], None]
 
 
@@ -94,6 +108,8 @@ class Script:
     # Scripts that this one writes into files, by name; those that it hands to sbatch.
     written: dict[str, Inner] = field(default_factory=dict)
     batches: list[Inner] = field(default_factory=list)
+    starts: list[Start] = field(default_factory=list)
+    stdin: str = ""  # the file that the command reads: bash -s < node.sh
 
     def run(self, node: Any, depth: int = 0) -> None:
         """Walk one node and what is below it."""
@@ -172,6 +188,8 @@ class Script:
             in_background=self.in_background,
             written=self.written,
             batches=self.batches,
+            starts=self.starts,
+            stdin=self.stdin,
         )
 
     def nested_in(self, inner: Inner, outer: tuple[str, ...], scope: Scope) -> None:

@@ -13,7 +13,7 @@ from preflight.launch.text.execute import command, document, is_background, name
 from preflight.launch.text.expansion import Assigned, Scope
 from preflight.launch.text.grammar import Reading, filled
 from preflight.launch.text.marks import Marks, is_firm, plain
-from preflight.launch.text.shell import SHELLS, Command, Handler, Inner, Script, parse
+from preflight.launch.text.shell import SHELLS, Command, Handler, Inner, Script, Start, parse
 from preflight.launch.text.syntax import source
 
 SOURCE_LIMIT = 1 << 20
@@ -179,7 +179,9 @@ def _redirected(script: Script, node: Any, depth: int) -> None:
     body = node.child_by_field_name("body")
     if body is None:
         return
+    before, script.stdin = script.stdin, _read_from(script, node)
     script.run(body)
+    script.stdin = before
     inner, names = document(script, node), {word.rpartition("/")[2] for word in source(body).split()}
     if inner is None:
         return
@@ -200,6 +202,14 @@ def _redirected(script: Script, node: Any, depth: int) -> None:
         before, script.in_background = script.in_background, script.in_background or is_background(body)
         script.nested_in(inner, (*script.outer, *sorted(names)), script.scope)
         script.in_background = before
+
+
+def _read_from(script: Script, node: Any) -> str:
+    """The file behind <, as the standard input of a command; "" where there is none."""
+    for child in node.named_children:
+        if child.type == "file_redirect" and any(part.type == "<" for part in child.children):
+            return script.scope.text(child.named_children[-1])
+    return ""
 
 
 def _unset(script: Script, node: Any, depth: int) -> None:
@@ -237,6 +247,7 @@ class Read(NamedTuple):
     marks: Marks
     variables: dict[str, Assigned]
     batches: list[Inner]
+    starts: list[Start]
 
 
 def read_script(
@@ -250,15 +261,21 @@ def read_script(
     marks: Marks | None = None,
     launch_words: tuple[str, ...] = ("",),
     reading: Reading | None = None,
+    start: Start | None = None,
 ) -> Read:
     """The commands that a script would run, the marks in their words, and the variables at its end.
 
     What a command hands to another node as one text (``ssh n1 "..."``) is read where it holds one of `launch_words`.
+    `start` is how another script starts this one.
     """
     if len(text) > SOURCE_LIMIT:
         raise UsageError(f"{file}: {len(text)} characters; wanted at most {SOURCE_LIMIT} in a launch file")
     marks = marks or Marks(file)
     scope = Scope(marks, first_line, dict(variables or {}), None, per_node)
     script = Script(scope, load, HANDLERS, launch_words=launch_words)
+    if start is not None:
+        scope.variables.update(start.variables)
+        scope.arguments, scope.per_node = start.arguments, start.per_node
+        script.outer, script.loop, script.in_background = start.outer, start.loop, start.in_background
     script.run(parse(filled(text, reading or grammar.read(text))))
-    return Read(script.commands, marks, script.scope.variables, script.batches)
+    return Read(script.commands, marks, script.scope.variables, script.batches, script.starts)
