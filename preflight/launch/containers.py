@@ -175,10 +175,10 @@ def _unset_inside(plan: Plan, container: Container) -> Iterable[Finding]:
             continue
         name = found[1]
         if held.in_container and name not in container.variables and name not in container.taken_along:
-            message = f"${name} is worked out inside the container, and no -e gives it there: it is empty"
+            message = f"{name} is worked out inside the container, and no -e gives it there: it is empty"
             yield warn("containers_get_the_variables", message, held.where, container.where, fix=f"-e {name}")
         elif not held.in_container and name in container.variables and not held.hidden:
-            message = f"${name} is worked out outside the container, and -e sets it inside alone: it is empty"
+            message = f"{name} is worked out outside the container, and -e sets it inside alone: it is empty"
             fix = "bash -c '...', in single quotes"
             yield warn("containers_get_the_variables", message, held.where, container.where, fix=fix)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from preflight.errors import UsageError
+from preflight.launch.field import value_of
 from preflight.launch.read import read_files, read_texts
 from preflight.launch.rules.check import check_files
+from preflight.ledger.findings import Where
 from tests.launch.samples import config, judged
 
 
@@ -96,12 +98,30 @@ def test_one_value_of_a_job_is_enough_to_be_judged(name, text):
     assert files.skips == ()
 
 
-def test_a_script_that_another_one_starts_is_said_to_be_there():
-    """It is judged by itself; what it gets from the other one is not known."""
-    job = "#!/bin/bash\n#SBATCH -N 2\nsrun bash node.sh a.yaml\n"
-    texts = {"job.sbatch": job, "node.sh": "torchrun --nnodes=2 t.py\n"}
-    (skip,) = [skip for skip in read_texts(texts).skips if skip.file == "job.sbatch"]
-    assert skip.reason.endswith("; node.sh is judged by itself, without what it gets from here")
+def test_a_script_that_another_one_starts_is_read_with_what_it_gets():
+    """Its arguments and variables are known then; one that nobody gave is named."""
+    job = "#!/bin/bash\n#SBATCH -N 2\nexport EACH=4\nsrun bash node.sh 2\n"
+    texts = {"node.sh": "torchrun --nnodes=$1 --nproc_per_node=$EACH t.py\n", "job.sbatch": job}
+    files = read_texts(texts)
+    (plan,) = files.plans
+    assert (plan.where.file, value_of(plan.nodes), value_of(plan.processes_per_node)) == ("node.sh", 2, 4)
+    assert "srun" in plan.wraps and plan.slurm is not None
+    assert files.skips == ()
     del texts["node.sh"]
     (skip,) = [skip for skip in read_texts(texts).skips if skip.file == "job.sbatch"]
     assert skip.reason.endswith("; node.sh is not given")
+
+
+def test_a_script_started_twice_is_read_twice():
+    """Each start has its own arguments; a variable is told where it was set."""
+    loop = "export MASTER_ADDR=node0\nfor n in 0 1; do bash node.sh $n & done\n"
+    node = "torchrun --nnodes=2 --node_rank=$1 --master_addr=$MASTER_ADDR t.py\n"
+    files = read_texts({"all.sh": loop, "node.sh": node})
+    assert [value_of(plan.node_rank) for plan in files.plans] == [0, 1]
+    assert {plan.environment["MASTER_ADDR"].where for plan in files.plans} == {Where("all.sh", 1)}
+
+
+def test_scripts_that_start_each_other_are_each_read_once():
+    """A script that starts itself again does not go on forever."""
+    texts = {"a.sh": "bash b.sh 1\ntorchrun a.py\n", "b.sh": "bash a.sh 2\ntorchrun b.py\n"}
+    assert len(read_texts(texts).plans) == 2

@@ -38,7 +38,7 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
     def number(name: str) -> Field[int]:
         return reader.number(reader.variable(name), name)
 
-    environment = reader.environment()
+    environment, names = reader.environment(), {word.rpartition("/")[2] for word in wrapper}
     return Plan(
         launcher=outer or ENV,
         where=reader.where,
@@ -52,7 +52,7 @@ def read(reader: Reader, words: tuple[Word, ...], wrapper: tuple[str, ...]) -> P
         master_address=reader.variable("MASTER_ADDR"),
         master_port=number("MASTER_PORT"),
         rendezvous=Sourced("env", reader.where.file, reader.where.line, "tool"),
-        device_ids=reader.variable("CUDA_VISIBLE_DEVICES"),
+        device_ids=None if "jsrun" in names else reader.variable("CUDA_VISIBLE_DEVICES"),  # jsrun sets it for each
         program=reader.text(program[0]),
         arguments=arguments(reader, tuple(program[1:])),
         environment=environment,

@@ -57,8 +57,8 @@ def nodes_start_side_by_side(script: ScriptFile) -> Iterable[Finding]:
 def _at_once(wrapper: tuple[str, ...]) -> int | None:
     """How many commands of ssh xargs has running at a time; None where it is not xargs, or without a limit."""
     names = [word.rpartition("/")[2] for word in wrapper]
-    if "xargs" not in names or "ssh" not in names[names.index("xargs") :]:
-        return None
+    if "xargs" not in names or "ssh" not in names[names.index("xargs") :] or {"tmux", "screen"} & set(names):
+        return None  # a window on the other node is not waited for
     given = wrapper[names.index("xargs") + 1 : names.index("ssh")]
     text = " ".join(given)
     asked = re.search(r"(?:^|\s)(?:-\w*P\s*|--max-procs[= ])(\S+)", text)
@@ -69,7 +69,7 @@ def _at_once(wrapper: tuple[str, ...]) -> int | None:
 
 def every_node_is_logged_in_to(script: ScriptFile) -> Iterable[Finding]:
     """A loop over hosts that begins with rank 0 starts as many nodes as the job has."""
-    plans = [plan for plan in script.plans if plan.is_logged_in and plan.loop == "for" and not plan.is_conditional]
+    plans = [plan for plan in script.plans if plan.is_logged_in and plan.loop and not plan.is_conditional]
     sizes = {firm(plan.fewest_nodes) or firm(plan.nodes) for plan in plans}
     ranks = {firm(plan.node_rank) for plan in plans}
     if len(plans) < max(2, len(script.plans)) or len(sizes) != 1 or 0 not in ranks or len(ranks) != len(plans):

@@ -147,16 +147,35 @@ def _turns(script: Script, node: Any) -> list[str]:
     return [str(number) for number in range(start, min(end, start + LOOP_LIMIT + 1))]
 
 
+READS_LINE = re.compile(r"(?:IFS=\S*\s+)?read\s+(?:-\w+\s+)*(\w+)")
+
+
 def _while(script: Script, node: Any, depth: int) -> None:
-    """A loop of which nobody knows how often it runs: once, with what it reads unknown."""
+    """A loop over the lines of a file that is given runs for each; any other once, with what it reads unknown."""
     before, script.loop = script.loop, "while"
-    for child in node.named_children:
-        for name in re.findall(r"^(?:IFS=\S*\s+)?read\s+(?:-\w+\s+)*(\w+)", source(child)[:200]):
+    path, script.stdin = script.stdin, ""
+    test, *body = node.named_children
+    read = READS_LINE.fullmatch(source(test).rstrip(";\n "))
+    lines = _lines(script, path) if read else []
+    for line in lines:
+        script.scope.assign(read[1] if read else "", [line], script.scope.line(node), exported=False)
+        for child in body:
+            script.run(child, depth + 1)
+    for child in node.named_children if not lines else ():
+        for name in re.findall(rf"^{READS_LINE.pattern}", source(child)[:200]):
             script.scope.assign(
                 name, [script.scope.marks.unknown(f"${name} of a loop", script.scope.line(node))], 0, exported=False
             )
         script.run(child, depth + 1)
-    script.loop = before
+    script.loop, script.stdin = before, path
+
+
+def _lines(script: Script, path: str) -> list[str]:
+    """The lines that a loop reads from a file: none where it is not given, or some of them may be skipped."""
+    text = script.load(plain(path)) if path and is_firm(path) else None
+    lines = [line.strip() for line in (text or "").rstrip("\n").split("\n")]
+    is_plain = text is not None and all(line and not line.startswith("#") for line in lines)
+    return lines if is_plain and len(lines) <= LOOP_LIMIT else []
 
 
 def _subshell(script: Script, node: Any, depth: int) -> None:
@@ -179,9 +198,9 @@ def _redirected(script: Script, node: Any, depth: int) -> None:
     body = node.child_by_field_name("body")
     if body is None:
         return
-    before, script.stdin = script.stdin, _read_from(script, node)
+    outside, script.stdin = script.stdin, _read_from(script, node)
     script.run(body)
-    script.stdin = before
+    script.stdin = outside
     inner, names = document(script, node), {word.rpartition("/")[2] for word in source(body).split()}
     if inner is None:
         return
@@ -271,7 +290,7 @@ def read_script(
     if len(text) > SOURCE_LIMIT:
         raise UsageError(f"{file}: {len(text)} characters; wanted at most {SOURCE_LIMIT} in a launch file")
     marks = marks or Marks(file)
-    scope = Scope(marks, first_line, dict(variables or {}), None, per_node)
+    scope = Scope(marks, first_line, dict(variables or {}), None, per_node, load=load)
     script = Script(scope, load, HANDLERS, launch_words=launch_words)
     if start is not None:
         scope.variables.update(start.variables)
