@@ -105,7 +105,8 @@ def test_a_script_that_another_one_starts_is_read_with_what_it_gets():
     files = read_texts(texts)
     (plan,) = files.plans
     assert (plan.where.file, value_of(plan.nodes), value_of(plan.processes_per_node)) == ("node.sh", 2, 4)
-    assert "srun" in plan.wraps and plan.slurm is not None
+    assert "srun" in plan.wraps
+    assert plan.slurm is not None
     assert files.skips == ()
     del texts["node.sh"]
     (skip,) = [skip for skip in read_texts(texts).skips if skip.file == "job.sbatch"]

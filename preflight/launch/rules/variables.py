@@ -29,6 +29,7 @@ RISKY = {
 # What DeepSpeed's runner hands to the other nodes; .deepspeed_env brings the rest.
 EXPORTED = ("MLFLOW", "PYTHON", "MV2", "UCX", "NCCL")
 STEERING = re.compile(r"TORCH\w*|(GLOO|CUDA|HF|TRANSFORMERS|OMP|WANDB|DS|TRITON|FI|UCX)_\w*|LD_LIBRARY_PATH")
+MEETING = ("MASTER_ADDR", "MASTER_PORT")
 NEEDED = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
 
 
@@ -121,11 +122,18 @@ def variables_are_exported(plan: Plan) -> Iterable[Finding]:
     """A variable that is set and not exported stays in the shell: python never sees it."""
     if not plan.is_by_hand and plan.launcher is not SRUN:
         return
-    if "ssh" in plan.wraps or ("RANK" not in plan.environment and "RANK" not in plan.unexported):
-        return  # the script's own arithmetic, for another command than this one
+    if "ssh" in plan.wraps:
+        return
+    names = NEEDED
+    if "RANK" not in plan.environment and "RANK" not in plan.unexported:
+        # the script's own arithmetic, for another command; but of these two one means nothing without the other
+        names = MEETING if any(name in plan.environment for name in MEETING) else ()
     reads = {value_of(argument) or "" for argument in plan.arguments}
-    for name in NEEDED:
+    for name in names:
         value = plan.unexported.get(name)
+        text = value.expression if isinstance(value, Unknown) else value_of(value) or ""
+        if names is MEETING and text and text in plan.command:
+            continue  # an argument hands it on
         if value is not None and not any(name.lower() in word.lower() for word in reads):
             yield fail(
                 "variables_are_exported",

@@ -88,7 +88,10 @@ def parse_options(words: tuple[Word, ...], spec: Spec, marks: Marks) -> Parsed:
 
 def _may_be_options(expression: str, following: tuple[Word, ...]) -> bool:
     """Whether an unknown word is more likely a bundle of options than the program."""
-    return bool(following) and bool(MANY.search(expression) or not following[0].plain.startswith("-"))
+    is_program = expression.endswith((".py", ".sh"))
+    return (
+        bool(following) and not is_program and bool(MANY.search(expression) or not following[0].plain.startswith("-"))
+    )
 
 
 @dataclass

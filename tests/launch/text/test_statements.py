@@ -105,7 +105,7 @@ def test_a_placeholder_in_angle_brackets_is_a_word():
 def test_a_script_gives_its_variables_and_knows_those_that_it_is_given():
     """Lines count from where the text begins in its file."""
     before = read_script("export A=1\n", "env.sh").variables
-    found, _, after, _ = read_script("B=$A; run $B\n", "x.sh", variables=before, first_line=7)
+    found, _, after, *_ = read_script("B=$A; run $B\n", "x.sh", variables=before, first_line=7)
     assert [word.plain for word in found[0].words] == ["run", "1"]
     assert (found[0].line, after["B"].line) == (7, 7)
 
