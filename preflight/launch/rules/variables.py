@@ -124,15 +124,14 @@ def variables_are_exported(plan: Plan) -> Iterable[Finding]:
         return
     if "ssh" in plan.wraps:
         return
-    names = NEEDED
-    if "RANK" not in plan.environment and "RANK" not in plan.unexported:
-        # the script's own arithmetic, for another command; but of these two one means nothing without the other
-        names = MEETING if any(name in plan.environment for name in MEETING) else ()
+    is_by_rank = "RANK" in plan.environment or "RANK" in plan.unexported
+    if not is_by_rank and not any(name in plan.environment for name in MEETING):
+        return  # the script's own arithmetic, for another command than this one
     reads = {value_of(argument) or "" for argument in plan.arguments}
-    for name in names:
+    for name in NEEDED if is_by_rank else MEETING:
         value = plan.unexported.get(name)
         text = value.expression if isinstance(value, Unknown) else value_of(value) or ""
-        if names is MEETING and text and text in plan.command:
+        if not is_by_rank and text and text in plan.command:
             continue  # an argument hands it on
         if value is not None and not any(name.lower() in word.lower() for word in reads):
             yield fail(

@@ -36,6 +36,10 @@ LEAVING = frozenset(
 READS_SCRIPT = re.compile(r"\b(bash|sh|zsh)(\s+-s\b.*)?\s*\Z")
 SCRIPT_NAME = re.compile(r"[^\s;&|\"'<>()]+\.(?:sh|bash)\b")
 PYTHON = re.compile(r"python(\d(\.\d+)?)?")
+COUNTS = re.compile(
+    r"(?P<after>[A-Za-z_]\w*)\s*(?P<step>\+\+|--)|(?P<ahead>\+\+|--)\s*(?P<before>[A-Za-z_]\w*)"
+    r"|(?P<name>[A-Za-z_]\w*)\s*(?P<by>[-+*/%]?=)(?!=)\s*(?P<value>[^=]+)"
+)
 LAUNCHES = frozenset({"torchrun", "accelerate", "deepspeed"})
 WRAPPER = re.compile(r"[\w./-]\.(sh|bash)\Z")
 DETACHES = re.compile(r"(^|\s)(nohup|setsid)\b|&\s*[\"']?\s*$")
@@ -94,6 +98,9 @@ def execute(
     rest = [word.text for word in words[1:]]
     if name in ("source", ".") and rest and named(plain(rest[0])) not in script.written:
         sourced(script, plain(rest[0]))
+    elif name == "let":
+        for text in rest:
+            calculate(script, text, line)
     elif name == "eval":
         script.nested(" ".join(rest), line, script.outer, script.scope)
     elif name in script.functions and script.nesting < NESTING_LIMIT:
@@ -163,6 +170,19 @@ def sourced(script: Script, path: str) -> None:
             nesting=script.nesting + 1,
             steps=script.steps,
         ).run(parse(found))
+
+
+def calculate(script: Script, text: str, line: int) -> None:
+    """What ``((rank++))`` and ``let rank+=1`` set."""
+    for part in plain(text).split(","):
+        found = COUNTS.fullmatch(part.strip())
+        if found is None:
+            continue
+        name, sign = found["after"] or found["before"] or found["name"], found["step"] or found["ahead"] or found["by"]
+        value = f"({found['value']})" if found["value"] else "1"
+        amount = f"{name}{sign[0]}{value}" if sign and sign != "=" else value
+        inner = script.child(replace(script.scope, first_line=line, places=()), script.outer)
+        inner.run(parse(f"{name}=$(({amount}))"))
 
 
 def wrapped(script: Script, words: tuple[Word, ...], line: int) -> dict[str, Assigned]:

@@ -34,6 +34,7 @@ ASKS_FILE = re.compile(
     r"(?:(?P<first>head\s+-(?:n\s*)?1|sed\s+-n\s+[\"']?1p[\"']?)|(?P<counts>wc\s+-l\s*<|grep\s+-c\s+(?:'\^'|\"\^\"|\^|''|\"\"|\.))"
     r"|cat|<)\s*(?P<path>[\w./${}\"'-]+)"
 )
+COUNTED = re.compile(r"\$\(\(\s*(?:(\w+)\s*\+\+|\+\+\s*(\w+))\s*\)\)")
 UNDERSCORED = re.compile(r"\$_\w+")  # which the grammar takes for plain letters in ${NAME:-$_default}
 SEQUENCE = re.compile(r"seq\s+(?:(\d{1,5})\s+)?(\d{1,5})")
 TEXTS = ("string_content", "heredoc_content")
@@ -326,6 +327,15 @@ class Scope:
 
     def _arithmetic(self, node: Any, depth: int) -> str:
         inner = node.named_children
+        counted = COUNTED.fullmatch(source(node))
+        if counted:
+            held = self.held(counted[2] or counted[1])
+            digits = plain(held.text) if held is not None and is_known(held.text) else ""
+            if held is not None and digits.isascii() and digits.isdigit() and len(digits) < 16:
+                after = str(int(digits) + 1)
+                self.assign(counted[2] or counted[1], [after], self.line(node), exported=held.exported)
+                return after if counted[1] is None else digits
+            return self._unknown(node)
         if len(inner) == 1:
             marks: list[str] = []
             number = self._number(inner[0], depth + 1, marks)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from preflight.errors import UsageError
 from preflight.launch.text import grammar
-from preflight.launch.text.execute import command, document, is_background, named, target
+from preflight.launch.text.execute import calculate, command, document, is_background, named, target
 from preflight.launch.text.expansion import Assigned, Scope
 from preflight.launch.text.grammar import Reading, filled
 from preflight.launch.text.marks import Marks, is_firm, plain
@@ -185,6 +185,15 @@ def _subshell(script: Script, node: Any, depth: int) -> None:
     script.scope.variables = before
 
 
+def _compound(script: Script, node: Any, depth: int) -> None:
+    """``{ ...; }``, or ``((rank++))``, which counts."""
+    if source(node).startswith("(("):
+        calculate(script, source(node)[2:].removesuffix("))"), script.scope.line(node))
+        return
+    for child in node.named_children:
+        script.run(child, depth + 1)
+
+
 def _function(script: Script, node: Any, depth: int) -> None:
     del depth
     name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
@@ -252,6 +261,7 @@ HANDLERS: dict[str, Handler] = {
     "c_style_for_statement": _for,
     "while_statement": _while,
     "subshell": _subshell,
+    "compound_statement": _compound,
     "function_definition": _function,
     "redirected_statement": _redirected,
     "unset_command": _unset,
