@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from tests import patience
 from tests.lab import faults
 
 # Seconds into the run: login, facts, mesh, raw streams, import of torch, all-reduce, training, the end.
@@ -95,7 +96,7 @@ def test_a_second_run_is_told_that_the_nodes_are_busy(lab3, tmp_path):
         time.sleep(0.05)
     time.sleep(2.0)
     words = [sys.executable, "-m", "preflight", "facts", "--hosts=node1", f"--python={sys.executable}"]
-    second = lab3.run([*words, "--deadline=5"])
+    second = lab3.run([*words, f"--deadline={round(6 * patience.of_this_machine())}"])
     run_id = json.loads((tmp_path / "first" / "report.json").read_text())["run"]["id"]
 
     assert second.returncode == 3
