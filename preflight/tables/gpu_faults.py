@@ -7,6 +7,7 @@ NVML API reference (states, slowdown reasons); field cases by their issue.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from preflight.errors import Blame, FactMissing, NotApplicable
 from preflight.facts.cluster import Cluster, Row
 from preflight.facts.node import NodeFacts
-from preflight.facts.subjects.gpu import Gpu, LinkErrors
+from preflight.facts.subjects.gpu import Gpu, LinkErrors, without_domain_zeros
 from preflight.facts.subjects.kernel import LogEvent
 from preflight.facts.value import Missing, present
 from preflight.tables import xids
@@ -80,8 +81,9 @@ def _fabric(gpu: Gpu) -> str:
     status = gpu.status.fabric_status
     if state != "Completed":
         return f"it has not joined the NVLink fabric: {state}; wanted Completed"
-    failed = not isinstance(status, Missing) and status != "Success"
-    return f"it joined the NVLink fabric with an error: {status}" if failed else ""
+    if isinstance(status, Missing):
+        status = "Success" if status.kind == "absent" else status.missing  # "Unknown Error" is a status too
+    return f"it joined the NVLink fabric with an error: {status}" if status != "Success" else ""
 
 
 def _unhealthy(gpu: Gpu) -> str:
@@ -490,6 +492,9 @@ def firmware(node: NodeFacts) -> dict[str, str | Missing]:
 
 
 LOG_SECONDS = 24 * 3600.0
+# A GPU that the driver could not take; where it lists that GPU now, it has taken it since.
+TAKING = re.compile(r"RmInitAdapter failed|PCI I/O region|probe (?:of|with)")
+LOST = re.compile(TAKING.pattern + r"|fallen off the bus|lost from bus|will not be initialized")
 
 
 def _driver(node: NodeFacts) -> str:
@@ -511,8 +516,30 @@ def _fabric_manager(node: NodeFacts) -> str:
 
 
 def _logged(node: NodeFacts) -> str:
-    others = [event.text for event in node.kernel.events("driver", within_seconds=LOG_SECONDS)]
-    return "; ".join(dict.fromkeys([*map(xids.text, filter(xids.is_fatal, _reported(node))), *others]))
+    listed = {without_domain_zeros(gpu.bus_id) for gpu in node.gpu.readable()}
+    others = [event for event in _own(node, node.kernel.events("driver", within_seconds=LOG_SECONDS))
+              if without_domain_zeros(event.device) not in listed or not TAKING.search(event.text)]  # fmt: skip
+    said = [*_still_lost(node, listed), *map(xids.text, filter(xids.is_fatal, _reported(node)))]
+    return "; ".join(dict.fromkeys([*said, *(event.text for event in others)]))
+
+
+def _own(node: NodeFacts, events: Iterable[LogEvent]) -> list[LogEvent]:
+    """Those about the GPUs of jobs: beside NVIDIA's, amdgpu drives what draws the screen."""
+    is_amd = any(gpu.is_amd for gpu in node.gpu.readable())
+    return [event for event in events if is_amd or "amdgpu" not in event.text]
+
+
+def _still_lost(node: NodeFacts, listed: set[str]) -> Iterable[str]:
+    """What was logged longer ago, of GPUs that the driver does not list since: nobody has brought them back."""
+    if node.is_confined():  # others may have been given them
+        return
+    for event in _own(node, present(node.kernel.log, "kernel log")):
+        place = without_domain_zeros(event.device)
+        if event.age_seconds > LOG_SECONDS and place and not {place, f"{place}.0"} & listed:
+            if event.kind == "xid" and event.code == xids.FALLEN_OFF:
+                yield xids.text(event)
+            elif event.kind == "driver" and LOST.search(event.text):
+                yield event.text
 
 
 def _worn(node: NodeFacts) -> str:
@@ -520,7 +547,9 @@ def _worn(node: NodeFacts) -> str:
 
 
 def _wearing(node: NodeFacts) -> str:
-    return "; ".join(dict.fromkeys(event.text for event in node.kernel.events("wear", within_seconds=LOG_SECONDS)))
+    return "; ".join(
+        dict.fromkeys(event.text for event in _own(node, node.kernel.events("wear", within_seconds=LOG_SECONDS)))
+    )
 
 
 def _reported(node: NodeFacts) -> list[LogEvent]:
@@ -705,7 +734,7 @@ def _new(node: NodeFacts, *kinds: str) -> list[LogEvent]:
     before, after = present(node.kernel.log, "kernel log"), present(node.ending.log, "kernel log at the end")
     known = Counter((event.kind, event.code, event.device, event.text) for event in before)
     found = []
-    for event in after:
+    for event in _own(node, after):
         key = (event.kind, event.code, event.device, event.text)
         if known[key]:
             known[key] -= 1

@@ -504,6 +504,12 @@ LOG: tuple[Fault[NodeFacts], ...] = (
         "mlx5_core",
     ),
     Fault(
+        "accelerators",
+        lambda node: _logged(node, "accelerator"),
+        "`hl-smi` or `xpu-smi health -l` on the nodes named; reset the device or reboot, replace it if it comes back",
+        "kernel, drivers/accel/habanalabs and drivers/gpu/drm/xe",
+    ),
+    Fault(
         "links",
         lambda node: _logged(node, "link"),
         "`dmesg -T | grep -i link` and `ethtool <interface>` on the nodes named; reseat or replace the cable",

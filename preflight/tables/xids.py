@@ -55,9 +55,11 @@ WEARING = {
     94: "contained memory error",
     121: "C2C link error",
     157: "resource retirement failed",
+    159: "coherent interconnect error",  # the catalogue asks for a reset where managed memory is in use
     166: "NVLink traffic before its encryption",  # this and 170 in confidential-computing mode only: no reset helps
     170: "NVLink interrupt in confidential-computing mode",
 }
+FALLEN_OFF = 79
 NVLINK5 = range(144, 151)  # whose line says whether it is fatal
 WANTED = re.compile(r"\bto (?:0x\w+ )?\((\w[\w /-]*)\)")  # Xid 154: the recovery action
 OVER = re.compile(r"\bto (0x0 )?\(?None\)?", re.IGNORECASE)  # Xid 154: nothing is to be done any more

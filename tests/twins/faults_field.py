@@ -357,6 +357,8 @@ FAULTS = (
     Fault("GPU that answers no more",
           replaced(QUERY, r"<(gpu_util|memory_util|graphics_clock|sm_clock)>[^<]*<", r"<\1>Unknown Error<", 4),
           BROKEN, "its driver gets no answer", is_nvidia),
+    Fault("fabric with an unknown error", tag("status", "Success", "Unknown Error"), BROKEN,
+          "joined the NVLink fabric with an error", of(lambda p: p.gpus.has_fabric)),
     Fault("unhealthy fabric", both(tag("summary", "Healthy", "Unhealthy"), tag("route_unhealthy", "False", "True")),
           BROKEN, "unhealthy (route unhealthy: True)",
           of(lambda p: p.gpus.generation_of_driver >= 575 and p.gpus.has_fabric)),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from .faults import Fault, Fits, logged
-from .faults_gpu import is_amd, of
+from .faults import Fault, Fits, Plant, logged
+from .faults_gpu import is_amd, is_confined, lost_gpu, of
 from .faults_rdma import has_ports
+from .folder import Folder
 from .platform import Platform
 
 LOG = "kernel.log_tells_of_nothing_broken"
@@ -49,13 +50,6 @@ LINES: tuple[tuple[str, str, str, str, Fits], ...] = (
         GPU_LOG,
         "12028",
         of(lambda p: logs(p) and p.gpus.switches > 0),
-    ),
-    (
-        "RmInitAdapter",
-        "NVRM: GPU 0000:13:00.0: RmInitAdapter failed! (0x62:0x40:2477)",
-        GPU_LOG,
-        "RmInitAdapter",
-        of(logs),
     ),
     (
         "amdgpu reset",
@@ -139,6 +133,14 @@ CONTAINER = "scontext=system_u:system_r:container_t:s0:c1"
 HOST = (
     ("firmware of an adapter", "mlx5_core 0000:e1:00.0: print_health_info:504: synd 0x1: firmware internal error",
      "firmware internal error"),
+    ("firmware that counts no more", "mlx5_core 0000:e1:00.0: print_health_info:431: Health issue observed, firmware",
+     "Health issue"),
+    ("adapter given up", "mlx5_core 0000:e1:00.0: poll_health:840:(pid 0): Fatal error 3 detected", "Fatal error"),
+    ("commands that stall", "bnxt_en 0000:31:00.0: QPLIB: bnxt_re_is_fw_stalled: FW STALL Detected. cmdq[0xe]",
+     "STALL"),
+    ("engine of Intel's adapter", "ice 0000:4c:00.0 rocep76s0: Requesting a reset", "reset"),
+    ("accelerator of Habana", "habanalabs 0000:1a:00.0: Failed to initialize hl2. Device is NOT usable !", "hl2"),
+    ("accelerator of Intel", "xe 0000:03:00.0: [drm] CRITICAL: Xe has declared device 0000:03:00.0 as wedged.", "Xe"),
     ("hot adapter", "mlx5_core 0000:e1:00.0: temp_warn:162: High temperature on sensors with bit set 0 1", "High"),
     ("adapter without its package", "ice 0000:e1:00.0: The DDP package file was not found. Entering Safe Mode", "Safe"),
     ("hot chip", "bnxt_en 0000:e1:00.0 eno1: Chip temperature has gone above the critical thermal threshold!", "Chip"),
@@ -190,10 +192,16 @@ HOST = (
 GPU_HOST = (
     ("GSP silent", "NVRM: _kgspIsHeartbeatTimedOut: Heartbeat timed out, gpu 0000:13:00.0", "Heartbeat"),
     ("GSP crashed", "NVRM: kgspHealthCheck_TU102: ****** GSP-CrashCat Report *******", "GSP-CrashCat"),
-    ("not probed", "nvidia: probe of 0000:13:00.0 failed with error -1", "probe of"),
     ("without its memory", "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:", "I/O region"),
-    ("not probed by a newer kernel", "nvidia 0000:13:00.0: probe with driver nvidia failed with error -1", "probe"),
 )
+LOST_HOST = (  # of a GPU that the driver does not list
+    ("not initialized", 60.0, "NVRM: GPU {lost}: RmInitAdapter failed! (0x62:0x40:2477)", "RmInitAdapter"),
+    ("not probed", 60.0, "nvidia: probe of {lost} failed with error -1", "probe of"),
+    ("not probed by a newer kernel", 60.0, "nvidia {lost}: probe with driver nvidia failed with error -1", "probe"),
+    ("lost the day before", 1e5, "NVRM: Xid (PCI:{lost}): 79, pid=0, GPU has fallen off the bus.", "Xid 79"),
+    ("lost long ago", 1e6, r"NVRM: The NVIDIA GPU {lost}\x0aNVRM: (PCI ID: 10de:26b5) has\x0aNVRM: fallen off the bus",
+     "fallen off the bus"),
+)  # fmt: skip
 AMD_HOST = (
     ("amdgpu worn", "amdgpu 0000:13:00.0: amdgpu: This GPU is in BAD status.", "BAD"),
     ("amdgpu wearing", "amdgpu 0000:13:00.0: amdgpu: Saved bad pages 32 reaches threshold value 32", "bad pages"),
@@ -201,9 +209,32 @@ AMD_HOST = (
      "ERREVENT"),
     ("amdgpu not recovered", "amdgpu 0000:13:00.0: amdgpu: GPU Recovery Failed: -19", "Recovery"),
     ("amdgpu poison", "amdgpu 0000:13:00.0: amdgpu: {3} RAS poison consumption, kick off gpu reset flow", "poison"),
+    ("amdgpu gone", "amdgpu 0000:13:00.0: amdgpu: device lost from bus!", "lost from bus"),
+    ("amdgpu without its queues", "amdgpu: The cp might be in an unrecoverable state due to unsuccessful preemption",
+     "unrecoverable"),
+    ("amdgpu beyond its threshold", "amdgpu 0000:13:00.0: amdgpu: RAS records:260 exceed, GPU will not be initialized.",
+     "RAS records"),
     ("amdgpu controller", "amdgpu 0000:13:00.0: amdgpu: SMU: I'm not done with your previous command!", "SMU"),
 )  # fmt: skip
 LINES += tuple((name, text, LOG, words, logs) for name, text, words in HOST)
 LINES += tuple((name, text, GPU_LOG, words, of(logs)) for name, text, words in GPU_HOST)
 LINES += tuple((name, text, GPU_LOG, words, lambda p: is_amd(p) and logs(p)) for name, text, words in AMD_HOST)
-FAULTS = tuple(Fault(f"log: {name}", logged(text), check, words, fits) for name, text, check, words, fits in LINES)
+
+
+def lost_since(age_seconds: float, text: str) -> Plant:
+    """A GPU that the driver does not list, and what it logged of it so long ago."""
+
+    def plant(folder: Folder, platform: Platform) -> None:
+        lost_gpu(folder, platform)
+        assert platform.gpus is not None
+        lost = platform.gpus.pci[platform.gpus.count - 1]
+        folder.log(text.format(lost=lost[:-2] if "Xid" in text else lost), age_seconds=age_seconds)
+
+    return plant
+
+
+several = of(lambda p: logs(p) and p.gpus.count > 1 and not is_confined(p))  # type: ignore[union-attr]
+FAULTS = (
+    *(Fault(f"log: {name}", logged(text), check, words, fits) for name, text, check, words, fits in LINES),
+    *(Fault(f"log: {name}", lost_since(age, text), GPU_LOG, words, several) for name, age, text, words in LOST_HOST),
+)

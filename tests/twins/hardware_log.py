@@ -36,4 +36,15 @@ SINCE = (
     "6|traps: python3[4712] general protection fault ip:7f12 sp:7ffc error:0 in libc.so.6[7f+195000]",
     "4|IPv4: martian source 10.77.0.255 from 10.77.0.1, on dev eno1",
     "4|NVRM: Xid (PCI:0000:13:00): 31, pid=4711, name=python, Ch 00000008, MMU Fault: ENGINE GRAPHICS",
+    # What is over: another driver's library met this one, a GPU was reset, an adapter has recovered.
+    (
+        "3|NVRM: API mismatch: the client 'nvidia-smi' (pid 4711)\\x0aNVRM: has the version 570.133.20, but this "
+        "kernel module has\\x0aNVRM: the version 570.124.06."
+    ),
+    "3|NVRM: Xid (PCI:0000:13:00): 109, pid=881, name=python, Ch 00000008, errorString CTX SWITCH TIMEOUT",
+    "3|NVRM: Xid (PCI:0000:13:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
+    "3|amdgpu 0000:13:00.0: amdgpu: GPU reset begin!",
+    "6|amdgpu 0000:13:00.0: amdgpu: GPU reset(3) succeeded!",
+    "3|mlx5_core 0000:e1:00.0: poll_health:825:(pid 0): device's health compromised - reached miss count",
+    "6|mlx5_core 0000:e1:00.0: mlx5_health_try_recover:358:(pid 812): health recovery succeeded",
 )

@@ -218,9 +218,14 @@ class Gpu(Value, frozen=True, kw_only=True):
         return re.search(BASEBOARDS, self.name) is not None
 
     @property
+    def is_amd(self) -> bool:
+        """Whether AMD's driver has it."""
+        return "AMD" in self.name or "Instinct" in self.name
+
+    @property
     def noun_of_links(self) -> str:
         """What joins it to the others of its node."""
-        return "xGMI links" if "AMD" in self.name or "Instinct" in self.name else "NVLinks"
+        return "xGMI links" if self.is_amd else "NVLinks"
 
     def is_filled(self) -> bool:
         """Whether much of its memory is taken: from inside a container the programs that hold it are not seen."""
@@ -245,7 +250,7 @@ def _counted(count: int) -> str:
     return f"{count} GPU{'s' * (count != 1)}"
 
 
-def _without_domain_zeros(address: str) -> str:
+def without_domain_zeros(address: str) -> str:
     """A PCI address as NVML and the kernel write it, with domains of eight and of four digits."""
     domain, _, rest = address.lower().partition(":")
     return f"{domain.lstrip('0')}:{rest}"
@@ -303,8 +308,8 @@ class Gpus(Value, frozen=True, kw_only=True):
         """
         held = self.readable()
         there = present(self.on_bus, "GPUs on the PCI bus")
-        listed = {_without_domain_zeros(gpu.bus_id) for gpu in held}
-        lost = [address for address in there if _without_domain_zeros(address) not in listed]
+        listed = {without_domain_zeros(gpu.bus_id) for gpu in held}
+        lost = [address for address in there if without_domain_zeros(address) not in listed]
         if lost:
             which = f"{', '.join(lost[:4])}{' and others' if lost[4:] else ''}"
             return f"{_counted(len(there))} on the PCI bus, and the driver lists {len(held) or 'none'}: not {which}"

@@ -15,7 +15,8 @@ class LogEvent(Value, frozen=True):
     """A line of the kernel's log about broken hardware or an OOM kill."""
 
     # "xid", "sxid", "driver", "oom", "pcie", "link", "rdma", "network", "machine", "hang", "crash", "storage",
-    # "wear" of a GPU, "bandwidth" and "power" of a PCIe device, "denied" of its file, "virtual" of a guest's interface
+    # "wear" of a GPU, "accelerator" of another kind, "bandwidth" and "power" of a PCIe device, "denied" of its file,
+    # "virtual" of a guest's interface
     kind: Text
     code: Count  # the Xid; 0 elsewhere
     device: Text  # PCI address or device name, "" where the line has none

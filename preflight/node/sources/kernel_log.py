@@ -36,6 +36,7 @@ SIGNS = (
     *(b"SYN flooding", b" denied  {", b'apparmor="DENIED"'),
     *(b"equested reset", b"AQ command", b"Data path switched", b"transmit timed out", b"TX driver issue"),
     *(b"Malicious Driver", b"after probe failure", b"beegfs: ", b"ncountered a global fatal", b"uvm encountered"),
+    *(b"lost from bus", b"unrecoverable state", b"NOT usable", b"heartbeat failed", b"declared device"),
 )
 XID = r"NVRM: (?:Xid|GPU at) \(?(?:PCI:)?([0-9a-fA-F:.]+)(?: GPU-I:\d+)?\)?: (\d+),?"  # of a slice of MIG: GPU-I
 SXID = r"SXid \(PCI:([0-9a-fA-F:.]+)\): (\d+), (?:Non-fatal|Fatal)"
@@ -75,11 +76,21 @@ KINDS = (
         "pci",
     ),
     ("rdma", r"mlx\w+:? .*(?:synd 0x[0-9a-f]+: \w|High temperature on sensors|initializing state, aborting)", "pci"),
+    (
+        "rdma",
+        r"mlx\w+ .*(?:Fatal error \d+ detected|Health issue observed, |health recovery f(?:ailed|low aborted))",
+        "pci",
+    ),
+    ("rdma", r"bnxt_\w+ .*FW STALL Detected", "pci"),
     ("rdma", r"\b(?:" + ADAPTERS + r"): probe of .* failed with", "pci"),
     ("rdma", r"probe with driver (?:" + ADAPTERS + r") failed with", "pci"),
     ("rdma", r"(?:efa|infiniband) .*(?:admin cmd|Admin queue is|\(polling\) timeout|Reset indication didn't)", "pci"),
     ("rdma", r"\b(?:" + ADAPTERS + r") .*TX timeout (?:detected|on queue)|bnxt_en .*Error \(timeout: \d+\) msg", "pci"),
-    ("rdma", r"mlx\w+ .*(?:handling bad device|error_sw_reset)|infiniband .*Requesting a reset", "pci"),
+    (
+        "rdma",
+        r"mlx\w+ .*(?:handling bad device|error_sw_reset)|(?:infiniband|ice|i40e|irdma) .*Requesting a reset",
+        "pci",
+    ),
     ("rdma", r"hfi1.*(?:Critical temperature|freeze mode)|ionic .*heartbeat stalled", "pci"),
     ("network", r"\bena .*(?:[Ww]atchdog timeout|Trigger reset is on|lost tx completions is above)", "pci"),
     ("network", r"\bgve .*(?:Device requested reset|AQ commands? (?:\S+ )*timed out)", "pci"),
@@ -117,7 +128,7 @@ KINDS = (
         "",
     ),
     (LOADED, r"NVRM: loading NVIDIA UNIX", ""),
-    ("driver", r"NVRM: (?:GPU .* has fallen off the bus|(?:GPU \S+ )?RmInitAdapter failed|API mismatch)", "pci"),
+    ("driver", r"NVRM: (?:GPU .* has fallen off the bus|(?:GPU \S+ )?RmInitAdapter failed)", "pci"),
     ("driver", r"NVRM: .*(?:Heartbeat timed out|GSP-CrashCat Report|PCI I/O region assigned .* is invalid)", "pci"),
     ("driver", r"nvidia-uvm: .*Encountered a global fatal error|NVRM: .*uvm encountered global fatal error", ""),
     ("driver", r"NVRM: The NVIDIA GPU .*(?:is not supported|fallen off the bus)", "pci"),
@@ -135,6 +146,9 @@ KINDS = (
     ),
     ("driver", r"amdgpu [0-9a-f:.]+: amdgpu: ring \S+ timeout, ", "pci"),
     ("driver", r"amdgpu.* (?:Fatal error during GPU init|ASIC temperature fault|GPU Recovery Failed)", "pci"),
+    ("driver", r"amdgpu.* (?:device lost from bus|GPU will not be initialized)", "pci"),
+    ("driver", r"The cp might be in an unrecoverable state", ""),
+    ("accelerator", r"habanalabs .*(?:NOT usable|heartbeat failed)|Xe has declared device .* as wedged", "pci"),
     ("wear", r"amdgpu.* [Pp]oison (?:is consumed|consumption)", "pci"),
     (
         "wear",
@@ -142,6 +156,13 @@ KINDS = (
         "pci",
     ),
 )
+# The driver recovered a device, or took it anew: what of these kinds it reported of it before is over.
+RECOVERED = (
+    (("xid", "driver"), r"NVRM: Xid .*: 154, .*\bto (?:0x0 )?\(?None"),
+    (("driver",), r"amdgpu .* GPU reset\(\d+\) succeeded"),
+    (("rdma",), r"mlx5_core .*(?:health recovery succeeded|: firmware version: )"),
+)
+OF_MEMORY = "ncorrectable"  # which a reset does not mend for good
 PCI = r"\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?)\b"
 INTERFACE = r" (\S+): "
 OF_DRIVER = ("xid", "sxid", "driver")
@@ -218,6 +239,7 @@ def parse(lines: list[str], *, now_s: float) -> list[dict[str, Any]]:
         if event.get("kind") == LOADED:  # the driver was loaded again: its earlier reports are over
             found = [one for one in found if one["kind"] not in OF_DRIVER or is_of_loading(one, now_s - at_s)]
             continue
+        found = without_recovered(found, text) if found else found
         if event and not (event["kind"] == LINK and at_s < AT_START_S):
             event = {**event, "age_seconds": round(max(0.0, now_s - at_s), 1)}
             place = event["kind"], event["device"]
@@ -228,6 +250,20 @@ def parse(lines: list[str], *, now_s: float) -> list[dict[str, Any]]:
             else:
                 limited.pop(place, None)
     return [*list(limited.values())[:MOST_EVENTS], *found[-MOST_EVENTS:]]
+
+
+def without_recovered(found: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
+    """The events that a line does not end; of what memory a GPU lost stays a warning."""
+    import re
+
+    for kinds, words in RECOVERED:
+        place = re.search(PCI, text.lower()) if re.search(words, text) else None
+        if place:
+            slot = place.group(1).partition(".")[0]
+            ended = [e for e in found if e["kind"] in kinds and e["device"].partition(".")[0] in (slot, "")]
+            worn = [{**e, "kind": "wear"} for e in ended if OF_MEMORY in e["text"]]
+            return [*worn, *(e for e in found if e not in ended)]
+    return found
 
 
 def in_one_line(text: str) -> str:

@@ -123,6 +123,11 @@ LINES = {
     "amdgpu 0000:13:00.0: amdgpu: GPU reset end with ret = -62": ("driver", 0, "0000:13:00.0"),
     "amdgpu 0000:13:00.0: amdgpu: GPU Recovery Failed: -19": ("driver", 0, "0000:13:00.0"),
     "amdgpu 0000:13:00.0: amdgpu: {3} RAS poison consumption, kick off gpu reset flow": ("wear", 0, "0000:13:00.0"),
+    "amdgpu 0000:13:00.0: amdgpu: device lost from bus!": ("driver", 0, "0000:13:00.0"),
+    "habanalabs 0000:1a:00.0: Failed to initialize hl2. Device is NOT usable !": ("accelerator", 0, "0000:1a:00.0"),
+    "ice 0000:4c:00.0 rocep76s0: Requesting a reset": ("rdma", 0, "0000:4c:00.0"),
+    "bnxt_en 0000:12:00.0: QPLIB: bnxt_re_is_fw_stalled: FW STALL Detected. cmdq[0xe]=0x3": ("rdma", 0, "0000:12:00.0"),
+    "mlx5_core 0000:c1:00.0: poll_health:840:(pid 0): Fatal error 3 detected": ("rdma", 0, "0000:c1:00.0"),
     "mlx5_core 0000:c1:00.0 eth1: TX timeout detected": ("rdma", 0, "0000:c1:00.0"),
     "bnxt_en 0000:31:00.0 ens1: TX timeout detected, starting reset task!": ("rdma", 0, "0000:31:00.0"),
     "bnxt_en 0000:31:00.0: Error (timeout: 500015) msg {0x41 0x1f} len:0": ("rdma", 0, "0000:31:00.0"),
@@ -212,6 +217,48 @@ def test_links_that_go_down_tell_once_the_machine_has_started(line):
     assert kernel_log.parse([f"6,1,{int(30e6)},-;{line}"], now_s=4000.0) == []
     (event,) = kernel_log.parse([f"6,1,{int(3600e6)},-;{line}"], now_s=4000.0)
     assert event["kind"] == "link"
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        (["NVRM: Xid (PCI:0000:07:00): 95, x", "NVRM: Xid (PCI:0000:07:00): 154, from 0x1 (x) to 0x0 (None)"], [154]),
+        (
+            ["NVRM: Xid (PCI:0000:07:00): 95, x", "NVRM: Xid (PCI:0000:08:00): 154, from 0x1 (x) to 0x0 (None)"],
+            [95, 154],
+        ),
+        (
+            ["NVRM: Xid (PCI:0000:07:00): 95, x", "NVRM: Xid (PCI:0000:07:00): 154, from 0x0 (None) to 0x1 (x)"],
+            [95, 154],
+        ),
+    ],
+)
+def test_a_gpu_that_needs_no_recovery_any_more_has_none_of_its_earlier_xids(lines, left):
+    """The driver says of which GPU it is over; what another one reported stands."""
+    events = kernel_log.parse([f"3,1,{number},-;{line}" for number, line in enumerate(lines)], now_s=1.0)
+    assert [event["code"] for event in events] == left
+
+
+AMDGPU, MLX5 = "amdgpu 0000:13:00.0: amdgpu:", "mlx5_core 0000:c1:00.0:"
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ([f"{AMDGPU} GPU reset begin!", f"{AMDGPU} GPU reset(3) succeeded!"], []),
+        ([f"{AMDGPU} GPU reset begin!", f"{AMDGPU} GPU reset(3) failed"], ["driver"]),
+        ([f"{AMDGPU} GPU reset begin!", f"{AMDGPU.replace('13', '14')} GPU reset(3) succeeded!"], ["driver"]),
+        ([f"{AMDGPU} uncorrectable hardware error(x) detected!", f"{AMDGPU} GPU reset(3) succeeded!"], ["wear"]),
+        ([f"{MLX5} poll_health: health compromised", f"{MLX5} mlx5_x:358: health recovery succeeded"], []),
+        ([f"{MLX5} poll_health: health compromised", f"{MLX5} firmware version: 28.39.1002"], []),
+        ([f"{MLX5} health recovery succeeded", f"{MLX5} poll_health: health compromised"], ["rdma"]),
+        (["NVRM: API mismatch: the client 'nvidia-smi' (pid 4711)"], []),
+    ],
+)
+def test_what_the_driver_has_recovered_is_over(lines, left):
+    """A device that works again is not broken; of uncorrectable memory a warning is left."""
+    events = kernel_log.parse([f"3,1,{number},-;{line}" for number, line in enumerate(lines)], now_s=1.0)
+    assert [event["kind"] for event in events] == left
 
 
 PROBED = "nvidia: probe of 0000:13:00.0 failed with error -1"
