@@ -241,7 +241,8 @@ def test_kernel_log_tells_of_no_broken_gpu(cluster):
     """The kernel's log of the last day has no Xid or SXid after which a GPU or switch needs a reset or a replacement.
 
     Such a GPU may still answer nvidia-smi, and takes the job down at the next step. What only indicates wear, such as a
-    remapped row, is a warning.
+    remapped row, is a warning. What the driver has recovered since is over; a GPU that it lost and does not list counts
+    however long ago.
     Fix: `dmesg -T | grep -e Xid -e NVRM` on the nodes named; reset the GPU or reboot, and replace it if it comes back.
     """
     faults.needs_gpus(cluster)
