@@ -63,7 +63,8 @@ def test_infiniband_adapters_have_their_driver(node):
 def test_plugin_of_nccl_is_there(node):
     """Where NCCL needs a network plugin, as for EFA, GPUDirect-TCPXO or the network that NCCL_NET names, it finds one.
 
-    Without it NCCL takes TCP sockets, and says so in its log only; with NCCL_NET set it ends with an error.
+    Without it, or with one for a newer libfabric, NCCL takes TCP sockets, and says so in its log only; with NCCL_NET
+    set it ends with an error.
     Fix: install aws-ofi-nccl (EFA) or the cloud's plugin on the nodes named, and add its folder to LD_LIBRARY_PATH.
     """
     if node.without_rdma():
@@ -86,6 +87,7 @@ def test_plugin_of_nccl_is_there(node):
     found = present(node.software.nccl_plugins, "network plugins of NCCL")
     places = node.value("LD_LIBRARY_PATH") or "not set"
     assert found, f"{why}, and no libnccl-net.so is found (LD_LIBRARY_PATH: {places}): NCCL would take TCP"
+    assert not node.software.plugins_lacking, f"{'; '.join(node.software.plugins_lacking)}: NCCL would take TCP"
 
 
 def test_port_count_is_the_same_on_every_node(cluster):

@@ -32,6 +32,7 @@ class Software(Value, frozen=True, kw_only=True):
     requirements: dict[Text, dict[Text, Text]] = msgspec.field(default_factory=dict)
     # The network plugins (libnccl-net*.so) that NCCL would find; what is elsewhere it does not load.
     nccl_plugins: tuple[Text, ...] | Missing = NOT_REPORTED
+    plugins_lacking: tuple[Text, ...] = ()  # what of libfabric one of them needs and no libfabric of the node has
     # Other interpreters of the node that have torch -> its version; looked for where the job's own has none.
     torch_elsewhere: dict[Text, Text] = msgspec.field(default_factory=dict)
     put_first: tuple[Text, ...] = ()  # libraries that LD_LIBRARY_PATH puts before those of torch and of the system

@@ -40,6 +40,7 @@ ENVIRONMENTS = (
     *("/usr/local", "/usr"),
 )
 MOST_ENVIRONMENTS = 200
+EFA_LIBRARIES = ("/opt/amazon/efa/lib", "/opt/amazon/efa/lib64")
 LINKER_CACHE = "/etc/ld.so.cache"
 CPU_BUILD = "this torch is a CPU build"
 
@@ -52,6 +53,7 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
     packages = {name: version for name, (version, _) in found.items()}
     folders = variables.get("LD_LIBRARY_PATH", ("", ""))[0].split(":")
     torch = torch_facts(path, packages, library_folders=folders)
+    plugins = nccl_plugins([*folders, *SYSTEM_LIBRARIES])
     preloaded = variables.get("LD_PRELOAD", ("", ""))[0].replace(":", " ").split()
     return {
         "python": sys.version.split()[0],
@@ -64,7 +66,8 @@ def collect(arguments: dict[str, Any]) -> dict[str, Any]:
         "torch_elsewhere": torch_elsewhere(prefixes(variables, arguments)) if isinstance(torch["torch"], dict) else {},
         "requirements": requirements(found),
         "nccl_copies": nccl_copies(path, packages, folders),
-        "nccl_plugins": nccl_plugins([*folders, *SYSTEM_LIBRARIES]),
+        "nccl_plugins": plugins,
+        **({"plugins_lacking": lacking} if (lacking := plugins_lacking(plugins, folders)) else {}),
         "put_first": put_first(folders),
         "nccl_preloaded": next((word for word in preloaded if "libnccl" in word), ""),
     }
@@ -312,6 +315,15 @@ PUT_FIRST = (
     *("libnccl-net", "librccl-net", "libcuda", "libcudart", "libcublas", "libcudnn", "libamdhip64"),
     *("libfabric", "libibverbs", "libmpi", "libucp", "libstdc++"),
 )
+
+
+def plugins_lacking(found: list[str], folders: list[str]) -> list[str]:
+    """What of libfabric these plugins need and the node does not have."""
+    if not found:
+        return []
+    from preflight.node.sources.gpus import plugins
+
+    return plugins.lacking(found, [*folders, *SYSTEM_LIBRARIES, *EFA_LIBRARIES], LINKER_CACHE)
 
 
 def put_first(folders: Iterable[str]) -> list[str]:
