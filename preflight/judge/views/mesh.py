@@ -23,7 +23,7 @@ REASONS = {
     "wrong_peer": "another program or node answered",
     "unreachable": "unreachable (no route)",
     "looped": "the connection came back to its own end",
-    "local": "the connecting node ran out of ports or sockets",
+    "local": "the connecting node itself refused (no port or socket left, or a route or rule of its own)",
     "not_attested": "the accepting node never saw the data",
 }
 

@@ -28,7 +28,7 @@ CONCURRENT = 256  # of our own connections under way at a time: descriptors, not
 TICK_SECONDS = 0.05
 READ_BYTES = 1 << 16
 KEPT_OUT = ("filtered", "refused", "unreachable", "local")
-NOT_CONNECTED = ("filtered", "refused", "unreachable", "reset", "wrong_peer", "looped")
+NOT_CONNECTED = ("filtered", "refused", "unreachable", "local", "reset", "wrong_peer", "looped")
 MOST_WAYS = 4
 
 
