@@ -148,6 +148,10 @@ def tasks_are_numbered_apart(plan: Plan) -> Iterable[Finding]:
         )
         fix = f"srun bash -c '{plan.launcher.name} ... {option} {rank.expression} ...', in single quotes"
         yield fail("static_rendezvous_has_node_ranks", message, rank.where, fix=fix)
+    elif isinstance(rank, Unknown) and WITHIN_A_NODE.fullmatch(rank.expression) and (by_slurm or is_for_all):
+        message = f"{option} {rank.expression} counts within a node, from 0 on each: every node becomes node 0"
+        fix = f"{option}=$SLURM_NODEID" if by_slurm else f"{option}=$OMPI_COMM_WORLD_RANK"
+        yield fail("static_rendezvous_has_node_ranks", message, rank.where, fix=fix)
     elif isinstance(rank, Sourced) and rank.origin == "written" and (by_slurm or is_for_all):
         message = f"{option} {rank.value} on every node: one command starts all {firm(plan.nodes)} of them"
         own = "$SLURM_NODEID" if by_slurm else "$PBS_NODENUM" if "pbsdsh" in plan.wraps else "$OMPI_COMM_WORLD_RANK"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 from collections.abc import Mapping
@@ -227,7 +228,7 @@ def inside(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigne
         if name not in SHELLS:
             continue
         outer = (*script.outer, *(word.plain for word in words[: place + 1]))
-        scope = replace(script.scope, variables={**script.scope.of_a_child(), **prefix})
+        scope = replace(script.scope, variables=_in_container(words[:place], {**script.scope.of_a_child(), **prefix}))
         scope.in_container = script.scope.in_container or is_container(outer)
         scope.per_node = script.scope.per_node or bool(REMOTE & set(names[:place]))
         at = place + 1
@@ -269,6 +270,21 @@ def inside(script: Script, words: tuple[Word, ...], prefix: Mapping[str, Assigne
             script.in_background = before
             is_opened = True
     return is_opened
+
+
+def _in_container(before: tuple[Word, ...], held: dict[str, Assigned]) -> dict[str, Assigned]:
+    """The variables of these that a shell sees where `docker run` starts it: those that -e names."""
+    words = [word.plain for word in before]
+    names = {word.rpartition("/")[2] for word in words}
+    if not names & {"docker", "podman", "nvidia-docker"} or not names & {"run", "exec"} or "--env-file" in words:
+        return held
+    if not all(map(is_known, words)):
+        return held
+    pairs = itertools.pairwise(words)
+    handed = {value for option, value in pairs if option in ("-e", "--env")}
+    handed |= {word.partition("=")[2] for word in words if word.startswith("--env=")}
+    # what is exported outside for NCCL and Gloo is judged where the container is
+    return {name: one for name, one in held.items() if name in handed or name.startswith(("NCCL_", "GLOO_"))}
 
 
 def _is_worth_reading(script: Script, text: str) -> bool:
