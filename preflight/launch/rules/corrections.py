@@ -74,6 +74,7 @@ def _once_raw(line: str, old: str, new: str) -> str | None:
     """The same for an expression, which may stand in quotes."""
     quoted = f'"{old}"'
     old = quoted if quoted in line else old
+    old = f"\\{old}" if f"\\{old}" in line else old  # escaped for the shell of another node
     return line.replace(old, new) if line.count(old) == 1 else None
 
 

@@ -22,6 +22,7 @@ LATE = "NCCL_IB_TIMEOUT=99; wanted 0 to 31"
         ("master_port_is_valid", PORT, "", "PORT=${PORT:-66664}", "PORT=${PORT:-29500}"),
         ("master_port_is_valid", PORT, "", "a 66664 b 66664", None),
         ("master_port_is_the_same_everywhere", CHANCE, "", 'P="$((RANDOM % 9))"', "P=29500"),
+        ("master_port_is_the_same_everywhere", CHANCE, "", 'ssh a "P=\\$((RANDOM % 9))"', 'ssh a "P=29500"'),
         ("rendezvous_id_is_the_same_everywhere", ID, "--rdzv_id=job1, x", "--rdzv_id $RANDOM", "--rdzv_id job1"),
         ("nccl_variables_are_known", NAME, "NCCL_IB_HCA=a", "export NCCL_IB_HCAS=a", "export NCCL_IB_HCA=a"),
         ("variables_have_values_that_count", LATE, "NCCL_IB_TIMEOUT=31", "NCCL_IB_TIMEOUT='99'", "NCCL_IB_TIMEOUT=31"),
