@@ -76,6 +76,8 @@ CAUSES = (
             r"atl_ofi\S* .*can't (?:find suitable provider|create providers|init provider)",
             r"can not open network providers",
             r"atl_ofi\S* .*fi_getinfo error",
+            r"no valid libfabric provider",
+            r"ofi provider name does not match configure-time",
             r"mpid_ofi_mpi_init_hook.*no data available",
         ),
         "run `fi_info -l` on the node; unset FI_PROVIDER or name one of those (tcp works everywhere, shm only"
@@ -107,6 +109,20 @@ CAUSES = (
         "openucx/ucc#566, #656",
         Kind.SUSPICION,
         weight=4,
+    ),
+    Cause(
+        "ucc-failed",
+        "UCC failed; this line does not say why",
+        (
+            r"\bucc +error\b",
+            r"\b[tc]l_(?!sharp)\w+ +error\b",
+            r"\b(?:mc|ec) (?:cuda|rocm|cpu) +error\b",
+        ),
+        "the earliest line of UCX, the driver or RDMA in the logs of all ranks; UCC_TLS=ucp in a trial; UCC_LOG_LEVEL=info",
+        "openucx/ucc",
+        Kind.SUSPICION,
+        weight=2,
+        unless=(r"ucc_ee_\w+ not supported", r"sharp"),
     ),
     Cause(
         "oneccl-failed",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.diagnose.cause import Cause
+from preflight.diagnose.cause import Cause, Kind
 
 CAUSES = (
     Cause(
@@ -46,5 +46,22 @@ CAUSES = (
         " rank a device",
         "HabanaAI/Model-References, troubleshooting",
         weight=6,
+    ),
+    Cause(
+        "npu-task-failed",
+        "an Ascend NPU did not finish its work: a task or stream timed out, or a kernel failed; a rank that it waited for may be the one",
+        (
+            r"\beh9999\b",
+            r"\bez9999\b",
+            r"\bee9999\b",
+            r"runtime result = (?:107\d\d\d|507\d\d\d)",
+            r"npu warning, error code is \d+",
+            r"rt\w*synchronize execute fail\w*, reason=",
+        ),
+        "the earliest error in the plog of every rank (~/ascend/log); `npu-smi info` for the device's health; a rank that prints no"
+        " such line is the one that did not come",
+        "Ascend/pytorch#43, #48; hiascend.com, EE1002",
+        Kind.SUSPICION,
+        weight=4,
     ),
 )

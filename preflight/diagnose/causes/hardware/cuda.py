@@ -126,7 +126,7 @@ CAUSES = (
             r"hip error: invalid device function",
             r"hip failure 'invalid device function'",
             r"device kernel image is invalid",
-            r"hiperrornobinaryforgpu",
+            r"\bhiperrornobinaryforgpu\b(?! : continue)",
             r"unable to find code object for all current devices",
             r"cuda capability sm_\d+ is not compatible",
         ),

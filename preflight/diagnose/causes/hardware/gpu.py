@@ -46,21 +46,35 @@ CAUSES = (
     ),
     Cause(
         "gpu-memory-error",
-        "a GPU has an uncorrectable memory error (ECC; Xid 48, 63, 64, 94, 95)",
+        "a GPU has an uncorrectable memory error (ECC; Xid 48, 64, 94, 95)",
         (
             r"nvrm: xid .*: 48,",
-            r"nvrm: xid .*: 6[34],",
+            r"nvrm: xid .*: 64,",
             r"nvrm: xid .*: (?:9[45]|140|17[12]),",
-            r"caused by previous xid (?:48|6[34]|9[45])\b",
+            r"caused by previous xid (?:48|64|9[45])\b",
             r"uncorrectable ecc error",
             r"cudaerroreccuncorrectable",
             r"double bit ecc error",
             r"row remapp\w+ fail",
         ),
         "drain the node, reset the GPU (`nvidia-smi --gpu-reset`) or reboot; replace it when row remapping fails",
-        "NVIDIA Xid documentation: 48, 63, 64, 94, 95",
+        "NVIDIA Xid documentation: 48, 64, 94, 95",
         check="gpu.none_is_broken",
         weight=9,
+    ),
+    Cause(
+        "gpu-wears-out",
+        "the driver recorded that a part of a GPU wears out: a row of its memory will be remapped, or corrected errors are many",
+        (
+            r"nvrm: xid .*: 63,",
+            r"nvrm: xid .*: (?:9[23]|121|157|159|166|170),",
+            r"caused by previous xid (?:63|9[23]|121)\b",
+            r"row remapper: new row marked",
+        ),
+        "`nvidia-smi -q -d ROW_REMAPPER,ECC`: reset the GPU between jobs while a row is pending; replace it when remapping fails",
+        "NVIDIA GPU memory error management: Xid 63; Xid documentation: 92, 93, 121",
+        Kind.NOTE,
+        check="gpu.kernel_log_tells_of_no_broken_gpu",
     ),
     Cause(
         "nvlink-error",
@@ -131,7 +145,7 @@ CAUSES = (
         Kind.SUSPICION,
         check="gpu.kernel_log_tells_of_no_broken_gpu",
         weight=5,
-        unless=(r"xid .*: 45,", r"nonfatal", r"\bto (?:0x0 )?\(?none\b"),
+        unless=(r"xid .*: (?:45|63|9[23]|121|157|159|166|170),", r"nonfatal", r"\bto (?:0x0 )?\(?none\b"),
     ),
     Cause(
         "gpu-reset",
@@ -139,6 +153,7 @@ CAUSES = (
         (
             r"amdgpu.*\bgpu reset\b",
             r"amdgpu.*\bring \S+ timeout",
+            r"amdgpu.*\bib (?:ring )?test failed",
             r"amdgpu.*\b(?:gpu hang|wedged)\b",
             r"amdgpu.*\bno-retry page fault\b",
             r"amdgpu.*\bqcm fence wait loop timeout",
@@ -173,6 +188,16 @@ CAUSES = (
         "ultralytics/ultralytics#24536; CUDA, cudaErrorContained",
         Kind.SUSPICION,
         check="gpu.kernel_log_tells_of_no_broken_gpu",
+        weight=6,
+    ),
+    Cause(
+        "wrong-results",
+        "a collective gave wrong numbers: memory or a link of a GPU, or copies between GPUs that the machine redirects (ACS, IOMMU)",
+        (r"out of bounds values ?: \d+ failed", r"out of bounds values ?: [1-9]\d*$"),
+        "the same test with NCCL_P2P_DISABLE=1: if it is right, switch ACS off and the IOMMU to pass-through; else halve the nodes"
+        " until one is left, and look at its ECC counters",
+        "NVIDIA/nccl-tests; NVIDIA NCCL troubleshooting: PCI Access Control Services",
+        check="bench.all_reduce_is_correct",
         weight=6,
     ),
     Cause(

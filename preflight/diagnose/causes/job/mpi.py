@@ -34,6 +34,7 @@ CAUSES = (
         weight=4,
         unless=(
             r"has lost communication",
+            r"mpi_init_thread\(argc=",
             r"unable to open the (?:hostfile|rankfile)",
             r"unable to determine the binding",
             r"unable to locate",
@@ -120,9 +121,8 @@ CAUSES = (
             r"requested component was not found, or was unable to be opened",
             r"pml \w+ cannot be selected",
             r"pml add procs failed",
-            r"open mpi failed an ofi libfabric library call",
+            r"open mpi failed an ofi libfabric library call \((?!fi_(?:fabric|domain|endpoint|av_open|cq_open|enable|ep_bind)\))",
             r"the ofi mtl was not able to find endpoint information",
-            r"psm2 was unable to open an endpoint",
             r"open mpi failed to tcp connect to a peer mpi process",
             r"open mpi failed to register your buffer",
             r"no sockets were able to be opened on the available protocols",

@@ -69,7 +69,7 @@ CAUSES = (
             r"unable to add pids to '?/sys/fs/cgroup",
             r"task launch for \S+ failed on node",
             r"application launch failed",
-            r"error: mpi/pmix\w*: .*(?:error|fail)",
+            r"error: mpi/pmix\w*: .*(?:error|fail|bad request)",
         ),
         "run `srun --mpi=list`, then try --mpi=pmi2 or --mpi=none; read slurmd's log on the node named",
         "NVIDIA-NeMo/Speech#14829; Slurm, slurmstepd",

@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from preflight.diagnose.cause import Cause, Kind
 
+# Calls before the first message: of the plug-in of NCCL, of MPICH and of Intel MPI, of libfabric's own providers.
+OPENED = (
+    r"couldn't open (?:an? )?(?:av|cq|endpoint|domain|fabric(?! access)|\w+ endpoint)\b",
+    r"couldn't (?:bind|enable) endpoint",
+    r"creating new endpoint for domain .*failed",
+    r"unable to create extended cq",
+    r"ofi \w.* fail\w* \(ofi_(?:init|vci)\.[ch]",
+    r"ofi (?:call )?fi_(?:fabric|domain|endpoint|scalable_ep|av_open|cq_open|enable|ep_bind)\w* failed",
+    r"\bfi_(?:domain|endpoint|scalable_ep|av_open|cq_open)\(.*(?:fail|error)\w*",
+    r"libfabric library call \(fi_(?:fabric|domain|endpoint|av_open|cq_open|enable|ep_bind)\)",
+)
+
 CAUSES = (
     Cause(
         "efa-no-provider",
@@ -18,9 +30,8 @@ CAUSES = (
             r"no efa device",
             r"net/ofi failed to initialize",
             r"failed to initialize rdma protocol",
-            r"ofi_init.*failed",
+            r"ofi_init.*failed(?! \(ofi_)",
             r"no data available.*libfabric",
-            r"creating new endpoint for domain .*failed",
         ),
         "`fi_info -p efa -t FI_EP_RDM` must list a device in the container: it needs /dev/infiniband/uverbs* and"
         " the EFA plug-in of the cluster; use an instance type with EFA and a recent aws-ofi-nccl",
@@ -110,8 +121,8 @@ CAUSES = (
             r"efa internal error: \(\d+\)",
             r"nccl warn net/ofi .*(?:error|fail)",
             r"rc: -?\d+.*prov_errno",
-            r"couldn't open av",
-            r"fi_av_open",
+            r"ofi \w.* failed \(ofi_\w+\.[ch]",
+            r"ofi \w.* failed \(default nic=",
             r"fi_mr_reg.*fail",
             r"rdma.*fi_\w+ .*failed",
             r"ofi_process_cq.*error",
@@ -130,7 +141,46 @@ CAUSES = (
         unless=(
             r"previously (?:established|responsive)",
             r"bad queue pair \(qp\)",
+            *OPENED,
         ),
+    ),
+    Cause(
+        "libfabric-not-opened",
+        "libfabric found an adapter and could not open it (domain, endpoint, completion queue, address vector): locked memory, rights,"
+        " an adapter that is full, or a library of another version",
+        OPENED,
+        "`ulimit -l` of the job must be unlimited; end what an earlier job left on the adapter; FI_LOG_LEVEL=warn says which call"
+        " failed; `fi_info` and the versions of libfabric and the plug-in the same on every node",
+        "ofiwg/libfabric; aws/aws-ofi-nccl#24, #715; pmodels/mpich#6547",
+        check="limits.memlock_is_enough_for_rdma",
+        weight=5,
+        unless=(r"fi_(?:getinfo|mr_reg)", r"addrinfo"),
+    ),
+    Cause(
+        "psm-not-opened",
+        "PSM (Omni-Path, or PSM3 over verbs) could not open its adapter: the link is down, its contexts are used up, or the"
+        " process lacks the rights",
+        (
+            r"psm\d can't open (?:hfi|nic) unit",
+            r"psm\d was unable to open an endpoint",
+            r"unable to initialize verbs nic",
+            r"hfi_userinit: .*fail\w*",
+            r"hfp_\w+_context_open: .*fail\w*",
+            r"failed to modify ud qp to (?:init|rtr|rts)",
+        ),
+        "`opainfo` or `ibstat` on the node: the link active; fewer ranks a node, or PSM2_SHAREDCONTEXTS=1; /dev/hfi1* or"
+        " /dev/infiniband in the container; PSM3_NIC names the adapter",
+        "cornelisnetworks/opa-psm2; ofiwg/libfabric, prov/psm3",
+        check="rdma.devices_can_be_opened",
+        weight=6,
+    ),
+    Cause(
+        "cxi-match-entries",
+        "a Slingshot adapter ran out of entries for messages that nobody has asked for yet",
+        (r"le resources not recovered", r"fi_cxi_rx_match_mode=\[?hybrid"),
+        "FI_CXI_RX_MATCH_MODE=hybrid (or software) on all ranks; larger FI_CXI_REQ_BUF_SIZE",
+        "ofiwg/libfabric, fi_cxi(7)",
+        weight=6,
     ),
     Cause(
         "nvshmem-transport",
@@ -159,12 +209,49 @@ CAUSES = (
             r"destination is unreachable",
             r"uct_\w+.*failed",
             r"ucp_ep_create.*failed",
+            r"failed to (?:resolve ucx endpoint|receive ucx worker address)",
         ),
         "set UCX_NET_DEVICES and UCX_TLS to the network that all nodes share; `ucx_info -d` on both ends",
         "openucx/ucx#5148",
         Kind.SUSPICION,
         check="mesh.every_node_reaches_every_other_on_random_ports",
         weight=3,
+    ),
+    Cause(
+        "sharp-manager",
+        "SHARP's aggregation manager (sharp_am) does not run, or a node does not reach it: collectives are not done in the switch",
+        (
+            r"fabricprovider must bind to port with master sm",
+            r"sharp_am\b.*(?:exiting|exited, code|fail)\w*",
+            r"cannot connect to sharpd",
+            r"(?:connect|reach)\w* to (?:the )?aggregation manager",
+            r"failed to connect to sharp_am",
+        ),
+        "start sharp_am on the machine whose port has the master subnet manager (`sminfo`), and `sharp_hello` from a node;"
+        " NCCL_COLLNET_ENABLE=0 until then",
+        "NVIDIA/nccl#1425; NVIDIA SHARP user manual",
+        Kind.NOTE,
+    ),
+    Cause(
+        "sharp-resources",
+        "the switches have no SHARP tree or group left for this job: others hold them, or it asks for too many",
+        (
+            r"job init error: no resource",
+            r"begin job id.*no resource",
+            r"failed to lock sat tree",
+            r"streaming tree lock failed",
+        ),
+        "`sharp_cmd` or UFM shows which jobs hold the trees; fewer communicators (SHARP_COLL_LOCK_ON_COMM_INIT=1), one process a port",
+        "NVIDIA/nccl#1460; Mellanox/nccl-rdma-sharp-plugins#151",
+        Kind.NOTE,
+    ),
+    Cause(
+        "sharp-ports",
+        "SHARP found no port of this node that it can use",
+        (r"collect_ports_data: .*(?:not valid|failed to find valid ports)",),
+        "name the ports of the training fabric in SHARP_COLL_IB_DEV_LIST (NCCL_IB_HCA); the port of the subnet manager cannot be one",
+        "NVIDIA/nccl#1219",
+        Kind.NOTE,
     ),
     Cause(
         "sharp-failure",

@@ -156,7 +156,7 @@ CAUSES = (
         weight=5,
         unless=(
             r"dlsym",
-            r"resolve (?:cuda function|lib\w+|gdrcopy)",
+            r"resolve (?:ucx endpoint|cuda function|lib\w+|gdrcopy)",
             r"hostname of the client socket cannot be retrieved",
             r"huggingface\.co",
             r"hf\.co",

@@ -13,7 +13,6 @@ CAUSES = (
             r"ibv_open_device failed",
             r"failed to open device.*uverbs",
             r"/dev/infiniband.*(?:no such|permission|denied)",
-            r"couldn't open config directory '/etc/libibverbs",
             r"open_device.*(?:permission denied|operation not permitted)",
         ),
         "start the container with `docker run --device=/dev/infiniband --cap-add=IPC_LOCK`; on Kubernetes put"
@@ -188,6 +187,12 @@ CAUSES = (
             r"nccl_ib_use_inline.*nccl_ib_prepost",
             r"nccl_ib_use_inline=1",
             r"failed to allocate pd",
+            r"(?:failed to|couldn't|unable to) create (?:\w+ )?(?:qp|cq|srq)\b",
+            r"ibv_create_srq(?:\(\))? failed",
+            r"ibv_create_\w+\(.*\) failed: cannot allocate memory",
+            r"rdma transports are disabled because max locked memory",
+            r"mlx5dv_create_(?:qp|cq)\(.*failed",
+            r"rlimit_memlock is \d+ bytes",
         ),
         "`ulimit -l` of the job must be unlimited; remove NCCL_IB_USE_INLINE and other NCCL_IB_* variables left in /etc/nccl.conf",
         "NVIDIA/nccl#1129",
@@ -215,7 +220,13 @@ CAUSES = (
     Cause(
         "rdma-no-device",
         "NCCL found no RDMA device and uses sockets",
-        (r"net/ib : no device found", r"failed to open libibverbs", r"no ib device found", r"net/ib: no.*device"),
+        (
+            r"couldn't open config directory '/etc/libibverbs",
+            r"net/ib : no device found",
+            r"failed to open libibverbs",
+            r"no ib device found",
+            r"net/ib: no.*device",
+        ),
         "give a container rdma-core and /dev/infiniband; NCCL_IB_HCA must match a port; where the network is"
         " plain Ethernet, nothing is wrong",
         "NVIDIA/nccl#857",

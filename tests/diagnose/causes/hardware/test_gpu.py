@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from preflight.diagnose import diagnose
+from preflight.tables import xids
 from tests.diagnose.causes.lines import found
 
 LINES = (
@@ -58,3 +60,21 @@ LINES = (
 def test_a_line_leads_to_its_cause(line, cause):
     """Alone, as it stands in the log of one rank."""
     assert found(line) == cause
+
+
+@pytest.mark.parametrize("code", sorted(set(xids.WEARING) - {94}))
+def test_wear_of_a_gpu_is_no_cause(code):
+    """As the checks warn of it and no more; after Xid 94 the program that met it is ended."""
+    assert not diagnose([f"NVRM: Xid (PCI:0000:8f:00): {code}, pid=7, name=python"]).causes
+
+
+@pytest.mark.parametrize("code", sorted(set(xids.BROKEN) - set(xids.NVLINK5)))
+def test_a_broken_gpu_is_a_cause(code):
+    """Whatever Xid the checks fail on."""
+    assert diagnose([f"NVRM: Xid (PCI:0000:8f:00): {code}, pid=7, name=python"]).causes
+
+
+def test_wrong_results_are_a_cause():
+    """As nccl-tests counts them; none is what a healthy run prints."""
+    assert found("# Out of bounds values : 248 FAILED") == "wrong-results"
+    assert not found("# Out of bounds values : 0 OK")
