@@ -1,7 +1,7 @@
 """How does a person at a shell use the lab?
 
 python -m tests.lab up 3
-python -m tests.lab exec controller -- pytest --hosts=node[1-3]
+python -m tests.lab exec controller -- pytest --hosts='node[1-3]' --python="$PWD/.venv/bin/python"
 python -m tests.lab exec node2 -- ip link set eth0 mtu 1400
 python -m tests.lab down
 """
@@ -34,7 +34,7 @@ def up(hosts: int, rate: str | None) -> None:
         lab.destroy()
         raise
     print(f"{lab.names} are up, links at {rate or 'full speed'}; in this shell's folder and environment:")
-    print(f"  python -m tests.lab exec controller -- pytest --hosts={lab.names}")
+    print(f"  python -m tests.lab exec controller -- pytest --hosts='{lab.names}' --python={sys.executable}")
     print("  python -m tests.lab exec controller -- ssh node1 hostname")
     print("  python -m tests.lab exec node1 -- ip address")
     print("  python -m tests.lab down")

@@ -30,7 +30,7 @@ def test_a_person_uses_the_lab_from_a_shell(lab_is_possible, tmp_path):
     finally:
         gone = [run_cli(tmp_path, "down").stdout for _ in range(2)]
 
-    assert "exec controller -- pytest --hosts=node[1-2]" in made.stdout
+    assert "exec controller -- pytest --hosts='node[1-2]' --python=" in made.stdout
     assert (again.returncode, again.stderr.count("\n")) == (1, 1)
     assert (reached.stdout, reached.stderr) == ("node2\n", "")
     assert inside.stdout == "node1\n"
